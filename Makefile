@@ -1,0 +1,44 @@
+# Each target works from a bare checkout with Python 3.11+ and make: the virtual environment is made on first use.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+STAMP  := $(VENV)/.installed
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test test-deep bench lint docs clean
+
+help:  ## show this help
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+$(STAMP): pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit("Eddyline needs Python 3.11 or newer; this is %d.%d. Try: make PYTHON=python3.11 …" % sys.version_info[:2] if sys.version_info < (3, 11) else 0)'
+	@echo "setting up $(VENV) (once)"
+	@$(PYTHON) -m venv $(VENV)
+	@$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@touch $@
+
+demo: $(STAMP)  ## a real job on a generated packet stream
+	@$(BIN)/python -m eddyline.datasets.demo
+
+test: $(STAMP)  ## lint, types, all tests and doctests
+	@$(BIN)/ruff check .
+	@$(BIN)/mypy
+	@$(BIN)/python -m pytest
+	@NUMBA_DISABLE_JIT=1 EDDYLINE_CASES=0.05 $(BIN)/python -m pytest -q tests/semantics tests/kernels
+
+test-deep: $(STAMP)  ## the semantics tests with at least 5,000 random cases
+	@EDDYLINE_CASES=20 $(BIN)/python -m pytest -s tests/semantics
+
+bench: $(STAMP)  ## ratios against DuckDB and against the bare kernel, in one run
+	@$(BIN)/python -m benchmarks.run
+
+lint: $(STAMP)  ## ruff and mypy
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy
+
+docs: $(STAMP)  ## build the documentation into site/
+	@$(BIN)/mkdocs build --strict --quiet && echo "site/index.html"
+
+clean:  ## remove the virtual environment and built files
+	rm -rf $(VENV) site dist build

@@ -1,0 +1,1 @@
+"""Eddyline: continuous queries over streams, re-planned while they run."""

@@ -1,0 +1,93 @@
+"""What names mean: streams, relations, views, named queries and functions of a session or a job."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import pyarrow as pa
+
+from eddyline.core.errors import JobError, did_you_mean
+from eddyline.core.schema import Schema
+from eddyline.core.time import TimeKind
+
+
+@dataclass(frozen=True, slots=True)
+class StreamDef:
+    """A declared stream. ``timestamp`` None means stamped on arrival; widths in ticks; ``source`` is opened by io."""
+
+    name: str
+    schema: Schema  # the source's own column names
+    time_kind: TimeKind
+    timestamp: str | None = None
+    slack: int = 0
+    idle: int | None = None  # wall-clock microseconds after which a silent stream stops holding others back
+    source: Any = None
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class RelationDef:
+    """A declared relation: constant unless ``timestamp`` is given; with ``key`` an element replaces, with ``sign``
+    (a column of 1/-1 or '+'/'-') it inserts or deletes, otherwise it inserts."""
+
+    name: str
+    schema: Schema
+    time_kind: TimeKind | None = None
+    timestamp: str | None = None
+    key: tuple[str, ...] = ()
+    sign: str | None = None
+    source: Any = None
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def constant(self) -> bool:
+        return self.timestamp is None
+
+
+@dataclass(frozen=True, slots=True)
+class FunctionDef:
+    """A user's function. ``kind``: ``row`` gets Python values, ``pandas`` Series, ``arrow`` Arrow arrays."""
+
+    name: str
+    function: Callable[..., Any]
+    returns: pa.DataType
+    arguments: tuple[pa.DataType, ...] | None = None
+    kind: Literal["row", "pandas", "arrow"] = "row"
+    cost: float | None = None  # seconds a row, declared
+    deterministic: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class AggregateDef:
+    """A user's aggregate: ``function`` gets the list of non-NULL argument values of a group (tuples if several)."""
+
+    name: str
+    function: Callable[[list[Any]], Any]
+    returns: pa.DataType
+
+
+@dataclass(slots=True)
+class Catalog:
+    """Names are case-insensitive; the first spelling is kept. Views and named queries keep their bound form."""
+
+    streams: dict[str, StreamDef] = field(default_factory=dict)
+    relations: dict[str, RelationDef] = field(default_factory=dict)
+    views: dict[str, Any] = field(default_factory=dict)  # name → BoundQuery (views and named queries alike)
+    functions: dict[str, FunctionDef] = field(default_factory=dict)
+    aggregates: dict[str, AggregateDef] = field(default_factory=dict)
+
+    def add(self, kind: str, definition: Any, name: str | None = None) -> None:
+        key = (name or definition.name).lower()
+        if kind in ("streams", "relations", "views"):
+            for other in ("streams", "relations", "views"):
+                if key in getattr(self, other):
+                    raise JobError(f"the name {name or definition.name!r} is already taken by one of the {other}.")
+        getattr(self, kind)[key] = definition
+
+    def sources(self) -> list[str]:
+        return [d.name for d in (*self.streams.values(), *self.relations.values())] + list(self.views)
+
+    def suggest(self, name: str) -> str:
+        return did_you_mean(name, self.sources())

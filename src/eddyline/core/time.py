@@ -1,0 +1,43 @@
+"""Time: what a tick is, and the one place that reads the wall clock.
+
+Every timestamp inside the engine is an int64 count of ticks. A query has one kind of time: ``INTEGER`` (the column's
+own units, and a unit in a window means seconds) or ``TIMESTAMP`` (microseconds since the epoch).
+"""
+
+from __future__ import annotations
+
+import enum
+import time
+from typing import Final, Protocol
+
+NEVER: Final = (1 << 63) - 1  # the leave time of what stays for ever, and the frontier of a finished input
+BEGINNING: Final = -(1 << 63)  # before every instant
+
+
+class TimeKind(enum.Enum):
+    INTEGER = "integer"
+    TIMESTAMP = "timestamp"
+
+    @property
+    def ticks_per_second(self) -> int:
+        return 1 if self is TimeKind.INTEGER else 1_000_000
+
+
+class Clock(Protocol):
+    """Injected wherever processing time matters (arrival stamps, idle intervals, scheduling, profiles)."""
+
+    def now(self) -> int:
+        """Microseconds since the epoch."""
+
+    def nanoseconds(self) -> int:
+        """A monotonic counter for measuring durations."""
+
+
+class SystemClock:
+    """The only reader of the wall clock in Eddyline."""
+
+    def now(self) -> int:
+        return time.time_ns() // 1000
+
+    def nanoseconds(self) -> int:
+        return time.perf_counter_ns()

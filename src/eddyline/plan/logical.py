@@ -1,0 +1,254 @@
+"""The logical plan: what a query means, before anything is decided about how to run it.
+
+The binder (``cql``) builds it, the reference interpreter (``testing.reference``) evaluates it literally, the rules
+(``plan.rules``) rewrite it and ``plan.physical`` turns it into operators. Nodes are immutable; ``schema`` is derived.
+
+Two kinds of node: *stream-typed* (``StreamScan``, ``ToStream``) and *relation-typed* (all others). A ``Window`` is the
+only way from stream to relation, ``ToStream`` the only way back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import pyarrow as pa
+
+from eddyline.core.schema import Field, Schema
+from eddyline.core.time import TimeKind
+from eddyline.core.window import WindowSpec
+from eddyline.expr.nodes import AggregateCall, Expr
+
+
+@dataclass(frozen=True, slots=True)
+class StreamScan:
+    """The elements of a declared stream, its columns renamed to ``alias.column``.
+
+    ``columns`` maps plan names to source columns, in schema order. ``stream`` may also be ``late(q)``/``invalid(q)``.
+    """
+
+    stream: str
+    alias: str
+    schema: Schema
+    columns: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RelationScan:
+    """A declared relation: constant, or changing with its own timestamps."""
+
+    relation: str
+    alias: str
+    schema: Schema
+    columns: tuple[str, ...]
+    constant: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """Stream to relation. ``input`` is stream-typed."""
+
+    input: Plan
+    spec: WindowSpec
+
+    @property
+    def schema(self) -> Schema:
+        return self.input.schema
+
+
+@dataclass(frozen=True, slots=True)
+class Select:
+    """Keeps rows for which every conjunct is TRUE; the conjuncts stand in written order."""
+
+    input: Plan
+    conjuncts: tuple[Expr, ...]
+
+    @property
+    def schema(self) -> Schema:
+        return self.input.schema
+
+
+@dataclass(frozen=True, slots=True)
+class Project:
+    """Duplicate-preserving projection: new columns by name. The input may be stream-typed; then so is the output."""
+
+    input: Plan
+    items: tuple[tuple[str, Expr], ...]
+
+    @property
+    def schema(self) -> Schema:
+        return Schema(tuple(Field(n, e.type) for n, e in self.items))
+
+
+@dataclass(frozen=True, slots=True)
+class Join:
+    """Inner join of two or more relations with disjoint column names under a conjunction (may be empty: product)."""
+
+    inputs: tuple[Plan, ...]
+    conjuncts: tuple[Expr, ...]
+
+    @property
+    def schema(self) -> Schema:
+        return Schema(tuple(f for i in self.inputs for f in i.schema))
+
+
+@dataclass(frozen=True, slots=True)
+class OuterJoin:
+    """``left``, ``right`` or ``full`` join; ON is a conjunction."""
+
+    kind: Literal["left", "right", "full"]
+    left: Plan
+    right: Plan
+    conjuncts: tuple[Expr, ...]
+
+    @property
+    def schema(self) -> Schema:
+        return Schema((*self.left.schema, *self.right.schema))
+
+
+@dataclass(frozen=True, slots=True)
+class MarkJoin:
+    """Adds a Boolean column ``mark`` to the left rows: the value of ``IN`` or ``EXISTS`` (never negated here).
+
+    For a left row l let Q be the right rows for which every conjunct of ``on`` (the correlation, over columns of both
+    sides) is TRUE. Without ``operands`` (EXISTS) the mark is TRUE iff Q is not empty. With operands (x_i, q_i), x over
+    left columns and q over right columns, the mark is IN's: TRUE if some row of Q has all x_i = q_i TRUE; else NULL if
+    some row of Q has no x_i = q_i FALSE (so at least one NULL); else FALSE.
+    """
+
+    left: Plan
+    right: Plan
+    mark: str
+    on: tuple[Expr, ...] = ()
+    operands: tuple[tuple[Expr, Expr], ...] = ()
+
+    @property
+    def schema(self) -> Schema:
+        return Schema((*self.left.schema, Field(self.mark, pa.bool_())))
+
+
+@dataclass(frozen=True, slots=True)
+class Aggregate:
+    """Grouping and aggregation. ``grouped`` False means no keys: exactly one row from the start of time."""
+
+    input: Plan
+    keys: tuple[tuple[str, Expr], ...]
+    aggregates: tuple[tuple[str, AggregateCall], ...]
+    grouped: bool
+
+    @property
+    def schema(self) -> Schema:
+        return Schema(
+            (*(Field(n, e.type) for n, e in self.keys), *(Field(n, a.type) for n, a in self.aggregates)),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Distinct:
+    input: Plan
+
+    @property
+    def schema(self) -> Schema:
+        return self.input.schema
+
+
+@dataclass(frozen=True, slots=True)
+class SetOperation:
+    """``all`` False are the set operators, True the bag operators. Both sides have the same types; names are left's."""
+
+    kind: Literal["union", "except", "intersect"]
+    all: bool
+    left: Plan
+    right: Plan
+
+    @property
+    def schema(self) -> Schema:
+        return self.left.schema
+
+
+@dataclass(frozen=True, slots=True)
+class ToStream:
+    """Relation to stream. ``rstream`` also needs the query's ticks, which the runtime supplies."""
+
+    kind: Literal["istream", "dstream", "rstream"]
+    input: Plan
+
+    @property
+    def schema(self) -> Schema:
+        return self.input.schema
+
+
+Plan = (
+    StreamScan
+    | RelationScan
+    | Window
+    | Select
+    | Project
+    | Join
+    | OuterJoin
+    | MarkJoin
+    | Aggregate
+    | Distinct
+    | SetOperation
+    | ToStream
+)
+
+
+@dataclass(frozen=True, slots=True)
+class BoundQuery:
+    """A query with all defaults made explicit.
+
+    The root of ``plan`` is a ``ToStream`` (or a ``Project`` over one) where the result is a stream; otherwise the
+    result is a relation and shown as signed changes. ``plan.schema.names`` are the output names.
+    """
+
+    name: str | None
+    plan: Plan
+    time_kind: TimeKind
+    text: str
+    target: str | None = None
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def is_stream(self) -> bool:
+        return is_stream(self.plan)
+
+
+def children(p: Plan) -> tuple[Plan, ...]:
+    match p:
+        case Window() | Select() | Project() | Aggregate() | Distinct() | ToStream():
+            return (p.input,)
+        case Join():
+            return p.inputs
+        case OuterJoin() | MarkJoin() | SetOperation():
+            return (p.left, p.right)
+        case _:
+            return ()
+
+
+def is_stream(p: Plan) -> bool:
+    match p:
+        case StreamScan() | ToStream():
+            return True
+        case Project() | Select():
+            return is_stream(p.input)
+        case _:
+            return False
+
+
+def walk(p: Plan) -> Iterator[Plan]:
+    yield p
+    for c in children(p):
+        yield from walk(c)
+
+
+def streams_of(p: Plan) -> tuple[str, ...]:
+    """The declared streams (and timed relations) a plan reads, each once, in order of appearance."""
+    seen: dict[str, None] = {}
+    for n in walk(p):
+        if isinstance(n, StreamScan):
+            seen.setdefault(n.stream)
+        elif isinstance(n, RelationScan) and not n.constant:
+            seen.setdefault(n.relation)
+    return tuple(seen)
