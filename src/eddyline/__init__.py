@@ -1,1 +1,25 @@
 """Eddyline: continuous queries over streams, re-planned while they run."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from eddyline.core.errors import CqlError, DataError, EddylineError, JobError
+
+if TYPE_CHECKING:
+    from eddyline.runtime.query import Query
+    from eddyline.runtime.session import Session
+
+__version__ = "0.1.0"
+__all__ = ["CqlError", "DataError", "EddylineError", "JobError", "Query", "Session", "__version__"]
+
+# Loaded when first used: ``import eddyline`` stays fast and needs neither numba nor Arrow.
+_LAZY = {"Session": "eddyline.runtime.session", "Query": "eddyline.runtime.query"}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _LAZY:
+        import importlib
+
+        return getattr(importlib.import_module(_LAZY[name]), name)
+    raise AttributeError(f"module 'eddyline' has no attribute {name!r}")

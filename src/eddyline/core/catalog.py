@@ -87,7 +87,7 @@ class Catalog:
         getattr(self, kind)[key] = definition
 
     def sources(self) -> list[str]:
-        return [d.name for d in (*self.streams.values(), *self.relations.values())] + list(self.views)
+        return [d.name for d in self.streams.values()] + [d.name for d in self.relations.values()] + list(self.views)
 
     def suggest(self, name: str) -> str:
         return did_you_mean(name, self.sources())

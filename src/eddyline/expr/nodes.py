@@ -1,7 +1,7 @@
 """Typed expression nodes.
 
 The binder makes them and inserts every coercion as an explicit ``Cast``, so an evaluator never guesses: the arguments
-of a ``Call`` already have the types that ``expr.functions.resolve`` asked for. Two evaluators read these nodes and share
+of a ``Call`` have the types that ``expr.functions.resolve`` asked for. Two evaluators read these nodes and share
 nothing else: the vectorised one (``expr.evaluate``) and the row-at-a-time one of the reference interpreter.
 """
 

@@ -1,0 +1,20 @@
+"""Rows of a longer sequence in a state tree: snapshots cut them at fixed row numbers, so that rows which stay in a
+window stay in the same piece and are not written again."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+
+@dataclass(frozen=True, slots=True)
+class Aligned:
+    """Rows ``start``, ``start`` + 1, …: columns, or one numpy array."""
+
+    start: int
+    rows: Mapping[str, pa.Array] | np.ndarray[Any, Any]
+    length: int

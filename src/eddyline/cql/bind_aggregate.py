@@ -1,0 +1,138 @@
+"""Grouping: aggregate calls, keys, and the expressions above them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from sqlglot import exp
+
+from eddyline.core.errors import CqlError
+from eddyline.core.schema import Schema
+from eddyline.cql.bind_expr import ExpressionBinder, coerce
+from eddyline.cql.places import span_of
+from eddyline.cql.printing import format_expr
+from eddyline.cql.scope import Context
+from eddyline.expr.functions import TypeMismatch, resolve_aggregate
+from eddyline.expr.nodes import AggregateCall, Call, Case, Cast, Column, Expr, Literal, UserCall, walk
+from eddyline.plan.logical import Aggregate, Plan
+
+
+@dataclass(slots=True)
+class AggregateCollector:
+    """Gathers the aggregate calls of a SELECT; equal calls share one column, named as the call is written."""
+
+    context: Context
+    calls: dict[str, AggregateCall] = field(default_factory=dict)
+
+    def call(self, name: str, node: exp.Anonymous, arguments: ExpressionBinder) -> Expr:
+        bound = self._bound(name, node, arguments)
+        for column, known in self.calls.items():
+            if known == bound:
+                return Column(column, bound.type, bound.span)
+        column = format_expr(bound)
+        while column in self.calls:
+            column += "'"
+        self.calls[column] = bound
+        return Column(column, bound.type, bound.span)
+
+    def _bound(self, name: str, node: exp.Anonymous, arguments: ExpressionBinder) -> AggregateCall:
+        nodes = list(node.expressions)
+        distinct = len(nodes) == 1 and isinstance(nodes[0], exp.Distinct)
+        if distinct:
+            nodes = list(nodes[0].expressions)
+        star = any(isinstance(n, exp.Star) for n in nodes)
+        span = span_of(node)
+        if star and (name != "count" or distinct or len(nodes) > 1):
+            raise self.context.error(f"{name}({'DISTINCT ' if distinct else ''}*) does not exist.", node)
+        args = () if star else tuple(arguments.bind(n) for n in nodes)
+        user = self.context.catalog.aggregates.get(name)
+        if user is not None:
+            return AggregateCall("user", args, user.returns, distinct, user, span)
+        if not star and not args:
+            raise self.context.error(f"{name} needs an argument.", node)
+        try:
+            found = resolve_aggregate(name, [a.type for a in args], distinct)
+        except TypeMismatch as error:
+            raise self.context.error(error.message, node) from None
+        cast = tuple(coerce(a, t) for a, t in zip(args, found.arguments, strict=True))
+        # The extremes of a set and of the bag are the same.
+        distinct = distinct and found.function not in ("min", "max")
+        return AggregateCall(found.function, cast, found.returns, distinct, None, span)
+
+
+@dataclass(frozen=True, slots=True)
+class Grouping:
+    """An Aggregate node and the way to express things above it."""
+
+    plan: Aggregate
+    lift: Callable[[Expr], Expr]
+
+
+def grouping(
+    context: Context,
+    below: Plan,
+    keys: list[Expr] | None,
+    collector: AggregateCollector,
+    used: list[Expr],
+    free: frozenset[str] = frozenset(),
+) -> Grouping:
+    """Aggregate ``below``; without GROUP BY (``keys`` None) plain columns among ``used`` imply grouping by them.
+
+    ``free`` are columns that exist only above the grouping: the marks of subqueries in HAVING.
+    """
+    if keys is None:
+        keys = _implied_keys(used, collector, free)
+    named = _name_keys(keys, below.schema, collector)
+    node = Aggregate(below, tuple(named), tuple(collector.calls.items()), grouped=bool(named))
+
+    def lift(e: Expr) -> Expr:
+        """An expression over the input as one over keys and aggregates; what is neither is an error."""
+        for name, key in named:
+            if e == key:
+                return Column(name, key.type, e.span)
+        match e:
+            case Column(name=name):
+                if name in collector.calls or name in free:
+                    return e
+                hint = "add it to GROUP BY or put it inside an aggregate"
+                raise CqlError(f"the column {name!r} is neither grouped nor aggregated: {hint}.", context.text, e.span)
+            case Literal():
+                return e
+            case Call():
+                return Call(e.function, tuple(map(lift, e.args)), e.type, e.span)
+            case UserCall():
+                return UserCall(e.function, tuple(map(lift, e.args)), e.type, e.span)
+            case Cast():
+                return Cast(lift(e.operand), e.type, e.safe, e.span)
+            case Case():
+                branches = tuple((lift(c), lift(v)) for c, v in e.branches)
+                return Case(branches, lift(e.default), e.type, e.span)
+
+    return Grouping(node, lift)
+
+
+def _implied_keys(used: list[Expr], collector: AggregateCollector, free: frozenset[str]) -> list[Expr]:
+    found: list[Expr] = []
+    taken = collector.calls.keys() | free
+    for e in used:
+        for part in walk(e):
+            if isinstance(part, Column) and part.name not in taken and part not in found:
+                found.append(part)
+    return found
+
+
+def _name_keys(keys: list[Expr], schema: Schema, collector: AggregateCollector) -> list[tuple[str, Expr]]:
+    """Keys that are columns keep their plan name, others are named as they are written."""
+    named: list[tuple[str, Expr]] = []
+    for key in keys:
+        if any(key == known for _, known in named):
+            continue
+        name = key.name if isinstance(key, Column) else format_expr(key)
+        taken = {n for n, _ in named} | collector.calls.keys()
+        if not isinstance(key, Column):
+            taken |= set(schema.names)
+        while name in taken:
+            name += "'"
+        named.append((name, key))
+    return named

@@ -1,0 +1,497 @@
+"""Expressions: from the syntax tree to typed nodes, with every coercion made explicit."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, Protocol
+
+import pyarrow as pa
+from sqlglot import exp
+
+from eddyline.core.errors import did_you_mean
+from eddyline.cql.bind_literal import (
+    bind_date,
+    bind_interval,
+    bind_literal,
+    bind_number,
+    bind_timestamp,
+    interval_unit,
+)
+from eddyline.cql.dialect import Source, StreamList, StreamQuery
+from eddyline.cql.places import span_of
+from eddyline.cql.scope import Context, Scope
+from eddyline.expr.functions import (
+    TypeMismatch,
+    UnknownFunction,
+    function_names,
+    is_aggregate,
+    resolve,
+)
+from eddyline.expr.nodes import Call, Case, Cast, Column, Expr, Literal, UserCall
+from eddyline.expr.types import (
+    BOOLEAN,
+    DATE,
+    DOUBLE,
+    DURATION,
+    INT32,
+    INT64,
+    NULL,
+    STRING,
+    TIMESTAMP,
+    castable,
+    common_type,
+    implicitly_castable,
+    parse_type,
+    type_name,
+)
+
+
+class Marks(Protocol):
+    """Where subqueries in conditions go: each becomes a MarkJoin, and the expression uses its mark."""
+
+    def mark_in(self, operands: Sequence[Expr], query: exp.Expression, node: exp.Expression) -> Expr: ...
+
+    def mark_exists(self, query: exp.Expression, node: exp.Expression) -> Expr: ...
+
+
+class Aggregates(Protocol):
+    """Where aggregate calls go: the expression uses a column of the Aggregate node."""
+
+    def call(self, name: str, node: exp.Anonymous, arguments: ExpressionBinder) -> Expr: ...
+
+
+_BINARY: Final[dict[type[exp.Expression], str]] = {
+    exp.Add: "add",
+    exp.Sub: "subtract",
+    exp.Mul: "multiply",
+    exp.Div: "divide",
+    exp.IntDiv: "integer_divide",
+    exp.Mod: "mod",
+    exp.EQ: "eq",
+    exp.NEQ: "ne",
+    exp.LT: "lt",
+    exp.LTE: "le",
+    exp.GT: "gt",
+    exp.GTE: "ge",
+    exp.NullSafeEQ: "null_safe_eq",
+    exp.And: "and",
+    exp.Or: "or",
+    exp.DPipe: "concat",
+    exp.Like: "like",
+    exp.ILike: "ilike",
+    exp.RegexpLike: "rlike",
+}
+_PARTS: Final = {"dow": "dayofweek", "doy": "dayofyear", "isodow": "weekday"}
+_NO_CLOCK = "is not available in a query: its answer depends on its elements only, not on the clock."
+
+
+@dataclass(slots=True)
+class ExpressionBinder:
+    """Binds expressions in one scope.
+
+    ``marks`` None means that subqueries are refused here, ``aggregates`` None that aggregates are (``where`` names
+    the place for the message). ``aliases`` are select items that may be named where no column has that name.
+    """
+
+    context: Context
+    scope: Scope
+    where: str = "here"
+    marks: Marks | None = None
+    aggregates: Aggregates | None = None
+    aliases: dict[str, exp.Expression] = field(default_factory=dict)
+
+    def bind(self, node: Any) -> Expr:
+        """The typed form of a node."""
+        if type(node) in _BINARY:
+            return self._binary(_BINARY[type(node)], node)
+        handler = _HANDLERS.get(type(node))
+        if handler is not None:
+            return handler(self, node)
+        if node is None:
+            raise self.context.error("something is missing in this expression.")
+        raise self.context.error(f"{_describe(node)} is not supported in CQL.", node)
+
+    def condition(self, node: Any, clause: str) -> Expr:
+        """A bound condition; anything else than a Boolean is refused."""
+        bound = self.bind(node)
+        if bound.type not in (BOOLEAN, NULL):
+            raise self.context.error(f"{clause} needs a condition, not {type_name(bound.type)}.", node)
+        return coerce(bound, BOOLEAN)
+
+    # Calls ----------------------------------------------------------------------------------------------------
+
+    def call(self, name: str, args: Sequence[Expr], node: Any) -> Expr:
+        """A built-in function of bound arguments, with the casts it asks for."""
+        try:
+            found = resolve(name, [a.type for a in args])
+        except TypeMismatch as error:
+            raise self.context.error(error.message, node) from None
+        except UnknownFunction:
+            raise self._unknown_function(name, node) from None
+        cast = tuple(coerce(a, t) for a, t in zip(args, found.arguments, strict=True))
+        return Call(found.function, cast, found.returns, span_of(node))
+
+    def _unknown_function(self, name: str, node: Any) -> Exception:
+        catalog = self.context.catalog
+        own = [f.name for f in catalog.functions.values()] + [a.name for a in catalog.aggregates.values()]
+        builtin = [*function_names(), "count", "sum", "avg", "min", "max", "stddev", "variance", "first", "last"]
+        hint = did_you_mean(name, [*builtin, *own])
+        return self.context.error(f"unknown function {name!r}.{hint}", node)
+
+    def _binary(self, name: str, node: exp.Binary) -> Expr:
+        if name in ("and", "or"):
+            return self._connective(name, node)
+        left, right = self.bind(node.this), self.bind(node.expression)
+        if name == "eq":
+            # x = TRUE is x, NULL included; the papers write their filters so.
+            for side, other in ((left, right), (right, left)):
+                if isinstance(other, Literal) and other.value is True and side.type == BOOLEAN:
+                    return side
+        return self.call(name, (left, right), node)
+
+    def _connective(self, name: str, node: exp.Binary) -> Expr:
+        """AND and OR without recursion on the left: a long list of alternatives is a deep tree."""
+        operands: list[Any] = []
+        current: Any = node
+        while type(current) is type(node):
+            operands.append(current.expression)
+            current = current.this
+        bound = self.bind(current)
+        for operand in reversed(operands):
+            bound = self.call(name, (bound, self.bind(operand)), node)
+        return bound
+
+    def _anonymous(self, node: exp.Anonymous) -> Expr:
+        name = node.this if isinstance(node.this, str) else node.this.name
+        lower = name.lower()
+        catalog = self.context.catalog
+        if lower in catalog.aggregates or (is_aggregate(lower) and lower not in catalog.functions):
+            if self.aggregates is None:
+                raise self.context.error(f"the aggregate {name} is not allowed {self.where}.", node)
+            return self.aggregates.call(lower, node, ExpressionBinder(self.context, self.scope, "inside an aggregate"))
+        if lower == "lookup" and (relation := self._looked_up(node)) is not None:
+            return self._lookup(node, relation)
+        for argument in node.expressions:
+            if isinstance(argument, exp.Star):
+                raise self.context.error(f"{name}(*) does not exist; only count takes '*'.", node)
+            if isinstance(argument, exp.Distinct):
+                raise self.context.error(f"{name} is no aggregate, so DISTINCT means nothing in it.", node)
+        if lower in catalog.functions:
+            return self._user_call(node, lower)
+        if lower in ("now", "current_timestamp", "current_date", "localtimestamp"):
+            raise self.context.error(f"{name} {_NO_CLOCK}", node)
+        args = [self.bind(a) for a in node.expressions]
+        if lower == "date_part" and len(args) == 2 and isinstance(args[0], Literal):
+            return self.call(_part(str(args[0].value)), args[1:], node)
+        return self.call(name, args, node)
+
+    def _user_call(self, node: exp.Anonymous, lower: str) -> Expr:
+        function = self.context.catalog.functions[lower]
+        args = [self.bind(a) for a in node.expressions]
+        wanted = function.arguments
+        if wanted is not None:
+            if len(wanted) != len(args):
+                message = f"{function.name} takes {len(wanted)} arguments, not {len(args)}."
+                raise self.context.error(message, node)
+            for i, (arg, want) in enumerate(zip(args, wanted, strict=True)):
+                if not implicitly_castable(arg.type, want):
+                    message = f"{function.name} wants {type_name(want)} as argument {i + 1}, not {type_name(arg.type)}."
+                    raise self.context.error(message, node.expressions[i])
+            args = [coerce(a, t) for a, t in zip(args, wanted, strict=True)]
+        return UserCall(function, tuple(args), function.returns, span_of(node))
+
+    def _looked_up(self, node: exp.Anonymous) -> exp.Column | None:
+        """The table of ``lookup(x, T)``, if the second argument names one."""
+        if len(node.expressions) != 2 or not isinstance(node.expressions[1], exp.Column):
+            return None
+        table = node.expressions[1]
+        lower = table.name.lower()
+        catalog = self.context.catalog
+        known = lower in catalog.relations or lower in catalog.views or lower in catalog.streams
+        return table if known and not table.table and not self.scope.has_bare(lower) else None
+
+    def _lookup(self, node: exp.Anonymous, table: exp.Column) -> Expr:
+        """``lookup(x, T)`` (thesis 4.1.1): whether x is in the first column of T."""
+        if self.marks is None:
+            raise self.context.error("lookup is allowed in WHERE and HAVING only.", node)
+        lower = table.name.lower()
+        catalog = self.context.catalog
+        if lower in catalog.views:
+            first = catalog.views[lower].plan.schema.names[0]
+        else:
+            first = (catalog.relations.get(lower) or catalog.streams[lower]).schema.names[0]
+        name = exp.Identifier(this=table.name).update_positions(table.this)
+        query = exp.Select(
+            expressions=[exp.Column(this=exp.to_identifier(first))], from_=exp.From(this=Source(this=name))
+        )
+        return self.marks.mark_in((self.bind(node.expressions[0]),), query, node)
+
+    # Conditions -----------------------------------------------------------------------------------------------
+
+    def _in(self, node: exp.In) -> Expr:
+        query = node.args.get("query")
+        if query is not None:
+            if self.marks is None:
+                raise self.context.error(f"a subquery is not allowed {self.where}.", node)
+            return self.marks.mark_in(self.operands(node.this), query, node)
+        if node.args.get("field") is not None or node.args.get("unnest") is not None:
+            raise self.context.error("IN needs a list of values or a query in parentheses.", node)
+        values = node.expressions
+        if not values:
+            raise self.context.error("IN needs at least one value in its list.", node)
+        if isinstance(values[0], StreamQuery):
+            raise self.context.error("a subquery of IN is a relation: leave the stream operator out.", values[0])
+        if isinstance(_bare(node.this), exp.Tuple):
+            return self._row_in(node)
+        return self.call("in", [self.bind(node.this), *map(self.bind, values)], node)
+
+    def _row_in(self, node: exp.In) -> Expr:
+        """``(a, b) IN ((1, 2), (3, 4))``: one of the rows is equal."""
+        left = self.operands(node.this)
+        result: Expr | None = None
+        for row in node.expressions:
+            if not isinstance(row, exp.Tuple) or len(row.expressions) != len(left):
+                raise self.context.error(f"IN compares {len(left)} columns here, so each row needs {len(left)}.", row)
+            same: Expr | None = None
+            for a, b in zip(left, row.expressions, strict=True):
+                one = self.call("eq", (a, self.bind(b)), node)
+                same = one if same is None else self.call("and", (same, one), node)
+            assert same is not None
+            result = same if result is None else self.call("or", (result, same), node)
+        assert result is not None
+        return result
+
+    def operands(self, node: Any) -> list[Expr]:
+        """The left side of IN: one value, a row, or a stream's name used as its tuple."""
+        inner = _bare(node)
+        if isinstance(inner, exp.Tuple):
+            return [self.bind(e) for e in inner.expressions]
+        if isinstance(inner, exp.Column) and not inner.table and self._is_tuple_name(inner.name):
+            return [Column(v.plan_name, v.type, span_of(inner)) for v in self.scope.of_alias(inner.name)]
+        return [self.bind(node)]
+
+    def _is_tuple_name(self, name: str) -> bool:
+        return not self.scope.has_bare(name) and self.scope.has_alias(name)
+
+    def _between(self, node: exp.Between) -> Expr:
+        if node.args.get("symmetric"):
+            raise self.context.error("BETWEEN SYMMETRIC is not supported.", node)
+        value = self.bind(node.this)
+        low = self.call("ge", (value, self.bind(node.args["low"])), node)
+        high = self.call("le", (value, self.bind(node.args["high"])), node)
+        return self.call("and", (low, high), node)
+
+    def _is(self, node: exp.Is) -> Expr:
+        value = self.bind(node.this)
+        if isinstance(node.expression, exp.Null):
+            return self.call("is_null", (value,), node)
+        if isinstance(node.expression, exp.Boolean):
+            return self.call("null_safe_eq", (value, self.bind(node.expression)), node)
+        raise self.context.error("IS takes NULL, TRUE or FALSE.", node)
+
+    def _not(self, node: exp.Not) -> Expr:
+        inner = _bare(node.this)
+        if isinstance(inner, exp.Is) and isinstance(inner.expression, exp.Null):
+            return self.call("is_not_null", (self.bind(inner.this),), node)
+        return self.call("not", (self.bind(node.this),), node)
+
+    def _exists(self, node: exp.Exists) -> Expr:
+        if self.marks is None:
+            raise self.context.error(f"a subquery is not allowed {self.where}.", node)
+        return self.marks.mark_exists(node.this, node)
+
+    def _escape(self, node: exp.Escape) -> Expr:
+        like = node.this
+        if type(like) not in (exp.Like, exp.ILike):
+            raise self.context.error("ESCAPE belongs to LIKE.", node)
+        args = (self.bind(like.this), self.bind(like.expression), self.bind(node.expression))
+        return self.call(_BINARY[type(like)], args, node)
+
+    # Values ---------------------------------------------------------------------------------------------------
+
+    def _column(self, node: exp.Column) -> Expr:
+        if isinstance(node.this, exp.Star):
+            raise self.context.error("'*' stands alone in the select list.", node)
+        if not node.table and not self.scope.has_bare(node.name):
+            alias = self.aliases.get(node.name.lower())
+            if alias is not None:
+                return self.bind(alias)
+            if self.scope.has_alias(node.name):
+                message = f"{node.name!r} is a stream; as a tuple it can stand only on the left of IN."
+                raise self.context.error(message, node)
+        return self.scope.column(node)
+
+    def _negative(self, node: exp.Neg) -> Expr:
+        if isinstance(node.this, exp.Literal) and not node.this.is_string:
+            return bind_number("-" + node.this.this, span_of(node), self.context, node)
+        return self.call("negate", (self.bind(node.this),), node)
+
+    def _case(self, node: exp.Case) -> Expr:
+        subject = None if node.this is None else self.bind(node.this)
+        conditions, values = [], []
+        for branch in node.args["ifs"]:
+            if subject is None:
+                conditions.append(self.condition(branch.this, "WHEN"))
+            else:
+                conditions.append(self.call("eq", (subject, self.bind(branch.this)), branch))
+            values.append(self.bind(branch.args["true"]))
+        default = node.args.get("default")
+        values.append(Literal(None, NULL) if default is None else self.bind(default))
+        return self._cases(conditions, values, node)
+
+    def _if(self, node: exp.If) -> Expr:
+        otherwise = node.args.get("false")
+        values = [
+            self.bind(node.args["true"]),
+            Literal(None, NULL) if otherwise is None else self.bind(otherwise),
+        ]
+        return self._cases([self.condition(node.this, "IF")], values, node)
+
+    def _cases(self, conditions: list[Expr], values: list[Expr], node: Any) -> Expr:
+        common: pa.DataType | None = NULL
+        for v in values:
+            common = common_type(common, v.type)
+            if common is None:
+                names = " and ".join(dict.fromkeys(type_name(v.type) for v in values))
+                raise self.context.error(f"the branches have no common type: {names}; cast one of them.", node)
+        common = STRING if common == NULL else common
+        branches = tuple(zip(conditions, (coerce(v, common) for v in values[:-1]), strict=True))
+        return Case(branches, coerce(values[-1], common), common, span_of(node))
+
+    def _cast(self, node: exp.Cast) -> Expr:
+        target = self.data_type(node.to)
+        operand = node.this
+        if isinstance(operand, exp.Literal) and operand.is_string and not isinstance(node, exp.TryCast):
+            if target == DATE:
+                return bind_date(operand.this, self.context, node)
+            if target == TIMESTAMP:
+                return bind_timestamp(operand.this, self.context, node)
+        value = self.bind(operand)
+        if not castable(value.type, target):
+            message = f"{type_name(value.type)} cannot be cast to {type_name(target)}."
+            raise self.context.error(message, node)
+        if value.type == target:
+            return value
+        return Cast(value, target, isinstance(node, exp.TryCast), span_of(node))
+
+    def data_type(self, node: exp.DataType) -> pa.DataType:
+        """A type as written in CAST."""
+        written = node.sql().lower()
+        written = {"timestamptz": "timestamp", "timestampltz": "timestamp", "timestampntz": "timestamp"}.get(
+            written, written
+        )
+        try:
+            return parse_type(written)
+        except ValueError as error:
+            raise self.context.error(str(error), node.parent or node) from None
+
+    def _interval(self, node: exp.Interval) -> Expr:
+        if isinstance(node.this, exp.Literal):
+            return bind_interval(node, self.context)
+        unit = datetime.timedelta(microseconds=interval_unit(node, self.context))
+        return self.call("multiply", (self.bind(node.this), Literal(unit, DURATION)), node)
+
+    def _extract(self, node: exp.Extract) -> Expr:
+        return self.call(_part(node.this.name), (self.bind(node.expression),), node)
+
+    def _substring(self, node: exp.Substring) -> Expr:
+        parts = [node.this, node.args.get("start"), node.args.get("length")]
+        start = self.bind(parts[1]) if parts[1] is not None else Literal(1, INT32)
+        args = [self.bind(parts[0]), start, *([] if parts[2] is None else [self.bind(parts[2])])]
+        return self.call("substring", args, node)
+
+    def _trim(self, node: exp.Trim) -> Expr:
+        name = {"LEADING": "ltrim", "TRAILING": "rtrim"}.get((node.args.get("position") or "").upper(), "trim")
+        args = [self.bind(node.this), *([] if node.expression is None else [self.bind(node.expression)])]
+        return self.call(name, args, node)
+
+    def _position(self, node: exp.StrPosition) -> Expr:
+        return self.call("locate", (self.bind(node.args["substr"]), self.bind(node.this)), node)
+
+    def _coalesce(self, node: exp.Coalesce) -> Expr:
+        return self.call("coalesce", [self.bind(node.this), *map(self.bind, node.expressions)], node)
+
+
+Handler = Callable[[ExpressionBinder, Any], Expr]
+
+
+def _refuse(message: str) -> Handler:
+    def handler(binder: ExpressionBinder, node: Any) -> Expr:
+        raise binder.context.error(message, node)
+
+    return handler
+
+
+_STREAM_OPERATOR = "Istream, Dstream and Rstream enclose the whole select list or the whole query."
+
+_HANDLERS: Final[dict[type, Handler]] = {
+    exp.Literal: lambda b, n: bind_literal(n, b.context),
+    exp.Boolean: lambda b, n: Literal(bool(n.this), BOOLEAN, span_of(n)),
+    exp.Null: lambda b, n: Literal(None, NULL, span_of(n)),
+    exp.Paren: lambda b, n: b.bind(n.this),
+    exp.Column: ExpressionBinder._column,
+    exp.Neg: ExpressionBinder._negative,
+    exp.Not: ExpressionBinder._not,
+    exp.NullSafeNEQ: lambda b, n: b.call(
+        "not", (b.call("null_safe_eq", (b.bind(n.this), b.bind(n.expression)), n),), n
+    ),
+    exp.In: ExpressionBinder._in,
+    exp.Between: ExpressionBinder._between,
+    exp.Is: ExpressionBinder._is,
+    exp.Exists: ExpressionBinder._exists,
+    exp.Escape: ExpressionBinder._escape,
+    exp.Case: ExpressionBinder._case,
+    exp.If: ExpressionBinder._if,
+    exp.Cast: ExpressionBinder._cast,
+    exp.TryCast: ExpressionBinder._cast,
+    exp.Interval: ExpressionBinder._interval,
+    exp.Extract: ExpressionBinder._extract,
+    exp.Substring: ExpressionBinder._substring,
+    exp.Trim: ExpressionBinder._trim,
+    exp.StrPosition: ExpressionBinder._position,
+    exp.Coalesce: ExpressionBinder._coalesce,
+    exp.Anonymous: ExpressionBinder._anonymous,
+    exp.Alias: _refuse("AS belongs to the select list and to FROM."),
+    exp.Star: _refuse("'*' stands alone in the select list."),
+    exp.Tuple: _refuse("a row of several values can stand only on the left of IN."),
+    exp.Subquery: _refuse("a subquery as a value is not supported: join with it in FROM instead."),
+    exp.Select: _refuse("a subquery as a value is not supported: join with it in FROM instead."),
+    exp.Distinct: _refuse("DISTINCT stands at the start of the select list or inside an aggregate."),
+    StreamList: _refuse(_STREAM_OPERATOR),
+    StreamQuery: _refuse(_STREAM_OPERATOR),
+    exp.CurrentTimestamp: _refuse(f"CURRENT_TIMESTAMP {_NO_CLOCK}"),
+    exp.CurrentDate: _refuse(f"CURRENT_DATE {_NO_CLOCK}"),
+    exp.CurrentTime: _refuse(f"CURRENT_TIME {_NO_CLOCK}"),
+}
+
+
+def coerce(e: Expr, target: pa.DataType) -> Expr:
+    """An expression of the wanted type; number literals change their type instead of being cast for every row."""
+    if e.type == target:
+        return e
+    if isinstance(e, Literal):
+        if e.value is None:
+            return Literal(None, target, e.span)
+        if isinstance(e.value, int) and not isinstance(e.value, bool):
+            if target == INT64:
+                return Literal(e.value, target, e.span)
+            if target == DOUBLE and abs(e.value) <= 1 << 53:
+                return Literal(float(e.value), target, e.span)
+    return Cast(e, target, False, e.span)
+
+
+def _bare(node: Any) -> Any:
+    while isinstance(node, exp.Paren):
+        node = node.this
+    return node
+
+
+def _part(name: str) -> str:
+    lower = name.lower()
+    return _PARTS.get(lower, lower)
+
+
+def _describe(node: Any) -> str:
+    return f"'{node.key}'"

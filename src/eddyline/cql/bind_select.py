@@ -1,0 +1,288 @@
+"""One SELECT: FROM, WHERE, grouping, the select list, and the defaults of its windowless stream."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from sqlglot import exp
+
+from eddyline.core.errors import CqlError
+from eddyline.cql.bind_aggregate import AggregateCollector, grouping
+from eddyline.cql.bind_expr import ExpressionBinder
+from eddyline.cql.bind_from import FromBinder, conjuncts_of, join_plan, note_equalities, split_conjuncts
+from eddyline.cql.bind_subquery import Correlated, MarkCollector
+from eddyline.cql.defaults import Bound, StreamKind, as_relation, changes, judge
+from eddyline.cql.dialect import StreamList, StreamQuery
+from eddyline.cql.places import item_text
+from eddyline.cql.renaming import renamed
+from eddyline.cql.scope import Context, Scope, Visible, outer_columns
+from eddyline.expr.nodes import Column, Expr, columns_of, substitute
+from eddyline.plan.logical import Distinct, Join, Plan, Project, Select
+
+if TYPE_CHECKING:
+    from eddyline.cql.binder import QueryBinder
+
+_READ = ("expressions", "distinct", "from_", "joins", "where", "group", "having", "windows", "with_")
+
+
+@dataclass(frozen=True, slots=True)
+class SelectItem:
+    """An output column: its name as written, the alias that tells it from a namesake, and its value."""
+
+    name: str
+    qualifier: str
+    value: Expr
+
+
+@dataclass(slots=True)
+class SelectBinder:
+    """Binds one SELECT; ``bound`` gives it as a query, ``correlated`` as a subquery of a condition."""
+
+    context: Context
+    queries: QueryBinder
+    scope: Scope
+    kind: StreamKind | None = None
+    distinct: bool = False
+    aggregated: bool = False
+    judged: bool = False
+    below: Plan | None = None  # the relation that the select list is evaluated over
+    items: list[SelectItem] = field(default_factory=list)
+    outer: list[Expr] = field(default_factory=list)  # conjuncts of WHERE that name columns of the query around
+
+    def bind(self, node: exp.Select) -> None:
+        from eddyline.cql.binder import refuse_modifiers
+
+        refuse_modifiers(self.context, node, _READ)
+        if node.args.get("from_") is None:
+            raise self.context.error("a query needs FROM with at least one stream or relation.", node)
+        sources, plan, marks = self._from_where(node)
+        projections = self._select_list(node)
+        collector = AggregateCollector(self.context)
+        raw = self._bind_items(projections, collector)
+        plan = self._group(node, projections, raw, collector, plan)
+        self.below = plan
+        self._judge(sources, marks)
+
+    # FROM and WHERE -------------------------------------------------------------------------------------------
+
+    def _from_where(self, node: exp.Select) -> tuple[FromBinder, Plan, MarkCollector]:
+        windows = node.args.get("windows")
+        suffix = windows[0] if windows else self.queries.suffix
+        queries = type(self.queries)(self.context, suffix, self.queries.local, self._around_from())
+        self.queries = queries
+
+        sources = FromBinder(self.context, self.scope, queries.with_kind, suffix, queries.local)
+        joined = sources.bind(node)
+        where = node.args.get("where")
+        parts = [] if where is None else conjuncts_of(where.this)
+        note_equalities(parts, self.scope)
+        marks = MarkCollector(self.context, self.scope, queries.inner)
+        binder = ExpressionBinder(self.context, self.scope, "in WHERE", marks)
+        conditions = [binder.condition(part, "WHERE") for part in parts]
+        self.outer = [c for c in conditions if outer_columns(c)]
+        own = [*joined.conjuncts, *(c for c in conditions if not outer_columns(c))]
+        return sources, self._filtered(joined.inputs, own, marks), marks
+
+    def _around_from(self) -> tuple[Scope, str] | None:
+        if self.scope.parent is None:
+            return self.queries.around
+        return self.scope.parent, "a subquery in FROM may not use columns of a query around it."
+
+    def _filtered(self, inputs: list[Plan], conjuncts: list[Expr], marks: MarkCollector) -> Plan:
+        """The join, the marks of its subqueries, and above them the conditions that are not the join's own."""
+        if not marks.marks:
+            return join_plan(inputs, conjuncts)
+        across, within = split_conjuncts(inputs, conjuncts) if len(inputs) > 1 else ([], conjuncts)
+        joined: Plan = Join(tuple(inputs), tuple(across)) if len(inputs) > 1 else inputs[0]
+        return Select(marks.applied(joined), tuple(within)) if within else marks.applied(joined)
+
+    def _judge(self, sources: FromBinder, marks: MarkCollector) -> None:
+        """Apply the rule of the windowless stream (``defaults``, rule 2)."""
+        windowless = [i for i in sources.items if i.stream is not None]
+        if len(windowless) > 1:
+            names = " and ".join(i.columns[0].alias for i in windowless[:2])
+            message = (
+                f"{names} are joined without windows: give each a window, or write [ROWS UNBOUNDED] to keep "
+                "all of their elements for ever."
+            )
+            raise self.context.error(message, windowless[1].node)
+        if not windowless:
+            return
+        (item,) = windowless
+        others = [i.plan for i in sources.items if i is not item] + [m.right for m in marks.marks]
+        if any(map(changes, others)):
+            assert self.below is not None and item.stream is not None
+            self.below = judge(self.below, item.plan, item.stream)
+            self.judged = True
+
+    # The select list ------------------------------------------------------------------------------------------
+
+    def _select_list(self, node: exp.Select) -> list[Any]:
+        """The select items, out of a stream operator that encloses them."""
+        distinct = node.args.get("distinct")
+        if distinct is not None and distinct.args.get("on") is not None:
+            raise self.context.error("DISTINCT ON is not supported: group by the columns instead.", node)
+        self.distinct = distinct is not None
+        projections = list(node.expressions)
+        operators = [p for p in projections if isinstance(p.unalias(), StreamList)]
+        if not operators:
+            return projections
+        if len(projections) > 1:
+            name = operators[0].unalias().args["kind"].capitalize()
+            raise self.context.error(f"{name}(…) encloses the whole select list: put all items inside.", operators[0])
+        enclosed = projections[0].unalias()
+        self.kind = enclosed.args["kind"]
+        self.distinct = self.distinct or bool(enclosed.args.get("distinct"))
+        inside = list(enclosed.expressions)
+        if isinstance(projections[0], exp.Alias):
+            if len(inside) != 1 or isinstance(inside[0], exp.Star | exp.Alias):
+                raise self.context.error("AS after a stream operator needs one item inside it.", projections[0])
+            return [exp.Alias(this=inside[0], alias=projections[0].args["alias"])]
+        return inside
+
+    def _bind_items(self, projections: list[Any], collector: AggregateCollector) -> list[SelectItem]:
+        binder = ExpressionBinder(self.context, self.scope, "in the select list", None, collector)
+        items: list[SelectItem] = []
+        for node in projections:
+            star = node.this if isinstance(node, exp.Column) else node
+            if isinstance(star, exp.Star):
+                items.extend(self._star(star, node.table if isinstance(node, exp.Column) else ""))
+                continue
+            value = node.this if isinstance(node, exp.Alias) else node
+            if isinstance(value, StreamQuery):
+                raise self.context.error("Istream(SELECT …) is a query of its own.", value)
+            bound = binder.bind(value)
+            if outer_columns(bound):
+                raise self.context.error(
+                    "the select list of a subquery may not use columns of the query around.", value
+                )
+            if isinstance(node, exp.Alias):
+                name = node.alias
+            elif isinstance(value, exp.Column):
+                name = value.name
+            else:
+                name = item_text(node, self.context.text)
+            qualifier = bound.name.rpartition(".")[0] if isinstance(bound, Column) else ""
+            items.append(SelectItem(name, qualifier, bound))
+        return items
+
+    def _star(self, star: exp.Star, alias: str) -> list[SelectItem]:
+        if star.args.get("except_") or star.args.get("replace") or star.args.get("rename"):
+            raise self.context.error("'*' with EXCEPT or REPLACE is not supported.", star)
+        if alias:
+            found = self.scope.of_alias(alias)
+            if not found:
+                raise self.scope.unknown(exp.Column(this=exp.to_identifier("*"), table=exp.to_identifier(alias)))
+            return [self._star_item(v) for v in found]
+        return [self._star_item(v, merge=True) for v in self.scope.visible if v.plan_name not in self.scope.hidden]
+
+    def _star_item(self, v: Visible, merge: bool = False) -> SelectItem:
+        merged = self.scope.merged.get(v.name.lower()) if merge else None
+        if merged is not None and v.plan_name in columns_of(merged):
+            return SelectItem(v.name, v.alias, merged)
+        return SelectItem(v.name, v.alias, Column(v.plan_name, v.type))
+
+    # Grouping -------------------------------------------------------------------------------------------------
+
+    def _group(
+        self,
+        node: exp.Select,
+        projections: list[Any],
+        raw: list[SelectItem],
+        collector: AggregateCollector,
+        plan: Plan,
+    ) -> Plan:
+        group, having = node.args.get("group"), node.args.get("having")
+        aliases = {p.alias.lower(): p.this for p in projections if isinstance(p, exp.Alias)}
+        marks = MarkCollector(self.context, self.scope, self.queries.inner)
+        condition: list[Expr] = []
+        if having is not None:
+            binder = ExpressionBinder(self.context, self.scope, "in HAVING", marks, collector, aliases)
+            condition = [binder.condition(part, "HAVING") for part in conjuncts_of(having.this)]
+            if any(outer_columns(c) for c in condition):
+                raise self.context.error("HAVING of a subquery may not use columns of the query around.", having)
+        if group is None and having is None and not collector.calls:
+            self.items = raw
+            return plan
+        self.aggregated = True
+        keys = None if group is None else self._keys(group, projections, aliases)
+        used = [*(i.value for i in raw), *condition, *(x for m in marks.marks for x, _ in m.operands)]
+        free = frozenset(m.name for m in marks.marks)
+        grouped = grouping(self.context, plan, keys, collector, used, free)
+        self.items = [SelectItem(i.name, i.qualifier, grouped.lift(i.value)) for i in raw]
+        above: Plan = marks.applied(grouped.plan, grouped.lift)
+        if condition:
+            above = Select(above, tuple(map(grouped.lift, condition)))
+        return above
+
+    def _keys(self, group: exp.Group, projections: list[Any], aliases: dict[str, Any]) -> list[Expr]:
+        for key, value in group.args.items():
+            if key != "expressions" and value not in (None, False, []):
+                raise self.context.error("GROUP BY takes a list of expressions only.", group)
+        binder = ExpressionBinder(self.context, self.scope, "in GROUP BY", aliases=aliases)
+        keys = []
+        for node in group.expressions:
+            target = node
+            if isinstance(node, exp.Literal) and not node.is_string and node.this.isdigit():
+                if not 1 <= int(node.this) <= len(projections):
+                    raise self.context.error(f"GROUP BY {node.this}: there are {len(projections)} items.", node)
+                target = projections[int(node.this) - 1].unalias()
+            bound = binder.bind(target)
+            if outer_columns(bound):
+                raise self.context.error("GROUP BY of a subquery may not use columns of the query around.", node)
+            keys.append(bound)
+        return keys
+
+    # Results --------------------------------------------------------------------------------------------------
+
+    def _projected(self) -> Plan:
+        assert self.below is not None
+        return Project(self.below, tuple(unique_names(self.items)))
+
+    def bound(self) -> Bound:
+        if self.outer:
+            raise self.context.error("this query may not use columns of the query around it.", None)
+        plan = self._projected()
+        return Bound(Distinct(plan) if self.distinct else plan, self.kind, self.judged)
+
+    def correlated(self, name: str) -> Correlated:
+        """This SELECT as a subquery: its columns renamed to ``name.column``, the conditions on outer columns apart."""
+        assert self.below is not None
+        if not self.outer:
+            whole = renamed(as_relation(self.bound()), name)
+            return Correlated(whole, tuple(Column(f.name, f.type) for f in whole.schema), ())
+        if self.aggregated or self.kind is not None:
+            what = "groups or aggregates" if self.aggregated else "names a stream operator"
+            message = f"a subquery that {what} may not use columns of the query around it."
+            raise CqlError(message, self.context.text, self.outer[0].span)
+        # Duplicates do not matter to IN and EXISTS, so DISTINCT is dropped together with its meaning.
+        outputs = [(f"{name}.{n}", e) for n, e in unique_names(self.items)]
+        needed = sorted(
+            {n for c in self.outer for n in columns_of(c)} - {n for c in self.outer for n in outer_columns(c)}
+        )
+        inner: dict[str, Expr] = {}
+        extra = []
+        for n in needed:
+            column = Column(n, self.below.schema[n].type)
+            inner[n] = Column(f"{name}/{n}", column.type)
+            extra.append((f"{name}/{n}", column))
+        plan = as_relation(Bound(Project(self.below, (*outputs, *extra)), None, self.judged))
+        on = tuple(substitute(c, inner) for c in self.outer)
+        return Correlated(plan, tuple(Column(n, e.type) for n, e in outputs), on)
+
+
+def unique_names(items: list[SelectItem]) -> list[tuple[str, Expr]]:
+    """Output names: the first keeps its name ``a``, a namesake becomes ``alias_a``, and then ``a_2``, ``a_3`` …"""
+    taken: set[str] = set()
+    named = []
+    for item in items:
+        name = item.name
+        if name.lower() in taken and item.qualifier:
+            name = f"{item.qualifier}_{item.name}"
+        count = 2
+        while name.lower() in taken:
+            name, count = f"{item.name}_{count}", count + 1
+        taken.add(name.lower())
+        named.append((name, item.value))
+    return named

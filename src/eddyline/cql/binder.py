@@ -1,0 +1,209 @@
+"""From text to a bound query: names resolved, types checked, defaults made explicit.
+
+``bind`` is the way in. ``QueryBinder`` binds a query of any shape, ``SelectBinder`` (``bind_select``) one SELECT.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+from sqlglot import exp
+
+from eddyline.core.catalog import Catalog
+from eddyline.core.errors import CqlError
+from eddyline.core.time import TimeKind
+from eddyline.cql.bind_expr import coerce
+from eddyline.cql.bind_from import LocalQuery
+from eddyline.cql.bind_select import SelectBinder
+from eddyline.cql.bind_subquery import Correlated
+from eddyline.cql.defaults import Bound, as_relation, result
+from eddyline.cql.dialect import StreamQuery, WindowClause
+from eddyline.cql.job import CreateView, QueryStatement, Statement, parse_job
+from eddyline.cql.renaming import renamed
+from eddyline.cql.scope import Context, Scope
+from eddyline.expr.nodes import Column
+from eddyline.expr.types import common_type, type_name
+from eddyline.plan.logical import BoundQuery, Plan, Project, SetOperation
+
+_SET_OPERATORS = {exp.Union: "union", exp.Except: "except", exp.Intersect: "intersect"}
+
+
+def bind(query: str | Statement, catalog: Catalog) -> BoundQuery:
+    """Bind a query (its text, or a statement of a job) against a catalog.
+
+    >>> import pyarrow as pa
+    >>> from eddyline.core.catalog import StreamDef
+    >>> from eddyline.core.schema import Field, Schema
+    >>> from eddyline.cql.printing import format_plan
+    >>> catalog = Catalog()
+    >>> schema = Schema((Field("a", pa.int32()), Field("t", pa.int64())))
+    >>> catalog.add("streams", StreamDef("S", schema, TimeKind.INTEGER, "t"))
+    >>> print(format_plan(bind("SELECT a FROM S [RANGE 10] WHERE a > 3", catalog).plan))
+    project S.a AS a
+    └─ select S.a > 3
+       └─ window [RANGE 10]
+          └─ stream S (S.a, S.t)
+    """
+    statement = _one_query(query) if isinstance(query, str) else query
+    if not isinstance(statement, QueryStatement | CreateView):
+        raise CqlError("this statement is not a query.", statement.text, statement.span)
+    context = Context(catalog, statement.text)
+    try:
+        bound = QueryBinder(context).bind(statement.query)
+    except RecursionError:
+        raise CqlError("this query is nested too deeply.", statement.text, statement.span) from None
+    kind = one_kind_of_time(context)
+    target = statement.target if isinstance(statement, QueryStatement) else None
+    return BoundQuery(statement.name, result(bound), kind, statement.query_text, target, dict(statement.options))
+
+
+def _one_query(text: str) -> Statement:
+    statements = parse_job(text)
+    if not statements:
+        raise CqlError("the text holds no query.", text)
+    if len(statements) > 1:
+        raise CqlError("expected one query, but the text holds several statements.", text, statements[1].span)
+    return statements[0]
+
+
+def one_kind_of_time(context: Context) -> TimeKind:
+    """The kind of time of a query; all its inputs must agree. A query over constant relations alone counts ticks."""
+    if not context.kinds:
+        return TimeKind.INTEGER
+    first, first_name, _ = context.kinds[0]
+    for kind, name, node in context.kinds:
+        if kind is not first:
+            message = (
+                f"a query has one kind of time: {first_name} has {first.value} time, {name} has {kind.value} time."
+            )
+            raise context.error(message, node)
+    return first
+
+
+@dataclass(slots=True)
+class QueryBinder:
+    """Binds queries: SELECT, set operators, stream operators around them, and WITH.
+
+    ``suffix`` is the window of a suffix WINDOW around this query, ``local`` the queries that WITH names, ``around``
+    a query whose columns must not be used in this one, with the reason.
+    """
+
+    context: Context
+    suffix: WindowClause | None = None
+    local: dict[str, LocalQuery] = field(default_factory=dict)
+    around: tuple[Scope, str] | None = None
+
+    def bind(self, node: Any) -> Bound:
+        if isinstance(node, StreamQuery):
+            return self._stream_query(node)
+        if isinstance(node, exp.Subquery):
+            refuse_modifiers(self.context, node, ("this",))
+            return self.bind(node.this)
+        if isinstance(node, exp.SetOperation):
+            return self._with_local(node)._set_operation(node)
+        if isinstance(node, exp.Select):
+            return self._with_local(node).select(node).bound()
+        raise self.context.error("this is not a query.", node)
+
+    def with_kind(self, node: Any) -> tuple[Bound, TimeKind | None]:
+        """A bound query and the kind of time it runs on, None if it reads constant relations alone."""
+        seen = len(self.context.kinds)
+        bound = self.bind(node)
+        kinds = self.context.kinds[seen:]
+        return bound, kinds[0][0] if kinds else None
+
+    def select(self, node: exp.Select, parent: Scope | None = None) -> SelectBinder:
+        binder = SelectBinder(self.context, self, Scope(self.context, parent=parent, blocked=self.around))
+        binder.bind(node)
+        return binder
+
+    def _with_local(self, node: exp.Query) -> QueryBinder:
+        """Add the queries of a WITH clause; a later one sees the earlier ones."""
+        clause = node.args.get("with_")
+        if clause is None:
+            return self
+        if clause.args.get("recursive"):
+            raise self.context.error("WITH RECURSIVE is not supported.", clause)
+        local = dict(self.local)
+        for cte in clause.expressions:
+            definition = QueryBinder(self.context, self.suffix, dict(local), self.around)
+            local[cte.alias.lower()] = partial(definition.with_kind, cte.this)
+        return QueryBinder(self.context, self.suffix, local, self.around)
+
+    def _stream_query(self, node: StreamQuery) -> Bound:
+        inner = self.bind(node.this)
+        if inner.kind is not None:
+            raise self.context.error("a query has one stream operator, and this one has two.", node)
+        return Bound(inner.plan, node.args["kind"], inner.judged)
+
+    def _set_operation(self, node: exp.SetOperation) -> Bound:
+        refuse_modifiers(self.context, node, ("this", "expression", "distinct", "with_"))
+        sides = [self.bind(node.this), self.bind(node.expression)]
+        for bound, side in zip(sides, (node.this, node.expression), strict=True):
+            if bound.kind is not None:
+                message = "a stream operator encloses the whole query: write Istream(SELECT … UNION SELECT …)."
+                raise self.context.error(message, side)
+        left, right = self._same_types(as_relation(sides[0]), as_relation(sides[1]), node)
+        kind = _SET_OPERATORS[type(node)]
+        return Bound(SetOperation(kind, not node.args.get("distinct"), left, right))  # type: ignore[arg-type]
+
+    def _same_types(self, left: Plan, right: Plan, node: exp.SetOperation) -> tuple[Plan, Plan]:
+        word = type(node).__name__.upper()
+        a, b = left.schema.fields, right.schema.fields
+        if len(a) != len(b):
+            message = f"both sides of {word} need the same number of columns, not {len(a)} and {len(b)}."
+            raise self.context.error(message, node.expression)
+        types = []
+        for f, g in zip(a, b, strict=True):
+            common = common_type(f.type, g.type)
+            if common is None:
+                message = (
+                    f"{word} cannot combine {type_name(f.type)} ({f.name}) with {type_name(g.type)} ({g.name}); "
+                    "cast one of them."
+                )
+                raise self.context.error(message, node.expression)
+            types.append(common)
+        return _cast_all(left, types), _cast_all(right, types)
+
+    def inner(self, query: exp.Expression, scope: Scope) -> Correlated:
+        """A subquery of a condition; a plain SELECT may use the columns of the query around it."""
+        node: Any = query
+        while isinstance(node, exp.Subquery) and not node.args.get("alias"):
+            node = node.this
+        name = self.context.fresh("_sub")
+        if isinstance(node, exp.Select):
+            return self._with_local(node).select(node, scope).correlated(name)
+        reason = "a subquery with a set operator or a stream operator may not use columns of the query around it."
+        bound = QueryBinder(self.context, self.suffix, self.local, (scope, reason)).bind(node)
+        plan = renamed(as_relation(bound), name)
+        return Correlated(plan, tuple(Column(f.name, f.type) for f in plan.schema), ())
+
+
+def _cast_all(p: Plan, types: list[Any]) -> Plan:
+    if all(f.type == t for f, t in zip(p.schema, types, strict=True)):
+        return p
+    return Project(p, tuple((f.name, coerce(Column(f.name, f.type), t)) for f, t in zip(p.schema, types, strict=True)))
+
+
+_REFUSED = {
+    "order": "ORDER BY is not supported: a continuous result has no last row to sort by.",
+    "limit": "LIMIT is not supported: a continuous result has no end; use a window [ROWS n] instead.",
+    "offset": "OFFSET is not supported.",
+    "sort": "SORT BY is not supported.",
+    "qualify": "QUALIFY is not supported.",
+    "sample": "sampling is not supported.",
+    "laterals": "LATERAL is not supported.",
+    "connect": "CONNECT BY is not supported.",
+}
+
+
+def refuse_modifiers(context: Context, node: exp.Expression, allowed: tuple[str, ...]) -> None:
+    """Refuse each clause of a query that nothing here reads, in one sentence."""
+    for key, value in node.args.items():
+        if key in allowed or value in (None, False, []):
+            continue
+        place = value[0] if isinstance(value, list) else value
+        message = _REFUSED.get(key, f"{key.strip('_').upper()} is not supported in CQL.")
+        raise context.error(message, place if isinstance(place, exp.Expression) else node)

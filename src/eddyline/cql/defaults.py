@@ -1,0 +1,150 @@
+"""What a query means where it says nothing: implicit windows and implicit stream operators.
+
+The rules, one function each:
+
+1. A stream without a window is append-only, ``[ROWS UNBOUNDED]`` (marked implicit).
+2. If another input of the same SELECT changes over time, the windowless stream is read as ``Rstream`` over ``[NOW]``:
+   each element is judged at its own instant (``judge``). Two windowless streams in one FROM are refused.
+3. A query that names no stream operator yields ``Istream`` if its relation can only grow (``grows_only``); otherwise
+   its result is the relation itself, shown as signed changes (``result``).
+
+Rule 2 is applied to each SELECT by itself. A SELECT that judges its elements yields a stream; where a set operator or
+a subquery wants a relation, that stream is read back with an unbounded window (``as_relation``).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from eddyline.core.window import Range, Unbounded
+from eddyline.expr.nodes import Call, Column, Expr, columns_of
+from eddyline.plan.logical import (
+    Aggregate,
+    Distinct,
+    Join,
+    MarkJoin,
+    OuterJoin,
+    Plan,
+    Project,
+    RelationScan,
+    Select,
+    SetOperation,
+    StreamScan,
+    ToStream,
+    Window,
+    walk,
+)
+
+StreamKind = Literal["istream", "dstream", "rstream"]
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """A query before its defaults: a relation, the stream operator it names, and whether it judges its elements."""
+
+    plan: Plan
+    kind: StreamKind | None = None
+    judged: bool = False
+
+    @property
+    def names_stream(self) -> bool:
+        return self.kind is not None or self.judged
+
+
+def implicit_window(stream: Plan) -> Window:
+    """Rule 1."""
+    return Window(stream, Unbounded(implicit=True))
+
+
+def changes(p: Plan) -> bool:
+    """Whether a relation can change over time: it reads a stream or a relation that carries time."""
+    return any(isinstance(n, StreamScan) or (isinstance(n, RelationScan) and not n.constant) for n in walk(p))
+
+
+def judge(p: Plan, windowless: Plan, stream: Plan) -> Plan:
+    """Rule 2: put ``[NOW]`` on the stream whose relation stands in the plan as ``windowless`` (by identity)."""
+    return substitute_node(p, windowless, Window(stream, Range(0)))
+
+
+def grows_only(p: Plan) -> bool:
+    """Whether a plan has only select, project, inner join, UNION, INTERSECT, DISTINCT, IN and EXISTS (not negated)
+    over unbounded windows and constant relations, so that what is once in its relation stays there."""
+    match p:
+        case Window(spec=spec):
+            return isinstance(spec, Unbounded)
+        case RelationScan(constant=constant):
+            return constant
+        case Select(input=below, conjuncts=conjuncts):
+            marks = frozenset(n.mark for n in walk(below) if isinstance(n, MarkJoin))
+            return grows_only(below) and all(_positive(c, marks) for c in conjuncts)
+        case Project(input=below) | Distinct(input=below):
+            return grows_only(below)
+        case Join(inputs=inputs):
+            return all(map(grows_only, inputs))
+        case MarkJoin(left=left, right=right):
+            return grows_only(left) and grows_only(right)
+        case SetOperation(kind=kind, left=left, right=right):
+            return kind != "except" and grows_only(left) and grows_only(right)
+        case _:
+            return False
+
+
+def _positive(e: Expr, marks: frozenset[str]) -> bool:
+    """Whether a condition can only go from not TRUE to TRUE when its marks do: they stand under AND and OR alone."""
+    if not columns_of(e) & marks or isinstance(e, Column):
+        return True
+    return isinstance(e, Call) and e.function in ("and", "or") and all(_positive(a, marks) for a in e.args)
+
+
+def result(bound: Bound) -> Plan:
+    """Rule 3, and the operator that the query names."""
+    if bound.judged and bound.kind in (None, "istream"):
+        return ToStream("rstream", bound.plan)
+    if bound.kind is not None:
+        return ToStream(bound.kind, bound.plan)
+    return ToStream("istream", bound.plan) if grows_only(bound.plan) else bound.plan
+
+
+def as_stream(bound: Bound) -> Plan:
+    """The stream on which a window over a subquery is put: the one it names or is, else its Istream."""
+    if bound.names_stream:
+        return result(bound)
+    return ToStream("istream", bound.plan)
+
+
+def as_relation(bound: Bound) -> Plan:
+    """The relation of a subquery in a condition or of one side of a set operator."""
+    return read_back(result(bound)) if bound.names_stream else bound.plan
+
+
+def read_back(stream: Plan) -> Plan:
+    """A stream as an append-only relation. ``[ROWS UNBOUNDED]`` over the Istream of what only grows is that itself."""
+    if isinstance(stream, ToStream) and stream.kind == "istream" and grows_only(stream.input):
+        return stream.input
+    if isinstance(stream, Project):
+        inner = read_back(stream.input)
+        if not isinstance(inner, Window):
+            return replace(stream, input=inner)
+    return implicit_window(stream)
+
+
+def has_implicit_window(p: Plan) -> bool:
+    """Whether a windowless stream stands somewhere in a plan."""
+    return any(isinstance(n, Window) and isinstance(n.spec, Unbounded) and n.spec.implicit for n in walk(p))
+
+
+def substitute_node(p: Plan, old: Plan, new: Plan) -> Plan:
+    """A plan in which one node (the very object) is replaced."""
+    if p is old:
+        return new
+    match p:
+        case StreamScan() | RelationScan():
+            return p
+        case Window() | Select() | Project() | Aggregate() | Distinct() | ToStream():
+            return replace(p, input=substitute_node(p.input, old, new))
+        case Join():
+            return replace(p, inputs=tuple(substitute_node(i, old, new) for i in p.inputs))
+        case OuterJoin() | MarkJoin() | SetOperation():
+            left, right = substitute_node(p.left, old, new), substitute_node(p.right, old, new)
+            return replace(p, left=left, right=right)

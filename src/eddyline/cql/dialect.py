@@ -1,0 +1,455 @@
+"""CQL as a dialect of sqlglot: the tokenizer and the parser, with the clauses that SQL does not have.
+
+What is ours: everything that can stand in ``FROM`` (windows in brackets, the word ``stream``, ``MODEL``), the suffix
+``WINDOW``, and ``Istream``/``Dstream``/``Rstream``. What is sqlglot's: expressions, set operators and the clauses of
+``SELECT``. Functions are kept by name (``Anonymous``) instead of sqlglot's typed nodes, because typed nodes forget
+how the function was written and reorder arguments for other dialects; ``expr.functions`` decides what a name means.
+
+Every node that a message may want to underline carries ``start`` and ``end`` offsets in its ``meta``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+from sqlglot import exp
+from sqlglot.dialects.dialect import Dialect
+from sqlglot.errors import ErrorLevel, ParseError, TokenError
+from sqlglot.parser import Parser
+from sqlglot.tokenizer_core import Token, TokenType
+from sqlglot.tokens import Tokenizer
+
+from eddyline.core.errors import CqlError, Span, did_you_mean
+
+STREAM_OPERATORS = ("ISTREAM", "DSTREAM", "RSTREAM")
+REFUSED_AFTER_CALL = {
+    "OVER": "OVER is not part of CQL: put a window on the stream instead, as in S [ROWS 10].",
+    "FILTER": "FILTER is not supported: use an aggregate over CASE WHEN … THEN … END.",
+    "WITHIN": "WITHIN GROUP is not supported.",
+}
+
+
+class Duration(exp.Expression):
+    """A number with an optional unit, as written in a window or after SLACK."""
+
+    arg_types: ClassVar[dict[str, bool]] = {"amount": True, "unit": False}
+
+
+class WindowClause(exp.Expression):
+    """``kind`` is rows, range, unbounded, now; a slide, a size and partition columns where written."""
+
+    arg_types: ClassVar[dict[str, bool]] = {"kind": True, "size": False, "slide": False, "columns": False}
+
+
+class Source(exp.Expression):
+    """An item of FROM: a name, a call such as ``late(q)``, a query, or another Source in parentheses with its joins."""
+
+    arg_types: ClassVar[dict[str, bool]] = {
+        "this": True,
+        "alias": False,
+        "window": False,
+        "model": False,
+        "joins": False,
+    }
+
+
+class StreamList(exp.Expression):
+    """``Istream(a, b AS c)`` in place of a select list."""
+
+    arg_types: ClassVar[dict[str, bool]] = {"kind": True, "expressions": True, "distinct": False}
+
+
+class StreamQuery(exp.Expression):
+    """``Istream(SELECT …)``."""
+
+    arg_types: ClassVar[dict[str, bool]] = {"kind": True, "this": True}
+
+
+class PlacedParseError(ParseError):
+    """A syntax error that knows its token; only ever seen between the parser and ``parse_query``."""
+
+    def __init__(self, message: str, start: int, end: int) -> None:
+        super().__init__(message)
+        self.description, self.start, self.end = message, start, end
+
+
+class CqlTokenizer(Tokenizer):
+    QUOTES: ClassVar[list[Any]] = ["'", ("“", "”"), ("‘", "’")]
+    IDENTIFIERS: ClassVar[list[Any]] = ['"', "`"]
+    # What is not a single token is looked up as part of a word, and “ would begin one.
+    SINGLE_TOKENS: ClassVar[dict[str, TokenType]] = {
+        **Tokenizer.SINGLE_TOKENS,
+        **dict.fromkeys("“”‘’", TokenType.QUOTE),
+    }
+    COMMANDS: ClassVar[set[TokenType]] = set()  # no statement of ours swallows the rest of the text
+    # A hint would be read as a comment with a meaning; in CQL /*+ is a comment like any other.
+    HINT_START: ClassVar[str] = "/*+never+"
+
+
+class CqlParser(Parser):
+    FUNCTIONS: ClassVar[dict[str, Callable[..., Any]]] = {}
+    NO_PAREN_FUNCTION_PARSERS: ClassVar[dict[str, Any]] = {
+        "CASE": lambda self: self._parse_case(),
+        "IF": lambda self: self._parse_if(),
+    }
+    FUNCTION_PARSERS: ClassVar[dict[str, Callable[..., Any]]] = {
+        **{k: Parser.FUNCTION_PARSERS[k] for k in ("CAST", "TRY_CAST", "EXTRACT", "POSITION", "SUBSTRING", "TRIM")},
+        **{name: lambda self: self._parse_stream_operator() for name in STREAM_OPERATORS},
+    }
+
+    # Errors ---------------------------------------------------------------------------------------------------
+
+    def raise_error(self, message: str, token: Any = None) -> None:
+        token = token or self._curr
+        if token:
+            raise PlacedParseError(message, token.start, token.end + 1)
+        end = self._prev.end + 1 if self._prev else len(self.sql)
+        raise PlacedParseError(message, end, end + 1)
+
+    # Places ---------------------------------------------------------------------------------------------------
+
+    def _placed(self, node: Any, first: Token) -> Any:
+        node.meta["start"], node.meta["end"] = first.start, self._prev.end
+        return node
+
+    def _parse_function_call(self, *args: Any, **kwargs: Any) -> Any:
+        first = self._curr
+        node = super()._parse_function_call(*args, **kwargs)
+        return self._placed(node, first) if isinstance(node, exp.Expression) else node
+
+    def _parse_expression(self) -> Any:
+        first = self._curr
+        node = super()._parse_expression()
+        if isinstance(node, exp.Expression) and first:
+            # The text of a select item is its output name where it has no alias.
+            node.meta["item"] = (first.start, self._prev.end)
+        return node
+
+    def _parse_window(self, this: Any, alias: bool = False) -> Any:
+        text = self._curr.text.upper() if self._curr else ""
+        follows = self._next.token_type in (TokenType.L_PAREN, TokenType.GROUP_BY) or self._next.text.upper() == "GROUP"
+        if text in REFUSED_AFTER_CALL and follows:
+            self.raise_error(REFUSED_AFTER_CALL[text])
+        return this
+
+    # Stream operators -----------------------------------------------------------------------------------------
+
+    def _query_follows(self) -> bool:
+        """Whether the next tokens, behind any number of parentheses, open a query."""
+        index = self._index
+        while index < len(self._tokens) and self._tokens[index].token_type == TokenType.L_PAREN:
+            index += 1
+        if index >= len(self._tokens):
+            return False
+        token = self._tokens[index]
+        if token.token_type in (TokenType.SELECT, TokenType.WITH):
+            return True
+        return token.text.upper() in STREAM_OPERATORS and (
+            index + 1 < len(self._tokens) and self._tokens[index + 1].token_type == TokenType.L_PAREN
+        )
+
+    def _parse_stream_operator(self) -> exp.Expression:
+        kind = self._tokens[self._index - 2].text.lower()
+        if self._query_follows():
+            node: exp.Expression = StreamQuery(kind=kind, this=self._parse_whole_query())
+        else:
+            distinct = self._match(TokenType.DISTINCT)
+            node = StreamList(kind=kind, distinct=distinct, expressions=self._parse_expressions())
+        if not self._match(TokenType.R_PAREN, advance=False):
+            self.raise_error("Expecting )")
+        return node
+
+    def _parse_whole_query(self) -> Any:
+        """A query with its set operators, in parentheses or not, or a stream operator around one."""
+        if self._curr.text.upper() in STREAM_OPERATORS and self._next.token_type == TokenType.L_PAREN:
+            first = self._curr
+            self._advance(2)
+            node = self._parse_stream_operator()
+            self._match_r_paren()
+            return self._placed(node, first)
+        query = self._parse_select(nested=True, parse_subquery_alias=False)
+        if query is None:
+            found = f"found '{self._curr.text}'" if self._curr else "the text ends here"
+            hint = did_you_mean(self._curr.text, ["SELECT"]) if self._curr else ""
+            self.raise_error(f"a query starts with SELECT, but {found}.{hint}")
+        return self._parse_query_modifiers(self._parse_set_operations(query))
+
+    # FROM -----------------------------------------------------------------------------------------------------
+
+    def _parse_join(self, skip_join_token: bool = False, parse_bracket: bool = False, alias_tokens: Any = None) -> Any:
+        # sqlglot tries a table after a comma and forgets the error if there is none; we want the error.
+        if self._match(TokenType.COMMA):
+            join: Any = self.expression(exp.Join(this=self._parse_table(alias_tokens=alias_tokens)))
+            join.meta["comma"] = True
+            return join
+        first = self._curr
+        join = super()._parse_join(skip_join_token, parse_bracket, alias_tokens)
+        return self._placed(join, first) if join is not None else None
+
+    def _parse_table(self, *args: Any, joins: bool = False, **kwargs: Any) -> Any:
+        source = self._parse_source()
+        if joins:
+            for join in self._parse_joins():
+                source.append("joins", join)
+        return source
+
+    def _parse_source(self) -> Source:
+        first = self._curr
+        if self._match(TokenType.L_PAREN):
+            this = self._parse_parenthesised_source()
+        elif first and first.text.upper() in STREAM_OPERATORS and self._next.token_type == TokenType.L_PAREN:
+            this = self._parse_whole_query()
+        else:
+            this = self._parse_source_name()
+        source = Source(this=this)
+        self._parse_source_window(source)
+        if not self._parse_model(source):
+            self._parse_source_alias(source)
+        self._parse_source_window(source)
+        self._parse_model(source)
+        node: Source = self._placed(source, first)
+        return node
+
+    def _parse_parenthesised_source(self) -> Any:
+        """After ``(``: a query, or a source with joins; ``((SELECT …) UNION …)`` starts like the second."""
+        if self._query_follows() and self._curr.token_type != TokenType.L_PAREN:
+            this = self._parse_whole_query()
+        else:
+            index = self._index
+            source = self._parse_source()
+            if self._match_set(self.SET_OPERATIONS, advance=False):
+                self._retreat(index)
+                this = self._parse_whole_query()
+            else:
+                for join in self._parse_joins():
+                    source.append("joins", join)
+                this = source
+        if not self._match(TokenType.R_PAREN):
+            self.raise_error("Expecting )")
+        return this
+
+    def _parse_source_name(self) -> Any:
+        if (
+            self._curr
+            and self._curr.text.upper() == "STREAM"
+            and self._next.token_type not in (TokenType.L_BRACKET, TokenType.COMMA, TokenType.ALIAS)
+            and self._next.token_type in self.ID_VAR_TOKENS | {TokenType.IDENTIFIER}
+        ):
+            self._advance()
+        first = self._curr
+        if first and self._next.token_type == TokenType.L_PAREN and first.token_type in self.ID_VAR_TOKENS:
+            name: Any = self._parse_id_var(any_token=False)
+            self._match_l_paren()
+            arguments = self._parse_csv(self._parse_id_var)
+            self._match_r_paren()
+            return self._placed(exp.Anonymous(this=name.name, expressions=arguments), first)
+        name = self._parse_id_var(any_token=False)
+        if name is None:
+            found = f"found '{first.text}'" if first else "the text ends here"
+            self.raise_error(f"expected the name of a stream or relation, or a query in parentheses, but {found}.")
+        return name
+
+    def _parse_source_alias(self, source: Source) -> None:
+        index = self._index
+        if self._match(TokenType.ALIAS):
+            alias = self._parse_id_var(any_token=True)
+            if alias is None:
+                self.raise_error("expected a name after AS.")
+        elif self._match_set(self.TABLE_ALIAS_TOKENS, advance=False):
+            alias = self._parse_id_var(any_token=False, tokens=self.TABLE_ALIAS_TOKENS)
+        else:
+            alias = None
+        if alias is None:
+            self._retreat(index)
+        else:
+            source.set("alias", alias)
+
+    def _parse_model(self, source: Source) -> bool:
+        """``MODEL A.x = A.x + A.v * t`` (Pulse); told from an alias by the equation that follows."""
+        if not (self._curr and self._curr.text.upper() == "MODEL"):
+            return False
+        rest = [t.token_type for t in self._tokens[self._index + 2 : self._index + 5]]
+        if self._next.token_type not in self.ID_VAR_TOKENS or not ({TokenType.DOT, TokenType.EQ} & set(rest)):
+            return False
+        first = self._curr
+        self._advance()
+        source.set("model", self._parse_disjunction())
+        source.args["model"].meta["start"], source.args["model"].meta["end"] = first.start, self._prev.end
+        return True
+
+    # Windows --------------------------------------------------------------------------------------------------
+
+    def _parse_source_window(self, source: Source) -> None:
+        while self._match(TokenType.L_BRACKET, advance=False):
+            if source.args.get("window"):
+                self.raise_error("a stream takes one window, and this is its second.")
+            first = self._curr
+            self._advance()
+            window = self._parse_bracket_window()
+            if not self._match(TokenType.R_BRACKET):
+                found = f"found '{self._curr.text}'" if self._curr else "the text ends here"
+                self.raise_error(f"expected ']' at the end of the window, but {found}.")
+            source.set("window", self._placed(window, first))
+
+    def _parse_bracket_window(self) -> WindowClause:
+        if self._match_text_seq("NOW"):
+            return WindowClause(kind="now")
+        if self._match_text_seq("ROWS"):
+            if self._match_text_seq("UNBOUNDED"):
+                return WindowClause(kind="unbounded")
+            size = self._parse_duration(unit=False)
+            if self._match_text_seq("SLIDE"):
+                self.raise_error("[ROWS n SLIDE m] is not supported: slide a time-based window instead.", self._prev)
+            return WindowClause(kind="rows", size=size)
+        if self._match_text_seq("RANGE"):
+            if self._match_text_seq("UNBOUNDED"):
+                return WindowClause(kind="unbounded")
+            size = self._parse_duration()
+            slide = self._parse_duration() if self._match_text_seq("SLIDE") else None
+            return WindowClause(kind="range", size=size, slide=slide)
+        if self._match_text_seq("SIZE"):
+            size = self._parse_duration()
+            slide = self._parse_duration() if self._match_text_seq("ADVANCE") else None
+            return WindowClause(kind="size", size=size, slide=slide)
+        if self._match(TokenType.PARTITION_BY) or self._match_text_seq("PARTITION", "BY"):
+            columns = self._parse_csv(self._parse_column)
+            if not self._match_text_seq("ROWS"):
+                self.raise_error("expected ROWS after the columns of PARTITION BY.")
+            return WindowClause(kind="partition", columns=columns, size=self._parse_duration(unit=False))
+        words = ["ROWS", "RANGE", "NOW", "PARTITION BY", "SIZE"]
+        found = f"found '{self._curr.text}'" if self._curr else "the text ends here"
+        hint = did_you_mean(self._curr.text, words) if self._curr else ""
+        self.raise_error(f"a window starts with ROWS, RANGE, NOW, PARTITION BY or SIZE, but {found}.{hint}")
+        raise AssertionError("unreachable")
+
+    def _parse_window_clause(self) -> Any:
+        """The suffix ``WINDOW 10000`` (rows) or ``WINDOW 30 seconds`` (range)."""
+        first = self._curr
+        if not self._match(TokenType.WINDOW):
+            return None
+        size = self._parse_duration()
+        kind = "range" if size.args.get("unit") else "rows"
+        return [self._placed(WindowClause(kind=kind, size=size), first)]
+
+    def _parse_duration(self, unit: bool = True) -> Duration:
+        first = self._curr
+        self._match(TokenType.INTERVAL)
+        sign = "-" if self._match(TokenType.DASH) else ""
+        if self._match(TokenType.STRING):
+            amount, _, rest = self._prev.text.strip().partition(" ")
+            duration = Duration(amount=sign + amount)
+            if rest.strip():
+                duration.set("unit", exp.Var(this=rest.strip()).update_positions(self._prev))
+        elif self._match(TokenType.NUMBER):
+            amount = self._prev.text
+            # 10,000: the comma belongs to the number if three digits touch it.
+            while self._grouped_digits():
+                self._advance(2)
+                amount += self._prev.text
+            duration = Duration(amount=sign + amount)
+        else:
+            found = f"found '{self._curr.text}'" if self._curr else "the text ends here"
+            self.raise_error(f"expected a number, but {found}.")
+        if unit and not duration.args.get("unit") and self._curr and self._is_word(self._curr):
+            text = self._curr.text.upper()
+            if text not in ("SLIDE", "ADVANCE") and not self._ends_duration():
+                self._advance()
+                duration.set("unit", exp.Var(this=self._prev.text).update_positions(self._prev))
+        placed: Duration = self._placed(duration, first)
+        return placed
+
+    def _grouped_digits(self) -> bool:
+        comma, number = self._curr, self._next
+        return bool(
+            comma
+            and comma.token_type == TokenType.COMMA
+            and number.token_type == TokenType.NUMBER
+            and len(number.text) == 3
+            and self._prev.end + 1 == comma.start
+            and comma.end + 1 == number.start
+        )
+
+    @staticmethod
+    def _is_word(token: Token) -> bool:
+        return token.text[:1].isalpha() and token.token_type not in (TokenType.STRING, TokenType.IDENTIFIER)
+
+    def _ends_duration(self) -> bool:
+        """After the suffix WINDOW the query may go on; none of these words can be a unit."""
+        return self._curr.token_type in self.SET_OPERATIONS or self._curr.token_type in self.QUERY_MODIFIER_PARSERS
+
+
+class Cql(Dialect):
+    """The dialect that ``sqlglot`` knows by the name ``cql``."""
+
+    INDEX_OFFSET = 0
+    STRICT_STRING_CONCAT = True
+    Tokenizer = CqlTokenizer
+    Parser = CqlParser
+
+
+def tokenize(text: str) -> list[Token]:
+    """Tokens of a text, or a ``CqlError`` for a quotation that does not end."""
+    try:
+        return list(Cql().tokenize(text))
+    except TokenError as error:
+        raise unterminated(text, str(error)) from None
+
+
+def unterminated(text: str, message: str) -> CqlError:
+    """Say which quotation or comment does not end: the last one that was opened and not closed."""
+    closers = {"'": "'", '"': '"', "`": "`", "“": "”", "‘": "’"}
+    names = {"'": "string", '"': "name", "`": "name", "“": "string", "‘": "string"}
+    index = 0
+    while index < len(text):
+        if text.startswith("--", index):
+            newline = text.find("\n", index)
+            index = len(text) if newline < 0 else newline + 1
+        elif text.startswith("/*", index):
+            close = text.find("*/", index + 2)
+            if close < 0:
+                return CqlError("this comment does not end: '*/' is missing.", text, Span(index, index + 2))
+            index = close + 2
+        elif text[index] in closers:
+            close = text.find(closers[text[index]], index + 1)
+            if close < 0:
+                opener = text[index]
+                end = text.find("\n", index)
+                what = f"this {names[opener]} does not end: a closing {closers[opener]} is missing."
+                return CqlError(what, text, Span(index, len(text) if end < 0 else end))
+            index = close + 1
+        else:
+            index += 1
+    return CqlError(f"the text cannot be read: {message}.", text, Span(0, 1))
+
+
+def parse_query(tokens: list[Token], text: str) -> exp.Expression:
+    """The syntax tree of one query whose tokens are given; places refer to ``text``, the whole job."""
+    parser = CqlParser(error_level=ErrorLevel.IMMEDIATE, dialect=Cql())
+    try:
+        trees = parser._parse(lambda p: p._parse_whole_query(), tokens, text)  # type: ignore[attr-defined]
+    except PlacedParseError as error:
+        raise CqlError(readable(error, text), text, Span(error.start, error.end)) from None
+    except ParseError as error:
+        raise CqlError(f"this query cannot be read: {error}", text, Span(tokens[0].start, tokens[-1].end + 1)) from None
+    except RecursionError:
+        raise CqlError("this query is nested too deeply.", text, Span(tokens[0].start, tokens[0].end + 1)) from None
+    tree = trees[0]
+    assert isinstance(tree, exp.Expression)
+    return tree
+
+
+def readable(error: PlacedParseError, text: str) -> str:
+    """sqlglot's message in the words of this house."""
+    message = error.description
+    found = text[error.start : error.end]
+    where = f"found '{found}'" if found.strip() else "the text ends here"
+    if message.startswith("Expecting "):
+        return f"expected '{message.removeprefix('Expecting ')}', but {where}."
+    if message.startswith("Invalid expression / Unexpected token"):
+        return f"unexpected '{found}'."
+    if message.startswith(("Required argument", "Required keyword")):
+        return f"something is missing here: {where}."
+    if message[:1].isupper() and not message.split()[0].isupper():
+        message = message[0].lower() + message[1:]
+    return message if message.endswith((".", "?")) else f"{message}: {where}."

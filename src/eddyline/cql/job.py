@@ -1,0 +1,305 @@
+"""Jobs: a text of statements ended by ``;``.
+
+::
+
+    CREATE STREAM name [(col type, …)] FROM 'path or uri' [TIMESTAMP BY col] [SLACK width] [IDLE width] [WITH (…)]
+    CREATE RELATION name [(col type, …)] FROM '…' [TIMESTAMP BY col] [KEY (col, …)] [SIGN BY col] [WITH (…)]
+    CREATE VIEW name AS query
+    [name:] [INSERT INTO 'path'] query [WITH (option = value, …)]
+
+Only the syntax is checked here; names and types are checked by the binder, which needs the sources' schemas.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+from sqlglot import exp
+from sqlglot.tokenizer_core import Token, TokenType
+
+from eddyline.core.errors import CqlError, Span, did_you_mean
+from eddyline.cql.cursor import Cursor
+from eddyline.cql.dialect import Duration, parse_query, tokenize
+from eddyline.cql.options import parse_options, split_options
+from eddyline.cql.windows import IntervalText, interval_text, resolve_duration
+from eddyline.expr.types import parse_type
+
+__all__ = [
+    "CreateRelation",
+    "CreateStream",
+    "CreateView",
+    "IntervalText",
+    "QueryStatement",
+    "Statement",
+    "parse_job",
+    "resolve_duration",
+]
+
+Columns = tuple[tuple[str, pa.DataType], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class CreateStream:
+    name: str
+    columns: Columns | None
+    source: str
+    timestamp: str | None
+    slack: IntervalText | None
+    idle: IntervalText | None
+    options: Mapping[str, Any]
+    span: Span
+    text: str = field(repr=False, default="")
+
+
+@dataclass(frozen=True, slots=True)
+class CreateRelation:
+    name: str
+    columns: Columns | None
+    source: str
+    timestamp: str | None
+    key: tuple[str, ...]
+    sign: str | None
+    options: Mapping[str, Any]
+    span: Span
+    text: str = field(repr=False, default="")
+
+
+@dataclass(frozen=True, slots=True)
+class CreateView:
+    """``query`` is the syntax tree, ``query_text`` the view's own part of the job's ``text``."""
+
+    name: str
+    query: exp.Expression = field(repr=False)
+    query_text: str
+    options: Mapping[str, Any]
+    span: Span
+    text: str = field(repr=False, default="")
+
+
+@dataclass(frozen=True, slots=True)
+class QueryStatement:
+    """``target`` is the path of INSERT INTO; ``query_text`` is the query's own part of the job's ``text``."""
+
+    name: str | None
+    target: str | None
+    query: exp.Expression = field(repr=False)
+    query_text: str
+    options: Mapping[str, Any]
+    span: Span
+    text: str = field(repr=False, default="")
+
+
+Statement = CreateStream | CreateRelation | CreateView | QueryStatement
+
+
+def parse_job(text: str) -> tuple[Statement, ...]:
+    """The statements of a job, in order.
+
+    >>> job = parse_job("CREATE STREAM S (a int) FROM 's.csv' TIMESTAMP BY a SLACK 5 SECONDS; hot: SELECT * FROM S")
+    >>> [type(s).__name__ for s in job], job[0].slack.unit, job[1].name
+    (['CreateStream', 'QueryStatement'], 'seconds', 'hot')
+    """
+    statements: list[Statement] = []
+    chunk: list[Token] = []
+    for token in tokenize(text):
+        if token.token_type == TokenType.SEMICOLON:
+            if chunk:
+                statements.append(_statement(chunk, text))
+            chunk = []
+        else:
+            chunk.append(token)
+    if chunk:
+        statements.append(_statement(chunk, text))
+    return tuple(statements)
+
+
+def _statement(tokens: list[Token], text: str) -> Statement:
+    cursor = Cursor(tokens, text)
+    span = Span(tokens[0].start, tokens[-1].end + 1)
+    if cursor.word("CREATE"):
+        for word, parse in (("STREAM", _stream), ("RELATION", _relation), ("VIEW", _view)):
+            if cursor.word(word):
+                return parse(cursor, span)
+        hint = did_you_mean(cursor.current.text, ["STREAM", "RELATION", "VIEW"]) if cursor.current else ""
+        raise cursor.error(f"expected STREAM, RELATION or VIEW after CREATE, but {cursor.found()}.{hint}")
+    return _query(cursor, span)
+
+
+def _stream(cursor: Cursor, span: Span) -> CreateStream:
+    name = cursor.name("the name of the stream")
+    columns = _columns(cursor)
+    source = _source(cursor)
+    clauses = _clauses(cursor, ("TIMESTAMP BY", "SLACK", "IDLE", "WITH"))
+    return CreateStream(
+        name,
+        columns,
+        source,
+        clauses.get("TIMESTAMP BY"),
+        clauses.get("SLACK"),
+        clauses.get("IDLE"),
+        clauses.get("WITH", {}),
+        span,
+        cursor.text,
+    )
+
+
+def _relation(cursor: Cursor, span: Span) -> CreateRelation:
+    name = cursor.name("the name of the relation")
+    columns = _columns(cursor)
+    source = _source(cursor)
+    clauses = _clauses(cursor, ("TIMESTAMP BY", "KEY", "SIGN BY", "WITH"))
+    if "KEY" in clauses and "SIGN BY" in clauses:
+        raise CqlError(
+            "a relation has KEY (an element replaces) or SIGN BY (it inserts or deletes), not both.", cursor.text, span
+        )
+    return CreateRelation(
+        name,
+        columns,
+        source,
+        clauses.get("TIMESTAMP BY"),
+        clauses.get("KEY", ()),
+        clauses.get("SIGN BY"),
+        clauses.get("WITH", {}),
+        span,
+        cursor.text,
+    )
+
+
+def _view(cursor: Cursor, span: Span) -> CreateView:
+    name = cursor.name("the name of the view")
+    if not cursor.word("AS"):
+        raise cursor.error(f"expected AS after the name of the view, but {cursor.found()}.")
+    query, query_text, options = _query_part(cursor)
+    return CreateView(name, query, query_text, options, span, cursor.text)
+
+
+def _query(cursor: Cursor, span: Span) -> QueryStatement:
+    name = target = None
+    if len(cursor.tokens) > 1 and cursor.tokens[1].token_type == TokenType.COLON:
+        name = cursor.name("the name of the query")
+        cursor.expect(TokenType.COLON, ":")
+    if cursor.word("INSERT", "INTO"):
+        target = cursor.string("the path to write to")
+    query, query_text, options = _query_part(cursor)
+    return QueryStatement(name, target, query, query_text, options, span, cursor.text)
+
+
+def _query_part(cursor: Cursor) -> tuple[exp.Expression, str, dict[str, Any]]:
+    tokens, option_tokens = split_options(cursor.rest)
+    if not tokens:
+        raise cursor.error(f"expected a query, but {cursor.found()}.")
+    options: dict[str, Any] = {}
+    if option_tokens:
+        tail = Cursor(option_tokens, cursor.text)
+        options = parse_options(tail)
+        if tail.current is not None:
+            raise tail.error(f"unexpected '{tail.current.text}' after the options.")
+    query_text = cursor.text[tokens[0].start : tokens[-1].end + 1]
+    return parse_query(tokens, cursor.text), query_text, options
+
+
+def _source(cursor: Cursor) -> str:
+    if not cursor.word("FROM"):
+        raise cursor.error(f"expected FROM and the source, but {cursor.found()}.")
+    return cursor.string("the source")
+
+
+def _clauses(cursor: Cursor, allowed: tuple[str, ...]) -> dict[str, Any]:
+    """The optional clauses of a declaration, in any order, each once."""
+    found: dict[str, Any] = {}
+    while (place := cursor.current) is not None:
+        clause = next((c for c in allowed if _starts(cursor, c)), None)
+        if clause is None:
+            hint = did_you_mean(place.text, [word for c in allowed for word in (c, c.split()[0])])
+            raise cursor.error(f"expected {', '.join(allowed)} or ';', but {cursor.found()}.{hint}")
+        if clause in found:
+            raise cursor.error(f"{clause} is given twice.", place)
+        found[clause] = _clause(cursor, clause)
+    return found
+
+
+def _starts(cursor: Cursor, clause: str) -> bool:
+    if clause == "WITH":
+        return cursor.current is not None and cursor.current.token_type == TokenType.WITH
+    return cursor.word(*clause.split())
+
+
+def _clause(cursor: Cursor, clause: str) -> Any:
+    match clause:
+        case "SLACK" | "IDLE":
+            return _width(cursor, clause)
+        case "KEY":
+            cursor.expect(TokenType.L_PAREN, "(")
+            names = [cursor.name("a column of the key")]
+            while cursor.take(TokenType.COMMA):
+                names.append(cursor.name("a column of the key"))
+            cursor.expect(TokenType.R_PAREN, ")")
+            return tuple(names)
+        case "WITH":
+            return parse_options(cursor)
+        case _:
+            return cursor.name("a column")
+
+
+def _width(cursor: Cursor, clause: str) -> IntervalText:
+    """``5 SECONDS``, ``INTERVAL '5' SECOND``, ``INTERVAL 5 SECONDS``, ``'5 seconds'`` or a bare number."""
+    first = cursor.current
+    cursor.word("INTERVAL")
+    number = cursor.take(TokenType.NUMBER) or cursor.take(TokenType.STRING)
+    if number is None or first is None:
+        raise cursor.error(f"{clause} needs a width such as 5 SECONDS, but {cursor.found()}.")
+    amount, _, unit = number.text.strip().partition(" ")
+    duration = Duration(amount=amount)
+    end = number
+    if unit:
+        duration.set("unit", exp.Var(this=unit.strip()).update_positions(number))
+    elif cursor.current is not None and not any(
+        cursor.current.text.upper() == word for word in ("SLACK", "IDLE", "TIMESTAMP", "WITH")
+    ):
+        end = cursor.current
+        duration.set("unit", exp.Var(this=cursor.name("a unit of time")).update_positions(end))
+    duration.meta["start"], duration.meta["end"] = first.start, end.end
+    value = interval_text(duration, cursor.text)
+    if value.amount < 0:
+        raise CqlError(f"{clause} must not be negative.", cursor.text, value.span)
+    return value
+
+
+def _columns(cursor: Cursor) -> Columns | None:
+    """``(col type, …)``: the type is everything up to the next comma outside parentheses."""
+    if cursor.take(TokenType.L_PAREN) is None:
+        return None
+    columns: list[tuple[str, pa.DataType]] = []
+    while True:
+        place = cursor.current
+        name = cursor.name("the name of a column")
+        if name.lower() in (c.lower() for c, _ in columns):
+            raise cursor.error(f"the column {name!r} is declared twice.", place)
+        columns.append((name, _type(cursor)))
+        if not cursor.take(TokenType.COMMA):
+            break
+    cursor.expect(TokenType.R_PAREN, ")")
+    return tuple(columns)
+
+
+def _type(cursor: Cursor) -> pa.DataType:
+    first, depth = cursor.current, 0
+    words: list[Token] = []
+    while (token := cursor.current) is not None:
+        if depth == 0 and token.token_type in (TokenType.COMMA, TokenType.R_PAREN):
+            break
+        depth += {TokenType.L_PAREN: 1, TokenType.R_PAREN: -1}.get(token.token_type, 0)
+        words.append(token)
+        cursor.index += 1
+    if first is None or not words:
+        raise cursor.error(f"expected the type of the column, but {cursor.found()}.")
+    span = Span(first.start, words[-1].end + 1)
+    written = re.sub(r"\s+", " ", cursor.text[span.start : span.end])
+    try:
+        return parse_type(written)
+    except ValueError as error:
+        raise CqlError(str(error), cursor.text, span) from None

@@ -1,0 +1,146 @@
+"""What names mean inside one SELECT: the columns of its FROM, and those of the query around it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import pyarrow as pa
+from sqlglot import exp
+
+from eddyline.core.catalog import Catalog
+from eddyline.core.errors import CqlError, did_you_mean
+from eddyline.core.time import TimeKind
+from eddyline.cql.places import span_of
+from eddyline.expr.nodes import Column, Expr, columns_of
+
+# A column of the query around a subquery, until the MarkJoin that joins the two is built: the same plan name may
+# exist on both sides, so the outer one carries a mark that no name can contain.
+OUTER: Final = "\x00outer:"
+
+
+def outer_columns(e: Expr) -> frozenset[str]:
+    return frozenset(n for n in columns_of(e) if n.startswith(OUTER))
+
+
+@dataclass(slots=True)
+class Context:
+    """What one call of ``bind`` knows: the catalog, the text for messages, and the kinds of time met so far."""
+
+    catalog: Catalog
+    text: str
+    kinds: list[tuple[TimeKind, str, Any]] = field(default_factory=list)
+    counters: dict[str, int] = field(default_factory=dict)
+
+    def error(self, message: str, node: Any = None) -> CqlError:
+        return CqlError(message, self.text, span_of(node))
+
+    def fresh(self, prefix: str) -> str:
+        self.counters[prefix] = self.counters.get(prefix, 0) + 1
+        return f"{prefix}{self.counters[prefix]}"
+
+
+@dataclass(frozen=True, slots=True)
+class Visible:
+    """A column that can be named: ``alias.name`` in the text, ``plan_name`` in the plan."""
+
+    alias: str
+    name: str
+    plan_name: str
+    type: pa.DataType
+
+
+@dataclass(slots=True)
+class Scope:
+    """The columns of a FROM clause.
+
+    ``hidden`` are columns that ``USING`` merged into another: a bare name and ``*`` skip them. ``merged`` gives the
+    value of a bare name where both sides of a full join may be missing. ``blocked`` is the scope of a query around
+    this one whose columns must not be used, with the reason.
+    """
+
+    context: Context
+    visible: list[Visible] = field(default_factory=list)
+    hidden: set[str] = field(default_factory=set)
+    merged: dict[str, Expr] = field(default_factory=dict)
+    parent: Scope | None = None
+    blocked: tuple[Scope, str] | None = None
+    _class: dict[str, str] = field(default_factory=dict)
+
+    def aliases(self) -> list[str]:
+        return list(dict.fromkeys(v.alias for v in self.visible))
+
+    def has_alias(self, name: str) -> bool:
+        return name.lower() in (a.lower() for a in self.aliases())
+
+    def of_alias(self, alias: str) -> list[Visible]:
+        return [v for v in self.visible if v.alias.lower() == alias.lower()]
+
+    def has_bare(self, name: str) -> bool:
+        return any(v.name.lower() == name.lower() for v in self.visible)
+
+    def equate(self, a: str, b: str) -> None:
+        """Two plan names that a join makes equal."""
+        self._class[self._root(a)] = self._root(b)
+
+    def _root(self, name: str) -> str:
+        while name in self._class and self._class[name] != name:
+            name = self._class[name]
+        return name
+
+    def find(self, table: str, name: str, node: Any) -> Expr | None:
+        """The column of this scope that a name means, None if there is none, an error if there are several."""
+        if table:
+            found = [v for v in self.of_alias(table) if v.name.lower() == name.lower()]
+        else:
+            found = [v for v in self.visible if v.name.lower() == name.lower() and v.plan_name not in self.hidden]
+            if found and name.lower() in self.merged:
+                return self.merged[name.lower()]
+        if not found:
+            return None
+        if len({self._root(v.plan_name) for v in found}) > 1:
+            candidates = ", ".join(f"{v.alias}.{v.name}" for v in found)
+            raise self.context.error(f"the column {name!r} is ambiguous: it may be {candidates}.", node)
+        return Column(found[0].plan_name, found[0].type, span_of(node))
+
+    def column(self, node: exp.Column) -> Expr:
+        """The meaning of a column as written, here or in the query around."""
+        if node.args.get("db"):
+            raise self.context.error("a column is written as name or as stream.name.", node)
+        found = self.find(node.table, node.name, node)
+        if found is not None:
+            return found
+        if not (node.table and self.has_alias(node.table)):
+            if self.parent is not None and (outer := self.parent.find(node.table, node.name, node)) is not None:
+                if not isinstance(outer, Column):
+                    raise self.context.error("a column merged by a FULL JOIN cannot be used in a subquery.", node)
+                return Column(OUTER + outer.name, outer.type, span_of(node))
+            self._refuse_blocked(node)
+        raise self.unknown(node)
+
+    def _refuse_blocked(self, node: exp.Column) -> None:
+        around = self.parent
+        while around is not None:
+            if around.parent is not None and around.parent.find(node.table, node.name, node) is not None:
+                raise self.context.error("a subquery may use columns of the query directly around it only.", node)
+            around = around.parent
+        if self.blocked is not None:
+            scope, reason = self.blocked
+            if scope.find(node.table, node.name, node) is not None:
+                raise self.context.error(reason, node)
+
+    def unknown(self, node: exp.Column) -> CqlError:
+        table, name = node.table, node.name
+        if table and not self.has_alias(table):
+            hint = did_you_mean(table, self.aliases())
+            return self.context.error(f"unknown stream or relation {table!r} in this query.{hint}", node)
+        candidates = self.of_alias(table) if table else self.visible
+        of = f" of {table}" if table else ""
+        hint = did_you_mean(name, (v.name for v in candidates)) or _columns_hint(v.name for v in candidates)
+        return self.context.error(f"unknown column {name!r}{of}.{hint}", node)
+
+
+def _columns_hint(names: Iterable[str]) -> str:
+    known = list(dict.fromkeys(names))
+    return f" The columns are {', '.join(known)}." if 0 < len(known) <= 12 else ""

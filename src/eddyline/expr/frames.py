@@ -1,0 +1,42 @@
+"""What compiled expressions are made of: frames, which are batches under evaluation, and parts, which run on them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from eddyline.core.errors import DataError
+from eddyline.expr.arrays import Value
+
+Node = Callable[["Frame"], Value]
+
+
+class Frame:
+    """A batch under evaluation: its columns, and the first error of each row that has one."""
+
+    __slots__ = ("columns", "errors", "length")
+
+    def __init__(self, columns: Mapping[str, pa.Array], length: int) -> None:
+        self.columns, self.length = columns, length
+        self.errors: dict[int, DataError] = {}
+
+    def record(self, text: str) -> Callable[[int, str], None]:
+        def note(row: int, reason: str) -> None:
+            if row not in self.errors:
+                self.errors[row] = DataError(f"{reason} in '{text}'")
+
+        return note
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A compiled subexpression. ``constant`` is set where it is a literal or folds to one."""
+
+    run: Node
+    type: pa.DataType
+    names: frozenset[str]
+    can_fail: bool = False
+    expensive: bool = False
+    constant: pa.Scalar | None = None

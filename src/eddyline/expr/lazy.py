@@ -1,0 +1,124 @@
+"""The forms that do not look at all their operands: AND, OR, CASE, COALESCE.
+
+Operands that cannot fail and are cheap are computed for all rows; the others only for the rows that need them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from eddyline.expr.arrays import Bools, Value, array_of, broadcast, mask_of, scatter
+from eddyline.expr.frames import Frame, Node, Part
+from eddyline.expr.types import BOOLEAN
+
+
+def on_rows(frame: Frame, part: Part, wanted: Bools) -> pa.Array:
+    """Evaluate only on the wanted rows; NULL elsewhere."""
+    rows = np.flatnonzero(wanted)
+    if len(rows) == frame.length:
+        return broadcast(part.run(frame), frame.length)
+    if not len(rows):
+        return pa.nulls(frame.length, part.type)
+    chosen = array_of(wanted)
+    inner = Frame({n: frame.columns[n].filter(chosen) for n in part.names}, len(rows))
+    if frame.errors:
+        place = {int(row): i for i, row in enumerate(rows.tolist())}
+        inner.errors = {place[row]: e for row, e in frame.errors.items() if row in place}
+    values = broadcast(part.run(inner), len(rows))
+    for row, error in inner.errors.items():
+        frame.errors.setdefault(int(rows[row]), error)
+    return scatter(values, rows, frame.length)
+
+
+def _is(values: pa.Array, what: bool) -> Bools:
+    """Where a Boolean array is TRUE (or FALSE), not NULL."""
+    return mask_of(values if what else pc.invert(values))
+
+
+def _facts(parts: Sequence[Part]) -> tuple[frozenset[str], bool, bool]:
+    names = frozenset[str]().union(*(p.names for p in parts))
+    return names, any(p.can_fail for p in parts), any(p.expensive for p in parts)
+
+
+def junction(name: str, parts: Sequence[Part]) -> Part:
+    """AND and OR from left to right: FALSE (TRUE) on the left keeps the right from failing."""
+    combine = pc.and_kleene if name == "and" else pc.or_kleene
+    decided_by = name == "or"
+    first, *others = parts
+
+    def run(frame: Frame) -> Value:
+        value = first.run(frame)
+        for part in others:
+            if part.can_fail or part.expensive:
+                known = broadcast(value, frame.length)
+                right: Value = on_rows(frame, part, ~_is(known, decided_by))
+                value = combine(known, right)
+            else:
+                value = combine(value, part.run(frame))
+        return value
+
+    return Part(run, BOOLEAN, *_facts(parts))
+
+
+def case(whens: Sequence[tuple[Part, Part]], default: Part, returns: pa.DataType) -> Part:
+    everything = [p for pair in whens for p in pair] + [default]
+    facts = _facts(everything)
+    after_first = everything[1:]
+    if any(p.can_fail or p.expensive for p in after_first):
+        return Part(_lazy_case(whens, default, returns), returns, *facts)
+
+    def run(frame: Frame) -> Value:
+        value = default.run(frame)
+        for condition, then in reversed(whens):
+            test = condition.run(frame)
+            if isinstance(test, pa.Scalar):
+                value = then.run(frame) if test.as_py() else value
+                continue
+            if test.null_count:
+                test = pc.fill_null(test, False)
+            value = pc.if_else(test, then.run(frame), value)
+        return broadcast(value, frame.length)
+
+    return Part(run, returns, *facts)
+
+
+def _lazy_case(whens: Sequence[tuple[Part, Part]], default: Part, returns: pa.DataType) -> Node:
+    def run(frame: Frame) -> pa.Array:
+        left = np.ones(frame.length, np.bool_)  # rows that no branch has taken yet
+        choice = np.full(frame.length, len(whens), np.int64)
+        outcomes: list[tuple[int, pa.Array]] = []
+        for i, (condition, then) in enumerate(whens):
+            taken = mask_of(on_rows(frame, condition, left)) & left
+            if taken.any():
+                choice[taken] = i
+                left &= ~taken
+                outcomes.append((i, on_rows(frame, then, taken)))
+        if left.any() or not outcomes:
+            outcomes.append((len(whens), on_rows(frame, default, left)))
+        (_, result), *others = outcomes
+        for i, values in others:
+            result = pc.if_else(array_of(choice == i), values, result)
+        return result
+
+    return run
+
+
+def coalesce(parts: Sequence[Part], returns: pa.DataType) -> Part:
+    lazy = any(p.can_fail or p.expensive for p in parts[1:])
+
+    def run(frame: Frame) -> Value:
+        if not lazy:
+            return pc.coalesce(*(p.run(frame) for p in parts))
+        result = broadcast(parts[0].run(frame), frame.length)
+        for part in parts[1:]:
+            if not result.null_count:
+                break
+            missing = mask_of(pc.is_null(result))
+            result = pc.if_else(array_of(missing), on_rows(frame, part, missing), result)
+        return result
+
+    return Part(run, returns, *_facts(parts))

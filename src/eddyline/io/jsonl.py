@@ -1,0 +1,260 @@
+"""JSON lines: one object a line, plain or compressed.
+
+A missing field is NULL, an unknown one is ignored, a wrong type makes the row invalid. Arrow parses whole blocks; only
+a stretch of lines that Arrow refuses is looked at line by line.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO, Final
+
+import pyarrow as pa
+import pyarrow.json as pajson
+
+from eddyline.core.errors import DataError, JobError
+from eddyline.expr.types import DOUBLE, NULL, STRING, is_decimal, is_float, is_integer, normalise, type_name
+from eddyline.io.ahead import ahead
+from eddyline.io.conform import engine_schema, fit
+from eddyline.io.infer import UTC_TIMES, infer
+from eddyline.io.source import BATCH_ROWS, InvalidRow, SourceBatch, pruned, shorten
+from eddyline.io.text import Block, blocks, open_text, reader
+
+SAMPLE: Final = 1 << 18  # bytes
+STRETCH: Final = 512  # lines that are looked at one by one when Arrow refuses them
+
+
+class JsonLinesSource:
+    """Files of JSON lines in the given order; the first one with rows gives the schema unless one is declared."""
+
+    def __init__(
+        self, paths: Sequence[Path], schema: pa.Schema | None = None, *, sample: int = SAMPLE, read_ahead: int = 2
+    ) -> None:
+        self.paths, self.read_ahead, self.finite = tuple(paths), read_ahead, True
+        found = schema
+        for path in self.paths if found is None else ():
+            with open_text(path) as stream:
+                found = learn(reader(stream, path.name), path.name, sample)
+            if found is not None:
+                break
+        if found is None:
+            raise JobError(_empty(self.paths[0].name))
+        self.schema = engine_schema(found, self.paths[0].name)
+        self._parser = JsonParser(self.schema)
+
+    def open(self, columns: Sequence[str] | None = None, batch_rows: int = BATCH_ROWS) -> Iterator[SourceBatch]:
+        return ahead(self._read(pruned(self.schema, columns), batch_rows), self.read_ahead)
+
+    def _read(self, columns: list[str], batch_rows: int) -> Iterator[SourceBatch]:
+        for path in self.paths:
+            with open_text(path) as stream:
+                yield from self._parser.read(reader(stream, path.name), path.name, columns, batch_rows)
+
+
+class JsonLinesStream:
+    """JSON lines from one open stream that cannot be read twice (standard input)."""
+
+    finite = False
+
+    def __init__(self, stream: BinaryIO, name: str, schema: pa.Schema | None = None) -> None:
+        read, seen = reader(stream, name, live=True), list[bytes]()
+
+        def remember(size: int) -> bytes:
+            seen.append(read(size))
+            return seen[-1]
+
+        found = schema if schema is not None else learn(remember, name, SAMPLE)
+        if found is None:
+            raise JobError(_empty(name))
+        self.schema = engine_schema(found, name)
+        self._parser, self._name = JsonParser(self.schema), name
+        self._replay: Callable[[int], bytes] = lambda size: seen.pop(0) if seen else read(size)
+
+    def open(self, columns: Sequence[str] | None = None, batch_rows: int = BATCH_ROWS) -> Iterator[SourceBatch]:
+        return ahead(self._parser.read(self._replay, self._name, pruned(self.schema, columns), batch_rows))
+
+
+def learn(read: Callable[[int], bytes], place: str, sample: int = SAMPLE) -> pa.Schema | None:
+    """The fields of the first rows in order of appearance, with types that most of their values have.
+
+    Objects and lists inside a row are left out, as any field that a schema does not name.
+
+    >>> import io
+    >>> learn(io.BytesIO(b'{"ts": 1, "v": 2}\\n{"ts": 2, "v": 2.5, "w": "x"}\\n').read, "t").types
+    [DataType(int64), DataType(double), DataType(string)]
+    """
+    for block in blocks(read, quote=None, size=sample):
+        values: dict[str, list[Any]] = {}
+        for line in block.data.splitlines():
+            row = _object(line)
+            if row is not None:
+                for name, value in row.items():
+                    values.setdefault(name, []).append(value)
+        types = {n: _type_of(v) for n, v in values.items()}
+        if values:
+            return pa.schema([(n, t) for n, t in types.items() if t is not None])
+    return None
+
+
+def _type_of(values: list[Any]) -> pa.DataType | None:
+    """Kinds of values are counted: a few strays among numbers are malformed rows, not a reason to read texts."""
+    known = [v for v in values if v is not None]
+    if not known:
+        return pa.string()
+    kinds: dict[type[Any], int] = {}
+    for v in known:
+        kinds[type(v)] = kinds.get(type(v), 0) + 1
+    if kinds.get(int) and kinds.get(float):
+        kinds[float] += kinds.pop(int)
+    best = max(kinds, key=lambda k: kinds[k])
+    if best is int:
+        small = all(-(1 << 63) <= v < 1 << 63 for v in known if type(v) is int)
+        return pa.int64() if small else pa.float64()
+    if best is str:
+        texts = pa.array([v for v in known if isinstance(v, str)], pa.string())
+        return normalise(infer(texts, candidates=UTC_TIMES))
+    scalars: dict[type[Any], pa.DataType] = {float: pa.float64(), bool: pa.bool_()}
+    return scalars.get(best)
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    table: pa.Table
+    invalid: list[InvalidRow]
+
+
+class JsonParser:
+    """Turns bytes into batches of one schema."""
+
+    def __init__(self, schema: pa.Schema) -> None:
+        self.schema = schema
+        # Arrow's JSON reader has no texts for dates, bytes and intervals: those are read as texts and cast.
+        self._read_as = pa.schema([(f.name, f.type if _native(f.type) else pa.string()) for f in schema])
+
+    def read(
+        self, read: Callable[[int], bytes], place: str, columns: list[str], batch_rows: int
+    ) -> Iterator[SourceBatch]:
+        wanted = pa.schema([self.schema.field(c) for c in columns])
+        for block in blocks(read, quote=None):
+            parts = [self._fast(block.data)]
+            if parts[0] is None:
+                parts = list(self._stretches(block, place))
+            found = [p for p in parts if p is not None]
+            table = pa.concat_tables([p.table for p in found]).select(columns).cast(wanted).combine_chunks()
+            invalid = [row for p in found for row in p.invalid]
+            batches = table.to_batches(max_chunksize=batch_rows) or [pa.RecordBatch.from_pylist([], schema=wanted)]
+            yield SourceBatch(batches[0], invalid)
+            for batch in batches[1:]:
+                yield SourceBatch(batch)
+
+    def _fast(self, data: bytes) -> _Part | None:
+        if not data.strip():
+            return _Part(self.schema.empty_table(), [])
+        try:
+            table = pajson.read_json(
+                pa.BufferReader(data),
+                read_options=pajson.ReadOptions(use_threads=False, block_size=len(data) + 1),
+                parse_options=pajson.ParseOptions(explicit_schema=self._read_as, unexpected_field_behavior="ignore"),
+            )
+            table.validate(full=True)  # the reader does not check UTF-8
+        except pa.ArrowInvalid:
+            return None
+        # Arrow would also read an object spread over lines, or two on one line; whether it sees all of it depends on
+        # where the block ends, so neither counts as a row.
+        if len(table) != data.count(b"\n") and len(table) != sum(1 for line in data.split(b"\n") if line.strip()):
+            return None
+        arrays = []
+        for f in self.schema:
+            array, failed = fit(pa.concat_arrays(table.column(f.name).chunks), f.type)
+            if len(failed):
+                return None
+            arrays.append(array)
+        return _Part(pa.table(arrays, schema=self.schema), [])
+
+    def _stretches(self, block: Block, place: str) -> Iterator[_Part]:
+        lines = block.data.split(b"\n")[:-1]
+        for start in range(0, len(lines), STRETCH):
+            some = lines[start : start + STRETCH]
+            part = self._fast(b"\n".join(some) + b"\n")
+            yield part if part is not None else self._line_by_line(some, block.line + start, place)
+
+    def _line_by_line(self, lines: list[bytes], first: int, place: str) -> _Part:
+        numbered = [(n, line) for n, line in enumerate(lines, first) if line.strip()]
+        reasons: dict[int, str] = {}
+        # The kinds of values find nearly all faults and cost little; Arrow, which has the last word, is asked line by
+        # line only where that did not suffice (a number out of range, a text that is no time, a field twice).
+        for judge in (self._wrong_kind, self._refused):
+            reasons |= {n: why for n, line in numbered if n not in reasons and (why := judge(line)) is not None}
+            part = self._fast(b"".join(line + b"\n" for n, line in numbered if n not in reasons))
+            if part is not None:
+                break
+        else:  # pragma: no cover - every line passed alone
+            raise DataError(f"{place} cannot be read as JSON lines near line {first}.")
+        texts = dict(numbered)
+        return _Part(
+            part.table,
+            [
+                InvalidRow(f"{place}, line {n}: {reasons[n]}", texts[n].decode(errors="replace").strip())
+                for n in sorted(reasons)
+            ],
+        )
+
+    def _wrong_kind(self, line: bytes) -> str | None:
+        row = _object(line)
+        if row is None:
+            return "not a JSON object"
+        for f in self.schema:
+            value = row.get(f.name)
+            if value is not None and not _fits(value, f.type):
+                return _not_a(f, value)
+        return None
+
+    def _refused(self, line: bytes) -> str | None:
+        if self._fast(line + b"\n") is not None:
+            return None
+        row = _object(line) or {}
+        for f in self.schema:
+            alone = json.dumps({f.name: row.get(f.name)}).encode() + b"\n"
+            if JsonParser(pa.schema([f]))._fast(alone) is None:
+                return _not_a(f, row[f.name])
+        return "more than one object, or one in which a field stands twice"
+
+
+def _not_a(field: pa.Field, value: Any) -> str:
+    shown = shorten(value if isinstance(value, str) else json.dumps(value), 60)
+    shown = shown if isinstance(value, str) else shown[1:-1]
+    return f"field {field.name!r}: {shown} is not a value of type {type_name(field.type)}"
+
+
+def _object(line: bytes) -> dict[str, Any] | None:
+    try:
+        row = json.loads(line)
+    except ValueError:
+        return None
+    return row if isinstance(row, dict) else None
+
+
+def _native(t: pa.DataType) -> bool:
+    return bool(pa.types.is_boolean(t) or is_integer(t) or is_float(t) or t in (STRING, NULL) or _timed(t))
+
+
+def _timed(t: pa.DataType) -> bool:
+    return bool(pa.types.is_timestamp(t) or is_decimal(t))
+
+
+def _fits(value: Any, t: pa.DataType) -> bool:
+    """The kind of a JSON value against a type; the range is Arrow's business."""
+    if isinstance(value, bool):
+        return bool(pa.types.is_boolean(t))
+    if isinstance(value, int):
+        return is_integer(t) or is_float(t) or is_decimal(t)
+    if isinstance(value, float):
+        return is_float(t) or is_decimal(t) or t == DOUBLE
+    return isinstance(value, str) and not (is_integer(t) or is_float(t) or pa.types.is_boolean(t))
+
+
+def _empty(name: str) -> str:
+    return f"{name} holds no JSON object, so its columns are unknown: declare them, or give it a row."

@@ -1,0 +1,258 @@
+"""Where results go: Parquet, CSV or JSON lines by the name of the file, a table on standard output without one.
+
+A file is written under a temporary name beside its final one and renamed when it is complete: what stands under the
+final name is never half a result, and a failed run leaves an earlier result alone.
+"""
+
+from __future__ import annotations
+
+import gzip
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import TracebackType
+from typing import Any, BinaryIO, Final, Protocol, Self, TextIO, cast
+
+import pyarrow as pa
+import pyarrow.csv as pacsv
+import pyarrow.parquet as pq
+
+from eddyline.core.errors import EddylineError, JobError, did_you_mean
+from eddyline.io.render import TablePrinter, csv_ready, json_lines
+
+GROUP_ROWS: Final = 131_072
+EXTENSIONS: Final = (".parquet", ".csv", ".jsonl", ".csv.gz", ".jsonl.gz")
+
+
+class Sink(Protocol):
+    """``close`` makes the result visible, ``abort`` removes it; as a context manager an error aborts."""
+
+    rows: int
+
+    def write(self, batch: pa.RecordBatch) -> None: ...
+
+    def close(self) -> None: ...
+
+    def abort(self) -> None: ...
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
+
+
+def open_sink(
+    target: str | Path | None, schema: pa.Schema, *, base: Path | None = None, stdout: TextIO | None = None
+) -> Sink:
+    """The sink for a path, ``'-'`` (CSV on standard output) or None (a table for people on standard output).
+
+    >>> import io
+    >>> shown = io.StringIO()
+    >>> with open_sink(None, pa.schema([("a", pa.int64())]), stdout=shown) as sink:
+    ...     sink.write(pa.record_batch({"a": [1]}))
+    >>> print(shown.getvalue(), end="")
+    a
+    -
+    1
+    (1 row)
+    """
+    console = stdout if stdout is not None else sys.stdout
+    if target is None:
+        return _TableSink(schema, console)
+    if str(target) == "-":
+        return _StdoutCsv(schema, console)
+    path = Path(target).expanduser()
+    path = path if path.is_absolute() or base is None else base / path
+    write = _writer(path)
+    if path.is_dir():
+        raise JobError(f"the result cannot be written to {path.name!r}: it is a directory.")
+    return FileSink(path, schema, write)
+
+
+def check_target(target: str | Path) -> None:
+    """Raises a JobError if no sink goes by that name, before anything is run."""
+    if str(target) != "-":
+        _writer(Path(target))
+
+
+class _Base:
+    rows = 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is None:
+            self.close()
+        else:
+            self.abort()
+
+    def close(self) -> None: ...
+
+    def abort(self) -> None: ...
+
+
+class Writer(Protocol):
+    def write(self, table: pa.Table) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class FileSink(_Base):
+    """Collects small batches into groups, so that the file does not depend much on how results were cut."""
+
+    def __init__(self, path: Path, schema: pa.Schema, writer: Callable[[BinaryIO, pa.Schema], Writer]) -> None:
+        self._path, self._schema = path, schema
+        self._temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+        self._pending: list[pa.RecordBatch] = []
+        self._waiting = 0
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self._file = self._temporary.open("wb")
+        except OSError as error:
+            raise EddylineError(f"{path} cannot be written: {error.strerror}.") from error
+        try:
+            self._writer = writer(self._file, schema)
+        except BaseException:
+            self.abort()
+            raise
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        self.rows += len(batch)
+        self._pending.append(batch)
+        self._waiting += len(batch)
+        if self._waiting >= GROUP_ROWS:
+            self._flush()
+
+    def close(self) -> None:
+        try:
+            self._flush()
+            self._writer.close()
+            self._file.close()
+            self._temporary.replace(self._path)
+        except BaseException:
+            self.abort()
+            raise
+
+    def abort(self) -> None:
+        self._file.close()
+        self._temporary.unlink(missing_ok=True)
+
+    def _flush(self) -> None:
+        if self._pending:
+            table = pa.Table.from_batches([plain(b, self._schema) for b in self._pending], self._schema)
+            self._pending, self._waiting = [], 0
+            try:
+                self._writer.write(table.combine_chunks())
+            except OSError as error:
+                raise EddylineError(f"{self._path} cannot be written: {error.strerror or error}.") from error
+
+
+class _TableSink(_Base):
+    def __init__(self, schema: pa.Schema, out: TextIO) -> None:
+        self._printer = TablePrinter(schema, out)
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        self.rows += len(batch)
+        self._printer.rows(batch)
+
+    def close(self) -> None:
+        self._printer.end(self.rows)
+
+
+class _StdoutCsv(_Base):
+    def __init__(self, schema: pa.Schema, out: TextIO) -> None:
+        self._schema, self._out = schema, out
+        self._header = True
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        self.rows += len(batch)
+        buffer = pa.BufferOutputStream()
+        table = csv_ready(pa.Table.from_batches([plain(batch, self._schema)], self._schema))
+        pacsv.write_csv(table, buffer, pacsv.WriteOptions(include_header=self._header))
+        self._header = False
+        self._out.write(buffer.getvalue().to_pybytes().decode())
+        self._out.flush()
+
+    def close(self) -> None:
+        if self._header:  # no row at all: the header says what there would have been
+            self.write(pa.RecordBatch.from_pylist([], schema=self._schema))
+
+
+class _Parquet:
+    def __init__(self, file: BinaryIO, schema: pa.Schema) -> None:
+        self._writer = pq.ParquetWriter(file, schema, compression="zstd")
+
+    def write(self, table: pa.Table) -> None:
+        self._writer.write_table(table)
+
+    def close(self) -> None:
+        self._writer.close()
+
+
+class _Csv:
+    def __init__(self, file: BinaryIO, schema: pa.Schema) -> None:
+        self._writer = pacsv.CSVWriter(file, csv_ready(schema.empty_table()).schema)
+
+    def write(self, table: pa.Table) -> None:
+        self._writer.write(csv_ready(table))
+
+    def close(self) -> None:
+        self._writer.close()
+
+
+class _JsonLines:
+    def __init__(self, file: BinaryIO, schema: pa.Schema) -> None:
+        self._file = file
+
+    def write(self, table: pa.Table) -> None:
+        self._file.write(json_lines(table).encode())
+
+    def close(self) -> None:
+        self._file.flush()
+
+
+class _Gzip:
+    def __init__(self, inner: Callable[[BinaryIO, pa.Schema], Writer], file: BinaryIO, schema: pa.Schema) -> None:
+        # No name and no time in the header: equal results make equal files.
+        self._zipped = gzip.GzipFile("", "wb", fileobj=file, mtime=0)
+        self._inner = inner(cast(BinaryIO, self._zipped), schema)
+
+    def write(self, table: pa.Table) -> None:
+        self._inner.write(table)
+
+    def close(self) -> None:
+        self._inner.close()
+        self._zipped.close()
+
+
+def _writer(path: Path) -> Callable[[BinaryIO, pa.Schema], Writer]:
+    kinds: dict[str, Callable[[BinaryIO, pa.Schema], Writer]] = {
+        ".parquet": _Parquet,
+        ".csv": _Csv,
+        ".jsonl": _JsonLines,
+        ".ndjson": _JsonLines,
+    }
+    suffix = path.suffix.lower()
+    if suffix == ".gz":
+        inner = kinds.get(path.with_suffix("").suffix.lower())
+        if inner is not None and inner is not _Parquet:
+            return lambda file, schema: _Gzip(inner, file, schema)
+    elif suffix in kinds:
+        return kinds[suffix]
+    raise JobError(
+        f"results cannot be written to {path.name!r}: the name must end in {', '.join(EXTENSIONS)}."
+        f"{did_you_mean(suffix, EXTENSIONS) if suffix else ''}"
+    )
+
+
+def plain(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """The batch in exactly the sink's types (dictionary-encoded columns are decoded)."""
+    if batch.schema.equals(schema):
+        return batch
+    arrays: list[Any] = [c if c.type == f.type else c.cast(f.type) for c, f in zip(batch.columns, schema, strict=True)]
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)

@@ -1,0 +1,105 @@
+"""What every connector promises.
+
+Three facts that the rest of the engine relies on:
+
+1. *Arrival order* is (path, row number) for files and position for tables and iterables: a source opened twice yields
+   the same rows in the same order, however they are cut into batches (an iterator can be opened once only).
+2. A row is malformed or not whatever the query reads: text formats judge every declared column of a row, also those
+   that are pruned, so that the plan never changes which rows exist.
+3. A malformed row is handed over as ``InvalidRow``, never dropped in silence.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Final, Protocol, runtime_checkable
+
+import pyarrow as pa
+
+from eddyline.core.errors import DataError
+
+BATCH_ROWS: Final = 131_072
+
+
+@dataclass(frozen=True, slots=True)
+class InvalidRow:
+    """A row that could not be read. ``reason`` names the place, ``row`` is its text as it stood in the input.
+
+    >>> InvalidRow("calls.csv, line 3: 2 fields instead of 3", "7,x").reason
+    'calls.csv, line 3: 2 fields instead of 3'
+    """
+
+    reason: str
+    row: str
+
+
+@dataclass(frozen=True, slots=True)
+class SourceBatch:
+    """Rows in arrival order, and the malformed ones met on the way. Both may be empty: then it is a sign of life from
+    a source that waits (see ``Source.finite``), which lets the runtime send heartbeats."""
+
+    rows: pa.RecordBatch
+    invalid: list[InvalidRow] = field(default_factory=list)
+
+
+@runtime_checkable
+class Source(Protocol):
+    """``schema`` has engine types. ``finite`` is False where reading may wait for data that do not exist yet
+    (a watched directory, standard input, a generator without end)."""
+
+    @property
+    def schema(self) -> pa.Schema: ...
+
+    @property
+    def finite(self) -> bool: ...
+
+    def open(self, columns: Sequence[str] | None = None, batch_rows: int = BATCH_ROWS) -> Iterator[SourceBatch]:
+        """Batches of at most ``batch_rows`` rows with exactly ``columns``, in that order (None: all columns).
+
+        A batch without columns cannot carry its number of rows, so an empty list reads the first column instead.
+        """
+
+
+def pruned(schema: pa.Schema, columns: Sequence[str] | None) -> list[str]:
+    """The columns to read.
+
+    >>> s = pa.schema([("ts", pa.int64()), ("key", pa.string())])
+    >>> pruned(s, None), pruned(s, ["key"]), pruned(s, [])
+    (['ts', 'key'], ['key'], ['ts'])
+    """
+    if columns is None:
+        return list(schema.names)
+    return list(columns) if columns else list(schema.names[:1])
+
+
+class StrictSource:
+    """Stops at the first malformed row instead of counting it."""
+
+    def __init__(self, source: Source) -> None:
+        self._source = source
+
+    @property
+    def schema(self) -> pa.Schema:
+        return self._source.schema
+
+    @property
+    def finite(self) -> bool:
+        return self._source.finite
+
+    def open(self, columns: Sequence[str] | None = None, batch_rows: int = BATCH_ROWS) -> Iterator[SourceBatch]:
+        for batch in self._source.open(columns, batch_rows):
+            if batch.invalid:
+                first = batch.invalid[0]
+                raise DataError(f"malformed row in strict mode. {first.reason}: {shorten(first.row)}")
+            yield batch
+
+
+def shorten(text: str, width: int = 120) -> str:
+    """Raw text for a message: one line, not too long.
+
+    >>> shorten("a\\nb"), len(shorten("x" * 1000))
+    ("'a\\\\nb'", 120)
+    """
+    shown = repr(text[: width + 1])
+    return shown if len(shown) <= width else shown[: width - 2] + "…'"

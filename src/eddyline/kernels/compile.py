@@ -1,0 +1,55 @@
+"""The decorator of every kernel: one explicit signature, compiled once per machine.
+
+numba does not notice a changed callee in another file, so the cache lives in a directory named by a hash of all of
+``kernels/``: any change there starts a fresh cache. numba's own setting is put back at once; a user's numba functions
+keep their place.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numba
+from numba.core import config
+
+Function = Callable[..., Any]
+
+
+@functools.cache
+def cache_directory() -> Path:
+    """Where compiled kernels are kept; ``EDDYLINE_CACHE_DIR`` moves it (on a cluster: a local disk of the worker)."""
+    digest = hashlib.sha256(numba.__version__.encode())
+    for file in sorted(Path(__file__).parent.glob("*.py")):
+        digest.update(file.read_bytes())
+    base = os.environ.get("EDDYLINE_CACHE_DIR") or os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
+    return Path(base) / "eddyline" / f"kernels-{digest.hexdigest()[:16]}"
+
+
+@functools.cache
+def _announce() -> None:
+    """Say once that compilation is under way: a first run is slow, and silence looks like a hang."""
+    if not config.DISABLE_JIT and not any(cache_directory().rglob("*.nbi")) and sys.stderr.isatty():
+        print("eddyline: compiling kernels (first run on this machine, about a minute) …", file=sys.stderr)
+
+
+def kernel(signature: str) -> Callable[[Function], Function]:
+    """Compile with one explicit signature, without the GIL, cached on disk; plain Python under NUMBA_DISABLE_JIT=1."""
+
+    def decorate(function: Function) -> Function:
+        if config.DISABLE_JIT:
+            return function
+        _announce()
+        kept, config.CACHE_DIR = config.CACHE_DIR, str(cache_directory())
+        try:
+            compiled: Function = numba.njit(signature, cache=True, nogil=True)(function)
+        finally:
+            config.CACHE_DIR = kept
+        return compiled
+
+    return decorate

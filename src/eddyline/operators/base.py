@@ -1,0 +1,64 @@
+"""What every operator is: changes in, changes out, for whole instants.
+
+``process`` gets, for every input, all changes with times in (previous frontier, frontier] and returns the changes of
+its output with times in the same interval. Nothing else is allowed to influence the result: not how the interval was
+cut, not when the call was made.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from eddyline.core.decision import Decision
+from eddyline.core.delta import Delta
+from eddyline.core.errors import DataError
+from eddyline.core.schema import Schema
+
+
+@dataclass(slots=True)
+class Context:
+    """What the operators of one query share. ``start`` is the first instant of the query's time: it is known before
+    the first call of ``process``, because an instant closes only after every stream has shown one that is later.
+    """
+
+    start: int | None = None
+    decisions: list[Decision] = field(default_factory=list)
+    divert: Callable[[DataError, Mapping[str, Any]], None] | None = None  # None: an error stops the query
+
+    def fail(self, delta: Delta, errors: Mapping[int, DataError]) -> None:
+        """Errors of single rows: the first stops the query, or all rows are diverted (``on_error = 'invalid'``)."""
+        for row, error in sorted(errors.items()):
+            if self.divert is None:
+                raise error
+            if delta.weight is None or delta.weight[row] > 0:  # the deletion of a diverted row is not news
+                self.divert(error, {n: c[row].as_py() for n, c in delta.columns.items()})
+
+
+class Operator(ABC):
+    """A physical operator. ``state`` holds all that ``load`` needs to go on exactly where another instance stopped."""
+
+    def __init__(self, name: str, schema: Schema) -> None:
+        self.name = name
+        self.schema = schema
+
+    @abstractmethod
+    def process(self, deltas: Sequence[Delta], frontier: int) -> Delta:
+        """Consume the changes up to and including ``frontier``; return the output's changes up to it."""
+
+    def state(self) -> dict[str, Any]:
+        """Nested dicts of numpy arrays, Arrow arrays and batches, and plain scalars."""
+        return {}
+
+    def load(self, state: dict[str, Any]) -> None:
+        """The inverse of ``state``."""
+
+    def size(self) -> tuple[int, int]:
+        """Rows and bytes of state."""
+        return 0, 0
+
+    def describe(self) -> str:
+        """One line for explain: what is kept, its bound and why. Empty for a stateless operator."""
+        return ""

@@ -1,0 +1,127 @@
+"""Semijoin, antijoin and mark join: left rows by whether they have a partner on the right.
+
+For each left row two numbers are kept: its multiplicity and the number of its partners. The partners are found by the
+join kernel, to which the left side goes as a *set* (a row once, however often it is in the bag), so that what the join
+adds up for a row is exactly the change of its number of partners.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from eddyline.core.delta import Delta, Int64s
+from eddyline.core.schema import Field, Schema
+from eddyline.expr.evaluate import compile_expr
+from eddyline.expr.nodes import Expr
+from eddyline.kernels import bags as k
+from eddyline.operators.base import Context, Operator
+from eddyline.operators.join_plan import JoinGraph
+from eddyline.operators.mjoin import JoinInput, MJoin
+from eddyline.synopses.bag import Bag
+
+SLOT = "_slot"
+KINDS = {"semi": k.SEMI, "anti": k.ANTI, "mark": k.MARK}
+
+
+class MatchOperator(Operator):
+    """``kind`` semi keeps left rows with a partner, anti those without, mark keeps all and adds a Boolean column."""
+
+    def __init__(
+        self,
+        name: str,
+        kind: str,
+        left: Schema,
+        right: Schema,
+        graph: JoinGraph,
+        residual: Sequence[Expr],
+        by_id: bool,
+        right_by_id: bool,
+        context: Context,
+        mark: str | None = None,
+    ) -> None:
+        super().__init__(name, Schema((*left, Field(mark, pa.bool_()))) if mark else left)
+        self.kind, self.mark = KINDS[kind], mark
+        self.bag = Bag(left, by_id)
+        needed = {c for e in (*graph.keys[0], *residual) for c in compile_expr(e).columns}
+        self.passed = tuple(n for n in left.names if n in needed)
+        inner = Schema((*(left[n] for n in self.passed), Field(SLOT, pa.int64())))
+        self.join = MJoin(
+            f"{name}.pairs",
+            [JoinInput(inner, None, by_id=True), JoinInput(right, None, by_id=right_by_id)],
+            graph,
+            residual,
+            [None, None],
+            [SLOT],
+            context,
+        )
+        self.present, self.matched = np.zeros(64, np.int64), np.zeros(64, np.int64)
+
+    def process(self, deltas: Sequence[Delta], frontier: int) -> Delta:
+        left, right = deltas
+        slots = self.bag.slots(left) if len(left) else np.empty(0, np.int64)
+        while self.bag.table.capacity > len(self.present):
+            more = np.zeros(len(self.present), np.int64)
+            self.present, self.matched = np.concatenate([self.present, more]), np.concatenate([self.matched, more])
+        pairs = self.join.process([self._as_set(left, slots), right], frontier)
+        if len(left) + len(pairs) == 0:
+            return Delta.empty(self.schema)
+        partner = pairs.columns[SLOT].to_numpy(zero_copy_only=False)
+        time = np.concatenate([left.time, pairs.time])
+        order = np.argsort(time, kind="stable")
+        code = np.concatenate([slots, partner])[order]
+        rows = np.concatenate([left.weights, np.zeros(len(pairs), np.int64)])[order]
+        matches = np.concatenate([np.zeros(len(left), np.int64), pairs.weights])[order]
+        out = self._emit(time[order], code, rows, matches)
+        touched = np.unique(slots)
+        self.bag.release(touched[self.present[touched] == 0])
+        self.bag.compact()
+        return out
+
+    def _as_set(self, left: Delta, slots: Int64s) -> Delta:
+        """The changes between absent and present, one for each crossing."""
+        weights = left.weights
+        order = np.argsort(slots, kind="stable")
+        grouped, change = slots[order], weights[order]
+        begins = np.flatnonzero(np.r_[True, grouped[1:] != grouped[:-1]]) if len(order) else order
+        total = np.cumsum(change)
+        offset = np.repeat(
+            self.present[grouped[begins]] - (total[begins] - change[begins]), np.diff(np.r_[begins, len(order)])
+        )
+        after = total + offset
+        before = after - change
+        crossing = (after > 0).astype(np.int64) - (before > 0).astype(np.int64)
+        sign = np.empty(len(order), np.int64)
+        sign[order] = crossing
+        keep = sign != 0
+        columns = {n: left.columns[n] for n in self.passed}
+        columns[SLOT] = pa.array(slots)
+        return Delta(left.time, columns, sign, slots).filter(keep)
+
+    def _emit(self, time: Int64s, code: Int64s, rows: Int64s, matches: Int64s) -> Delta:
+        n, size = len(time), len(self.present)
+        out_time, out_code, out_weight, out_mark = (np.empty(2 * n, np.int64) for _ in range(4))
+        found = k.match(
+            self.kind, time, code, rows, matches, self.present, self.matched, np.full(size, -1, np.int64),
+            np.empty(size, np.int64), np.empty(size, np.int64), out_time, out_code, out_weight, out_mark,
+        )  # fmt: skip
+        columns = self.bag.store.take(self.bag.rownum[out_code[:found]])
+        if self.mark is not None:
+            columns[self.mark] = pa.array(out_mark[:found] == 1)
+        return Delta(out_time[:found], columns, out_weight[:found])
+
+    def state(self) -> dict[str, Any]:
+        kept = {"present": self.present, "matched": self.matched}
+        return {**kept, "bag": self.bag.state(), "join": self.join.state()}
+
+    def load(self, state: dict[str, Any]) -> None:
+        self.present, self.matched = state["present"].copy(), state["matched"].copy()
+        self.bag.load(state["bag"])
+        self.join.load(state["join"])
+
+    def size(self) -> tuple[int, int]:
+        rows, bytes = self.join.size()
+        return rows + len(self.bag), bytes + self.bag.nbytes + self.present.nbytes + self.matched.nbytes

@@ -1,0 +1,29 @@
+"""select: keeps the elements whose tuple satisfies every conjunct."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from eddyline.core.delta import Delta
+from eddyline.core.schema import Schema
+from eddyline.expr.nodes import Expr
+from eddyline.expr.predicates import Conjunction
+from eddyline.operators.base import Context, Operator
+
+
+class SelectOperator(Operator):
+    """Stateless: a deletion passes exactly when its insertion did, since predicates are functions of the tuple."""
+
+    def __init__(self, name: str, schema: Schema, conjuncts: Sequence[Expr], context: Context) -> None:
+        super().__init__(name, schema)
+        self.conjunction = Conjunction(conjuncts)
+        self.context = context
+
+    def process(self, deltas: Sequence[Delta], frontier: int) -> Delta:
+        (delta,) = deltas
+        if len(delta) == 0:
+            return delta
+        selection = self.conjunction.evaluate(delta.columns, len(delta))
+        if selection.errors:
+            self.context.fail(delta, selection.errors)
+        return delta.filter(selection.keep)

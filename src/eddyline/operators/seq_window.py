@@ -1,0 +1,203 @@
+"""seq-window: a stream becomes a relation. Emits + when an element enters and − when it leaves.
+
+Used where the − elements are needed explicitly; a join over time-based windows keeps its windows itself (``mjoin``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from eddyline.core.delta import Delta, Int64s
+from eddyline.core.schema import Schema
+from eddyline.core.window import PartitionRows, Rows, Unbounded, WindowSpec
+from eddyline.kernels import bags as k
+from eddyline.operators.base import Operator
+from eddyline.operators.windows import enter_times, leave_times
+from eddyline.synopses.bag import Bag
+from eddyline.synopses.keys import KeyTable
+from eddyline.synopses.store import Stub
+
+NO_DELETIONS, AT_ARRIVALS, ALL_DELETIONS = 0, 1, 2
+
+
+class TimeWindow(Operator):
+    """``[RANGE]``, ``[NOW]``, ``[RANGE … SLIDE …]``, ``[ROWS UNBOUNDED]``.
+
+    Elements enter and leave in row order, so the synopsis is two arrays of times beside the stored rows.
+    """
+
+    def __init__(self, name: str, schema: Schema, spec: WindowSpec, stub: Callable[[], Stub], deletes: int) -> None:
+        super().__init__(name, schema)
+        self.spec = spec
+        self.deletes = NO_DELETIONS if isinstance(spec, Unbounded) else deletes
+        self.stub = stub()
+        self.base = self.stub.low  # row number of enter[0] and leave[0]
+        self.entered = self.base
+        self.enter = self.leave = np.empty(0, np.int64)
+        self.next_id = 0
+
+    def process(self, deltas: Sequence[Delta], frontier: int) -> Delta:
+        (delta,) = deltas
+        enter = enter_times(self.spec, delta.time)
+        if self.deletes == NO_DELETIONS and enter is delta.time:
+            ids = np.arange(self.next_id, self.next_id + len(delta), dtype=np.int64)
+            self.next_id += len(delta)
+            return Delta(delta.time, delta.columns, None, ids)
+        self.stub.append(delta.columns, len(delta))
+        if len(delta):
+            self.enter = np.concatenate([self.enter, enter])
+            self.leave = np.concatenate([self.leave, leave_times(self.spec, delta.time)])
+        till_enter = self.base + int(np.searchsorted(self.enter, frontier, side="right"))
+        till_leave = self.base + int(np.searchsorted(self.leave, frontier, side="right"))
+        come = np.arange(self.entered, till_enter, dtype=np.int64)
+        go = np.arange(self.base, till_leave, dtype=np.int64)
+        at, away = self.enter[come - self.base], self.leave[go - self.base]
+        passed = self.leave[come - self.base] <= at  # a window shorter than its slide: never inside
+        if passed.any():
+            come, at = come[~passed], at[~passed]
+        outside = self.enter[go - self.base] >= away
+        if outside.any():
+            go, away = go[~outside], away[~outside]
+        if self.deletes == AT_ARRIVALS:
+            seen = np.isin(away, at)
+            go, away = go[seen], away[seen]
+        elif self.deletes == NO_DELETIONS:
+            go, away = go[:0], away[:0]
+        out = self._emit(go, away, come, at)
+        self.entered = till_enter
+        self.enter, self.leave = self.enter[till_leave - self.base :], self.leave[till_leave - self.base :]
+        self.base = till_leave
+        self.stub.forget(till_leave)
+        return out
+
+    def _emit(self, go: Int64s, away: Int64s, come: Int64s, at: Int64s) -> Delta:
+        if len(go) == 0:
+            return Delta(at, self.stub.take(come, self.schema.names), None, come)
+        order = np.empty(len(go) + len(come), np.int64)
+        k.merge_order(away, at, order)
+        ids = np.concatenate([go, come])[order]
+        weight = np.ones(len(order), np.int64)
+        weight[order < len(go)] = -1
+        return Delta(np.concatenate([away, at])[order], self.stub.take(ids, self.schema.names), weight, ids)
+
+    def state(self) -> dict[str, Any]:
+        fields = {"base": self.base, "entered": self.entered, "next_id": self.next_id}
+        return {**fields, "enter": self.enter, "leave": self.leave, "stub": self.stub.state()}
+
+    def load(self, state: dict[str, Any]) -> None:
+        self.base, self.entered, self.next_id = (int(state[n]) for n in ("base", "entered", "next_id"))
+        self.enter, self.leave = state["enter"], state["leave"]
+        self.stub.load(state["stub"])
+
+    def size(self) -> tuple[int, int]:
+        return _stub_size(self.stub, self.enter.nbytes + self.leave.nbytes)
+
+
+class RowsWindow(Operator):
+    """``[ROWS n]``: each arrival beyond n expels the oldest element, at the instant of the arrival."""
+
+    def __init__(self, name: str, schema: Schema, spec: Rows, stub: Callable[[], Stub], deletes: int) -> None:
+        super().__init__(name, schema)
+        self.count = spec.count
+        self.deletes = deletes
+        self.stub = stub()
+        self.origin = self.stub.low
+
+    def process(self, deltas: Sequence[Delta], frontier: int) -> Delta:
+        (delta,) = deltas
+        n = len(delta)
+        start = self.stub.append(delta.columns, n)
+        come = np.arange(start, start + n, dtype=np.int64)
+        go = come - self.count
+        expels = go >= self.origin
+        if self.deletes == NO_DELETIONS or not expels.any():
+            out = Delta(delta.time, {c: delta.columns[c] for c in self.schema.names}, None, come)
+        else:
+            each = expels.astype(np.int64) + 1
+            ids = np.repeat(come, each)
+            weight = np.ones(len(ids), np.int64)
+            minus = (np.cumsum(each) - each)[expels]
+            weight[minus] = -1
+            ids[minus] = go[expels]
+            out = Delta(np.repeat(delta.time, each), self.stub.take(ids, self.schema.names), weight, ids)
+        self.stub.forget(max(self.origin, start + n - self.count))
+        return out
+
+    def state(self) -> dict[str, Any]:
+        return {"origin": self.origin, "stub": self.stub.state()}
+
+    def load(self, state: dict[str, Any]) -> None:
+        self.origin = int(state["origin"])
+        self.stub.load(state["stub"])
+
+    def size(self) -> tuple[int, int]:
+        return _stub_size(self.stub, 0)
+
+
+class PartitionWindow(Operator):
+    """``[PARTITION BY a ROWS n]``. Partitions age at their own pace, so the rows lie in a bag, not in a ring."""
+
+    def __init__(self, name: str, schema: Schema, spec: PartitionRows) -> None:
+        super().__init__(name, schema)
+        self.spec = spec
+        self.groups = KeyTable([schema[c].type for c in spec.columns])
+        self.bag = Bag(schema, by_id=True)
+        self.next_id = 0
+        self.head, self.tail, self.held = (np.full(64, -1, np.int64), np.full(64, -1, np.int64), np.zeros(64, np.int64))
+        self.following, self.id_of = np.full(64, -1, np.int64), np.zeros(64, np.int64)
+
+    def process(self, deltas: Sequence[Delta], frontier: int) -> Delta:
+        (delta,) = deltas
+        n = len(delta)
+        if n == 0:
+            return Delta.empty(self.schema)
+        ids = np.arange(self.next_id, self.next_id + n, dtype=np.int64)
+        self.next_id += n
+        group = self.groups.intern([delta.columns[c] for c in self.spec.columns], n)
+        slot = self.bag.slots(Delta(delta.time, delta.columns, None, ids))
+        self._fit()
+        self.id_of[slot] = ids
+        time, place, weight = (np.empty(2 * n, np.int64) for _ in range(3))
+        found = k.partition_rows(
+            delta.time, group, slot, self.spec.count, self.head, self.tail, self.held, self.following, time, place,
+            weight,
+        )  # fmt: skip
+        time, place, weight = time[:found], place[:found], weight[:found]
+        out = Delta(time, self.bag.store.take(self.bag.rownum[place]), weight, self.id_of[place])
+        self.bag.release(np.ascontiguousarray(place[weight < 0]))
+        self.bag.compact()
+        return out
+
+    def _fit(self) -> None:
+        while self.groups.capacity > len(self.head):
+            more = np.full(len(self.head), -1, np.int64)
+            self.head, self.tail = np.concatenate([self.head, more]), np.concatenate([self.tail, more])
+            self.held = np.concatenate([self.held, np.zeros(len(more), np.int64)])
+        while self.bag.table.capacity > len(self.following):
+            self.following = np.concatenate([self.following, np.full(len(self.following), -1, np.int64)])
+            self.id_of = np.concatenate([self.id_of, np.zeros(len(self.id_of), np.int64)])
+
+    def state(self) -> dict[str, Any]:
+        arrays = ("head", "tail", "held", "following", "id_of")
+        kept = {n: getattr(self, n) for n in arrays}
+        return {**kept, "groups": self.groups.state(), "bag": self.bag.state(), "next_id": self.next_id}
+
+    def load(self, state: dict[str, Any]) -> None:
+        for n in ("head", "tail", "held", "following", "id_of"):
+            setattr(self, n, state[n].copy())
+        self.groups.load(state["groups"])
+        self.bag.load(state["bag"])
+        self.next_id = int(state["next_id"])
+
+    def size(self) -> tuple[int, int]:
+        arrays = (self.head, self.tail, self.held, self.following, self.id_of)
+        return len(self.bag), self.bag.nbytes + self.groups.nbytes + sum(a.nbytes for a in arrays)
+
+
+def _stub_size(stub: Stub, more: int) -> tuple[int, int]:
+    return len(stub), stub.store.nbytes(len(stub)) // max(1, len(stub.store.stubs)) + more
+
+

@@ -1,0 +1,543 @@
+"""From the logical plan to operators.
+
+Two questions are decided here, and both are visible in ``explain``:
+
+*Which deletions are computed.* A relation's − elements are needed only where they can show. ``Deletions.NONE``: they
+cannot; ``AT_ARRIVALS``: only at instants at which something enters (below ``Istream``, through operators that are
+linear in their input); ``ALL``: always (below aggregates, differences, antijoins, ``Dstream``, signed results, and
+wherever state must forget). Under ``Istream`` equal rows could cancel within an instant; that is impossible where every
+windowed stream's timestamp is kept, and then no deletion is needed at all.
+
+*Where windows live.* A time-based window below a join is kept by the join (a ring, no − elements in between); otherwise
+a seq-window operator produces the changes. Windows over the same elements of a stream share one store.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+
+from eddyline.core.catalog import Catalog
+from eddyline.core.decision import Decision
+from eddyline.core.schema import Field, Schema
+from eddyline.core.window import PartitionRows, Rows, Slide, Unbounded, is_time_based
+from eddyline.expr.nodes import Call, Case, Cast, Column, Expr, Literal, columns_of, substitute
+from eddyline.kernels import join as kernel
+from eddyline.operators.aggregate import AggregateOperator
+from eddyline.operators.base import Context, Operator
+from eddyline.operators.join_plan import JoinGraph, Member
+from eddyline.operators.match import MatchOperator
+from eddyline.operators.mjoin import JoinInput, MJoin
+from eddyline.operators.project import ProjectOperator
+from eddyline.operators.select import SelectOperator
+from eddyline.operators.seq_window import PartitionWindow, RowsWindow, TimeWindow
+from eddyline.operators.sets import SetOperator, UnionAll
+from eddyline.operators.streams import Changes, ConstantRelation, RStream
+from eddyline.plan.logical import (
+    Aggregate,
+    BoundQuery,
+    Distinct,
+    Join,
+    MarkJoin,
+    OuterJoin,
+    Plan,
+    Project,
+    RelationScan,
+    Select,
+    SetOperation,
+    StreamScan,
+    ToStream,
+    Window,
+    is_stream,
+    walk,
+)
+from eddyline.plan.rewrite import movable
+from eddyline.synopses.store import Registry, Stub
+
+
+class Deletions(enum.IntEnum):
+    NONE = kernel.NO_DELETIONS
+    AT_ARRIVALS = kernel.AT_ARRIVALS
+    ALL = kernel.ALL_DELETIONS
+
+
+@dataclass(slots=True)
+class Node:
+    """One operator in the graph; ``scan`` nodes have no operator: the runtime brings their elements."""
+
+    operator: Operator | None
+    inputs: tuple[int, ...]
+    scan: StreamScan | RelationScan | None = None
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """What is known about a node's changes, for the operators above it."""
+
+    node: int
+    schema: Schema
+    ids: bool = False  # rows carry ids
+    fifo: bool = False  # and are deleted in the order of their ids
+    append_only: bool = False  # never a deletion
+    identity: frozenset[str] | None = None  # no two changes of one instant agree on these columns and cancel
+
+
+@dataclass(slots=True)
+class PhysicalPlan:
+    nodes: list[Node]
+    root: int
+    kind: str  # istream, dstream, rstream or signed
+    schema: Schema
+    context: Context
+    stubs: list[Stub] = field(default_factory=list)
+
+
+def build(query: BoundQuery, plan: Plan, catalog: Catalog, registry: Registry, load: Callable[[str], pa.Table],
+          epochs: Mapping[str, int]) -> PhysicalPlan:  # fmt: skip
+    """``load`` brings the rows of a constant relation; ``epochs`` tell from which element on a stream is read, so that
+    only windows over the very same elements share a store."""
+    builder = _Builder(catalog, registry, load, epochs, query.options)
+    return builder.finish(plan)
+
+
+class _Builder:
+    def __init__(self, catalog: Catalog, registry: Registry, load: Callable[[str], pa.Table],
+                 epochs: Mapping[str, int], options: Mapping[str, Any]) -> None:  # fmt: skip
+        self.catalog, self.registry, self.load, self.epochs, self.options = catalog, registry, load, epochs, options
+        self.context = Context()
+        self.nodes: list[Node] = []
+        self.stubs: list[Stub] = []
+        self.counts: dict[str, int] = {}
+        self.scans: dict[tuple[str, str], int] = {}
+
+    def finish(self, plan: Plan) -> PhysicalPlan:
+        kind = "signed"
+        if is_stream(plan):
+            out = self.stream(plan)
+            root = next(n for n in walk(plan) if isinstance(n, ToStream | StreamScan))
+            kind = root.kind if isinstance(root, ToStream) else "istream"
+        else:
+            child = self.relation(plan, Deletions.ALL)
+            out = self.changes(child, "signed", plan)
+        return PhysicalPlan(self.nodes, out.node, kind, out.schema, self.context, self.stubs)
+
+    # ── streams ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def stream(self, p: Plan) -> Output:
+        """A stream-typed plan: its elements are all insertions."""
+        match p:
+            case StreamScan():
+                return self.scan(p)
+            case Select():
+                return self.filter(p, self.stream(p.input))
+            case Project():
+                return self.project(p, self.stream(p.input))
+            case ToStream(kind="rstream"):
+                return self.rstream(p)
+            case ToStream(kind="dstream"):
+                return self.changes(self.relation(p.input, Deletions.ALL), "dstream", p.input)
+            case ToStream():
+                need = Deletions.NONE if self.cannot_cancel(p.input) else Deletions.AT_ARRIVALS
+                return self.changes(self.relation(p.input, need), "istream", p.input)
+            case _:
+                raise AssertionError(f"not a stream: {type(p).__name__}")
+
+    def scan(self, p: StreamScan | RelationScan) -> Output:
+        name = p.stream if isinstance(p, StreamScan) else p.relation
+        key = (name, p.alias)
+        if key not in self.scans:
+            self.scans[key] = self.add(None, (), p)
+        constant = isinstance(p, StreamScan)
+        return Output(self.scans[key], p.schema, append_only=constant)
+
+    def changes(self, child: Output, kind: str, plan: Plan) -> Output:
+        netted = child.append_only or (child.identity is not None and child.identity <= set(child.schema.names))
+        operator = Changes(self.name({"istream": "i-stream", "dstream": "d-stream"}.get(kind, "changes")), child.schema, kind, netted)  # fmt: skip
+        node = self.add(operator, (child.node,))
+        return Output(node, child.schema, append_only=kind != "signed")
+
+    def rstream(self, p: ToStream) -> Output:
+        child = self.relation(p.input, Deletions.ALL)
+        slides = sorted({n.spec.slide for n in walk(p) if isinstance(n, Window) and isinstance(n.spec, Slide)})
+        ticks = tuple(self.scan(n).node for n in walk(p) if isinstance(n, StreamScan) or self.timed(n))
+        operator = RStream(self.name("r-stream"), child.schema, slides, child.ids, self.context)
+        return Output(self.add(operator, (child.node, *ticks)), child.schema, append_only=True)
+
+    @staticmethod
+    def timed(p: Plan) -> bool:
+        return isinstance(p, RelationScan) and not p.constant
+
+    def cannot_cancel(self, p: Plan) -> bool:
+        """Whether a row that leaves can never equal one that enters at the same instant (DESIGN: cheap and exact):
+        the result is linear and keeps the timestamp of every windowed stream."""
+        kept = set(p.schema.names)
+        while isinstance(p, Select | Project):
+            if isinstance(p, Project):
+                kept = {e.name for n, e in p.items if n in kept and isinstance(e, Column)}
+            p = p.input
+        for child in p.inputs if isinstance(p, Join) else (p,):
+            if isinstance(child, RelationScan) and child.constant:
+                continue
+            names = kept & set(child.schema.names)
+            while isinstance(child, Select | Project):
+                if isinstance(child, Project):
+                    names = {e.name for n, e in child.items if n in names and isinstance(e, Column)}
+                child = child.input
+            if not isinstance(child, Window):
+                return False
+            if isinstance(child.spec, Unbounded):
+                continue
+            source = child.input
+            while isinstance(source, Select | Project):
+                if isinstance(source, Project):
+                    names = {e.name for n, e in source.items if n in names and isinstance(e, Column)}
+                source = source.input
+            if not isinstance(source, StreamScan):
+                return False
+            stream = self.catalog.streams.get(source.stream.lower())
+            if stream is None or stream.timestamp is None or f"{source.alias}.{stream.timestamp}" not in names:
+                return False
+        return True
+
+    # ── relations ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def relation(self, p: Plan, need: Deletions) -> Output:
+        match p:
+            case RelationScan():
+                return self.relation_scan(p)
+            case Window():
+                return self.window(p, need)
+            case Select():
+                return self.semijoin(p) or self.filter(p, self.relation(p.input, need))
+            case Project():
+                return self.project(p, self.relation(p.input, need))
+            case Join():
+                return self.join(p, need)
+            case OuterJoin():
+                return self.outer_join(p)
+            case MarkJoin():
+                return self.mark_join(p)
+            case Aggregate():
+                return self.aggregate(p)
+            case Distinct():
+                child = self.relation(p.input, Deletions.ALL)
+                operator = SetOperator(self.name("duplicate-eliminate"), p.schema, "distinct", False)
+                return self.set_output(operator, (child,))
+            case SetOperation():
+                return self.set_operation(p, need)
+            case _:
+                raise AssertionError(f"not a relation: {type(p).__name__}")
+
+    def relation_scan(self, p: RelationScan) -> Output:
+        if not p.constant:
+            out = self.scan(p)
+            return Output(out.node, out.schema)
+        table = self.load(p.relation)
+        columns = {
+            f.name: _contiguous(table.column(c)) for f, c in zip(p.schema, p.columns, strict=True)
+        }
+        operator = ConstantRelation(self.name("relation"), p.schema, columns, table.num_rows, self.context)
+        return Output(self.add(operator, ()), p.schema, ids=True, append_only=True)
+
+    def window(self, p: Window, need: Deletions) -> Output:
+        child = self.stream(p.input)
+        append_only = isinstance(p.spec, Unbounded)
+        if isinstance(p.spec, PartitionRows):
+            operator: Operator = PartitionWindow(self.name("seq-window"), p.schema, p.spec)
+            return Output(self.add(operator, (child.node,), note=str(p.spec)), p.schema, ids=True)
+        stub = self.stub_for(p.input)
+        if isinstance(p.spec, Rows):
+            operator = RowsWindow(self.name("seq-window"), p.schema, p.spec, stub, need)
+        else:
+            operator = TimeWindow(self.name("seq-window"), p.schema, p.spec, stub, need)
+        node = self.add(operator, (child.node,), note=str(p.spec))
+        return Output(node, p.schema, ids=True, fifo=True, append_only=append_only or need == Deletions.NONE)
+
+    def stub_for(self, stream: Plan) -> Callable[[], Stub]:
+        what, prefix, fields = self.signature(stream)
+
+        def make() -> Stub:
+            stub = self.registry.stub(what, fields, prefix)
+            self.stubs.append(stub)
+            return stub
+
+        return make
+
+    def signature(self, stream: Plan) -> tuple[Hashable, str, Schema]:
+        """What a store over this stream plan would hold, independent of aliases: filters over a scan can be shared."""
+        conjuncts: list[Expr] = []
+        p = stream
+        while isinstance(p, Select):
+            conjuncts = [*p.conjuncts, *conjuncts]
+            p = p.input
+        if isinstance(p, StreamScan) and p.stream.lower() in self.catalog.streams:
+            by: dict[str, Expr] = {
+                f.name: Column(c, f.type) for f, c in zip(p.schema, p.columns, strict=True)
+            }
+            written = tuple(substitute(c, by) for c in conjuncts)
+            return (p.stream.lower(), self.epochs.get(p.stream.lower(), 0), written), f"{p.alias}.", p.schema
+        return None, "", stream.schema
+
+    def filter(self, p: Select, child: Output) -> Output:
+        operator = SelectOperator(self.name("select"), child.schema, p.conjuncts, self.context)
+        node = self.add(operator, (child.node,), note=" AND ".join(map(_text, p.conjuncts)))
+        return Output(node, child.schema, child.ids, child.fifo, child.append_only, child.identity)
+
+    def project(self, p: Project, child: Output) -> Output:
+        operator = ProjectOperator(self.name("project"), p.items, self.context)
+        renamed = {e.name: n for n, e in p.items if isinstance(e, Column)}
+        identity = None
+        if child.identity is not None and child.identity <= renamed.keys():
+            identity = frozenset(renamed[n] for n in child.identity)
+        node = self.add(operator, (child.node,))
+        return Output(node, p.schema, child.ids, child.fifo, child.append_only, identity)
+
+    # ── joins ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def join(self, p: Join, need: Deletions) -> Output:
+        keys, equalities, residual = _split_conjuncts(p.conjuncts, [i.schema for i in p.inputs])
+        graph = JoinGraph(keys, equalities)
+        inputs, stubs, nodes = [], [], []
+        append_only = True
+        for child in p.inputs:
+            spec, stub, node, grows = self.join_input(child, need)
+            inputs.append(spec)
+            stubs.append(stub)
+            nodes.append(node)
+            append_only = append_only and grows
+        kind = "binary-join" if len(inputs) == 2 else "mjoin"
+        operator = MJoin(self.name(kind), inputs, graph, residual, stubs, p.schema.names, self.context)
+        note = " AND ".join(map(_text, p.conjuncts)) or "product"
+        node = self.add(operator, tuple(nodes), note=note)
+        self.explain_orders(operator, p)
+        return Output(node, operator.schema, append_only=append_only)
+
+    def join_input(self, p: Plan, need: Deletions) -> tuple[JoinInput, Callable[[], Stub] | None, int, bool]:
+        """A ring for time-based windows and append-only relations, a bag for everything else."""
+        if isinstance(p, Window) and is_time_based(p.spec):
+            child = self.stream(p.input)
+            grows = isinstance(p.spec, Unbounded) or need == Deletions.NONE
+            deletes = Deletions.NONE if isinstance(p.spec, Unbounded) else need
+            return JoinInput(p.schema, p.spec, deletes=deletes), self.stub_for(p.input), child.node, grows
+        child = self.relation(p, Deletions.ALL)
+        if child.append_only:
+            spec = JoinInput(child.schema, Unbounded(), deletes=Deletions.NONE)
+            return spec, self.private_stub(child.schema), child.node, True
+        return JoinInput(child.schema, None, by_id=child.ids), None, child.node, False
+
+    def private_stub(self, schema: Schema) -> Callable[[], Stub]:
+        def make() -> Stub:
+            stub = self.registry.stub(None, schema, "")
+            self.stubs.append(stub)
+            return stub
+
+        return make
+
+    def explain_orders(self, operator: MJoin, p: Join) -> None:
+        names = [_alias(i) for i in p.inputs]
+        orders = {names[i]: [names[j] for j in order] for i, order in enumerate(operator.orders)}
+        self.context.decisions.append(
+            Decision(None, operator.name, "join order", None, orders, "connected inputs first, in written order")
+        )
+
+    def match(self, kind: str, left: Output, right: Output, on: Sequence[Expr], mark: str | None = None) -> Output:
+        """Left rows by their partners. Without a residual the right side goes in as a set of keys: at most one
+        partner for each left row, however many rows agree."""
+        keys, equalities, residual = _split_conjuncts(on, [left.schema, right.schema])
+        if not residual:
+            items = tuple((f"_k{j}", e) for j, e in enumerate(keys[1]))
+            if items:
+                node = self.add(ProjectOperator(self.name("project"), items, self.context), (right.node,))
+                schema = Schema(tuple(Field(n, e.type) for n, e in items))
+            else:  # EXISTS without correlation: one row stands for all
+                constant = (("_k", Literal(1, pa.int64())),)
+                node = self.add(ProjectOperator(self.name("project"), constant, self.context), (right.node,))
+                schema = Schema((Field("_k", pa.int64()),))
+            operator: Operator = SetOperator(self.name("duplicate-eliminate"), schema, "distinct", False)
+            right = Output(self.add(operator, (node,)), schema)
+            keys = (keys[0], tuple(Column(n, e.type) for n, e in items))
+        graph = JoinGraph(keys, equalities)
+        name = self.name({"semi": "semijoin", "anti": "antijoin", "mark": "mark-join"}[kind])
+        by_id = left.ids and left.fifo
+        operator = MatchOperator(name, kind, left.schema, right.schema, graph, residual, by_id, False, self.context, mark)
+        note = " AND ".join(map(_text, on))
+        return Output(self.add(operator, (left.node, right.node), note=note), operator.schema)
+
+    def mark_join(self, p: MarkJoin) -> Output:
+        """IN and EXISTS as Boolean columns.
+
+        IN is TRUE if a partner is found, else NULL if some row of Q compares as unknown, else FALSE. With one operand
+        that row exists iff Q has a NULL, or x is NULL and Q is not empty: both are matches by key alone. Row values
+        need the condition itself, pair by pair.
+        """
+        left = self.relation(p.left, Deletions.ALL)
+        right = self.relation(p.right, Deletions.ALL)
+        if not p.operands:
+            return self.match("mark", left, right, p.on, p.mark)
+        equal = tuple(_call("eq", *pair) for pair in p.operands)
+        found, hidden, empty = (f"{p.mark}.{n}" for n in ("found", "hidden", "any"))
+        out = self.match("mark", left, right, (*p.on, *equal), found)
+        if len(p.operands) == 1:
+            ((x, q),) = p.operands
+            nulls = self.filter(Select(p.right, (_call("is_null", q),)), right)
+            out = self.match("mark", out, nulls, p.on, hidden)
+            out = self.match("mark", out, right, p.on, empty)
+            unknown = _call("or", _boolean(hidden), _call("and", _call("is_null", x), _boolean(empty)))
+        else:
+            maybe = tuple(
+                _call("or", _call("or", _call("is_null", x), _call("is_null", q)), e)
+                for (x, q), e in zip(p.operands, equal, strict=True)
+            )
+            out = self.match("mark", out, right, (*p.on, *maybe), hidden)
+            unknown = _boolean(hidden)
+        value = Case(
+            ((_boolean(found), Literal(True, pa.bool_())), (unknown, Literal(None, pa.bool_()))),
+            Literal(False, pa.bool_()),
+            pa.bool_(),
+        )
+        items = (*((f.name, Column(f.name, f.type)) for f in left.schema), (p.mark, value))
+        return self.project(Project(p.left, items), out)
+
+    def semijoin(self, p: Select) -> Output | None:
+        """``WHERE x IN (…)``, ``EXISTS``, ``NOT EXISTS`` as a bare conjunct: no mark, rows with (or without) a partner.
+
+        None where the mark is used in another way, or where NOT IN needs its NULLs.
+        """
+        join = p.input
+        if not isinstance(join, MarkJoin):
+            return None
+        mark = _boolean(join.mark)
+        users = [c for c in p.conjuncts if join.mark in columns_of(c)]
+        if users == [mark]:
+            kind = "semi"
+        elif users == [_call("not", mark)] and not join.operands:
+            kind = "anti"
+        else:
+            return None
+        rest = tuple(c for c in p.conjuncts if c not in users)
+        equal = tuple(_call("eq", *pair) for pair in join.operands)
+        left = self.relation(Select(join.left, rest) if rest else join.left, Deletions.ALL)
+        return self.match(kind, left, self.relation(join.right, Deletions.ALL), (*join.on, *equal))
+
+    def outer_join(self, p: OuterJoin) -> Output:
+        """The inner join, and the rows without a partner padded with NULLs: one antijoin for each kept side."""
+        left, right = self.relation(p.left, Deletions.ALL), self.relation(p.right, Deletions.ALL)
+        keys, equalities, residual = _split_conjuncts(p.conjuncts, [left.schema, right.schema])
+        inputs = [JoinInput(s.schema, None, by_id=s.ids) for s in (left, right)]
+        names = (*left.schema.names, *right.schema.names)
+        inner = MJoin(self.name("binary-join"), inputs, JoinGraph(keys, equalities), residual, [None, None], names, self.context)  # fmt: skip
+        note = " AND ".join(map(_text, p.conjuncts))
+        parts = [self.add(inner, (left.node, right.node), note=note)]
+        schema = Schema((*left.schema, *right.schema))
+        for keep, other, wanted in ((left, right, ("left", "full")), (right, left, ("right", "full"))):
+            if p.kind in wanted:
+                lonely = self.match("anti", keep, other, p.conjuncts)
+                items = tuple(
+                    (f.name, Column(f.name, f.type) if f in keep.schema.fields else Cast(Literal(None, pa.null()), f.type))
+                    for f in schema
+                )
+                parts.append(self.add(ProjectOperator(self.name("project"), items, self.context), (lonely.node,)))
+        return Output(self.add(UnionAll(self.name("union"), schema), tuple(parts)), schema)
+
+    # ── aggregates and sets ───────────────────────────────────────────────────────────────────────────────────────
+
+    def aggregate(self, p: Aggregate) -> Output:
+        child = self.relation(p.input, Deletions.ALL)
+        operator = AggregateOperator(
+            self.name("aggregate"), p.keys, p.aggregates, child.schema, p.grouped, self.context,
+            fifo=child.fifo or (child.ids and child.append_only), inserts_only=False,
+        )  # fmt: skip
+        node = self.add(operator, (child.node,), note=", ".join(_aggregate_text(a) for _, a in p.aggregates))
+        return Output(node, p.schema, identity=frozenset(n for n, _ in p.keys))
+
+    def set_operation(self, p: SetOperation, need: Deletions) -> Output:
+        if p.kind == "union" and p.all:
+            left, right = self.relation(p.left, need), self.relation(p.right, need)
+            node = self.add(UnionAll(self.name("union"), p.schema), (left.node, right.node))
+            return Output(node, p.schema, append_only=left.append_only and right.append_only)
+        left, right = self.relation(p.left, Deletions.ALL), self.relation(p.right, Deletions.ALL)
+        return self.set_output(SetOperator(self.name(p.kind), p.schema, p.kind, p.all), (left, right))
+
+    def set_output(self, operator: SetOperator, sides: Sequence[Output]) -> Output:
+        node = self.add(operator, tuple(s.node for s in sides))
+        append_only = operator.name.split(" ")[0] not in ("except",) and all(s.append_only for s in sides)
+        return Output(node, operator.schema, append_only=append_only, identity=frozenset(operator.schema.names))
+
+    # ── bookkeeping ───────────────────────────────────────────────────────────────────────────────────────────────
+
+    def add(self, operator: Operator | None, inputs: tuple[int, ...], scan: Any = None, note: str = "") -> int:
+        self.nodes.append(Node(operator, inputs, scan, note))
+        return len(self.nodes) - 1
+
+    def name(self, kind: str) -> str:
+        """Every operator has a name that errors, explain and decisions use: ``mjoin 1``."""
+        self.counts[kind] = self.counts.get(kind, 0) + 1
+        return f"{kind} {self.counts[kind]}"
+
+
+def _split_conjuncts(
+    conjuncts: Sequence[Expr], schemas: Sequence[Schema]
+) -> tuple[tuple[tuple[Expr, ...], ...], tuple[tuple[Member, Member], ...], tuple[Expr, ...]]:
+    """Equalities between expressions over single, different inputs become join keys; the rest is residual."""
+    names = [set(s.names) for s in schemas]
+    keys: list[list[Expr]] = [[] for _ in schemas]
+    equalities = []
+    residual = []
+
+    def member(e: Expr) -> Member | None:
+        read = columns_of(e)
+        home = next((i for i, n in enumerate(names) if read and read <= n), None)
+        if home is None or not movable(e):
+            return None
+        if e not in keys[home]:
+            keys[home].append(e)
+        return Member(home, keys[home].index(e))
+
+    for c in conjuncts:
+        if isinstance(c, Call) and c.function == "eq" and c.args[0].type == c.args[1].type:
+            homes = [next((i for i, n in enumerate(names) if columns_of(a) and columns_of(a) <= n), None) for a in c.args]
+            if None not in homes and homes[0] != homes[1] and all(movable(a) for a in c.args):
+                a, b = member(c.args[0]), member(c.args[1])
+                assert a is not None and b is not None
+                equalities.append((a, b))
+                continue
+        residual.append(c)
+    return tuple(tuple(k) for k in keys), tuple(equalities), tuple(residual)
+
+
+def _call(function: str, *args: Expr) -> Call:
+    return Call(function, args, pa.bool_())
+
+
+def _boolean(name: str) -> Column:
+    return Column(name, pa.bool_())
+
+
+def _contiguous(column: pa.ChunkedArray) -> pa.Array:
+    chunks = column.chunks
+    return chunks[0] if len(chunks) == 1 else pa.concat_arrays(chunks) if chunks else pa.array([], column.type)
+
+
+def _text(e: Expr) -> str:
+    from eddyline.expr.describe import describe
+
+    return describe(e)
+
+
+def _aggregate_text(a: Any) -> str:
+    inner = ", ".join(map(_text, a.args)) or "*"
+    return f"{a.function}({'DISTINCT ' if a.distinct else ''}{inner})"
+
+
+def _alias(p: Plan) -> str:
+    for n in walk(p):
+        if isinstance(n, StreamScan | RelationScan):
+            return n.alias
+    return type(p).__name__
+
+

@@ -1,0 +1,59 @@
+"""Helpers for rules: rebuild a node with other children, ask whether an expression may be moved."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from eddyline.expr.evaluate import compile_expr
+from eddyline.expr.nodes import Expr, UserCall, walk
+from eddyline.plan.logical import (
+    Aggregate,
+    Distinct,
+    Join,
+    MarkJoin,
+    OuterJoin,
+    Plan,
+    Project,
+    RelationScan,
+    Select,
+    SetOperation,
+    StreamScan,
+    ToStream,
+    Window,
+    children,
+)
+
+
+def with_children(p: Plan, new: Sequence[Plan]) -> Plan:
+    match p:
+        case StreamScan() | RelationScan():
+            return p
+        case Join():
+            return replace(p, inputs=tuple(new))
+        case OuterJoin() | MarkJoin() | SetOperation():
+            return replace(p, left=new[0], right=new[1])
+        case Window() | Select() | Project() | Aggregate() | Distinct() | ToStream():
+            return replace(p, input=new[0])
+
+
+def bottom_up(p: Plan, rule: Callable[[Plan], Plan]) -> Plan:
+    """Apply a rule to every node, children first."""
+    return rule(with_children(p, [bottom_up(c, rule) for c in children(p)]))
+
+
+def movable(e: Expr) -> bool:
+    """Whether evaluating the expression for more rows, or for rows that another conjunct drops, cannot be noticed.
+
+    What can fail would raise errors that the written query does not have; a user's function may count its calls.
+    """
+    return not any(isinstance(x, UserCall) for x in walk(e)) and not compile_expr(e).can_fail
+
+
+def select(p: Plan, conjuncts: Sequence[Expr]) -> Plan:
+    """A Select, or nothing where there is nothing to select by; two in a row become one."""
+    if not conjuncts:
+        return p
+    if isinstance(p, Select):
+        return Select(p.input, (*p.conjuncts, *conjuncts))
+    return Select(p, tuple(conjuncts))

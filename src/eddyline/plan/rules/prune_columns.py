@@ -1,0 +1,76 @@
+"""prune_columns: every node brings only what is read above it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from eddyline.core.schema import Schema
+from eddyline.core.window import PartitionRows
+from eddyline.expr.nodes import Expr, columns_of
+from eddyline.plan.logical import (
+    Aggregate,
+    Distinct,
+    Join,
+    MarkJoin,
+    OuterJoin,
+    Plan,
+    Project,
+    RelationScan,
+    Select,
+    SetOperation,
+    StreamScan,
+    ToStream,
+    Window,
+)
+
+
+def prune_columns(plan: Plan) -> Plan:
+    return _prune(plan, frozenset(plan.schema.names))
+
+
+def _read(exprs: Iterable[Expr]) -> frozenset[str]:
+    return frozenset().union(*(columns_of(e) for e in exprs))
+
+
+def _prune(p: Plan, need: frozenset[str]) -> Plan:
+    match p:
+        case StreamScan() | RelationScan():
+            kept = [(f, c) for f, c in zip(p.schema, p.columns, strict=True) if f.name in need]
+            return replace(p, schema=Schema(tuple(f for f, _ in kept)), columns=tuple(c for _, c in kept))
+        case Window():
+            more = frozenset(p.spec.columns) if isinstance(p.spec, PartitionRows) else frozenset()
+            return Window(_prune(p.input, need | more), p.spec)
+        case Select():
+            return Select(_prune(p.input, need | _read(p.conjuncts)), p.conjuncts)
+        case Project():
+            items = tuple((n, e) for n, e in p.items if n in need)
+            return Project(_prune(p.input, _read(e for _, e in items)), items)
+        case Join():
+            need |= _read(p.conjuncts)
+            return Join(tuple(_prune(i, need & frozenset(i.schema.names)) for i in p.inputs), p.conjuncts)
+        case OuterJoin():
+            need |= _read(p.conjuncts)
+            left, right = (_prune(i, need & frozenset(i.schema.names)) for i in (p.left, p.right))
+            return OuterJoin(p.kind, left, right, p.conjuncts)
+        case MarkJoin():
+            pairs = [e for pair in p.operands for e in pair]
+            need |= _read((*p.on, *pairs))
+            left, right = (_prune(i, need & frozenset(i.schema.names)) for i in (p.left, p.right))
+            return MarkJoin(left, right, p.mark, p.on, p.operands)
+        case Aggregate():
+            # Keys stay even if nobody reads them: they make the groups.
+            aggregates = tuple((n, a) for n, a in p.aggregates if n in need)
+            read = _read((*(e for _, e in p.keys), *(e for _, a in aggregates for e in a.args)))
+            return Aggregate(_prune(p.input, read), p.keys, aggregates, p.grouped)
+        case Distinct():
+            return Distinct(_prune(p.input, frozenset(p.input.schema.names)))
+        case SetOperation():
+            return replace(
+                p,
+                left=_prune(p.left, frozenset(p.left.schema.names)),
+                right=_prune(p.right, frozenset(p.right.schema.names)),
+            )
+        case ToStream():
+            # Netting is by value: dropping a column below would make different rows equal.
+            return ToStream(p.kind, _prune(p.input, frozenset(p.input.schema.names)))

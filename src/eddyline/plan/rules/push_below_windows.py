@@ -1,0 +1,27 @@
+"""push_below_windows: filter and project elements before a time-based window keeps them.
+
+Which elements a time-based window holds depends on their timestamps alone, so filters and projections commute with it;
+a tuple-based window counts elements, so they do not (thesis 2.2.4).
+"""
+
+from __future__ import annotations
+
+from eddyline.core.window import Slide, is_time_based
+from eddyline.plan.logical import Plan, Project, Select, Window
+from eddyline.plan.rewrite import bottom_up, movable, select
+
+
+def push_below_windows(plan: Plan) -> Plan:
+    return bottom_up(plan, _push)
+
+
+def _push(p: Plan) -> Plan:
+    if isinstance(p, Select | Project) and isinstance(p.input, Window) and is_time_based(p.input.spec):
+        window = p.input
+        if isinstance(p, Project):
+            return Window(Project(window.input, p.items), window.spec)
+        # An element that falls between two slides is never judged by the query as written.
+        go = [c for c in p.conjuncts if not isinstance(window.spec, Slide) or movable(c)]
+        stay = [c for c in p.conjuncts if c not in go]
+        return select(Window(select(window.input, go), window.spec), stay)
+    return p

@@ -1,0 +1,63 @@
+"""push_filters: evaluate a conjunct as soon as its columns are there.
+
+Only conjuncts that cannot fail move (``rewrite.movable``). None moves below a window here: whether it may is the
+window's business (``push_below_windows``).
+"""
+
+from __future__ import annotations
+
+from eddyline.expr.nodes import Expr, columns_of, substitute
+from eddyline.plan.logical import Join, MarkJoin, OuterJoin, Plan, Project, Select, is_stream
+from eddyline.plan.rewrite import bottom_up, movable, select
+
+
+def push_filters(plan: Plan) -> Plan:
+    return bottom_up(plan, _push)
+
+
+def _push(p: Plan) -> Plan:
+    if isinstance(p, Join):
+        return _into_join(p, p.conjuncts)
+    if isinstance(p, Select):
+        return _down(p.input, p.conjuncts)
+    return p
+
+
+def _down(p: Plan, conjuncts: tuple[Expr, ...]) -> Plan:
+    """``p`` filtered by the conjuncts, each as low as it may go."""
+    if not conjuncts:
+        return p
+    match p:
+        case Select():
+            return _down(p.input, (*p.conjuncts, *conjuncts))
+        case Join():
+            go = tuple(c for c in conjuncts if movable(c))
+            stay = tuple(c for c in conjuncts if not movable(c))
+            return select(_into_join(p, (*p.conjuncts, *go)), stay)
+        case MarkJoin():
+            go = tuple(c for c in conjuncts if movable(c) and columns_of(c) <= set(p.left.schema.names))
+            stay = tuple(c for c in conjuncts if c not in go)
+            return select(MarkJoin(_down(p.left, go), p.right, p.mark, p.on, p.operands), stay)
+        case OuterJoin(kind="left"):
+            go = tuple(c for c in conjuncts if movable(c) and columns_of(c) <= set(p.left.schema.names))
+            stay = tuple(c for c in conjuncts if c not in go)
+            return select(OuterJoin(p.kind, _down(p.left, go), p.right, p.conjuncts), stay)
+        case Project() if not is_stream(p):
+            by = dict(p.items)
+            go = tuple(c for c in conjuncts if movable(substitute(c, by)))
+            stay = tuple(c for c in conjuncts if c not in go)
+            return select(Project(_down(p.input, tuple(substitute(c, by) for c in go)), p.items), stay)
+        case _:
+            return select(p, conjuncts)
+
+
+def _into_join(p: Join, conjuncts: tuple[Expr, ...]) -> Plan:
+    inputs = list(p.inputs)
+    rest = []
+    for c in conjuncts:
+        home = [i for i, child in enumerate(inputs) if columns_of(c) <= set(child.schema.names)]
+        if columns_of(c) and len(home) == 1 and movable(c):
+            inputs[home[0]] = _down(inputs[home[0]], (c,))
+        else:
+            rest.append(c)
+    return Join(tuple(inputs), tuple(rest))

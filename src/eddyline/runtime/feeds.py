@@ -1,0 +1,68 @@
+"""Feeds: pull sources turned into pushes.
+
+A feed reads one declared source in arrival order and hands its rows to the input stream. The session always pulls
+from the feed whose stream is furthest behind, so that finite inputs are merged by time with little held back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import pyarrow as pa
+
+from eddyline.io.source import BATCH_ROWS, Source, SourceBatch
+from eddyline.runtime.inline.input_manager import InputStream
+
+
+class Feed:
+    """``columns`` (None: all) are decided when reading starts; a query that comes later and needs more makes the feed
+    read anew, past the rows it has already handed over."""
+
+    def __init__(self, source: Source, stream: InputStream, batch_rows: int = BATCH_ROWS) -> None:
+        self.source, self.stream, self.batch_rows = source, stream, batch_rows
+        self.columns: tuple[str, ...] | None = ()
+        self.rows = 0  # handed over so far
+        self._batches: Iterator[SourceBatch] | None = None
+
+    @property
+    def done(self) -> bool:
+        return self.stream.finished
+
+    def want(self, columns: Sequence[str]) -> None:
+        """Make sure that these columns are read from now on."""
+        assert self.columns is not None
+        missing = [c for c in columns if c not in self.columns]
+        if missing:
+            self.columns = tuple(n for n in self.source.schema.names if n in {*self.columns, *missing})
+            self._batches = None
+
+    def pull(self) -> int:
+        """Hand over the next batch; at the end finish the stream. Returns the number of rows."""
+        if self._batches is None:
+            self._batches = self._open()
+        batch = next(self._batches, None)
+        if batch is None:
+            self.stream.finish()
+            return 0
+        if batch.invalid:
+            self.stream.reject([i.row for i in batch.invalid], [i.reason for i in batch.invalid])
+        count = int(batch.rows.num_rows)
+        if count:
+            self.stream.accept(batch.rows)
+            self.rows += count
+        elif not batch.invalid:
+            self.stream.tick()
+        return count + len(batch.invalid)
+
+    def _open(self) -> Iterator[SourceBatch]:
+        skip = self.rows
+        for batch in self.source.open(self.columns, self.batch_rows):
+            rows: pa.RecordBatch = batch.rows
+            if skip:
+                passed = min(skip, rows.num_rows)
+                skip -= passed
+                rows = rows.slice(passed)
+                if rows.num_rows == 0:
+                    continue
+                batch = SourceBatch(rows)
+            yield batch

@@ -1,0 +1,111 @@
+"""Queues between operators: changes, and how far they are complete.
+
+A queue holds the changes that one operator made and another has not yet read, and a *frontier*: all changes with
+times ≤ frontier have been pushed. Progress without changes is pushed too, because operators act on time alone (a row
+leaves a window at an instant at which nothing arrives).
+
+Every batch carries a *ticket*: the number of the arrival that it goes back to. An operator hands the oldest ticket
+that it consumed on to its output, so that a scheduler can tell which work has been in the system longest, also where
+queries live in different times.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections import deque
+from dataclasses import dataclass
+
+import numpy as np
+
+from eddyline.core.delta import Delta, Int64s
+from eddyline.core.schema import Schema
+from eddyline.core.time import BEGINNING, NEVER
+
+_tickets = itertools.count()
+
+
+@dataclass(slots=True)
+class _Entry:
+    delta: Delta
+    frontier: int
+    ticket: int
+
+
+class Queue:
+    """First in, first out, cut between instants only.
+
+    >>> import pyarrow as pa
+    >>> q = Queue(Schema.from_arrow(pa.schema([("a", pa.int64())])))
+    >>> q.push(Delta(np.array([1, 3]), {"a": pa.array([10, 30])}), frontier=5)
+    >>> q.size, q.frontier, q.pop(2).columns["a"].to_pylist(), q.size
+    (2, 5, [10], 1)
+    """
+
+    def __init__(self, schema: Schema) -> None:
+        self.size = 0  # elements
+        self.frontier = BEGINNING
+        self._entries: deque[_Entry] = deque()
+        self._empty = Delta.empty(schema)
+
+    def push(self, delta: Delta, frontier: int, ticket: int | None = None) -> None:
+        """Add the changes with times in (previous frontier, ``frontier``]. No ticket: they arrive from outside."""
+        if frontier < self.frontier:
+            raise ValueError(f"a frontier cannot go back from {self.frontier} to {frontier}")
+        count = len(delta)
+        if count and not (self.frontier < delta.time[0] and delta.time[-1] <= frontier):
+            raise ValueError(
+                f"changes at {delta.time[0]}…{delta.time[-1]} are outside the instants ({self.frontier}, {frontier}]"
+            )
+        if frontier == self.frontier:
+            return
+        self.frontier = frontier
+        number = next(_tickets) if ticket is None else ticket
+        if not count:
+            # Mere progress joins mere progress: a quiet source must not fill a queue.
+            if self._entries and not len(self._entries[-1].delta):
+                self._entries[-1].frontier = frontier
+                return
+            delta = self._empty
+        self._entries.append(_Entry(delta, frontier, number))
+        self.size += count
+
+    @property
+    def ticket(self) -> int:
+        """Of the oldest batch; NEVER if there is none."""
+        return self._entries[0].ticket if self._entries else NEVER
+
+    def pop(self, up_to: int) -> Delta:
+        """Take out the changes with times ≤ ``up_to``."""
+        entries = self._entries
+        parts: list[Delta] = []
+        while entries:
+            head = entries[0]
+            if head.frontier <= up_to:
+                if len(head.delta):
+                    parts.append(head.delta)
+                entries.popleft()
+                continue
+            cut = int(np.searchsorted(head.delta.time, up_to, side="right"))
+            if cut:
+                parts.append(head.delta.slice(0, cut))
+                head.delta = head.delta.slice(cut, len(head.delta))
+            break
+        if not parts:
+            return self._empty
+        whole = Delta.concat(parts)
+        self.size -= len(whole)
+        return whole
+
+    def pop_all(self) -> Delta:
+        return self.pop(self.frontier)
+
+    def head(self, count: int) -> Int64s:
+        """The times of the next ``count`` elements, or of as many as there are."""
+        parts: list[Int64s] = []
+        for e in self._entries:
+            if count <= 0:
+                break
+            if len(e.delta):
+                parts.append(e.delta.time[:count])
+                count -= len(parts[-1])
+        return np.concatenate(parts) if parts else np.empty(0, np.int64)

@@ -1,0 +1,140 @@
+"""A task: one operator with its queues and its statistics, the unit of scheduling."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from eddyline.core.delta import Delta
+from eddyline.core.time import BEGINNING, Clock
+from eddyline.runtime.inline.queues import Queue
+
+MEMORY = 64  # runs after which the past counts half
+
+
+class Processor(Protocol):
+    """As much of ``operators.base.Operator`` as scheduling knows."""
+
+    name: str
+
+    def process(self, deltas: Sequence[Delta], frontier: int) -> Delta: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """``cost`` is nanoseconds per input element, ``selectivity`` output elements per input element."""
+
+    cost: float
+    selectivity: float
+
+
+class Statistics:
+    """Exact totals for reports, and an estimate of the present in which the past fades.
+
+    ``declared`` takes the place of what would be measured.
+    """
+
+    def __init__(self, declared: Estimate | None = None) -> None:
+        self.runs = 0
+        self.elements_in = 0
+        self.elements_out = 0
+        self.nanoseconds = 0
+        self._declared = declared
+        self._recent = (0, 0.0, 0.0, 0.0)  # runs, elements in, elements out, nanoseconds
+
+    def record(self, elements_in: int, elements_out: int, nanoseconds: int) -> None:
+        self.runs += 1
+        self.elements_in += elements_in
+        self.elements_out += elements_out
+        self.nanoseconds += nanoseconds
+        runs, taken, made, spent = self._recent
+        if runs >= MEMORY:
+            runs, taken, made, spent = runs // 2, taken / 2, made / 2, spent / 2
+        self._recent = (runs + 1, taken + elements_in, made + elements_out, spent + nanoseconds)
+
+    @property
+    def estimate(self) -> Estimate | None:
+        """None before any element was processed."""
+        if self._declared is not None:
+            return self._declared
+        _, taken, made, spent = self._recent
+        return Estimate(max(spent, 1.0) / taken, made / taken) if taken else None
+
+
+class Task:
+    """``outputs`` are the queues of all consumers: each gets every change. An operator without outputs is a sink.
+
+    ``quantum`` bounds the elements of one run (whole instants; a single instant is never divided): smaller gives the
+    scheduler more say, larger costs less. ``declared`` replaces measured statistics.
+    """
+
+    def __init__(
+        self,
+        operator: Processor,
+        inputs: Sequence[Queue],
+        outputs: Sequence[Queue] = (),
+        *,
+        quantum: int | None = None,
+        declared: Estimate | None = None,
+    ) -> None:
+        if not inputs:
+            raise ValueError(f"the operator {operator.name!r} has no input")
+        self.operator = operator
+        self.inputs = tuple(inputs)
+        self.outputs = tuple(outputs)
+        self.quantum = quantum
+        self.statistics = Statistics(declared)
+        self.frontier = BEGINNING  # processed up to
+        self.position = 0  # in plan order, set by the executor
+
+    @property
+    def name(self) -> str:
+        return self.operator.name
+
+    @property
+    def ready(self) -> bool:
+        """Whether every input has closed an instant that was not processed yet."""
+        done = self.frontier
+        return all(q.frontier > done for q in self.inputs)
+
+    @property
+    def ticket(self) -> int:
+        """The oldest arrival that waits here."""
+        return min(q.ticket for q in self.inputs)
+
+    @property
+    def queued(self) -> int:
+        return sum(q.size for q in self.inputs)
+
+    def run(self, clock: Clock, most: int | None = None) -> int:
+        """Process what all inputs have closed, within the quantum; returns the number of elements consumed."""
+        frontier = self._horizon(min(q.frontier for q in self.inputs), most if self.quantum is None else self.quantum)
+        ticket = self.ticket
+        deltas = [q.pop(frontier) for q in self.inputs]
+        begin = clock.nanoseconds()
+        try:
+            made = self.operator.process(deltas, frontier)
+        except Exception as error:
+            error.add_note(f"in the operator {self.name!r}, at the instants up to {frontier}")
+            raise
+        consumed = sum(len(d) for d in deltas)
+        self.statistics.record(consumed, len(made) * len(self.outputs), clock.nanoseconds() - begin)
+        self.frontier = frontier
+        for q in self.outputs:
+            q.push(made, frontier, ticket)
+        return consumed
+
+    def _horizon(self, common: int, most: int | None) -> int:
+        """The instant up to which to process now: as many whole instants as fit, at least one."""
+        if most is None or self.queued <= most:
+            return common
+        # The ``most``-th element overall is among the first ``most`` of each queue: the rest need not be looked at.
+        heads = [q.head(most + 1) for q in self.inputs]
+        times = heads[0] if len(heads) == 1 else np.sort(np.concatenate(heads))
+        if len(times) <= most or times[most] > common:
+            return common
+        beyond = int(times[most])
+        return beyond - 1 if times[0] < beyond else beyond

@@ -1,0 +1,109 @@
+"""What a user holds of a running query."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from eddyline.core.decision import Decision
+from eddyline.core.errors import EddylineError
+
+if TYPE_CHECKING:
+    from eddyline.runtime.running import RunningQuery
+    from eddyline.runtime.session import Session
+
+
+class Query:
+    """Results, explanations and counts of one continuous query."""
+
+    def __init__(self, session: Session, name: str, running: RunningQuery) -> None:
+        self.session, self.name, self.running = session, name, running
+        self._table: list[pa.RecordBatch] = []
+        self._begin = session.clock.nanoseconds()
+        self._seconds = 0.0
+
+    @property
+    def schema(self) -> pa.Schema:
+        return self.running.schema
+
+    def fetch(self) -> list[pa.RecordBatch]:
+        """The results that are there now, in order; each is given once."""
+        out = list(self.running.results)
+        self.running.results.clear()
+        return out
+
+    def results(self) -> Iterator[pa.RecordBatch]:
+        """Record batches in time order. Reads the session's sources as it goes; with pushed streams it yields what is
+        there and stops."""
+        yield from self.fetch()
+        while self.session.pulls and not self.running.finished:
+            more = self.session.step()
+            yield from self.fetch()
+            if not more:
+                break
+        if not self.running.inputs:
+            self.running.advance()
+            yield from self.fetch()
+
+    def to_arrow(self) -> pa.Table:
+        """All results so far as one table; reads finite sources to their end."""
+        self._table += list(self.results())
+        return pa.Table.from_batches(self._table, self.schema)
+
+    def explain(self) -> str:
+        """The plan that is running, what it keeps and why, and what was decided so far."""
+        from eddyline.runtime.explain import explain
+
+        return explain(self.running)
+
+    @property
+    def decisions(self) -> list[Decision]:
+        return list(self.running.physical.context.decisions)
+
+    def late(self) -> list[dict[str, Any]]:
+        """The last late rows of the query's streams with ``_reason``; the report has their exact number."""
+        return [row for s in self.running.inputs.values() for row in s.late.to_pylist()]
+
+    def invalid(self) -> list[dict[str, Any]]:
+        """The last invalid rows of the query's streams with ``_reason``."""
+        return [row for s in self.running.inputs.values() for row in s.invalid.to_pylist()]
+
+    def report(self) -> dict[str, Any]:
+        """Counts, times and state as plain data: what ``--report`` writes."""
+        r = self.running
+        seconds = sum(t.statistics.nanoseconds for t in r.tasks) / 1e9
+        sizes = r.sizes()
+        return {
+            "query": self.name,
+            "events": sum(s.arrived for s in r.inputs.values()),
+            "results": r.produced,
+            "seconds": seconds,
+            "late": sum(s.late.count for s in r.inputs.values()),
+            "invalid": sum(s.invalid.count for s in r.inputs.values()),
+            "operators": [
+                {
+                    "name": t.name,
+                    "elements_in": t.statistics.elements_in,
+                    "elements_out": t.statistics.elements_out,
+                    "seconds": t.statistics.nanoseconds / 1e9,
+                    "rows": sizes[t.name][0],
+                    "bytes": sizes[t.name][1],
+                }
+                for t in r.tasks
+            ],
+            "state": {
+                "rows": sum(n for n, _ in sizes.values()),
+                "bytes": sum(b for _, b in sizes.values()),
+                "peak_rows": r.peak[0],
+                "peak_bytes": r.peak[1],
+            },
+            "decisions": [d.to_dict() for d in self.decisions],
+        }
+
+    def drop(self) -> None:
+        """Deregister the query from its session."""
+        if self not in self.session.queries:
+            raise EddylineError(f"{self.name} is not running any more.")
+        self.session.drop(self)

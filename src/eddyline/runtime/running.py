@@ -1,0 +1,186 @@
+"""A running query: its operators as tasks, its readers, and the results that wait to be fetched."""
+
+from __future__ import annotations
+
+import json
+from collections import deque
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from eddyline.core.delta import Delta
+from eddyline.core.errors import DataError
+from eddyline.core.schema import Schema
+from eddyline.core.time import Clock, TimeKind
+from eddyline.plan.logical import BoundQuery, Plan
+from eddyline.plan.physical import PhysicalPlan
+from eddyline.runtime.inline.closing import frontier as closed
+from eddyline.runtime.inline.closing import start as start_of_time
+from eddyline.runtime.inline.executor import Executor
+from eddyline.runtime.inline.input_manager import InputStream, StreamReader
+from eddyline.runtime.inline.queues import Queue
+from eddyline.runtime.inline.scheduler import SCHEDULERS
+from eddyline.runtime.inline.task import Task
+
+CHUNK = 1 << 16  # elements an operator gets at once: large enough for speed, small enough to stay in cache
+
+
+class RunningQuery:
+    """Feeds the plan with what its streams have closed, and keeps the results in order."""
+
+    def __init__(
+        self,
+        query: BoundQuery,
+        plan: Plan,
+        physical: PhysicalPlan,
+        inputs: Mapping[str, InputStream],
+        readers: Mapping[int, StreamReader],
+        clock: Clock,
+        scheduler: str = "fifo",
+    ) -> None:
+        self.query, self.plan, self.physical = query, plan, physical
+        self.inputs, self.readers = inputs, readers
+        self.reached: int | None = None
+        self.results: deque[pa.RecordBatch] = deque()
+        self.produced = 0
+        self.peak = (0, 0)
+        self.diverted = 0
+        self.schema = result_schema(physical.schema, query.time_kind, physical.kind == "signed")
+        self._wire(clock, scheduler)
+
+    def _wire(self, clock: Clock, scheduler: str) -> None:
+        nodes = self.physical.nodes
+        outputs: list[list[Queue]] = [[] for _ in nodes]
+        self.tasks: list[Task] = []
+        self.progress: list[Queue] = []  # for operators without inputs, which act on time alone
+        self.result = Queue(self.physical.schema)
+        queues: list[list[Queue]] = []
+        for node in nodes:
+            mine = [Queue(self._schema(i)) for i in node.inputs]
+            for i, q in zip(node.inputs, mine, strict=True):
+                outputs[i].append(q)
+            if node.operator is not None and not mine:
+                mine = [Queue(Schema(()))]
+                self.progress += mine
+            queues.append(mine)
+        outputs[self.physical.root].append(self.result)
+        self.scans = {i: outputs[i] for i, n in enumerate(nodes) if n.scan is not None}
+        for node, mine, out in zip(nodes, queues, outputs, strict=True):
+            if node.operator is not None:
+                self.tasks.append(Task(node.operator, mine, out))
+        make = SCHEDULERS[scheduler]
+        self.executor = Executor(self.tasks, clock, make(), most=CHUNK)
+
+    def _schema(self, node: int) -> Schema:
+        n = self.physical.nodes[node]
+        return n.operator.schema if n.operator is not None else n.scan.schema  # type: ignore[union-attr]
+
+    def advance(self) -> None:
+        """Answer every instant that has closed since the last call."""
+        streams = list(self.inputs.values())
+        frontier = closed(streams, self.reached)
+        if not streams:
+            frontier, start = 0, 0  # constant relations only: one instant
+        else:
+            start = start_of_time(streams, frontier) if self.physical.context.start is None else None
+        if self.physical.context.start is None:
+            if start is None:
+                return
+            self.physical.context.start = start
+        if frontier is None or (self.reached is not None and frontier <= self.reached):
+            return
+        empty = Delta(np.empty(0, np.int64), {})
+        for q in self.progress:
+            q.push(empty, frontier)
+        for i, queues in self.scans.items():
+            delta = self._read(i, frontier)
+            for q in queues:
+                q.push(delta, frontier)
+        self.executor.run()
+        self.reached = frontier
+        self._collect()
+
+    def _read(self, node: int, frontier: int) -> Delta:
+        scan = self.physical.nodes[node].scan
+        assert scan is not None
+        delta = self.readers[node].take(frontier)
+        prefix = f"{scan.alias}."
+        # Kernels are compiled for arrays they may write to; a column of an Arrow batch is read-only.
+        time = delta.time if delta.time.flags.writeable else delta.time.copy()
+        return Delta(time, {prefix + n: c for n, c in delta.columns.items()}, delta.weight)
+
+    def _collect(self) -> None:
+        delta = self.result.pop_all()
+        rows = bytes = 0
+        for t in self.tasks:
+            r, b = t.operator.size()  # type: ignore[attr-defined]
+            rows, bytes = rows + r, bytes + b
+        self.peak = (max(self.peak[0], rows), max(self.peak[1], bytes))
+        if len(delta):
+            self.produced += len(delta)
+            self.results.append(self._batch(delta))
+
+    def _batch(self, delta: Delta) -> pa.RecordBatch:
+        columns = [_decoded(delta.columns[f.name]) for f in self.physical.schema]
+        time = pa.array(delta.time)
+        columns.append(time.view(pa.timestamp("us")) if self.query.time_kind is TimeKind.TIMESTAMP else time)
+        if self.physical.kind == "signed":
+            columns.append(pa.array(delta.weights.astype(np.int8)))
+        return pa.RecordBatch.from_arrays(columns, schema=self.schema)
+
+    @property
+    def finished(self) -> bool:
+        return all(s.finished for s in self.inputs.values())
+
+    def state(self) -> dict[str, Any]:
+        return {
+            "text": self.query.text,
+            "reached": self.reached,
+            "start": self.physical.context.start,
+            "produced": self.produced,
+            "operators": {t.name: t.operator.state() for t in self.tasks},  # type: ignore[attr-defined]
+            "results": list(self.results),
+        }
+
+    def load(self, state: Mapping[str, Any]) -> None:
+        self.reached, self.produced = state["reached"], state["produced"]
+        self.physical.context.start = state["start"]
+        for t in self.tasks:
+            t.operator.load(state["operators"][t.name])  # type: ignore[attr-defined]
+        self.results = deque(state["results"])
+        if self.reached is not None:
+            for t in self.tasks:
+                t.frontier = self.reached
+                for q in t.inputs:
+                    q.frontier = self.reached
+            self.result.frontier = self.reached
+
+    def sizes(self) -> dict[str, tuple[int, int]]:
+        return {t.name: t.operator.size() for t in self.tasks}  # type: ignore[attr-defined]
+
+
+def result_schema(schema: Schema, kind: TimeKind, signed: bool) -> pa.Schema:
+    """The query's columns, then ``_time``, then ``_sign`` for the changes of a relation."""
+    fields = [pa.field(f.name, f.type) for f in schema]
+    fields.append(pa.field("_time", pa.timestamp("us") if kind is TimeKind.TIMESTAMP else pa.int64()))
+    if signed:
+        fields.append(pa.field("_sign", pa.int8()))
+    return pa.schema(fields)
+
+
+def _decoded(array: pa.Array) -> pa.Array:
+    return array.dictionary_decode() if pa.types.is_dictionary(array.type) else array
+
+
+def divert_to(stream: InputStream | None, query: str, count: Sequence[Any] = ()) -> Any:
+    """A handler for rows that fail in an expression (``on_error = 'invalid'``): they join the invalid stream."""
+
+    def divert(error: DataError, row: Mapping[str, Any]) -> None:
+        if stream is not None:
+            stream.reject([json.dumps(row, default=str)], [f"{query}: {error}"])
+
+    return divert
+
+

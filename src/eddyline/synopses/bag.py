@@ -1,0 +1,81 @@
+"""A bag of rows in slots: what an operator keeps of an input whose rows come and go in any order.
+
+Equal rows share a slot (or, where the input brings ids, each row has its own); the owner keeps weights by slot. The
+rows themselves lie in a store, which is rewritten when more than half of it is dead.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from eddyline.core.delta import Delta, Int64s
+from eddyline.core.schema import Schema
+from eddyline.synopses.keys import KeyTable
+from eddyline.synopses.store import Store
+
+
+class Bag:
+    """``slots(delta)`` interns rows; ``rownum[slot]`` is the row in ``store``."""
+
+    def __init__(self, schema: Schema, by_id: bool) -> None:
+        self.schema = schema
+        self.by_id = by_id
+        self.table = KeyTable([pa.int64()] if by_id else [f.type for f in schema])
+        self.store = Store(schema)
+        self.rownum = np.full(64, -1, np.int64)
+
+    def __len__(self) -> int:
+        return len(self.table)
+
+    def slots(self, delta: Delta) -> Int64s:
+        """The slot of each row; rows not seen before are stored."""
+        if self.by_id:
+            assert delta.ids is not None
+            slots = self.table.intern([pa.array(delta.ids)], len(delta))
+        else:
+            slots = self.table.intern([delta.columns[n] for n in self.schema.names], len(delta))
+        while self.table.capacity > len(self.rownum):
+            self.rownum = np.concatenate([self.rownum, np.full(len(self.rownum), -1, np.int64)])
+        unknown = np.flatnonzero(self.rownum[slots] < 0)
+        if len(unknown):
+            fresh, where = np.unique(slots[unknown], return_index=True)
+            rows = unknown[where]
+            self.rownum[fresh] = self.store.end + np.arange(len(fresh))
+            index = pa.array(rows)
+            self.store.append({n: delta.columns[n].take(index) for n in self.schema.names}, len(rows))
+        return slots
+
+    def release(self, slots: Int64s) -> None:
+        """Forget slots (each once). The rows stay readable until ``compact``."""
+        if len(slots):
+            self.table.release(slots)
+            self.rownum[slots] = -1
+
+    def compact(self) -> None:
+        """Rewrite the store if most of it is dead; row numbers change, slots do not."""
+        held = self.store.end - self.store.first
+        if held > 2 * len(self.table) + 1024:
+            live = self.table.live_ids()
+            columns = self.store.take(self.rownum[live])
+            self.store = Store(self.schema)
+            self.store.append(columns, len(live))
+            self.rownum[live] = np.arange(len(live))
+
+    @property
+    def nbytes(self) -> int:
+        return self.table.nbytes + self.rownum.nbytes + self.store.nbytes()
+
+    def state(self) -> dict[str, Any]:
+        live = self.table.live_ids()
+        return {"table": self.table.state(), "rows": self.store.take(self.rownum[live])}
+
+    def load(self, state: dict[str, Any]) -> None:
+        self.table.load(state["table"])
+        live = self.table.live_ids()
+        self.rownum = np.full(max(64, self.table.capacity), -1, np.int64)
+        self.store = Store(self.schema)
+        self.store.append(state["rows"], len(live))
+        self.rownum[live] = np.arange(len(live))

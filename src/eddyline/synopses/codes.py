@@ -1,0 +1,146 @@
+"""Columns as int64 codes, the only form in which kernels see values.
+
+Numbers, Booleans, dates and times *are* int64 (doubles by their bits, with one NaN and one zero). Strings and all
+other types go through a dictionary: exact, and bounded because its owner counts references and gives codes back.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from eddyline.core.delta import Bools, Int64s
+from eddyline.kernels.hashing import hash_strings
+
+
+def is_direct(type: pa.DataType) -> bool:
+    """Whether values of the type are their own codes."""
+    t = pa.types
+    return bool(
+        t.is_integer(type)
+        or t.is_floating(type)
+        or t.is_boolean(type)
+        or t.is_timestamp(type)
+        or t.is_date(type)
+        or t.is_time(type)
+        or t.is_duration(type)
+        or t.is_null(type)
+    )
+
+
+def direct_codes(array: pa.Array) -> tuple[Int64s, Bools | None]:
+    """Codes of a column for which ``is_direct`` holds, and where it is NULL (None: nowhere)."""
+    type = array.type
+    nulls = None if array.null_count == 0 else np.asarray(array.is_null())
+    if pa.types.is_null(type):
+        return np.zeros(len(array), np.int64), np.ones(len(array), np.bool_)
+    if nulls is not None:
+        array = array.fill_null(pa.scalar(0).cast(type) if not pa.types.is_boolean(type) else False)
+    if pa.types.is_floating(type):
+        x = array.to_numpy(zero_copy_only=False).astype(np.float64) + 0.0  # −0.0 + 0.0 is 0.0
+        x[np.isnan(x)] = np.nan
+        return x.view(np.int64), nulls
+    if pa.types.is_boolean(type):
+        return array.to_numpy(zero_copy_only=False).astype(np.int64), nulls
+    if pa.types.is_date32(type) or pa.types.is_time32(type):
+        array = array.view(pa.int32())
+    elif not pa.types.is_integer(type):
+        array = array.view(pa.int64())
+    return array.to_numpy(zero_copy_only=False).astype(np.int64, copy=False), nulls
+
+
+def hash_codes(array: pa.Array) -> tuple[Int64s, Bools | None]:
+    """Codes for join keys: exact for direct types, a 64-bit hash for strings and others (the join verifies)."""
+    if is_direct(array.type):
+        return direct_codes(array)
+    if pa.types.is_dictionary(array.type):
+        codes, _ = hash_codes(array.dictionary)
+        index = array.indices
+        nulls = None if index.null_count == 0 else np.asarray(index.is_null())
+        where = (index if nulls is None else index.fill_null(0)).to_numpy(zero_copy_only=False)
+        return (codes[where] if len(codes) else np.zeros(len(array), np.int64)), nulls
+    nulls = None if array.null_count == 0 else np.asarray(array.is_null())
+    if not pa.types.is_string(array.type) and not pa.types.is_binary(array.type):
+        array = pc.cast(array, pa.string())
+    if array.offset:
+        array = pa.concat_arrays([array])
+    buffers = array.buffers()
+    out = np.empty(len(array), np.int64)
+    data = np.frombuffer(buffers[2], np.uint8) if buffers[2] is not None else np.empty(0, np.uint8)
+    offsets = np.frombuffer(buffers[1], np.int32)[array.offset : array.offset + len(array) + 1]
+    if len(array):
+        hash_strings(np.ascontiguousarray(offsets), np.ascontiguousarray(data), out)
+    return out, nulls
+
+
+class Dictionary:
+    """Values of a type without codes of their own ↔ small integers, with reference counts."""
+
+    def __init__(self) -> None:
+        self.code: dict[Any, int] = {}
+        self.value: list[Any] = []
+        self.references = np.zeros(0, np.int64)
+        self.free: list[int] = []
+
+    def encode(self, array: pa.Array) -> tuple[Int64s, Bools | None]:
+        """Codes of a column; new values get codes with no references yet."""
+        if not pa.types.is_dictionary(array.type):
+            array = array.dictionary_encode()
+        uniques = array.dictionary.to_pylist()
+        local = np.empty(max(len(uniques), 1), np.int64)
+        for i, v in enumerate(uniques):
+            code = self.code.get(v)
+            if code is None:
+                code = self._add(v)
+            local[i] = code
+        index = array.indices
+        nulls = None if index.null_count == 0 else np.asarray(index.is_null())
+        where = (index if nulls is None else index.fill_null(0)).to_numpy(zero_copy_only=False)
+        return local[where], nulls
+
+    def _add(self, value: Any) -> int:
+        if self.free:
+            code = self.free.pop()
+            self.value[code] = value
+        else:
+            code = len(self.value)
+            self.value.append(value)
+        self.code[value] = code
+        if code >= len(self.references):
+            self.references = np.concatenate([self.references, np.zeros(max(64, code), np.int64)])
+        return code
+
+    def retain(self, codes: Int64s) -> None:
+        np.add.at(self.references, codes, 1)
+
+    def give_back(self, codes: Int64s) -> None:
+        np.subtract.at(self.references, codes, 1)
+        for c in np.unique(codes).tolist():
+            if self.references[c] == 0:
+                del self.code[self.value[c]]
+                self.value[c] = None
+                self.free.append(c)
+
+    def decode(self, codes: Int64s, type: pa.DataType) -> pa.Array:
+        unique, inverse = np.unique(codes, return_inverse=True)
+        values = pa.array([self.value[c] for c in unique.tolist()], type)
+        return values.take(pa.array(inverse))
+
+
+def direct_values(codes: Int64s, type: pa.DataType, nulls: Bools | None = None) -> pa.Array:
+    """The inverse of ``direct_codes``."""
+    mask = nulls if nulls is not None and nulls.any() else None
+    if pa.types.is_null(type):
+        return pa.nulls(len(codes))
+    if pa.types.is_floating(type):
+        return pa.array(codes.view(np.float64), pa.float64(), mask=mask).cast(type)
+    if pa.types.is_boolean(type):
+        return pa.array(codes.astype(np.bool_), mask=mask)
+    if pa.types.is_date32(type) or pa.types.is_time32(type):
+        return pa.array(codes.astype(np.int32), pa.int32(), mask=mask).view(type)
+    if pa.types.is_integer(type):
+        return pa.array(codes, pa.int64(), mask=mask).cast(type)
+    return pa.array(codes, pa.int64(), mask=mask).view(type)

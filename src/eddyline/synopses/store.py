@@ -1,0 +1,234 @@
+"""Row stores: the tuples behind windows and joins, appended in order and read by row number.
+
+Rows are kept as Arrow chunks and never copied into results but once: synopses, hash chains and join results hold row
+numbers (thesis 5.4.1). Chunks are merged as in a log-structured store (a chunk is never smaller than the one after
+it), so that a store fed row by row still has few chunks, and each row is copied O(log n) times.
+
+Sharing (thesis 2.3.1): a ``Store`` holds the union of its stubs; a ``Stub`` is one operator's view: it appends what
+the operator reads (a row that another stub has already brought is not stored again) and says which rows it still
+needs; the store drops what no stub needs. Row numbers of a store are those of its stream, so a stub can be moved to a
+store of its own and back while the query runs.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Hashable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from eddyline.core.aligned import Aligned
+from eddyline.core.delta import Int64s, combine
+from eddyline.core.schema import Field, Schema
+
+
+class Store:
+    """Rows ``first`` … ``end`` − 1 of one sequence."""
+
+    def __init__(self, schema: Schema, first: int = 0) -> None:
+        self.schema = schema
+        self.first = first
+        self.end = first
+        self.starts: list[int] = []  # row number of each chunk's first row
+        self.chunks: list[dict[str, pa.Array]] = []
+        self.lengths: list[int] = []
+        self.stubs: list[Stub] = []
+
+    def widen(self, fields: Schema) -> None:
+        """Add columns, which only an empty store can."""
+        new = tuple(f for f in fields if f.name not in self.schema)
+        assert not new or self.first == self.end
+        self.schema = Schema((*self.schema.fields, *new))
+
+    def append(self, columns: Mapping[str, pa.Array], length: int) -> None:
+        if length == 0:
+            return
+        self.starts.append(self.end)
+        self.lengths.append(length)
+        self.chunks.append({n: columns[n] for n in self.schema.names})
+        self.end += length
+        while len(self.chunks) > 1 and self.lengths[-2] <= 2 * self.lengths[-1] and self.lengths[-2] < 1 << 16:
+            self._merge_last()
+
+    def _merge_last(self) -> None:
+        # A chunk of a few rows may be a slice of a large buffer: combining copies it free.
+        last, before = self.chunks.pop(), self.chunks.pop()
+        self.starts.pop()
+        n = self.lengths.pop()
+        self.lengths[-1] += n
+        self.chunks.append({c: combine([before[c], last[c]]) for c in before})
+
+    def take(self, rows: Int64s, names: tuple[str, ...] | None = None) -> dict[str, pa.Array]:
+        """Columns of the given rows."""
+        names = self.schema.names if names is None else names
+        if len(rows) == 0 or not names:
+            return {n: pa.array([], self.schema[n].type) for n in names}
+        low, high = int(rows.min()), int(rows.max())
+        a, b = bisect_right(self.starts, low) - 1, bisect_right(self.starts, high) - 1
+        index = pa.array(rows - self.starts[a])
+        if a == b:
+            chunk = self.chunks[a]
+            return {n: chunk[n].take(index) for n in names}
+        out = {}
+        for n in names:
+            parts = [self.chunks[i][n] for i in range(a, b + 1)]
+            out[n] = combine(parts).take(index)
+        return out
+
+    def trim(self) -> None:
+        """Drop the chunks that no stub needs."""
+        low = min((s.low for s in self.stubs), default=self.end)
+        while self.chunks and self.starts[0] + self.lengths[0] <= low:
+            self.starts.pop(0)
+            self.lengths.pop(0)
+            self.chunks.pop(0)
+            self.first = self.starts[0] if self.starts else self.end
+
+    def slice(self, low: int, high: int) -> dict[str, pa.Array]:
+        return self.take(np.arange(low, high, dtype=np.int64))
+
+    def nbytes(self, rows: int | None = None) -> int:
+        total = int(sum(a.nbytes for c in self.chunks for a in c.values()))
+        held = self.end - self.first
+        return total if rows is None or held == 0 else total * min(rows, held) // held
+
+
+class Stub:
+    """One operator's view of a store: rows ``low`` … ``end`` − 1 are its synopsis.
+
+    The operator knows the columns by plan names, which begin with ``prefix`` (its alias of the stream); the store by
+    the stream's own names, so that two aliases of one stream can share it.
+    """
+
+    def __init__(self, store: Store, prefix: str = "") -> None:
+        self.store = store
+        self.prefix = prefix
+        self.low = store.end
+        self.end = store.end
+        store.stubs.append(self)
+
+    def __len__(self) -> int:
+        return self.end - self.low
+
+    def append(self, columns: Mapping[str, pa.Array], length: int) -> int:
+        """Bring the next rows; returns the row number of the first. Rows already stored are not stored again."""
+        start = self.end
+        self.end += length
+        behind = max(self.store.end - start, 0)
+        if behind < length:
+            rows = {n: columns[self.prefix + n] for n in self.store.schema.names}
+            if behind:
+                rows = {n: c.slice(behind) for n, c in rows.items()}
+            self.store.append(rows, length - behind)
+        return start
+
+    def forget(self, low: int) -> None:
+        """Rows below ``low`` are no longer needed by this stub."""
+        if low > self.low:
+            self.low = low
+            self.store.trim()
+
+    def take(self, rows: Int64s, names: Sequence[str]) -> dict[str, pa.Array]:
+        cut = len(self.prefix)
+        found = self.store.take(rows, tuple(n[cut:] for n in names))
+        return {n: found[n[cut:]] for n in names}
+
+    def detach(self) -> None:
+        """Give the stub a store of its own with the rows it needs."""
+        if len(self.store.stubs) == 1:
+            return
+        own = Store(self.store.schema, self.low)
+        own.append(self.store.slice(self.low, self.end), self.end - self.low)
+        self.store.stubs.remove(self)
+        self.store.trim()
+        self.store = own
+        own.stubs.append(self)
+
+    def attach(self, store: Store) -> None:
+        """Move the stub to a store of the same sequence, which gets what it lacks."""
+        if store is self.store:
+            return
+        if self.low < store.first:  # the other store lacks older rows: rebuild it around ours
+            upto = min(store.first, self.end)
+            older, newer = self.store.slice(self.low, upto), store.slice(store.first, store.end)
+            first, end = store.first, store.end
+            store.starts, store.lengths, store.chunks = [], [], []
+            store.first = store.end = self.low
+            store.append(older, upto - self.low)
+            store.append(newer, end - first)
+        if store.end < self.end:
+            low = max(store.end, self.low)
+            store.append(self.store.slice(low, self.end), self.end - low)
+        self.store.stubs.remove(self)
+        self.store.trim()
+        self.store = store
+        store.stubs.append(self)
+
+    def state(self) -> dict[str, Any]:
+        rows = Aligned(self.low, self.store.slice(self.low, self.end), self.end - self.low)
+        return {"low": self.low, "end": self.end, "rows": rows}
+
+    def load(self, state: dict[str, Any]) -> None:
+        """Into a fresh store: several stubs of one shared store load one after another and share again."""
+        low, end = int(state["low"]), int(state["end"])
+        rows = state["rows"].rows if isinstance(state["rows"], Aligned) else state["rows"]
+        if self.store.first == self.store.end:
+            self.store.first = self.store.end = low
+            self.store.append(rows, end - low)
+            self.low, self.end = low, end
+            return
+        other = Store(self.store.schema, low)
+        other.append(rows, end - low)
+        target = self.store
+        target.stubs.remove(self)
+        self.store = other
+        other.stubs.append(self)
+        self.low, self.end = low, end
+        self.attach(target)
+
+
+class Registry:
+    """The stores of a session by what they hold; ``sharing`` may be switched while queries run."""
+
+    def __init__(self, sharing: bool = True) -> None:
+        self.sharing = sharing
+        self.stubs: list[tuple[Hashable, Stub]] = []
+
+    def stub(self, what: Hashable, fields: Schema, prefix: str) -> Stub:
+        """A stub for an operator about to start; ``what`` None is never shared."""
+        named = Schema(tuple(Field(f.name[len(prefix) :], f.type) for f in fields))
+        store = None
+        if self.sharing and what is not None:
+            store = next((s.store for w, s in self.stubs if w == what and s.store.end == s.store.first), None)
+        if store is None:
+            store = Store(named)
+        else:
+            store.widen(named)
+        made = Stub(store, prefix)
+        self.stubs.append((what, made))
+        return made
+
+    def forget(self, stub: Stub) -> None:
+        """A query is gone: its stub no longer holds rows."""
+        self.stubs = [(w, s) for w, s in self.stubs if s is not stub]
+        if stub in stub.store.stubs:
+            stub.store.stubs.remove(stub)
+            stub.store.trim()
+
+    def switch(self, sharing: bool) -> None:
+        self.sharing = sharing
+        if not sharing:
+            for _, stub in self.stubs:
+                stub.detach()
+            return
+        home: dict[Hashable, Store] = {}
+        for what, stub in self.stubs:
+            if what is not None:
+                stub.attach(home.setdefault(what, stub.store))
+
+    def size(self) -> tuple[int, int]:
+        """Rows and bytes of all stores, shared ones once."""
+        stores = {id(s.store): s.store for _, s in self.stubs}.values()
+        return sum(s.end - s.first for s in stores), sum(s.nbytes() for s in stores)

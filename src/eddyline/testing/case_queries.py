@@ -1,0 +1,375 @@
+"""Random continuous queries as CQL text.
+
+A query is drawn around a *focus*: an operator of Table 2.1, a window and a relation-to-stream operator that it should
+contain. The rest is drawn freely. The text goes through the binder like any user's.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from eddyline.testing.case_expressions import Attribute, Expressions, Type
+
+OPERATORS: Final = (
+    "select",
+    "project",
+    "binary-join",
+    "mjoin",
+    "outer-join",
+    "union",
+    "union-all",
+    "except",
+    "except-all",
+    "intersect",
+    "intersect-all",
+    "semijoin",
+    "antijoin",
+    "aggregate",
+    "duplicate-eliminate",
+)
+SET_OPERATORS: Final = OPERATORS[5:11]
+WINDOWS: Final = ("rows", "range", "now", "slide", "partition", "unbounded")
+TO_STREAM: Final = ("istream", "dstream", "rstream", "none")
+
+STREAMS: Final = ("S", "T", "U", "V")
+STREAM_COLUMNS: Final[tuple[tuple[str, Type], ...]] = (
+    ("ts", "int"),
+    ("a", "int"),
+    ("b", "int"),
+    ("x", "double"),
+    ("s", "string"),
+)
+RELATIONS: Final = {"K": "constant", "P": "timed, KEY", "Q": "timed, SIGN"}
+RELATION_COLUMNS: Final[tuple[tuple[str, Type], ...]] = (("k", "int"), ("v", "int"), ("w", "string"))
+
+
+@dataclass(frozen=True, slots=True)
+class Focus:
+    """What a case should contain, and operators that would be welcome inside."""
+
+    operator: str
+    window: str
+    to_stream: str
+    welcome: tuple[str, ...] = OPERATORS
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """An item of FROM: its text and what it offers. ``ordered`` where FIRST and LAST are defined over it."""
+
+    text: str
+    alias: str
+    columns: tuple[tuple[str, Type], ...]
+    ordered: bool = False
+
+    def scope(self) -> list[Attribute]:
+        return [Attribute(f"{self.alias}.{n}", t) for n, t in self.columns]
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """SELECT items tail, its items apart so that a relation-to-stream operator can be put around them."""
+
+    items: tuple[tuple[str, Type], ...]  # text and type; named c0, c1 …
+    tail: str
+    distinct: bool = False
+
+    def listed(self) -> str:
+        return ", ".join(f"{text} AS c{i}" for i, (text, _) in enumerate(self.items))
+
+    def text(self) -> str:
+        return f"SELECT {'DISTINCT ' if self.distinct else ''}{self.listed()} {self.tail}"
+
+
+@dataclass(slots=True)
+class QueryWriter:
+    """Draws one query; ``used`` lists the streams and relations it reads."""
+
+    rng: random.Random
+    focus: Focus
+    used: list[str] = field(default_factory=list)
+    sources: int = 0
+    windows: int = 0
+    expressions: Expressions = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.expressions = Expressions(self.rng)
+
+    # -- the whole query ---------------------------------------------------------------------------------------
+
+    def query(self) -> str:
+        body = self.body(self.focus.operator, depth=0)
+        kind = self.focus.to_stream
+        if kind == "none":
+            return body.text() if isinstance(body, Block) else body
+        kind = kind.capitalize()
+        if isinstance(body, str):
+            return f"{kind}({body})"
+        if self.rng.random() < 0.3:
+            return f"{kind}({body.text()})"
+        if not body.distinct:
+            return f"SELECT {kind}({body.listed()}) {body.tail}"
+        if self.rng.random() < 0.5:
+            return f"SELECT {kind}(DISTINCT {body.listed()}) {body.tail}"
+        return f"SELECT DISTINCT {kind}({body.listed()}) {body.tail}"
+
+    def body(self, operator: str, depth: int) -> Block | str:
+        """A query that contains the operator: a block, or the text of a set operation."""
+        match operator:
+            case "select":
+                return self.select_block(depth, conjuncts=self.rng.randint(1, 3), plain=True)
+            case "project":
+                return self.select_block(depth, conjuncts=self.rng.choice([0, 0, 1]), plain=False)
+            case "duplicate-eliminate":
+                block = self.select_block(depth, conjuncts=self.rng.choice([0, 1]), plain=self.rng.random() < 0.6)
+                return replace(block, items=block.items[: self.rng.randint(1, 2)], distinct=True)
+            case "binary-join":
+                return self.join_block(2, depth)
+            case "mjoin":
+                return self.join_block(self.rng.choice([3, 3, 3, 4]), depth)
+            case "outer-join":
+                return self.outer_join_block(depth)
+            case "semijoin" | "antijoin":
+                return self.membership_block(operator == "antijoin", depth)
+            case "aggregate":
+                return self.aggregate_block(depth)
+            case _:
+                return self.set_operation(operator, depth)
+
+    # -- sources -----------------------------------------------------------------------------------------------
+
+    def window(self, kind: str | None = None, columns: Sequence[str] = ("a", "s")) -> str:
+        """A window in brackets: first the focus' kind, then any, so that one case covers several cells."""
+        if kind is None:
+            kind = self.focus.window if self.windows == 0 or self.rng.random() < 0.3 else self.rng.choice(WINDOWS)
+        self.windows += 1
+        pick = self.rng.randint
+        match kind:
+            case "rows":
+                return f"[ROWS {pick(1, 6)}]"
+            case "range":
+                return f"[RANGE {pick(1, 15)}{self.rng.choice(['', '', ' SECONDS'])}]"
+            case "now":
+                return "[NOW]"
+            case "slide":
+                width, slide = pick(1, 12), pick(1, 5)
+                return self.rng.choice([f"[RANGE {width} SLIDE {slide}]", f"[size {width} advance {slide}]"])
+            case "partition":
+                by = self.rng.sample(list(columns), self.rng.randint(1, min(2, len(columns))))
+                return f"[PARTITION BY {', '.join(by)} ROWS {pick(1, 3)}]"
+            case _:
+                return self.rng.choice(["[ROWS UNBOUNDED]", "[RANGE UNBOUNDED]"])
+
+    def alias(self) -> str:
+        self.sources += 1
+        return f"p{self.sources - 1}"
+
+    def stream(self, window: str | None = None) -> Source:
+        name = self.rng.choice(STREAMS[: self.rng.choice([2, 3, 4])])
+        self.used.append(name)
+        alias = self.alias()
+        window = self.window() if window is None else window
+        text = f"{name} {window} {alias}" if self.rng.random() < 0.8 else f"{name} {alias} {window}"
+        return Source(text, alias, STREAM_COLUMNS, ordered=True)
+
+    def relation(self) -> Source:
+        name = self.rng.choice([*RELATIONS, "K"])
+        self.used.append(name)
+        alias = self.alias()
+        return Source(f"{name} {alias}", alias, RELATION_COLUMNS)
+
+    def source(self, depth: int, nested: float = 0.4) -> Source:
+        return self.derived(depth + 1) if depth < 1 and self.rng.random() < nested else self.stream()
+
+    def derived(self, depth: int) -> Source:
+        """A subquery in FROM: a relation as it is, or a window on its stream."""
+        welcome = self.focus.welcome if self.rng.random() < 0.7 else OPERATORS
+        operator = self.rng.choice([o for o in welcome if o != "mjoin"] or ["project"])
+        body = self.body(operator, depth)
+        items = body.items if isinstance(body, Block) else self._set_items
+        columns = tuple((f"c{i}", t) for i, (_, t) in enumerate(items))
+        text = body.text() if isinstance(body, Block) else body
+        alias = self.alias()
+        if self.rng.random() < 0.5:
+            return Source(f"({text}) {alias}", alias, columns)
+        if isinstance(body, Block) and not body.distinct and self.rng.random() < 0.5:
+            kind = self.rng.choice(["Istream", "Dstream", "Rstream"])
+            text = f"SELECT {kind}({body.listed()}) {body.tail}"
+        window = self.window(columns=[n for n, _ in columns])
+        return Source(f"({text}) {window} {alias}", alias, columns, ordered=True)
+
+    # -- blocks ------------------------------------------------------------------------------------------------
+
+    def where(self, conjuncts: Sequence[str]) -> str:
+        return f" WHERE {' AND '.join(conjuncts)}" if conjuncts else ""
+
+    def items(self, scope: Sequence[Attribute], plain: bool, most: int = 3) -> tuple[tuple[str, Type], ...]:
+        count = self.rng.randint(1, most)
+        if plain:
+            chosen = self.rng.sample(list(scope), min(count, len(scope)))
+            return tuple((c.text, c.type) for c in chosen)
+        types: list[Type] = [self.rng.choice(["int", "int", "double", "string"]) for _ in range(count)]
+        return tuple((self.expressions.value(scope, t), t) for t in types)
+
+    def select_block(self, depth: int, conjuncts: int, plain: bool) -> Block:
+        # Now and then no window at all: the default for streams.
+        bare = depth == 0 and self.focus.window == "unbounded" and self.rng.random() < 0.4
+        source = self.stream(window="") if bare else self.source(depth)
+        scope = source.scope()
+        conditions = [self.expressions.predicate(scope) for _ in range(conjuncts)]
+        return Block(self.items(scope, plain), f"FROM {source.text}{self.where(conditions)}")
+
+    def equality(self, left: Source, right: Source) -> list[str]:
+        """One or two equated columns of the same type, keys from small domains; seldom none."""
+        pairs = [
+            f"{x.text} = {y.text}"
+            for x in left.scope()
+            for y in right.scope()
+            if x.type == y.type and x.type != "double" and not x.text.endswith(".ts") and not y.text.endswith(".ts")
+        ]
+        if not pairs or self.rng.random() < 0.05:
+            return []
+        natural = [p for p in pairs if len({side.split(".")[1] for side in p.split(" = ")}) == 1]
+        chosen = [self.rng.choice(natural or pairs)]
+        if self.rng.random() < 0.25:
+            chosen.append(self.rng.choice(pairs))
+        return list(dict.fromkeys(chosen))
+
+    def residual(self, scope: Sequence[Attribute]) -> list[str]:
+        if self.rng.random() < 0.6:
+            return []
+        numbers = [c.text for c in scope if c.type == "int"]
+        left, right = self.rng.choice(numbers), self.rng.choice(numbers)
+        return [self.rng.choice([f"{left} <= {right}", f"{left} + 1 > {right}", f"{left} <> {right} + 2"])]
+
+    def join_block(self, inputs: int, depth: int) -> Block:
+        sources = [self.source(depth, nested=0.3 if inputs == 2 else 0.1) for _ in range(inputs)]
+        if self.rng.random() < 0.2:
+            sources[-1] = self.relation()
+        star = self.rng.random() < 0.4
+        conditions: list[str] = []
+        joins = [sources[0].text]
+        written_join = inputs == 2 and self.rng.random() < 0.4
+        for i in range(1, inputs):
+            equal = self.equality(sources[0 if star else i - 1], sources[i])
+            if written_join and equal:
+                joins.append(f" JOIN {sources[i].text} ON {' AND '.join(equal)}")
+            else:
+                joins.append(f", {sources[i].text}")
+                conditions += equal
+        scope = [c for s in sources for c in s.scope()]
+        conditions += self.residual(scope)
+        if self.rng.random() < 0.3:
+            conditions.append(self.expressions.predicate(scope, 1))
+        self.rng.shuffle(conditions)
+        tail = f"FROM {''.join(joins)}{self.where(conditions)}"
+        if self.rng.random() < 0.15:
+            return self.grouped(scope, tail, ordered=False)
+        return Block(self.items(scope, plain=self.rng.random() < 0.8, most=4), tail, self.rng.random() < 0.2)
+
+    def outer_join_block(self, depth: int) -> Block:
+        left, right = self.source(depth, nested=0.3), self.source(depth, nested=0.15)
+        if self.rng.random() < 0.15:
+            right = self.relation()
+        scope = left.scope() + right.scope()
+        on = self.equality(left, right) + self.residual(scope) or ["1 = 1"]
+        kind = self.rng.choice(["LEFT", "RIGHT", "FULL", "LEFT OUTER"])
+        conditions = [self.expressions.predicate(scope, 1)] if self.rng.random() < 0.3 else []
+        tail = f"FROM {left.text} {kind} JOIN {right.text} ON {' AND '.join(on)}{self.where(conditions)}"
+        return Block(self.items(scope, plain=self.rng.random() < 0.8, most=4), tail, self.rng.random() < 0.2)
+
+    def membership_block(self, negated: bool, depth: int) -> Block:
+        outer = self.source(depth, nested=0.15)
+        scope = outer.scope()
+        conditions = [self.membership(negated, outer, depth)]
+        if self.rng.random() < 0.25:
+            conditions.append(self.membership(not negated, outer, depth))
+        if self.rng.random() < 0.3:
+            conditions.insert(self.rng.randint(0, 1), self.expressions.predicate(scope, 1))
+        items = self.items(scope, plain=self.rng.random() < 0.8)
+        return Block(items, f"FROM {outer.text}{self.where(conditions)}", self.rng.random() < 0.15)
+
+    def membership(self, negated: bool, outer: Source, depth: int) -> str:
+        """A condition with IN or EXISTS, correlated or not, sometimes under OR."""
+        inner = self.relation() if self.rng.random() < 0.15 else self.source(depth, nested=0.15)
+        scope, inner_scope = outer.scope(), inner.scope()
+        inside = [self.expressions.predicate(inner_scope, 1)] if self.rng.random() < 0.5 else []
+        word = "NOT " if negated else ""
+        shape = self.rng.random()
+        if shape < 0.35:  # EXISTS, mostly correlated
+            inside += self.equality(outer, inner) if self.rng.random() < 0.85 else []
+            inside += self.residual([*scope, *inner_scope]) if self.rng.random() < 0.3 else []
+            condition = f"{word}EXISTS (SELECT * FROM {inner.text}{self.where(inside)})"
+        else:
+            pairs = self.equality(outer, inner) or ["1 = 1"]
+            pairs = pairs[:1] if shape < 0.85 else pairs
+            if self.rng.random() < 0.2:
+                inside += self.equality(outer, inner)
+            left = ", ".join(p.split(" = ")[0] for p in pairs)
+            right = ", ".join(p.split(" = ")[1] for p in pairs)
+            left = f"({left})" if len(pairs) > 1 else left
+            condition = f"{left} {word}IN (SELECT {right} FROM {inner.text}{self.where(inside)})"
+        if self.rng.random() < 0.12:
+            condition = f"({condition} OR {self.expressions.predicate(scope, 0)})"
+        return condition
+
+    def aggregate_block(self, depth: int) -> Block:
+        source = self.source(depth, nested=0.4)
+        scope = source.scope()
+        conditions = [self.expressions.predicate(scope, 1)] if self.rng.random() < 0.35 else []
+        return self.grouped(scope, f"FROM {source.text}{self.where(conditions)}", source.ordered)
+
+    def grouped(self, scope: Sequence[Attribute], tail: str, ordered: bool) -> Block:
+        keys = self.items(scope, plain=self.rng.random() < 0.8, most=2) if self.rng.random() < 0.65 else ()
+        keys = tuple(k for k in keys if "p" in k[0])  # a constant is no key
+        calls = [self.aggregate(scope, ordered) for _ in range(self.rng.randint(1, 3))]
+        if keys:
+            tail += f" GROUP BY {', '.join(text for text, _ in keys)}"
+        if self.rng.random() < 0.3:
+            tail += f" HAVING {self.rng.choice(['count(*) > 1', 'count(*) <= 2', 'count(*) <> 3'])}"
+        return Block((*keys, *calls), tail)
+
+    def aggregate(self, scope: Sequence[Attribute], ordered: bool) -> tuple[str, Type]:
+        functions = ["count", "count", "sum", "sum", "avg", "min", "max", "stddev", "stddev_pop", "variance", "var_pop"]
+        function = self.rng.choice([*functions, *(["first", "last"] if ordered else [])])
+        column = self.rng.choice(list(scope))
+        if function == "count":
+            if self.rng.random() < 0.5:
+                return "count(*)", "int"
+            return f"count({self.rng.choice(['', 'DISTINCT '])}{column.text})", "int"
+        if function in ("min", "max", "first", "last"):
+            return f"{function}({column.text})", column.type
+        type_: Type = self.rng.choice(["int", "double"])
+        argument = self.expressions.value(scope, type_, 1)
+        distinct = "DISTINCT " if function in ("sum", "avg") and self.rng.random() < 0.2 else ""
+        return f"{function}({distinct}{argument})", type_ if function == "sum" else "double"
+
+    # -- set operations ----------------------------------------------------------------------------------------
+
+    _set_items: tuple[tuple[str, Type], ...] = ()
+
+    def set_operation(self, operator: str, depth: int) -> str:
+        word = operator.upper().replace("-", " ")
+        types: list[Type] = [self.rng.choice(["int", "int", "string", "double"]) for _ in range(self.rng.randint(1, 2))]
+        sides = [self.side(types, depth) for _ in range(2)]
+        text = f"{sides[0]} {word} {sides[1]}"
+        if depth == 0 and self.rng.random() < 0.4:
+            other = self.rng.choice([o for o in self.focus.welcome if o in SET_OPERATORS] or SET_OPERATORS)
+            text = f"({text}) {other.upper().replace('-', ' ')} {self.side(types, depth)}"
+        self._set_items = tuple(("", t) for t in types)
+        return text
+
+    def side(self, types: Sequence[Type], depth: int) -> str:
+        source = self.source(depth, nested=0.2)
+        if self.rng.random() < 0.08:
+            source = self.relation()
+        scope = source.scope()
+        items = []
+        for t in types:
+            same = [c.text for c in scope if c.type == t and not c.text.endswith(".ts")]
+            items.append((self.rng.choice(same) if same else self.expressions.value(scope, t, 1), t))
+        conditions = [self.expressions.predicate(scope, 1)] if self.rng.random() < 0.3 else []
+        return Block(tuple(items), f"FROM {source.text}{self.where(conditions)}").text()

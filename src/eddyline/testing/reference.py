@@ -1,0 +1,306 @@
+"""The abstract semantics of CQL, evaluated literally: slow, obvious, and the judge of everything else.
+
+What is true at τ depends on the elements with timestamps ≤ τ and on nothing else (thesis 2.1.1). So the interpreter
+walks through time one tick after another and computes, at each τ and for each node of the *logical* plan, the bag
+R(τ) from scratch. It keeps no state between instants but what the definitions ask for: R(τ−1) for Istream and Dstream,
+and the elements that a derived stream has already emitted.
+
+Relations are lists of rows (tuples). They are bags: the order means nothing, except from a window upward through
+selections and projections, where it is the order of (timestamp, arrival) that FIRST and LAST look at.
+
+The pinned readings, and where they are in the code:
+
+====================================  ==========================================================
+late: ts < largest ts before − slack  ``Reference.__init__`` → ``split_late``
+start and end of time                 smallest and largest on-time ts of the query's own inputs
+windows                               ``window_rows``
+everything is empty before the start  ``_before``
+Istream, Dstream net per instant      ``_emit``
+Rstream's instants                    ``Reference.ticks``
+elements of a derived stream          ordered by time, then by row value, NULL first
+====================================  ==========================================================
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from eddyline.core.time import BEGINNING
+from eddyline.core.window import PartitionRows, Range, Rows, Slide, Unbounded, WindowSpec
+from eddyline.plan.logical import (
+    BoundQuery,
+    Plan,
+    Project,
+    RelationScan,
+    Select,
+    StreamScan,
+    ToStream,
+    Window,
+    children,
+    is_stream,
+    walk,
+)
+from eddyline.testing.relational import apply, holds, named, project
+from eddyline.testing.values import Row, bag_difference, canonical, row_key, ticks
+
+Element = tuple[int | None, Mapping[str, Any]]  # (timestamp in ticks, row by source column)
+Timed = tuple[int, Row]
+
+
+class ResultRow(NamedTuple):
+    """A row of the answer; ``sign`` is None where the answer is a stream."""
+
+    time: int
+    values: Row
+    sign: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class StreamData:
+    """The elements of a stream in order of arrival."""
+
+    elements: Sequence[Element]
+    slack: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class RelationData:
+    """The rows of a relation in order of arrival; ``timestamp``, ``key`` and ``sign`` as in its declaration."""
+
+    rows: Sequence[Mapping[str, Any]]
+    timestamp: str | None = None
+    key: tuple[str, ...] = ()
+    sign: str | None = None
+
+    def arrivals(self) -> list[tuple[int, Mapping[str, Any]]]:
+        """The rows by time; those of a constant relation were there before time began."""
+        if self.timestamp is None:
+            return [(BEGINNING, row) for row in self.rows]
+        return sorted(((ticks(row[self.timestamp]), row) for row in self.rows), key=lambda e: e[0])
+
+    def deletes(self, row: Mapping[str, Any]) -> bool:
+        return self.sign is not None and row[self.sign] in (-1, "-")
+
+
+class Reference:
+    """``Reference(query, streams, relations).run()`` is the answer; ``late`` and ``invalid`` what was not processed.
+
+    >>> import pyarrow as pa
+    >>> from eddyline.core.schema import Field, Schema
+    >>> from eddyline.core.time import TimeKind
+    >>> scan = StreamScan("S", "S", Schema((Field("S.a", pa.int64()),)), ("a",))
+    >>> query = BoundQuery(None, ToStream("dstream", Window(scan, Range(2))), TimeKind.INTEGER, "")
+    >>> Reference(query, {"S": [(0, {"a": 7}), (5, {"a": 8})]}).run()
+    [ResultRow(time=3, values=(7,), sign=None)]
+    """
+
+    def __init__(
+        self,
+        query: BoundQuery,
+        streams: Mapping[str, StreamData | Sequence[Element]],
+        relations: Mapping[str, RelationData | Sequence[Mapping[str, Any]]] | None = None,
+        *,
+        every_tick: bool | None = None,
+    ) -> None:
+        self.query = query
+        self.late: dict[str, list[Element]] = {}
+        self.invalid: dict[str, list[Element]] = {}
+        self._elements: dict[str, list[tuple[int, Mapping[str, Any]]]] = {}
+        self._relations: dict[str, RelationData] = {}
+        read = {n.stream.lower() for n in walk(query.plan) if isinstance(n, StreamScan)}
+        for name, data in streams.items():
+            if name.lower() in read:
+                given = data if isinstance(data, StreamData) else StreamData(data)
+                on_time, self.late[name], self.invalid[name] = split_late(given.elements, given.slack)
+                self._elements[name.lower()] = on_time
+        for name, rows in (relations or {}).items():
+            self._relations[name.lower()] = rows if isinstance(rows, RelationData) else RelationData(rows)
+
+        times = {ts for elements in self._elements.values() for ts, _ in elements}
+        for n in walk(query.plan):
+            if isinstance(n, RelationScan) and not n.constant:
+                times |= {ts for ts, _ in self._relations[n.relation.lower()].arrivals()}
+        self.start, self.end = (min(times), max(times)) if times else (0, -1)
+        self.ticks = times | self._slide_instants()  # where Rstream speaks
+        if every_tick is None:
+            every_tick = self.end - self.start <= 2_000
+        # Skipping is a convenience for time in microseconds: between two instants of ``changes`` no relation changes.
+        self.instants: Sequence[int] = (
+            range(self.start, self.end + 1)
+            if every_tick
+            else sorted({t for t in self._changes(query.plan) | self.ticks if self.start <= t <= self.end})
+        )
+        self._memo: dict[tuple[int, int], list[Row]] = {}
+        self._emitted: dict[int, list[Timed]] = {}
+        self._last: dict[int, tuple[list[list[Row]], list[Row]]] = {}
+
+    def run(self) -> list[ResultRow]:
+        plan = self.query.plan
+        answer: list[ResultRow] = []
+        for position, now in enumerate(self.instants):
+            if is_stream(plan):
+                rows = [row for ts, row in self._stream(plan, position) if ts == now]
+                answer += (ResultRow(now, row, None) for row in sorted(rows, key=row_key))
+            else:
+                before, after = self._before(plan, position), self.relation(plan, position)
+                answer += (ResultRow(now, row, -1) for row in bag_difference(before, after))
+                answer += (ResultRow(now, row, 1) for row in bag_difference(after, before))
+        return answer
+
+    def at(self, instant: int) -> list[Row]:
+        """R(τ) of the query (below its relation-to-stream operator, if it has one), in row order."""
+        plan = self.query.plan
+        while is_stream(plan) and not isinstance(plan, StreamScan):
+            plan = children(plan)[0]
+        position = max((i for i, t in enumerate(self.instants) if t <= instant), default=-1)
+        for earlier in range(position):  # derived streams remember what they emitted
+            self.relation(plan, earlier)
+        return sorted(self.relation(plan, position), key=row_key) if position >= 0 else []
+
+    # Stream-typed nodes: all elements up to an instant.
+
+    def _stream(self, node: Plan, position: int) -> list[Timed]:
+        now = self.instants[position]
+        match node:
+            case StreamScan():
+                elements = self._elements.get(node.stream.lower(), [])
+                return [(ts, tuple(canonical(row[c]) for c in node.columns)) for ts, row in elements if ts <= now]
+            case ToStream():
+                emitted = self._emitted.setdefault(id(node), [])
+                done = emitted[-1][0] if emitted else None
+                if done is None or done < now:
+                    emitted += [(now, row) for row in self._emit(node, position)]
+                return emitted
+            case Project():
+                names = node.input.schema.names
+                return [(ts, project(node, names, row)) for ts, row in self._stream(node.input, position)]
+            case Select():
+                names = node.schema.names
+                return [e for e in self._stream(node.input, position) if holds(node.conjuncts, named(names, e[1]))]
+            case _:
+                raise TypeError(f"{type(node).__name__} is not a stream")
+
+    def _emit(self, node: ToStream, position: int) -> list[Row]:
+        after = self.relation(node.input, position)
+        match node.kind:
+            case "istream":
+                return bag_difference(after, self._before(node.input, position))
+            case "dstream":
+                return bag_difference(self._before(node.input, position), after)
+            case "rstream":
+                return sorted(after, key=row_key) if self.instants[position] in self.ticks else []
+
+    # Relation-typed nodes: the bag at an instant.
+
+    def _before(self, node: Plan, position: int) -> list[Row]:
+        """R(τ−1); before the start of time every relation is empty."""
+        return self.relation(node, position - 1) if position > 0 else []
+
+    def relation(self, node: Plan, position: int) -> list[Row]:
+        """R(τ) of a relation-typed node, τ being the instant at that position."""
+        key = (id(node), position)
+        if key not in self._memo:
+            self._memo[key] = self._relation(node, position)
+        return self._memo[key]
+
+    def _relation(self, node: Plan, position: int) -> list[Row]:
+        now = self.instants[position]
+        match node:
+            case Window():
+                return window_rows(node.spec, node.schema.names, self._stream(node.input, position), now)
+            case RelationScan():
+                return self._scan(node, now)
+            case _:
+                # A relation-to-relation operator is a function of R(τ) alone: equal inputs, equal output.
+                inputs = [self.relation(child, position) for child in children(node)]
+                last = self._last.get(id(node))
+                if last is None or last[0] != inputs:
+                    self._last[id(node)] = last = (inputs, apply(node, inputs))
+                return last[1]
+
+    def _scan(self, node: RelationScan, now: int) -> list[Row]:
+        """The rows that are there at τ: insertions, less deletions, one row for each value of the key."""
+        relation = self._relations[node.relation.lower()]
+        held: list[Mapping[str, Any]] = []
+        for ts, row in relation.arrivals():
+            if ts > now:
+                break
+            identity = relation.key or tuple(c for c in row if c not in (relation.timestamp, relation.sign))
+            same = [h for h in held if all((canonical(h[c]),) == (canonical(row[c]),) for c in identity)]
+            if same and (relation.deletes(row) or relation.key):
+                held.remove(same[0])
+            if not relation.deletes(row):
+                held.append(row)
+        return [tuple(canonical(row[c]) for c in node.columns) for row in held]
+
+    # Instants.
+
+    def _slide_instants(self) -> set[int]:
+        slides = {n.spec.slide for n in walk(self.query.plan) if isinstance(n, Window) and isinstance(n.spec, Slide)}
+        return {t for slide in slides for t in range(-(-self.start // slide) * slide, self.end + 1, slide)}
+
+    def _changes(self, node: Plan) -> set[int]:
+        """A superset of the instants at which a node changes or emits, for skipping over those where nothing does."""
+        match node:
+            case StreamScan():
+                return {ts for ts, _ in self._elements.get(node.stream.lower(), [])}
+            case ToStream(kind="rstream"):
+                return self._changes(node.input) | self.ticks
+            case Window(spec=Range(width)):
+                arrivals = self._changes(node.input)
+                return arrivals | {t + width + 1 for t in arrivals}
+            case Window(spec=Slide()):
+                return self.ticks
+            case _:
+                return self.ticks.union(*(self._changes(c) for c in children(node)))
+
+
+def split_late(elements: Iterable[Element], slack: int) -> tuple[list[tuple[int, Any]], list[Element], list[Element]]:
+    """(on time in order of (ts, arrival), late, invalid).
+
+    >>> split_late([(5, "a"), (3, "b"), (2, "c"), (None, "d"), (5, "e")], slack=2)
+    ([(3, 'b'), (5, 'a'), (5, 'e')], [(2, 'c')], [(None, 'd')])
+    """
+    on_time: list[tuple[int, Any]] = []
+    late: list[Element] = []
+    invalid: list[Element] = []
+    largest: int | None = None
+    for ts, row in elements:
+        if ts is None:
+            invalid.append((ts, row))
+        elif largest is not None and ts < largest - slack:
+            late.append((ts, row))
+        else:
+            on_time.append((ts, row))
+            largest = ts if largest is None else max(largest, ts)
+    return sorted(on_time, key=lambda e: e[0]), late, invalid
+
+
+def window_rows(spec: WindowSpec, names: Sequence[str], elements: Sequence[Timed], now: int) -> list[Row]:
+    """What a window holds at an instant, of the elements up to then in order of (ts, arrival).
+
+    >>> elements = [(1, ("a",)), (3, ("b",)), (4, ("a",)), (6, ("c",))]
+    >>> window_rows(Range(2), ("x",), elements, 6)
+    [('a',), ('c',)]
+    >>> window_rows(Slide(4, 2), ("x",), elements[:3], 5)  # as at 4: 0 < ts ≤ 4
+    [('a',), ('b',), ('a',)]
+    >>> window_rows(PartitionRows(("x",), 1), ("x",), elements, 6)
+    [('b',), ('a',), ('c',)]
+    """
+    match spec:
+        case Unbounded():
+            return [row for _, row in elements]
+        case Range(width):
+            return [row for ts, row in elements if now - width <= ts <= now]
+        case Slide(width, slide):
+            edge = now // slide * slide
+            return [row for ts, row in elements if edge - width < ts <= edge]
+        case Rows(count):
+            return [row for _, row in elements[max(0, len(elements) - count) :]]
+        case PartitionRows(columns, count):
+            places = [names.index(c) for c in columns]
+            rows = [row for _, row in elements]
+            parts = [tuple(row[p] for p in places) for row in rows]
+            return [row for i, row in enumerate(rows) if parts[i + 1 :].count(parts[i]) < count]

@@ -1,0 +1,137 @@
+"""Relation-to-relation operators of the reference: functions of instantaneous relations, from their definitions."""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from eddyline.core.errors import DataError
+from eddyline.expr.nodes import Expr, columns_of
+from eddyline.plan.logical import Aggregate, Distinct, Join, MarkJoin, OuterJoin, Plan, Project, Select, SetOperation
+from eddyline.testing.folds import fold
+from eddyline.testing.rows import evaluate
+from eddyline.testing.values import Row, canonical
+
+
+def apply(node: Plan, inputs: Sequence[list[Row]]) -> list[Row]:
+    """A relation-to-relation operator on instantaneous relations."""
+    match node:
+        case Select():
+            names = node.schema.names
+            return [row for row in inputs[0] if holds(node.conjuncts, named(names, row))]
+        case Project():
+            names = node.input.schema.names
+            return [project(node, names, row) for row in inputs[0]]
+        case Join():
+            return join([i.schema.names for i in node.inputs], inputs, node.conjuncts)
+        case OuterJoin():
+            return outer_join(node, *inputs)
+        case MarkJoin():
+            return mark_join(node, *inputs)
+        case Aggregate():
+            return aggregate(node, inputs[0])
+        case Distinct():
+            return list(dict.fromkeys(inputs[0]))
+        case SetOperation():
+            return set_operation(node, *inputs)
+        case _:
+            raise TypeError(f"{type(node).__name__} is not a relation-to-relation operator")
+
+
+def named(names: Sequence[str], row: Row) -> dict[str, Any]:
+    return dict(zip(names, row, strict=True))
+
+
+def holds(conjuncts: Sequence[Expr], row: Mapping[str, Any]) -> bool:
+    """Whether every conjunct is TRUE. FALSE or NULL from any forgets the others' errors; else the first one counts."""
+    error: DataError | None = None
+    for c in conjuncts:
+        try:
+            if evaluate(c, row) is not True:
+                return False
+        except DataError as e:
+            error = error or e
+    if error is not None:
+        raise error
+    return True
+
+
+def project(node: Project, names: Sequence[str], row: Row) -> Row:
+    values = named(names, row)
+    return tuple(canonical(evaluate(e, values)) for _, e in node.items)
+
+
+def join(names: Sequence[Sequence[str]], inputs: Sequence[list[Row]], conjuncts: Sequence[Expr]) -> list[Row]:
+    """The rows of the product that satisfy the condition; each conjunct is looked at once its columns are there."""
+    rows: list[Row] = [()]
+    known: list[str] = []
+    waiting = list(conjuncts)
+    for columns, right in zip(names, inputs, strict=True):
+        known += columns
+        ready = [c for c in waiting if columns_of(c) <= set(known)]
+        waiting = [c for c in waiting if c not in ready]
+        product = (left + extra for left, extra in itertools.product(rows, right))
+        rows = [row for row in product if holds(ready, named(known, row))]
+    return rows
+
+
+def outer_join(node: OuterJoin, left: list[Row], right: list[Row]) -> list[Row]:
+    names = node.schema.names
+    pairs = [
+        (i, j)
+        for (i, one), (j, other) in itertools.product(enumerate(left), enumerate(right))
+        if holds(node.conjuncts, named(names, one + other))
+    ]
+    rows = [left[i] + right[j] for i, j in pairs]
+    if node.kind in ("left", "full"):
+        matched = {i for i, _ in pairs}
+        rows += [row + (None,) * len(node.right.schema) for i, row in enumerate(left) if i not in matched]
+    if node.kind in ("right", "full"):
+        matched = {j for _, j in pairs}
+        rows += [(None,) * len(node.left.schema) + row for j, row in enumerate(right) if j not in matched]
+    return rows
+
+
+def mark_join(node: MarkJoin, left: list[Row], right: list[Row]) -> list[Row]:
+    """IN and EXISTS: TRUE with a match; NULL with none but a row that might have been one; else FALSE."""
+    left_names, right_names = node.left.schema.names, node.right.schema.names
+    both = (*left_names, *right_names)
+    rows = []
+    for row in left:
+        candidates = [other for other in right if holds(node.on, named(both, row + other))]
+        marks = [all_equal(node, named(left_names, row), named(right_names, other)) for other in candidates]
+        mark = True if True in marks else None if None in marks else False
+        rows.append((*row, mark))
+    return rows
+
+
+def all_equal(node: MarkJoin, left: Mapping[str, Any], right: Mapping[str, Any]) -> bool | None:
+    """The conjunction of x_i = q_i in three-valued logic; empty (EXISTS) it is TRUE."""
+    truth: list[bool | None] = []
+    for x, q in node.operands:
+        a, b = canonical(evaluate(x, left)), canonical(evaluate(q, right))
+        truth.append(None if a is None or b is None else (a,) == (b,))
+    return False if False in truth else None if None in truth else True
+
+
+def aggregate(node: Aggregate, rows: list[Row]) -> list[Row]:
+    names = node.input.schema.names
+    groups: dict[Row, list[dict[str, Any]]] = {} if node.grouped else {(): []}
+    for row in rows:
+        values = named(names, row)
+        key = tuple(canonical(evaluate(e, values)) for _, e in node.keys)
+        groups.setdefault(key, []).append(values)
+    return [key + tuple(fold(call, group) for _, call in node.aggregates) for key, group in groups.items()]
+
+
+def set_operation(node: SetOperation, left: list[Row], right: list[Row]) -> list[Row]:
+    one, other = (Counter(left), Counter(right)) if node.all else (Counter(set(left)), Counter(set(right)))
+    match node.kind:
+        case "union":
+            return list((one + other if node.all else one | other).elements())
+        case "except":
+            return list((one - other).elements())
+        case "intersect":
+            return list((one & other).elements())

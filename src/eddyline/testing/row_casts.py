@@ -1,0 +1,228 @@
+"""Casts of the reference's row evaluator: ANSI, so what does not fit is an error."""
+
+from __future__ import annotations
+
+import datetime as dt
+import decimal
+import math
+import re
+import struct
+from decimal import ROUND_HALF_UP, Decimal
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.types as pat
+
+from eddyline.core.errors import DataError
+from eddyline.testing.values import NAN
+
+EPOCH: Final = dt.datetime(1970, 1, 1)
+WIDE: Final = decimal.Context(prec=80, rounding=ROUND_HALF_UP)
+_BITS: Final = {pa.int8(): 8, pa.int16(): 16, pa.int32(): 32, pa.int64(): 64}
+
+
+def fit_integer(value: int, type: pa.DataType) -> int:
+    """The value, if it fits into the type.
+
+    >>> fit_integer(2**31, pa.int32())
+    Traceback (most recent call last):
+    eddyline.core.errors.DataError: 2147483648 does not fit into int32.
+    """
+    bits = _BITS[type]
+    if not -(1 << bits - 1) <= value < 1 << bits - 1:
+        raise DataError(f"{value} does not fit into {type}.")
+    return value
+
+
+def fit_decimal(value: Decimal, type: pa.DataType) -> Decimal:
+    """Rounded half up to the scale of the type; more digits than its precision are an error."""
+    rounded = value.quantize(Decimal(1).scaleb(-type.scale), context=WIDE)
+    if rounded and rounded.adjusted() + 1 > type.precision - type.scale:
+        raise DataError(f"{value} does not fit into decimal({type.precision},{type.scale}).")
+    return rounded
+
+
+def fit_float(value: float, type: pa.DataType) -> float:
+    """Doubles as they are, floats rounded to 32 bits."""
+    if type != pa.float32() or not math.isfinite(value):
+        return value
+    try:
+        narrowed: float = struct.unpack("f", struct.pack("f", value))[0]
+        return narrowed
+    except OverflowError:
+        return math.copysign(math.inf, value)
+
+
+def fit(value: Any, type: pa.DataType) -> Any:
+    if pat.is_integer(type):
+        return fit_integer(value, type)
+    if pat.is_floating(type):
+        return fit_float(float(value), type)
+    if pat.is_decimal(type):
+        return fit_decimal(value, type)
+    return value
+
+
+def micros(value: dt.datetime) -> int:
+    """Microseconds since the epoch."""
+    return (value - EPOCH) // dt.timedelta(microseconds=1)
+
+
+def from_micros(value: int) -> dt.datetime:
+    try:
+        return EPOCH + dt.timedelta(microseconds=value)
+    except OverflowError:
+        raise DataError(f"{value} µs is no timestamp between the years 1 and 9999.") from None
+
+
+def cast(value: Any, source: pa.DataType, target: pa.DataType) -> Any:
+    """CAST(value AS target).
+
+    >>> cast(" 12 ", pa.string(), pa.int64()), cast(2.9, pa.float64(), pa.int32()), cast(1e7, pa.float64(), pa.string())
+    (12, 2, '1.0E7')
+    """
+    if value is None or source == target:
+        return value
+    if pat.is_string(target):
+        return to_string(value, source)
+    if pat.is_boolean(target):
+        return to_boolean(value)
+    if pat.is_integer(target):
+        return fit_integer(to_integer(value), target)
+    if pat.is_floating(target):
+        return fit_float(to_float(value), target)
+    if pat.is_decimal(target):
+        return fit_decimal(to_decimal(value), target)
+    if pat.is_timestamp(target):
+        return to_timestamp(value)
+    if pat.is_date(target):
+        return to_date(value)
+    if pat.is_binary(target) and isinstance(value, str):
+        return value.encode()
+    raise NotImplementedError(f"the reference cannot cast {source} to {target}")
+
+
+def to_string(value: Any, source: pa.DataType) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, float):
+        return java_double(value, single=source == pa.float32())
+    if isinstance(value, dt.datetime):
+        text = value.isoformat(" ", "microseconds" if value.microsecond else "seconds")
+        return text.rstrip("0") if value.microsecond else text
+    if isinstance(value, bytes):
+        try:
+            return value.decode()
+        except UnicodeDecodeError:
+            raise DataError("the bytes are not UTF-8.") from None
+    if isinstance(value, Decimal):
+        return f"{value:f}"
+    return str(value)
+
+
+def java_double(value: float, single: bool = False) -> str:
+    """A double as Java writes it: shortest digits, scientific outside of [10⁻³, 10⁷).
+
+    >>> java_double(0.001), java_double(12345678.0), java_double(0.5), java_double(-math.inf)
+    ('0.001', '1.2345678E7', '0.5', '-Infinity')
+    """
+    if not math.isfinite(value):
+        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+    shortest = repr(value)
+    if single:
+        shortest = next(t for p in range(1, 10) if fit_float(float(t := f"{value:.{p}g}"), pa.float32()) == value)
+    sign, digit_tuple, exponent = Decimal(shortest).as_tuple()
+    digits = "".join(map(str, digit_tuple)).rstrip("0") or "0"
+    point = len(digit_tuple) + int(exponent)  # the value is 0.digits × 10^point
+    prefix = "-" if sign else ""
+    if value == 0:
+        return prefix + "0.0"
+    if 1e-3 <= abs(value) < 1e7:
+        if point <= 0:
+            return f"{prefix}0.{'0' * -point}{digits}"
+        return f"{prefix}{digits[:point].ljust(point, '0')}.{digits[point:] or '0'}"
+    return f"{prefix}{digits[0]}.{digits[1:] or '0'}E{point - 1}"
+
+
+def to_boolean(value: Any) -> bool:
+    if isinstance(value, str):
+        word = value.strip().lower()
+        if word in ("t", "true", "y", "yes", "1"):
+            return True
+        if word in ("f", "false", "n", "no", "0"):
+            return False
+        raise DataError(f"{value!r} is neither true nor false.")
+    return bool(value != 0)
+
+
+def to_integer(value: Any) -> int:
+    if isinstance(value, str):
+        if not re.fullmatch(r"[+-]?[0-9]+", value.strip()):
+            raise DataError(f"{value!r} is not a whole number.")
+        return int(value)
+    if isinstance(value, dt.datetime):
+        return micros(value) // 1_000_000
+    if isinstance(value, float) and not math.isfinite(value):
+        raise DataError(f"{value} is not a whole number.")
+    return int(value)
+
+
+def to_float(value: Any) -> float:
+    if isinstance(value, str):
+        word = value.strip()
+        special = {"nan": NAN, "inf": math.inf, "infinity": math.inf}.get(word.lstrip("+-").lower())
+        if special is not None:
+            return -special if word.startswith("-") else special
+        if not re.fullmatch(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?", word):
+            raise DataError(f"{value!r} is not a number.")
+        return float(word)
+    if isinstance(value, dt.datetime):
+        return micros(value) / 1_000_000
+    return float(value)
+
+
+def to_decimal(value: Any) -> Decimal:
+    if isinstance(value, str):
+        try:
+            number = Decimal(value.strip())
+        except decimal.InvalidOperation:
+            number = Decimal("NaN")
+        if not number.is_finite():
+            raise DataError(f"{value!r} is not a number.")
+        return number
+    if isinstance(value, float):
+        if not math.isfinite(value):
+            raise DataError(f"{value} is not a decimal number.")
+        return Decimal(repr(value))
+    if isinstance(value, dt.datetime):
+        return Decimal(micros(value)) / 1_000_000
+    return Decimal(value)
+
+
+def to_timestamp(value: Any) -> dt.datetime:
+    if isinstance(value, dt.date) and not isinstance(value, dt.datetime):
+        return dt.datetime(value.year, value.month, value.day)
+    if isinstance(value, str):
+        try:
+            found = dt.datetime.fromisoformat(value.strip())
+        except ValueError:
+            raise DataError(f"{value!r} is not a timestamp.") from None
+        return found if found.tzinfo is None else found.astimezone(dt.UTC).replace(tzinfo=None)
+    if isinstance(value, float):
+        if not math.isfinite(value):
+            raise DataError(f"{value} is not a timestamp.")
+        return from_micros(int(value * 1_000_000))
+    return from_micros(int(value * 1_000_000))
+
+
+def to_date(value: Any) -> dt.date:
+    if isinstance(value, str):
+        found = re.match(r"\s*(\d{4})(?:-(\d{1,2})(?:-(\d{1,2})(?:[ T].*)?)?)?\s*$", value)
+        try:
+            if found:
+                return dt.date(int(found[1]), int(found[2] or 1), int(found[3] or 1))
+        except ValueError:
+            pass
+        raise DataError(f"{value!r} is not a date.")
+    date: dt.date = value.date() if isinstance(value, dt.datetime) else value
+    return date

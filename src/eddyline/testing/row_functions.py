@@ -1,0 +1,367 @@
+"""The built-in functions of the reference's row evaluator.
+
+``FUNCTIONS[name](type, *values)`` gets the result type and values that are not NULL: a NULL argument gives NULL, but
+for the functions in ``NULL_AWARE``, which get the list of their arguments.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+import re
+from collections.abc import Callable
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+
+from eddyline.core.errors import DataError
+from eddyline.testing.row_casts import WIDE, fit, fit_integer, from_micros, micros
+from eddyline.testing.values import NAN, compare, order_key
+
+FUNCTIONS: dict[str, Callable[..., Any]] = {}
+NULL_AWARE: dict[str, Callable[[list[Any]], Any]] = {
+    "is_null": lambda v: v[0] is None,
+    "is_not_null": lambda v: v[0] is not None,
+    "isnan": lambda v: v[0] is not None and math.isnan(v[0]),
+    "null_safe_eq": lambda v: v[0] is v[1] if None in v else compare(*v) == 0,
+    "nullif": lambda v: None if None not in v and compare(*v) == 0 else v[0],
+    "greatest": lambda v: max((x for x in v if x is not None), key=order_key, default=None),
+    "least": lambda v: min((x for x in v if x is not None), key=order_key, default=None),
+}
+
+
+def define(*names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    def note(function: Callable[..., Any]) -> Callable[..., Any]:
+        for name in names:
+            FUNCTIONS[name] = function
+        return function
+
+    return note
+
+
+def plain(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A function that does not look at its result type."""
+    return lambda _, *values: function(*values)
+
+
+# -- comparison and arithmetic -------------------------------------------------------------------------------------
+
+FUNCTIONS |= {
+    "eq": lambda _, a, b: compare(a, b) == 0,
+    "ne": lambda _, a, b: compare(a, b) != 0,
+    "lt": lambda _, a, b: compare(a, b) < 0,
+    "le": lambda _, a, b: compare(a, b) <= 0,
+    "gt": lambda _, a, b: compare(a, b) > 0,
+    "ge": lambda _, a, b: compare(a, b) >= 0,
+    "not": lambda _, a: not a,
+    "negate": lambda t, a: fit(-a, t),
+    "abs": lambda t, a: fit(abs(a), t),
+}
+
+
+@define("add")
+def _add(type: pa.DataType, a: Any, b: Any) -> Any:
+    return fit(WIDE.add(a, b) if isinstance(a, Decimal) else a + b, type)
+
+
+@define("subtract")
+def _subtract(type: pa.DataType, a: Any, b: Any) -> Any:
+    return fit(WIDE.subtract(a, b) if isinstance(a, Decimal) else a - b, type)
+
+
+@define("multiply")
+def _multiply(type: pa.DataType, a: Any, b: Any) -> Any:
+    if isinstance(a, dt.timedelta) or isinstance(b, dt.timedelta):
+        length, factor = (a, b) if isinstance(a, dt.timedelta) else (b, a)
+        return length * factor if isinstance(factor, int) else _scaled(length, factor)
+    return fit(WIDE.multiply(a, b) if isinstance(a, Decimal) else a * b, type)
+
+
+@define("divide")
+def _divide(type: pa.DataType, a: Any, b: Any) -> Any:
+    if b == 0:
+        raise DataError("division by zero.")
+    if isinstance(a, dt.timedelta):
+        return _scaled(a, 1 / b)
+    return fit(WIDE.divide(a, b) if isinstance(a, Decimal) else a / b, type)
+
+
+def _scaled(length: dt.timedelta, factor: float) -> dt.timedelta:
+    return dt.timedelta(microseconds=_half_up(Decimal(length // dt.timedelta(microseconds=1)) * Decimal(factor)))
+
+
+def _half_up(value: Decimal) -> int:
+    return int(value.to_integral_value("ROUND_HALF_UP"))
+
+
+@define("integer_divide")
+def _integer_divide(type: pa.DataType, a: Any, b: Any) -> Any:
+    if b == 0:
+        raise DataError("division by zero.")
+    quotient = int(abs(a) // abs(b))
+    return fit_integer(quotient if (a < 0) == (b < 0) else -quotient, type)
+
+
+@define("mod")
+def _mod(type: pa.DataType, a: Any, b: Any) -> Any:
+    """The remainder has the sign of the dividend."""
+    if b == 0:
+        raise DataError("division by zero.")
+    if isinstance(a, float):
+        return NAN if math.isnan(a) or math.isinf(a) or math.isnan(b) else fit(math.fmod(a, b), type)
+    if isinstance(a, Decimal):
+        return fit(WIDE.remainder(a, b), type)
+    return abs(a) % abs(b) * (-1 if a < 0 else 1)
+
+
+# -- mathematics ---------------------------------------------------------------------------------------------------
+
+
+def _real(function: Callable[..., float], overflow: float = math.inf) -> Callable[..., Any]:
+    """IEEE manners: NaN outside of the domain, infinity on overflow."""
+
+    def call(_: pa.DataType, *values: float) -> float:
+        try:
+            return function(*values)
+        except ValueError:
+            return NAN
+        except OverflowError:
+            return overflow
+
+    return call
+
+
+def _logarithm(function: Callable[[float], float], above: float = 0.0) -> Callable[..., Any]:
+    """Spark: NULL outside of the domain."""
+    return lambda _, x: None if x <= above else function(x)
+
+
+FUNCTIONS |= {
+    "sqrt": _real(math.sqrt),
+    "cbrt": _real(math.cbrt),
+    "exp": _real(math.exp),
+    "expm1": _real(math.expm1),
+    "ln": _logarithm(math.log),
+    "log10": _logarithm(math.log10),
+    "log2": _logarithm(math.log2),
+    "log1p": _logarithm(math.log1p, above=-1.0),
+    **{n: _real(getattr(math, n)) for n in ("sin", "cos", "tan", "asin", "acos", "atan", "cosh", "tanh")},
+    **{n: _real(getattr(math, n)) for n in ("atan2", "hypot", "degrees", "radians")},
+    "sinh": lambda _, x: math.copysign(math.inf, x) if abs(x) > 711 else math.sinh(x),
+    "sign": lambda _, x: x if x == 0 or math.isnan(x) else math.copysign(1.0, x),
+    "pi": lambda _: math.pi,
+}
+
+
+@define("log")
+def _log(_: pa.DataType, base: float, x: float) -> float | None:
+    if base <= 0 or x <= 0:
+        return None
+    above, below = math.log(x), math.log(base)
+    if below == 0:
+        return NAN if above == 0 or math.isnan(above) else math.copysign(math.inf, above)
+    return NAN if math.isinf(above) and math.isinf(below) else above / below
+
+
+@define("pow")
+def _pow(_: pa.DataType, a: float, b: float) -> float:
+    if math.isnan(b) or (abs(a) == 1 and math.isinf(b)):
+        return NAN  # as Java has it; C disagrees
+    try:
+        return math.pow(a, b)
+    except OverflowError:
+        return -math.inf if a < 0 and b % 2 == 1 else math.inf
+    except ValueError:
+        if a == 0:  # 0 to a negative power
+            return -math.inf if math.copysign(1, a) < 0 and b % 2 == 1 else math.inf
+        return NAN
+
+
+def _whole(function: Callable[[Any], int]) -> Callable[..., Any]:
+    """To bigint as Java casts: NaN is 0, what is too large is the largest."""
+
+    def call(_: pa.DataType, x: Any) -> Any:
+        if isinstance(x, Decimal):
+            return Decimal(function(x))
+        if isinstance(x, float) and not math.isfinite(x):
+            return 0 if math.isnan(x) else 2**63 - 1 if x > 0 else -(2**63)
+        return max(-(2**63), min(2**63 - 1, function(x)))
+
+    return call
+
+
+FUNCTIONS |= {"ceil": _whole(math.ceil), "floor": _whole(math.floor)}
+
+
+@define("round")
+def _round(type: pa.DataType, x: Any, digits: int = 0) -> Any:
+    """Half away from zero, on the digits that one sees."""
+    if isinstance(x, float):
+        if not math.isfinite(x) or digits > 330:
+            return x
+        if digits < -330:
+            return 0.0
+        return fit(float(Decimal(repr(x)).quantize(Decimal(1).scaleb(-digits), "ROUND_HALF_UP", context=_HUGE)), type)
+    if isinstance(x, int):
+        if digits >= 0:
+            return x
+        if digits < -20:
+            return 0
+        return fit(int(Decimal(x).quantize(Decimal(1).scaleb(-digits), "ROUND_HALF_UP", context=WIDE)), type)
+    return fit(x.quantize(Decimal(1).scaleb(-digits), "ROUND_HALF_UP", context=WIDE), type)
+
+
+_HUGE = WIDE.copy()
+_HUGE.prec = 1000
+
+# -- texts ---------------------------------------------------------------------------------------------------------
+
+
+def like_pattern(pattern: str, escape: str) -> str:
+    """A LIKE pattern as a regular expression.
+
+    >>> like_pattern("a%b_", chr(92))
+    'a.*b.'
+    """
+    out: list[str] = []
+    characters = iter(pattern)
+    for c in characters:
+        if c == escape:
+            following = next(characters, None)
+            if following is None or following not in ("_", "%", escape):
+                raise DataError(f"the pattern {pattern!r} has an escape character in front of nothing to escape.")
+            out.append(re.escape(following))
+        else:
+            out.append(".*" if c == "%" else "." if c == "_" else re.escape(c))
+    return "".join(out)
+
+
+@define("like")
+def _like(_: pa.DataType, text: str, pattern: str, escape: str = "\\") -> bool:
+    return re.fullmatch(like_pattern(pattern, escape), text, re.DOTALL) is not None
+
+
+@define("ilike")
+def _ilike(_: pa.DataType, text: str, pattern: str, escape: str = "\\") -> bool:
+    return re.fullmatch(like_pattern(pattern.lower(), escape.lower()), text.lower(), re.DOTALL) is not None
+
+
+@define("rlike")
+def _rlike(_: pa.DataType, text: str, pattern: str) -> bool:
+    try:
+        return re.search(pattern, text) is not None
+    except re.error as e:
+        raise DataError(f"the regular expression {pattern!r} is not valid: {e}.") from None
+
+
+@define("substring")
+def _substring(_: pa.DataType, text: str, position: int, length: int | None = None) -> str:
+    """Counted from 1, or from the end if negative; 0 means 1."""
+    start = position - 1 if position > 0 else len(text) + position if position < 0 else 0
+    end = len(text) if length is None else start + length
+    return text[max(start, 0) : max(end, 0)]
+
+
+@define("locate")
+def _locate(_: pa.DataType, part: str, text: str, start: int = 1) -> int:
+    if start < 1:
+        return 0
+    return 1 if part == "" else text.find(part, start - 1) + 1
+
+
+@define("lpad")
+def _lpad(_: pa.DataType, text: str, length: int, pad: str = " ") -> str:
+    missing = max(length, 0) - len(text)
+    return text[: max(length, 0)] if missing <= 0 or not pad else (pad * missing)[:missing] + text
+
+
+@define("rpad")
+def _rpad(_: pa.DataType, text: str, length: int, pad: str = " ") -> str:
+    missing = max(length, 0) - len(text)
+    return text[: max(length, 0)] if missing <= 0 or not pad else text + (pad * missing)[:missing]
+
+
+@define("split_part")
+def _split_part(_: pa.DataType, text: str, delimiter: str, number: int) -> str:
+    if number == 0:
+        raise DataError("split_part counts from 1 (or from -1 backwards), not from 0.")
+    parts = text.split(delimiter) if delimiter else [text]
+    return parts[number - 1 if number > 0 else number] if abs(number) <= len(parts) else ""
+
+
+FUNCTIONS |= {
+    "startswith": plain(str.startswith),
+    "endswith": plain(str.endswith),
+    "contains": lambda _, text, part: part in text,
+    "upper": plain(str.upper),
+    "lower": plain(str.lower),
+    "reverse": lambda _, text: text[::-1],
+    "initcap": lambda _, text: " ".join(w[:1].upper() + w[1:].lower() for w in text.split(" ")),
+    "trim": lambda _, text, characters=" ": text.strip(characters) if characters else text,
+    "ltrim": lambda _, text, characters=" ": text.lstrip(characters) if characters else text,
+    "rtrim": lambda _, text, characters=" ": text.rstrip(characters) if characters else text,
+    "length": plain(len),
+    "ascii": lambda _, text: ord(text[0]) if text else 0,
+    "left": lambda _, text, n: text[: max(n, 0)],
+    "right": lambda _, text, n: text[max(len(text) - n, 0) :] if n > 0 else "",
+    "repeat": lambda _, text, n: text * max(n, 0),
+    "concat": lambda _, *texts: "".join(texts),
+    "replace": lambda _, text, old, new="": text.replace(old, new) if old else text,
+    "instr": lambda _, text, part: text.find(part) + 1,
+}
+
+# -- dates and times -----------------------------------------------------------------------------------------------
+
+
+@define("date_trunc")
+def _date_trunc(_: pa.DataType, unit: str, at: dt.datetime) -> dt.datetime | None:
+    midnight = at.replace(hour=0, minute=0, second=0, microsecond=0)
+    match unit.lower():
+        case "year" | "yyyy" | "yy":
+            return midnight.replace(month=1, day=1)
+        case "quarter":
+            return midnight.replace(month=(at.month - 1) // 3 * 3 + 1, day=1)
+        case "month" | "mon" | "mm":
+            return midnight.replace(day=1)
+        case "week":
+            return midnight - dt.timedelta(days=at.weekday())
+        case "day" | "dd":
+            return midnight
+        case "hour":
+            return at.replace(minute=0, second=0, microsecond=0)
+        case "minute":
+            return at.replace(second=0, microsecond=0)
+        case "second":
+            return at.replace(microsecond=0)
+        case "millisecond":
+            return at.replace(microsecond=at.microsecond // 1000 * 1000)
+        case "microsecond":
+            return at
+        case _:
+            return None
+
+
+FUNCTIONS |= {
+    **{
+        n: (lambda name: lambda _, at: getattr(at, name))(n)
+        for n in ("year", "month", "day", "hour", "minute", "second")
+    },
+    "dayofweek": lambda _, at: at.isoweekday() % 7 + 1,  # Sunday is 1
+    "weekday": lambda _, at: at.weekday(),  # Monday is 0
+    "dayofyear": lambda _, at: at.timetuple().tm_yday,
+    "quarter": lambda _, at: (at.month - 1) // 3 + 1,
+    "week": lambda _, at: at.isocalendar().week,
+    "date_add": lambda _, day, n: day + dt.timedelta(days=n),
+    "date_sub": lambda _, day, n: day - dt.timedelta(days=n),
+    "datediff": lambda _, end, start: (end - start).days,
+    "to_date": lambda _, day: day,
+    "to_timestamp": lambda _, at: at,
+    "unix_micros": lambda _, at: micros(at),
+    "unix_millis": lambda _, at: micros(at) // 1000,
+    "unix_seconds": lambda _, at: micros(at) // 1_000_000,
+    "unix_date": lambda _, day: (day - dt.date(1970, 1, 1)).days,
+    "timestamp_micros": lambda _, n: from_micros(n),
+    "timestamp_millis": lambda _, n: from_micros(n * 1000),
+    "timestamp_seconds": lambda _, n: from_micros(n * 1_000_000),
+}

@@ -1,0 +1,1 @@
+"""The queries printed in the papers."""

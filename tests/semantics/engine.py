@@ -1,0 +1,131 @@
+"""Runs a random case through the engine in one of many ways that must not matter."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import random
+import tempfile
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+import eddyline
+from eddyline.testing.cases import RELATION_SCHEMAS, STREAM_SCHEMA, Case
+from eddyline.testing.reference import ResultRow
+from eddyline.testing.tables import comparable
+
+# A sample's spread is computed by different formulas: equal up to rounding, and compared to nine digits.
+ROUNDED = ("stddev", "variance", "var_pop")
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """A way to run a case: how batches are cut and interleaved, when the session is saved and restored."""
+
+    seed: int = 0
+    batch: int | None = None  # None: sizes at random
+    interleave: bool = True
+    snapshot: bool = False
+    options: dict[str, Any] = field(default_factory=dict)  # of the session
+
+
+def schedule(case: Case, way: Way) -> list[tuple[str, pa.RecordBatch]]:
+    """The batches of all streams in the order in which they are pushed; each stream keeps its order of arrival."""
+    rng = random.Random(way.seed)
+    queues: dict[str, list[pa.RecordBatch]] = {}
+    for name, data in case.streams.items():
+        rows = [row for _, row in data.elements]
+        queues[name] = [_batch(part) for part in _cut(rows, way.batch, rng)]
+    pushes: list[tuple[str, pa.RecordBatch]] = []
+    while any(queues.values()):
+        name = (
+            rng.choice([n for n, q in queues.items() if q])
+            if way.interleave
+            else next(n for n, q in queues.items() if q)
+        )
+        pushes.append((name, queues[name].pop(0)))
+    return pushes
+
+
+def _cut(rows: Sequence[Any], size: int | None, rng: random.Random) -> Iterator[list[Any]]:
+    start = 0
+    while start < len(rows):
+        step = size or rng.choice([1, 1, 2, 3, 5, 8, 100])
+        yield list(rows[start : start + step])
+        start += step
+
+
+def _batch(rows: Sequence[Any]) -> pa.RecordBatch:
+    return pa.RecordBatch.from_pylist([dict(r) for r in rows], STREAM_SCHEMA)
+
+
+def new_session(case: Case, way: Way) -> Any:
+    session = eddyline.Session(**way.options)
+    for name, data in case.streams.items():
+        session.stream(name, schema=STREAM_SCHEMA, timestamp="ts", slack=data.slack)
+    for name, relation in case.relations.items():
+        table = pa.Table.from_pylist([dict(r) for r in relation.rows], RELATION_SCHEMAS[name])
+        timed = {"timestamp": relation.timestamp, "key": relation.key, "sign": relation.sign}
+        session.relation(name, table, **{k: v for k, v in timed.items() if v})
+    return session
+
+
+def run_engine(case: Case, way: Way | None = None) -> pa.Table:
+    """The engine's answer: the query's columns, ``_time`` and, for relations, ``_sign``."""
+    way = way or Way()
+    session = new_session(case, way)
+    query = session.query(case.text)
+    pushes = schedule(case, way)
+    stop = random.Random(way.seed).randint(0, len(pushes)) if way.snapshot else None
+    for i, (name, batch) in enumerate(pushes):
+        if i == stop:
+            session, query = save_and_restore(session, query)
+        session.push(name, batch)
+    if stop == len(pushes):
+        session, query = save_and_restore(session, query)
+    session.finish()
+    return query.to_arrow()
+
+
+def save_and_restore(session: Any, query: Any) -> tuple[Any, Any]:
+    """Go on with a copy of the session that was read back from its snapshot."""
+    with tempfile.TemporaryDirectory() as folder:
+        session.snapshot(Path(folder))
+        restored = eddyline.Session.restore(Path(folder))
+        return restored, restored.queries[query.name]
+
+
+def mismatch(case: Case, expected: Sequence[ResultRow], table: pa.Table) -> str | None:
+    """What differs from the reference, or None. Rows are compared as bags per instant, times must not decrease."""
+    columns = [c.to_pylist() for c in table.columns]
+    signed = table.schema.names[-1] == "_sign"
+    values = columns[: -2 if signed else -1]
+    times = columns[-2 if signed else -1]
+    signs = columns[-1] if signed else [None] * len(times)
+    rows = list(zip(times, zip(*values, strict=True) if values else [()] * len(times), signs, strict=True))
+    if any(a > b for a, b in itertools.pairwise(times)):
+        return "the times of the results decrease"
+    if any(r[0] == s[0] and (r[2] or 0) > (s[2] or 0) for r, s in itertools.pairwise(rows)):
+        return "within an instant + comes before −"
+    digits = 9 if any(word in case.text for word in ROUNDED) else None
+    have = Counter(_key(*row, digits) for row in rows)
+    want = Counter(_key(r.time, r.values, r.sign, digits) for r in expected)
+    if have == want:
+        return None
+    lines = [f"  missing    {row}" for row in sorted((want - have).elements(), key=repr)[:12]]
+    lines += [f"  unexpected {row}" for row in sorted((have - want).elements(), key=repr)[:12]]
+    return "\n".join(["(time, values, sign)", *lines])
+
+
+def _key(time: int, values: Sequence[Any], sign: int | None, digits: int | None) -> tuple[Any, ...]:
+    shown = tuple(comparable(v, digits if isinstance(v, float) and math.isfinite(v) else None) for v in values)
+    return time, shown, sign
+
+
+def check(case: Case, way: Way | None = None) -> str | None:
+    return mismatch(case, case.expected(), run_engine(case, way))

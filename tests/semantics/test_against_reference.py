@@ -1,0 +1,106 @@
+"""The whole engine against the reference: random queries, windows, streams, batches, disorder, snapshots.
+
+``EDDYLINE_CASES`` scales the number of cases (1 is 300; ``make test-deep`` runs twenty times as many),
+``EDDYLINE_SEED`` moves to other ones.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+from collections.abc import Iterator
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from eddyline.testing.cases import Case, draw_case
+from eddyline.testing.coverage import Coverage
+from eddyline.testing.shrinking import shrink
+from tests.semantics.engine import Way, check, mismatch, run_engine
+
+FACTOR = float(os.environ.get("EDDYLINE_CASES", "1"))
+SEED = int(os.environ.get("EDDYLINE_SEED", "2004"))
+CASES = max(10, round(300 * FACTOR))
+DEEP = FACTOR >= 15  # then each cell must have been met fifty times
+PARTS = 10
+
+
+def ways(rng: random.Random) -> list[Way]:
+    """Each case runs twice: once in batches at random, once in another way."""
+    seed = rng.randrange(1 << 30)
+    other = rng.choice(
+        [
+            Way(seed, batch=1),
+            Way(seed, batch=1000, interleave=False),
+            Way(seed, snapshot=True),
+            Way(seed, snapshot=True),
+            Way(seed, options={"sharing": False}),
+        ]
+    )
+    return [Way(seed), other]
+
+
+def explain_failure(case: Case, way: Way, seed: str) -> str:
+    """A small case that still fails, as Python text."""
+    small = shrink(case, lambda c: check(c, way) is not None, attempts=400)
+    what = check(small, way) or "(not reproduced)"
+    return f"seed {seed}, {way}\n{case.text}\n{what}\n\n{small.snippet()}\n"
+
+
+@pytest.fixture(scope="module")
+def coverage() -> Iterator[Coverage]:
+    found = Coverage()
+    yield found
+    print(f"\nrandom cases against the reference\n{found.table()}")
+
+
+@pytest.mark.parametrize("part", range(PARTS))
+def test_engine_agrees_with_the_reference(part: int, coverage: Coverage) -> None:
+    for i in range(part * CASES // PARTS, (part + 1) * CASES // PARTS):
+        one_case(i, coverage)
+
+
+def one_case(number: int, coverage: Coverage) -> None:
+    rng = random.Random(f"{SEED}/{number}")
+    case = draw_case(rng, coverage.next_focus(rng))
+    reference = case.reference()
+    expected = reference.run()
+    late = any(reference.late.values())
+    coverage.add(case.features(), len(expected), late=late, nulls=case.nulls, ties=case.ties)
+    for way in ways(rng):
+        if mismatch(case, expected, run_engine(case, way)) is not None:
+            pytest.fail(explain_failure(case, way, f"{SEED}/{number}"), pytrace=False)
+
+
+def test_the_cases_cover_the_language(coverage: Coverage) -> None:
+    """At least fifty cases of each operator × window × relation-to-stream in the deep run; 60 % with results."""
+    if not coverage.cases:
+        pytest.fail("run the whole file: coverage is counted by the tests above")
+    number = CASES
+    while DEEP and coverage.least < 50 and number < 2 * CASES:  # the last cells take a few more
+        one_case(number, coverage)
+        number += 1
+    assert coverage.non_empty_share >= 0.6
+    assert coverage.ties >= 0.9 * coverage.cases
+    assert coverage.nulls >= 0.9 * coverage.cases
+    assert coverage.late >= 0.3 * coverage.cases
+    assert coverage.least >= (50 if DEEP else coverage.cases // 400)
+
+
+@settings(max_examples=max(5, round(30 * FACTOR)), deadline=None, suppress_health_check=list(HealthCheck))
+@given(rng=st.randoms(use_true_random=False), seed=st.integers(0, 1 << 20))
+def test_engine_agrees_whatever_hypothesis_draws(rng: random.Random, seed: int) -> None:
+    case = draw_case(rng)
+    way = Way(seed, snapshot=seed % 3 == 0)
+    assert check(case, way) is None, explain_failure(case, way, "hypothesis")
+
+
+def test_the_reference_agrees_with_itself_when_it_skips_quiet_instants() -> None:
+    from eddyline.testing.reference import Reference
+
+    for i in range(40):
+        case = draw_case(random.Random(f"skip/{i}"))
+        query = case.bound()
+        answers = [Reference(query, case.streams, case.relations, every_tick=e).run() for e in (True, False)]
+        assert answers[0] == answers[1], case.snippet()
