@@ -54,9 +54,9 @@ def names(text: str) -> tuple[str, ...]:
 
 
 def condition(text: str) -> str:
-    """The bound form of a condition on ``S [ROWS 5]`` and W's columns."""
-    shown = plan(f"SELECT 1 AS one FROM S [ROWS 5], W [ROWS 5] WHERE S.a = W.t AND ({text})")
-    return next(line for line in shown.splitlines() if "select " in line).split("select ", 1)[1]
+    """The bound form of a condition over ``S [ROWS 5], W [ROWS 5]``, in the join or above it."""
+    shown = plan(f"SELECT 1 AS one FROM S [ROWS 5], W [ROWS 5] WHERE {text}").splitlines()[1]
+    return shown.removeprefix("└─ ").removeprefix("select ").removeprefix("join on ")
 
 
 def value(text: str) -> str:

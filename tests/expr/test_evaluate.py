@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from typing import Any
 
 import numpy as np
@@ -106,6 +108,33 @@ def test_case_takes_the_first_true_branch() -> None:
     )
     values, _ = run(e, 4, a=pa.array([9, 3, 1, None]), s=pa.array(["w", "x", "y", "z"]))
     assert values == ["big", "x", None, None]
+
+
+def test_unwanted_rows_may_fail_in_any_way() -> None:
+    """Both ways of choosing rows, by forgetting errors and by filtering, for failures with and without a mask."""
+    rng = np.random.default_rng(1)
+    for share in (0.02, 0.5, 0.98):
+        good = rng.random(500) < share
+        a = np.where(good, 1, 2**63 - 1)
+        b = np.where(good, rng.integers(0, 3, 500), 0)
+        inner = Case(((call("gt", X, lit(0)), DIVIDE),), call("add", A, lit(0.5)), F64)
+        e = Case(((call("lt", A, lit(9)), call("add", inner, call("add", A, lit(1)))),), call("divide", A, lit(1)), F64)
+        values, errors = run(e, 500, a=pa.array(a), b=pa.array(b))
+        assert not errors
+        want = [(x / y if y else x + 0.5) + x + 1 if ok else float(x) for x, y, ok in zip(a, b, good, strict=True)]
+        assert values == want
+        _, errors = run(call("if", call("lt", A, lit(9)), DIVIDE, lit(0.0)), 500, a=pa.array(a), b=pa.array(b))
+        assert sorted(errors) == np.flatnonzero(good & (b == 0)).tolist()
+        _, errors = run(
+            call("if", call("lt", A, lit(9)), lit(0), call("add", A, X)), 500, a=pa.array(a), b=pa.array(b + 1)
+        )
+        assert sorted(errors) == np.flatnonzero(~good).tolist()
+
+
+def test_imports_stay_light() -> None:
+    code = "import sys, eddyline.expr.predicates; print('pandas' in sys.modules)"
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert out.stdout.strip() == "False"
 
 
 def test_can_fail() -> None:

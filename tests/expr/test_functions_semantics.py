@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import itertools
+import operator
 from decimal import Decimal
 from typing import Any
 
@@ -66,6 +67,7 @@ TABLE: list[tuple[str, tuple[pa.DataType, ...], tuple[Any, ...], Any]] = [
     ("integer_divide", (I64, I64), (-(2**63), -1), OVERFLOW),
     ("integer_divide", (I64, I64), (2**62 + 1, 1), 2**62 + 1),
     ("integer_divide", (I64, I64), (1, 0), ZERO),
+    ("integer_divide", (I64, I64), (None, 0), None),
     ("mod", (I64, I64), (-7, 3), -1),
     ("mod", (I64, I64), (7, -3), 1),
     ("mod", (I32, I32), (7, 0), ZERO),
@@ -343,7 +345,10 @@ TABLE: list[tuple[str, tuple[pa.DataType, ...], tuple[Any, ...], Any]] = [
 
 
 def expression(name: str, types: tuple[pa.DataType, ...], values: tuple[Any, ...], literal: tuple[bool, ...]) -> Expr:
-    args = [lit(v, ty) if fixed else col(f"c{i}", ty) for i, (ty, v, fixed) in enumerate(zip(types, values, literal))]
+    args = [
+        lit(v, ty) if fixed else col(f"c{i}", ty)
+        for i, (ty, v, fixed) in enumerate(zip(types, values, literal, strict=True))
+    ]
     return call(name, *args)
 
 
@@ -354,7 +359,8 @@ def test_meaning(line: tuple[str, tuple[pa.DataType, ...], tuple[Any, ...], Any]
         e = expression(name, types, values, literal)
         # the row stands among NULL rows, and in a slice, so that offsets and validity are met too
         columns = {
-            f"c{i}": pa.array([None, None, v, None, v], ty).slice(1) for i, (ty, v) in enumerate(zip(types, values))
+            f"c{i}": pa.array([None, None, v, None, v], ty).slice(1)
+            for i, (ty, v) in enumerate(zip(types, values, strict=True))
         }
         got, errors = run(e, 4, **columns)
         where = f"{e} literal={literal}"
@@ -375,13 +381,11 @@ def test_pi() -> None:
 def test_float_comparisons_are_a_total_order(name: str) -> None:
     values = [NAN, INF, 1.0, 0.0, -0.0, -INF, None]
     rank = {INF: 2, 1.0: 1, 0.0: 0, -INF: -1}
-    import operator
-
     for right_literal in (False, True):
         for b in values:
             e = call(name, col("a", F64), lit(b, F64) if right_literal else col("b", F64))
             got, _ = run(e, 7, a=pa.array(values), b=pa.array([b] * 7, F64))
-            for a, g in zip(values, got):
+            for a, g in zip(values, got, strict=True):
                 if a is None or b is None:
                     assert g is None
                 else:

@@ -31,7 +31,7 @@ def predicate(i: int, seen: list[tuple[int, Any]] | None = None, kind: str = "ro
         return OUTCOMES[outcome]  # type: ignore[return-value]
 
     def by_column(outcome: pa.Array, row: pa.Array) -> pa.Array:
-        return pa.array([by_row(o, r) for o, r in zip(outcome.to_pylist(), row.to_pylist())], B)
+        return pa.array([by_row(o, r) for o, r in zip(outcome.to_pylist(), row.to_pylist(), strict=True)], B)
 
     f = FunctionDef(f"p{i}", by_row if kind == "row" else by_column, B, kind=kind)  # type: ignore[arg-type]
     return UserCall(f, (col(f"c{i}"), col("row")), B)
@@ -52,7 +52,7 @@ def cheap(i: int) -> Expr:
 
 def law(outcomes: list[int], can_fail: list[bool]) -> tuple[bool, int | None]:
     """Kept?, and the written position whose error stands."""
-    plain = [2 if o == 3 and not f else o for o, f in zip(outcomes, can_fail)]
+    plain = [2 if o == 3 and not f else o for o, f in zip(outcomes, can_fail, strict=True)]
     if any(o in (0, 1) for o in plain):
         return False, None
     return 3 not in plain, plain.index(3) if 3 in plain else None

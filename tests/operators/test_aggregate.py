@@ -23,11 +23,11 @@ from eddyline.operators.aggregate import AggregateOperator
 from eddyline.operators.base import Context
 
 NAN = float("nan")
-F, I, S, D = pa.float64(), pa.int64(), pa.string(), pa.decimal128(10, 2)
-SCHEMA = Schema((Field("k", S), Field("x", F), Field("i", I), Field("s", S), Field("d", D)))
+REAL, INT, TEXT, MONEY = pa.float64(), pa.int64(), pa.string(), pa.decimal128(10, 2)
+SCHEMA = Schema((Field("k", TEXT), Field("x", REAL), Field("i", INT), Field("s", TEXT), Field("d", MONEY)))
 K, X, N, T, M = (Column(f.name, f.type) for f in SCHEMA)
-SPREAD = AggregateDef("spread_of", lambda values: max(values) - min(values), I)
-JOINED = AggregateDef("joined", lambda values: ",".join(values), S)
+SPREAD = AggregateDef("spread_of", lambda values: max(values) - min(values), INT)
+JOINED = AggregateDef("joined", lambda values: ",".join(values), TEXT)
 
 
 def call(function: str, *args: Any, type: pa.DataType, **more: Any) -> AggregateCall:
@@ -35,32 +35,32 @@ def call(function: str, *args: Any, type: pa.DataType, **more: Any) -> Aggregate
 
 
 CALLS: dict[str, AggregateCall] = {
-    "n": call("count", type=I),
-    "count_x": call("count", X, type=I),
-    "sum_x": call("sum", X, type=F),
-    "avg_x": call("avg", X, type=F),
-    "dev_x": call("stddev", X, type=F),
-    "var_pop_x": call("var_pop", X, type=F),
-    "min_x": call("min", X, type=F),
-    "max_x": call("max", X, type=F),
-    "sum_i": call("sum", N, type=I),
-    "avg_i": call("avg", N, type=F),
-    "min_i": call("min", N, type=I),
-    "max_i": call("max", N, type=I),
-    "min_s": call("min", T, type=S),
-    "max_s": call("max", T, type=S),
-    "min_d": call("min", M, type=D),
+    "n": call("count", type=INT),
+    "count_x": call("count", X, type=INT),
+    "sum_x": call("sum", X, type=REAL),
+    "avg_x": call("avg", X, type=REAL),
+    "dev_x": call("stddev", X, type=REAL),
+    "var_pop_x": call("var_pop", X, type=REAL),
+    "min_x": call("min", X, type=REAL),
+    "max_x": call("max", X, type=REAL),
+    "sum_i": call("sum", N, type=INT),
+    "avg_i": call("avg", N, type=REAL),
+    "min_i": call("min", N, type=INT),
+    "max_i": call("max", N, type=INT),
+    "min_s": call("min", T, type=TEXT),
+    "max_s": call("max", T, type=TEXT),
+    "min_d": call("min", M, type=MONEY),
     "sum_d": call("sum", M, type=pa.decimal128(38, 2)),
-    "count_distinct_s": call("count", T, type=I, distinct=True),
-    "count_distinct_both": call("count", T, N, type=I, distinct=True),
-    "sum_distinct_x": call("sum", X, type=F, distinct=True),
-    "sum_distinct_i": call("sum", N, type=I, distinct=True),
-    "first_x": call("first", X, type=F),
-    "last_s": call("last", T, type=S),
-    "first_s": call("first", T, type=S),
-    "spread_i": call("user", N, type=I, user=SPREAD),
-    "joined_s": call("user", T, type=S, user=JOINED),
-    "joined_distinct_s": call("user", T, type=S, user=JOINED, distinct=True),
+    "count_distinct_s": call("count", T, type=INT, distinct=True),
+    "count_distinct_both": call("count", T, N, type=INT, distinct=True),
+    "sum_distinct_x": call("sum", X, type=REAL, distinct=True),
+    "sum_distinct_i": call("sum", N, type=INT, distinct=True),
+    "first_x": call("first", X, type=REAL),
+    "last_s": call("last", T, type=TEXT),
+    "first_s": call("first", T, type=TEXT),
+    "spread_i": call("user", N, type=INT, user=SPREAD),
+    "joined_s": call("user", T, type=TEXT, user=JOINED),
+    "joined_distinct_s": call("user", T, type=TEXT, user=JOINED, distinct=True),
 }
 Row = tuple[Any, ...]
 
@@ -152,7 +152,7 @@ def shown(row: Row) -> Row:
 
 floats = st.one_of(
     st.none(),
-    st.sampled_from([0.0, -0.0, 0.1, 0.2, 0.3, 1e16, -1e16, 1e308, NAN, math.inf, -math.inf]),
+    st.sampled_from([0.0, -0.0, 0.1, 0.2, 0.3, 1e16, -1e16, 1e150, NAN, math.inf, -math.inf]),
     st.integers(-3, 3).map(float),
 )
 rows = st.tuples(
@@ -255,13 +255,13 @@ def check(batches: list[list[Element]], names: list[str], grouped: bool, fifo: b
 names = st.lists(st.sampled_from(list(CALLS)), min_size=1, max_size=5, unique=True)
 
 
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=1200, deadline=None)
 @given(cases(fifo=True), names, st.booleans(), st.integers(0, 5))
 def test_windows_with_ids(batches: list[list[Element]], names: list[str], grouped: bool, reload: int) -> None:
     check(batches, names, grouped, True, reload)
 
 
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=1200, deadline=None)
 @given(cases(fifo=False), names, st.booleans(), st.integers(0, 5))
 def test_any_relation(batches: list[list[Element]], names: list[str], grouped: bool, reload: int) -> None:
     check(batches, names, grouped, False, reload)
@@ -322,17 +322,17 @@ def test_sum_beyond_64_bits_within_an_instant_is_no_error() -> None:
 
 
 def test_failing_user_aggregate_is_named() -> None:
-    broken = AggregateDef("broken", lambda values: values[5], I)
-    aggregates = (("v", AggregateCall("user", (N,), I, user=broken)),)
+    broken = AggregateDef("broken", lambda values: values[5], INT)
+    aggregates = (("v", AggregateCall("user", (N,), INT, user=broken)),)
     op = AggregateOperator("a", (("k", K),), aggregates, SCHEMA, True, Context(0))
     with pytest.raises(DataError, match=r"aggregate broken failed in group k = 'a' with 1 values: IndexError"):
         op.process([delta([one(1, 0, 1)], True)], 1)
 
 
 def test_expressions_as_keys_and_arguments() -> None:
-    double = Call("add", (N, N), I)
+    double = Call("add", (N, N), INT)
     op = AggregateOperator(
-        "a", (("key", double),), (("s", AggregateCall("sum", (double,), I)),), SCHEMA, True, Context(0)
+        "a", (("key", double),), (("s", AggregateCall("sum", (double,), INT)),), SCHEMA, True, Context(0)
     )
     assert elements(op.process([delta([one(1, 0, 1, i=3), one(1, 1, 1, i=3)], True)], 1)) == [(1, (6, 12), 1)]
 
@@ -357,9 +357,9 @@ def test_many_groups_come_and_go_in_bounded_state() -> None:
     op = operator(["sum_x", "min_x", "count_distinct_s", "first_x", "max_s"], True, 0, fifo=True)
     sizes = []
     for t in range(60):
-        batch = [one(t, t, 1, f"k{t}", float(t))]
+        batch = [one(t, t, 1, f"k{t:02d}", float(t))]
         if t >= 3:
-            batch.append(one(t, t - 3, -1, f"k{t - 3}", float(t - 3)))
+            batch.append(one(t, t - 3, -1, f"k{t - 3:02d}", float(t - 3)))
         op.process([delta(batch, True)], t)
         sizes.append(op.size())
     assert len(op.groups) == 3

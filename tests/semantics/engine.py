@@ -9,7 +9,6 @@ import tempfile
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -25,13 +24,15 @@ ROUNDED = ("stddev", "variance", "var_pop")
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """A way to run a case: how batches are cut and interleaved, when the session is saved and restored."""
+    """A way to run a case: how batches are cut and interleaved, when the session is saved and restored or shares."""
 
     seed: int = 0
     batch: int | None = None  # None: sizes at random
     interleave: bool = True
     snapshot: bool = False
-    options: dict[str, Any] = field(default_factory=dict)  # of the session
+    toggle: bool = False  # switch sharing off and on while the query runs
+    twins: int = 0  # further copies of the query in the same session, whose windows may be shared
+    options: dict[str, Any] = field(default_factory=dict)  # of the query
 
 
 def schedule(case: Case, way: Way) -> list[tuple[str, pa.RecordBatch]]:
@@ -40,7 +41,10 @@ def schedule(case: Case, way: Way) -> list[tuple[str, pa.RecordBatch]]:
     queues: dict[str, list[pa.RecordBatch]] = {}
     for name, data in case.streams.items():
         rows = [row for _, row in data.elements]
-        queues[name] = [_batch(part) for part in _cut(rows, way.batch, rng)]
+        queues[name] = [_batch(part, STREAM_SCHEMA) for part in _cut(rows, way.batch, rng)]
+    for name, relation in case.relations.items():
+        if relation.timestamp is not None:
+            queues[name] = [_batch(part, RELATION_SCHEMAS[name]) for part in _cut(relation.rows, way.batch, rng)]
     pushes: list[tuple[str, pa.RecordBatch]] = []
     while any(queues.values()):
         name = (
@@ -60,44 +64,53 @@ def _cut(rows: Sequence[Any], size: int | None, rng: random.Random) -> Iterator[
         start += step
 
 
-def _batch(rows: Sequence[Any]) -> pa.RecordBatch:
-    return pa.RecordBatch.from_pylist([dict(r) for r in rows], STREAM_SCHEMA)
+def _batch(rows: Sequence[Any], schema: pa.Schema) -> pa.RecordBatch:
+    return pa.RecordBatch.from_pylist([dict(r) for r in rows], schema)
 
 
-def new_session(case: Case, way: Way) -> Any:
-    session = eddyline.Session(**way.options)
+def start(case: Case, way: Way) -> tuple[Any, Any]:
+    """A session with the case's streams, relations and query (and its twins)."""
+    session = eddyline.Session()
     for name, data in case.streams.items():
         session.stream(name, schema=STREAM_SCHEMA, timestamp="ts", slack=data.slack)
     for name, relation in case.relations.items():
-        table = pa.Table.from_pylist([dict(r) for r in relation.rows], RELATION_SCHEMAS[name])
-        timed = {"timestamp": relation.timestamp, "key": relation.key, "sign": relation.sign}
-        session.relation(name, table, **{k: v for k, v in timed.items() if v})
-    return session
+        schema = RELATION_SCHEMAS[name]
+        if relation.timestamp is None:
+            session.relation(name, pa.Table.from_pylist([dict(r) for r in relation.rows], schema))
+        else:
+            session.relation(name, timestamp=relation.timestamp, key=relation.key, sign=relation.sign, schema=schema)
+    queries = [session.query(case.text, **way.options) for _ in range(1 + way.twins)]
+    return session, queries[way.seed % len(queries)]
 
 
 def run_engine(case: Case, way: Way | None = None) -> pa.Table:
     """The engine's answer: the query's columns, ``_time`` and, for relations, ``_sign``."""
     way = way or Way()
-    session = new_session(case, way)
-    query = session.query(case.text)
+    rng = random.Random(way.seed)
+    session, query = start(case, way)
+    schema = query.schema
+    batches: list[pa.RecordBatch] = []
     pushes = schedule(case, way)
-    stop = random.Random(way.seed).randint(0, len(pushes)) if way.snapshot else None
-    for i, (name, batch) in enumerate(pushes):
+    stop = rng.randint(0, len(pushes)) if way.snapshot else None
+    for i in range(len(pushes) + 1):
         if i == stop:
-            session, query = save_and_restore(session, query)
-        session.push(name, batch)
-    if stop == len(pushes):
-        session, query = save_and_restore(session, query)
+            batches += query.fetch()
+            session, query = save_and_restore(case, way, session)
+        if way.toggle and rng.random() < 0.3:
+            session.sharing = not session.sharing
+        if i < len(pushes):
+            session.push(*pushes[i])
     session.finish()
-    return query.to_arrow()
+    return pa.Table.from_batches([*batches, *query.fetch()], schema)
 
 
-def save_and_restore(session: Any, query: Any) -> tuple[Any, Any]:
-    """Go on with a copy of the session that was read back from its snapshot."""
+def save_and_restore(case: Case, way: Way, session: Any) -> tuple[Any, Any]:
+    """Go on with a new session that read the state of the old one from its snapshot."""
     with tempfile.TemporaryDirectory() as folder:
-        session.snapshot(Path(folder))
-        restored = eddyline.Session.restore(Path(folder))
-        return restored, restored.queries[query.name]
+        session.snapshot(folder)
+        restored, query = start(case, way)
+        restored.restore(folder)
+        return restored, query
 
 
 def mismatch(case: Case, expected: Sequence[ResultRow], table: pa.Table) -> str | None:

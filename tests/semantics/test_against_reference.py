@@ -35,7 +35,9 @@ def ways(rng: random.Random) -> list[Way]:
             Way(seed, batch=1000, interleave=False),
             Way(seed, snapshot=True),
             Way(seed, snapshot=True),
-            Way(seed, options={"sharing": False}),
+            Way(seed, toggle=True, twins=1),
+            Way(seed, snapshot=True, twins=1),
+            Way(seed, options={"scheduler": rng.choice(["greedy", "chain"])}),
         ]
     )
     return [Way(seed), other]

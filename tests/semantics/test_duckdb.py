@@ -9,7 +9,7 @@ from __future__ import annotations
 import random
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from decimal import Decimal
 from typing import Any
 
@@ -57,19 +57,24 @@ def window_contents(case: Case, stream: str, window: str, now: int) -> list[dict
     return [r for part in kept.values() for r in part[-count:]]
 
 
-def ask_duckdb(case: Case, now: int) -> list[tuple[Any, ...]]:
-    with duckdb.connect() as connection:
-        for name, relation in case.relations.items():
-            rows = [dict(r) for r in relation.rows]
-            connection.register(name, pa.Table.from_pylist(rows, RELATION_SCHEMAS[name]))
+@pytest.fixture(scope="module")
+def connection() -> Iterator[duckdb.DuckDBPyConnection]:
+    with duckdb.connect(config={"threads": 1}) as opened:
+        yield opened
 
-        def put(found: re.Match[str]) -> str:
-            alias, window = found[3] or found[4], found[2] or found[5]
-            rows = window_contents(case, found[1], window, now)
-            connection.register(f"w_{alias}", pa.Table.from_pylist(rows, STREAM_SCHEMA))
-            return f"w_{alias} {alias}"
 
-        return connection.execute(WINDOWED.sub(put, case.text)).fetchall()
+def ask_duckdb(connection: duckdb.DuckDBPyConnection, case: Case, now: int) -> list[tuple[Any, ...]]:
+    for name, relation in case.relations.items():
+        rows = [dict(r) for r in relation.rows]
+        connection.register(name, pa.Table.from_pylist(rows, RELATION_SCHEMAS[name]))
+
+    def put(found: re.Match[str]) -> str:
+        alias, window = found[3] or found[4], found[2] or found[5]
+        rows = window_contents(case, found[1], window, now)
+        connection.register(f"w_{alias}", pa.Table.from_pylist(rows, STREAM_SCHEMA))
+        return f"w_{alias} {alias}"
+
+    return connection.execute(WINDOWED.sub(put, case.text)).fetchall()
 
 
 def bag(rows: Sequence[Sequence[Any]]) -> Counter[tuple[Any, ...]]:
@@ -82,7 +87,7 @@ def bag(rows: Sequence[Sequence[Any]]) -> Counter[tuple[Any, ...]]:
 
 def drawn_cases() -> list[Case]:
     cases = []
-    for i, operator in enumerate(OPERATORS * 12):
+    for i, operator in enumerate(OPERATORS * 6):
         rng = random.Random(f"duckdb/{i}")
         case = draw_case(rng, Focus(operator, WINDOWS[i // 5 % len(WINDOWS)], "none"))
         if not LEFT_OUT.search(case.text):
@@ -97,30 +102,30 @@ def instants(case: Case) -> list[int]:
     return sorted({reference.start, (reference.start + reference.end) // 2, reference.end})
 
 
-def test_reference_agrees_with_duckdb() -> None:
+def test_reference_agrees_with_duckdb(connection: duckdb.DuckDBPyConnection) -> None:
     compared = nonempty = 0
     for case in drawn_cases():
         reference = case.reference()
         for now in instants(case):
             try:
-                theirs = ask_duckdb(case, now)
+                theirs = ask_duckdb(connection, case, now)
             except duckdb.OutOfRangeException:  # a spread of infinities is an error there and NaN here
                 continue
             ours = reference.at(now)
             assert bag(ours) == bag(theirs), f"at {now}:\n{case.snippet()}"
             compared += 1
             nonempty += bool(ours)
-    assert compared > 150
+    assert compared > 100
     assert nonempty > 0.5 * compared
 
 
-def test_engine_agrees_with_duckdb() -> None:
+def test_engine_agrees_with_duckdb(connection: duckdb.DuckDBPyConnection) -> None:
     """The engine's changes up to an instant add up to the relation that DuckDB computes."""
     for case in drawn_cases()[::3]:
         results = run_engine(case, Way()).to_pylist()
         for now in instants(case)[1:]:
             try:
-                theirs = ask_duckdb(case, now)
+                theirs = ask_duckdb(connection, case, now)
             except duckdb.OutOfRangeException:
                 continue
             ours: Counter[tuple[Any, ...]] = Counter()

@@ -81,7 +81,7 @@ def test_assert_results() -> None:
 def test_assert_state_rows() -> None:
     class Query:
         def report(self) -> dict[str, dict[str, int]]:
-            return {"state": {"rows": 11, "bytes": 88}}
+            return {"state": {"rows": 3, "bytes": 24, "peak_rows": 11, "peak_bytes": 88}}
 
     assert_state_rows(Query(), at_most=11)
     with pytest.raises(AssertionError, match="11 rows"):

@@ -9,7 +9,8 @@ from sqlglot import exp
 
 from eddyline.core.errors import CqlError
 from eddyline.core.schema import Schema
-from eddyline.cql.bind_expr import ExpressionBinder, coerce
+from eddyline.cql.bind_expr import ExpressionBinder
+from eddyline.cql.bind_literal import coerce
 from eddyline.cql.places import span_of
 from eddyline.cql.printing import format_expr
 from eddyline.cql.scope import Context

@@ -10,39 +10,36 @@ from typing import Any, Final, Protocol
 import pyarrow as pa
 from sqlglot import exp
 
-from eddyline.core.errors import did_you_mean
+from eddyline.cql.bind_call import NO_CLOCK, bind_call, date_part, unknown_function
 from eddyline.cql.bind_literal import (
+    bind_bytes,
     bind_date,
     bind_interval,
     bind_literal,
     bind_number,
     bind_timestamp,
+    coerce,
     interval_unit,
 )
-from eddyline.cql.dialect import Source, StreamList, StreamQuery
+from eddyline.cql.dialect import StreamList, StreamQuery
 from eddyline.cql.places import span_of
 from eddyline.cql.scope import Context, Scope
 from eddyline.expr.functions import (
     TypeMismatch,
     UnknownFunction,
-    function_names,
-    is_aggregate,
     resolve,
 )
-from eddyline.expr.nodes import Call, Case, Cast, Column, Expr, Literal, UserCall
+from eddyline.expr.nodes import Call, Case, Cast, Column, Expr, Literal
 from eddyline.expr.types import (
     BOOLEAN,
     DATE,
-    DOUBLE,
     DURATION,
     INT32,
-    INT64,
     NULL,
     STRING,
     TIMESTAMP,
     castable,
     common_type,
-    implicitly_castable,
     parse_type,
     type_name,
 )
@@ -83,8 +80,6 @@ _BINARY: Final[dict[type[exp.Expression], str]] = {
     exp.ILike: "ilike",
     exp.RegexpLike: "rlike",
 }
-_PARTS: Final = {"dow": "dayofweek", "doy": "dayofyear", "isodow": "weekday"}
-_NO_CLOCK = "is not available in a query: its answer depends on its elements only, not on the clock."
 
 
 @dataclass(slots=True)
@@ -104,6 +99,12 @@ class ExpressionBinder:
 
     def bind(self, node: Any) -> Expr:
         """The typed form of a node."""
+        if isinstance(node, exp.Expression) and node.args.get("negate"):
+            # sqlglot writes NOT LIKE as a flag on LIKE, but NOT IN as a node around IN.
+            return self.call("not", (self._positive(node),), node)
+        return self._positive(node)
+
+    def _positive(self, node: Any) -> Expr:
         if type(node) in _BINARY:
             return self._binary(_BINARY[type(node)], node)
         handler = _HANDLERS.get(type(node))
@@ -112,6 +113,10 @@ class ExpressionBinder:
         if node is None:
             raise self.context.error("something is missing in this expression.")
         raise self.context.error(f"{_describe(node)} is not supported in CQL.", node)
+
+    def inside(self, where: str) -> ExpressionBinder:
+        """The same scope at a place where neither subqueries nor aggregates are allowed."""
+        return ExpressionBinder(self.context, self.scope, where)
 
     def condition(self, node: Any, clause: str) -> Expr:
         """A bound condition; anything else than a Boolean is refused."""
@@ -129,16 +134,9 @@ class ExpressionBinder:
         except TypeMismatch as error:
             raise self.context.error(error.message, node) from None
         except UnknownFunction:
-            raise self._unknown_function(name, node) from None
+            raise unknown_function(self.context, name, node) from None
         cast = tuple(coerce(a, t) for a, t in zip(args, found.arguments, strict=True))
         return Call(found.function, cast, found.returns, span_of(node))
-
-    def _unknown_function(self, name: str, node: Any) -> Exception:
-        catalog = self.context.catalog
-        own = [f.name for f in catalog.functions.values()] + [a.name for a in catalog.aggregates.values()]
-        builtin = [*function_names(), "count", "sum", "avg", "min", "max", "stddev", "variance", "first", "last"]
-        hint = did_you_mean(name, [*builtin, *own])
-        return self.context.error(f"unknown function {name!r}.{hint}", node)
 
     def _binary(self, name: str, node: exp.Binary) -> Expr:
         if name in ("and", "or"):
@@ -160,73 +158,8 @@ class ExpressionBinder:
             current = current.this
         bound = self.bind(current)
         for operand in reversed(operands):
-            bound = self.call(name, (bound, self.bind(operand)), node)
+            bound = self.call(name, (bound, self.bind(operand)), operand)
         return bound
-
-    def _anonymous(self, node: exp.Anonymous) -> Expr:
-        name = node.this if isinstance(node.this, str) else node.this.name
-        lower = name.lower()
-        catalog = self.context.catalog
-        if lower in catalog.aggregates or (is_aggregate(lower) and lower not in catalog.functions):
-            if self.aggregates is None:
-                raise self.context.error(f"the aggregate {name} is not allowed {self.where}.", node)
-            return self.aggregates.call(lower, node, ExpressionBinder(self.context, self.scope, "inside an aggregate"))
-        if lower == "lookup" and (relation := self._looked_up(node)) is not None:
-            return self._lookup(node, relation)
-        for argument in node.expressions:
-            if isinstance(argument, exp.Star):
-                raise self.context.error(f"{name}(*) does not exist; only count takes '*'.", node)
-            if isinstance(argument, exp.Distinct):
-                raise self.context.error(f"{name} is no aggregate, so DISTINCT means nothing in it.", node)
-        if lower in catalog.functions:
-            return self._user_call(node, lower)
-        if lower in ("now", "current_timestamp", "current_date", "localtimestamp"):
-            raise self.context.error(f"{name} {_NO_CLOCK}", node)
-        args = [self.bind(a) for a in node.expressions]
-        if lower == "date_part" and len(args) == 2 and isinstance(args[0], Literal):
-            return self.call(_part(str(args[0].value)), args[1:], node)
-        return self.call(name, args, node)
-
-    def _user_call(self, node: exp.Anonymous, lower: str) -> Expr:
-        function = self.context.catalog.functions[lower]
-        args = [self.bind(a) for a in node.expressions]
-        wanted = function.arguments
-        if wanted is not None:
-            if len(wanted) != len(args):
-                message = f"{function.name} takes {len(wanted)} arguments, not {len(args)}."
-                raise self.context.error(message, node)
-            for i, (arg, want) in enumerate(zip(args, wanted, strict=True)):
-                if not implicitly_castable(arg.type, want):
-                    message = f"{function.name} wants {type_name(want)} as argument {i + 1}, not {type_name(arg.type)}."
-                    raise self.context.error(message, node.expressions[i])
-            args = [coerce(a, t) for a, t in zip(args, wanted, strict=True)]
-        return UserCall(function, tuple(args), function.returns, span_of(node))
-
-    def _looked_up(self, node: exp.Anonymous) -> exp.Column | None:
-        """The table of ``lookup(x, T)``, if the second argument names one."""
-        if len(node.expressions) != 2 or not isinstance(node.expressions[1], exp.Column):
-            return None
-        table = node.expressions[1]
-        lower = table.name.lower()
-        catalog = self.context.catalog
-        known = lower in catalog.relations or lower in catalog.views or lower in catalog.streams
-        return table if known and not table.table and not self.scope.has_bare(lower) else None
-
-    def _lookup(self, node: exp.Anonymous, table: exp.Column) -> Expr:
-        """``lookup(x, T)`` (thesis 4.1.1): whether x is in the first column of T."""
-        if self.marks is None:
-            raise self.context.error("lookup is allowed in WHERE and HAVING only.", node)
-        lower = table.name.lower()
-        catalog = self.context.catalog
-        if lower in catalog.views:
-            first = catalog.views[lower].plan.schema.names[0]
-        else:
-            first = (catalog.relations.get(lower) or catalog.streams[lower]).schema.names[0]
-        name = exp.Identifier(this=table.name).update_positions(table.this)
-        query = exp.Select(
-            expressions=[exp.Column(this=exp.to_identifier(first))], from_=exp.From(this=Source(this=name))
-        )
-        return self.marks.mark_in((self.bind(node.expressions[0]),), query, node)
 
     # Conditions -----------------------------------------------------------------------------------------------
 
@@ -307,7 +240,8 @@ class ExpressionBinder:
         if type(like) not in (exp.Like, exp.ILike):
             raise self.context.error("ESCAPE belongs to LIKE.", node)
         args = (self.bind(like.this), self.bind(like.expression), self.bind(node.expression))
-        return self.call(_BINARY[type(like)], args, node)
+        bound = self.call(_BINARY[type(like)], args, node)
+        return self.call("not", (bound,), node) if like.args.get("negate") else bound
 
     # Values ---------------------------------------------------------------------------------------------------
 
@@ -368,24 +302,26 @@ class ExpressionBinder:
                 return bind_date(operand.this, self.context, node)
             if target == TIMESTAMP:
                 return bind_timestamp(operand.this, self.context, node)
-        value = self.bind(operand)
+        return self.cast_to(self.bind(operand), target, node, isinstance(node, exp.TryCast))
+
+    def cast_to(self, value: Expr, target: pa.DataType, node: Any, safe: bool = False) -> Expr:
         if not castable(value.type, target):
             message = f"{type_name(value.type)} cannot be cast to {type_name(target)}."
             raise self.context.error(message, node)
         if value.type == target:
             return value
-        return Cast(value, target, isinstance(node, exp.TryCast), span_of(node))
+        return Cast(value, target, safe, span_of(node))
 
-    def data_type(self, node: exp.DataType) -> pa.DataType:
-        """A type as written in CAST."""
-        written = node.sql().lower()
+    def data_type(self, node: exp.Var | exp.DataType) -> pa.DataType:
+        """A type as written in CAST, or sqlglot's after ``::``."""
+        written = node.name if isinstance(node, exp.Var) else node.sql().lower()
         written = {"timestamptz": "timestamp", "timestampltz": "timestamp", "timestampntz": "timestamp"}.get(
             written, written
         )
         try:
             return parse_type(written)
         except ValueError as error:
-            raise self.context.error(str(error), node.parent or node) from None
+            raise self.context.error(str(error), node if isinstance(node, exp.Var) else node.parent) from None
 
     def _interval(self, node: exp.Interval) -> Expr:
         if isinstance(node.this, exp.Literal):
@@ -394,7 +330,7 @@ class ExpressionBinder:
         return self.call("multiply", (self.bind(node.this), Literal(unit, DURATION)), node)
 
     def _extract(self, node: exp.Extract) -> Expr:
-        return self.call(_part(node.this.name), (self.bind(node.expression),), node)
+        return self.call(date_part(node.this.name), (self.bind(node.expression),), node)
 
     def _substring(self, node: exp.Substring) -> Expr:
         parts = [node.this, node.args.get("start"), node.args.get("length")]
@@ -428,6 +364,7 @@ _STREAM_OPERATOR = "Istream, Dstream and Rstream enclose the whole select list o
 
 _HANDLERS: Final[dict[type, Handler]] = {
     exp.Literal: lambda b, n: bind_literal(n, b.context),
+    exp.HexString: lambda b, n: bind_bytes(n.this, b.context, n),
     exp.Boolean: lambda b, n: Literal(bool(n.this), BOOLEAN, span_of(n)),
     exp.Null: lambda b, n: Literal(None, NULL, span_of(n)),
     exp.Paren: lambda b, n: b.bind(n.this),
@@ -452,7 +389,7 @@ _HANDLERS: Final[dict[type, Handler]] = {
     exp.Trim: ExpressionBinder._trim,
     exp.StrPosition: ExpressionBinder._position,
     exp.Coalesce: ExpressionBinder._coalesce,
-    exp.Anonymous: ExpressionBinder._anonymous,
+    exp.Anonymous: bind_call,
     exp.Alias: _refuse("AS belongs to the select list and to FROM."),
     exp.Star: _refuse("'*' stands alone in the select list."),
     exp.Tuple: _refuse("a row of several values can stand only on the left of IN."),
@@ -461,25 +398,10 @@ _HANDLERS: Final[dict[type, Handler]] = {
     exp.Distinct: _refuse("DISTINCT stands at the start of the select list or inside an aggregate."),
     StreamList: _refuse(_STREAM_OPERATOR),
     StreamQuery: _refuse(_STREAM_OPERATOR),
-    exp.CurrentTimestamp: _refuse(f"CURRENT_TIMESTAMP {_NO_CLOCK}"),
-    exp.CurrentDate: _refuse(f"CURRENT_DATE {_NO_CLOCK}"),
-    exp.CurrentTime: _refuse(f"CURRENT_TIME {_NO_CLOCK}"),
+    exp.CurrentTimestamp: _refuse(f"CURRENT_TIMESTAMP {NO_CLOCK}"),
+    exp.CurrentDate: _refuse(f"CURRENT_DATE {NO_CLOCK}"),
+    exp.CurrentTime: _refuse(f"CURRENT_TIME {NO_CLOCK}"),
 }
-
-
-def coerce(e: Expr, target: pa.DataType) -> Expr:
-    """An expression of the wanted type; number literals change their type instead of being cast for every row."""
-    if e.type == target:
-        return e
-    if isinstance(e, Literal):
-        if e.value is None:
-            return Literal(None, target, e.span)
-        if isinstance(e.value, int) and not isinstance(e.value, bool):
-            if target == INT64:
-                return Literal(e.value, target, e.span)
-            if target == DOUBLE and abs(e.value) <= 1 << 53:
-                return Literal(float(e.value), target, e.span)
-    return Cast(e, target, False, e.span)
 
 
 def _bare(node: Any) -> Any:
@@ -488,10 +410,17 @@ def _bare(node: Any) -> Any:
     return node
 
 
-def _part(name: str) -> str:
-    lower = name.lower()
-    return _PARTS.get(lower, lower)
+_OPERATORS: Final = {
+    exp.BitwiseXor: "the operator '^'",
+    exp.BitwiseAnd: "the operator '&'",
+    exp.BitwiseOr: "the operator '|'",
+    exp.BitwiseNot: "the operator '~'",
+    exp.Bracket: "an index in brackets",
+    exp.AtTimeZone: "AT TIME ZONE",
+    exp.Placeholder: "a parameter",
+    exp.Parameter: "a parameter",
+}
 
 
 def _describe(node: Any) -> str:
-    return f"'{node.key}'"
+    return _OPERATORS.get(type(node), f"'{node.key}'")

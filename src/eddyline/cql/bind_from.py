@@ -17,7 +17,7 @@ from eddyline.core.schema import Field, Schema
 from eddyline.core.time import TimeKind
 from eddyline.core.window import Unbounded
 from eddyline.cql.bind_expr import ExpressionBinder
-from eddyline.cql.defaults import Bound, as_stream, grows_only, has_implicit_window, implicit_window, read_back
+from eddyline.cql.defaults import Bound, as_stream, at_its_instant, grows_only, has_implicit_window, read_back
 from eddyline.cql.dialect import Source, WindowClause
 from eddyline.cql.renaming import renamed
 from eddyline.cql.scope import Context, Scope, Visible
@@ -45,12 +45,12 @@ SIDE_COLUMNS = ("stream", "reason", "row")
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """One input of FROM: its relation, and for a windowless stream also the stream itself."""
+    """One input of FROM: its relation, and for a windowless stream also that of its elements of ``now``."""
 
     plan: Plan
     columns: tuple[Visible, ...]
     node: Any
-    stream: Plan | None = None
+    now: Plan | None = None
 
 
 @dataclass(slots=True)
@@ -288,7 +288,7 @@ class FromBinder:
         plan = renamed(bound.plan, alias)
         if grows_only(bound.plan) and has_implicit_window(bound.plan):
             # A filtered or projected windowless stream is still a windowless stream.
-            return Item(plan, _visible(plan, alias), node, renamed(as_stream(bound), alias))
+            return Item(plan, _visible(plan, alias), node, at_its_instant(plan, renamed(as_stream(bound), alias)))
         return Item(plan, _visible(plan, alias), node)
 
     # Windows --------------------------------------------------------------------------------------------------
@@ -297,8 +297,8 @@ class FromBinder:
         columns = _visible(stream, alias)
         clause = node.args.get("window") or self.suffix
         if clause is None:
-            relation = read_back(stream) if not isinstance(stream, StreamScan) else implicit_window(stream)
-            return Item(relation, columns, node, stream)
+            relation = read_back(stream)
+            return Item(relation, columns, node, at_its_instant(relation, stream))
         scope = Scope(self.context, list(columns))
 
         def partition(column: exp.Column) -> str:

@@ -1,4 +1,4 @@
-"""Literals: numbers, texts, dates, timestamps and intervals.
+"""Literals: numbers, texts, dates, timestamps and intervals; and how they change their type.
 
 ``1.5`` and ``1e3`` are doubles. (Spark reads the first as a decimal; here that is ``CAST('1.5' AS DECIMAL(2,1))``.)
 """
@@ -15,8 +15,8 @@ from eddyline.core.errors import Span
 from eddyline.cql.places import span_of
 from eddyline.cql.scope import Context
 from eddyline.cql.windows import UNITS, unit_microseconds
-from eddyline.expr.nodes import Literal
-from eddyline.expr.types import DATE, DOUBLE, DURATION, INT32, INT64, STRING, TIMESTAMP
+from eddyline.expr.nodes import Cast, Expr, Literal
+from eddyline.expr.types import BINARY, DATE, DOUBLE, DURATION, INT32, INT64, STRING, TIMESTAMP
 
 
 def bind_number(text: str, span: Span | None, context: Context, node: exp.Expression) -> Literal:
@@ -45,6 +45,13 @@ def bind_literal(node: exp.Literal, context: Context) -> Literal:
     if node.is_string:
         return Literal(node.this, STRING, span_of(node))
     return bind_number(node.this, span_of(node), context, node)
+
+
+def bind_bytes(text: str, context: Context, node: exp.Expression) -> Literal:
+    try:
+        return Literal(bytes.fromhex(text), BINARY, span_of(node))
+    except ValueError:
+        raise context.error(f"X'{text}' is not a row of bytes: it needs pairs of hexadecimal digits.", node) from None
 
 
 def bind_date(text: str, context: Context, node: exp.Expression) -> Literal:
@@ -95,3 +102,18 @@ def bind_interval(node: exp.Interval, context: Context) -> Literal:
     except OverflowError:
         raise context.error("this interval is too long.", node) from None
     return Literal(value, DURATION, span_of(node))
+
+
+def coerce(e: Expr, target: pa.DataType) -> Expr:
+    """An expression of the wanted type; number literals change their type instead of being cast for every row."""
+    if e.type == target:
+        return e
+    if isinstance(e, Literal):
+        if e.value is None:
+            return Literal(None, target, e.span)
+        if isinstance(e.value, int) and not isinstance(e.value, bool):
+            if target == INT64:
+                return Literal(e.value, target, e.span)
+            if target == DOUBLE and abs(e.value) <= 1 << 53:
+                return Literal(float(e.value), target, e.span)
+    return Cast(e, target, False, e.span)

@@ -11,13 +11,15 @@ from eddyline.core.errors import CqlError
 from eddyline.cql.bind_aggregate import AggregateCollector, grouping
 from eddyline.cql.bind_expr import ExpressionBinder
 from eddyline.cql.bind_from import FromBinder, conjuncts_of, join_plan, note_equalities, split_conjuncts
+from eddyline.cql.bind_literal import coerce
 from eddyline.cql.bind_subquery import Correlated, MarkCollector
-from eddyline.cql.defaults import Bound, StreamKind, as_relation, changes, judge
+from eddyline.cql.defaults import Bound, StreamKind, as_relation, changes, substitute_node
 from eddyline.cql.dialect import StreamList, StreamQuery
 from eddyline.cql.places import item_text
 from eddyline.cql.renaming import renamed
 from eddyline.cql.scope import Context, Scope, Visible, outer_columns
 from eddyline.expr.nodes import Column, Expr, columns_of, substitute
+from eddyline.expr.types import NULL, STRING
 from eddyline.plan.logical import Distinct, Join, Plan, Project, Select
 
 if TYPE_CHECKING:
@@ -99,7 +101,7 @@ class SelectBinder:
 
     def _judge(self, sources: FromBinder, marks: MarkCollector) -> None:
         """Apply the rule of the windowless stream (``defaults``, rule 2)."""
-        windowless = [i for i in sources.items if i.stream is not None]
+        windowless = [i for i in sources.items if i.now is not None]
         if len(windowless) > 1:
             names = " and ".join(i.columns[0].alias for i in windowless[:2])
             message = (
@@ -112,8 +114,8 @@ class SelectBinder:
         (item,) = windowless
         others = [i.plan for i in sources.items if i is not item] + [m.right for m in marks.marks]
         if any(map(changes, others)):
-            assert self.below is not None and item.stream is not None
-            self.below = judge(self.below, item.plan, item.stream)
+            assert self.below is not None and item.now is not None
+            self.below = substitute_node(self.below, item.plan, item.now)
             self.judged = True
 
     # The select list ------------------------------------------------------------------------------------------
@@ -125,6 +127,8 @@ class SelectBinder:
             raise self.context.error("DISTINCT ON is not supported: group by the columns instead.", node)
         self.distinct = distinct is not None
         projections = list(node.expressions)
+        if not projections:
+            raise self.context.error("the select list is empty.", node)
         operators = [p for p in projections if isinstance(p.unalias(), StreamList)]
         if not operators:
             return projections
@@ -163,7 +167,10 @@ class SelectBinder:
                 name = value.name
             else:
                 name = item_text(node, self.context.text)
-            qualifier = bound.name.rpartition(".")[0] if isinstance(bound, Column) else ""
+            if bound.type == NULL:
+                bound = coerce(bound, STRING)  # a bare NULL has to have some type
+            is_plain = isinstance(bound, Column) and not isinstance(node, exp.Alias)
+            qualifier = bound.name.rpartition(".")[0] if is_plain and isinstance(bound, Column) else ""
             items.append(SelectItem(name, qualifier, bound))
         return items
 
@@ -221,6 +228,8 @@ class SelectBinder:
             if key != "expressions" and value not in (None, False, []):
                 raise self.context.error("GROUP BY takes a list of expressions only.", group)
         binder = ExpressionBinder(self.context, self.scope, "in GROUP BY", aliases=aliases)
+        if not group.expressions:
+            raise self.context.error("GROUP BY needs at least one expression.", group)
         keys = []
         for node in group.expressions:
             target = node

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from sqlglot import exp
 
-from eddyline.cql.bind_expr import coerce
+from eddyline.cql.bind_literal import coerce
 from eddyline.cql.places import span_of
 from eddyline.cql.scope import OUTER, Context, Scope
 from eddyline.expr.nodes import Column, Expr, columns_of, substitute, walk

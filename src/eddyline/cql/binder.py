@@ -14,8 +14,8 @@ from sqlglot import exp
 from eddyline.core.catalog import Catalog
 from eddyline.core.errors import CqlError
 from eddyline.core.time import TimeKind
-from eddyline.cql.bind_expr import coerce
 from eddyline.cql.bind_from import LocalQuery
+from eddyline.cql.bind_literal import coerce
 from eddyline.cql.bind_select import SelectBinder
 from eddyline.cql.bind_subquery import Correlated
 from eddyline.cql.defaults import Bound, as_relation, result
@@ -49,7 +49,7 @@ def bind(query: str | Statement, catalog: Catalog) -> BoundQuery:
     statement = _one_query(query) if isinstance(query, str) else query
     if not isinstance(statement, QueryStatement | CreateView):
         raise CqlError("this statement is not a query.", statement.text, statement.span)
-    context = Context(catalog, statement.text)
+    context = Context(catalog, statement.text, statement.span)
     try:
         bound = QueryBinder(context).bind(statement.query)
     except RecursionError:

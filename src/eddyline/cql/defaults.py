@@ -4,7 +4,7 @@ The rules, one function each:
 
 1. A stream without a window is append-only, ``[ROWS UNBOUNDED]`` (marked implicit).
 2. If another input of the same SELECT changes over time, the windowless stream is read as ``Rstream`` over ``[NOW]``:
-   each element is judged at its own instant (``judge``). Two windowless streams in one FROM are refused.
+   each element is judged at its own instant (``at_its_instant``). Two windowless streams in one FROM are refused.
 3. A query that names no stream operator yields ``Istream`` if its relation can only grow (``grows_only``); otherwise
    its result is the relation itself, shown as signed changes (``result``).
 
@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from eddyline.core.window import Range, Unbounded
-from eddyline.expr.nodes import Call, Column, Expr, columns_of
+from eddyline.expr.nodes import Call, Column, Expr, columns_of, substitute
 from eddyline.plan.logical import (
     Aggregate,
     Distinct,
@@ -62,9 +62,17 @@ def changes(p: Plan) -> bool:
     return any(isinstance(n, StreamScan) or (isinstance(n, RelationScan) and not n.constant) for n in walk(p))
 
 
-def judge(p: Plan, windowless: Plan, stream: Plan) -> Plan:
-    """Rule 2: put ``[NOW]`` on the stream whose relation stands in the plan as ``windowless`` (by identity)."""
-    return substitute_node(p, windowless, Window(stream, Range(0)))
+def at_its_instant(relation: Plan, stream: Plan) -> Plan:
+    """Rule 2: what stands in a plan for the append-only ``relation`` of a windowless ``stream`` if it is judged.
+
+    That is ``[NOW]`` over the stream; if the stream is a filtered one, ``[NOW]`` may as well stand below the filter.
+    """
+    below = relation
+    while isinstance(below, Project | Select):
+        below = below.input
+    if isinstance(below, Window) and isinstance(below.spec, Unbounded):
+        return substitute_node(relation, below, replace(below, spec=Range(0)))
+    return Window(stream, Range(0))
 
 
 def grows_only(p: Plan) -> bool:
@@ -124,6 +132,9 @@ def read_back(stream: Plan) -> Plan:
         return stream.input
     if isinstance(stream, Project):
         inner = read_back(stream.input)
+        if isinstance(inner, Project):
+            values = dict(inner.items)
+            return Project(inner.input, tuple((n, substitute(e, values)) for n, e in stream.items))
         if not isinstance(inner, Window):
             return replace(stream, input=inner)
     return implicit_window(stream)

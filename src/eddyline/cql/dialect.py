@@ -15,12 +15,12 @@ from typing import Any, ClassVar
 
 from sqlglot import exp
 from sqlglot.dialects.dialect import Dialect
-from sqlglot.errors import ErrorLevel, ParseError, TokenError
+from sqlglot.errors import ParseError
 from sqlglot.parser import Parser
 from sqlglot.tokenizer_core import Token, TokenType
 from sqlglot.tokens import Tokenizer
 
-from eddyline.core.errors import CqlError, Span, did_you_mean
+from eddyline.core.errors import did_you_mean
 
 STREAM_OPERATORS = ("ISTREAM", "DSTREAM", "RSTREAM")
 REFUSED_AFTER_CALL = {
@@ -67,10 +67,10 @@ class StreamQuery(exp.Expression):
 
 
 class PlacedParseError(ParseError):
-    """A syntax error that knows its token; only ever seen between the parser and ``parse_query``."""
+    """A syntax error that knows its token; only ever seen between the parser and ``cql.parsing``."""
 
     def __init__(self, message: str, start: int, end: int) -> None:
-        super().__init__(message)
+        super().__init__(message, [{"description": message}])
         self.description, self.start, self.end = message, start, end
 
 
@@ -82,6 +82,7 @@ class CqlTokenizer(Tokenizer):
         **Tokenizer.SINGLE_TOKENS,
         **dict.fromkeys("“”‘’", TokenType.QUOTE),
     }
+    HEX_STRINGS: ClassVar[list[Any]] = [("x'", "'"), ("X'", "'")]
     COMMANDS: ClassVar[set[TokenType]] = set()  # no statement of ours swallows the rest of the text
     # A hint would be read as a comment with a meaning; in CQL /*+ is a comment like any other.
     HINT_START: ClassVar[str] = "/*+never+"
@@ -94,8 +95,17 @@ class CqlParser(Parser):
         "IF": lambda self: self._parse_if(),
     }
     FUNCTION_PARSERS: ClassVar[dict[str, Callable[..., Any]]] = {
-        **{k: Parser.FUNCTION_PARSERS[k] for k in ("CAST", "TRY_CAST", "EXTRACT", "POSITION", "SUBSTRING", "TRIM")},
+        **{k: Parser.FUNCTION_PARSERS[k] for k in ("EXTRACT", "POSITION", "SUBSTRING", "TRIM")},
+        "CAST": lambda self: self._parse_cast_call(exp.Cast),
+        "TRY_CAST": lambda self: self._parse_cast_call(exp.TryCast),
         **{name: lambda self: self._parse_stream_operator() for name in STREAM_OPERATORS},
+    }
+
+    # Words that open a clause we refuse are no aliases, so that the refusal names them.
+    SOURCE_ALIAS_TOKENS: ClassVar[set[TokenType]] = Parser.TABLE_ALIAS_TOKENS - {
+        TokenType.LIMIT,
+        TokenType.OFFSET,
+        TokenType.FETCH,
     }
 
     # Errors ---------------------------------------------------------------------------------------------------
@@ -126,12 +136,34 @@ class CqlParser(Parser):
             node.meta["item"] = (first.start, self._prev.end)
         return node
 
+    def _parse_csv(self, parse_method: Any, sep: Any = TokenType.COMMA) -> Any:
+        items = super()._parse_csv(parse_method, sep)
+        if items and self._prev.token_type == sep:
+            self.raise_error("something is missing after ','.")
+        return items
+
     def _parse_window(self, this: Any, alias: bool = False) -> Any:
         text = self._curr.text.upper() if self._curr else ""
         follows = self._next.token_type in (TokenType.L_PAREN, TokenType.GROUP_BY) or self._next.text.upper() == "GROUP"
         if text in REFUSED_AFTER_CALL and follows:
             self.raise_error(REFUSED_AFTER_CALL[text])
         return this
+
+    def _parse_cast_call(self, node: type[exp.Cast]) -> exp.Cast:
+        """``CAST(x AS type)``; the type is kept as written, because ``expr.types`` knows our types and sqlglot does not."""
+        value = self._parse_disjunction()
+        if not self._match(TokenType.ALIAS):
+            self.raise_error("expected AS and a type in CAST.")
+        first, depth = self._curr, 0
+        while self._curr and (depth or self._curr.token_type != TokenType.R_PAREN):
+            depth += {TokenType.L_PAREN: 1, TokenType.R_PAREN: -1}.get(self._curr.token_type, 0)
+            self._advance()
+        if not self._curr:
+            self.raise_error("Expecting )")
+        if self._curr is first:
+            self.raise_error("expected a type after AS.")
+        written = self._placed(exp.Var(this=self._find_sql(first, self._prev)), first)
+        return node(this=value, to=written)
 
     # Stream operators -----------------------------------------------------------------------------------------
 
@@ -256,8 +288,8 @@ class CqlParser(Parser):
             alias = self._parse_id_var(any_token=True)
             if alias is None:
                 self.raise_error("expected a name after AS.")
-        elif self._match_set(self.TABLE_ALIAS_TOKENS, advance=False):
-            alias = self._parse_id_var(any_token=False, tokens=self.TABLE_ALIAS_TOKENS)
+        elif self._match_set(self.SOURCE_ALIAS_TOKENS, advance=False):
+            alias = self._parse_id_var(any_token=False, tokens=self.SOURCE_ALIAS_TOKENS)
         else:
             alias = None
         if alias is None:
@@ -386,70 +418,3 @@ class Cql(Dialect):
     STRICT_STRING_CONCAT = True
     Tokenizer = CqlTokenizer
     Parser = CqlParser
-
-
-def tokenize(text: str) -> list[Token]:
-    """Tokens of a text, or a ``CqlError`` for a quotation that does not end."""
-    try:
-        return list(Cql().tokenize(text))
-    except TokenError as error:
-        raise unterminated(text, str(error)) from None
-
-
-def unterminated(text: str, message: str) -> CqlError:
-    """Say which quotation or comment does not end: the last one that was opened and not closed."""
-    closers = {"'": "'", '"': '"', "`": "`", "“": "”", "‘": "’"}
-    names = {"'": "string", '"': "name", "`": "name", "“": "string", "‘": "string"}
-    index = 0
-    while index < len(text):
-        if text.startswith("--", index):
-            newline = text.find("\n", index)
-            index = len(text) if newline < 0 else newline + 1
-        elif text.startswith("/*", index):
-            close = text.find("*/", index + 2)
-            if close < 0:
-                return CqlError("this comment does not end: '*/' is missing.", text, Span(index, index + 2))
-            index = close + 2
-        elif text[index] in closers:
-            close = text.find(closers[text[index]], index + 1)
-            if close < 0:
-                opener = text[index]
-                end = text.find("\n", index)
-                what = f"this {names[opener]} does not end: a closing {closers[opener]} is missing."
-                return CqlError(what, text, Span(index, len(text) if end < 0 else end))
-            index = close + 1
-        else:
-            index += 1
-    return CqlError(f"the text cannot be read: {message}.", text, Span(0, 1))
-
-
-def parse_query(tokens: list[Token], text: str) -> exp.Expression:
-    """The syntax tree of one query whose tokens are given; places refer to ``text``, the whole job."""
-    parser = CqlParser(error_level=ErrorLevel.IMMEDIATE, dialect=Cql())
-    try:
-        trees = parser._parse(lambda p: p._parse_whole_query(), tokens, text)  # type: ignore[attr-defined]
-    except PlacedParseError as error:
-        raise CqlError(readable(error, text), text, Span(error.start, error.end)) from None
-    except ParseError as error:
-        raise CqlError(f"this query cannot be read: {error}", text, Span(tokens[0].start, tokens[-1].end + 1)) from None
-    except RecursionError:
-        raise CqlError("this query is nested too deeply.", text, Span(tokens[0].start, tokens[0].end + 1)) from None
-    tree = trees[0]
-    assert isinstance(tree, exp.Expression)
-    return tree
-
-
-def readable(error: PlacedParseError, text: str) -> str:
-    """sqlglot's message in the words of this house."""
-    message = error.description
-    found = text[error.start : error.end]
-    where = f"found '{found}'" if found.strip() else "the text ends here"
-    if message.startswith("Expecting "):
-        return f"expected '{message.removeprefix('Expecting ')}', but {where}."
-    if message.startswith("Invalid expression / Unexpected token"):
-        return f"unexpected '{found}'."
-    if message.startswith(("Required argument", "Required keyword")):
-        return f"something is missing here: {where}."
-    if message[:1].isupper() and not message.split()[0].isupper():
-        message = message[0].lower() + message[1:]
-    return message if message.endswith((".", "?")) else f"{message}: {where}."

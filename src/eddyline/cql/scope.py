@@ -10,7 +10,7 @@ import pyarrow as pa
 from sqlglot import exp
 
 from eddyline.core.catalog import Catalog
-from eddyline.core.errors import CqlError, did_you_mean
+from eddyline.core.errors import CqlError, Span, did_you_mean
 from eddyline.core.time import TimeKind
 from eddyline.cql.places import span_of
 from eddyline.expr.nodes import Column, Expr, columns_of
@@ -30,11 +30,12 @@ class Context:
 
     catalog: Catalog
     text: str
+    place: Span | None = None  # what is underlined where a mistake has no place of its own
     kinds: list[tuple[TimeKind, str, Any]] = field(default_factory=list)
     counters: dict[str, int] = field(default_factory=dict)
 
     def error(self, message: str, node: Any = None) -> CqlError:
-        return CqlError(message, self.text, span_of(node))
+        return CqlError(message, self.text, span_of(node) or self.place)
 
     def fresh(self, prefix: str) -> str:
         self.counters[prefix] = self.counters.get(prefix, 0) + 1
@@ -133,7 +134,7 @@ class Scope:
     def unknown(self, node: exp.Column) -> CqlError:
         table, name = node.table, node.name
         if table and not self.has_alias(table):
-            hint = did_you_mean(table, self.aliases())
+            hint = did_you_mean(table, self.aliases()) or f" It reads {', '.join(self.aliases())}."
             return self.context.error(f"unknown stream or relation {table!r} in this query.{hint}", node)
         candidates = self.of_alias(table) if table else self.visible
         of = f" of {table}" if table else ""

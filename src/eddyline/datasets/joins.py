@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from eddyline.core.errors import JobError
 from eddyline.datasets.generate import Generated, Int64s, timestamps
 
 NAMES: Final = ("R", "S", "T", "U")
@@ -76,6 +77,8 @@ def join_stream(
     stream: str = "R", events: int = 1_500_000, seconds: int = 600, keys: int = 100_000, seed: int = 1
 ) -> Generated:
     """One stream of ``three_way`` as a generator (all of it is drawn at once: the definition is not chunked)."""
+    if stream not in NAMES[:3]:
+        raise JobError(f"there is no stream {stream!r}: R, S and T exist.")
     schema = pa.schema([("ts", pa.timestamp("us")), ("key", pa.int64()), ("val", pa.float64())])
     return Generated(schema, lambda: iter(three_way(events, seconds, keys, seed)[stream].to_batches()))
 

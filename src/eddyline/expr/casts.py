@@ -46,8 +46,8 @@ _NUMBER = r"(?i)^[+-]?([0-9]+\.?[0-9]*(e[+-]?[0-9]+)?|\.[0-9]+(e[+-]?[0-9]+)?|in
 _DAY_TO_SECOND = re.compile(
     r"(?:interval\s+)?'?([+-])?(\d+) (\d+):(\d+):(\d+)(?:\.(\d{1,6}))?'?(?:\s+day to second)?", re.IGNORECASE
 )
-_TRUE = pa.array(["t", "true", "y", "yes", "1"])
-_FALSE = pa.array(["f", "false", "n", "no", "0"])
+_TRUE = ("t", "true", "y", "yes", "1")
+_FALSE = ("f", "false", "n", "no", "0")
 
 
 def build_cast(source: pa.DataType, target: pa.DataType) -> Kernel:
@@ -289,8 +289,8 @@ def _reader(parse: Callable[[str], Any], target: pa.DataType) -> Kernel:
 
 def _text_to_boolean(a: pa.Array) -> pa.Array:
     word = pc.ascii_lower(pc.ascii_trim(a, characters=_SPACE))
-    true = pc.is_in(word, _TRUE)
-    known = mask_of(pc.or_(true, pc.is_in(word, _FALSE)))
+    true = pc.is_in(word, pa.array(_TRUE))
+    known = mask_of(pc.or_(true, pc.is_in(word, pa.array(_FALSE))))
     values = pc.if_else(pc.is_valid(a), true, pa.scalar(None, BOOLEAN))
     bad = _bad_rows(a, ~known)
     if bad.any():

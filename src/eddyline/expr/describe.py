@@ -1,7 +1,7 @@
 """Expressions as text, for errors, ``explain`` and printing plans.
 
-Casts that the binder inserted (they have no place in the text: ``span is None``) are not shown, so that an error says
-``a / b`` as the user wrote it.
+Casts that the binder inserted are not shown, so that an error says ``a / b`` as the user wrote it. They have no place
+of their own in the text: no span, or the span of their operand.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ def _text(e: Expr) -> tuple[str, int]:
             negative = isinstance(value, int | float | decimal.Decimal) and not isinstance(value, bool) and value < 0
             return literal_text(value), _NEGATE if negative else _ATOM
         case Cast(operand=operand, safe=safe, span=span):
-            if span is None and not safe:
+            if not safe and span in (None, operand.span):
                 return _text(operand)
             return f"{'TRY_CAST' if safe else 'CAST'}({describe(operand)} AS {type_name(e.type)})", _ATOM
         case Case(branches=branches, default=default):

@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 
 from eddyline.core.errors import DataError, JobError
 from eddyline.expr.arrays import (
+    Bools,
     Int64s,
     Kernel,
     Value,
@@ -27,15 +28,17 @@ from eddyline.expr.arrays import (
     mask_of,
     null_where,
     scatter,
+    to_numpy,
+    valid_mask,
 )
 from eddyline.expr.builtins import BUILDERS, Argument, Built
 from eddyline.expr.casts import build_cast
 from eddyline.expr.describe import describe
 from eddyline.expr.failures import Failure, RowErrors, recover
-from eddyline.expr.frames import Frame, Node, Part
-from eddyline.expr.lazy import case, coalesce, junction
+from eddyline.expr.frames import Frame, Node, Part, Retry
+from eddyline.expr.lazy import case, coalesce, junction, on_rows
 from eddyline.expr.nodes import Call, Case, Cast, Column, Expr, Literal, UserCall
-from eddyline.expr.types import BOOLEAN, STRING, cast_can_fail
+from eddyline.expr.types import BOOLEAN, INT8, INT16, INT32, INT64, STRING, cast_can_fail
 from eddyline.expr.user_functions import build_user_function, vectorised
 
 
@@ -48,25 +51,31 @@ class Compiled:
     [2, None, 42]
     """
 
-    __slots__ = ("_run", "can_fail", "columns", "expensive", "expr")
+    __slots__ = ("_part", "can_fail", "columns", "expensive", "expr")
 
     def __init__(self, expr: Expr, part: Part) -> None:
-        self.expr, self._run = expr, part.run
+        self.expr, self._part = expr, part
         self.columns: frozenset[str] = part.names
         self.can_fail = part.can_fail
         self.expensive = part.expensive
 
     def __call__(self, columns: Mapping[str, pa.Array], length: int) -> pa.Array:
         frame = Frame(columns, length)
-        value = self._run(frame)
+        value = self._part.run(frame)
         if frame.errors:
             raise RowErrors(frame.errors)
         return value if isinstance(value, pa.Array) else broadcast(value, length)
 
-    def rows(self, columns: Mapping[str, pa.Array], length: int) -> tuple[pa.Array, dict[int, DataError]]:
-        """The values, NULL in the failing rows, and the error of each of these."""
+    def rows(
+        self, columns: Mapping[str, pa.Array], length: int, wanted: Bools | None = None
+    ) -> tuple[pa.Array, dict[int, DataError]]:
+        """The values, NULL in the failing rows, and the error of each of these.
+
+        With ``wanted`` the other rows are not asked, and have arbitrary values.
+        """
         frame = Frame(columns, length)
-        values = broadcast(self._run(frame), length)
+        run = self._part.run
+        values = broadcast(run(frame), length) if wanted is None else on_rows(frame, self._part, wanted)
         if frame.errors:
             failing = np.zeros(length, np.bool_)
             failing[list(frame.errors)] = True
@@ -155,7 +164,7 @@ def _fold(part: Part) -> Part:
     error = frame.errors[0]
 
     def fail(frame: Frame) -> pa.Array:
-        for row in range(frame.length):
+        for row in range(frame.length) if frame.wanted is None else np.flatnonzero(frame.wanted).tolist():
             frame.errors.setdefault(row, error)
         return pa.nulls(frame.length, part.type)
 
@@ -204,6 +213,12 @@ def _guarded(arguments: Callable[[Frame], Sequence[Value]], kernel: Kernel, retu
         except (MemoryError, JobError):
             raise
         except Exception as e:
+            if frame.wanted is not None:
+                if not isinstance(e, Failure):
+                    raise Retry from e  # to look for failing rows among those that do not count may take long
+                e.mask &= frame.wanted
+                if not e.mask.any():
+                    return e.values
             return recover(kernel, args, frame.length, returns, e, frame.record(text))
 
     return run
@@ -234,12 +249,15 @@ def _over_dictionaries(e: Call, parts: Sequence[Part], built: Built, plain: Part
 
 
 def _look_up(results: pa.Array, indices: pa.Array) -> pa.Array:
-    if results.type != BOOLEAN or results.null_count:
+    if results.type != BOOLEAN or results.null_count or indices.type not in (INT8, INT16, INT32, INT64):
         return results.take(indices)
-    hits = np.flatnonzero(mask_of(results))
+    table = mask_of(results)
+    hits = np.flatnonzero(table)
     if len(hits) <= 1:  # the usual comparison with a literal: compare codes instead of looking up
         return pc.equal(indices, pa.scalar(int(hits[0]) if len(hits) else -1, indices.type))
-    return results.take(indices)
+    found = table.take(to_numpy(indices), mode="clip")  # below a NULL stands any code
+    valid = valid_mask(indices)
+    return array_of(found) if valid is None else pc.if_else(array_of(valid), array_of(found), pa.scalar(None, BOOLEAN))
 
 
 def _cast(e: Cast) -> Part:

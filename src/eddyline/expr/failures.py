@@ -63,13 +63,14 @@ def recover(
     1 division by zero
     [2, None, 4]
     """
-    if isinstance(error, Failure):
-        for row in error.mask.nonzero()[0].tolist():
-            record(row, error.reason_at(row))
-        return null_where(error.values, error.mask)
     pieces: list[pa.Array] = []
 
     def cut(start: int, stop: int, why: BaseException) -> None:
+        if isinstance(why, Failure):
+            for row in why.mask.nonzero()[0].tolist():
+                record(start + row, why.reason_at(row))
+            pieces.append(null_where(why.values, why.mask))
+            return
         if stop - start == 1:
             record(start, reason_of(why))
             pieces.append(pa.nulls(1, returns))

@@ -8,18 +8,25 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from eddyline.core.errors import DataError
-from eddyline.expr.arrays import Value
+from eddyline.expr.arrays import Bools, Value
 
 Node = Callable[["Frame"], Value]
 
 
+class Retry(Exception):
+    """A kernel failed somewhere in a frame of which not all rows are wanted: take the wanted rows out and try again."""
+
+
 class Frame:
-    """A batch under evaluation: its columns, and the first error of each row that has one."""
+    """A batch under evaluation: its columns, and the first error of each row that has one.
 
-    __slots__ = ("columns", "errors", "length")
+    With ``wanted`` only these rows count: the values of the others are arbitrary and their errors nobody's.
+    """
 
-    def __init__(self, columns: Mapping[str, pa.Array], length: int) -> None:
-        self.columns, self.length = columns, length
+    __slots__ = ("columns", "errors", "length", "wanted")
+
+    def __init__(self, columns: Mapping[str, pa.Array], length: int, wanted: Bools | None = None) -> None:
+        self.columns, self.length, self.wanted = columns, length, wanted
         self.errors: dict[int, DataError] = {}
 
     def record(self, text: str) -> Callable[[int, str], None]:

@@ -12,17 +12,33 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from eddyline.expr.arrays import Bools, Value, array_of, broadcast, mask_of, scatter
-from eddyline.expr.frames import Frame, Node, Part
+from eddyline.expr.frames import Frame, Node, Part, Retry
 from eddyline.expr.types import BOOLEAN
+
+_MOST = 0.25  # share of wanted rows above which computing all is cheaper
 
 
 def on_rows(frame: Frame, part: Part, wanted: Bools) -> pa.Array:
-    """Evaluate only on the wanted rows; NULL elsewhere."""
-    rows = np.flatnonzero(wanted)
-    if len(rows) == frame.length:
+    """Evaluate for the wanted rows only; the values elsewhere are arbitrary.
+
+    Most rows wanted and nothing expensive: compute all of them and forget the errors of the others, which costs less
+    than taking rows out and putting results back. Otherwise the columns are filtered.
+    """
+    if frame.wanted is not None:
+        wanted = wanted & frame.wanted
+    count = int(np.count_nonzero(wanted))
+    if count == frame.length:
         return broadcast(part.run(frame), frame.length)
-    if not len(rows):
+    if not count:
         return pa.nulls(frame.length, part.type)
+    if not part.expensive and count > _MOST * frame.length:
+        whole = Frame(frame.columns, frame.length, wanted)
+        whole.errors = frame.errors
+        try:
+            return broadcast(part.run(whole), frame.length)
+        except Retry:
+            pass
+    rows = np.flatnonzero(wanted)
     chosen = array_of(wanted)
     inner = Frame({n: frame.columns[n].filter(chosen) for n in part.names}, len(rows))
     if frame.errors:
@@ -86,23 +102,25 @@ def case(whens: Sequence[tuple[Part, Part]], default: Part, returns: pa.DataType
     return Part(run, returns, *facts)
 
 
+def _value(frame: Frame, part: Part, wanted: Bools) -> Value:
+    return on_rows(frame, part, wanted) if part.constant is None else part.constant
+
+
 def _lazy_case(whens: Sequence[tuple[Part, Part]], default: Part, returns: pa.DataType) -> Node:
     def run(frame: Frame) -> pa.Array:
         left = np.ones(frame.length, np.bool_)  # rows that no branch has taken yet
-        choice = np.full(frame.length, len(whens), np.int64)
-        outcomes: list[tuple[int, pa.Array]] = []
-        for i, (condition, then) in enumerate(whens):
+        outcomes: list[tuple[Bools, Value]] = []
+        for condition, then in whens:
             taken = mask_of(on_rows(frame, condition, left)) & left
             if taken.any():
-                choice[taken] = i
                 left &= ~taken
-                outcomes.append((i, on_rows(frame, then, taken)))
+                outcomes.append((taken, _value(frame, then, taken)))
         if left.any() or not outcomes:
-            outcomes.append((len(whens), on_rows(frame, default, left)))
+            outcomes.append((left, _value(frame, default, left)))
         (_, result), *others = outcomes
-        for i, values in others:
-            result = pc.if_else(array_of(choice == i), values, result)
-        return result
+        for taken, values in others:
+            result = pc.if_else(array_of(taken), values, result)
+        return broadcast(result, frame.length)
 
     return run
 

@@ -101,9 +101,8 @@ def _evaluate_alive(compiled: Compiled, columns: Mapping[str, pa.Array], alive: 
     count = int(np.count_nonzero(mask))
     if not count:
         return {}
-    cheap = not (compiled.can_fail or compiled.expensive)
-    if count == alive.length or (cheap and count > _FEW * alive.length):
-        values, errors = compiled.rows(columns, alive.length)
+    if count == alive.length or (not compiled.expensive and count > _FEW * alive.length):
+        values, errors = compiled.rows(columns, alive.length, mask if compiled.can_fail else None)
         passed = mask_of(values)
         passed[list(errors)] = True
         mask &= passed

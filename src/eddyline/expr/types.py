@@ -233,7 +233,8 @@ def cast_can_fail(source: pa.DataType, target: pa.DataType) -> bool:
         if is_float(source) or source == TIMESTAMP:
             return True
         digits = pa.decimal128(1, 0) if source == BOOLEAN else decimal_of(source)
-        return bool(digits.precision - digits.scale > target.precision - target.scale)
+        rounds = digits.scale > target.scale  # 9.99 needs another digit before the point
+        return bool(digits.precision - digits.scale + rounds > target.precision - target.scale)
     if source == BOOLEAN:
         return False
     return (source, target) not in ((TIMESTAMP, DATE), (DATE, TIMESTAMP))

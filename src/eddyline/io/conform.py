@@ -37,13 +37,22 @@ def engine_schema(schema: pa.Schema, place: str) -> pa.Schema:
     return pa.schema(fields)
 
 
-def declared_columns(declared: pa.Schema, known: Sequence[str], place: str) -> None:
-    """Every declared column must be in the input."""
+def declared_columns(declared: pa.Schema, known: Sequence[str], place: str) -> pa.Schema:
+    """The declared columns as the input spells them (CQL does not tell cases apart); each must be there.
+
+    >>> declared_columns(pa.schema([("TS", pa.int64())]), ["ts", "v"], "calls.csv").names
+    ['ts']
+    """
+    fields = []
     for name in declared.names:
-        if name not in known:
+        spelled = [name] if name in known else [k for k in known if k.lower() == name.lower()]
+        if len(spelled) == 1:
+            fields.append(pa.field(spelled[0], declared.field(name).type))
+        else:
             raise JobError(
                 f"{place} has no column {name!r}.{did_you_mean(name, known)} Its columns are: {', '.join(known)}."
             )
+    return pa.schema(fields)
 
 
 def conform(batch: pa.RecordBatch, schema: pa.Schema, place: str) -> SourceBatch:
@@ -65,7 +74,7 @@ def conform(batch: pa.RecordBatch, schema: pa.Schema, place: str) -> SourceBatch
             bad.setdefault(
                 int(row), f"{place}: column {f.name!r}: {value!r} is not a value of type {type_name(f.type)}"
             )
-    rows = pa.RecordBatch.from_arrays(arrays, schema=pa.schema([pa.field(f.name, f.type) for f in schema]))
+    rows = pa.RecordBatch.from_arrays(arrays, names=schema.names)
     if not bad:
         return SourceBatch(rows)
     keep = np.ones(len(rows), np.bool_)

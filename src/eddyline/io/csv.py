@@ -146,7 +146,8 @@ class CsvParser:
             if not names:
                 names, rest = self._header(block, place)
                 if self._declared is not None:
-                    declared_columns(self._declared, names, place)
+                    self._declared = declared_columns(self._declared, names, place)
+                    self.schema = engine_schema(self._declared, place)
                 else:
                     # Without a row any type will do, and the type of NULL goes with every other.
                     self._set_types(names, [pa.null()] * len(names))

@@ -22,7 +22,7 @@ class GeneratorSource:
 
     def __init__(self, generated: Generated, schema: pa.Schema | None = None, name: str = "the generator") -> None:
         if schema is not None:
-            declared_columns(schema, generated.schema.names, name)
+            schema = declared_columns(schema, generated.schema.names, name)
         self._generated, self._name = generated, name
         self.schema = engine_schema(schema if schema is not None else generated.schema, name)
         self.finite = generated.finite

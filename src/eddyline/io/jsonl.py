@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, Final
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.json as pajson
 
@@ -162,9 +163,7 @@ class JsonParser:
             table.validate(full=True)  # the reader does not check UTF-8
         except pa.ArrowInvalid:
             return None
-        # Arrow would also read an object spread over lines, or two on one line; whether it sees all of it depends on
-        # where the block ends, so neither counts as a row.
-        if len(table) != data.count(b"\n") and len(table) != sum(1 for line in data.split(b"\n") if line.strip()):
+        if len(table) != _objects(data):
             return None
         arrays = []
         for f in self.schema:
@@ -227,6 +226,25 @@ def _not_a(field: pa.Field, value: Any) -> str:
     shown = shorten(value if isinstance(value, str) else json.dumps(value), 60)
     shown = shown if isinstance(value, str) else shown[1:-1]
     return f"field {field.name!r}: {shown} is not a value of type {type_name(field.type)}"
+
+
+def _objects(data: bytes) -> int:
+    """The number of lines that may be objects, -1 if some cannot.
+
+    Arrow would also read an object that is spread over lines, or two on one line; whether it sees all of it depends on
+    where the block ends, so neither is a row. Where every line starts with "{" and ends with "}" none is spread, and
+    then two on one line show in their number.
+
+    >>> _objects(b'{"a": 1}\\n\\n{"a": 2}\\n'), _objects(b'{"a":\\n 1}\\n')
+    (2, -1)
+    """
+    codes = np.frombuffer(data, np.uint8)
+    ends = np.flatnonzero(codes == ord("\n"))
+    starts = ends[:-1] + 1
+    if codes[0] == ord("{") and (codes[starts] == ord("{")).all() and (codes[ends - 1] == ord("}")).all():
+        return len(ends)
+    lines = [line for line in map(bytes.strip, data.split(b"\n")) if line]
+    return len(lines) if all(line[:1] == b"{" and line[-1:] == b"}" for line in lines) else -1
 
 
 def _object(line: bytes) -> dict[str, Any] | None:

@@ -37,7 +37,7 @@ class ArrowSource:
         self._once = iter(batches) is batches
         self.finite = not self._once
         if schema is not None:
-            declared_columns(schema, found.names, name)
+            schema = declared_columns(schema, found.names, name)
         self.schema = engine_schema(schema if schema is not None else found, name)
         self._opened = False
 

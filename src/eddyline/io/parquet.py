@@ -39,7 +39,7 @@ class ParquetSource:
         with self._file(self.paths[0]) as first:
             found = first.schema_arrow
         if schema is not None:
-            declared_columns(schema, found.names, self.paths[0].name)
+            schema = declared_columns(schema, found.names, self.paths[0].name)
         self.schema = engine_schema(schema if schema is not None else found, self.paths[0].name)
 
     def open(self, columns: Sequence[str] | None = None, batch_rows: int = BATCH_ROWS) -> Iterator[SourceBatch]:

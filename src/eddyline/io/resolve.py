@@ -167,8 +167,8 @@ def _dialect(options: Mapping[str, Any], delimiter: str) -> Dialect:
     for name, value, least in (("delimiter", chosen, 1), ("quote", quote, 0)):
         if not least <= len(value.encode()) <= 1:
             raise JobError(f"{name} = {value!r}: one ASCII character is wanted.")
-    null = options.get("null", ())
-    texts = (null,) if isinstance(null, str) else tuple(str(n) for n in null)
+    null = options.get("null")
+    texts = () if null is None else (null,) if isinstance(null, str) else tuple(str(n) for n in null)
     return Dialect(chosen, quote or None, _truth(options.get("header", True), "header"), ("", *texts))
 
 

@@ -44,7 +44,16 @@ def hash_bytes_python(data: np.ndarray, start: int, stop: int) -> int:
 if config.DISABLE_JIT:
     mix = mix_python
     hash_bytes = hash_bytes_python
+
+    def u(i: int) -> int:
+        return i
+
 else:
+
+    @kernel("uint64(int64)")
+    def u(i):
+        """An index that is known not to be negative: an unsigned one spares the check for Python's a[-1]."""
+        return np.uint64(i)
 
     @kernel("int64(int64, int64)")
     def mix(h, key):

@@ -20,7 +20,7 @@ from __future__ import annotations
 import numpy as np
 
 from eddyline.kernels.compile import kernel
-from eddyline.kernels.hashing import mix
+from eddyline.kernels.hashing import mix, u
 
 RING, BAG = 0, 1
 NO_DELETIONS, AT_ARRIVALS, ALL_DELETIONS = 0, 1, 2
@@ -31,95 +31,17 @@ INPUT_FIELDS = 11
 # columns of ``indexes`` (one row an index)
 IX_INPUT, IX_HEAD_OFF, IX_HEAD_MASK, IX_REC_OFF, IX_REC_WIDTH, IX_COLS, IX_COL_OFF = range(7)
 INDEX_FIELDS = 7
-# columns of ``steps`` (one row a step; the pipeline of input s has rows s·(m−1) … (s+1)·(m−1)−1)
+# columns of ``steps`` (one row a step; the pipeline of input s has rows s·(m−1) … (s+1)·(m−1)−1). All but the first
+# three repeat what is said of the target and its index, so that a step is one place in memory.
 ST_TARGET, ST_INDEX, ST_PROBE_OFF = range(3)
-STEP_FIELDS = 3
+ST_COLS, ST_REC_OFF, ST_REC_WIDTH, ST_MASK, ST_HEAD_OFF, ST_HEAD_MASK, ST_POS_OFF, ST_BAG = range(3, 11)
+STEP_FIELDS = 11
 # status of a call
 DONE, FULL = 0, 1
 NEVER = np.int64((1 << 63) - 1)
 
 _I1 = "int64[::1]"
 _I2 = "int64[:, ::1]"
-
-
-@kernel(
-    f"int64(int64, int64, int64, int64, {_I2}, {_I2}, {_I2}, {_I1}, {_I1}, {_I1}, {_I1}, {_I1}, {_I1}, {_I1}, {_I1},"
-    f" {_I1}, {_I1}, {_I1}, int64, {_I1}, {_I1}, {_I2})"
-)
-def extend(
-    s, pos, time, sign, inputs, indexes, steps, probes, heads, records, codes, weight, rownum, first, bound,
-    cursor, factor, counters, found, out_time, out_weight, out_rows,
-):  # fmt: skip
-    """Join one element of input ``s`` (its codes are at ``pos``) with all others; returns the new number of results.
-
-    −1 when they do not fit: nothing has been changed, the caller comes back with more room.
-    """
-    m = inputs.shape[0]
-    last = m - 2
-    room = len(out_time)
-    bound[s] = pos
-    depth = 0
-    fresh = True
-    factor[0] = sign
-    while depth >= 0:
-        row = s * (m - 1) + depth
-        target = steps[row, ST_TARGET]
-        x = steps[row, ST_INDEX]
-        width = indexes[x, IX_REC_WIDTH]
-        rec_off = indexes[x, IX_REC_OFF]
-        ncols = indexes[x, IX_COLS]
-        probe = steps[row, ST_PROBE_OFF]
-        mask = inputs[target, POS_MASK]
-        if fresh:
-            h = np.int64(0)
-            for c in range(ncols):
-                b = probes[probe + 2 * c]
-                place = inputs[b, CODE_OFF] + (bound[b] & inputs[b, POS_MASK]) * inputs[b, CODE_WIDTH]
-                h = mix(h, codes[place + probes[probe + 2 * c + 1]])
-            p = heads[indexes[x, IX_HEAD_OFF] + (h & indexes[x, IX_HEAD_MASK])]
-            counters[0] += 1
-        else:
-            p = records[rec_off + (cursor[depth] & mask) * width]
-        low = first[target]
-        key_at = width - ncols
-        while p >= low:
-            at = rec_off + (p & mask) * width
-            same = True
-            for c in range(ncols):
-                b = probes[probe + 2 * c]
-                place = inputs[b, CODE_OFF] + (bound[b] & inputs[b, POS_MASK]) * inputs[b, CODE_WIDTH]
-                if records[at + key_at + c] != codes[place + probes[probe + 2 * c + 1]]:
-                    same = False
-                    break
-            if same:
-                break
-            p = records[at]
-        if p < low:
-            depth -= 1
-            fresh = False
-            continue
-        cursor[depth] = p
-        bound[target] = p
-        if inputs[target, KIND] == BAG:
-            factor[depth + 1] = factor[depth] * weight[inputs[target, POS_OFF] + (p & mask)]
-        else:
-            factor[depth + 1] = factor[depth]
-        if depth < last:
-            depth += 1
-            fresh = True
-            continue
-        if found >= room:
-            return np.int64(-1)
-        out_time[found] = time
-        out_weight[found] = factor[depth + 1]
-        for i in range(m):
-            if inputs[i, KIND] == BAG:
-                out_rows[i, found] = rownum[inputs[i, POS_OFF] + (bound[i] & inputs[i, POS_MASK])]
-            else:
-                out_rows[i, found] = bound[i]
-        found += 1
-        fresh = False
-    return found
 
 
 @kernel(f"void(int64, int64, {_I2}, {_I2}, {_I1}, {_I1}, {_I1}, {_I1})")
@@ -167,89 +89,190 @@ def unlink(s, pos, inputs, indexes, heads, records):
 
 @kernel(
     f"int64(int64, {_I2}, {_I2}, {_I2}, {_I1}, {_I1}, {_I1}, {_I1}, {_I1}, {_I1}, {_I1}, {_I1}, {_I1}, {_I1},"
-    f" {_I1}, {_I1}, {_I1}, {_I1}, {_I1}, {_I1}, {_I1}, {_I1}, {_I1}, {_I1}, {_I1}, {_I2}, {_I1})"
+    f" {_I1}, {_I1}, {_I1}, {_I1}, {_I1}, {_I1}, {_I1}, {_I1}, {_I1}, {_I1}, {_I2}, {_I1})"
 )
 def mjoin(
     frontier, inputs, indexes, steps, index_columns, probes, heads, records, codes, leave, weight, rownum, first, tail,
-    ev_time, ev_code, ev_leave, ev_weight, ev_slot, ev_valid, next_event, bound, counters, out_time, out_weight,
-    out_rows, result,
+    ev_time, ev_code, ev_leave, ev_weight, ev_slot, ev_valid, next_event, counters, out_time, out_weight, out_rows,
+    result,
 ):  # fmt: skip
-    """Apply all events with time ≤ frontier. ``result[0]`` is the number of results. Returns DONE or FULL."""
+    """Apply all events with time ≤ frontier. ``result[0]`` is the number of results. Returns DONE or FULL.
+
+    FULL means that the results of one element do not fit: that element has not been applied, the caller comes back with
+    more room. The body is one loop without calls, because a call with this many arrays costs more than an element.
+    """
     m = inputs.shape[0]
-    cursor = np.empty(m, np.int64)
-    factor = np.empty(m + 1, np.int64)
+    last = m - 2
+    room = len(out_time)
     found = np.int64(0)
+    probed = np.int64(0)
+    bound = np.zeros(m, np.int64)
+    cursor = np.zeros(m, np.int64)
+    factor = np.zeros(m + 1, np.int64)
+    wanted = np.zeros((m, max(1, probes.shape[0])), np.int64)  # by depth: the codes that the step looks for
+    next_time = np.full(m, NEVER, np.int64)
+    next_leave = np.full(m, NEVER, np.int64)
+    for i in range(m):
+        if next_event[i] < inputs[i, EV_LEN]:
+            next_time[i] = ev_time[inputs[i, EV_OFF] + next_event[i]]
+        if inputs[i, KIND] == RING and first[i] < tail[i]:
+            next_leave[i] = leave[inputs[i, POS_OFF] + (first[i] & inputs[i, POS_MASK])]
+    status = DONE
     while True:
-        s = np.int64(-1)
-        t = NEVER
+        s, t = np.int64(-1), NEVER
+        d, e = np.int64(-1), NEVER
         for i in range(m):
-            if next_event[i] < inputs[i, EV_LEN]:
-                when = ev_time[inputs[i, EV_OFF] + next_event[i]]
-                if when < t:
-                    t, s = when, np.int64(i)
-        if s < 0:
-            t = frontier
-        # Rows that leave before or at t: in time order where the deletions are wanted.
-        while True:
-            e = NEVER
-            d = np.int64(-1)
-            for i in range(m):
-                if inputs[i, KIND] == RING and first[i] < tail[i]:
-                    when = leave[inputs[i, POS_OFF] + (first[i] & inputs[i, POS_MASK])]
-                    if when < e:
-                        e, d = when, np.int64(i)
-            if e > t:
-                break
-            mode = inputs[d, DELETES]
-            linked = weight[inputs[d, POS_OFF] + (first[d] & inputs[d, POS_MASK])] != 0
-            if linked and (mode == ALL_DELETIONS or (mode == AT_ARRIVALS and e == t and s >= 0)):
-                now = extend(
-                    d, first[d], e, -1, inputs, indexes, steps, probes, heads, records, codes, weight, rownum,
-                    first, bound, cursor, factor, counters, found, out_time, out_weight, out_rows,
-                )  # fmt: skip
-                if now < 0:
-                    result[0] = found
-                    return FULL
-                found = now
-            first[d] += 1
-        if s < 0:
-            result[0] = found
-            return DONE
-        j = next_event[s]
-        at = inputs[s, EV_OFF] + j
-        width = inputs[s, CODE_WIDTH]
-        mask = inputs[s, POS_MASK]
-        ring = inputs[s, KIND] == RING
-        pos = tail[s] if ring else ev_slot[at]
-        place = inputs[s, CODE_OFF] + (pos & mask) * width
-        source = inputs[s, EV_CODE_OFF] + j * width
-        for c in range(width):
-            codes[place + c] = ev_code[source + c]
-        if ev_valid[at] != 0:
-            now = extend(
-                s, pos, t, ev_weight[at], inputs, indexes, steps, probes, heads, records, codes, weight, rownum,
-                first, bound, cursor, factor, counters, found, out_time, out_weight, out_rows,
-            )  # fmt: skip
-            if now < 0:
-                result[0] = found
-                return FULL
-            found = now
-        if ring:
-            leave[inputs[s, POS_OFF] + (pos & mask)] = ev_leave[at]
-            weight[inputs[s, POS_OFF] + (pos & mask)] = ev_valid[at]  # 0: has a NULL key, joins with nothing
-            if ev_valid[at] != 0:
-                link(s, pos, inputs, indexes, index_columns, heads, records, codes)
-            tail[s] += 1
+            if next_time[u(i)] < t:
+                t, s = next_time[u(i)], np.int64(i)
+            if next_leave[u(i)] < e:
+                e, d = next_leave[u(i)], np.int64(i)
+        if s < 0 and e > frontier:
+            break
+        leaving = e <= t
+        if leaving:
+            # Rows leave before anything arrives at the same instant; in time order where the deletions are wanted.
+            mode = inputs[u(d), DELETES]
+            shows = mode == ALL_DELETIONS or (mode == AT_ARRIVALS and e == t)
+            s, t, pos, sign = d, e, first[u(d)], np.int64(-1)
+            if shows:
+                shows = weight[u(inputs[u(s), POS_OFF] + (pos & inputs[u(s), POS_MASK]))] != 0
         else:
-            w = inputs[s, POS_OFF] + pos
-            before = weight[w]
-            weight[w] = before + ev_weight[at]
-            if ev_valid[at] != 0:
-                if before == 0 and weight[w] != 0:
-                    link(s, pos, inputs, indexes, index_columns, heads, records, codes)
-                elif before != 0 and weight[w] == 0:
-                    unlink(s, pos, inputs, indexes, heads, records)
-        next_event[s] = j + 1
+            at = u(inputs[u(s), EV_OFF] + next_event[u(s)])
+            shows = ev_valid[at] != 0
+            pos = tail[u(s)] if inputs[u(s), KIND] == RING else ev_slot[at]
+            sign = ev_weight[at]
+            width = inputs[u(s), CODE_WIDTH]
+            place = inputs[u(s), CODE_OFF] + (pos & inputs[u(s), POS_MASK]) * width
+            source = inputs[u(s), EV_CODE_OFF] + next_event[u(s)] * width
+            for c in range(width):
+                codes[u(place + c)] = ev_code[u(source + c)]
+
+        if shows:  # join the element with the current contents of all other inputs
+            begun = found
+            bound[u(s)] = pos
+            factor[0] = sign
+            depth = np.int64(0)
+            fresh = True
+            while depth >= 0:
+                row = u(s * (m - 1) + depth)
+                target = steps[row, ST_TARGET]
+                ncols = steps[row, ST_COLS]
+                rec_off = steps[row, ST_REC_OFF]
+                width = steps[row, ST_REC_WIDTH]
+                mask = steps[row, ST_MASK]
+                low = first[u(target)]
+                if fresh:
+                    probe = steps[row, ST_PROBE_OFF]
+                    h = np.int64(0)
+                    for c in range(ncols):
+                        b = u(probes[u(probe + 2 * c)])
+                        place = inputs[b, CODE_OFF] + (bound[b] & inputs[b, POS_MASK]) * inputs[b, CODE_WIDTH]
+                        code = codes[u(place + probes[u(probe + 2 * c + 1)])]
+                        wanted[u(depth), u(c)] = code
+                        h = mix(h, code)
+                    p = heads[u(steps[row, ST_HEAD_OFF] + (h & steps[row, ST_HEAD_MASK]))]
+                    probed += 1
+                else:
+                    p = records[u(rec_off + (cursor[u(depth)] & mask) * width)]
+                if ncols == 1:
+                    key = wanted[u(depth), 0]
+                    while p >= low:
+                        here = rec_off + (p & mask) * width
+                        if records[u(here + width - 1)] == key:
+                            break
+                        p = records[u(here)]
+                else:
+                    key_at = width - ncols
+                    while p >= low:
+                        here = rec_off + (p & mask) * width
+                        same = True
+                        for c in range(ncols):
+                            if records[u(here + key_at + c)] != wanted[u(depth), u(c)]:
+                                same = False
+                                break
+                        if same:
+                            break
+                        p = records[u(here)]
+                if p < low:
+                    depth -= 1
+                    fresh = False
+                    continue
+                cursor[u(depth)] = p
+                bound[u(target)] = p
+                if steps[row, ST_BAG] != 0:
+                    factor[u(depth + 1)] = factor[u(depth)] * weight[u(steps[row, ST_POS_OFF] + (p & mask))]
+                else:
+                    factor[u(depth + 1)] = factor[u(depth)]
+                if depth < last:
+                    depth += 1
+                    fresh = True
+                    continue
+                fresh = False
+                if found >= room:
+                    status = FULL
+                    break
+                out_time[u(found)] = t
+                out_weight[u(found)] = factor[u(depth + 1)]
+                for i in range(m):
+                    if inputs[i, KIND] == BAG:
+                        out_rows[i, found] = rownum[inputs[i, POS_OFF] + (bound[i] & inputs[i, POS_MASK])]
+                    else:
+                        out_rows[u(i), u(found)] = bound[u(i)]
+                found += 1
+            if status == FULL:
+                found = begun
+                break
+
+        own = u(s)
+        mask = inputs[own, POS_MASK]
+        if leaving:
+            first[own] += 1
+            next_leave[own] = NEVER
+            if first[own] < tail[own]:
+                next_leave[own] = leave[u(inputs[own, POS_OFF] + (first[own] & mask))]
+            continue
+        where = u(inputs[own, POS_OFF] + (pos & mask))
+        enters = shows
+        if inputs[own, KIND] == RING:
+            leave[where] = ev_leave[at]
+            weight[where] = ev_valid[at]  # 0: has a NULL key, joins with nothing
+            if first[own] == tail[own]:
+                next_leave[own] = ev_leave[at]
+            tail[own] += 1
+        else:
+            before = weight[where]
+            weight[where] = before + sign
+            enters = shows and before == 0 and weight[where] != 0
+            if shows and before != 0 and weight[where] == 0:
+                unlink(s, pos, inputs, indexes, heads, records)
+        if enters:
+            place = inputs[own, CODE_OFF] + (pos & mask) * inputs[own, CODE_WIDTH]
+            for index in range(inputs[own, INDEX_FROM], inputs[own, INDEX_TO]):
+                x = u(index)
+                width = indexes[x, IX_REC_WIDTH]
+                ncols = indexes[x, IX_COLS]
+                rec_off = indexes[x, IX_REC_OFF]
+                here = rec_off + (pos & mask) * width
+                h = np.int64(0)
+                for c in range(ncols):
+                    code = codes[u(place + index_columns[u(indexes[x, IX_COL_OFF] + c)])]
+                    records[u(here + width - ncols + c)] = code
+                    h = mix(h, code)
+                head = indexes[x, IX_HEAD_OFF] + (h & indexes[x, IX_HEAD_MASK])
+                old = heads[u(head)]
+                records[u(here)] = old
+                if inputs[own, KIND] == BAG:
+                    records[u(here + 1)] = -1 - head
+                    if old >= 0:
+                        records[u(rec_off + (old & mask) * width + 1)] = pos
+                heads[u(head)] = pos
+        next_event[own] += 1
+        next_time[own] = NEVER
+        if next_event[own] < inputs[own, EV_LEN]:
+            next_time[own] = ev_time[u(inputs[own, EV_OFF] + next_event[own])]
+    counters[0] += probed
+    result[0] = found
+    return status
 
 
 @kernel(f"void(int64, {_I2}, {_I2}, {_I1}, {_I1}, {_I1}, {_I1}, {_I1}, {_I1}, {_I1})")

@@ -72,41 +72,46 @@ def scale(x, exponent):
     return x * float(_POWERS[exponent + 1000])
 
 
+@kernel("Tuple((float64, int64))(int64, int64, int64, int64)")
+def round_top(first, second, third, rest):
+    """Round the number whose leading digits these are, first ≠ 0, half to even: (f, e), the value f·2^e units of third.
+
+    ``rest`` is not zero if any lower digit is not. Nothing is rounded twice: the 55 leading bits, the last one sticky,
+    fit into an int64, and its conversion to a double is the only rounding.
+    """
+    bits = bit_length(first)
+    q = first << (55 - bits)
+    if bits > 23:
+        cut = bits - 23
+        q |= second >> cut
+        rest |= (second & ((1 << cut) - 1)) | third
+    else:
+        cut = bits + 9
+        q |= second << (23 - bits)
+        q |= third >> cut
+        rest |= third & ((1 << cut) - 1)
+    if rest != 0:
+        q |= 1
+    return float(q), bits + 9
+
+
 @kernel("Tuple((float64, int64))(int64[::1], int64, int64)")
 def round_digits(digits, size, sticky):
-    """Round Σ digits[i]·2^(32 i), i < size (digits in [0, 2^32)), half to even: (f, e) with the value f·2^e.
+    """Round Σ digits[i]·2^(32 i), i < size (digits in [0, 2^32)): (f, e) with the value f·2^e.
 
-    ``sticky`` is 1 if something positive but smaller than a unit of digit 0 follows. Nothing is rounded twice: the 55
-    leading bits, the last one sticky, fit into an int64, and its conversion to a double is the only rounding.
+    ``sticky`` is 1 if something positive but smaller than a unit of digit 0 follows.
     """
     top = size - 1
     while top >= 0 and digits[top] == 0:
         top -= 1
     if top < 0:
         return 0.0, 0
-    first = digits[top]
     second = digits[top - 1] if top >= 1 else 0
     third = digits[top - 2] if top >= 2 else 0
-    bits = bit_length(first)
-    q = first << (55 - bits)
-    if bits > 23:
-        cut = bits - 23
-        q |= second >> cut
-        rest = (second & ((1 << cut) - 1)) | third
-    else:
-        cut = bits + 9
-        q |= second << (23 - bits)
-        q |= third >> cut
-        rest = third & ((1 << cut) - 1)
-    if rest == 0:
-        rest = sticky
-        for i in range(top - 3, -1, -1):
-            if digits[i] != 0:
-                rest = 1
-                break
-    if rest != 0:
-        q |= 1
-    return float(q), 32 * (top - 2) + bits + 9
+    for i in range(top - 3, -1, -1):
+        sticky |= digits[i]
+    f, e = round_top(digits[top], second, third, sticky)
+    return f, e + 32 * (top - 2)
 
 
 @kernel("void(int64[::1], int64)")
@@ -258,6 +263,42 @@ def magnitude_digits(state, row, digits):
     return size + 2, low, negative
 
 
+@kernel("float64(int64[::1], int64)")
+def value_of_four(state, row):
+    """``value`` in registers, for the common case of numbers of similar size: at most four limbs in use."""
+    at = row + HEADER + state[row + LOW]
+    a, b, c, d = state[at], state[at + 1], state[at + 2], state[at + 3]
+    b1 = b + (a >> 32)
+    c1 = c + (b1 >> 32)
+    d1 = d + (c1 >> 32)
+    negative = d1 < 0
+    if negative:
+        a = -a
+        b1 = (a >> 32) - b
+        c1 = (b1 >> 32) - c
+        d1 = (c1 >> 32) - d
+    a, b, c, d, top = a & DIGIT, b1 & DIGIT, c1 & DIGIT, d1 & DIGIT, d1 >> 32
+    low = state[row + LOW]
+    if top != 0:
+        f, e = round_top(top, d, c, b | a)
+        e += 64
+    elif d != 0:
+        f, e = round_top(d, c, b, a)
+        e += 32
+    elif c != 0:
+        f, e = round_top(c, b, a, 0)
+    elif b != 0:
+        f, e = round_top(b, a, 0, 0)
+        e -= 32
+    elif a != 0:
+        f, e = round_top(a, 0, 0, 0)
+        e -= 64
+    else:
+        return 0.0
+    x = scale(f, e + 32 * low + SMALLEST)
+    return -x if negative else x
+
+
 @kernel("float64(int64[::1], int64, int64[::1])")
 def value(state, row, digits):
     """The sum, correctly rounded. Any NaN, or both infinities: NaN; else an infinity wins."""
@@ -265,6 +306,8 @@ def value(state, row, digits):
         if state[row + NANS] != 0 or (state[row + PLUS] != 0 and state[row + MINUS] != 0):
             return math.nan
         return math.inf if state[row + PLUS] != 0 else -math.inf
+    if state[row + HIGH] - state[row + LOW] <= 4:
+        return value_of_four(state, row)
     size, low, negative = magnitude_digits(state, row, digits)
     f, e = round_digits(digits, size, 0)
     x = scale(f, e + 32 * low + SMALLEST)

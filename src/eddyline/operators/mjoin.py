@@ -163,7 +163,11 @@ class MJoin(Operator):
         self.steps = np.zeros((m * (m - 1), k.STEP_FIELDS), np.int64)
         for i, pipeline in enumerate(pipelines):
             for j, st in enumerate(pipeline):
-                self.steps[i * (m - 1) + j] = (st.target, self.index_of[st.target, st.columns], len(probes))
+                self.steps[i * (m - 1) + j, : k.ST_PROBE_OFF + 1] = (
+                    st.target,
+                    self.index_of[st.target, st.columns],
+                    len(probes),
+                )
                 for member in st.probes:
                     probes += [member.input, member.key]
         self.probes = np.array(probes or [0], np.int64)
@@ -185,11 +189,15 @@ class MJoin(Operator):
         heads = records = 0
         for x in range(len(self.indexes)):
             cap = self.sides[int(self.indexes[x, k.IX_INPUT])].capacity
-            slots = cap if self.indexes[x, k.IX_COLS] else 1
+            slots = cap // 2 if self.indexes[x, k.IX_COLS] else 1
             self.indexes[x, k.IX_HEAD_OFF], self.indexes[x, k.IX_HEAD_MASK] = heads, slots - 1
             self.indexes[x, k.IX_REC_OFF] = records
             heads += slots
             records += cap * int(self.indexes[x, k.IX_REC_WIDTH])
+        for st in self.steps:
+            x, side = self.indexes[st[k.ST_INDEX]], self.inputs[st[k.ST_TARGET]]
+            st[k.ST_COLS : k.ST_MASK + 1] = x[k.IX_COLS], x[k.IX_REC_OFF], x[k.IX_REC_WIDTH], side[k.POS_MASK]
+            st[k.ST_HEAD_OFF :] = x[k.IX_HEAD_OFF], x[k.IX_HEAD_MASK], side[k.POS_OFF], side[k.KIND] == k.BAG
         self.heads = np.full(max(heads, 1), -1, np.int64)
         self.records = np.zeros(max(records, 1), np.int64)
         self.codes: Int64s = np.zeros(max(code, 1), np.int64)
@@ -255,7 +263,6 @@ class MJoin(Operator):
         lengths = [int(np.searchsorted(s.time, frontier, side="right")) for s in self.sides]
         ev = self._events(lengths)
         next_event = np.zeros(len(self.sides), np.int64)
-        bound = np.zeros(len(self.sides), np.int64)
         result = np.zeros(1, np.int64)
         parts: list[Delta] = []
         while True:
@@ -264,7 +271,7 @@ class MJoin(Operator):
             status = k.mjoin(
                 frontier, self.inputs, self.indexes, self.steps, self.index_columns, self.probes, self.heads,
                 self.records, self.codes, self.leave, self.weight, self.rownum, self.first, self.tail, *ev,
-                next_event, bound, self.counters, out_time, out_weight, out_rows, result,
+                next_event, self.counters, out_time, out_weight, out_rows, result,
             )  # fmt: skip
             found = int(result[0])
             if found:

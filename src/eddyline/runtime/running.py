@@ -24,7 +24,7 @@ from eddyline.runtime.inline.queues import Queue
 from eddyline.runtime.inline.scheduler import SCHEDULERS
 from eddyline.runtime.inline.task import Task
 
-CHUNK = 1 << 16  # elements an operator gets at once: large enough for speed, small enough to stay in cache
+CHUNK = 1 << 14  # elements an operator gets at once: large enough for speed, small enough to stay in cache
 
 
 class RunningQuery:

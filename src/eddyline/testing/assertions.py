@@ -77,6 +77,6 @@ def adapt(column: pa.ChunkedArray, type_: pa.DataType) -> pa.ChunkedArray:
 def assert_state_rows(query: _Reports, *, at_most: int) -> None:
     """The largest number of rows that the query kept at any time is at most the bound."""
     state = query.report()["state"]
-    rows = state["rows"] if "rows" in state else state["peak_rows"]
+    rows = state.get("peak_rows", state.get("rows"))
     if rows > at_most:
         raise AssertionError(f"the query kept {rows} rows in its state, more than {at_most}: {dict(state)}")

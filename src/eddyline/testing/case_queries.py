@@ -172,8 +172,8 @@ class QueryWriter:
         self.used.append(name)
         alias = self.alias()
         window = self.window() if window is None else window
-        text = f"{name} {window} {alias}" if self.rng.random() < 0.8 else f"{name} {alias} {window}"
-        return Source(text, alias, STREAM_COLUMNS, ordered=True)
+        parts = [name, window, alias] if self.rng.random() < 0.8 else [name, alias, window]
+        return Source(" ".join(p for p in parts if p), alias, STREAM_COLUMNS, ordered=True)
 
     def relation(self) -> Source:
         name = self.rng.choice([*RELATIONS, "K"])

@@ -2,7 +2,9 @@
 
 Each module maps canonical names to *builders*: a builder sees the argument types and those arguments that are literal,
 once, and returns the kernel that runs on every batch. At least one argument of a kernel is an array; literals come as
-scalars, which are never NULL unless the builder was told so.
+scalars.
+
+Nothing here makes Arrow values while it is imported: the first one would import pandas, where that is installed.
 """
 
 from __future__ import annotations

@@ -134,45 +134,31 @@ def _divide_floats(a: Value, b: Value) -> pa.Array:
     return result
 
 
-def _truncated(operation: Callable[[Any, Any], Any], smallest_by_minus_one: str | None) -> Kernel:
-    """Integer division and remainder of Java: towards zero, the remainder with the sign of the dividend."""
-
-    def kernel(a: Value, b: Value) -> pa.Array:
-        if any(isinstance(x, pa.Scalar) and not x.is_valid for x in (a, b)):
-            return pc.add(a, b)  # all NULL, of the right type
-        x, y = to_numpy(a), to_numpy(b)
-        bad = _zeros(b, a)
-        divisor = np.where(y == 0, 1, y).astype(x.dtype)
-        result = operation(x, divisor)
-        valid = both_valid(a, b)
-        reason = "division by zero"
-        if smallest_by_minus_one is not None:
-            overflow = np.broadcast_to((x == np.iinfo(x.dtype).min) & (divisor == -1), result.shape)
-            overflow = overflow if valid is None else overflow & valid
-            if overflow.any():
-                values = from_numpy(result, valid, a.type)
-                if bad is None:
-                    raise Failure(np.array(overflow), smallest_by_minus_one, values)
-                zero = bad
-                raise Failure(zero | overflow, lambda row: reason if zero[row] else str(smallest_by_minus_one), values)
-        values = from_numpy(result, valid, a.type)
-        if bad is not None:
-            raise Failure(bad, reason, values)
-        return values
-
-    return kernel
+def _quotient(a: Value, b: Value) -> pa.Array:
+    """Of integers, towards zero; the smallest by −1 overflows."""
+    bad = None if _any_null(a, b) else _zeros(b, a)
+    if bad is None:
+        return pc.divide_checked(a, b)
+    divisor = pc.if_else(array_of(bad), pa.scalar(1, b.type), b)
+    raise Failure(bad, "division by zero", pc.divide_checked(a, divisor))
 
 
-def _quotient(x: Any, y: Any) -> Any:
+def _remainder(a: Value, b: Value) -> pa.Array:
+    """With the sign of the dividend, as in C and Java."""
+    if _any_null(a, b):
+        return pc.add(a, b)  # all NULL, of the right type
+    bad = _zeros(b, a)
+    x, y = to_numpy(a), to_numpy(b)
     with np.errstate(all="ignore"):
-        quotient = np.floor_divide(x, y)
-        # numpy rounds down, Java towards zero
-        return quotient + ((quotient < 0) & (quotient * y != x))
+        result = np.fmod(x, np.where(y == 0, 1, y).astype(x.dtype))
+    values = from_numpy(result, both_valid(a, b), a.type)
+    if bad is not None:
+        raise Failure(bad, "division by zero", values)
+    return values
 
 
-def _remainder(x: Any, y: Any) -> Any:
-    with np.errstate(all="ignore"):
-        return np.fmod(x, y)
+def _any_null(*values: Value) -> bool:
+    return any(isinstance(v, pa.Scalar) and not v.is_valid for v in values)
 
 
 def _integer_divide(arguments: Sequence[Argument], returns: pa.DataType) -> Built:
@@ -186,7 +172,7 @@ def _integer_divide(arguments: Sequence[Argument], returns: pa.DataType) -> Buil
 
         return Built(row_wise(whole, INT64), can_fail=True)
     safe = _known_non_zero(arguments[1]) and arguments[1].value != -1
-    return Built(_truncated(_quotient, "integer overflow"), can_fail=not safe)
+    return Built(_quotient, can_fail=not safe)
 
 
 def _mod(arguments: Sequence[Argument], returns: pa.DataType) -> Built:
@@ -198,7 +184,7 @@ def _mod(arguments: Sequence[Argument], returns: pa.DataType) -> Built:
             return fit(_WIDE.remainder(a, b), returns)
 
         return Built(row_wise(remainder, returns), can_fail=True)
-    return Built(_truncated(_remainder, None), can_fail=not _known_non_zero(arguments[1]))
+    return Built(_remainder, can_fail=not _known_non_zero(arguments[1]))
 
 
 def _signed(exact: Kernel, unchecked: Kernel) -> Builder:

@@ -87,10 +87,8 @@ def _since_epoch(unit: int) -> Builder:
 
 
 def _from_epoch(unit: int) -> Builder:
-    factor = pa.scalar(unit)
-
     def kernel(numbers: pa.Array) -> pa.Array:
-        return pc.cast(pc.multiply_checked(numbers, factor), TIMESTAMP)
+        return pc.cast(pc.multiply_checked(numbers, unit), TIMESTAMP)
 
     return lambda arguments, returns: Built(kernel, can_fail=unit != 1)
 

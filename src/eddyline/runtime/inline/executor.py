@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from eddyline.core.time import Clock
 from eddyline.runtime.inline.scheduler import Fifo, Scheduler, consumers
@@ -64,3 +65,14 @@ class Executor:
                 else:
                     ready.pop(t.position, None)
         return done
+
+    def state(self) -> dict[str, Any]:
+        """How far each task is and what waits in front of it; the operators' own state is theirs to save."""
+        return {"tasks": [{"frontier": t.frontier, "inputs": [q.state() for q in t.inputs]} for t in self.tasks]}
+
+    def load(self, state: Mapping[str, Any]) -> None:
+        """Go on where an executor of the same plan stopped."""
+        for t, saved in zip(self.tasks, state["tasks"], strict=True):
+            t.frontier = saved["frontier"]
+            for q, s in zip(t.inputs, saved["inputs"], strict=True):
+                q.load(s)

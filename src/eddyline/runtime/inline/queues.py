@@ -13,7 +13,9 @@ from __future__ import annotations
 
 import itertools
 from collections import deque
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -109,3 +111,25 @@ class Queue:
                 parts.append(e.delta.time[:count])
                 count -= len(parts[-1])
         return np.concatenate(parts) if parts else np.empty(0, np.int64)
+
+    def state(self) -> dict[str, Any]:
+        """What waits, and how far it is complete. Tickets are not kept: they are about speed, not about answers."""
+        waiting = [e.delta for e in self._entries if len(e.delta)]
+        if not waiting:
+            return {"frontier": self.frontier}
+        whole = Delta.concat(waiting)
+        return {
+            "frontier": self.frontier,
+            "time": whole.time,
+            "weight": whole.weight,
+            "ids": whole.ids,
+            "columns": dict(whole.columns),
+        }
+
+    def load(self, state: Mapping[str, Any]) -> None:
+        self.frontier, self.size = state["frontier"], 0
+        self._entries.clear()
+        if self.frontier > BEGINNING:
+            delta = Delta(state["time"], state["columns"], state["weight"], state["ids"]) if "time" in state else None
+            self._entries.append(_Entry(self._empty if delta is None else delta, self.frontier, next(_tickets)))
+            self.size = 0 if delta is None else len(delta)

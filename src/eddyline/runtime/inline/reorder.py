@@ -132,12 +132,12 @@ def _aligned(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
 class ReorderBuffer:
     """
     >>> b = ReorderBuffer()
-    >>> b.add(Chunk(np.array([1, 5]), pa.RecordBatch.from_pydict({"a": ["x", "y"]}), 0))
-    >>> b.add(Chunk(np.array([3, 5]), pa.RecordBatch.from_pydict({"a": ["z", "w"]}), 2))
+    >>> b.add(Chunk(np.array([1, 4, 6]), pa.RecordBatch.from_pydict({"a": ["x", "y", "z"]}), 0))
+    >>> b.add(Chunk(np.array([3, 4]), pa.RecordBatch.from_pydict({"a": ["v", "w"]}), 3))
     >>> [(c.time.tolist(), c.rows["a"].to_pylist()) for c in b.release(4)]
-    [([1], ['x']), ([3], ['z'])]
-    >>> [(c.time.tolist(), c.rows["a"].to_pylist()) for c in b.release(5)]
-    [([5, 5], ['y', 'w'])]
+    [([1, 3, 4, 4], ['x', 'v', 'y', 'w'])]
+    >>> len(b)
+    1
     """
 
     def __init__(self) -> None:

@@ -96,14 +96,16 @@ class Prioritised(ABC):
         return False
 
     def _decide(self) -> None:
-        before = self.order([t for t in self._tasks if t in self._priority]) if self._priority else []
+        # What is ordered by ignorance is no decision, and the plan may have changed under an older one.
+        settled = self._basis.keys() == set(self._tasks) and None not in self._basis.values()
+        before = self.order(self._tasks) if settled else []
         self._basis = {t: t.statistics.estimate for t in self._tasks}
         self._priority = dict(self.priorities(self._tasks))
         after = self.order(self._tasks)
         if self.report is not None and before != after and None not in self._basis.values():
             evidence = {t.name: (e.cost, e.selectivity) for t, e in self._basis.items() if e is not None}
             name = type(self).__name__.lower()
-            reason = "cost and selectivity of operators drifted" if before else "first statistics of all operators"
+            reason = "cost or selectivity of an operator drifted" if before else "first statistics of all operators"
             self.report(Decision(None, "scheduler", name, before, after, reason, evidence))
 
 

@@ -98,20 +98,27 @@ class Task:
     def ready(self) -> bool:
         """Whether every input has closed an instant that was not processed yet."""
         done = self.frontier
-        return all(q.frontier > done for q in self.inputs)
+        # A plain loop, not all(): this is asked after every run and shows in the latency of small batches.
+        for q in self.inputs:  # noqa: SIM110
+            if q.frontier <= done:
+                return False
+        return True
 
     @property
     def ticket(self) -> int:
         """The oldest arrival that waits here."""
-        return min(q.ticket for q in self.inputs)
+        return self.inputs[0].ticket if len(self.inputs) == 1 else min(q.ticket for q in self.inputs)
 
     @property
     def queued(self) -> int:
-        return sum(q.size for q in self.inputs)
+        return self.inputs[0].size if len(self.inputs) == 1 else sum(q.size for q in self.inputs)
 
     def run(self, clock: Clock, most: int | None = None) -> int:
         """Process what all inputs have closed, within the quantum; returns the number of elements consumed."""
-        frontier = self._horizon(min(q.frontier for q in self.inputs), most if self.quantum is None else self.quantum)
+        frontier = min([q.frontier for q in self.inputs])
+        limit = most if self.quantum is None else self.quantum
+        if limit is not None and self.queued > limit:
+            frontier = self._horizon(frontier, limit)
         ticket = self.ticket
         deltas = [q.pop(frontier) for q in self.inputs]
         begin = clock.nanoseconds()
@@ -120,17 +127,15 @@ class Task:
         except Exception as error:
             error.add_note(f"in the operator {self.name!r}, at the instants up to {frontier}")
             raise
-        consumed = sum(len(d) for d in deltas)
+        consumed = sum([len(d) for d in deltas])
         self.statistics.record(consumed, len(made) * len(self.outputs), clock.nanoseconds() - begin)
         self.frontier = frontier
         for q in self.outputs:
             q.push(made, frontier, ticket)
         return consumed
 
-    def _horizon(self, common: int, most: int | None) -> int:
+    def _horizon(self, common: int, most: int) -> int:
         """The instant up to which to process now: as many whole instants as fit, at least one."""
-        if most is None or self.queued <= most:
-            return common
         # The ``most``-th element overall is among the first ``most`` of each queue: the rest need not be looked at.
         heads = [q.head(most + 1) for q in self.inputs]
         times = heads[0] if len(heads) == 1 else np.sort(np.concatenate(heads))

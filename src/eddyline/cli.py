@@ -1,0 +1,171 @@
+"""The command line. Thin on purpose: it reads arguments, calls the runtime and turns errors into exit statuses.
+
+Exit status: 0 done, 2 for a mistake in the job or the arguments, 1 for anything else, 130 when interrupted.
+Nothing heavy is imported before it is needed, so that ``--version`` and ``--help`` answer at once.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+import sys
+import traceback
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from eddyline.runtime.progress import Progress
+
+INTERRUPTED = 130
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line and return the exit status."""
+    options = parser().parse_args(arguments)
+    try:
+        status = int(options.action(options))
+        sys.stdout.flush()
+        return status
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        return INTERRUPTED
+    except BrokenPipeError:
+        # The reader (head, less) has seen enough. Python would complain again when it flushes at exit.
+        _silence_stdout()
+        return 0
+    except Exception as error:
+        return _report(error, options.traceback)
+
+
+def _report(error: Exception, with_traceback: bool) -> int:
+    from eddyline.core.errors import EddylineError
+
+    if with_traceback:
+        traceback.print_exc()
+    if isinstance(error, EddylineError):
+        print(f"error: {error}", file=sys.stderr)
+        return error.exit_status
+    text = " ".join(str(error).split()) or "no further word"
+    hint = "" if with_traceback else " (--traceback shows where)"
+    print(f"error: {type(error).__name__}: {text}{hint}", file=sys.stderr)
+    return 1
+
+
+def _silence_stdout() -> None:
+    with contextlib.suppress(OSError, ValueError):  # standard output may be no file (tests, notebooks)
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def parser() -> argparse.ArgumentParser:
+    top = argparse.ArgumentParser(
+        prog="eddyline", description="Continuous queries over streams, re-planned while they run."
+    )
+    top.add_argument("--version", action=_Version, nargs=0, help="print the version and leave")
+    top.set_defaults(action=_help(top), traceback=False)
+    commands = top.add_subparsers(title="commands", metavar="COMMAND")
+
+    run = commands.add_parser("run", help="run a job", description="Run the queries of a job file.")
+    run.add_argument("job", metavar="JOB.cql", type=Path)
+    run.add_argument("--runtime", choices=("spark", "inline"), default="inline", help="where to run (inline)")
+    run.add_argument("--master", metavar="URL", help="the Spark master, for --runtime spark")
+    run.add_argument(
+        "--out",
+        metavar="PATH",
+        type=Path,
+        help="a .parquet, .csv or .jsonl file (also .gz), '-' for CSV on standard output, or a folder when the job "
+        "has several queries; without it results are printed as tables",
+    )
+    run.add_argument("--checkpoint", metavar="DIR", type=Path, help="keep the state here, and go on from it")
+    run.add_argument("--report", metavar="FILE", type=Path, help="write what happened, as JSON ('-': standard output)")
+    run.add_argument("--strict", action="store_true", help="stop at the first malformed row instead of counting it")
+    run.add_argument("--quiet", action="store_true", help="no progress line")
+    run.set_defaults(action=_run)
+
+    explain = commands.add_parser("explain", help="show the plans of a job", description="Show plans, and why.")
+    explain.add_argument("job", metavar="JOB.cql", type=Path)
+    explain.set_defaults(action=_explain)
+
+    for command in (run, explain):
+        command.add_argument("--traceback", action="store_true", help="show where an error came from")
+    return top
+
+
+class _Version(argparse.Action):
+    """Looks the version up only when asked: that costs more than everything else here."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: object, **__: object) -> None:
+        from importlib.metadata import version
+
+        print(f"eddyline {version('eddyline')}")
+        parser.exit()
+
+
+def _help(top: argparse.ArgumentParser) -> Callable[[argparse.Namespace], int]:
+    """No command at all: the help, and the status of a mistake."""
+
+    def show(_: argparse.Namespace) -> int:
+        top.print_help()
+        return 2
+
+    return show
+
+
+def _run(options: argparse.Namespace) -> int:
+    from eddyline.core.errors import JobError
+
+    if options.runtime == "spark":
+        raise JobError("the Spark pipeline is not part of this version; use --runtime inline.")
+    if options.master is not None:
+        raise JobError("--master belongs to --runtime spark, which is not part of this version.")
+    path = _job(options.job)
+
+    from eddyline.runtime.job import run_job
+
+    progress = _progress(options)
+    try:
+        return run_job(
+            path,
+            out=options.out,
+            report=options.report,
+            checkpoint=options.checkpoint,
+            strict=options.strict,
+            progress=progress,
+            stdout=sys.stdout,
+        )
+    finally:
+        if progress is not None:
+            progress.finish()
+
+
+def _explain(options: argparse.Namespace) -> int:
+    path = _job(options.job)
+
+    from eddyline.runtime.job import explain_job
+
+    return explain_job(path, stdout=sys.stdout)
+
+
+def _job(path: Path) -> Path:
+    """The job file, or an error that names what stands next to it."""
+    from eddyline.core.errors import JobError, did_you_mean
+
+    if path.is_dir():
+        raise JobError(f"{path} is a directory; a job is a file such as job.cql.")
+    if not path.is_file():
+        folder = path.parent
+        near = did_you_mean(path.name, [p.name for p in folder.iterdir()]) if folder.is_dir() else ""
+        raise JobError(f"there is no job file {str(path)!r}.{near}")
+    return path
+
+
+def _progress(options: argparse.Namespace) -> Progress | None:
+    from eddyline.runtime.progress import Progress
+
+    progress = Progress(quiet=options.quiet)
+    return progress if progress.active else None
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,111 @@
+"""Calls: built-in functions, users' functions, aggregates, casts written as functions, and ``lookup``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from sqlglot import exp
+
+from eddyline.core.errors import CqlError, did_you_mean
+from eddyline.cql.bind_literal import coerce
+from eddyline.cql.dialect import Source
+from eddyline.cql.places import span_of
+from eddyline.cql.scope import Context
+from eddyline.expr.functions import function_names, is_aggregate
+from eddyline.expr.nodes import Expr, Literal, UserCall
+from eddyline.expr.types import implicitly_castable, parse_type, type_name
+
+if TYPE_CHECKING:
+    from eddyline.cql.bind_expr import ExpressionBinder
+
+# Spark's casts that are written as functions.
+_CASTS: Final = (
+    *("boolean", "tinyint", "smallint", "int", "bigint", "float", "double", "decimal"),
+    *("string", "binary", "date", "timestamp"),
+)
+_PARTS: Final = {"dow": "dayofweek", "doy": "dayofyear", "isodow": "weekday"}
+NO_CLOCK: Final = "is not available in a query: its answer depends on its elements only, not on the clock."
+
+
+def bind_call(binder: ExpressionBinder, node: exp.Anonymous) -> Expr:
+    name = node.this if isinstance(node.this, str) else node.this.name
+    lower = name.lower()
+    catalog = binder.context.catalog
+    if lower in catalog.aggregates or (is_aggregate(lower) and lower not in catalog.functions):
+        if binder.aggregates is None:
+            raise binder.context.error(f"the aggregate {name} is not allowed {binder.where}.", node)
+        return binder.aggregates.call(lower, node, binder.inside("inside an aggregate"))
+    if lower == "lookup" and (relation := _looked_up(binder, node)) is not None:
+        return _lookup(binder, node, relation)
+    for argument in node.expressions:
+        if isinstance(argument, exp.Star):
+            raise binder.context.error(f"{name}(*) does not exist; only count takes '*'.", node)
+        if isinstance(argument, exp.Distinct):
+            raise binder.context.error(f"{name} is no aggregate, so DISTINCT means nothing in it.", node)
+    if lower in catalog.functions:
+        return _user_call(binder, node, lower)
+    if lower in ("now", "current_timestamp", "current_date", "localtimestamp"):
+        raise binder.context.error(f"{name} {NO_CLOCK}", node)
+    args = [binder.bind(a) for a in node.expressions]
+    if lower in _CASTS and len(args) == 1:
+        return binder.cast_to(args[0], parse_type(lower), node)
+    if lower == "date_part" and len(args) == 2 and isinstance(args[0], Literal):
+        return binder.call(date_part(str(args[0].value)), args[1:], node)
+    return binder.call(name, args, node)
+
+
+def _user_call(binder: ExpressionBinder, node: exp.Anonymous, lower: str) -> Expr:
+    function = binder.context.catalog.functions[lower]
+    args = [binder.bind(a) for a in node.expressions]
+    wanted = function.arguments
+    if wanted is not None:
+        if len(wanted) != len(args):
+            plural = "" if len(wanted) == 1 else "s"
+            message = f"{function.name} takes {len(wanted)} argument{plural}, not {len(args)}."
+            raise binder.context.error(message, node)
+        for i, (arg, want) in enumerate(zip(args, wanted, strict=True)):
+            if not implicitly_castable(arg.type, want):
+                message = f"{function.name} wants {type_name(want)} as argument {i + 1}, not {type_name(arg.type)}."
+                raise binder.context.error(message, node.expressions[i])
+        args = [coerce(a, t) for a, t in zip(args, wanted, strict=True)]
+    return UserCall(function, tuple(args), function.returns, span_of(node))
+
+
+def _looked_up(binder: ExpressionBinder, node: exp.Anonymous) -> exp.Column | None:
+    """The table of ``lookup(x, T)``, if the second argument names one."""
+    if len(node.expressions) != 2 or not isinstance(node.expressions[1], exp.Column):
+        return None
+    table = node.expressions[1]
+    lower = table.name.lower()
+    catalog = binder.context.catalog
+    known = lower in catalog.relations or lower in catalog.views or lower in catalog.streams
+    return table if known and not table.table and not binder.scope.has_bare(lower) else None
+
+
+def _lookup(binder: ExpressionBinder, node: exp.Anonymous, table: exp.Column) -> Expr:
+    """``lookup(x, T)`` (thesis 4.1.1): whether x is in the first column of T."""
+    if binder.marks is None:
+        raise binder.context.error("lookup is allowed in WHERE and HAVING only.", node)
+    lower = table.name.lower()
+    catalog = binder.context.catalog
+    if lower in catalog.views:
+        first = catalog.views[lower].plan.schema.names[0]
+    else:
+        first = (catalog.relations.get(lower) or catalog.streams[lower]).schema.names[0]
+    name = exp.Identifier(this=table.name).update_positions(table.this)
+    query = exp.Select(expressions=[exp.Column(this=exp.to_identifier(first))], from_=exp.From(this=Source(this=name)))
+    return binder.marks.mark_in((binder.bind(node.expressions[0]),), query, node)
+
+
+def unknown_function(context: Context, name: str, node: Any) -> CqlError:
+    catalog = context.catalog
+    own = [f.name for f in catalog.functions.values()] + [a.name for a in catalog.aggregates.values()]
+    builtin = [*function_names(), "count", "sum", "avg", "min", "max", "stddev", "variance", "first", "last"]
+    hint = did_you_mean(name, [*builtin, *own])
+    return context.error(f"unknown function {name!r}.{hint}", node)
+
+
+def date_part(name: str) -> str:
+    """The function that gives a part of a date."""
+    lower = name.lower()
+    return _PARTS.get(lower, lower)

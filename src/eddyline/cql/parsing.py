@@ -1,0 +1,82 @@
+"""Text to tokens and tokens to syntax trees, with every error of sqlglot in the words of this house."""
+
+from __future__ import annotations
+
+from sqlglot import exp
+from sqlglot.errors import ErrorLevel, ParseError, TokenError
+from sqlglot.tokenizer_core import Token
+
+from eddyline.core.errors import CqlError, Span
+from eddyline.cql.dialect import Cql, CqlParser, PlacedParseError
+
+
+def tokenize(text: str) -> list[Token]:
+    """Tokens of a text, or a ``CqlError`` for a quotation that does not end."""
+    try:
+        return list(Cql().tokenize(text))
+    except TokenError as error:
+        raise unterminated(text, str(error)) from None
+
+
+def unterminated(text: str, message: str) -> CqlError:
+    """Say which quotation or comment does not end: the last one that was opened and not closed."""
+    closers = {"'": "'", '"': '"', "`": "`", "“": "”", "‘": "’"}
+    names = {"'": "string", '"': "name", "`": "name", "“": "string", "‘": "string"}
+    index = 0
+    while index < len(text):
+        if text.startswith("--", index):
+            newline = text.find("\n", index)
+            index = len(text) if newline < 0 else newline + 1
+        elif text.startswith("/*", index):
+            close = text.find("*/", index + 2)
+            if close < 0:
+                return CqlError("this comment does not end: '*/' is missing.", text, Span(index, index + 2))
+            index = close + 2
+        elif text[index] in closers:
+            close = text.find(closers[text[index]], index + 1)
+            if close < 0:
+                opener = text[index]
+                end = text.find("\n", index)
+                what = f"this {names[opener]} does not end: a closing {closers[opener]} is missing."
+                return CqlError(what, text, Span(index, len(text) if end < 0 else end))
+            index = close + 1
+        else:
+            index += 1
+    return CqlError(f"the text cannot be read: {message}.", text, Span(0, 1))
+
+
+def parse_query(tokens: list[Token], text: str) -> exp.Expression:
+    """The syntax tree of one query whose tokens are given; places refer to ``text``, the whole job."""
+    parser = CqlParser(error_level=ErrorLevel.IMMEDIATE, dialect=Cql())
+    try:
+        trees = parser._parse(lambda p: p._parse_whole_query(), tokens, text)  # type: ignore[attr-defined]
+    except PlacedParseError as error:
+        raise CqlError(readable(error, text), text, Span(error.start, error.end)) from None
+    except ParseError as error:
+        raise CqlError(f"this query cannot be read: {error}", text, Span(tokens[0].start, tokens[-1].end + 1)) from None
+    except CqlError:
+        raise
+    except RecursionError:
+        raise CqlError("this query is nested too deeply.", text, Span(tokens[0].start, tokens[0].end + 1)) from None
+    except Exception as error:  # whatever a foreign parser trips over is a mistake in the text, not a crash
+        whole = Span(tokens[0].start, tokens[-1].end + 1)
+        raise CqlError(f"this query cannot be read ({type(error).__name__}: {error}).", text, whole) from error
+    tree = trees[0]
+    assert isinstance(tree, exp.Expression)
+    return tree
+
+
+def readable(error: PlacedParseError, text: str) -> str:
+    """sqlglot's message in the words of this house."""
+    message = error.description
+    found = text[error.start : error.end]
+    where = f"found '{found}'" if found.strip() else "the text ends here"
+    if message.startswith("Expecting "):
+        return f"expected '{message.removeprefix('Expecting ')}', but {where}."
+    if message.startswith("Invalid expression / Unexpected token"):
+        return f"unexpected '{found}'."
+    if message.startswith(("Required argument", "Required keyword")):
+        return f"something is missing here: {where}."
+    if message[:1].isupper() and not message.split()[0].isupper():
+        message = message[0].lower() + message[1:]
+    return message if message.endswith((".", "?")) else f"{message}: {where}."
