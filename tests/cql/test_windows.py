@@ -94,7 +94,7 @@ def test_the_suffix_reaches_subqueries() -> None:
         ("S [RANGE 5 SLIDE 0]", "SLIDE must be larger than 0", "0"),
         ("S [size 5 advance 0]", "advance must be larger than 0", "0"),
         ("S [RANGE 0 SLIDE 5]", "always empty", "0"),
-        ("S [ROWS 5 SLIDE 2]", "ROWS n SLIDE m. is not supported", "SLIDE"),
+        ("S [ROWS 5 SLIDE 2]", "[ROWS n SLIDE m] is not supported", "SLIDE"),
         ("S [RANGE 500 ms]", "not a whole number of ticks", "500 ms"),
         ("S [RANGE 5 secnds]", "unknown unit 'secnds'. Did you mean 'seconds'?", "secnds"),
         ("S [RANGE 5 parsecs]", "unknown unit 'parsecs'", "parsecs"),
@@ -111,6 +111,6 @@ def test_the_suffix_reaches_subqueries() -> None:
 )
 def test_refused(written: str, message: str, place: str | None) -> None:
     e = error(f"SELECT count(*) FROM {written}")
-    assert message.strip(".") in e.message.replace("[", "").replace("]", "") or message in e.message
+    assert message in e.message
     if place is not None:
         assert underlined(e) == place

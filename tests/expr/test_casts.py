@@ -117,7 +117,9 @@ TABLE: list[tuple[pa.DataType, Any, pa.DataType, Any]] = [
     (I64, 5, TS, t(1970, 1, 1, 0, 0, 5)),
     (I64, 2**62, TS, FAIL),
     (F64, 1.5, TS, t(1970, 1, 1, 0, 0, 1, 500000)),
-    (F64, NAN, TS, None),
+    (F64, NAN, TS, FAIL),
+    (F64, 1e300, TS, FAIL),
+    (I64, 2**40, TS, FAIL),
     (IV, dt.timedelta(hours=-25), S, "INTERVAL '-1 01:00:00' DAY TO SECOND"),
     (pa.null(), None, I64, None),
 ]

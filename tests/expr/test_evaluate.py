@@ -110,6 +110,16 @@ def test_case_takes_the_first_true_branch() -> None:
     assert values == ["big", "x", None, None]
 
 
+def test_in_stops_at_the_first_match() -> None:
+    asked: list[int] = []
+    e = call("in", A, X, Cast(col("s", S), I64), user(lambda a: asked.append(a) or 7, I64, A))
+    values, errors = run(
+        e, 5, a=pa.array([1, 1, 2, None, 7]), b=pa.array([1, None, 2, 3, 4]), s=pa.array(["x", "1", "x", "x", "y"])
+    )
+    assert values == [True, True, True, None, None]
+    assert set(errors) == {4} and asked == []
+
+
 def test_unwanted_rows_may_fail_in_any_way() -> None:
     """Both ways of choosing rows, by forgetting errors and by filtering, for failures with and without a mask."""
     rng = np.random.default_rng(1)

@@ -120,6 +120,8 @@ def test_dialects(tmp_path: Path) -> None:
 def test_header_only_is_no_rows(tmp_path: Path) -> None:
     source = CsvSource([write(tmp_path, "ts,v\n")])
     assert source.schema.names == ["ts", "v"] and rows(source) == []
+    timed = open_source("calls.csv", tmp_path, timestamp="TS")
+    assert timed.schema.types == [pa.int64(), pa.null()] and rows(timed) == []
 
 
 @pytest.mark.parametrize("content", ["", "\n\n"])

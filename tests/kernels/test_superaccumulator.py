@@ -94,7 +94,7 @@ def histories(draw: st.DrawFn, values: st.SearchStrategy[float]) -> list[tuple[f
     return history
 
 
-@settings(max_examples=2000, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(histories(anything))
 def test_sum_is_the_rounded_sum_of_what_is_there(history: list[tuple[float, int]]) -> None:
     got = sums([v for v, _ in history], [w for _, w in history])
@@ -108,7 +108,7 @@ def test_sum_is_the_rounded_sum_of_what_is_there(history: list[tuple[float, int]
             assert repr(got[i]) == repr(expected_sum(list(bag.values())) + 0.0)
 
 
-@settings(max_examples=2000, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(st.lists(doubles, min_size=1, max_size=40))
 def test_agrees_with_fsum(values: list[float]) -> None:
     try:
@@ -118,7 +118,7 @@ def test_agrees_with_fsum(values: list[float]) -> None:
     assert sums(values, [1] * len(values))[-1] == expected
 
 
-@settings(max_examples=2000, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(st.lists(st.tuples(doubles, st.one_of(st.integers(-5, 5), st.integers(-(2**60), 2**60))), max_size=3))
 def test_heavy_weights(elements: list[tuple[float, int]]) -> None:
     elements = [(0.0, 2**62), *elements]  # the bag is never empty
@@ -158,7 +158,7 @@ def test_repeated_propagation_of_a_negative_sum_stays_in_place() -> None:
     assert sums([-1.5] * n, [2**26] * n)[-1] == -1.5 * 2**26 * n
 
 
-@settings(max_examples=2000, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(
     histories(
         st.one_of(

@@ -255,13 +255,13 @@ def check(batches: list[list[Element]], names: list[str], grouped: bool, fifo: b
 names = st.lists(st.sampled_from(list(CALLS)), min_size=1, max_size=5, unique=True)
 
 
-@settings(max_examples=1200, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(cases(fifo=True), names, st.booleans(), st.integers(0, 5))
 def test_windows_with_ids(batches: list[list[Element]], names: list[str], grouped: bool, reload: int) -> None:
     check(batches, names, grouped, True, reload)
 
 
-@settings(max_examples=1200, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(cases(fifo=False), names, st.booleans(), st.integers(0, 5))
 def test_any_relation(batches: list[list[Element]], names: list[str], grouped: bool, reload: int) -> None:
     check(batches, names, grouped, False, reload)

@@ -49,9 +49,18 @@ ROUNDED = {
 ROWS = 60
 
 
-def columns_of_types(types: list[pa.DataType], rng: random.Random) -> tuple[list[Column], dict[str, pa.Array]]:
+LENGTHS = ("repeat", "lpad", "rpad")  # as long as their argument says: small numbers only
+
+
+def columns_of_types(
+    types: list[pa.DataType], rng: random.Random, largest: int | None = None
+) -> tuple[list[Column], dict[str, pa.Array]]:
     columns = [Column(f"c{i}", t) for i, t in enumerate(types)]
-    return columns, {c.name: pa.array(rng.choices(POOLS[c.type], k=ROWS), c.type) for c in columns}
+
+    def pool(t: pa.DataType) -> list[Any]:
+        return [v for v in POOLS[t] if largest is None or not isinstance(v, int) or abs(v) <= largest]
+
+    return columns, {c.name: pa.array(rng.choices(pool(c.type), k=ROWS), c.type) for c in columns}
 
 
 def built(name: str, args: list[Expr]) -> Call:
@@ -91,7 +100,7 @@ def test_function(name: str) -> None:
     tried = 0
     for _ in range(600):
         types = [rng.choice(list(POOLS)) for _ in range(rng.choice([0, 1, 1, 2, 2, 3, 3]))]
-        columns, data = columns_of_types(types, rng)
+        columns, data = columns_of_types(types, rng, 100 if name in LENGTHS else None)
         try:
             expr = built(name, list(columns))
         except TypeMismatch:
@@ -125,7 +134,7 @@ def drawn(rng: random.Random, columns: list[Column], depth: int) -> Expr:
         return Case(((args[0], args[1]),), args[2], args[1].type)
     for _ in range(10):
         try:
-            return built(rng.choice([f for f in FUNCTIONS if f not in ROUNDED and f != "repeat"]), args)
+            return built(rng.choice([f for f in FUNCTIONS if f not in ROUNDED and f not in LENGTHS]), args)
         except TypeMismatch:
             continue
     return args[0]

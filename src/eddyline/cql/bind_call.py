@@ -79,7 +79,9 @@ def _looked_up(binder: ExpressionBinder, node: exp.Anonymous) -> exp.Column | No
     lower = table.name.lower()
     catalog = binder.context.catalog
     known = lower in catalog.relations or lower in catalog.views or lower in catalog.streams
-    return table if known and not table.table and not binder.scope.has_bare(lower) else None
+    # A user's function of this name may be given a column; otherwise the second argument is always a table.
+    column = "lookup" in catalog.functions and binder.scope.has_bare(lower)
+    return table if known and not table.table and not column else None
 
 
 def _lookup(binder: ExpressionBinder, node: exp.Anonymous, table: exp.Column) -> Expr:

@@ -108,6 +108,18 @@ class CqlParser(Parser):
         TokenType.FETCH,
     }
 
+    def parse_tokens(self, tokens: list[Token], text: str) -> exp.Expression:
+        """The tree of one query; tokens left over are an error. (sqlglot's own loop knows BEGIN, ELSE and END.)"""
+        self.reset()
+        self.sql = text
+        self._chunks = [tokens]
+        self._advance_chunk()
+        tree = self._parse_whole_query()
+        if self._index < self._tokens_size:
+            self.raise_error("Invalid expression / Unexpected token")
+        assert isinstance(tree, exp.Expression)
+        return tree
+
     # Errors ---------------------------------------------------------------------------------------------------
 
     def raise_error(self, message: str, token: Any = None) -> None:
@@ -150,7 +162,7 @@ class CqlParser(Parser):
         return this
 
     def _parse_cast_call(self, node: type[exp.Cast]) -> exp.Cast:
-        """``CAST(x AS type)``; the type is kept as written, because ``expr.types`` knows our types and sqlglot does not."""
+        """``CAST(x AS type)``; the type is kept as written, because ``expr.types`` is the one to know our types."""
         value = self._parse_disjunction()
         if not self._match(TokenType.ALIAS):
             self.raise_error("expected AS and a type in CAST.")
@@ -346,6 +358,8 @@ class CqlParser(Parser):
             return WindowClause(kind="size", size=size, slide=slide)
         if self._match(TokenType.PARTITION_BY) or self._match_text_seq("PARTITION", "BY"):
             columns = self._parse_csv(self._parse_column)
+            if not columns or not all(isinstance(c, exp.Column) for c in columns):
+                self.raise_error("PARTITION BY takes columns of the stream.", self._prev)
             if not self._match_text_seq("ROWS"):
                 self.raise_error("expected ROWS after the columns of PARTITION BY.")
             return WindowClause(kind="partition", columns=columns, size=self._parse_duration(unit=False))

@@ -49,7 +49,7 @@ def parse_query(tokens: list[Token], text: str) -> exp.Expression:
     """The syntax tree of one query whose tokens are given; places refer to ``text``, the whole job."""
     parser = CqlParser(error_level=ErrorLevel.IMMEDIATE, dialect=Cql())
     try:
-        trees = parser._parse(lambda p: p._parse_whole_query(), tokens, text)  # type: ignore[attr-defined]
+        tree = parser.parse_tokens(tokens, text)
     except PlacedParseError as error:
         raise CqlError(readable(error, text), text, Span(error.start, error.end)) from None
     except ParseError as error:
@@ -61,8 +61,6 @@ def parse_query(tokens: list[Token], text: str) -> exp.Expression:
     except Exception as error:  # whatever a foreign parser trips over is a mistake in the text, not a crash
         whole = Span(tokens[0].start, tokens[-1].end + 1)
         raise CqlError(f"this query cannot be read ({type(error).__name__}: {error}).", text, whole) from error
-    tree = trees[0]
-    assert isinstance(tree, exp.Expression)
     return tree
 
 

@@ -142,7 +142,7 @@ def format_plan(p: Plan) -> str:
     """A plan as an indented tree, root first.
 
     >>> import pyarrow as pa
-    >>> from eddyline.core.schema import Field
+    >>> from eddyline.core.schema import Field, Schema
     >>> from eddyline.core.window import Rows
     >>> scan = StreamScan("S", "x", Schema((Field("x.a", pa.int64()),)), ("a",))
     >>> print(format_plan(ToStream("istream", Window(scan, Rows(5)))))

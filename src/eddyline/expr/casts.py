@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 from eddyline.core.errors import DataError
 from eddyline.expr.arrays import Bools, Kernel, from_numpy, mask_of, row_wise, to_numpy, valid_mask
 from eddyline.expr.builtins.arithmetic import fit
-from eddyline.expr.failures import Failure
+from eddyline.expr.failures import Failure, then, within
 from eddyline.expr.read_times import parse_date, parse_timestamp
 from eddyline.expr.types import (
     BINARY,
@@ -33,6 +33,7 @@ from eddyline.expr.types import (
     NULL,
     STRING,
     TIMESTAMP,
+    TIMESTAMP_RANGE,
     castable,
     is_decimal,
     is_float,
@@ -74,7 +75,7 @@ def build_cast(source: pa.DataType, target: pa.DataType) -> Kernel:
     if source == DATE:
         return lambda a: pc.cast(a, TIMESTAMP)
     if target == TIMESTAMP:
-        return _number_to_timestamp(source)
+        return then(_number_to_timestamp(source), lambda a: within(a, TIMESTAMP_RANGE))
     if is_float(source):
         return _float_to_number(target)
     return _exact_to_number(source, target)
@@ -93,7 +94,7 @@ def _bad_rows(a: pa.Array, bad: Bools) -> Bools:
 # -- between numbers -----------------------------------------------------------------------------------------------
 
 
-def _float_to_number(target: pa.DataType) -> Kernel:
+def _float_to_number(target: pa.DataType, name: str | None = None) -> Kernel:
     if is_float(target):
         return lambda a: pc.cast(a, target, safe=False)
     if is_decimal(target):
@@ -108,8 +109,8 @@ def _float_to_number(target: pa.DataType) -> Kernel:
         values = from_numpy(np.where(bad, 0, whole).astype(dtype), valid_mask(a), target)
         bad = _bad_rows(a, bad)
         if bad.any():
-            name = type_name(target)
-            raise Failure(bad, lambda row: f"{numbers[row]} does not fit into {name}", values)
+            what = name or type_name(target)
+            raise Failure(bad, lambda row: f"{numbers[row]} does not fit into {what}", values)
         return values
 
     return truncate
@@ -192,18 +193,13 @@ def _number_to_timestamp(source: pa.DataType) -> Kernel:
     if is_decimal(source):
         by_row = row_wise(lambda x: int(x * 1_000_000), INT64)
         return lambda a: pc.cast(by_row(a), TIMESTAMP)
-    truncate = _float_to_number(INT64)
 
-    def from_float(a: pa.Array) -> pa.Array:
-        numbers = to_numpy(a).astype(np.float64)
-        # NaN and the infinities are NULL as in Spark
-        finite = np.isfinite(numbers)
-        valid = valid_mask(a)
-        known = finite if valid is None else finite & valid
+    def micros(a: pa.Array) -> pa.Array:
         with np.errstate(all="ignore"):
-            return pc.cast(truncate(from_numpy(numbers * 1e6, known, DOUBLE)), TIMESTAMP)
+            return from_numpy(to_numpy(a).astype(np.float64) * 1e6, valid_mask(a), DOUBLE)
 
-    return from_float
+    truncated = then(micros, _float_to_number(INT64, "timestamp"))
+    return then(truncated, lambda a: pc.cast(a, TIMESTAMP))
 
 
 # -- texts ---------------------------------------------------------------------------------------------------------

@@ -36,7 +36,7 @@ from eddyline.expr.casts import build_cast
 from eddyline.expr.describe import describe
 from eddyline.expr.failures import Failure, RowErrors, recover
 from eddyline.expr.frames import Frame, Node, Part, Retry
-from eddyline.expr.lazy import case, coalesce, junction, on_rows
+from eddyline.expr.lazy import case, coalesce, facts, find_first, junction, on_rows
 from eddyline.expr.nodes import Call, Case, Cast, Column, Expr, Literal, UserCall
 from eddyline.expr.types import BOOLEAN, INT8, INT16, INT32, INT64, STRING, cast_can_fail
 from eddyline.expr.user_functions import build_user_function, vectorised
@@ -129,6 +129,8 @@ def _compile(e: Expr) -> Part:
             return _fold(coalesce([_compile(a) for a in e.args], e.type))
         case Call(function="if", args=(condition, then, otherwise)):
             return _fold(case([(_compile(condition), _compile(then))], _compile(otherwise), e.type))
+        case Call(function="in"):
+            return _membership(e)
         case Call(function="nullif", args=(a, b)):
             return _nullif(e, a, b)
         case Call():
@@ -178,6 +180,17 @@ def _call(e: Call) -> Part:
     if built.strict and sum(p.constant is None for p in parts) == 1:
         part = _over_dictionaries(e, parts, built, part)
     return part
+
+
+def _membership(e: Call) -> Part:
+    """IN looks at its list from left to right until it finds the value; literals cannot fail and need no care."""
+    tested, *listed = parts = [_compile(a) for a in e.args]
+    if not any(p.can_fail or p.expensive for p in listed):
+        return _call(e)
+    equal = BUILDERS["eq"]
+    kernels = [equal([Argument(tested.type), Argument(p.type)], BOOLEAN).kernel for p in listed]
+    names, may_fail, expensive = facts(parts)
+    return Part(find_first(tested, listed, kernels), BOOLEAN, names, may_fail, expensive)
 
 
 def _with_kernel(e: Expr, parts: Sequence[Part], built: Built) -> Part:

@@ -11,7 +11,8 @@ from collections.abc import Callable, Sequence
 import pyarrow as pa
 
 from eddyline.core.errors import DataError, JobError
-from eddyline.expr.arrays import Bools, Kernel, Value, null_where
+from eddyline.expr.arrays import Bools, Kernel, Value, null_where, to_numpy, valid_mask
+from eddyline.expr.types import DATE
 
 
 class Failure(Exception):
@@ -31,6 +32,43 @@ class RowErrors(DataError):
     def __init__(self, errors: dict[int, DataError]) -> None:
         self.errors = errors
         super().__init__(str(errors[min(errors)]))
+
+
+def within(values: pa.Array, limits: tuple[int, int]) -> pa.Array:
+    """The dates or timestamps, unless some lie outside the years 1 to 9999."""
+    numbers = to_numpy(values)
+    low, high = limits
+    if len(numbers) and (numbers.min() < low or numbers.max() > high):
+        bad = (numbers < low) | (numbers > high)
+        valid = valid_mask(values)
+        bad = bad if valid is None else bad & valid
+        if bad.any():
+            raise Failure(bad, f"{'date' if values.type == DATE else 'timestamp'} overflow", values)
+    return values
+
+
+def _both(first: Failure, second: Failure) -> Failure:
+    earlier = first.mask.copy()
+    return Failure(
+        first.mask | second.mask, lambda row: (first if earlier[row] else second).reason_at(row), second.values
+    )
+
+
+def then(first: Kernel, second: Kernel) -> Kernel:
+    """One kernel after another; what fails in the first keeps its reason and the others go on."""
+
+    def kernel(*args: Value) -> pa.Array:
+        try:
+            between = first(*args)
+        except Failure as f:
+            try:
+                values = second(f.values)
+            except Failure as g:
+                raise _both(f, g) from None
+            raise Failure(f.mask, f.reason, values) from None
+        return second(between)
+
+    return kernel
 
 
 def reason_of(error: BaseException) -> str:

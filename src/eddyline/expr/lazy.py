@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from eddyline.expr.arrays import Bools, Value, array_of, broadcast, mask_of, scatter
+from eddyline.expr.arrays import Bools, Kernel, Value, array_of, broadcast, mask_of, null_where, scatter
 from eddyline.expr.frames import Frame, Node, Part, Retry
 from eddyline.expr.types import BOOLEAN
 
@@ -55,7 +55,7 @@ def _is(values: pa.Array, what: bool) -> Bools:
     return mask_of(values if what else pc.invert(values))
 
 
-def _facts(parts: Sequence[Part]) -> tuple[frozenset[str], bool, bool]:
+def facts(parts: Sequence[Part]) -> tuple[frozenset[str], bool, bool]:
     names = frozenset[str]().union(*(p.names for p in parts))
     return names, any(p.can_fail for p in parts), any(p.expensive for p in parts)
 
@@ -77,15 +77,30 @@ def junction(name: str, parts: Sequence[Part]) -> Part:
                 value = combine(value, part.run(frame))
         return value
 
-    return Part(run, BOOLEAN, *_facts(parts))
+    return Part(run, BOOLEAN, *facts(parts))
+
+
+def find_first(tested: Part, listed: Sequence[Part], equal: Sequence[Kernel]) -> Node:
+    """``x IN (…)`` where some of the list may fail: each element is asked for the rows without a match so far."""
+
+    def run(frame: Frame) -> pa.Array:
+        x = broadcast(tested.run(frame), frame.length)
+        asked = mask_of(pc.is_valid(x))
+        found = array_of(np.zeros(frame.length, np.bool_))
+        for part, same in zip(listed, equal, strict=True):
+            found = pc.or_kleene(found, same(x, on_rows(frame, part, asked)))
+            asked = asked & ~mask_of(found)
+        return null_where(found, ~mask_of(pc.is_valid(x)))
+
+    return run
 
 
 def case(whens: Sequence[tuple[Part, Part]], default: Part, returns: pa.DataType) -> Part:
     everything = [p for pair in whens for p in pair] + [default]
-    facts = _facts(everything)
+    known = facts(everything)
     after_first = everything[1:]
     if any(p.can_fail or p.expensive for p in after_first):
-        return Part(_lazy_case(whens, default, returns), returns, *facts)
+        return Part(_lazy_case(whens, default, returns), returns, *known)
 
     def run(frame: Frame) -> Value:
         value = default.run(frame)
@@ -99,7 +114,7 @@ def case(whens: Sequence[tuple[Part, Part]], default: Part, returns: pa.DataType
             value = pc.if_else(test, then.run(frame), value)
         return broadcast(value, frame.length)
 
-    return Part(run, returns, *facts)
+    return Part(run, returns, *known)
 
 
 def _value(frame: Frame, part: Part, wanted: Bools) -> Value:
@@ -139,4 +154,4 @@ def coalesce(parts: Sequence[Part], returns: pa.DataType) -> Part:
             result = pc.if_else(array_of(missing), on_rows(frame, part, missing), result)
         return result
 
-    return Part(run, returns, *_facts(parts))
+    return Part(run, returns, *facts(parts))

@@ -153,7 +153,7 @@ def _any_to_boolean(name: str, types: Types) -> Resolution:
 def _concat(name: str, types: Types) -> Resolution:
     if not types:
         raise TypeMismatch("concat needs at least one argument.")
-    if BINARY in types:
+    if BINARY in types or DURATION in types:
         raise _mismatch(name, types, "texts")
     return Resolution(name, (STRING,) * len(types), STRING)
 
@@ -308,12 +308,13 @@ RULES: Final[dict[str, Rule]] = {
     "length": _fixed(STRING, returns=INT32),
     "ascii": _fixed(STRING, returns=INT32),
     "substring": _fixed(STRING, INT64, INT64, returns=STRING, optional=1),
-    **dict.fromkeys(("left", "right", "repeat"), _fixed(STRING, INT64, returns=STRING)),
+    **dict.fromkeys(("left", "right"), _fixed(STRING, INT64, returns=STRING)),
+    "repeat": _fixed(STRING, INT64, returns=STRING, can_fail=True),
     "concat": _concat,
     "replace": _fixed(STRING, STRING, STRING, returns=STRING, optional=1),
     "instr": _fixed(STRING, STRING, returns=INT32),  # (text, part)
     "locate": _fixed(STRING, STRING, INT64, returns=INT32, optional=1),  # (part, text[, start])
-    **dict.fromkeys(("lpad", "rpad"), _fixed(STRING, INT64, STRING, returns=STRING, optional=1)),
+    **dict.fromkeys(("lpad", "rpad"), _fixed(STRING, INT64, STRING, returns=STRING, optional=1, can_fail=True)),
     "split_part": _fixed(STRING, STRING, INT64, returns=STRING, can_fail=True),
     # mathematics
     **dict.fromkeys(
@@ -342,7 +343,7 @@ RULES: Final[dict[str, Rule]] = {
     "to_timestamp": _to_time(TIMESTAMP),
     **dict.fromkeys(("unix_micros", "unix_millis", "unix_seconds"), _fixed(TIMESTAMP, returns=INT64)),
     "unix_date": _fixed(DATE, returns=INT32),
-    "timestamp_micros": _fixed(INT64, returns=TIMESTAMP),
+    "timestamp_micros": _fixed(INT64, returns=TIMESTAMP, can_fail=True),
     "timestamp_millis": _fixed(INT64, returns=TIMESTAMP, can_fail=True),
     "timestamp_seconds": _fixed(INT64, returns=TIMESTAMP, can_fail=True),
 }

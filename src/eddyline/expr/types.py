@@ -29,6 +29,11 @@ TIMESTAMP: Final = pa.timestamp("us")
 DURATION: Final = pa.duration("us")
 NULL: Final = pa.null()
 
+# The years 1 to 9999, which is also what Python, and so every user's function, can hold.
+TIMESTAMP_RANGE: Final = (-62_135_596_800_000_000, 253_402_300_799_999_999)
+DATE_RANGE: Final = (-719_162, 2_932_896)
+LONGEST_TEXT: Final = 1 << 26  # characters that repeat, lpad and rpad may make: beyond, it is a mistake and no text
+
 _NAMES: Final[dict[str, pa.DataType]] = {
     "boolean": BOOLEAN,
     "bool": BOOLEAN,
@@ -196,7 +201,7 @@ def implicitly_castable(source: pa.DataType, target: pa.DataType) -> bool:
     if source == STRING:
         return bool(target != DURATION)
     if target == STRING:
-        return bool(source != BINARY)
+        return source not in (BINARY, DURATION)
     return (source, target) == (DATE, TIMESTAMP)
 
 

@@ -49,17 +49,24 @@ def open_source(
     base: Path | None = None,
     schema: pa.Schema | None = None,
     options: Mapping[str, Any] | None = None,
+    timestamp: str | None = None,
 ) -> Source:
     """Find and open a source: a path, a glob, a directory, ``'-'``, a ``generate:`` URI or a Python object.
 
     Relative paths start at ``base``. ``schema`` is the declared one: its columns must be there, others are not read.
-    ``options`` are those of ``OPTIONS``; others are left to whoever they belong to.
+    ``options`` are those of ``OPTIONS``; others are left to whoever they belong to. ``timestamp`` names the column of
+    time: where a text file has a header and no rows, nothing else says that it is one.
 
     >>> open_source([{"ts": 1}]).schema.names
     ['ts']
     """
     chosen = {k.lower(): v for k, v in (options or {}).items()}
     source = _open(spec, base, schema, chosen)
+    if schema is None and spec != "-":
+        untimed = [n for n, t in zip(source.schema.names, source.schema.types, strict=True) if pa.types.is_null(t)]
+        if timestamp is not None and timestamp.lower() in (n.lower() for n in untimed):
+            timed = [(f.name, pa.int64() if f.name.lower() == timestamp.lower() else f.type) for f in source.schema]
+            source = _open(spec, base, pa.schema(timed), chosen)
     return StrictSource(source) if _truth(chosen.get("strict", False), "strict") else source
 
 

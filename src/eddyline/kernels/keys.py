@@ -68,6 +68,31 @@ def intern(rows, begin, keys, table, free, meta, out):
     return n
 
 
+@kernel("void(int64[:, ::1], int64[:, ::1], int64[::1], int64[::1])")
+def find(rows, keys, table, out):
+    """The ids of rows, −1 for those that are not there."""
+    n, width = rows.shape
+    mask = len(table) - 1
+    for i in range(n):
+        h = np.int64(0)
+        for j in range(width):
+            h = mix(h, rows[i, j])
+        slot = h & mask
+        out[i] = -1
+        while table[slot] != EMPTY:
+            k = table[slot]
+            if k != GONE:
+                same = True
+                for j in range(width):
+                    if keys[k, j] != rows[i, j]:
+                        same = False
+                        break
+                if same:
+                    out[i] = k
+                    break
+            slot = (slot + 1) & mask
+
+
 @kernel("void(int64[::1], int64[:, ::1], int64[::1], int64[::1], int64[::1])")
 def release(ids, keys, table, free, meta):
     """Forget keys: their slots become GONE, their ids free."""

@@ -125,3 +125,6 @@ class MatchOperator(Operator):
     def size(self) -> tuple[int, int]:
         rows, bytes = self.join.size()
         return rows + len(self.bag), bytes + self.bag.nbytes + self.present.nbytes + self.matched.nbytes
+
+    def describe(self) -> str:
+        return "the rows of both sides, because either may change the answer for the other"

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from eddyline.core.delta import Delta, Int64s
 from eddyline.core.schema import Schema
-from eddyline.core.window import WindowSpec
+from eddyline.core.window import Unbounded, WindowSpec
 from eddyline.expr.evaluate import compile_expr
 from eddyline.expr.nodes import Expr
 from eddyline.expr.predicates import Conjunction
@@ -422,6 +422,22 @@ class MJoin(Operator):
                 bytes += s.bag.nbytes
         arrays = (self.heads, self.records, self.codes, self.leave, self.weight, self.rownum)
         return rows, bytes + sum(a.nbytes for a in arrays)
+
+
+    def describe(self) -> str:
+        kept = []
+        for s in self.sides:
+            alias = next((n.split(".")[0] for n in s.spec.schema.names), "an input")
+            kept.append(f"{alias} {s.spec.window if s.spec.window is not None else '(as it changes)'}")
+        why = "to join what arrives on the others"
+        if all(s.spec.window is not None for s in self.sides):
+            modes = {s.spec.deletes for s in self.sides if not isinstance(s.spec.window, Unbounded)}
+            shown = {
+                k.NO_DELETIONS: "; deletions are not computed: none can show",
+                k.AT_ARRIVALS: "; deletions are computed at instants of arrivals only: elsewhere none can show",
+            }
+            why += shown.get(max(modes), "") if modes else ""
+        return f"{', '.join(kept)}: {why}"
 
 
 def _plain(array: pa.Array) -> pa.Array:

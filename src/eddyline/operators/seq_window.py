@@ -12,7 +12,7 @@ import numpy as np
 
 from eddyline.core.delta import Delta, Int64s
 from eddyline.core.schema import Schema
-from eddyline.core.window import PartitionRows, Rows, Unbounded, WindowSpec
+from eddyline.core.window import PartitionRows, Rows, Slide, Unbounded, WindowSpec
 from eddyline.kernels import bags as k
 from eddyline.operators.base import Operator
 from eddyline.operators.windows import enter_times, leave_times
@@ -33,22 +33,23 @@ class TimeWindow(Operator):
         super().__init__(name, schema)
         self.spec = spec
         self.deletes = NO_DELETIONS if isinstance(spec, Unbounded) else deletes
-        self.stub = stub()
-        self.base = self.stub.low  # row number of enter[0] and leave[0]
+        # Nothing leaves and everything enters at once: nothing to keep.
+        self.passes = self.deletes == NO_DELETIONS and not isinstance(spec, Slide)
+        self.stub = None if self.passes else stub()
+        self.base = 0 if self.stub is None else self.stub.low  # row number of enter[0] and leave[0]
         self.entered = self.base
         self.enter = self.leave = np.empty(0, np.int64)
         self.next_id = 0
 
     def process(self, deltas: Sequence[Delta], frontier: int) -> Delta:
         (delta,) = deltas
-        enter = enter_times(self.spec, delta.time)
-        if self.deletes == NO_DELETIONS and enter is delta.time:
+        if self.stub is None:
             ids = np.arange(self.next_id, self.next_id + len(delta), dtype=np.int64)
             self.next_id += len(delta)
             return Delta(delta.time, delta.columns, None, ids)
         self.stub.append(delta.columns, len(delta))
         if len(delta):
-            self.enter = np.concatenate([self.enter, enter])
+            self.enter = np.concatenate([self.enter, enter_times(self.spec, delta.time)])
             self.leave = np.concatenate([self.leave, leave_times(self.spec, delta.time)])
         till_enter = self.base + int(np.searchsorted(self.enter, frontier, side="right"))
         till_leave = self.base + int(np.searchsorted(self.leave, frontier, side="right"))
@@ -74,6 +75,7 @@ class TimeWindow(Operator):
         return out
 
     def _emit(self, go: Int64s, away: Int64s, come: Int64s, at: Int64s) -> Delta:
+        assert self.stub is not None
         if len(go) == 0:
             return Delta(at, self.stub.take(come, self.schema.names), None, come)
         order = np.empty(len(go) + len(come), np.int64)
@@ -85,15 +87,23 @@ class TimeWindow(Operator):
 
     def state(self) -> dict[str, Any]:
         fields = {"base": self.base, "entered": self.entered, "next_id": self.next_id}
-        return {**fields, "enter": self.enter, "leave": self.leave, "stub": self.stub.state()}
+        held = {} if self.stub is None else {"stub": self.stub.state()}
+        return {**fields, "enter": self.enter, "leave": self.leave, **held}
 
     def load(self, state: dict[str, Any]) -> None:
         self.base, self.entered, self.next_id = (int(state[n]) for n in ("base", "entered", "next_id"))
         self.enter, self.leave = state["enter"], state["leave"]
-        self.stub.load(state["stub"])
+        if self.stub is not None:
+            self.stub.load(state["stub"])
 
     def size(self) -> tuple[int, int]:
+        if self.stub is None:
+            return 0, 0
         return _stub_size(self.stub, self.enter.nbytes + self.leave.nbytes)
+
+
+    def describe(self) -> str:
+        return "" if self.stub is None else f"the elements of {self.spec}, to delete them when they leave"
 
 
 class RowsWindow(Operator):
@@ -135,6 +145,10 @@ class RowsWindow(Operator):
 
     def size(self) -> tuple[int, int]:
         return _stub_size(self.stub, 0)
+
+
+    def describe(self) -> str:
+        return f"the last {self.count} elements, to delete them when they leave"
 
 
 class PartitionWindow(Operator):
@@ -195,6 +209,11 @@ class PartitionWindow(Operator):
     def size(self) -> tuple[int, int]:
         arrays = (self.head, self.tail, self.held, self.following, self.id_of)
         return len(self.bag), self.bag.nbytes + self.groups.nbytes + sum(a.nbytes for a in arrays)
+
+
+    def describe(self) -> str:
+        columns = ", ".join(self.spec.columns)
+        return f"the last {self.spec.count} elements for each value of {columns}: grows with the number of values"
 
 
 def _stub_size(stub: Stub, more: int) -> tuple[int, int]:

@@ -81,3 +81,6 @@ class SetOperator(Operator):
 
     def size(self) -> tuple[int, int]:
         return len(self.bag), self.bag.nbytes + self.left.nbytes + self.right.nbytes
+
+    def describe(self) -> str:
+        return "each distinct row of its inputs with its multiplicities"

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from eddyline.core.delta import Delta, Int64s
 from eddyline.core.schema import Schema
@@ -56,6 +57,14 @@ def repeat(delta: Delta) -> Delta:
     return Delta(out.time, out.columns, np.sign(out.weights))
 
 
+def minus_first(delta: Delta) -> Delta:
+    """Within each instant − before +, otherwise in the given order."""
+    w, t = delta.weights, delta.time
+    if len(delta) < 2 or not ((w[1:] < 0) & (w[:-1] > 0) & (t[1:] == t[:-1])).any():
+        return delta
+    return delta.take(np.lexsort((w > 0, t)))
+
+
 class Changes(Operator):
     """``istream``, ``dstream`` or ``signed``. ``netted`` says that equal rows cannot cancel within an instant."""
 
@@ -69,10 +78,29 @@ class Changes(Operator):
             return Delta.empty(self.schema) if self.kind == "dstream" else delta
         delta = repeat(delta if self.netted else net(delta, self.schema))
         if self.kind == "signed":
-            return delta
+            return minus_first(delta)
         chosen = delta.weights > 0 if self.kind == "istream" else delta.weights < 0
         out = delta.filter(chosen)
         return Delta(out.time, out.columns)
+
+
+class OrderTies(Operator):
+    """Elements of one instant by row value, NULL first, NaN last: the order of a stream that has no arrivals."""
+
+    def process(self, deltas: Sequence[Delta], frontier: int) -> Delta:
+        (delta,) = deltas
+        if len(delta) < 2 or not (delta.time[1:] == delta.time[:-1]).any():
+            return delta
+        keys: dict[str, pa.Array] = {"t": pa.array(delta.time)}
+        for j, f in enumerate(self.schema):
+            column = delta.columns[f.name]
+            if pa.types.is_dictionary(column.type):
+                column = column.dictionary_decode()
+            if pa.types.is_floating(f.type):
+                keys[f"n{j}"] = pc.is_nan(column)
+            keys[f"c{j}"] = column
+        order = pc.sort_indices(pa.table(keys), sort_keys=[(k, "ascending", "at_start") for k in keys])
+        return delta.take(order.to_numpy().astype(np.int64))
 
 
 class RStream(Operator):
@@ -140,6 +168,9 @@ class RStream(Operator):
 
     def size(self) -> tuple[int, int]:
         return len(self.bag), self.bag.nbytes + 3 * self.weight.nbytes
+
+    def describe(self) -> str:
+        return "the relation as it is, because Rstream shows all of it at every instant"
 
 
 class ConstantRelation(Operator):

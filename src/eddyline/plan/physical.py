@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pyarrow as pa
@@ -30,13 +30,14 @@ from eddyline.kernels import join as kernel
 from eddyline.operators.aggregate import AggregateOperator
 from eddyline.operators.base import Context, Operator
 from eddyline.operators.join_plan import JoinGraph, Member
+from eddyline.operators.look_up import LookUp
 from eddyline.operators.match import MatchOperator
 from eddyline.operators.mjoin import JoinInput, MJoin
 from eddyline.operators.project import ProjectOperator
 from eddyline.operators.select import SelectOperator
 from eddyline.operators.seq_window import PartitionWindow, RowsWindow, TimeWindow
 from eddyline.operators.sets import SetOperator, UnionAll
-from eddyline.operators.streams import Changes, ConstantRelation, RStream
+from eddyline.operators.streams import Changes, ConstantRelation, OrderTies, RStream
 from eddyline.plan.logical import (
     Aggregate,
     BoundQuery,
@@ -84,7 +85,8 @@ class Output:
     ids: bool = False  # rows carry ids
     fifo: bool = False  # and are deleted in the order of their ids
     append_only: bool = False  # never a deletion
-    identity: frozenset[str] | None = None  # no two changes of one instant agree on these columns and cancel
+    constant: bool = False  # all there is comes at the start of time
+    identity: frozenset[str] | None = None  # no two changes of one instant that agree on these columns could cancel
 
 
 @dataclass(slots=True)
@@ -113,49 +115,61 @@ class _Builder:
         self.nodes: list[Node] = []
         self.stubs: list[Stub] = []
         self.counts: dict[str, int] = {}
-        self.scans: dict[tuple[str, str], int] = {}
+        self.scans: dict[Hashable, int] = {}
+        self.ordered = False  # whether first or last is asked for
 
     def finish(self, plan: Plan) -> PhysicalPlan:
+        self.plan = plan
         kind = "signed"
+        calls = [a for n in walk(plan) if isinstance(n, Aggregate) for _, a in n.aggregates]
+        self.ordered = any(a.function in ("first", "last") for a in calls)
         if is_stream(plan):
             out = self.stream(plan)
             root = next(n for n in walk(plan) if isinstance(n, ToStream | StreamScan))
             kind = root.kind if isinstance(root, ToStream) else "istream"
         else:
             child = self.relation(plan, Deletions.ALL)
-            out = self.changes(child, "signed", plan)
+            out = self.changes(child, "signed")
         return PhysicalPlan(self.nodes, out.node, kind, out.schema, self.context, self.stubs)
 
     # ── streams ───────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def stream(self, p: Plan) -> Output:
-        """A stream-typed plan: its elements are all insertions."""
+    def stream(self, p: Plan, ordered: bool = False) -> Output:
+        """A stream-typed plan: its elements are all insertions. A derived stream has no order of arrival: where
+        somebody counts its elements (``ordered``) or asks for the first, those of one instant are ordered by value."""
         match p:
             case StreamScan():
                 return self.scan(p)
             case Select():
-                return self.filter(p, self.stream(p.input))
+                return self.filter(p, self.stream(p.input, ordered))
             case Project():
-                return self.project(p, self.stream(p.input))
-            case ToStream(kind="rstream"):
-                return self.rstream(p)
-            case ToStream(kind="dstream"):
-                return self.changes(self.relation(p.input, Deletions.ALL), "dstream", p.input)
+                return self.project(p, self.stream(p.input, ordered))
             case ToStream():
-                need = Deletions.NONE if self.cannot_cancel(p.input) else Deletions.AT_ARRIVALS
-                return self.changes(self.relation(p.input, need), "istream", p.input)
+                out = self.to_stream(p)
+                if ordered or self.ordered:
+                    operator = OrderTies(self.name("order"), out.schema)
+                    out = Output(self.add(operator, (out.node,)), out.schema, append_only=True)
+                return out
             case _:
                 raise AssertionError(f"not a stream: {type(p).__name__}")
 
+    def to_stream(self, p: ToStream) -> Output:
+        if p.kind == "rstream":
+            return self.rstream(p)
+        if p.kind == "dstream":
+            return self.changes(self.relation(p.input, Deletions.ALL), "dstream")
+        need = Deletions.NONE if self.cannot_cancel(p.input) else Deletions.AT_ARRIVALS
+        return self.changes(self.relation(p.input, need), "istream")
+
     def scan(self, p: StreamScan | RelationScan) -> Output:
         name = p.stream if isinstance(p, StreamScan) else p.relation
-        key = (name, p.alias)
+        key = (name, p.alias, p.schema.names)
         if key not in self.scans:
             self.scans[key] = self.add(None, (), p)
         constant = isinstance(p, StreamScan)
         return Output(self.scans[key], p.schema, append_only=constant)
 
-    def changes(self, child: Output, kind: str, plan: Plan) -> Output:
+    def changes(self, child: Output, kind: str) -> Output:
         netted = child.append_only or (child.identity is not None and child.identity <= set(child.schema.names))
         operator = Changes(self.name({"istream": "i-stream", "dstream": "d-stream"}.get(kind, "changes")), child.schema, kind, netted)  # fmt: skip
         node = self.add(operator, (child.node,))
@@ -163,8 +177,9 @@ class _Builder:
 
     def rstream(self, p: ToStream) -> Output:
         child = self.relation(p.input, Deletions.ALL)
-        slides = sorted({n.spec.slide for n in walk(p) if isinstance(n, Window) and isinstance(n.spec, Slide)})
-        ticks = tuple(self.scan(n).node for n in walk(p) if isinstance(n, StreamScan) or self.timed(n))
+        everything = list(walk(self.plan))  # the ticks are those of the whole query, not of the part below
+        slides = sorted({n.spec.slide for n in everything if isinstance(n, Window) and isinstance(n.spec, Slide)})
+        ticks = tuple(self.scan(n).node for n in everything if isinstance(n, StreamScan) or self.timed(n))
         operator = RStream(self.name("r-stream"), child.schema, slides, child.ids, self.context)
         return Output(self.add(operator, (child.node, *ticks)), child.schema, append_only=True)
 
@@ -242,10 +257,10 @@ class _Builder:
             f.name: _contiguous(table.column(c)) for f, c in zip(p.schema, p.columns, strict=True)
         }
         operator = ConstantRelation(self.name("relation"), p.schema, columns, table.num_rows, self.context)
-        return Output(self.add(operator, ()), p.schema, ids=True, append_only=True)
+        return Output(self.add(operator, ()), p.schema, ids=True, append_only=True, constant=True)
 
     def window(self, p: Window, need: Deletions) -> Output:
-        child = self.stream(p.input)
+        child = self.stream(p.input, ordered=not is_time_based(p.spec))
         append_only = isinstance(p.spec, Unbounded)
         if isinstance(p.spec, PartitionRows):
             operator: Operator = PartitionWindow(self.name("seq-window"), p.schema, p.spec)
@@ -286,7 +301,7 @@ class _Builder:
     def filter(self, p: Select, child: Output) -> Output:
         operator = SelectOperator(self.name("select"), child.schema, p.conjuncts, self.context)
         node = self.add(operator, (child.node,), note=" AND ".join(map(_text, p.conjuncts)))
-        return Output(node, child.schema, child.ids, child.fifo, child.append_only, child.identity)
+        return replace(child, node=node)
 
     def project(self, p: Project, child: Output) -> Output:
         operator = ProjectOperator(self.name("project"), p.items, self.context)
@@ -295,7 +310,7 @@ class _Builder:
         if child.identity is not None and child.identity <= renamed.keys():
             identity = frozenset(renamed[n] for n in child.identity)
         node = self.add(operator, (child.node,))
-        return Output(node, p.schema, child.ids, child.fifo, child.append_only, identity)
+        return replace(child, node=node, schema=p.schema, identity=identity)
 
     # ── joins ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -359,14 +374,22 @@ class _Builder:
                 node = self.add(ProjectOperator(self.name("project"), constant, self.context), (right.node,))
                 schema = Schema((Field("_k", pa.int64()),))
             operator: Operator = SetOperator(self.name("duplicate-eliminate"), schema, "distinct", False)
-            right = Output(self.add(operator, (node,)), schema)
+            right = replace(right, node=self.add(operator, (node,)), schema=schema)
             keys = (keys[0], tuple(Column(n, e.type) for n, e in items))
+            if left.append_only and right.constant:
+                return self.look_up(kind, left, right, keys[0], mark)
         graph = JoinGraph(keys, equalities)
         name = self.name({"semi": "semijoin", "anti": "antijoin", "mark": "mark-join"}[kind])
         by_id = left.ids and left.fifo
         operator = MatchOperator(name, kind, left.schema, right.schema, graph, residual, by_id, False, self.context, mark)
         note = " AND ".join(map(_text, on))
         return Output(self.add(operator, (left.node, right.node), note=note), operator.schema)
+
+    def look_up(self, kind: str, left: Output, right: Output, keys: Sequence[Expr], mark: str | None) -> Output:
+        """Each left row can be judged once and forgotten: no synopsis of the left side."""
+        operator = LookUp(self.name("look-up"), kind, left.schema, right.schema, keys, mark)
+        node = self.add(operator, (left.node, right.node))
+        return replace(left, node=node, schema=operator.schema, identity=None)
 
     def mark_join(self, p: MarkJoin) -> Output:
         """IN and EXISTS as Boolean columns.
@@ -450,13 +473,16 @@ class _Builder:
         child = self.relation(p.input, Deletions.ALL)
         operator = AggregateOperator(
             self.name("aggregate"), p.keys, p.aggregates, child.schema, p.grouped, self.context,
-            fifo=child.fifo or (child.ids and child.append_only), inserts_only=False,
+            fifo=child.fifo, inserts_only=False, append_only=child.append_only,
         )  # fmt: skip
         node = self.add(operator, (child.node,), note=", ".join(_aggregate_text(a) for _, a in p.aggregates))
-        return Output(node, p.schema, identity=frozenset(n for n, _ in p.keys))
+        # Old and new row of a group differ, but only where all columns are kept can one tell.
+        return Output(node, p.schema, identity=frozenset(p.schema.names))
 
     def set_operation(self, p: SetOperation, need: Deletions) -> Output:
         if p.kind == "union" and p.all:
+            # What leaves on one side may cancel what enters on the other.
+            need = Deletions.NONE if need == Deletions.NONE else Deletions.ALL
             left, right = self.relation(p.left, need), self.relation(p.right, need)
             node = self.add(UnionAll(self.name("union"), p.schema), (left.node, right.node))
             return Output(node, p.schema, append_only=left.append_only and right.append_only)

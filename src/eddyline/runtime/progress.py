@@ -28,11 +28,10 @@ class Progress:
         self._out = out if out is not None else sys.stderr
         self._clock = clock or SystemClock()
         self.active = not quiet and bool(getattr(self._out, "isatty", lambda: False)())
-        self._start = self._last = self._clock.nanoseconds()
+        self._last = self._clock.nanoseconds()
         self._events_then = 0
         self._rate: float | None = None
         self._drawn = False
-        self._final: str | None = None
 
     def update(self, events: int, results: int, lag_seconds: float | None, state_rows: int, state_bytes: int) -> None:
         """``lag_seconds`` is how far results are behind the newest input; None where that means nothing."""

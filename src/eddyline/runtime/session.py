@@ -71,6 +71,7 @@ class Session:
         self.relations: dict[str, pa.Table] = {}
         self.queries: list[Query] = []
         self.sides: dict[str, SideStream] = {}
+        self.invalid_relation_rows = 0  # malformed rows of constant relations
         self._sources: dict[str, Source] = {}
         self._registry = Registry(sharing)
         self._named: dict[str, Query] = {}
@@ -94,7 +95,7 @@ class Session:
         integer time, seconds of a timestamp; or ``'5 seconds'``): larger waits longer and loses less. ``idle`` is the
         silence after which the stream no longer holds others back.
         """
-        opened, found = self._open(name, source, schema, options)
+        opened, found = self._open(name, source, schema, options, timestamp)
         kind = self._time_kind(name, found, timestamp)
         definition = StreamDef(
             name,
@@ -121,7 +122,7 @@ class Session:
     ) -> None:
         """Declare a relation: constant, or with ``timestamp`` one whose elements insert, replace by ``key``, or insert
         and delete by ``sign``."""
-        opened, found = self._open(name, source, schema, options)
+        opened, found = self._open(name, source, schema, options, timestamp)
         kind = None if timestamp is None else self._time_kind(name, found, timestamp)
         stamp = None if timestamp is None else _spelled(found, timestamp)
         keys = tuple(self._column(name, found, c) for c in key)
@@ -210,7 +211,7 @@ class Session:
         readers: dict[int, StreamReader] = {}
         for i, node in enumerate(physical.nodes):
             if node.scan is not None:
-                readers[i] = self._reader(node.scan, f"{label}/{i}")
+                readers[i] = self._reader(node.scan, f"{label}/{i}", list(readers.values()))
         if bound.options.get("on_error", "stop") == "invalid":
             first = next(iter(inputs.values()), None)
             physical.context.divert = divert_to(first, label)
@@ -243,13 +244,13 @@ class Session:
         if query.running.query.name is not None:
             self.catalog.views.pop(query.running.query.name.lower(), None)
 
-    def _reader(self, scan: StreamScan | RelationScan, name: str) -> StreamReader:
+    def _reader(self, scan: StreamScan | RelationScan, name: str, mine: list[StreamReader]) -> StreamReader:
         stream = self._input_of(scan.stream if isinstance(scan, StreamScan) else scan.relation)
         wanted = list(dict.fromkeys(scan.columns))
         if self._registry.sharing and isinstance(scan, StreamScan):
             # Windows that share a store bring all columns that any of them keeps.
-            peers = [r for q in self.queries for r in q.running.readers.values() if r.stream is stream]
-            peers = [r for r in peers if r.since == stream.accepted]
+            everyone = [*mine, *(r for q in self.queries for r in q.running.readers.values())]
+            peers = [r for r in everyone if r.stream is stream and r.since == stream.accepted]
             wanted = list(dict.fromkeys([*wanted, *(c for r in peers for c in r.columns)]))
             for r in peers:
                 r.widen(wanted)
@@ -357,9 +358,12 @@ class Session:
         """Rows and bytes in window stores, shared ones counted once."""
         return self._registry.size()
 
-    def snapshot(self, directory: str | Path) -> int:
-        """Save all state; returns the snapshot's number. What an earlier snapshot holds is not written again."""
+    def snapshot(self, directory: str | Path, extra: Mapping[str, Any] | None = None) -> int:
+        """Save all state; returns the snapshot's number. What an earlier snapshot holds is not written again.
+
+        ``extra`` is saved with it and returned by ``restore``."""
         tree = {
+            "extra": dict(extra or {}),
             "inputs": {n: s.state() for n, s in self.inputs.items()},
             "feeds": {n: f.rows for n, f in self.feeds.items()},
             "sides": {n: {"stream": s.stream.state(), "reached": s.reached} for n, s in self.sides.items()},
@@ -367,7 +371,7 @@ class Session:
         }
         return Snapshots(Path(directory)).save(tree)
 
-    def restore(self, directory: str | Path) -> None:
+    def restore(self, directory: str | Path) -> dict[str, Any]:
         """Go on from the newest snapshot. The same streams and queries must have been declared, in the same order."""
         tree = Snapshots(Path(directory)).load()
         texts = [q.running.query.text for q in self.queries]
@@ -386,17 +390,18 @@ class Session:
             self.sides[n].reached = state["reached"]
         for q, state in zip(self.queries, tree["queries"], strict=True):
             q.running.load(state)
+        return dict(tree["extra"])
 
     # ── helpers ───────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _open(
-        self, name: str, source: Any, schema: pa.Schema | None, options: Mapping[str, Any]
+        self, name: str, source: Any, schema: pa.Schema | None, options: Mapping[str, Any], timestamp: str | None
     ) -> tuple[Source | None, Schema]:
         if source is None:
             if schema is None:
                 raise JobError(f"{name!r} needs a source, or a schema for rows that are pushed to it.")
             return None, Schema.from_arrow(schema)
-        opened = open_source(source, self.base, schema, options)
+        opened = open_source(source, self.base, schema, {"strict": self.strict, **options}, timestamp)
         return opened, Schema.from_arrow(opened.schema)
 
     def _input(self, stream: InputStream, opened: Source | None) -> None:
@@ -437,9 +442,13 @@ class Session:
     def _load(self, name: str) -> pa.Table:
         key = name.lower()
         if key not in self.relations:
-            batches = [b.rows for b in self._sources[key].open()]
+            source = self._sources[key]
+            if not source.finite:
+                raise JobError(f"the relation {name!r} has no TIMESTAMP BY, so its source must end; it does not.")
+            batches = list(source.open())
+            self.invalid_relation_rows += sum(len(b.invalid) for b in batches)
             schema = self.catalog.relations[key].schema.to_arrow()
-            self.relations[key] = pa.Table.from_batches(batches, schema)
+            self.relations[key] = pa.Table.from_batches([b.rows for b in batches], schema)
         return self.relations[key]
 
 

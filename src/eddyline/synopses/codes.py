@@ -85,8 +85,8 @@ class Dictionary:
         self.references = np.zeros(0, np.int64)
         self.free: list[int] = []
 
-    def encode(self, array: pa.Array) -> tuple[Int64s, Bools | None]:
-        """Codes of a column; new values get codes with no references yet."""
+    def encode(self, array: pa.Array, known: bool = False) -> tuple[Int64s, Bools | None]:
+        """Codes of a column; new values get codes with no references yet, or −1 where only ``known`` ones count."""
         if not pa.types.is_dictionary(array.type):
             array = array.dictionary_encode()
         uniques = array.dictionary.to_pylist()
@@ -94,7 +94,7 @@ class Dictionary:
         for i, v in enumerate(uniques):
             code = self.code.get(v)
             if code is None:
-                code = self._add(v)
+                code = -1 if known else self._add(v)
             local[i] = code
         index = array.indices
         nulls = None if index.null_count == 0 else np.asarray(index.is_null())

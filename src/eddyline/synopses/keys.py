@@ -63,6 +63,13 @@ class KeyTable:
             self._retain_new(out, before[0], before[1])
         return out
 
+    def find(self, columns: Sequence[pa.Array], length: int) -> Int64s:
+        """The ids of rows, −1 for those that are not in the table, which stays as it is."""
+        rows = self._encode(columns, length, known=True)
+        out = np.empty(length, np.int64)
+        kernels.find(rows, self.keys, self.table, out)
+        return out
+
     def release(self, ids: Int64s) -> None:
         """Forget ids; the caller guarantees that nothing uses them and that none is named twice."""
         ids = np.ascontiguousarray(ids, np.int64)
@@ -116,11 +123,11 @@ class KeyTable:
             if d is not None:
                 d.retain(rows[(rows[:, -1] >> j) & 1 == 0, j])
 
-    def _encode(self, columns: Sequence[pa.Array], length: int) -> Int64s:
+    def _encode(self, columns: Sequence[pa.Array], length: int, known: bool = False) -> Int64s:
         rows = np.empty((length, self.width), np.int64)
         rows[:, -1] = 0
         for j, (column, d) in enumerate(zip(columns, self.dictionaries, strict=True)):
-            codes, nulls = direct_codes(column) if d is None else d.encode(column)
+            codes, nulls = direct_codes(column) if d is None else d.encode(column, known)
             rows[:, j] = codes
             if nulls is not None:
                 rows[nulls, j] = 0

@@ -36,7 +36,10 @@ def fit_integer(value: int, type: pa.DataType) -> int:
 
 def fit_decimal(value: Decimal, type: pa.DataType) -> Decimal:
     """Rounded half up to the scale of the type; more digits than its precision are an error."""
-    rounded = value.quantize(Decimal(1).scaleb(-type.scale), context=WIDE)
+    try:
+        rounded = value.quantize(Decimal(1).scaleb(-type.scale), context=WIDE)
+    except decimal.InvalidOperation:
+        raise DataError(f"{value} does not fit into decimal({type.precision},{type.scale}).") from None
     if rounded and rounded.adjusted() + 1 > type.precision - type.scale:
         raise DataError(f"{value} does not fit into decimal({type.precision},{type.scale}).")
     return rounded
@@ -110,6 +113,8 @@ def to_string(value: Any, source: pa.DataType) -> str:
     if isinstance(value, dt.datetime):
         text = value.isoformat(" ", "microseconds" if value.microsecond else "seconds")
         return text.rstrip("0") if value.microsecond else text
+    if isinstance(value, dt.timedelta):
+        return interval_text(value)
     if isinstance(value, bytes):
         try:
             return value.decode()
@@ -118,6 +123,19 @@ def to_string(value: Any, source: pa.DataType) -> str:
     if isinstance(value, Decimal):
         return f"{value:f}"
     return str(value)
+
+
+def interval_text(value: dt.timedelta) -> str:
+    """A day-time interval as Spark writes it.
+
+    >>> interval_text(dt.timedelta(microseconds=-1500))
+    "INTERVAL '-0 00:00:00.0015' DAY TO SECOND"
+    """
+    whole = value // dt.timedelta(microseconds=1)
+    seconds, fraction = divmod(abs(whole), 1_000_000)
+    clock = f"{seconds // 3600 % 24:02}:{seconds // 60 % 60:02}:{seconds % 60:02}"
+    part = f".{fraction:06}".rstrip("0") if fraction else ""
+    return f"INTERVAL '{'-' if whole < 0 else ''}{seconds // 86400} {clock}{part}' DAY TO SECOND"
 
 
 def java_double(value: float, single: bool = False) -> str:

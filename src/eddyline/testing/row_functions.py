@@ -88,6 +88,8 @@ def _divide(type: pa.DataType, a: Any, b: Any) -> Any:
 
 
 def _scaled(length: dt.timedelta, factor: float) -> dt.timedelta:
+    if not math.isfinite(factor):
+        raise DataError(f"an interval cannot be multiplied by {factor}.")
     return dt.timedelta(microseconds=_half_up(Decimal(length // dt.timedelta(microseconds=1)) * Decimal(factor)))
 
 
@@ -224,6 +226,8 @@ def like_pattern(pattern: str, escape: str) -> str:
     >>> like_pattern("a%b_", chr(92))
     'a.*b.'
     """
+    if len(escape) != 1:
+        raise DataError(f"the escape of LIKE is one character, not {escape!r}.")
     out: list[str] = []
     characters = iter(pattern)
     for c in characters:

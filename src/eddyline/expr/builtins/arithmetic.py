@@ -13,15 +13,18 @@ import pyarrow.compute as pc
 from eddyline.core.errors import DataError
 from eddyline.expr.arrays import Kernel, Value, array_of, both_valid, from_numpy, row_wise, to_numpy
 from eddyline.expr.builtins.base import Argument, Builder, Built
-from eddyline.expr.failures import Failure
-from eddyline.expr.types import DOUBLE, DURATION, INT64, is_decimal, is_float, is_integer
+from eddyline.expr.failures import Failure, then, within
+from eddyline.expr.types import DOUBLE, DURATION, INT64, TIMESTAMP, TIMESTAMP_RANGE, is_decimal, is_float, is_integer
 
 _WIDE = decimal.Context(prec=100, rounding=decimal.ROUND_HALF_UP)
 
 
 def fit(value: decimal.Decimal, type: pa.DataType) -> decimal.Decimal:
     """Round half up to the scale of a decimal type; too many digits are an error."""
-    rounded = _WIDE.quantize(value, decimal.Decimal(1).scaleb(-type.scale))
+    try:
+        rounded = _WIDE.quantize(value, decimal.Decimal(1).scaleb(-type.scale))
+    except decimal.InvalidOperation:
+        raise DataError(f"{value} does not fit into {type.precision} digits") from None
     if rounded.adjusted() >= type.precision - type.scale and rounded != 0:
         raise DataError(f"{value} does not fit into {type.precision} digits")
     return rounded
@@ -47,6 +50,8 @@ def _checked(exact: Kernel, unchecked: Kernel, on_decimals: Builder) -> Builder:
     def build(arguments: Sequence[Argument], returns: pa.DataType) -> Built:
         if is_decimal(returns):
             return on_decimals(arguments, returns)
+        if returns == TIMESTAMP:
+            return Built(lambda a, b: within(exact(a, b), TIMESTAMP_RANGE), can_fail=True)
         return Built(unchecked) if is_float(returns) else Built(exact, can_fail=True)
 
     return build
@@ -104,15 +109,9 @@ def _divide(arguments: Sequence[Argument], returns: pa.DataType) -> Built:
     if returns == DURATION:
 
         def share(a: Value, b: Value) -> pa.Array:
-            micros = pc.cast(pc.cast(a, INT64), DOUBLE, safe=False)
-            bad = _zeros(b, micros) if isinstance(b, pa.Array) or b.is_valid else None
-            if bad is not None:
-                raise Failure(
-                    bad, "division by zero", _to_duration(pc.if_else(array_of(bad), 0.0, pc.divide(micros, b)))
-                )
-            return _to_duration(pc.divide(micros, b))
+            return _divide_floats(pc.cast(pc.cast(a, INT64), DOUBLE, safe=False), b)
 
-        return Built(share, can_fail=True)
+        return Built(then(share, _to_duration), can_fail=True)
     if _known_non_zero(arguments[1]):
         return Built(pc.divide)
     return Built(_divide_floats, can_fail=True)

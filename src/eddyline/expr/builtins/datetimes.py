@@ -10,8 +10,8 @@ import pyarrow.compute as pc
 
 from eddyline.expr.arrays import Kernel, Value, both_valid, broadcast, from_numpy, to_numpy, valid_mask
 from eddyline.expr.builtins.base import Argument, Builder, Built, plain
-from eddyline.expr.failures import Failure
-from eddyline.expr.types import DATE, INT32, INT64, TIMESTAMP
+from eddyline.expr.failures import within
+from eddyline.expr.types import DATE, DATE_RANGE, INT32, INT64, TIMESTAMP, TIMESTAMP_RANGE
 
 _UNITS = {
     **dict.fromkeys(("year", "yyyy", "yy"), "year"),
@@ -63,13 +63,8 @@ def _shift_days(sign: int) -> Builder:
         start, by = np.int64(to_numpy(dates)), to_numpy(days)
         moved = start + sign * np.clip(by, -(1 << 40), 1 << 40)  # no int64 overflow, and still out of range
         valid = both_valid(dates, days)
-        bad = moved != moved.astype(np.int32)
-        if valid is not None:
-            bad &= valid
-        result = from_numpy(moved.astype(np.int32), valid, DATE)
-        if bad.any():
-            raise Failure(bad, "date overflow", result)
-        return result
+        small = np.clip(moved, -(1 << 31), (1 << 31) - 1).astype(np.int32)
+        return within(from_numpy(small, valid, DATE), DATE_RANGE)
 
     return lambda arguments, returns: Built(kernel, can_fail=True)
 
@@ -88,9 +83,9 @@ def _since_epoch(unit: int) -> Builder:
 
 def _from_epoch(unit: int) -> Builder:
     def kernel(numbers: pa.Array) -> pa.Array:
-        return pc.cast(pc.multiply_checked(numbers, unit), TIMESTAMP)
+        return within(pc.cast(pc.multiply_checked(numbers, unit), TIMESTAMP), TIMESTAMP_RANGE)
 
-    return lambda arguments, returns: Built(kernel, can_fail=unit != 1)
+    return lambda arguments, returns: Built(kernel, can_fail=True)
 
 
 BUILDERS: dict[str, Builder] = {

@@ -106,6 +106,8 @@ def round_half_up(x: float, digits: int) -> float:
     """
     if not math.isfinite(x):
         return x
+    if digits < -308:
+        return math.copysign(0.0, x)
     exact = decimal.Decimal(repr(x))
     if -exact.as_tuple().exponent <= digits:  # type: ignore[operator]
         return x
@@ -147,6 +149,8 @@ def _round(arguments: Sequence[Argument], returns: pa.DataType) -> Built:
         def round_whole(x: int, digits: int) -> int:
             if digits >= 0:
                 return x
+            if digits < -20:
+                return 0
             unit: int = 10**-digits
             rounded = (abs(x) + unit // 2) // unit * unit * (1 if x >= 0 else -1)
             if not -(1 << (bits - 1)) <= rounded < 1 << (bits - 1):
@@ -159,6 +163,8 @@ def _round(arguments: Sequence[Argument], returns: pa.DataType) -> Built:
         def round_decimal(x: decimal.Decimal, digits: int = 0) -> decimal.Decimal:
             if digits >= source.scale:
                 return x
+            if digits < -40:
+                return decimal.Decimal(0)
             with decimal.localcontext(prec=100):
                 rounded = x.quantize(decimal.Decimal(1).scaleb(-digits), rounding=decimal.ROUND_HALF_UP)
             return fit(rounded, returns)

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from eddyline.core.errors import DataError
 from eddyline.expr.arrays import Kernel, Value, is_ascii, row_wise
 from eddyline.expr.builtins.base import Argument, Builder, Built, plain
-from eddyline.expr.types import INT32, STRING
+from eddyline.expr.types import INT32, LONGEST_TEXT, STRING
 
 
 def substring(text: str, start: int, length: int | None = None) -> str:
@@ -113,9 +113,20 @@ def pad(text: str, length: int, padding: str, left: bool) -> str:
         return text[: max(length, 0)]
     if not padding:
         return text
+    _check_length(length)
     missing = length - len(text)
     filling = (padding * (missing // len(padding) + 1))[:missing]
     return filling + text if left else text + filling
+
+
+def _check_length(length: int) -> None:
+    if length > LONGEST_TEXT:
+        raise DataError(f"a text of {length} characters is too long")
+
+
+def repeat(text: str, count: int) -> str:
+    _check_length(len(text) * count)
+    return text * max(count, 0)
 
 
 def split_part(text: str, delimiter: str, part: int) -> str:
@@ -129,7 +140,9 @@ def split_part(text: str, delimiter: str, part: int) -> str:
 def _repeat(arguments: Sequence[Argument], returns: pa.DataType) -> Built:
     count = arguments[1].value
     if count is None or arguments[0].literal is not None:
-        return Built(row_wise(lambda text, n: text * max(n, 0), STRING), expensive=True)
+        return Built(row_wise(repeat, STRING), can_fail=True, expensive=True)
+    if count > 1000:
+        return Built(row_wise(lambda text, _: repeat(text, count), STRING), can_fail=True, expensive=True)
     return Built(lambda a, _: pc.binary_repeat(a, max(count, 0)))
 
 
@@ -158,8 +171,8 @@ BUILDERS: dict[str, Builder] = {
     "replace": _replace,
     "instr": _instr,
     "locate": _by_row(locate, INT32),
-    "lpad": _by_row(lambda text, n, padding=" ": pad(text, n, padding, left=True), STRING),
-    "rpad": _by_row(lambda text, n, padding=" ": pad(text, n, padding, left=False), STRING),
+    "lpad": _by_row(lambda text, n, padding=" ": pad(text, n, padding, left=True), STRING, can_fail=True),
+    "rpad": _by_row(lambda text, n, padding=" ": pad(text, n, padding, left=False), STRING, can_fail=True),
     "repeat": _repeat,
     "split_part": _by_row(split_part, STRING, can_fail=True),
     "ascii": _by_row(lambda text: ord(text[0]) if text else 0, INT32),

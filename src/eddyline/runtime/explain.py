@@ -1,0 +1,81 @@
+"""explain: the plan that runs, what it keeps and why, what was decided. A pure function of a running query."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from eddyline.plan.logical import StreamScan
+from eddyline.runtime.progress import size
+from eddyline.runtime.running import RunningQuery
+
+SHOWN = {
+    "istream": "a stream: the rows that enter the result (Istream)",
+    "dstream": "a stream: the rows that leave the result (Dstream)",
+    "rstream": "a stream: the whole result at every instant of an input element (Rstream)",
+    "signed": "the changes of a relation: each row with _sign 1 or -1",
+}
+
+
+def explain(running: RunningQuery) -> str:
+    """
+    >>> import eddyline as ed
+    >>> session = ed.Session()
+    >>> session.stream("S", [{"ts": 1, "a": 2}], timestamp="ts")
+    >>> print(session.query("SELECT Istream(a) FROM S [RANGE 10] WHERE a > 1").explain())
+    SELECT Istream(a) FROM S [RANGE 10] WHERE a > 1
+    <BLANKLINE>
+    result   a stream: the rows that enter the result (Istream)
+    <BLANKLINE>
+    plan
+      i-stream 1
+      └─ seq-window 1  [RANGE 10]
+         └─ ...
+    """
+    lines = [running.query.text.strip(), "", f"result   {SHOWN[running.physical.kind]}", "", "plan"]
+    lines += [f"  {line}" for line in _tree(running, running.physical.root, "", "")]
+    kept = list(_kept(running))
+    lines += ["", "state"]
+    lines += [f"  {line}" for line in kept] or ["  none: every element is judged once and forgotten"]
+    decisions = running.physical.context.decisions
+    if decisions:
+        lines += ["", "decided"]
+        lines += [f"  {d.operator}: {d.kind} {_brief(d.after)} ({d.reason})" for d in decisions]
+    return "\n".join(lines)
+
+
+def _tree(running: RunningQuery, node: int, first: str, rest: str) -> Iterator[str]:
+    n = running.physical.nodes[node]
+    if n.operator is None:
+        assert n.scan is not None
+        name = n.scan.stream if isinstance(n.scan, StreamScan) else n.scan.relation
+        alias = f" AS {n.scan.alias}" if n.scan.alias.lower() != name.lower() else ""
+        kind = "stream" if isinstance(n.scan, StreamScan) else "relation"
+        columns = f" ({', '.join(n.scan.columns)})" if n.scan.columns else ""
+        yield f"{first}{kind} {name}{alias}{columns}"
+        return
+    yield f"{first}{n.operator.name}" + (f"  {n.note}" if n.note else "")
+    for i, child in enumerate(n.inputs):
+        last = i == len(n.inputs) - 1
+        yield from _tree(running, child, rest + ("└─ " if last else "├─ "), rest + ("   " if last else "│  "))
+
+
+def _kept(running: RunningQuery) -> Iterator[str]:
+    for n in running.physical.nodes:
+        if n.operator is None:
+            continue
+        what = n.operator.describe()
+        if what:
+            rows, bytes = n.operator.size()
+            yield f"{n.operator.name}: {what}. Now {rows:,} rows, {size(bytes)}."
+    shared = {id(s.store): s.store for s in running.physical.stubs if len(s.store.stubs) > 1}
+    for store in shared.values():
+        yield f"shared: {len(store.stubs)} windows over the same elements keep them once ({store.end - store.first:,} rows)."
+
+
+def _brief(value: Any) -> str:
+    if isinstance(value, dict):
+        return "; ".join(f"{k} → {_brief(v)}" for k, v in value.items())
+    if isinstance(value, list | tuple):
+        return ", ".join(map(_brief, value))
+    return str(value)
