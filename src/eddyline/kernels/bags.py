@@ -65,7 +65,9 @@ def set_operation(kind, time, code, side, change, left, right, stamp, old, out_t
 
 
 @kernel(f"int64(int64, {_I1}, {_I1}, {_I1}, {_I1}, {_I1}, {_I1}, {_I1}, {_I1}, {_I1}, {_I1}, {_I1}, {_I1}, {_I1})")
-def match(kind, time, code, rows, matches, present, matched, stamp, was_p, was_m, out_time, out_code, out_weight, out_mark): # fmt: skip
+def match(
+    kind, time, code, rows, matches, present, matched, stamp, was_p, was_m, out_time, out_code, out_weight, out_mark
+):  # fmt: skip
     """Changes of a semijoin, antijoin or mark join: ``rows`` changes multiplicities, ``matches`` the partner counts."""
     n = len(time)
     found = 0

@@ -38,7 +38,7 @@ def _announce() -> None:
         print("eddyline: compiling kernels (first run on this machine, about a minute) …", file=sys.stderr)
 
 
-def kernel(signature: str) -> Callable[[Function], Function]:
+def kernel(signature: Any) -> Callable[[Function], Function]:
     """Compile with one explicit signature, without the GIL, cached on disk; plain Python under NUMBA_DISABLE_JIT=1."""
 
     def decorate(function: Function) -> Function:

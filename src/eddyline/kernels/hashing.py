@@ -6,8 +6,10 @@ itself and plain Python by masking, hence the two bodies; a test compares them.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
-from numba.core import config
+from numba.core import config, types
 
 from eddyline.kernels.compile import kernel
 
@@ -42,21 +44,18 @@ def hash_bytes_python(data: np.ndarray, start: int, stop: int) -> int:
 
 
 if config.DISABLE_JIT:
-    mix = mix_python
-    hash_bytes = hash_bytes_python
-
-    def u(i: int) -> int:
-        return i
-
+    mix: Any = mix_python
+    hash_bytes: Any = hash_bytes_python
+    u: Any = int
 else:
 
     @kernel("uint64(int64)")
-    def u(i):
+    def u(i):  # type: ignore[no-redef]
         """An index that is known not to be negative: an unsigned one spares the check for Python's a[-1]."""
         return np.uint64(i)
 
     @kernel("int64(int64, int64)")
-    def mix(h, key):
+    def mix(h, key):  # type: ignore[no-redef]
         """Fold ``key`` into the hash ``h``."""
         x = np.uint64(h) * np.uint64(31) + np.uint64(key) + np.uint64(_C)
         x = (x ^ (x >> np.uint64(30))) * np.uint64(_A)
@@ -64,8 +63,8 @@ else:
         x = x ^ (x >> np.uint64(31))
         return np.int64(x)
 
-    @kernel("int64(uint8[::1], int64, int64)")
-    def hash_bytes(data, start, stop):
+    @kernel(types.int64(types.Array(types.uint8, 1, "C", readonly=True), types.int64, types.int64))
+    def hash_bytes(data, start, stop):  # type: ignore[no-redef]
         """Hash the bytes in [start, stop)."""
         h = np.int64(0)
         word = np.uint64(0)
@@ -80,7 +79,11 @@ else:
         return mix(mix(h, np.int64(word)), stop - start)
 
 
-@kernel("void(int32[::1], uint8[::1], int64[::1])")
+_BYTES = types.Array(types.uint8, 1, "C", readonly=True)  # Arrow's buffers may not be written to
+_OFFSETS = types.Array(types.int32, 1, "C", readonly=True)
+
+
+@kernel(types.void(_OFFSETS, _BYTES, types.int64[::1]))
 def hash_strings(offsets, data, out):
     """One hash for each string of an Arrow string array (its offsets and data buffers)."""
     for i in range(len(out)):

@@ -52,7 +52,7 @@ class Operator(ABC):
         """Nested dicts of numpy arrays, Arrow arrays and batches, and plain scalars."""
         return {}
 
-    def load(self, state: dict[str, Any]) -> None:
+    def load(self, state: dict[str, Any]) -> None:  # noqa: B027 (a stateless operator has nothing to load)
         """The inverse of ``state``."""
 
     def size(self) -> tuple[int, int]:

@@ -50,9 +50,7 @@ class JoinGraph:
         return classes
 
     def connected(self, target: int, bound: Sequence[int]) -> bool:
-        return any(
-            any(m.input == target for m in c) and any(m.input in bound for m in c) for c in self.classes()
-        )
+        return any(any(m.input == target for m in c) and any(m.input in bound for m in c) for c in self.classes())
 
     def step(self, target: int, bound: Sequence[int]) -> Step:
         pairs: dict[tuple[int, Member], None] = {}

@@ -114,9 +114,7 @@ class MJoin(Operator):
         schema = Schema(tuple(f for i in inputs for f in i.schema if f.name in output))
         super().__init__(name, schema)
         self.graph = graph
-        self.sides = [
-            _Side(i, keys, stub) for i, keys, stub in zip(inputs, graph.keys, stubs, strict=True)
-        ]
+        self.sides = [_Side(i, keys, stub) for i, keys, stub in zip(inputs, graph.keys, stubs, strict=True)]
         self.residual = Conjunction(residual) if residual else None
         self.context = context
         self.verify = [
@@ -183,7 +181,11 @@ class MJoin(Operator):
             mine = np.flatnonzero(self.indexes[:, k.IX_INPUT] == i)
             low, high = (int(mine[0]), int(mine[-1]) + 1) if len(mine) else (0, 0)
             self.inputs[i, : k.CODE_WIDTH + 1] = (k.RING if s.ring else k.BAG, pos, cap - 1, code, len(s.keys))
-            self.inputs[i, k.DELETES], self.inputs[i, k.INDEX_FROM], self.inputs[i, k.INDEX_TO] = s.spec.deletes, low, high
+            self.inputs[i, k.DELETES], self.inputs[i, k.INDEX_FROM], self.inputs[i, k.INDEX_TO] = (
+                s.spec.deletes,
+                low,
+                high,
+            )
             pos += cap
             code += cap * len(s.keys)
         heads = records = 0
@@ -422,7 +424,6 @@ class MJoin(Operator):
                 bytes += s.bag.nbytes
         arrays = (self.heads, self.records, self.codes, self.leave, self.weight, self.rownum)
         return rows, bytes + sum(a.nbytes for a in arrays)
-
 
     def describe(self) -> str:
         kept = []

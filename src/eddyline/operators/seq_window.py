@@ -101,7 +101,6 @@ class TimeWindow(Operator):
             return 0, 0
         return _stub_size(self.stub, self.enter.nbytes + self.leave.nbytes)
 
-
     def describe(self) -> str:
         return "" if self.stub is None else f"the elements of {self.spec}, to delete them when they leave"
 
@@ -145,7 +144,6 @@ class RowsWindow(Operator):
 
     def size(self) -> tuple[int, int]:
         return _stub_size(self.stub, 0)
-
 
     def describe(self) -> str:
         return f"the last {self.count} elements, to delete them when they leave"
@@ -210,7 +208,6 @@ class PartitionWindow(Operator):
         arrays = (self.head, self.tail, self.held, self.following, self.id_of)
         return len(self.bag), self.bag.nbytes + self.groups.nbytes + sum(a.nbytes for a in arrays)
 
-
     def describe(self) -> str:
         columns = ", ".join(self.spec.columns)
         return f"the last {self.spec.count} elements for each value of {columns}: grows with the number of values"
@@ -218,5 +215,3 @@ class PartitionWindow(Operator):
 
 def _stub_size(stub: Stub, more: int) -> tuple[int, int]:
     return len(stub), stub.store.nbytes(len(stub)) // max(1, len(stub.store.stubs)) + more
-
-

@@ -19,9 +19,7 @@ class UnionAll(Operator):
 
     def process(self, deltas: Sequence[Delta], frontier: int) -> Delta:
         names = self.schema.names
-        renamed = [
-            Delta(d.time, dict(zip(names, d.columns.values(), strict=True)), d.weight, None) for d in deltas
-        ]
+        renamed = [Delta(d.time, dict(zip(names, d.columns.values(), strict=True)), d.weight, None) for d in deltas]
         return Delta.merge(renamed)
 
 

@@ -14,7 +14,6 @@ a seq-window operator produces the changes. Windows over the same elements of a 
 
 from __future__ import annotations
 
-import enum
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -26,10 +25,9 @@ from eddyline.core.decision import Decision
 from eddyline.core.schema import Field, Schema
 from eddyline.core.window import PartitionRows, Rows, Slide, Unbounded, is_time_based
 from eddyline.expr.nodes import Call, Case, Cast, Column, Expr, Literal, columns_of, substitute
-from eddyline.kernels import join as kernel
 from eddyline.operators.aggregate import AggregateOperator
 from eddyline.operators.base import Context, Operator
-from eddyline.operators.join_plan import JoinGraph, Member
+from eddyline.operators.join_plan import JoinGraph
 from eddyline.operators.look_up import LookUp
 from eddyline.operators.match import MatchOperator
 from eddyline.operators.mjoin import JoinInput, MJoin
@@ -38,6 +36,8 @@ from eddyline.operators.select import SelectOperator
 from eddyline.operators.seq_window import PartitionWindow, RowsWindow, TimeWindow
 from eddyline.operators.sets import SetOperator, UnionAll
 from eddyline.operators.streams import Changes, ConstantRelation, OrderTies, RStream
+from eddyline.plan.conjuncts import split_conjuncts
+from eddyline.plan.deletions import Deletions, cannot_cancel
 from eddyline.plan.logical import (
     Aggregate,
     BoundQuery,
@@ -56,14 +56,7 @@ from eddyline.plan.logical import (
     is_stream,
     walk,
 )
-from eddyline.plan.rewrite import movable
 from eddyline.synopses.store import Registry, Stub
-
-
-class Deletions(enum.IntEnum):
-    NONE = kernel.NO_DELETIONS
-    AT_ARRIVALS = kernel.AT_ARRIVALS
-    ALL = kernel.ALL_DELETIONS
 
 
 @dataclass(slots=True)
@@ -158,7 +151,7 @@ class _Builder:
             return self.rstream(p)
         if p.kind == "dstream":
             return self.changes(self.relation(p.input, Deletions.ALL), "dstream")
-        need = Deletions.NONE if self.cannot_cancel(p.input) else Deletions.AT_ARRIVALS
+        need = Deletions.NONE if cannot_cancel(p.input, self.catalog) else Deletions.AT_ARRIVALS
         return self.changes(self.relation(p.input, need), "istream")
 
     def scan(self, p: StreamScan | RelationScan) -> Output:
@@ -171,7 +164,8 @@ class _Builder:
 
     def changes(self, child: Output, kind: str) -> Output:
         netted = child.append_only or (child.identity is not None and child.identity <= set(child.schema.names))
-        operator = Changes(self.name({"istream": "i-stream", "dstream": "d-stream"}.get(kind, "changes")), child.schema, kind, netted)  # fmt: skip
+        name = {"istream": "i-stream", "dstream": "d-stream"}.get(kind, "changes")
+        operator = Changes(self.name(name), child.schema, kind, netted)
         node = self.add(operator, (child.node,))
         return Output(node, child.schema, append_only=kind != "signed")
 
@@ -179,45 +173,10 @@ class _Builder:
         child = self.relation(p.input, Deletions.ALL)
         everything = list(walk(self.plan))  # the ticks are those of the whole query, not of the part below
         slides = sorted({n.spec.slide for n in everything if isinstance(n, Window) and isinstance(n.spec, Slide)})
-        ticks = tuple(self.scan(n).node for n in everything if isinstance(n, StreamScan) or self.timed(n))
+        scans = [n for n in everything if isinstance(n, StreamScan | RelationScan)]
+        ticks = tuple(self.scan(n).node for n in scans if isinstance(n, StreamScan) or not n.constant)
         operator = RStream(self.name("r-stream"), child.schema, slides, child.ids, self.context)
         return Output(self.add(operator, (child.node, *ticks)), child.schema, append_only=True)
-
-    @staticmethod
-    def timed(p: Plan) -> bool:
-        return isinstance(p, RelationScan) and not p.constant
-
-    def cannot_cancel(self, p: Plan) -> bool:
-        """Whether a row that leaves can never equal one that enters at the same instant (DESIGN: cheap and exact):
-        the result is linear and keeps the timestamp of every windowed stream."""
-        kept = set(p.schema.names)
-        while isinstance(p, Select | Project):
-            if isinstance(p, Project):
-                kept = {e.name for n, e in p.items if n in kept and isinstance(e, Column)}
-            p = p.input
-        for child in p.inputs if isinstance(p, Join) else (p,):
-            if isinstance(child, RelationScan) and child.constant:
-                continue
-            names = kept & set(child.schema.names)
-            while isinstance(child, Select | Project):
-                if isinstance(child, Project):
-                    names = {e.name for n, e in child.items if n in names and isinstance(e, Column)}
-                child = child.input
-            if not isinstance(child, Window):
-                return False
-            if isinstance(child.spec, Unbounded):
-                continue
-            source = child.input
-            while isinstance(source, Select | Project):
-                if isinstance(source, Project):
-                    names = {e.name for n, e in source.items if n in names and isinstance(e, Column)}
-                source = source.input
-            if not isinstance(source, StreamScan):
-                return False
-            stream = self.catalog.streams.get(source.stream.lower())
-            if stream is None or stream.timestamp is None or f"{source.alias}.{stream.timestamp}" not in names:
-                return False
-        return True
 
     # ── relations ─────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -253,9 +212,7 @@ class _Builder:
             out = self.scan(p)
             return Output(out.node, out.schema)
         table = self.load(p.relation)
-        columns = {
-            f.name: _contiguous(table.column(c)) for f, c in zip(p.schema, p.columns, strict=True)
-        }
+        columns = {f.name: _contiguous(table.column(c)) for f, c in zip(p.schema, p.columns, strict=True)}
         operator = ConstantRelation(self.name("relation"), p.schema, columns, table.num_rows, self.context)
         return Output(self.add(operator, ()), p.schema, ids=True, append_only=True, constant=True)
 
@@ -291,9 +248,7 @@ class _Builder:
             conjuncts = [*p.conjuncts, *conjuncts]
             p = p.input
         if isinstance(p, StreamScan) and p.stream.lower() in self.catalog.streams:
-            by: dict[str, Expr] = {
-                f.name: Column(c, f.type) for f, c in zip(p.schema, p.columns, strict=True)
-            }
+            by: dict[str, Expr] = {f.name: Column(c, f.type) for f, c in zip(p.schema, p.columns, strict=True)}
             written = tuple(substitute(c, by) for c in conjuncts)
             return (p.stream.lower(), self.epochs.get(p.stream.lower(), 0), written), f"{p.alias}.", p.schema
         return None, "", stream.schema
@@ -315,7 +270,7 @@ class _Builder:
     # ── joins ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def join(self, p: Join, need: Deletions) -> Output:
-        keys, equalities, residual = _split_conjuncts(p.conjuncts, [i.schema for i in p.inputs])
+        keys, equalities, residual = split_conjuncts(p.conjuncts, [i.schema for i in p.inputs])
         graph = JoinGraph(keys, equalities)
         inputs, stubs, nodes = [], [], []
         append_only = True
@@ -363,25 +318,27 @@ class _Builder:
     def match(self, kind: str, left: Output, right: Output, on: Sequence[Expr], mark: str | None = None) -> Output:
         """Left rows by their partners. Without a residual the right side goes in as a set of keys: at most one
         partner for each left row, however many rows agree."""
-        keys, equalities, residual = _split_conjuncts(on, [left.schema, right.schema])
+        keys, equalities, residual = split_conjuncts(on, [left.schema, right.schema])
         if not residual:
-            items = tuple((f"_k{j}", e) for j, e in enumerate(keys[1]))
-            if items:
-                node = self.add(ProjectOperator(self.name("project"), items, self.context), (right.node,))
-                schema = Schema(tuple(Field(n, e.type) for n, e in items))
-            else:  # EXISTS without correlation: one row stands for all
-                constant = (("_k", Literal(1, pa.int64())),)
-                node = self.add(ProjectOperator(self.name("project"), constant, self.context), (right.node,))
-                schema = Schema((Field("_k", pa.int64()),))
+            pairs = [(a, b) if a.input == 0 else (b, a) for a, b in equalities]
+            lefts = tuple(keys[0][a.key] for a, _ in pairs)
+            # Without any key (EXISTS without correlation) one row stands for all.
+            rights = [keys[1][b.key] for _, b in pairs] or [Literal(1, pa.int64())]
+            items = tuple((f"_k{j}", e) for j, e in enumerate(rights))
+            node = self.add(ProjectOperator(self.name("project"), items, self.context), (right.node,))
+            schema = Schema(tuple(Field(n, e.type) for n, e in items))
             operator: Operator = SetOperator(self.name("duplicate-eliminate"), schema, "distinct", False)
             right = replace(right, node=self.add(operator, (node,)), schema=schema)
-            keys = (keys[0], tuple(Column(n, e.type) for n, e in items))
             if left.append_only and right.constant:
-                return self.look_up(kind, left, right, keys[0], mark)
+                return self.look_up(kind, left, right, lefts, mark)
+            keys = (lefts, tuple(Column(n, e.type) for n, e in items) if pairs else ())
+            equalities = tuple((Member(0, j), Member(1, j)) for j in range(len(pairs)))
         graph = JoinGraph(keys, equalities)
         name = self.name({"semi": "semijoin", "anti": "antijoin", "mark": "mark-join"}[kind])
         by_id = left.ids and left.fifo
-        operator = MatchOperator(name, kind, left.schema, right.schema, graph, residual, by_id, False, self.context, mark)
+        operator = MatchOperator(
+            name, kind, left.schema, right.schema, graph, residual, by_id, False, self.context, mark
+        )
         note = " AND ".join(map(_text, on))
         return Output(self.add(operator, (left.node, right.node), note=note), operator.schema)
 
@@ -410,7 +367,7 @@ class _Builder:
             nulls = self.filter(Select(p.right, (_call("is_null", q),)), right)
             out = self.match("mark", out, nulls, p.on, hidden)
             out = self.match("mark", out, right, p.on, empty)
-            unknown = _call("or", _boolean(hidden), _call("and", _call("is_null", x), _boolean(empty)))
+            unknown: Expr = _call("or", _boolean(hidden), _call("and", _call("is_null", x), _boolean(empty)))
         else:
             maybe = tuple(
                 _call("or", _call("or", _call("is_null", x), _call("is_null", q)), e)
@@ -423,7 +380,8 @@ class _Builder:
             Literal(False, pa.bool_()),
             pa.bool_(),
         )
-        items = (*((f.name, Column(f.name, f.type)) for f in left.schema), (p.mark, value))
+        kept: list[tuple[str, Expr]] = [(f.name, Column(f.name, f.type)) for f in left.schema]
+        items = (*kept, (p.mark, value))
         return self.project(Project(p.left, items), out)
 
     def semijoin(self, p: Select) -> Output | None:
@@ -450,10 +408,11 @@ class _Builder:
     def outer_join(self, p: OuterJoin) -> Output:
         """The inner join, and the rows without a partner padded with NULLs: one antijoin for each kept side."""
         left, right = self.relation(p.left, Deletions.ALL), self.relation(p.right, Deletions.ALL)
-        keys, equalities, residual = _split_conjuncts(p.conjuncts, [left.schema, right.schema])
+        keys, equalities, residual = split_conjuncts(p.conjuncts, [left.schema, right.schema])
         inputs = [JoinInput(s.schema, None, by_id=s.ids) for s in (left, right)]
         names = (*left.schema.names, *right.schema.names)
-        inner = MJoin(self.name("binary-join"), inputs, JoinGraph(keys, equalities), residual, [None, None], names, self.context)  # fmt: skip
+        graph = JoinGraph(keys, equalities)
+        inner = MJoin(self.name("binary-join"), inputs, graph, residual, [None, None], names, self.context)
         note = " AND ".join(map(_text, p.conjuncts))
         parts = [self.add(inner, (left.node, right.node), note=note)]
         schema = Schema((*left.schema, *right.schema))
@@ -461,7 +420,10 @@ class _Builder:
             if p.kind in wanted:
                 lonely = self.match("anti", keep, other, p.conjuncts)
                 items = tuple(
-                    (f.name, Column(f.name, f.type) if f in keep.schema.fields else Cast(Literal(None, pa.null()), f.type))
+                    (
+                        f.name,
+                        Column(f.name, f.type) if f in keep.schema.fields else Cast(Literal(None, pa.null()), f.type),
+                    )
                     for f in schema
                 )
                 parts.append(self.add(ProjectOperator(self.name("project"), items, self.context), (lonely.node,)))
@@ -506,36 +468,6 @@ class _Builder:
         return f"{kind} {self.counts[kind]}"
 
 
-def _split_conjuncts(
-    conjuncts: Sequence[Expr], schemas: Sequence[Schema]
-) -> tuple[tuple[tuple[Expr, ...], ...], tuple[tuple[Member, Member], ...], tuple[Expr, ...]]:
-    """Equalities between expressions over single, different inputs become join keys; the rest is residual."""
-    names = [set(s.names) for s in schemas]
-    keys: list[list[Expr]] = [[] for _ in schemas]
-    equalities = []
-    residual = []
-
-    def member(e: Expr) -> Member | None:
-        read = columns_of(e)
-        home = next((i for i, n in enumerate(names) if read and read <= n), None)
-        if home is None or not movable(e):
-            return None
-        if e not in keys[home]:
-            keys[home].append(e)
-        return Member(home, keys[home].index(e))
-
-    for c in conjuncts:
-        if isinstance(c, Call) and c.function == "eq" and c.args[0].type == c.args[1].type:
-            homes = [next((i for i, n in enumerate(names) if columns_of(a) and columns_of(a) <= n), None) for a in c.args]
-            if None not in homes and homes[0] != homes[1] and all(movable(a) for a in c.args):
-                a, b = member(c.args[0]), member(c.args[1])
-                assert a is not None and b is not None
-                equalities.append((a, b))
-                continue
-        residual.append(c)
-    return tuple(tuple(k) for k in keys), tuple(equalities), tuple(residual)
-
-
 def _call(function: str, *args: Expr) -> Call:
     return Call(function, args, pa.bool_())
 
@@ -565,5 +497,3 @@ def _alias(p: Plan) -> str:
         if isinstance(n, StreamScan | RelationScan):
             return n.alias
     return type(p).__name__
-
-

@@ -70,7 +70,8 @@ def _kept(running: RunningQuery) -> Iterator[str]:
             yield f"{n.operator.name}: {what}. Now {rows:,} rows, {size(bytes)}."
     shared = {id(s.store): s.store for s in running.physical.stubs if len(s.store.stubs) > 1}
     for store in shared.values():
-        yield f"shared: {len(store.stubs)} windows over the same elements keep them once ({store.end - store.first:,} rows)."
+        rows = store.end - store.first
+        yield f"shared: {len(store.stubs)} windows over the same elements keep them once ({rows:,} rows)."
 
 
 def _brief(value: Any) -> str:

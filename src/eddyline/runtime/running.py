@@ -80,15 +80,13 @@ class RunningQuery:
     def advance(self) -> None:
         """Answer every instant that has closed since the last call."""
         streams = list(self.inputs.values())
-        frontier = closed(streams, self.reached)
-        if not streams:
-            frontier, start = 0, 0  # constant relations only: one instant
-        else:
-            start = start_of_time(streams, frontier) if self.physical.context.start is None else None
-        if self.physical.context.start is None:
-            if start is None:
+        context = self.physical.context
+        # Over constant relations only there is one instant.
+        frontier = closed(streams, self.reached) if streams else 0
+        if context.start is None:
+            context.start = start_of_time(streams, frontier) if streams else 0
+            if context.start is None:
                 return
-            self.physical.context.start = start
         if frontier is None or (self.reached is not None and frontier <= self.reached):
             return
         empty = Delta(np.empty(0, np.int64), {})
@@ -182,5 +180,3 @@ def divert_to(stream: InputStream | None, query: str, count: Sequence[Any] = ())
             stream.reject([json.dumps(row, default=str)], [f"{query}: {error}"])
 
     return divert
-
-

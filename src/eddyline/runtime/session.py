@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
-from decimal import Decimal, InvalidOperation
 from pathlib import Path
 from typing import Any
 
@@ -16,13 +15,12 @@ from eddyline.core.schema import Schema
 from eddyline.core.time import Clock, SystemClock, TimeKind
 from eddyline.cql import bind
 from eddyline.cql.job import CreateRelation, CreateStream, CreateView, QueryStatement, Statement, parse_job
-from eddyline.cql.windows import IntervalText, resolve_duration
-from eddyline.expr.types import parse_type
 from eddyline.io.resolve import open_source
 from eddyline.io.source import Source
-from eddyline.plan.logical import BoundQuery, RelationScan, StreamScan, streams_of, walk
+from eddyline.plan.logical import BoundQuery, RelationScan, StreamScan, streams_of
 from eddyline.plan.physical import build
 from eddyline.plan.rules import optimize
+from eddyline.runtime.declarations import column_named, data_type, duration, time_kind
 from eddyline.runtime.feeds import Feed
 from eddyline.runtime.inline.input_manager import InputStream, StreamReader
 from eddyline.runtime.inline.relation_changes import TimedRelation
@@ -43,7 +41,8 @@ class Session:
     (assign ``session.sharing`` to switch it while queries run); ``clock`` is for tests.
 
     >>> session = Session()
-    >>> session.stream("packets", [{"ts": 1, "size": 40}, {"ts": 2, "size": 1500}, {"ts": 5, "size": 900}], timestamp="ts")
+    >>> packets = [{"ts": 1, "size": 40}, {"ts": 2, "size": 1500}, {"ts": 5, "size": 900}]
+    >>> session.stream("packets", packets, timestamp="ts")
     >>> q = session.query("SELECT Istream(size) FROM packets WHERE size > 500")
     >>> q.to_arrow().to_pylist()
     [{'size': 1500, '_time': 2}, {'size': 900, '_time': 5}]
@@ -96,17 +95,10 @@ class Session:
         silence after which the stream no longer holds others back.
         """
         opened, found = self._open(name, source, schema, options, timestamp)
-        kind = self._time_kind(name, found, timestamp)
-        definition = StreamDef(
-            name,
-            found,
-            kind,
-            None if timestamp is None else _spelled(found, timestamp),
-            _duration(slack, kind, "slack"),
-            None if idle is None else _duration(idle, TimeKind.TIMESTAMP, "idle"),
-            source,
-            options,
-        )
+        stamp = None if timestamp is None else column_named(name, found, timestamp)
+        kind = time_kind(name, found, stamp)
+        wait = None if idle is None else duration(idle, TimeKind.TIMESTAMP, "idle")
+        definition = StreamDef(name, found, kind, stamp, duration(slack, kind, "slack"), wait, source, options)
         self.catalog.add("streams", definition)
         self._input(InputStream(definition, self.clock, strict=self._is_strict(options)), opened)
 
@@ -123,10 +115,10 @@ class Session:
         """Declare a relation: constant, or with ``timestamp`` one whose elements insert, replace by ``key``, or insert
         and delete by ``sign``."""
         opened, found = self._open(name, source, schema, options, timestamp)
-        kind = None if timestamp is None else self._time_kind(name, found, timestamp)
-        stamp = None if timestamp is None else _spelled(found, timestamp)
-        keys = tuple(self._column(name, found, c) for c in key)
-        mark = None if sign is None else self._column(name, found, sign)
+        stamp = None if timestamp is None else column_named(name, found, timestamp)
+        kind = None if stamp is None else time_kind(name, found, stamp)
+        keys = tuple(column_named(name, found, c) for c in key)
+        mark = None if sign is None else column_named(name, found, sign)
         definition = RelationDef(name, found, kind, stamp, keys, mark, source, options)
         self.catalog.add("relations", definition)
         if timestamp is not None:
@@ -154,14 +146,14 @@ class Session:
         ``arrow`` Arrow arrays."""
         if kind not in ("row", "pandas", "arrow"):
             raise JobError(f"the kind of a function is 'row', 'pandas' or 'arrow', not {kind!r}.")
-        args = None if arguments is None else tuple(_type(a) for a in arguments)
+        args = None if arguments is None else tuple(data_type(a) for a in arguments)
         self.catalog.functions[name.lower()] = FunctionDef(
-            name, function, _type(returns), args, kind, cost, deterministic  # type: ignore[arg-type]
+            name, function, data_type(returns), args, kind, cost, deterministic  # type: ignore[arg-type]
         )  # fmt: skip
 
     def aggregate(self, name: str, function: Callable[[list[Any]], Any], returns: str | pa.DataType = "double") -> None:
         """Make a Python function of a group's values callable as an aggregate."""
-        self.catalog.aggregates[name.lower()] = AggregateDef(name, function, _type(returns))
+        self.catalog.aggregates[name.lower()] = AggregateDef(name, function, data_type(returns))
 
     def execute(self, job: str) -> list[Query]:
         """Run the statements of a job text: declarations take effect, queries are registered and returned."""
@@ -170,14 +162,8 @@ class Session:
     def declare(self, statement: Statement) -> Query | None:
         match statement:
             case CreateStream() | CreateRelation():
-                columns = statement.columns
-                schema = None if columns is None else pa.schema(list(columns))
                 try:
-                    if isinstance(statement, CreateStream):
-                        slack = statement.slack if statement.slack is not None else 0
-                        self.stream(statement.name, statement.source, statement.timestamp, slack, statement.idle, schema, **statement.options)  # type: ignore[arg-type] # fmt: skip
-                    else:
-                        self.relation(statement.name, statement.source, statement.timestamp, statement.key, statement.sign, schema, **statement.options)  # fmt: skip
+                    self._create(statement)
                 except CqlError:
                     raise
                 except JobError as e:
@@ -188,6 +174,15 @@ class Session:
                 return None
             case QueryStatement():
                 return self._register(bind(statement, self.catalog))
+
+    def _create(self, s: CreateStream | CreateRelation) -> None:
+        schema = None if s.columns is None else pa.schema(list(s.columns))
+        if isinstance(s, CreateStream):
+            slack: Any = 0 if s.slack is None else s.slack
+            idle: Any = s.idle
+            self.stream(s.name, s.source, s.timestamp, slack, idle, schema, **s.options)
+        else:
+            self.relation(s.name, s.source, s.timestamp, s.key, s.sign, schema, **s.options)
 
     # ── queries ───────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -416,26 +411,6 @@ class Session:
             raise JobError(f"there is no stream {name!r}.{self.catalog.suggest(name)}")
         return stream
 
-    def _time_kind(self, name: str, schema: Schema, timestamp: str | None) -> TimeKind:
-        if timestamp is None:
-            return TimeKind.TIMESTAMP
-        column = schema[self._column(name, schema, timestamp)]
-        if pa.types.is_integer(column.type):
-            return TimeKind.INTEGER
-        if pa.types.is_timestamp(column.type):
-            return TimeKind.TIMESTAMP
-        raise JobError(
-            f"the timestamp column {column.name!r} of {name!r} is a {column.type}; it must be an integer or a timestamp."
-        )
-
-    @staticmethod
-    def _column(name: str, schema: Schema, column: str) -> str:
-        found = next((n for n in schema.names if n.lower() == column.lower()), None)
-        if found is None:
-            known = ", ".join(schema.names)
-            raise JobError(f"{name!r} has no column {column!r}.{did_you_mean(column, schema.names)} It has: {known}.")
-        return found
-
     def _is_strict(self, options: Mapping[str, Any]) -> bool:
         return bool(options.get("strict", self.strict))
 
@@ -450,26 +425,3 @@ class Session:
             schema = self.catalog.relations[key].schema.to_arrow()
             self.relations[key] = pa.Table.from_batches([b.rows for b in batches], schema)
         return self.relations[key]
-
-
-def _spelled(schema: Schema, column: str) -> str:
-    return next((n for n in schema.names if n.lower() == column.lower()), column)
-
-
-def _type(t: str | pa.DataType) -> pa.DataType:
-    return parse_type(t) if isinstance(t, str) else t
-
-
-def _duration(value: Any, kind: TimeKind, what: str) -> int:
-    if isinstance(value, timedelta):
-        micros = value // timedelta(microseconds=1)
-        return micros if kind is TimeKind.TIMESTAMP else micros // 1_000_000
-    if isinstance(value, str):
-        number, _, unit = value.strip().partition(" ")
-        try:
-            value = IntervalText(Decimal(number), unit.strip() or None)
-        except InvalidOperation as e:
-            raise JobError(f"{what} is a number or a text such as '5 seconds', not {value!r}.") from e
-    return resolve_duration(value, kind)
-
-

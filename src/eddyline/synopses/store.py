@@ -173,7 +173,7 @@ class Stub:
     def load(self, state: dict[str, Any]) -> None:
         """Into a fresh store: several stubs of one shared store load one after another and share again."""
         low, end = int(state["low"]), int(state["end"])
-        rows = state["rows"].rows if isinstance(state["rows"], Aligned) else state["rows"]
+        rows: Any = state["rows"].rows if isinstance(state["rows"], Aligned) else state["rows"]
         if self.store.first == self.store.end:
             self.store.first = self.store.end = low
             self.store.append(rows, end - low)

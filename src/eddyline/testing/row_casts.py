@@ -42,7 +42,7 @@ def fit_decimal(value: Decimal, type: pa.DataType) -> Decimal:
         raise DataError(f"{value} does not fit into decimal({type.precision},{type.scale}).") from None
     if rounded and rounded.adjusted() + 1 > type.precision - type.scale:
         raise DataError(f"{value} does not fit into decimal({type.precision},{type.scale}).")
-    return rounded
+    return rounded if rounded else abs(rounded)  # no negative zero
 
 
 def fit_float(value: float, type: pa.DataType) -> float:

@@ -1,0 +1,55 @@
+"""Which deletions are computed: only those that can show.
+
+``NONE``: they cannot; ``AT_ARRIVALS``: only at instants at which something enters (below ``Istream``, through operators
+that are linear in their input); ``ALL``: always (below aggregates, differences, antijoins, ``Dstream``, signed results,
+and wherever state must forget).
+"""
+
+from __future__ import annotations
+
+import enum
+
+from eddyline.core.catalog import Catalog
+from eddyline.core.window import Unbounded
+from eddyline.expr.nodes import Column
+from eddyline.kernels import join as kernel
+from eddyline.plan.logical import Join, Plan, Project, RelationScan, Select, StreamScan, Window
+
+
+class Deletions(enum.IntEnum):
+    NONE = kernel.NO_DELETIONS
+    AT_ARRIVALS = kernel.AT_ARRIVALS
+    ALL = kernel.ALL_DELETIONS
+
+
+def cannot_cancel(p: Plan, catalog: Catalog) -> bool:
+    """Whether a row that leaves can never equal one that enters at the same instant (DESIGN: cheap and exact):
+    the result is linear and keeps the timestamp of every windowed stream."""
+    kept = set(p.schema.names)
+    while isinstance(p, Select | Project):
+        if isinstance(p, Project):
+            kept = {e.name for n, e in p.items if n in kept and isinstance(e, Column)}
+        p = p.input
+    for child in p.inputs if isinstance(p, Join) else (p,):
+        if isinstance(child, RelationScan) and child.constant:
+            continue
+        names = kept & set(child.schema.names)
+        while isinstance(child, Select | Project):
+            if isinstance(child, Project):
+                names = {e.name for n, e in child.items if n in names and isinstance(e, Column)}
+            child = child.input
+        if not isinstance(child, Window):
+            return False
+        if isinstance(child.spec, Unbounded):
+            continue
+        source = child.input
+        while isinstance(source, Select | Project):
+            if isinstance(source, Project):
+                names = {e.name for n, e in source.items if n in names and isinstance(e, Column)}
+            source = source.input
+        if not isinstance(source, StreamScan):
+            return False
+        stream = catalog.streams.get(source.stream.lower())
+        if stream is None or stream.timestamp is None or f"{source.alias}.{stream.timestamp}" not in names:
+            return False
+    return True

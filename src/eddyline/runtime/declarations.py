@@ -1,0 +1,58 @@
+"""What a declaration says, checked: names of columns, kinds of time, widths, types."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from decimal import Decimal, InvalidOperation
+from typing import Any
+
+import pyarrow as pa
+
+from eddyline.core.errors import JobError, did_you_mean
+from eddyline.core.schema import Schema
+from eddyline.core.time import TimeKind
+from eddyline.cql.windows import IntervalText, resolve_duration
+from eddyline.expr.types import parse_type
+
+
+def column_named(name: str, schema: Schema, column: str) -> str:
+    """The column of a source as it is spelled there; names are case-insensitive."""
+    found = next((n for n in schema.names if n.lower() == column.lower()), None)
+    if found is None:
+        known = ", ".join(schema.names)
+        raise JobError(f"{name!r} has no column {column!r}.{did_you_mean(column, schema.names)} It has: {known}.")
+    return found
+
+
+def time_kind(name: str, schema: Schema, timestamp: str | None) -> TimeKind:
+    """The kind of time that a timestamp column brings; without one, arrival time in microseconds."""
+    if timestamp is None:
+        return TimeKind.TIMESTAMP
+    type = schema[timestamp].type
+    if pa.types.is_integer(type):
+        return TimeKind.INTEGER
+    if pa.types.is_timestamp(type):
+        return TimeKind.TIMESTAMP
+    raise JobError(f"the timestamp column {timestamp!r} of {name!r} is a {type}; it must be an integer or a timestamp.")
+
+
+def data_type(t: str | pa.DataType) -> pa.DataType:
+    return parse_type(t) if isinstance(t, str) else t
+
+
+def duration(value: Any, kind: TimeKind, what: str) -> int:
+    """Ticks of a width given in Python.
+
+    >>> duration("5 seconds", TimeKind.TIMESTAMP, "slack"), duration(timedelta(seconds=2), TimeKind.INTEGER, "slack")
+    (5000000, 2)
+    """
+    if isinstance(value, timedelta):
+        micros = value // timedelta(microseconds=1)
+        return micros if kind is TimeKind.TIMESTAMP else micros // 1_000_000
+    if isinstance(value, str):
+        number, _, unit = value.strip().partition(" ")
+        try:
+            value = IntervalText(Decimal(number), unit.strip() or None)
+        except InvalidOperation as e:
+            raise JobError(f"{what} is a number or a text such as '5 seconds', not {value!r}.") from e
+    return resolve_duration(value, kind)
