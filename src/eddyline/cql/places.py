@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from eddyline.core.errors import Span
@@ -35,3 +36,26 @@ def item_text(node: Any, text: str) -> str:
     for loose, tight in (("( ", "("), (" )", ")"), (" ,", ",")):
         words = words.replace(loose, tight)
     return words
+
+
+def quoted_place(message: str, text: str, span: Span, name: str | None = None, otherwise: str | None = None) -> Span:
+    """The first word in the statement at ``span`` that a message quotes: where the reader should look.
+
+    ``name``, that of the thing declared, is where to look only if nothing else is quoted; ``otherwise`` is where to
+    look if nothing is. The whole statement if that is not there either.
+
+    >>> text = "CREATE STREAM S FROM 's.csv' TIMESTAMP BY tz"
+    >>> place = quoted_place("'S' has no column 'tz'. Did you mean 'ts'?", text, Span(0, len(text)), "S")
+    >>> text[place.start : place.end]
+    'tz'
+    """
+    quoted = re.findall(r"'([^']+)'", message)
+    own = [q for q in quoted if name is not None and q.lower() == name.lower()]
+    words = [q for q in quoted if q not in own] + own
+    for word in (*words, otherwise):
+        if word is None:
+            continue
+        found = re.compile(rf"(?<!\w){re.escape(word)}(?!\w)", re.IGNORECASE).search(text, span.start, span.end)
+        if found is not None:
+            return Span(found.start(), found.end())
+    return span

@@ -50,12 +50,12 @@ if config.DISABLE_JIT:
 else:
 
     @kernel("uint64(int64)")
-    def u(i):  # type: ignore[no-redef]
+    def u(i):
         """An index that is known not to be negative: an unsigned one spares the check for Python's a[-1]."""
         return np.uint64(i)
 
     @kernel("int64(int64, int64)")
-    def mix(h, key):  # type: ignore[no-redef]
+    def mix(h, key):
         """Fold ``key`` into the hash ``h``."""
         x = np.uint64(h) * np.uint64(31) + np.uint64(key) + np.uint64(_C)
         x = (x ^ (x >> np.uint64(30))) * np.uint64(_A)
@@ -64,7 +64,7 @@ else:
         return np.int64(x)
 
     @kernel(types.int64(types.Array(types.uint8, 1, "C", readonly=True), types.int64, types.int64))
-    def hash_bytes(data, start, stop):  # type: ignore[no-redef]
+    def hash_bytes(data, start, stop):
         """Hash the bytes in [start, stop)."""
         h = np.int64(0)
         word = np.uint64(0)

@@ -27,7 +27,7 @@ from eddyline.core.window import PartitionRows, Rows, Slide, Unbounded, is_time_
 from eddyline.expr.nodes import Call, Case, Cast, Column, Expr, Literal, columns_of, substitute
 from eddyline.operators.aggregate import AggregateOperator
 from eddyline.operators.base import Context, Operator
-from eddyline.operators.join_plan import JoinGraph
+from eddyline.operators.join_plan import JoinGraph, Member
 from eddyline.operators.look_up import LookUp
 from eddyline.operators.match import MatchOperator
 from eddyline.operators.mjoin import JoinInput, MJoin

@@ -164,16 +164,21 @@ class Session:
             case CreateStream() | CreateRelation():
                 try:
                     self._create(statement)
-                except CqlError:
-                    raise
                 except JobError as e:
-                    raise CqlError(str(e), statement.text, statement.span) from e
+                    raise _placed(e, statement, statement.source) from e
                 return None
             case CreateView():
-                self.catalog.add("views", bind(statement, self.catalog), statement.name)
+                try:
+                    self.catalog.add("views", bind(statement, self.catalog), statement.name)
+                except JobError as e:
+                    raise _placed(e, statement) from e
                 return None
             case QueryStatement():
-                return self._register(bind(statement, self.catalog))
+                bound = bind(statement, self.catalog)
+                try:
+                    return self._register(bound)
+                except JobError as e:
+                    raise _placed(e, statement) from e
 
     def _create(self, s: CreateStream | CreateRelation) -> None:
         schema = None if s.columns is None else pa.schema(list(s.columns))

@@ -148,9 +148,10 @@ def draw_stream(rng: random.Random, count: int, length: int) -> StreamData:
     slack = rng.choice([0, 0, 1, 3, 6])
     start = rng.choice([0, 0, rng.randint(0, length // 3)])
     times = [rng.randint(start, length) for _ in range(count)]
-    if rng.random() < 0.7:  # ties: elements come in bursts
-        bursts = rng.choices(range(start, length + 1), k=max(2, count // 3))
-        times = [rng.choice(bursts) if rng.random() < 0.6 else t for t in times]
+    # Ties: elements come in bursts, at times in so few that a window of rows passes over whole elements at once.
+    bursts, share = rng.choice([(count // 3, 0.0), (count // 3, 0.6), (count // 3, 0.6), (2, 0.8)])
+    instants = rng.choices(range(start, length + 1), k=max(2, bursts))
+    times = [rng.choice(instants) if rng.random() < share else t for t in times]
     arrival = sorted(times, key=lambda t: t + rng.uniform(0, slack))
     for _ in range(rng.choice([0, 0, 1, 2])):  # held up on the way, most of them for too long
         late = arrival.pop(rng.randrange(len(arrival)))
