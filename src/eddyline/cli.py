@@ -28,8 +28,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         status = int(options.action(options))
         sys.stdout.flush()
         return status
-    except KeyboardInterrupt:
-        print("interrupted", file=sys.stderr)
+    except KeyboardInterrupt as stopped:
+        print("interrupted" + (f": {stopped}" if str(stopped) else ""), file=sys.stderr)
         return INTERRUPTED
     except BrokenPipeError:
         # The reader (head, less) has seen enough. Python would complain again when it flushes at exit.

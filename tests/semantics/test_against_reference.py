@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import random
-from collections.abc import Iterator
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -48,13 +47,6 @@ def explain_failure(case: Case, way: Way, seed: str) -> str:
     small = shrink(case, lambda c: check(c, way) is not None, attempts=400)
     what = check(small, way) or "(not reproduced)"
     return f"seed {seed}, {way}\n{case.text}\n{what}\n\n{small.snippet()}\n"
-
-
-@pytest.fixture(scope="module")
-def coverage() -> Iterator[Coverage]:
-    found = Coverage()
-    yield found
-    print(f"\nrandom cases against the reference\n{found.table()}")
 
 
 @pytest.mark.parametrize("part", range(PARTS))

@@ -108,11 +108,20 @@ class Delta:
 
 
 def combine(arrays: Sequence[pa.Array]) -> pa.Array:
-    """One contiguous array from several of one type (dictionary arrays are decoded unless their dictionaries agree)."""
+    """One contiguous array from several of one type (dictionary arrays are decoded unless their dictionaries agree).
+
+    >>> combine([pa.array(["a"]).dictionary_encode(), pa.array(["b"])]).to_pylist()
+    ['a', 'b']
+    """
     if len(arrays) == 1:
         return arrays[0]
-    if pa.types.is_dictionary(arrays[0].type):
-        first = arrays[0].dictionary
-        if not all(a.dictionary is first or a.dictionary.equals(first) for a in arrays[1:]):
-            arrays = [pc.cast(a, a.type.value_type) for a in arrays]
+    if any(pa.types.is_dictionary(a.type) for a in arrays) and not _one_dictionary(arrays):
+        arrays = [pc.cast(a, a.type.value_type) if pa.types.is_dictionary(a.type) else a for a in arrays]
     return pa.concat_arrays(arrays)
+
+
+def _one_dictionary(arrays: Sequence[pa.Array]) -> bool:
+    first = arrays[0]
+    if any(a.type != first.type for a in arrays):
+        return False
+    return all(a.dictionary is first.dictionary or a.dictionary.equals(first.dictionary) for a in arrays[1:])

@@ -10,6 +10,7 @@ from typing import Any, Final, Protocol
 import pyarrow as pa
 from sqlglot import exp
 
+from eddyline.core.errors import CqlError, DataError
 from eddyline.cql.bind_call import NO_CLOCK, bind_call, date_part, unknown_function
 from eddyline.cql.bind_literal import (
     bind_bytes,
@@ -24,6 +25,7 @@ from eddyline.cql.bind_literal import (
 from eddyline.cql.dialect import StreamList, StreamQuery
 from eddyline.cql.places import span_of
 from eddyline.cql.scope import Context, Scope
+from eddyline.expr.evaluate import compile_expr
 from eddyline.expr.functions import (
     TypeMismatch,
     UnknownFunction,
@@ -135,8 +137,19 @@ class ExpressionBinder:
             raise self.context.error(error.message, node) from None
         except UnknownFunction:
             raise unknown_function(self.context, name, node) from None
-        cast = tuple(coerce(a, t) for a, t in zip(args, found.arguments, strict=True))
+        cast = tuple(self._coerced(a, t, node) for a, t in zip(args, found.arguments, strict=True))
         return Call(found.function, cast, found.returns, span_of(node))
+
+    def _coerced(self, e: Expr, target: Any, node: Any) -> Expr:
+        """``coerce``, but a text that can never be read in the wanted type is a mistake here, not in every row."""
+        cast = coerce(e, target)
+        if isinstance(e, Literal) and e.type == STRING and isinstance(cast, Cast):
+            try:
+                compile_expr(cast)({}, 1)
+            except DataError:
+                message = f"the text {e.value!r} cannot be read as {type_name(target)}, which is wanted here."
+                raise CqlError(message, self.context.text, e.span or span_of(node)) from None
+        return cast
 
     def _binary(self, name: str, node: exp.Binary) -> Expr:
         if name in ("and", "or"):
@@ -334,8 +347,8 @@ class ExpressionBinder:
 
     def _substring(self, node: exp.Substring) -> Expr:
         parts = [node.this, node.args.get("start"), node.args.get("length")]
-        start = self.bind(parts[1]) if parts[1] is not None else Literal(1, INT32)
-        args = [self.bind(parts[0]), start, *([] if parts[2] is None else [self.bind(parts[2])])]
+        start = [Literal(1, INT32)] if parts[1] is None and parts[2] is not None else []  # SUBSTRING(x FOR 3)
+        args = [self.bind(parts[0]), *start, *(self.bind(p) for p in parts[1:] if p is not None)]
         return self.call("substring", args, node)
 
     def _trim(self, node: exp.Trim) -> Expr:

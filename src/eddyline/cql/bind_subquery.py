@@ -47,7 +47,8 @@ class MarkCollector:
     def mark_in(self, operands: Sequence[Expr], query: exp.Expression, node: exp.Expression) -> Expr:
         inner = self.bind_inner(query, self.scope)
         if len(operands) != len(inner.outputs):
-            message = f"IN compares {len(operands)} columns with a query of {len(inner.outputs)}."
+            plural = "" if len(operands) == 1 else "s"
+            message = f"IN compares {len(operands)} column{plural} with a query of {len(inner.outputs)}."
             raise self.context.error(message, node)
         pairs = []
         for left, right in zip(operands, inner.outputs, strict=True):

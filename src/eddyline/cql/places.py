@@ -50,12 +50,13 @@ def quoted_place(message: str, text: str, span: Span, name: str | None = None, o
     'tz'
     """
     quoted = re.findall(r"'([^']+)'", message)
-    own = [q for q in quoted if name is not None and q.lower() == name.lower()]
+    own = [q for q in quoted if q == name]
     words = [q for q in quoted if q not in own] + own
     for word in (*words, otherwise):
         if word is None:
             continue
-        found = re.compile(rf"(?<!\w){re.escape(word)}(?!\w)", re.IGNORECASE).search(text, span.start, span.end)
-        if found is not None:
-            return Span(found.start(), found.end())
+        for flags in (0, re.IGNORECASE):
+            found = re.compile(rf"(?<!\w){re.escape(word)}(?!\w)", flags).search(text, span.start, span.end)
+            if found is not None:
+                return Span(found.start(), found.end())
     return span

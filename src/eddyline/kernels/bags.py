@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from eddyline.kernels.compile import kernel
+from eddyline.kernels.compile import inlined, kernel
 
 DISTINCT, EXCEPT_ALL, EXCEPT, INTERSECT_ALL, INTERSECT, UNION = 0, 1, 2, 3, 4, 5
 SEMI, ANTI, MARK = 0, 1, 2
 _I1 = "int64[::1]"
 
 
-@kernel("int64(int64, int64, int64)")
+@inlined
 def multiplicity(kind, left, right):
     """How often a row is in the result, from its multiplicities on both sides."""
     if kind == EXCEPT_ALL:

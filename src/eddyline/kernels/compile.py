@@ -53,3 +53,8 @@ def kernel(signature: Any) -> Callable[[Function], Function]:
         return compiled
 
     return decorate
+
+
+def inlined(function: Function) -> Function:
+    """A helper that becomes part of each kernel that calls it, and is not compiled on its own."""
+    return function if config.DISABLE_JIT else numba.njit(inline="always")(function)

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numba.core import config, types
 
-from eddyline.kernels.compile import kernel
+from eddyline.kernels.compile import inlined, kernel
 
 _MASK = (1 << 64) - 1
 _A = 0xBF58476D1CE4E5B9
@@ -49,12 +49,12 @@ if config.DISABLE_JIT:
     u: Any = int
 else:
 
-    @kernel("uint64(int64)")
+    @inlined
     def u(i):
         """An index that is known not to be negative: an unsigned one spares the check for Python's a[-1]."""
         return np.uint64(i)
 
-    @kernel("int64(int64, int64)")
+    @inlined
     def mix(h, key):
         """Fold ``key`` into the hash ``h``."""
         x = np.uint64(h) * np.uint64(31) + np.uint64(key) + np.uint64(_C)
@@ -63,7 +63,7 @@ else:
         x = x ^ (x >> np.uint64(31))
         return np.int64(x)
 
-    @kernel(types.int64(types.Array(types.uint8, 1, "C", readonly=True), types.int64, types.int64))
+    @inlined
     def hash_bytes(data, start, stop):
         """Hash the bytes in [start, stop)."""
         h = np.int64(0)

@@ -26,7 +26,8 @@ class Context:
 
     start: int | None = None
     decisions: list[Decision] = field(default_factory=list)
-    divert: Callable[[DataError, Mapping[str, Any]], None] | None = None  # None: an error stops the query
+    # Takes a row that failed, with its time; None: an error stops the query.
+    divert: Callable[[DataError, Mapping[str, Any], int], None] | None = None
 
     def fail(self, delta: Delta, errors: Mapping[int, DataError]) -> None:
         """Errors of single rows: the first stops the query, or all rows are diverted (``on_error = 'invalid'``)."""
@@ -34,7 +35,7 @@ class Context:
             if self.divert is None:
                 raise error
             if delta.weight is None or delta.weight[row] > 0:  # the deletion of a diverted row is not news
-                self.divert(error, {n: c[row].as_py() for n, c in delta.columns.items()})
+                self.divert(error, {n: c[row].as_py() for n, c in delta.columns.items()}, int(delta.time[row]))
 
 
 class Operator(ABC):

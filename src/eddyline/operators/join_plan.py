@@ -1,8 +1,8 @@
 """What a multiway join consists of: inputs, keys, pipelines. Pure data, turned into arrays for the kernel.
 
-Every equality between key expressions of two inputs is checked at the step that binds the second of them: directly for
-the equalities as written, and through one already bound member of the equivalence class where the written equality is
-with an input that is not bound yet (R.a = S.a and S.a = T.a let the pipeline go from R to T).
+Equalities make equivalence classes of key expressions (R.a = S.a and S.a = T.a let a pipeline go from R to T). A step
+compares all members of its target with the members of that input of the class which was bound first: so, whatever the
+order, all members of a class agree once they are bound, and no equality is checked twice.
 """
 
 from __future__ import annotations
@@ -53,16 +53,13 @@ class JoinGraph:
         return any(any(m.input == target for m in c) and any(m.input in bound for m in c) for c in self.classes())
 
     def step(self, target: int, bound: Sequence[int]) -> Step:
-        pairs: dict[tuple[int, Member], None] = {}
+        pairs: list[tuple[int, Member]] = []
         for c in self.classes():
             there = sorted((m for m in c if m.input in bound), key=lambda m: (bound.index(m.input), m.key))
-            if there:
-                for mine in sorted((m for m in c if m.input == target), key=lambda m: m.key):
-                    pairs.setdefault((mine.key, there[0]))
-        for a, b in self.equalities:
-            for mine, other in ((a, b), (b, a)):
-                if mine.input == target and other.input in bound:
-                    pairs.setdefault((mine.key, other))
+            # All that is bound agrees already, but for several members of the input that was bound first.
+            first = [m for m in there if m.input == there[0].input]
+            mine = sorted(m.key for m in c if m.input == target)
+            pairs += [(key, m) for key in mine for m in first]
         return Step(target, tuple(k for k, _ in pairs), tuple(m for _, m in pairs))
 
     def pipeline(self, source: int, order: Sequence[int]) -> tuple[Step, ...]:

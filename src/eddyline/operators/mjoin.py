@@ -191,7 +191,7 @@ class MJoin(Operator):
         heads = records = 0
         for x in range(len(self.indexes)):
             cap = self.sides[int(self.indexes[x, k.IX_INPUT])].capacity
-            slots = cap // 2 if self.indexes[x, k.IX_COLS] else 1
+            slots = cap if self.indexes[x, k.IX_COLS] else 1
             self.indexes[x, k.IX_HEAD_OFF], self.indexes[x, k.IX_HEAD_MASK] = heads, slots - 1
             self.indexes[x, k.IX_REC_OFF] = records
             heads += slots

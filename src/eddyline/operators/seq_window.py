@@ -124,6 +124,11 @@ class RowsWindow(Operator):
         expels = go >= self.origin
         if self.deletes == NO_DELETIONS or not expels.any():
             out = Delta(delta.time, {c: delta.columns[c] for c in self.schema.names}, None, come)
+            if n > self.count:
+                # What others of its own instant expel is never in the window at the end of an instant: as if it had
+                # not come.
+                last = np.searchsorted(delta.time, delta.time, side="right") - 1
+                out = out.filter(last - np.arange(n) < self.count)
         else:
             each = expels.astype(np.int64) + 1
             ids = np.repeat(come, each)

@@ -10,10 +10,10 @@ from __future__ import annotations
 import enum
 
 from eddyline.core.catalog import Catalog
-from eddyline.core.window import Unbounded
+from eddyline.core.window import Unbounded, is_time_based
 from eddyline.expr.nodes import Column
 from eddyline.kernels import join as kernel
-from eddyline.plan.logical import Join, Plan, Project, RelationScan, Select, StreamScan, Window
+from eddyline.plan.logical import Aggregate, Join, Plan, Project, RelationScan, Select, StreamScan, Window
 
 
 class Deletions(enum.IntEnum):
@@ -24,12 +24,15 @@ class Deletions(enum.IntEnum):
 
 def cannot_cancel(p: Plan, catalog: Catalog) -> bool:
     """Whether a row that leaves can never equal one that enters at the same instant (DESIGN: cheap and exact):
-    the result is linear and keeps the timestamp of every windowed stream."""
+    the result is linear and keeps the timestamp of every windowed stream, or it keeps all columns of an aggregate,
+    whose old and new rows differ."""
     kept = set(p.schema.names)
     while isinstance(p, Select | Project):
         if isinstance(p, Project):
             kept = {e.name for n, e in p.items if n in kept and isinstance(e, Column)}
         p = p.input
+    if isinstance(p, Aggregate):
+        return kept.issuperset(p.schema.names)
     for child in p.inputs if isinstance(p, Join) else (p,):
         if isinstance(child, RelationScan) and child.constant:
             continue
@@ -42,6 +45,8 @@ def cannot_cancel(p: Plan, catalog: Catalog) -> bool:
             return False
         if isinstance(child.spec, Unbounded):
             continue
+        if not is_time_based(child.spec):
+            return False  # what enters may be expelled by an element of the same instant, with the same timestamp
         source = child.input
         while isinstance(source, Select | Project):
             if isinstance(source, Project):

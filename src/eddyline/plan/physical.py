@@ -197,7 +197,7 @@ class _Builder:
             case MarkJoin():
                 return self.mark_join(p)
             case Aggregate():
-                return self.aggregate(p)
+                return self.aggregate(p, need)
             case Distinct():
                 child = self.relation(p.input, Deletions.ALL)
                 operator = SetOperator(self.name("duplicate-eliminate"), p.schema, "distinct", False)
@@ -431,15 +431,16 @@ class _Builder:
 
     # ── aggregates and sets ───────────────────────────────────────────────────────────────────────────────────────
 
-    def aggregate(self, p: Aggregate) -> Output:
+    def aggregate(self, p: Aggregate, need: Deletions) -> Output:
         child = self.relation(p.input, Deletions.ALL)
         operator = AggregateOperator(
             self.name("aggregate"), p.keys, p.aggregates, child.schema, p.grouped, self.context,
-            fifo=child.fifo, inserts_only=False, append_only=child.append_only,
+            fifo=child.fifo, inserts_only=need == Deletions.NONE, append_only=child.append_only,
         )  # fmt: skip
         node = self.add(operator, (child.node,), note=", ".join(_aggregate_text(a) for _, a in p.aggregates))
         # Old and new row of a group differ, but only where all columns are kept can one tell.
-        return Output(node, p.schema, identity=frozenset(p.schema.names))
+        append_only = need == Deletions.NONE
+        return Output(node, p.schema, append_only=append_only, identity=frozenset(p.schema.names))
 
     def set_operation(self, p: SetOperation, need: Deletions) -> Output:
         if p.kind == "union" and p.all:

@@ -8,9 +8,11 @@ from typing import Any
 
 import pyarrow as pa
 
-from eddyline.core.errors import JobError, did_you_mean
+from eddyline.core.errors import CqlError, JobError, did_you_mean
 from eddyline.core.schema import Schema
 from eddyline.core.time import TimeKind
+from eddyline.cql.job import Statement
+from eddyline.cql.places import quoted_place
 from eddyline.cql.windows import IntervalText, resolve_duration
 from eddyline.expr.types import parse_type
 
@@ -37,7 +39,12 @@ def time_kind(name: str, schema: Schema, timestamp: str | None) -> TimeKind:
 
 
 def data_type(t: str | pa.DataType) -> pa.DataType:
-    return parse_type(t) if isinstance(t, str) else t
+    if not isinstance(t, str):
+        return t
+    try:
+        return parse_type(t)
+    except ValueError as e:
+        raise JobError(str(e)) from None
 
 
 def duration(value: Any, kind: TimeKind, what: str) -> int:
@@ -47,12 +54,23 @@ def duration(value: Any, kind: TimeKind, what: str) -> int:
     (5000000, 2)
     """
     if isinstance(value, timedelta):
-        micros = value // timedelta(microseconds=1)
-        return micros if kind is TimeKind.TIMESTAMP else micros // 1_000_000
+        value = IntervalText(Decimal(value // timedelta(microseconds=1)), "microseconds")
     if isinstance(value, str):
         number, _, unit = value.strip().partition(" ")
         try:
             value = IntervalText(Decimal(number), unit.strip() or None)
         except InvalidOperation as e:
             raise JobError(f"{what} is a number or a text such as '5 seconds', not {value!r}.") from e
-    return resolve_duration(value, kind)
+    ticks = resolve_duration(value, kind)
+    if ticks < 0:
+        raise JobError(f"{what} must not be negative, and it is {value}.")
+    return ticks
+
+
+def placed(error: JobError, statement: Statement, otherwise: str | None = None) -> CqlError:
+    """The error with its place in the job; ``otherwise`` is where to look if the message quotes nothing."""
+    if isinstance(error, CqlError) and error.span is not None:
+        return error
+    message = str(error)
+    span = quoted_place(message, statement.text, statement.span, statement.name, otherwise)
+    return CqlError(message, statement.text, span)

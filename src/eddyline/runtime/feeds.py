@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-import pyarrow as pa
-
 from eddyline.io.source import BATCH_ROWS, Source, SourceBatch
 from eddyline.runtime.inline.input_manager import InputStream
 
@@ -21,7 +19,7 @@ class Feed:
     def __init__(self, source: Source, stream: InputStream, batch_rows: int = BATCH_ROWS) -> None:
         self.source, self.stream, self.batch_rows = source, stream, batch_rows
         self.columns: tuple[str, ...] | None = ()
-        self.rows = 0  # handed over so far
+        self.rows = self.invalid = 0  # handed over so far: good ones, and malformed ones
         self._batches: Iterator[SourceBatch] | None = None
 
     @property
@@ -46,6 +44,7 @@ class Feed:
             return 0
         if batch.invalid:
             self.stream.reject([i.row for i in batch.invalid], [i.reason for i in batch.invalid])
+            self.invalid += len(batch.invalid)
         count = int(batch.rows.num_rows)
         if count:
             self.stream.accept(batch.rows)
@@ -55,14 +54,14 @@ class Feed:
         return count + len(batch.invalid)
 
     def _open(self) -> Iterator[SourceBatch]:
-        skip = self.rows
+        """The batches of the source without what was handed over, however they are cut this time."""
+        rows, invalid = self.rows, self.invalid
         for batch in self.source.open(self.columns, self.batch_rows):
-            rows: pa.RecordBatch = batch.rows
-            if skip:
-                passed = min(skip, rows.num_rows)
-                skip -= passed
-                rows = rows.slice(passed)
-                if rows.num_rows == 0:
-                    continue
-                batch = SourceBatch(rows)
+            if rows or invalid:
+                passed, seen = min(rows, batch.rows.num_rows), min(invalid, len(batch.invalid))
+                rows, invalid = rows - passed, invalid - seen
+                if passed or seen:
+                    batch = SourceBatch(batch.rows.slice(passed), batch.invalid[seen:])
+                    if batch.rows.num_rows == 0 and not batch.invalid:
+                        continue
             yield batch

@@ -4,28 +4,31 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import shutil
 from collections.abc import Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, TextIO
 
 import pyarrow as pa
 
-from eddyline.core.errors import CqlError, JobError
+from eddyline.core.errors import CqlError, EddylineError, JobError
 from eddyline.core.time import SystemClock, TimeKind
 from eddyline.cql.job import QueryStatement, parse_job
-from eddyline.io.sinks import Sink, open_sink
+from eddyline.io.sinks import EXTENSIONS, Sink, open_sink
 from eddyline.runtime.progress import Progress
 from eddyline.runtime.query import Query
 from eddyline.runtime.session import Session
 from eddyline.runtime.snapshot import Snapshots
+from eddyline.runtime.stopping import StopRequest
 
 SNAPSHOT_EVERY = 10.0  # seconds of work between two snapshots of a checkpointed run
 
 
 def load_job(path: Path, strict: bool = False) -> tuple[Session, list[Query]]:
     """Declare everything in a job file; nothing is read yet but schemas."""
-    text = path.read_text(encoding="utf-8")
+    text = _text(path)
     session = Session(strict=strict, base=path.parent)
     queries = []
     for statement in parse_job(text):
@@ -35,6 +38,15 @@ def load_job(path: Path, strict: bool = False) -> tuple[Session, list[Query]]:
     if not queries:
         raise CqlError("the job has no query: add a SELECT.", text)
     return session, queries
+
+
+def _text(path: Path) -> str:
+    data = path.read_bytes()
+    try:
+        return data.decode("utf-8-sig")  # some editors put a mark before the text
+    except UnicodeDecodeError as e:
+        line = data.count(b"\n", 0, e.start) + 1
+        raise JobError(f"{path.name} is not UTF-8 text: line {line} holds the byte 0x{data[e.start]:02x}.") from None
 
 
 def explain_job(path: Path, *, stdout: TextIO) -> int:
@@ -59,46 +71,63 @@ def run_job(
     """Run a job to the end of its inputs; results go to their sinks as they come."""
     clock = SystemClock()
     begin = clock.nanoseconds()
+    _check_writable(report, "--report", folder=False)
+    _check_writable(checkpoint, "--checkpoint", folder=True)
     session, queries = load_job(path, strict)
     outputs = Outputs(queries, out, path.parent, stdout, checkpoint)
     if checkpoint is not None and Snapshots(checkpoint).numbers():
         outputs.resume(session.restore(checkpoint))
     saved = clock.nanoseconds()
     try:
-        more = True
-        while more:
-            more = session.step()
-            outputs.write()
-            if progress is not None:
-                _show(progress, session, queries)
-            if checkpoint is not None and (clock.nanoseconds() - saved) / 1e9 > SNAPSHOT_EVERY:
-                session.snapshot(checkpoint, outputs.flush())
-                saved = clock.nanoseconds()
-    except KeyboardInterrupt:
-        if checkpoint is not None:  # stopping is not the end of the input: go on from here next time
+        with StopRequest() if checkpoint is not None else nullcontext() as stop:
+            more = True
+            while more:
+                more = session.step()
+                outputs.write()
+                if progress is not None:
+                    _show(progress, session, queries)
+                stopped = stop is not None and stop.asked
+                if checkpoint is not None and (stopped or (clock.nanoseconds() - saved) / 1e9 > SNAPSHOT_EVERY):
+                    session.snapshot(checkpoint, outputs.flush())
+                    saved = clock.nanoseconds()
+                if stopped:  # stopping is not the end of the input
+                    raise KeyboardInterrupt(f"the state is in {checkpoint}; the same command goes on from there.")
+        for q in queries:
+            if not q.running.inputs:
+                q.running.advance()
+        outputs.write()
+        if checkpoint is not None:
             session.snapshot(checkpoint, outputs.flush())
-        outputs.abort()
-        raise
+        if progress is not None:
+            progress.finish()
+        outputs.close()
     except BaseException:
         outputs.abort()
         raise
-    for q in queries:
-        if not q.running.inputs:
-            q.running.advance()
-    outputs.write()
-    if checkpoint is not None:
-        session.snapshot(checkpoint, outputs.flush())
-    if progress is not None:
-        progress.finish()
-    outputs.close()
     if report is not None:
         text = json.dumps(job_report(session, queries, (clock.nanoseconds() - begin) / 1e9), indent=2, default=str)
         if str(report) == "-":
             print(text, file=stdout)
         else:
-            report.parent.mkdir(parents=True, exist_ok=True)
-            report.write_text(text + "\n", encoding="utf-8")
+            try:
+                report.write_text(text + "\n", encoding="utf-8")
+            except OSError as e:
+                raise EddylineError(f"--report {report} cannot be written: {e.strerror}.") from e
     return 0
+
+
+def _check_writable(path: Path | None, option: str, folder: bool) -> None:
+    """Make the folder that a path needs, before hours of work are lost because it cannot be made."""
+    if path is None or str(path) == "-":
+        return
+    try:
+        (path if folder else path.parent).mkdir(parents=True, exist_ok=True)
+        if not folder and path.is_dir():
+            raise JobError(f"{option} {path}: this is a directory; a file is wanted.")
+    except OSError as e:
+        raise EddylineError(f"{option} {path}: the directory cannot be made: {e.strerror}.") from e
+    if not os.access(path if folder or path.exists() else path.parent, os.W_OK):
+        raise EddylineError(f"{option} {path}: writing is not allowed there.")
 
 
 def job_report(session: Session, queries: Sequence[Query], seconds: float) -> dict[str, Any]:
@@ -111,7 +140,9 @@ def job_report(session: Session, queries: Sequence[Query], seconds: float) -> di
         "results": sum(r["results"] for r in reports.values()),
         "seconds": seconds,
         "late": sum(s.late.count for s in inputs),
-        "invalid": sum(s.invalid.count for s in inputs) + session.invalid_relation_rows,
+        "invalid": sum(s.invalid.count for s in inputs)
+        + sum(q.running.invalid.count for q in queries)
+        + session.invalid_relation_rows,
         "operators": [{"query": n, **o} for n, r in reports.items() for o in r["operators"]],
         "state": state,
         "decisions": [{"query": n, **d} for n, r in reports.items() for d in r["decisions"]],
@@ -147,27 +178,49 @@ class Outputs:
         self.labels = [q.running.query.name or f"query_{i + 1}" for i, q in enumerate(queries)]
         self.spools = None if checkpoint is None else [Spool(checkpoint / "results" / n) for n in self.labels]
         self.folder = out is not None and str(out) != "-" and (len(queries) > 1 or out.suffix == "")
-        if out is not None and self.folder and out.exists() and not out.is_dir():
-            raise JobError(f"the job has several queries, so --out must be a folder; {str(out)!r} is a file.")
+        self._check()
         self.texts: list[tuple[str, io.StringIO]] = []
-        self.sinks = [] if self.spools is not None else self._open()
+        self.sinks = self._open()
+        if self.spools is not None:  # it was only a trial: written to in the end
+            self.abort()
+
+    def _check(self) -> None:
+        """Two results must not meet in one file."""
+        own = [q.running.query.target for q in self.queries]
+        for target in own:
+            if target not in (None, "-") and own.count(target) > 1:
+                raise JobError(f"two queries write to {target!r}; give each a file of its own.")
+        rest = own.count(None)
+        if self.out is None or rest == 0:
+            return
+        if str(self.out) == "-" and rest > 1:
+            raise JobError("the job has several queries, and standard output takes one; give --out a folder.")
+        if self.folder and not self.out.is_dir() and (self.out.exists() or self.out.name.endswith(EXTENSIONS)):
+            raise JobError(f"the job has several queries, so --out must be a folder; {str(self.out)!r} names a file.")
 
     def _open(self) -> list[Sink]:
         sinks: list[Sink] = []
-        for q, label in zip(self.queries, self.labels, strict=True):
-            target = q.running.query.target
-            if target is not None:
-                sinks.append(open_sink(target, q.schema, base=self.base, stdout=self.stdout))
-            elif self.out is None and len(self.queries) > 1:
-                text = io.StringIO()  # several tables on one screen: one after another
-                self.texts.append((label, text))
-                sinks.append(open_sink(None, q.schema, stdout=text))
-            elif self.out is not None and self.folder:
-                self.out.mkdir(parents=True, exist_ok=True)
-                sinks.append(open_sink(self.out / f"{label}.parquet", q.schema, stdout=self.stdout))
-            else:
-                sinks.append(open_sink(self.out, q.schema, stdout=self.stdout))
+        self.texts = []
+        try:
+            for q, label in zip(self.queries, self.labels, strict=True):
+                sinks.append(self._sink(q, label))
+        except BaseException:
+            for sink in sinks:
+                sink.abort()
+            raise
         return sinks
+
+    def _sink(self, q: Query, label: str) -> Sink:
+        target = q.running.query.target
+        if target is not None:
+            return open_sink(target, q.schema, base=self.base, stdout=self.stdout)
+        if self.out is None and len(self.queries) > 1:
+            text = io.StringIO()  # several tables on one screen: one after another
+            self.texts.append((label, text))
+            return open_sink(None, q.schema, stdout=text)
+        if self.out is not None and self.folder:
+            return open_sink(self.out / f"{label}.parquet", q.schema, stdout=self.stdout)
+        return open_sink(self.out, q.schema, stdout=self.stdout)
 
     def write(self) -> None:
         for i, q in enumerate(self.queries):

@@ -67,8 +67,10 @@ class Query:
         return [row for s in self.running.inputs.values() for row in s.late.to_pylist()]
 
     def invalid(self) -> list[dict[str, Any]]:
-        """The last invalid rows of the query's streams with ``_reason``."""
-        return [row for s in self.running.inputs.values() for row in s.invalid.to_pylist()]
+        """The last invalid rows with ``_reason``: those of the query's streams, and with ``on_error = 'invalid'`` those
+        for which one of its expressions failed."""
+        rows = [row for s in self.running.inputs.values() for row in s.invalid.to_pylist()]
+        return rows + self.running.invalid.to_pylist()
 
     def report(self) -> dict[str, Any]:
         """Counts, times and state as plain data: what ``--report`` writes."""
@@ -81,7 +83,7 @@ class Query:
             "results": r.produced,
             "seconds": seconds,
             "late": sum(s.late.count for s in r.inputs.values()),
-            "invalid": sum(s.invalid.count for s in r.inputs.values()),
+            "invalid": sum(s.invalid.count for s in r.inputs.values()) + r.invalid.count,
             "operators": [
                 {
                     "name": t.name,

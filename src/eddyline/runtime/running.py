@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -22,6 +22,7 @@ from eddyline.runtime.inline.executor import Executor
 from eddyline.runtime.inline.input_manager import InputStream, StreamReader
 from eddyline.runtime.inline.queues import Queue
 from eddyline.runtime.inline.scheduler import SCHEDULERS
+from eddyline.runtime.inline.side_output import Diverted, SideOutput
 from eddyline.runtime.inline.task import Task
 
 CHUNK = 1 << 14  # elements an operator gets at once: large enough for speed, small enough to stay in cache
@@ -46,7 +47,7 @@ class RunningQuery:
         self.results: deque[pa.RecordBatch] = deque()
         self.produced = 0
         self.peak = (0, 0)
-        self.diverted = 0
+        self.invalid = SideOutput()  # rows for which an expression failed, with on_error = 'invalid'
         self.schema = result_schema(physical.schema, query.time_kind, physical.kind == "signed")
         self._wire(clock, scheduler)
 
@@ -128,6 +129,12 @@ class RunningQuery:
             columns.append(pa.array(delta.weights.astype(np.int8)))
         return pa.RecordBatch.from_arrays(columns, schema=self.schema)
 
+    def divert(self, error: DataError, row: Mapping[str, Any], time: int) -> None:
+        """Put a row for which an expression failed aside, at its own instant."""
+        name = self.query.name or "the query"
+        rows = pa.RecordBatch.from_pydict({"_row": [json.dumps(row, default=str)]})
+        self.invalid.add(Diverted(name, rows, np.array([time]), pa.array([str(error)])))
+
     @property
     def finished(self) -> bool:
         return all(s.finished for s in self.inputs.values())
@@ -140,6 +147,7 @@ class RunningQuery:
             "produced": self.produced,
             "operators": {t.name: t.operator.state() for t in self.tasks},  # type: ignore[attr-defined]
             "results": list(self.results),
+            "invalid": self.invalid.state(),
         }
 
     def load(self, state: Mapping[str, Any]) -> None:
@@ -148,6 +156,7 @@ class RunningQuery:
         for t in self.tasks:
             t.operator.load(state["operators"][t.name])  # type: ignore[attr-defined]
         self.results = deque(state["results"])
+        self.invalid.load(state["invalid"])
         if self.reached is not None:
             for t in self.tasks:
                 t.frontier = self.reached
@@ -170,13 +179,3 @@ def result_schema(schema: Schema, kind: TimeKind, signed: bool) -> pa.Schema:
 
 def _decoded(array: pa.Array) -> pa.Array:
     return array.dictionary_decode() if pa.types.is_dictionary(array.type) else array
-
-
-def divert_to(stream: InputStream | None, query: str, count: Sequence[Any] = ()) -> Any:
-    """A handler for rows that fail in an expression (``on_error = 'invalid'``): they join the invalid stream."""
-
-    def divert(error: DataError, row: Mapping[str, Any]) -> None:
-        if stream is not None:
-            stream.reject([json.dumps(row, default=str)], [f"{query}: {error}"])
-
-    return divert

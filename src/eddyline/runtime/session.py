@@ -10,23 +10,25 @@ from typing import Any
 import pyarrow as pa
 
 from eddyline.core.catalog import AggregateDef, Catalog, FunctionDef, RelationDef, StreamDef
-from eddyline.core.errors import CqlError, EddylineError, JobError, did_you_mean
+from eddyline.core.errors import EddylineError, JobError
 from eddyline.core.schema import Schema
 from eddyline.core.time import Clock, SystemClock, TimeKind
 from eddyline.cql import bind
 from eddyline.cql.job import CreateRelation, CreateStream, CreateView, QueryStatement, Statement, parse_job
+from eddyline.cql.options import check_options
+from eddyline.io.resolve import OPTIONS as SOURCE_OPTIONS
 from eddyline.io.resolve import open_source
 from eddyline.io.source import Source
 from eddyline.plan.logical import BoundQuery, RelationScan, StreamScan, streams_of
 from eddyline.plan.physical import build
 from eddyline.plan.rules import optimize
-from eddyline.runtime.declarations import column_named, data_type, duration, time_kind
+from eddyline.runtime.declarations import column_named, data_type, duration, placed, time_kind
 from eddyline.runtime.feeds import Feed
 from eddyline.runtime.inline.input_manager import InputStream, StreamReader
 from eddyline.runtime.inline.relation_changes import TimedRelation
 from eddyline.runtime.inline.scheduler import SCHEDULERS
 from eddyline.runtime.query import Query
-from eddyline.runtime.running import RunningQuery, divert_to
+from eddyline.runtime.running import RunningQuery
 from eddyline.runtime.side_streams import SideStream
 from eddyline.runtime.snapshot import Snapshots
 from eddyline.synopses.store import Registry
@@ -119,13 +121,15 @@ class Session:
         kind = None if stamp is None else time_kind(name, found, stamp)
         keys = tuple(column_named(name, found, c) for c in key)
         mark = None if sign is None else column_named(name, found, sign)
+        if stamp is None and mark is not None:
+            raise JobError(f"the sign {mark!r} of {name!r} says what changes, so TIMESTAMP BY must say when.")
+        if stamp is None and opened is None:
+            raise JobError(f"the relation {name!r} is constant and needs a source.")
         definition = RelationDef(name, found, kind, stamp, keys, mark, source, options)
         self.catalog.add("relations", definition)
-        if timestamp is not None:
+        if stamp is not None:
             self._input(TimedRelation(definition, self.clock, strict=self._is_strict(options)), opened)
-        elif opened is None:
-            raise JobError(f"the relation {name!r} is constant and needs a source.")
-        else:
+        elif opened is not None:
             self._sources[name.lower()] = opened
 
     def view(self, name: str, text: str) -> None:
@@ -146,6 +150,8 @@ class Session:
         ``arrow`` Arrow arrays."""
         if kind not in ("row", "pandas", "arrow"):
             raise JobError(f"the kind of a function is 'row', 'pandas' or 'arrow', not {kind!r}.")
+        if not callable(function):
+            raise JobError(f"the function {name!r} must be callable, and a {type(function).__name__} is not.")
         args = None if arguments is None else tuple(data_type(a) for a in arguments)
         self.catalog.functions[name.lower()] = FunctionDef(
             name, function, data_type(returns), args, kind, cost, deterministic  # type: ignore[arg-type]
@@ -165,20 +171,20 @@ class Session:
                 try:
                     self._create(statement)
                 except JobError as e:
-                    raise _placed(e, statement, statement.source) from e
+                    raise placed(e, statement, statement.source) from e
                 return None
             case CreateView():
                 try:
                     self.catalog.add("views", bind(statement, self.catalog), statement.name)
                 except JobError as e:
-                    raise _placed(e, statement) from e
+                    raise placed(e, statement) from e
                 return None
             case QueryStatement():
                 bound = bind(statement, self.catalog)
                 try:
                     return self._register(bound)
                 except JobError as e:
-                    raise _placed(e, statement) from e
+                    raise placed(e, statement) from e
 
     def _create(self, s: CreateStream | CreateRelation) -> None:
         schema = None if s.columns is None else pa.schema(list(s.columns))
@@ -201,8 +207,16 @@ class Session:
 
     def _register(self, bound: BoundQuery) -> Query:
         self._check_options(bound)
-        if bound.name is not None:
-            self.catalog.add("views", bound, bound.name)
+        if bound.name is None:
+            return self._start(bound)
+        self.catalog.add("views", bound, bound.name)
+        try:
+            return self._start(bound)
+        except BaseException:
+            del self.catalog.views[bound.name.lower()]  # what could not start has no name either
+            raise
+
+    def _start(self, bound: BoundQuery) -> Query:
         plan = optimize(bound.plan)
         inputs = {n: self._input_of(n) for n in streams_of(plan)}
         epochs = {n.lower(): s.accepted for n, s in inputs.items()}
@@ -212,11 +226,10 @@ class Session:
         for i, node in enumerate(physical.nodes):
             if node.scan is not None:
                 readers[i] = self._reader(node.scan, f"{label}/{i}", list(readers.values()))
-        if bound.options.get("on_error", "stop") == "invalid":
-            first = next(iter(inputs.values()), None)
-            physical.context.divert = divert_to(first, label)
         scheduler = str(bound.options.get("scheduler", "fifo"))
         running = RunningQuery(bound, plan, physical, inputs, readers, self.clock, scheduler)
+        if bound.options.get("on_error", "stop") == "invalid":
+            physical.context.divert = running.divert
         query = Query(self, label, running)
         self.queries.append(query)
         if bound.name is not None:
@@ -224,9 +237,8 @@ class Session:
         return query
 
     def _check_options(self, bound: BoundQuery) -> None:
+        check_options(bound.options, OPTIONS)
         for option, value in bound.options.items():
-            if option not in OPTIONS:
-                raise JobError(f"unknown option {option!r}.{did_you_mean(option, OPTIONS)}")
             known = {"on_error": ("stop", "invalid"), "scheduler": tuple(SCHEDULERS)}.get(option)
             if known is not None and value not in known:
                 raise JobError(f"the option {option!r} is one of {', '.join(known)}, not {value!r}.")
@@ -275,8 +287,7 @@ class Session:
             owner = self._named.get(rest.rstrip(")"))
             if owner is None:
                 raise JobError(f"{name} needs a query of that name that is running in this session.")
-            sources = list(owner.running.inputs.values())
-            self.sides[key] = SideStream(name, which, sources, owner.running.query.time_kind, self.clock)
+            self.sides[key] = SideStream(name, which, owner.running, self.clock)
         return self.sides[key].stream
 
     # ── data ──────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -312,10 +323,16 @@ class Session:
         self.advance()
 
     def advance(self) -> None:
+        running = [q.running for q in self.queries]
         for side in self.sides.values():
-            side.progress()
-        for q in list(self.queries):
-            q.running.advance()
+            if side.owner not in running:
+                side.progress()
+        for r in running:
+            r.advance()
+            # Its side streams are read by queries that were registered later, so they come later in this loop.
+            for side in self.sides.values():
+                if side.owner is r:
+                    side.progress()
 
     def step(self) -> bool:
         """Pull one batch from the source that is furthest behind; False when all sources are at their end."""
@@ -351,7 +368,23 @@ class Session:
 
     @sharing.setter
     def sharing(self, on: bool) -> None:
+        if on:
+            self._read_alike()
         self._registry.switch(on)
+
+    def _read_alike(self) -> None:
+        """Windows that share a store bring all columns that any of them keeps. Those that read the same elements can:
+        an input keeps of an element what any of its readers asks for."""
+        groups: dict[tuple[int, int], list[StreamReader]] = {}
+        for q in self.queries:
+            for i, r in q.running.readers.items():
+                if isinstance(q.running.physical.nodes[i].scan, StreamScan):
+                    groups.setdefault((id(r.stream), r.since), []).append(r)
+        for readers in groups.values():
+            everything = list(dict.fromkeys(c for r in readers for c in r.columns))
+            for r in readers:
+                if len(r.columns) < len(everything):
+                    r.widen(everything)
 
     @property
     def store_size(self) -> tuple[int, int]:
@@ -365,7 +398,7 @@ class Session:
         tree = {
             "extra": dict(extra or {}),
             "inputs": {n: s.state() for n, s in self.inputs.items()},
-            "feeds": {n: f.rows for n, f in self.feeds.items()},
+            "feeds": {n: [f.rows, f.invalid] for n, f in self.feeds.items()},
             "sides": {n: {"stream": s.stream.state(), "reached": s.reached} for n, s in self.sides.items()},
             "queries": [q.running.state() for q in self.queries],
         }
@@ -383,13 +416,14 @@ class Session:
             )
         for n, state in tree["inputs"].items():
             self.inputs[n].load(state)
-        for n, rows in tree["feeds"].items():
-            self.feeds[n].rows = rows
+        for n, (rows, invalid) in tree["feeds"].items():
+            self.feeds[n].rows, self.feeds[n].invalid = rows, invalid
         for n, state in tree["sides"].items():
             self.sides[n].stream.load(state["stream"])
             self.sides[n].reached = state["reached"]
         for q, state in zip(self.queries, tree["queries"], strict=True):
             q.running.load(state)
+        self.sharing = self.sharing
         return dict(tree["extra"])
 
     # ── helpers ───────────────────────────────────────────────────────────────────────────────────────────────────
@@ -397,6 +431,7 @@ class Session:
     def _open(
         self, name: str, source: Any, schema: pa.Schema | None, options: Mapping[str, Any], timestamp: str | None
     ) -> tuple[Source | None, Schema]:
+        check_options(options, SOURCE_OPTIONS)
         if source is None:
             if schema is None:
                 raise JobError(f"{name!r} needs a source, or a schema for rows that are pushed to it.")

@@ -1,13 +1,13 @@
 """``late(q)`` and ``invalid(q)``: what the inputs of a query turned away, as a stream that other queries read.
 
-Schema: the stream's name, the reason, and the row as JSON text. An element's time is the time that its stream had
-reached when the row came, never the row's own timestamp, which goes backwards by definition.
+Schema: the name of the stream (or of the query, where an expression failed), the reason, and the row: its text as it
+stood in the input, or JSON. An element's time is the time that its stream had reached when the row came, never the
+row's own timestamp, which goes backwards by definition.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -17,36 +17,49 @@ from eddyline.core.schema import Field, Schema
 from eddyline.core.time import Clock, TimeKind
 from eddyline.runtime.inline.input_manager import InputStream
 from eddyline.runtime.inline.side_output import Diverted
+from eddyline.runtime.running import RunningQuery
 
 TIME = "_at"
 
 
 class SideStream:
-    """Feeds one input stream from the side outputs of several."""
+    """Feeds one input stream from the side outputs of several: those of a query's streams, and the query's own."""
 
-    def __init__(self, name: str, which: str, sources: Sequence[InputStream], kind: TimeKind, clock: Clock) -> None:
+    def __init__(self, name: str, which: str, owner: RunningQuery, clock: Clock) -> None:
+        kind = owner.query.time_kind
         fields = [Field(n, pa.string()) for n in ("stream", "reason", "row")]
-        schema = Schema((*fields, Field(TIME, pa.int64())))
+        self.time_type = pa.timestamp("us") if kind is TimeKind.TIMESTAMP else pa.int64()
+        schema = Schema((*fields, Field(TIME, self.time_type)))
         self.stream = InputStream(StreamDef(name, schema, kind, TIME), clock)
-        self.sources = tuple(sources)
+        self.owner = owner
+        self.sources = tuple(owner.inputs.values())
         self.reached = -(1 << 62)
         for s in self.sources:
             getattr(s, which).subscribers.append(self.take)
+        if which == "invalid":
+            owner.invalid.subscribers.append(self.take)
 
     def take(self, part: Diverted) -> None:
         at = np.maximum(np.maximum.accumulate(part.at), self.reached)
         self.reached = int(at[-1])
-        rows = [json.dumps(r, default=str) for r in part.rows.to_pylist()]
-        columns = {"stream": [part.stream] * len(rows), "reason": part.reason, "row": rows, TIME: at}
+        rows = [r["_row"] if r.keys() == {"_row"} else json.dumps(r, default=str) for r in part.rows.to_pylist()]
+        columns = {
+            "stream": [part.stream] * len(rows),
+            "reason": part.reason,
+            "row": rows,
+            TIME: pa.array(at).cast(self.time_type),
+        }
         self.stream.accept(pa.RecordBatch.from_pydict(columns))
 
     def progress(self) -> None:
-        """No row can be turned away before the time that the slowest input has reached."""
+        """No row can be turned away before the time that the slowest input has reached, nor can an expression fail in
+        an instant that the query has answered. To be called when the query has done what it could."""
         if self.stream.finished:
             return
         if all(s.finished for s in self.sources):
             self.stream.finish()
             return
         shown = [s.shown for s in self.sources if not s.finished]
-        if all(t is not None for t in shown):
-            self.stream.heartbeat(max(min(t for t in shown if t is not None), self.reached))
+        if self.owner.reached is not None and all(t is not None for t in shown):
+            slowest = min(t for t in shown if t is not None)
+            self.stream.heartbeat(max(min(slowest, self.owner.reached + 1), self.reached))

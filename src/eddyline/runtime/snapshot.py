@@ -64,13 +64,23 @@ class Snapshots:
         numbers = self.numbers()
         if not numbers:
             raise EddylineError(f"there is no snapshot in {str(self.directory)!r}.")
-        manifest = json.loads((self.directory / f"{numbers[-1]}.json").read_text())
+        try:
+            manifest = json.loads((self.directory / f"{numbers[-1]}.json").read_text())
+        except ValueError as e:
+            raise EddylineError(f"{numbers[-1]}.json in {str(self.directory)!r} is no snapshot: {e}.") from e
+        if not isinstance(manifest, dict) or "format" not in manifest:
+            raise EddylineError(f"{numbers[-1]}.json in {str(self.directory)!r} is no snapshot.")
         if manifest["format"] != FORMAT:
             raise EddylineError(
                 f"the snapshot in {str(self.directory)!r} has format {manifest['format']}, this version reads {FORMAT};"
                 " run the query from the start, or with the version that wrote it."
             )
-        tree = self._decode(manifest["tree"], self.directory / "pieces")
+        try:
+            tree = self._decode(manifest["tree"], self.directory / "pieces")
+        except FileNotFoundError as e:
+            raise EddylineError(
+                f"the snapshot in {str(self.directory)!r} is not whole: {e.filename} is missing."
+            ) from e
         assert isinstance(tree, dict)
         return tree
 

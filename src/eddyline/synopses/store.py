@@ -14,10 +14,12 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Hashable, Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from eddyline.core.aligned import Aligned
 from eddyline.core.delta import Int64s, combine
@@ -57,8 +59,19 @@ class Store:
         last, before = self.chunks.pop(), self.chunks.pop()
         self.starts.pop()
         n = self.lengths.pop()
+        if not self.chunks:  # the oldest: what no stub needs is not copied
+            dead = min(self.low - self.starts[0], self.lengths[0])
+            if dead > 0:
+                before = {c: a.slice(dead) for c, a in before.items()}
+                self.first = self.starts[0] = self.starts[0] + dead
+                self.lengths[0] -= dead
         self.lengths[-1] += n
         self.chunks.append({c: combine([before[c], last[c]]) for c in before})
+
+    @property
+    def low(self) -> int:
+        """The first row that some stub needs; a store without stubs belongs to somebody who needs all of it."""
+        return min((s.low for s in self.stubs), default=self.first)
 
     def take(self, rows: Int64s, names: tuple[str, ...] | None = None) -> dict[str, pa.Array]:
         """Columns of the given rows."""
@@ -146,21 +159,42 @@ class Stub:
         self.store = own
         own.stubs.append(self)
 
-    def attach(self, store: Store) -> None:
-        """Move the stub to a store of the same sequence, which gets what it lacks."""
+    def attach(self, store: Store) -> bool:
+        """Move the stub to a store of the same sequence, which gets the rows and columns it lacks.
+
+        Refused (False) where rows between the two are in neither store: a stub that lags behind has them still to
+        come, and would take their places in the shared store for rows already there.
+        """
         if store is self.store:
-            return
-        if self.low < store.first:  # the other store lacks older rows: rebuild it around ours
-            upto = min(store.first, self.end)
-            older, newer = self.store.slice(self.low, upto), store.slice(store.first, store.end)
-            first, end = store.first, store.end
+            return True
+        if self.low > store.end or store.first > self.end:
+            return False
+        more = tuple(f for f in self.store.schema if f.name not in store.schema)
+        schema = Schema((*store.schema.fields, *more))
+        anew = bool(more) or self.low < store.first  # other columns or older rows
+        low, end = min(self.low, store.first) if anew else store.end, max(self.end, store.end)
+        rows = self._rows(store, schema, low, end)
+        if anew:
+            store.schema, store.first, store.end = schema, low, low
             store.starts, store.lengths, store.chunks = [], [], []
-            store.first = store.end = self.low
-            store.append(older, upto - self.low)
-            store.append(newer, end - first)
-        if store.end < self.end:
-            low = max(store.end, self.low)
-            store.append(self.store.slice(low, self.end), self.end - low)
+        self._move(store)  # first, because a store keeps only what its stubs need
+        store.append(rows, end - low)
+        return True
+
+    def _rows(self, store: Store, schema: Schema, low: int, end: int) -> dict[str, pa.Array]:
+        """Rows of the other store and ours, column by column. What no stub needs of a row may be NULL: where only one
+        of the stores has it, and in what an earlier call filled in; so of two values one that is not NULL counts."""
+        cuts = sorted({low, end} | {c for c in (store.first, store.end, self.low, self.end) if low < c < end})
+        parts: dict[str, list[pa.Array]] = {f.name: [pa.array([], f.type)] for f in schema}
+        for a, b in pairwise(cuts):
+            theirs = store.slice(a, b) if store.first <= a and b <= store.end else {}
+            ours = self.store.slice(a, b) if self.low <= a and b <= self.end else {}
+            for f in schema:
+                known = [c[f.name] for c in (theirs, ours) if f.name in c]
+                parts[f.name].append(_either(known) if known else pa.nulls(b - a, f.type))
+        return {n: combine(p) for n, p in parts.items()}
+
+    def _move(self, store: Store) -> None:
         self.store.stubs.remove(self)
         self.store.trim()
         self.store = store
@@ -171,22 +205,18 @@ class Stub:
         return {"low": self.low, "end": self.end, "rows": rows}
 
     def load(self, state: dict[str, Any]) -> None:
-        """Into a fresh store: several stubs of one shared store load one after another and share again."""
-        low, end = int(state["low"]), int(state["end"])
+        """Into a store of its own; ``Registry.switch`` brings stubs together again when all have been loaded."""
+        self.low, self.end = int(state["low"]), int(state["end"])
         rows: Any = state["rows"].rows if isinstance(state["rows"], Aligned) else state["rows"]
-        if self.store.first == self.store.end:
-            self.store.first = self.store.end = low
-            self.store.append(rows, end - low)
-            self.low, self.end = low, end
-            return
-        other = Store(self.store.schema, low)
-        other.append(rows, end - low)
-        target = self.store
-        target.stubs.remove(self)
-        self.store = other
-        other.stubs.append(self)
-        self.low, self.end = low, end
-        self.attach(target)
+        own = Store(Schema(tuple(f for f in self.store.schema if f.name in rows)), self.low)
+        own.append(rows, self.end - self.low)
+        self._move(own)
+
+
+def _either(columns: Sequence[pa.Array]) -> pa.Array:
+    if len(columns) == 1 or columns[0].null_count == 0:
+        return columns[0]
+    return pc.coalesce(*(c.dictionary_decode() if pa.types.is_dictionary(c.type) else c for c in columns))
 
 
 class Registry:
@@ -223,10 +253,12 @@ class Registry:
             for _, stub in self.stubs:
                 stub.detach()
             return
-        home: dict[Hashable, Store] = {}
+        homes: dict[Hashable, list[Store]] = {}
         for what, stub in self.stubs:
             if what is not None:
-                stub.attach(home.setdefault(what, stub.store))
+                known = homes.setdefault(what, [])
+                if not any(stub.attach(store) for store in known):
+                    known.append(stub.store)
 
     def size(self) -> tuple[int, int]:
         """Rows and bytes of all stores, shared ones once."""

@@ -209,7 +209,7 @@ class QueryWriter:
     def items(self, scope: Sequence[Attribute], plain: bool, most: int = 3) -> tuple[tuple[str, Type], ...]:
         count = self.rng.randint(1, most)
         stamps = [(c.text, c.type) for c in scope if c.text.endswith(".ts")]
-        if plain and stamps and self.rng.random() < 0.15:  # a planner may think that these tell all rows apart
+        if plain and stamps and self.rng.random() < 0.25:  # a planner may think that these tell all rows apart
             return tuple(stamps)
         if plain:
             chosen = self.rng.sample(list(scope), min(count, len(scope)))

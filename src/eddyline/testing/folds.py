@@ -30,8 +30,8 @@ def fold(call: AggregateCall, rows: Sequence[Mapping[str, Any]]) -> Any:
         tuples = list(dict.fromkeys(tuples))
     if call.function == "count":
         return len(tuples)
-    if call.user is not None:
-        return canonical(call.user.function([t[0] if len(t) == 1 else t for t in tuples]))
+    if call.user is not None:  # NULL without any value, as for the built-in ones
+        return canonical(call.user.function([t[0] if len(t) == 1 else t for t in tuples])) if tuples else None
     values = [t[0] for t in tuples]
     match call.function:
         case "sum":
@@ -82,7 +82,7 @@ def float_total(values: Sequence[float]) -> float:
     try:
         return float(exact)
     except OverflowError:
-        return math.copysign(math.inf, exact)
+        return math.inf if exact > 0 else -math.inf
 
 
 def mean(values: Sequence[Any]) -> Any:
@@ -107,8 +107,25 @@ def spread(values: Sequence[Any], less: int) -> Fraction | float | None:
 
 
 def rounded(variance: Fraction | float | None) -> float | None:
-    return None if variance is None else float(variance)
+    """
+    >>> rounded(Fraction(1, 3)), rounded(Fraction(10) ** 400)
+    (0.3333333333333333, inf)
+    """
+    try:
+        return None if variance is None else float(variance)
+    except OverflowError:
+        return math.inf
 
 
 def root(variance: Fraction | float | None) -> float | None:
-    return None if variance is None else math.sqrt(variance)
+    """The square root, also where the variance itself is too large for a double.
+
+    >>> root(Fraction(9, 4)), root(Fraction(10) ** 400)
+    (1.5, 1e+200)
+    """
+    if variance is None:
+        return None
+    try:
+        return math.sqrt(variance)
+    except OverflowError:
+        return math.sqrt(variance / Fraction(4) ** 500) * 2.0**500

@@ -9,6 +9,7 @@ import re
 import struct
 from decimal import ROUND_HALF_UP, Decimal
 from typing import Any, Final
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import pyarrow as pa
 import pyarrow.types as pat
@@ -201,13 +202,9 @@ def to_float(value: Any) -> float:
 
 def to_decimal(value: Any) -> Decimal:
     if isinstance(value, str):
-        try:
-            number = Decimal(value.strip())
-        except decimal.InvalidOperation:
-            number = Decimal("NaN")
-        if not number.is_finite():
+        if not re.fullmatch(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?", value.strip()):
             raise DataError(f"{value!r} is not a number.")
-        return number
+        return Decimal(value.strip())
     if isinstance(value, float):
         if not math.isfinite(value):
             raise DataError(f"{value} is not a decimal number.")
@@ -221,16 +218,49 @@ def to_timestamp(value: Any) -> dt.datetime:
     if isinstance(value, dt.date) and not isinstance(value, dt.datetime):
         return dt.datetime(value.year, value.month, value.day)
     if isinstance(value, str):
-        try:
-            found = dt.datetime.fromisoformat(value.strip())
-        except ValueError:
-            raise DataError(f"{value!r} is not a timestamp.") from None
-        return found if found.tzinfo is None else found.astimezone(dt.UTC).replace(tzinfo=None)
+        return timestamp_text(value)
     if isinstance(value, float):
         if not math.isfinite(value):
             raise DataError(f"{value} is not a timestamp.")
         return from_micros(int(value * 1_000_000))
     return from_micros(int(value * 1_000_000))
+
+
+_TIMESTAMP: Final = re.compile(
+    r"(\d{4})(?:-(\d\d?)(?:-(\d\d?)(?:[T ](\d\d?)(?::(\d\d?)(?::(\d\d?)(?:\.(\d{0,9}))?)?)?\s*(\S+)?)?)?)?"
+)
+
+
+def timestamp_text(text: str) -> dt.datetime:
+    """What Spark takes for a timestamp: parts of one digit, parts left out at the end, a zone after the time.
+
+    >>> print(timestamp_text(" 2004-6-1 2:3:4.5 "), timestamp_text("2004-06"), timestamp_text("2004-06-01 00:30+01:00"))
+    2004-06-01 02:03:04.500000 2004-06-01 00:00:00 2004-05-31 23:30:00
+    """
+    found = _TIMESTAMP.fullmatch(text.strip())
+    try:
+        if found:
+            *parts, fraction, zone = found.groups()
+            numbers = [int(p or least) for p, least in zip(parts, (1, 1, 1, 0, 0, 0), strict=True)]
+            at = dt.datetime(*numbers, int(f"{fraction or '0':0<6}"[:6]))  # type: ignore[arg-type, misc]
+            return at - offset(zone, at)
+    except (ValueError, OverflowError, ZoneInfoNotFoundError):
+        pass
+    raise DataError(f"{text!r} is not a timestamp.")
+
+
+def offset(zone: str | None, at: dt.datetime) -> dt.timedelta:
+    """How far a zone is ahead of UTC.
+
+    >>> offset("-5", EPOCH), offset("Z", EPOCH)
+    (datetime.timedelta(days=-1, seconds=68400), datetime.timedelta(0))
+    """
+    if zone is None or zone in ("Z", "UTC", "GMT"):
+        return dt.timedelta(0)
+    if number := re.fullmatch(r"([+-])(\d\d?)(?::?(\d\d))?", zone):
+        ahead = dt.timedelta(hours=int(number[2]), minutes=int(number[3] or 0))
+        return ahead if number[1] == "+" else -ahead
+    return at.replace(tzinfo=ZoneInfo(zone)).utcoffset() or dt.timedelta(0)
 
 
 def to_date(value: Any) -> dt.date:

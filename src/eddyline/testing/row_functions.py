@@ -211,7 +211,8 @@ def _round(type: pa.DataType, x: Any, digits: int = 0) -> Any:
         if digits < -20:
             return 0
         return fit(int(Decimal(x).quantize(Decimal(1).scaleb(-digits), "ROUND_HALF_UP", context=WIDE)), type)
-    return fit(x.quantize(Decimal(1).scaleb(-digits), "ROUND_HALF_UP", context=WIDE), type)
+    digits = max(min(digits, x.as_tuple().exponent * -1), -40)  # more digits than there are change nothing
+    return fit(x.quantize(Decimal(1).scaleb(-digits), "ROUND_HALF_UP", context=_HUGE), type)
 
 
 _HUGE = WIDE.copy()

@@ -80,8 +80,9 @@ class StreamReader:
         return Delta(whole.time, {n: rows.column(i) for n, i in self._places.items()}, whole.weight)
 
     def widen(self, columns: Sequence[str]) -> None:
-        """Ask for more columns, before any element has come."""
+        """Ask for more columns; those elements that are here already must have them."""
         self.columns = tuple(columns)
+        self._places = None
         self._empty = Delta.empty(Schema(tuple(self.stream.definition.schema[c] for c in columns)))
         self.stream._plan_columns()
 

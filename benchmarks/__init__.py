@@ -1,0 +1,1 @@
+"""Eddyline against batch engines, against a bare kernel, and against itself: ``python -m benchmarks.run``."""

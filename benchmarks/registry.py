@@ -1,0 +1,26 @@
+"""All benchmarks, in the order in which they run."""
+
+from __future__ import annotations
+
+from benchmarks import filter_project, latency, linearity, macd, multiway, sliding_aggregate, startup, three_way
+from benchmarks.harness import Benchmark
+
+ALL: tuple[Benchmark, ...] = (
+    three_way.CONTEST,
+    three_way.ALL_COLUMNS,
+    multiway.CHAIN,
+    multiway.FOUR_WAY,
+    sliding_aggregate.CONTEST,
+    macd.CONTEST,
+    filter_project.CONTEST,
+    latency.Latency(),
+    linearity.Linearity(),
+    startup.Startup(),
+)
+
+
+def find(name: str) -> Benchmark:
+    for b in ALL:
+        if b.name == name:
+            return b
+    raise SystemExit(f"there is no benchmark {name!r}; there are: {', '.join(b.name for b in ALL)}")

@@ -1,0 +1,46 @@
+"""Stopping a run at a good moment.
+
+Ctrl-C may come in the middle of an operator, when no snapshot would be whole. So the first one is only remembered, and
+obeyed between two batches; a second one stops at once, and the last snapshot stands.
+"""
+
+from __future__ import annotations
+
+import signal
+import sys
+import threading
+from types import FrameType, TracebackType
+from typing import Any, Self
+
+
+class StopRequest:
+    """Remembers Ctrl-C while it is entered. Outside the main thread, where signals cannot be handled, it does nothing.
+
+    >>> with StopRequest() as stop:
+    ...     before = stop.asked
+    ...     signal.raise_signal(signal.SIGINT)
+    ...     before, stop.asked
+    (False, True)
+    """
+
+    def __init__(self) -> None:
+        self.asked = False
+        self._before: Any = None
+
+    def __enter__(self) -> Self:
+        if threading.current_thread() is threading.main_thread():
+            self._before = signal.signal(signal.SIGINT, self._ask)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._before is not None:
+            signal.signal(signal.SIGINT, self._before)
+
+    def _ask(self, number: int, frame: FrameType | None) -> None:
+        if self.asked:
+            raise KeyboardInterrupt
+        self.asked = True
+        if sys.stderr.isatty():
+            print("\nstopping after this batch; Ctrl-C again stops at once", file=sys.stderr)
