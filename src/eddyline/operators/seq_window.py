@@ -12,7 +12,7 @@ import numpy as np
 
 from eddyline.core.delta import Delta, Int64s
 from eddyline.core.schema import Schema
-from eddyline.core.window import PartitionRows, Rows, Slide, Unbounded, WindowSpec
+from eddyline.core.window import PartitionRows, Rows, Unbounded, WindowSpec
 from eddyline.kernels import bags as k
 from eddyline.operators.base import Operator
 from eddyline.operators.windows import enter_times, leave_times
@@ -33,20 +33,13 @@ class TimeWindow(Operator):
         super().__init__(name, schema)
         self.spec = spec
         self.deletes = NO_DELETIONS if isinstance(spec, Unbounded) else deletes
-        # Nothing leaves and everything enters at once: nothing to keep.
-        self.passes = self.deletes == NO_DELETIONS and not isinstance(spec, Slide)
-        self.stub = None if self.passes else stub()
-        self.base = 0 if self.stub is None else self.stub.low  # row number of enter[0] and leave[0]
+        self.stub = stub()
+        self.base = self.stub.low  # row number of enter[0] and leave[0]
         self.entered = self.base
         self.enter = self.leave = np.empty(0, np.int64)
-        self.next_id = 0
 
     def process(self, deltas: Sequence[Delta], frontier: int) -> Delta:
         (delta,) = deltas
-        if self.stub is None:
-            ids = np.arange(self.next_id, self.next_id + len(delta), dtype=np.int64)
-            self.next_id += len(delta)
-            return Delta(delta.time, delta.columns, None, ids)
         self.stub.append(delta.columns, len(delta))
         if len(delta):
             self.enter = np.concatenate([self.enter, enter_times(self.spec, delta.time)])
@@ -75,7 +68,6 @@ class TimeWindow(Operator):
         return out
 
     def _emit(self, go: Int64s, away: Int64s, come: Int64s, at: Int64s) -> Delta:
-        assert self.stub is not None
         if len(go) == 0:
             return Delta(at, self.stub.take(come, self.schema.names), None, come)
         order = np.empty(len(go) + len(come), np.int64)
@@ -86,23 +78,19 @@ class TimeWindow(Operator):
         return Delta(np.concatenate([away, at])[order], self.stub.take(ids, self.schema.names), weight, ids)
 
     def state(self) -> dict[str, Any]:
-        fields = {"base": self.base, "entered": self.entered, "next_id": self.next_id}
-        held = {} if self.stub is None else {"stub": self.stub.state()}
-        return {**fields, "enter": self.enter, "leave": self.leave, **held}
+        fields = {"base": self.base, "entered": self.entered}
+        return {**fields, "enter": self.enter, "leave": self.leave, "stub": self.stub.state()}
 
     def load(self, state: dict[str, Any]) -> None:
-        self.base, self.entered, self.next_id = (int(state[n]) for n in ("base", "entered", "next_id"))
+        self.base, self.entered = int(state["base"]), int(state["entered"])
         self.enter, self.leave = state["enter"], state["leave"]
-        if self.stub is not None:
-            self.stub.load(state["stub"])
+        self.stub.load(state["stub"])
 
     def size(self) -> tuple[int, int]:
-        if self.stub is None:
-            return 0, 0
         return _stub_size(self.stub, self.enter.nbytes + self.leave.nbytes)
 
     def describe(self) -> str:
-        return "" if self.stub is None else f"the elements of {self.spec}, to delete them when they leave"
+        return f"the elements of {self.spec}, to delete them when they leave"
 
 
 class RowsWindow(Operator):

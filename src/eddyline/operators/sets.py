@@ -1,4 +1,4 @@
-"""union, except, intersect and duplicate-eliminate over bags that change."""
+"""union, except, intersect and duplicate-eliminate over bags that change (UNION ALL is in ``streams``)."""
 
 from __future__ import annotations
 
@@ -12,16 +12,6 @@ from eddyline.core.schema import Schema
 from eddyline.kernels import bags as k
 from eddyline.operators.base import Operator
 from eddyline.synopses.bag import Bag
-
-
-class UnionAll(Operator):
-    """Bag union: the changes of both sides, by time. The right side's columns take the left side's names."""
-
-    def process(self, deltas: Sequence[Delta], frontier: int) -> Delta:
-        names = self.schema.names
-        renamed = [Delta(d.time, dict(zip(names, d.columns.values(), strict=True)), d.weight, None) for d in deltas]
-        return Delta.merge(renamed)
-
 
 KINDS = {
     ("distinct", False): k.DISTINCT,

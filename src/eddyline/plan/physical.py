@@ -10,6 +10,8 @@ windowed stream's timestamp is kept, and then no deletion is needed at all.
 
 *Where windows live.* A time-based window below a join is kept by the join (a ring, no − elements in between); otherwise
 a seq-window operator produces the changes. Windows over the same elements of a stream share one store.
+
+Operators with kernels are imported where they are built: a query that only filters never waits for the compiler.
 """
 
 from __future__ import annotations
@@ -23,19 +25,14 @@ import pyarrow as pa
 from eddyline.core.catalog import Catalog
 from eddyline.core.decision import Decision
 from eddyline.core.schema import Field, Schema
-from eddyline.core.window import PartitionRows, Rows, Slide, Unbounded, is_time_based
+from eddyline.core.window import PartitionRows, Range, Rows, Slide, Unbounded, is_time_based
 from eddyline.expr.nodes import Call, Case, Cast, Column, Expr, Literal, columns_of, substitute
-from eddyline.operators.aggregate import AggregateOperator
+from eddyline.operators.append_only import AppendOnlyWindow
 from eddyline.operators.base import Context, Operator
 from eddyline.operators.join_plan import JoinGraph, Member
-from eddyline.operators.look_up import LookUp
-from eddyline.operators.match import MatchOperator
-from eddyline.operators.mjoin import JoinInput, MJoin
 from eddyline.operators.project import ProjectOperator
 from eddyline.operators.select import SelectOperator
-from eddyline.operators.seq_window import PartitionWindow, RowsWindow, TimeWindow
-from eddyline.operators.sets import SetOperator, UnionAll
-from eddyline.operators.streams import Changes, ConstantRelation, OrderTies, RStream
+from eddyline.operators.streams import Changes, ConstantRelation, OrderTies, UnionAll
 from eddyline.plan.conjuncts import split_conjuncts
 from eddyline.plan.deletions import Deletions, cannot_cancel
 from eddyline.plan.logical import (
@@ -170,6 +167,8 @@ class _Builder:
         return Output(node, child.schema, append_only=kind != "signed")
 
     def rstream(self, p: ToStream) -> Output:
+        from eddyline.operators.rstream import RStream
+
         child = self.relation(p.input, Deletions.ALL)
         everything = list(walk(self.plan))  # the ticks are those of the whole query, not of the part below
         slides = sorted({n.spec.slide for n in everything if isinstance(n, Window) and isinstance(n.spec, Slide)})
@@ -199,9 +198,7 @@ class _Builder:
             case Aggregate():
                 return self.aggregate(p, need)
             case Distinct():
-                child = self.relation(p.input, Deletions.ALL)
-                operator = SetOperator(self.name("duplicate-eliminate"), p.schema, "distinct", False)
-                return self.set_output(operator, (child,))
+                return self.distinct(p)
             case SetOperation():
                 return self.set_operation(p, need)
             case _:
@@ -217,10 +214,15 @@ class _Builder:
         return Output(self.add(operator, ()), p.schema, ids=True, append_only=True, constant=True)
 
     def window(self, p: Window, need: Deletions) -> Output:
+        from eddyline.operators.seq_window import PartitionWindow, RowsWindow, TimeWindow
+
         child = self.stream(p.input, ordered=not is_time_based(p.spec))
-        append_only = isinstance(p.spec, Unbounded)
+        if isinstance(p.spec, Unbounded) or (isinstance(p.spec, Range) and need == Deletions.NONE):
+            operator: Operator = AppendOnlyWindow(self.name("seq-window"), p.schema)
+            node = self.add(operator, (child.node,), note=str(p.spec))
+            return Output(node, p.schema, ids=True, fifo=True, append_only=True)
         if isinstance(p.spec, PartitionRows):
-            operator: Operator = PartitionWindow(self.name("seq-window"), p.schema, p.spec)
+            operator = PartitionWindow(self.name("seq-window"), p.schema, p.spec)
             return Output(self.add(operator, (child.node,), note=str(p.spec)), p.schema, ids=True)
         stub = self.stub_for(p.input)
         if isinstance(p.spec, Rows):
@@ -228,7 +230,7 @@ class _Builder:
         else:
             operator = TimeWindow(self.name("seq-window"), p.schema, p.spec, stub, need)
         node = self.add(operator, (child.node,), note=str(p.spec))
-        return Output(node, p.schema, ids=True, fifo=True, append_only=append_only or need == Deletions.NONE)
+        return Output(node, p.schema, ids=True, fifo=True, append_only=need == Deletions.NONE)
 
     def stub_for(self, stream: Plan) -> Callable[[], Stub]:
         what, prefix, fields = self.signature(stream)
@@ -270,6 +272,8 @@ class _Builder:
     # ── joins ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def join(self, p: Join, need: Deletions) -> Output:
+        from eddyline.operators.mjoin import MJoin
+
         keys, equalities, residual = split_conjuncts(p.conjuncts, [i.schema for i in p.inputs])
         graph = JoinGraph(keys, equalities)
         inputs, stubs, nodes = [], [], []
@@ -287,8 +291,10 @@ class _Builder:
         self.explain_orders(operator, p)
         return Output(node, operator.schema, append_only=append_only)
 
-    def join_input(self, p: Plan, need: Deletions) -> tuple[JoinInput, Callable[[], Stub] | None, int, bool]:
+    def join_input(self, p: Plan, need: Deletions) -> tuple[Any, Callable[[], Stub] | None, int, bool]:
         """A ring for time-based windows and append-only relations, a bag for everything else."""
+        from eddyline.operators.mjoin import JoinInput
+
         if isinstance(p, Window) and is_time_based(p.spec):
             child = self.stream(p.input)
             grows = isinstance(p.spec, Unbounded) or need == Deletions.NONE
@@ -308,7 +314,7 @@ class _Builder:
 
         return make
 
-    def explain_orders(self, operator: MJoin, p: Join) -> None:
+    def explain_orders(self, operator: Any, p: Join) -> None:
         names = [_alias(i) for i in p.inputs]
         orders = {names[i]: [names[j] for j in order] for i, order in enumerate(operator.orders)}
         self.context.decisions.append(
@@ -318,6 +324,9 @@ class _Builder:
     def match(self, kind: str, left: Output, right: Output, on: Sequence[Expr], mark: str | None = None) -> Output:
         """Left rows by their partners. Without a residual the right side goes in as a set of keys: at most one
         partner for each left row, however many rows agree."""
+        from eddyline.operators.match import MatchOperator
+        from eddyline.operators.sets import SetOperator
+
         keys, equalities, residual = split_conjuncts(on, [left.schema, right.schema])
         if not residual:
             pairs = [(a, b) if a.input == 0 else (b, a) for a, b in equalities]
@@ -344,6 +353,8 @@ class _Builder:
 
     def look_up(self, kind: str, left: Output, right: Output, keys: Sequence[Expr], mark: str | None) -> Output:
         """Each left row can be judged once and forgotten: no synopsis of the left side."""
+        from eddyline.operators.look_up import LookUp
+
         operator = LookUp(self.name("look-up"), kind, left.schema, right.schema, keys, mark)
         node = self.add(operator, (left.node, right.node))
         return replace(left, node=node, schema=operator.schema, identity=None)
@@ -407,6 +418,8 @@ class _Builder:
 
     def outer_join(self, p: OuterJoin) -> Output:
         """The inner join, and the rows without a partner padded with NULLs: one antijoin for each kept side."""
+        from eddyline.operators.mjoin import JoinInput, MJoin
+
         left, right = self.relation(p.left, Deletions.ALL), self.relation(p.right, Deletions.ALL)
         keys, equalities, residual = split_conjuncts(p.conjuncts, [left.schema, right.schema])
         inputs = [JoinInput(s.schema, None, by_id=s.ids) for s in (left, right)]
@@ -432,6 +445,8 @@ class _Builder:
     # ── aggregates and sets ───────────────────────────────────────────────────────────────────────────────────────
 
     def aggregate(self, p: Aggregate, need: Deletions) -> Output:
+        from eddyline.operators.aggregate import AggregateOperator
+
         child = self.relation(p.input, Deletions.ALL)
         operator = AggregateOperator(
             self.name("aggregate"), p.keys, p.aggregates, child.schema, p.grouped, self.context,
@@ -442,7 +457,16 @@ class _Builder:
         append_only = need == Deletions.NONE
         return Output(node, p.schema, append_only=append_only, identity=frozenset(p.schema.names))
 
+    def distinct(self, p: Distinct) -> Output:
+        from eddyline.operators.sets import SetOperator
+
+        child = self.relation(p.input, Deletions.ALL)
+        operator = SetOperator(self.name("duplicate-eliminate"), p.schema, "distinct", False)
+        return self.set_output(operator, (child,))
+
     def set_operation(self, p: SetOperation, need: Deletions) -> Output:
+        from eddyline.operators.sets import SetOperator
+
         if p.kind == "union" and p.all:
             # What leaves on one side may cancel what enters on the other.
             need = Deletions.NONE if need == Deletions.NONE else Deletions.ALL
@@ -452,7 +476,7 @@ class _Builder:
         left, right = self.relation(p.left, Deletions.ALL), self.relation(p.right, Deletions.ALL)
         return self.set_output(SetOperator(self.name(p.kind), p.schema, p.kind, p.all), (left, right))
 
-    def set_output(self, operator: SetOperator, sides: Sequence[Output]) -> Output:
+    def set_output(self, operator: Operator, sides: Sequence[Output]) -> Output:
         node = self.add(operator, tuple(s.node for s in sides))
         append_only = operator.name.split(" ")[0] not in ("except",) and all(s.append_only for s in sides)
         return Output(node, operator.schema, append_only=append_only, identity=frozenset(operator.schema.names))

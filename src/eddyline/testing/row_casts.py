@@ -242,7 +242,7 @@ def timestamp_text(text: str) -> dt.datetime:
         if found:
             *parts, fraction, zone = found.groups()
             numbers = [int(p or least) for p, least in zip(parts, (1, 1, 1, 0, 0, 0), strict=True)]
-            at = dt.datetime(*numbers, int(f"{fraction or '0':0<6}"[:6]))  # type: ignore[arg-type, misc]
+            at = dt.datetime(*numbers, int(f"{fraction or '0':0<6}"[:6]))  # type: ignore[arg-type, call-arg]
             return at - offset(zone, at)
     except (ValueError, OverflowError, ZoneInfoNotFoundError):
         pass
