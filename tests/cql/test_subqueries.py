@@ -99,7 +99,7 @@ def test_lookup_of_a_named_column() -> None:
 @pytest.mark.parametrize(
     ("condition", "message", "place"),
     [
-        ("a IN (SELECT a, c FROM R)", "IN compares 1 columns with a query of 2", None),
+        ("a IN (SELECT a, c FROM R)", "IN compares 1 column with a query of 2", None),
         ("(a, b) IN (SELECT a FROM R)", "IN compares 2 columns with a query of 1", None),
         ("a IN (SELECT ok FROM W)", "IN cannot compare bigint with boolean", None),
         ("EXISTS (SELECT max(c) FROM R WHERE R.a = S.a)", "a subquery that groups or aggregates", "R.a = S.a"),

@@ -54,7 +54,7 @@ Run = Callable[..., Outcome]
 
 @pytest.fixture
 def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
-    """``run(job, *arguments, files={name: text})``: the declarations of ``HEAD`` come first unless ``head`` says else."""
+    """``run(job, *arguments, files={name: text})``; the declarations of ``HEAD`` come first unless ``head`` differs."""
     monkeypatch.chdir(tmp_path)
 
     def call(

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import numba
-from numba.core import config
+from numba.core import config, sigutils, types
 
 Function = Callable[..., Any]
 
@@ -39,20 +39,47 @@ def _announce() -> None:
 
 
 def kernel(signature: Any) -> Callable[[Function], Function]:
-    """Compile with one explicit signature, without the GIL, cached on disk; plain Python under NUMBA_DISABLE_JIT=1."""
+    """Compile with one explicit signature, without the GIL, cached on disk; plain Python under NUMBA_DISABLE_JIT=1.
+
+    Compiling, or loading from the cache (some milliseconds), waits for the first call: a query loads only the kernels
+    that it uses. Arguments that do not fit the signature are refused, never compiled for.
+    """
 
     def decorate(function: Function) -> Function:
         if config.DISABLE_JIT:
             return function
-        _announce()
         kept, config.CACHE_DIR = config.CACHE_DIR, str(cache_directory())
         try:
-            compiled: Function = numba.njit(signature, cache=True, nogil=True)(function)
+            dispatcher = numba.njit(cache=True, nogil=True)(function)
         finally:
             config.CACHE_DIR = kept
+
+        def first_call(*args: Any, **kwargs: Any) -> Any:
+            # numba asks this method for a version that fits when it has none; from now on its own one answers.
+            del dispatcher._compile_for_args
+            _announce()
+            for position, (argument, wanted) in enumerate(
+                zip(args, sigutils.normalize_signature(signature)[0], strict=True)
+            ):
+                given = dispatcher.typeof_pyval(argument)
+                if not _fits(given, wanted):  # the entry point itself does not look
+                    raise TypeError(f"argument {position} of {function.__name__} is {given}, not {wanted}")
+            entry_point = dispatcher.compile(signature)
+            dispatcher.disable_compile()
+            return entry_point
+
+        dispatcher._compile_for_args = first_call
+        compiled: Function = dispatcher
         return compiled
 
     return decorate
+
+
+def _fits(given: Any, wanted: Any) -> bool:
+    if isinstance(wanted, types.Array) and isinstance(given, types.Array):
+        alike = (given.dtype, given.ndim, given.layout) == (wanted.dtype, wanted.ndim, wanted.layout)
+        return alike and (given.mutable or not wanted.mutable)
+    return isinstance(given, types.Number | types.Boolean) and isinstance(wanted, types.Number | types.Boolean)
 
 
 def inlined(function: Function) -> Function:

@@ -9,8 +9,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
-from eddyline.core.delta import Delta, Int64s
+from eddyline.core.delta import Delta, Int64s, combine
 from eddyline.core.schema import Schema
 from eddyline.core.window import PartitionRows, Rows, Unbounded, WindowSpec
 from eddyline.kernels import bags as k
@@ -68,14 +69,25 @@ class TimeWindow(Operator):
         return out
 
     def _emit(self, go: Int64s, away: Int64s, come: Int64s, at: Int64s) -> Delta:
+        new = self._rows(come)
         if len(go) == 0:
-            return Delta(at, self.stub.take(come, self.schema.names), None, come)
+            return Delta(at, new, None, come)
         order = np.empty(len(go) + len(come), np.int64)
         k.merge_order(away, at, order)
         ids = np.concatenate([go, come])[order]
         weight = np.ones(len(order), np.int64)
         weight[order < len(go)] = -1
-        return Delta(np.concatenate([away, at])[order], self.stub.take(ids, self.schema.names), weight, ids)
+        old, index = self._rows(go), pa.array(order)
+        columns = {n: combine([old[n], new[n]]).take(index) for n in self.schema.names}
+        return Delta(np.concatenate([away, at])[order], columns, weight, ids)
+
+    def _rows(self, rows: Int64s) -> dict[str, pa.Array]:
+        """What enters and what leaves are runs of rows, far apart in the store: two slices, not one wide selection."""
+        assert self.stub is not None
+        low, high = (int(rows[0]), int(rows[-1]) + 1) if len(rows) else (0, 0)
+        if high - low == len(rows):
+            return self.stub.slice(low, high, self.schema.names)
+        return self.stub.take(rows, self.schema.names)
 
     def state(self) -> dict[str, Any]:
         fields = {"base": self.base, "entered": self.entered}

@@ -214,13 +214,13 @@ class _Builder:
         return Output(self.add(operator, ()), p.schema, ids=True, append_only=True, constant=True)
 
     def window(self, p: Window, need: Deletions) -> Output:
-        from eddyline.operators.seq_window import PartitionWindow, RowsWindow, TimeWindow
-
         child = self.stream(p.input, ordered=not is_time_based(p.spec))
         if isinstance(p.spec, Unbounded) or (isinstance(p.spec, Range) and need == Deletions.NONE):
             operator: Operator = AppendOnlyWindow(self.name("seq-window"), p.schema)
             node = self.add(operator, (child.node,), note=str(p.spec))
             return Output(node, p.schema, ids=True, fifo=True, append_only=True)
+        from eddyline.operators.seq_window import PartitionWindow, RowsWindow, TimeWindow
+
         if isinstance(p.spec, PartitionRows):
             operator = PartitionWindow(self.name("seq-window"), p.schema, p.spec)
             return Output(self.add(operator, (child.node,), note=str(p.spec)), p.schema, ids=True)

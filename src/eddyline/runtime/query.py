@@ -43,6 +43,8 @@ class Query:
             yield from self.fetch()
             if not more:
                 break
+        if self.running.error is not None:
+            raise self.running.error
         if not self.running.inputs:
             self.running.advance()
             yield from self.fetch()

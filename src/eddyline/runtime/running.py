@@ -47,6 +47,7 @@ class RunningQuery:
         self.results: deque[pa.RecordBatch] = deque()
         self.produced = 0
         self.peak = (0, 0)
+        self.error: Exception | None = None  # what stopped the query
         self.invalid = SideOutput()  # rows for which an expression failed, with on_error = 'invalid'
         self.schema = result_schema(physical.schema, query.time_kind, physical.kind == "signed")
         self._wire(clock, scheduler)
@@ -134,6 +135,12 @@ class RunningQuery:
         name = self.query.name or "the query"
         rows = pa.RecordBatch.from_pydict({"_row": [json.dumps(row, default=str)]})
         self.invalid.add(Diverted(name, rows, np.array([time]), pa.array([str(error)])))
+
+    def stop(self, error: Exception) -> None:
+        """After an error nothing that the operators hold can be trusted: the query reads no more."""
+        self.error = error
+        for reader in self.readers.values():
+            reader.close()
 
     @property
     def finished(self) -> bool:

@@ -76,6 +76,7 @@ class Session:
         self._sources: dict[str, Source] = {}
         self._registry = Registry(sharing)
         self._named: dict[str, Query] = {}
+        self._started = 0  # queries, those dropped included
 
     # ── declarations ──────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -217,15 +218,16 @@ class Session:
             raise
 
     def _start(self, bound: BoundQuery) -> Query:
-        plan = optimize(bound.plan)
+        plan = optimize(bound.plan, diverting=bound.options.get("on_error") == "invalid")
         inputs = {n: self._input_of(n) for n in streams_of(plan)}
         epochs = {n.lower(): s.accepted for n, s in inputs.items()}
         physical = build(bound, plan, self.catalog, self._registry, self._load, epochs)
-        label = bound.name or f"query {len(self.queries) + 1}"
+        self._started += 1
+        label = bound.name or f"query {self._started}"
         readers: dict[int, StreamReader] = {}
         for i, node in enumerate(physical.nodes):
             if node.scan is not None:
-                readers[i] = self._reader(node.scan, f"{label}/{i}", list(readers.values()))
+                readers[i] = self._reader(node.scan, f"{len(self.queries)}/{i}", list(readers.values()))
         scheduler = str(bound.options.get("scheduler", "fifo"))
         running = RunningQuery(bound, plan, physical, inputs, readers, self.clock, scheduler)
         if bound.options.get("on_error", "stop") == "invalid":
@@ -252,6 +254,14 @@ class Session:
             reader.close()
         for stub in query.running.physical.stubs:
             self._registry.forget(stub)
+        # A snapshot finds readers by their query's place, which is what a session that restores it will have.
+        for place, other in enumerate(self.queries):
+            for node, reader in other.running.readers.items():
+                reader.name = f"{place}/{node}"
+        for name, side in list(self.sides.items()):
+            if side.owner is query.running:
+                side.end()
+                del self.sides[name]
         self._named = {n: q for n, q in self._named.items() if q is not query}
         if query.running.query.name is not None:
             self.catalog.views.pop(query.running.query.name.lower(), None)
@@ -323,16 +333,21 @@ class Session:
         self.advance()
 
     def advance(self) -> None:
-        running = [q.running for q in self.queries]
-        for side in self.sides.values():
-            if side.owner not in running:
-                side.progress()
-        for r in running:
-            r.advance()
+        """Answer what has closed. An error stops its query and is raised when the others have gone on."""
+        errors: list[Exception] = []
+        for r in [q.running for q in self.queries]:
+            if r.error is None:
+                try:
+                    r.advance()
+                except Exception as e:
+                    r.stop(e)
+                    errors.append(e)
             # Its side streams are read by queries that were registered later, so they come later in this loop.
             for side in self.sides.values():
                 if side.owner is r:
                     side.progress()
+        if errors:
+            raise errors[0]
 
     def step(self) -> bool:
         """Pull one batch from the source that is furthest behind; False when all sources are at their end."""
@@ -395,6 +410,9 @@ class Session:
         """Save all state; returns the snapshot's number. What an earlier snapshot holds is not written again.
 
         ``extra`` is saved with it and returned by ``restore``."""
+        for q in self.queries:
+            if q.running.error is not None:
+                raise EddylineError(f"{q.name} was stopped by an error and cannot be saved; drop it first.")
         tree = {
             "extra": dict(extra or {}),
             "inputs": {n: s.state() for n, s in self.inputs.items()},

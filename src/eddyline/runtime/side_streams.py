@@ -34,10 +34,11 @@ class SideStream:
         self.owner = owner
         self.sources = tuple(owner.inputs.values())
         self.reached = -(1 << 62)
-        for s in self.sources:
-            getattr(s, which).subscribers.append(self.take)
+        self.followed = [getattr(s, which) for s in self.sources]
         if which == "invalid":
-            owner.invalid.subscribers.append(self.take)
+            self.followed.append(owner.invalid)
+        for output in self.followed:
+            output.subscribers.append(self.take)
 
     def take(self, part: Diverted) -> None:
         at = np.maximum(np.maximum.accumulate(part.at), self.reached)
@@ -50,6 +51,12 @@ class SideStream:
             TIME: pa.array(at).cast(self.time_type),
         }
         self.stream.accept(pa.RecordBatch.from_pydict(columns))
+
+    def end(self) -> None:
+        """The query is gone, and with it its side streams: those who read this one have all of it."""
+        for output in self.followed:
+            output.subscribers.remove(self.take)
+        self.stream.finish()
 
     def progress(self) -> None:
         """No row can be turned away before the time that the slowest input has reached, nor can an expression fail in

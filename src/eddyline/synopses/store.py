@@ -99,8 +99,14 @@ class Store:
             self.chunks.pop(0)
             self.first = self.starts[0] if self.starts else self.end
 
-    def slice(self, low: int, high: int) -> dict[str, pa.Array]:
-        return self.take(np.arange(low, high, dtype=np.int64))
+    def slice(self, low: int, high: int, names: tuple[str, ...] | None = None) -> dict[str, pa.Array]:
+        """Columns of the rows ``low`` … ``high`` − 1: not copied where they lie in one chunk."""
+        names = self.schema.names if names is None else names
+        if low >= high or not names:
+            return {n: pa.array([], self.schema[n].type) for n in names}
+        a, b = bisect_right(self.starts, low) - 1, bisect_right(self.starts, high - 1) - 1
+        cuts = [(i, max(low - self.starts[i], 0), min(high - self.starts[i], self.lengths[i])) for i in range(a, b + 1)]
+        return {n: combine([self.chunks[i][n].slice(x, y - x) for i, x, y in cuts]) for n in names}
 
     def nbytes(self, rows: int | None = None) -> int:
         total = int(sum(a.nbytes for c in self.chunks for a in c.values()))
@@ -146,6 +152,11 @@ class Stub:
     def take(self, rows: Int64s, names: Sequence[str]) -> dict[str, pa.Array]:
         cut = len(self.prefix)
         found = self.store.take(rows, tuple(n[cut:] for n in names))
+        return {n: found[n[cut:]] for n in names}
+
+    def slice(self, low: int, high: int, names: Sequence[str]) -> dict[str, pa.Array]:
+        cut = len(self.prefix)
+        found = self.store.slice(low, high, tuple(n[cut:] for n in names))
         return {n: found[n[cut:]] for n in names}
 
     def detach(self) -> None:

@@ -74,14 +74,28 @@ class RelationData:
     key: tuple[str, ...] = ()
     sign: str | None = None
 
-    def arrivals(self) -> list[tuple[int, Mapping[str, Any]]]:
-        """The rows by time; those of a constant relation were there before time began."""
+    def elements(self) -> list[Element]:
+        """The rows with their times; those of a constant relation were there before time began."""
         if self.timestamp is None:
             return [(BEGINNING, row) for row in self.rows]
-        return sorted(((ticks(row[self.timestamp]), row) for row in self.rows), key=lambda e: e[0])
+        stamps = [row[self.timestamp] for row in self.rows]
+        return [(None if t is None else ticks(t), row) for t, row in zip(stamps, self.rows, strict=True)]
 
-    def deletes(self, row: Mapping[str, Any]) -> bool:
-        return self.sign is not None and row[self.sign] in (-1, "-")
+    def change(self, held: list[Mapping[str, Any]], row: Mapping[str, Any]) -> bool:
+        """What one element does to the rows that are there; False if it is invalid and does nothing.
+
+        With a key it replaces; with a sign − deletes the oldest row that is equal but for time and sign.
+        """
+        sign = 1 if self.sign is None else {1: 1, -1: -1, "+": 1, "-": -1}.get(row[self.sign], 0)
+        identity = self.key or tuple(c for c in row if c not in (self.timestamp, self.sign))
+        same = [h for h in held if all((canonical(h[c]),) == (canonical(row[c]),) for c in identity)]
+        if sign == 0 or (sign < 0 and not same):
+            return False
+        if same and (sign < 0 or self.key):
+            held.remove(same[0])
+        if sign > 0:
+            held.append(row)
+        return True
 
 
 class Reference:
@@ -108,22 +122,32 @@ class Reference:
         self.late: dict[str, list[Element]] = {}
         self.invalid: dict[str, list[Element]] = {}
         self._elements: dict[str, list[tuple[int, Mapping[str, Any]]]] = {}
-        self._relations: dict[str, RelationData] = {}
+        self._relations: dict[str, tuple[RelationData, list[tuple[int, Mapping[str, Any]]]]] = {}
         read = {n.stream.lower() for n in walk(query.plan) if isinstance(n, StreamScan)}
         for name, data in streams.items():
             if name.lower() in read:
                 given = data if isinstance(data, StreamData) else StreamData(data)
                 on_time, self.late[name], self.invalid[name] = split_late(given.elements, given.slack)
                 self._elements[name.lower()] = on_time
+        shown: dict[str, set[int]] = {}
         for name, rows in (relations or {}).items():
-            self._relations[name.lower()] = rows if isinstance(rows, RelationData) else RelationData(rows)
+            relation = rows if isinstance(rows, RelationData) else RelationData(rows)
+            on_time, self.late[name], self.invalid[name] = split_late(relation.elements(), 0)
+            held: list[Mapping[str, Any]] = []
+            effective: list[tuple[int, Mapping[str, Any]]] = []
+            for e in on_time:  # a deletion of what is not there shows its time, but is no element
+                (effective if relation.change(held, e[1]) else self.invalid[name]).append(e)
+            self._relations[name.lower()] = relation, effective
+            shown[name.lower()] = {ts for ts, _ in on_time}
 
-        times = {ts for elements in self._elements.values() for ts, _ in elements}
-        for n in walk(query.plan):
-            if isinstance(n, RelationScan) and not n.constant:
-                times |= {ts for ts, _ in self._relations[n.relation.lower()].arrivals()}
+        ticks = {ts for elements in self._elements.values() for ts, _ in elements}
+        timed = {n.relation.lower() for n in walk(query.plan) if isinstance(n, RelationScan) and not n.constant}
+        ticks = ticks.union(*({ts for ts, _ in self._relations[n][1]} for n in timed))
+        times = ticks.union(*(shown[n] for n in timed))
+        if not read and not timed:
+            times = ticks = {0}  # over constant relations only there is one instant
         self.start, self.end = (min(times), max(times)) if times else (0, -1)
-        self.ticks = times | self._slide_instants()  # where Rstream speaks
+        self.ticks = ticks | self._slide_instants()  # where Rstream speaks
         if every_tick is None:
             every_tick = self.end - self.start <= 2_000
         # Skipping is a convenience for time in microseconds: between two instants of ``changes`` no relation changes.
@@ -222,17 +246,11 @@ class Reference:
 
     def _scan(self, node: RelationScan, now: int) -> list[Row]:
         """The rows that are there at τ: insertions, less deletions, one row for each value of the key."""
-        relation = self._relations[node.relation.lower()]
+        relation, elements = self._relations[node.relation.lower()]
         held: list[Mapping[str, Any]] = []
-        for ts, row in relation.arrivals():
-            if ts > now:
-                break
-            identity = relation.key or tuple(c for c in row if c not in (relation.timestamp, relation.sign))
-            same = [h for h in held if all((canonical(h[c]),) == (canonical(row[c]),) for c in identity)]
-            if same and (relation.deletes(row) or relation.key):
-                held.remove(same[0])
-            if not relation.deletes(row):
-                held.append(row)
+        for ts, row in elements:
+            if ts <= now:
+                relation.change(held, row)
         return [tuple(canonical(row[c]) for c in node.columns) for row in held]
 
     # Instants.

@@ -18,10 +18,12 @@ def push_below_windows(plan: Plan) -> Plan:
 def _push(p: Plan) -> Plan:
     if isinstance(p, Select | Project) and isinstance(p.input, Window) and is_time_based(p.input.spec):
         window = p.input
-        if isinstance(p, Project):
-            return Window(Project(window.input, p.items), window.spec)
         # An element that falls between two slides is never judged by the query as written.
-        go = [c for c in p.conjuncts if not isinstance(window.spec, Slide) or movable(c)]
+        everything = not isinstance(window.spec, Slide)
+        if isinstance(p, Project):
+            may = everything or all(movable(e) for _, e in p.items)
+            return Window(Project(window.input, p.items), window.spec) if may else p
+        go = [c for c in p.conjuncts if everything or movable(c)]
         stay = [c for c in p.conjuncts if c not in go]
         return select(Window(select(window.input, go), window.spec), stay)
     return p

@@ -270,10 +270,20 @@ class InputStream:
                 " Without strict it would be put into the invalid stream."
             )
         reasons = pa.array([failures[r] for r in rows], pa.string())
-        self.invalid.add(Diverted(self.name, raw.take(pa.array(rows)), self._reached(len(rows)), reasons))
         keep = np.ones(len(batch), np.bool_)
         keep[rows] = False
-        return batch.filter(pa.array(keep))
+        kept = batch.filter(pa.array(keep))
+        at = self._reached(len(rows))
+        if self.definition.timestamp is not None and len(kept):
+            # The times of the rows before it in this batch count too: how rows are cut into batches must not show.
+            time = self._times(kept, 0)
+            shown = np.maximum.accumulate(np.where(np.abs(time) <= FARTHEST, time, BEGINNING))
+            before = np.cumsum(keep)[rows]
+            at[before > 0] = shown[before[before > 0] - 1]
+            at = np.maximum(at, BEGINNING if self.shown is None else self.shown)
+            at[at == BEGINNING] = 0
+        self.invalid.add(Diverted(self.name, raw.take(pa.array(rows)), at, reasons))
+        return kept
 
     def reject(self, rows: Sequence[str], reasons: Sequence[str]) -> None:
         """Divert rows that a source could not even take apart; ``rows`` is their text."""
@@ -286,6 +296,7 @@ class InputStream:
         self.invalid.add(Diverted(self.name, batch, self._reached(len(rows)), pa.array(reasons, pa.string())))
 
     def _reached(self, count: int) -> Int64s:
+        """The largest time shown so far, for so many rows; 0 before the first."""
         return np.full(count, 0 if self.shown is None else self.shown, np.int64)
 
     # What goes out.
