@@ -65,7 +65,7 @@ def by_element(case: Worked) -> Iterator[tuple[str, pa.RecordBatch]]:
 
 def stream_after_stream(case: Worked) -> Iterator[tuple[str, pa.RecordBatch]]:
     """Element after element, but the last stream first and each to its end: all the skew there can be."""
-    for name, rows in reversed(case.streams.items()):
+    for name, rows in reversed(list(case.streams.items())):
         for i in range(rows.num_rows):
             yield name, rows.slice(i, 1).to_batches()[0]
 
@@ -119,8 +119,8 @@ def test_every_query_has_an_answer() -> None:
 def test_a_stream_stamped_on_arrival_is_its_tuple_without_a_time() -> None:
     """Thesis 4.7 as it is meant: S0's tuple has no timestamp of its own, so S1 may have brought it long before.
 
-    By hand, with windows of two rows: (1, 1) is in both windows at 3 s; (2, 2) is in S1 only; at 6 s two rows after
-    (1, 1) have come to S1, so that it is no longer found; (3, 3) is.
+    By hand, with windows of two rows: (1, 1) is in both windows at 3 s, (2, 2) in S1 only; at 6 s two rows have come to
+    S1 after (1, 1), so that it is no longer found, (3, 3) is; at 8 s S2 has (2, 2) as well.
     """
     clock = ManualClock()
     session = eddyline.Session(clock=clock)

@@ -18,3 +18,8 @@ class Aligned:
     start: int
     rows: Mapping[str, pa.Array] | np.ndarray[Any, Any]
     length: int
+
+
+def plain(value: Any) -> Any:
+    """The rows themselves, whether a state tree comes from memory or from disk."""
+    return value.rows if isinstance(value, Aligned) else value

@@ -62,7 +62,7 @@ def open_source(
     """
     chosen = {k.lower(): v for k, v in (options or {}).items()}
     source = _open(spec, base, schema, chosen)
-    if schema is None and spec != "-":
+    if schema is None and isinstance(spec, str | Path) and spec != "-":
         untimed = [n for n, t in zip(source.schema.names, source.schema.types, strict=True) if pa.types.is_null(t)]
         if timestamp is not None and timestamp.lower() in (n.lower() for n in untimed):
             timed = [(f.name, pa.int64() if f.name.lower() == timestamp.lower() else f.type) for f in source.schema]

@@ -6,6 +6,7 @@ final name is never half a result, and a failed run leaves an earlier result alo
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import os
 import sys
@@ -139,6 +140,10 @@ class FileSink(_Base):
             raise
 
     def abort(self) -> None:
+        # Left open, a Parquet writer would try to write its footer when it is collected, and complain on stderr. There
+        # is no writer if making it failed.
+        with contextlib.suppress(Exception):
+            self._writer.close()
         self._file.close()
         self._temporary.unlink(missing_ok=True)
 

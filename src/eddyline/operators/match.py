@@ -20,7 +20,8 @@ from eddyline.expr.nodes import Expr
 from eddyline.kernels import bags as k
 from eddyline.operators.base import Context, Operator
 from eddyline.operators.join_plan import JoinGraph
-from eddyline.operators.mjoin import JoinInput, MJoin
+from eddyline.operators.join_side import JoinInput
+from eddyline.operators.mjoin import MJoin
 from eddyline.synopses.bag import Bag
 
 SLOT = "_slot"

@@ -293,7 +293,7 @@ class _Builder:
 
     def join_input(self, p: Plan, need: Deletions) -> tuple[Any, Callable[[], Stub] | None, int, bool]:
         """A ring for time-based windows and append-only relations, a bag for everything else."""
-        from eddyline.operators.mjoin import JoinInput
+        from eddyline.operators.join_side import JoinInput
 
         if isinstance(p, Window) and is_time_based(p.spec):
             child = self.stream(p.input)
@@ -418,7 +418,8 @@ class _Builder:
 
     def outer_join(self, p: OuterJoin) -> Output:
         """The inner join, and the rows without a partner padded with NULLs: one antijoin for each kept side."""
-        from eddyline.operators.mjoin import JoinInput, MJoin
+        from eddyline.operators.join_side import JoinInput
+        from eddyline.operators.mjoin import MJoin
 
         left, right = self.relation(p.left, Deletions.ALL), self.relation(p.right, Deletions.ALL)
         keys, equalities, residual = split_conjuncts(p.conjuncts, [left.schema, right.schema])

@@ -25,7 +25,7 @@ from eddyline.runtime.inline.scheduler import SCHEDULERS
 from eddyline.runtime.inline.side_output import Diverted, SideOutput
 from eddyline.runtime.inline.task import Task
 
-CHUNK = 1 << 14  # elements an operator gets at once: large enough for speed, small enough to stay in cache
+CHUNK = 1 << 16  # elements an operator gets at once: large enough for speed, small enough to stay in cache
 
 
 class RunningQuery:

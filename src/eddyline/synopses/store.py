@@ -17,11 +17,10 @@ from collections.abc import Hashable, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from eddyline.core.aligned import Aligned
+from eddyline.core.aligned import Aligned, plain
 from eddyline.core.delta import Int64s, combine
 from eddyline.core.schema import Field, Schema
 
@@ -218,7 +217,7 @@ class Stub:
     def load(self, state: dict[str, Any]) -> None:
         """Into a store of its own; ``Registry.switch`` brings stubs together again when all have been loaded."""
         self.low, self.end = int(state["low"]), int(state["end"])
-        rows: Any = state["rows"].rows if isinstance(state["rows"], Aligned) else state["rows"]
+        rows = plain(state["rows"])
         own = Store(Schema(tuple(f for f in self.store.schema if f.name in rows)), self.low)
         own.append(rows, self.end - self.low)
         self._move(own)

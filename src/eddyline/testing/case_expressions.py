@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-Type = Literal["int", "double", "string"]
+Type = Literal["int", "double", "string", "time"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,11 +36,13 @@ class Expressions:
                 return self.rng.choice(["0.5", "-0.25", "1.0", "2.75"])
             case "string":
                 return self.rng.choice(["'u'", "'v'", "'w'", "''"])
+            case "time":
+                return f"TIMESTAMP '1970-01-01 00:00:{self.rng.randint(0, 20):02}'"
 
     def value(self, scope: Sequence[Attribute], type_: Type, depth: int = 2) -> str:
         """An expression of the given type."""
         columns = [c.text for c in scope if c.type == type_]
-        if depth == 0 or self.rng.random() < 0.35:
+        if type_ == "time" or depth == 0 or self.rng.random() < 0.35:
             return self.rng.choice(columns) if columns and self.rng.random() < 0.85 else self.literal(type_)
 
         def sub(of: Type) -> str:
@@ -122,6 +124,8 @@ class Expressions:
                         f"{c} <= {self.value(scope, 'int', 0)}",
                     ]
                 )
+            case "time":
+                return self.rng.choice([f"{c} >= {self.literal('time')}", f"{c} <> {self.literal('time')}"])
             case "double":
                 return self.rng.choice([f"{c} > -0.5", f"{c} < 2.5", f"{c} >= 0.25", f"{c} <> 1.0", f"{c} < 100"])
             case "string":

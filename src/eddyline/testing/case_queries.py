@@ -9,8 +9,9 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Final
+from typing import Final, Protocol
 
+from eddyline.core.time import TimeKind
 from eddyline.testing.case_expressions import Attribute, Expressions, Type
 
 OPERATORS: Final = (
@@ -42,7 +43,7 @@ STREAM_COLUMNS: Final[tuple[tuple[str, Type], ...]] = (
     ("x", "double"),
     ("s", "string"),
 )
-RELATIONS: Final = {"K": "constant", "P": "timed, KEY", "Q": "timed, SIGN"}
+RELATIONS: Final = {"K": "constant", "P": "KEY", "Q": "SIGN", "B": "KEY and SIGN", "R": "insertions"}
 RELATION_COLUMNS: Final[tuple[tuple[str, Type], ...]] = (("k", "int"), ("v", "int"), ("w", "string"))
 
 
@@ -54,6 +55,14 @@ class Focus:
     window: str
     to_stream: str
     welcome: tuple[str, ...] = OPERATORS
+
+
+class Scale(Protocol):
+    """What a query needs to know of its time (``case_data.TimeScale``)."""
+
+    @property
+    def kind(self) -> TimeKind: ...
+    def width(self, steps: int, rng: random.Random, bare: bool = True) -> str: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +99,9 @@ class QueryWriter:
 
     rng: random.Random
     focus: Focus
+    scale: Scale
+    plain: bool = False
+    views: dict[str, str] = field(default_factory=dict)
     used: list[str] = field(default_factory=list)
     sources: int = 0
     windows: int = 0
@@ -139,6 +151,15 @@ class QueryWriter:
             case _:
                 return self.set_operation(operator, depth)
 
+    @property
+    def columns(self) -> tuple[tuple[str, Type], ...]:
+        """Those of a stream."""
+        return tuple((n, "time" if n == "ts" else t) for n, t in STREAM_COLUMNS) if self.timestamps else STREAM_COLUMNS
+
+    @property
+    def timestamps(self) -> bool:
+        return self.scale.kind is TimeKind.TIMESTAMP
+
     # -- sources -----------------------------------------------------------------------------------------------
 
     def window(self, kind: str | None = None, columns: Sequence[str] = ("a", "s")) -> str:
@@ -151,11 +172,11 @@ class QueryWriter:
             case "rows":
                 return f"[ROWS {pick(1, 6)}]"
             case "range":
-                return f"[RANGE {pick(1, 15)}{self.rng.choice(['', '', ' SECONDS'])}]"
+                return f"[RANGE {self.scale.width(pick(1, 15), self.rng)}]"
             case "now":
                 return "[NOW]"
             case "slide":
-                width, slide = pick(1, 12), pick(1, 5)
+                width, slide = (self.scale.width(n, self.rng) for n in (pick(1, 12), pick(1, 5)))
                 return self.rng.choice([f"[RANGE {width} SLIDE {slide}]", f"[size {width} advance {slide}]"])
             case "partition":
                 by = self.rng.sample(list(columns), self.rng.randint(1, min(2, len(columns))))
@@ -173,10 +194,10 @@ class QueryWriter:
         alias = self.alias()
         window = self.window() if window is None else window
         parts = [name, window, alias] if self.rng.random() < 0.8 else [name, alias, window]
-        return Source(" ".join(p for p in parts if p), alias, STREAM_COLUMNS, ordered=True)
+        return Source(" ".join(p for p in parts if p), alias, self.columns, ordered=True)
 
     def relation(self) -> Source:
-        name = self.rng.choice([*RELATIONS, "K"])
+        name = self.rng.choice(["K", "K", *("K" if self.plain else RELATIONS)])
         self.used.append(name)
         alias = self.alias()
         return Source(f"{name} {alias}", alias, RELATION_COLUMNS)
@@ -194,12 +215,20 @@ class QueryWriter:
         text = body.text() if isinstance(body, Block) else body
         alias = self.alias()
         if self.rng.random() < 0.5:
-            return Source(f"({text}) {alias}", alias, columns)
+            return Source(f"{self.named(text)} {alias}", alias, columns)
         if isinstance(body, Block) and not body.distinct and self.rng.random() < 0.5:
             kind = self.rng.choice(["Istream", "Dstream", "Rstream"])
             text = f"SELECT {kind}({body.listed()}) {body.tail}"
         window = self.window(columns=[n for n, _ in columns])
-        return Source(f"({text}) {window} {alias}", alias, columns, ordered=True)
+        return Source(f"{self.named(text)} {window} {alias}", alias, columns, ordered=True)
+
+    def named(self, text: str) -> str:
+        """A subquery in parentheses, or the name of a view of it."""
+        if self.plain or self.rng.random() < 0.7:
+            return f"({text})"
+        name = f"view{len(self.views)}"
+        self.views[name] = text
+        return name
 
     # -- blocks ------------------------------------------------------------------------------------------------
 
@@ -225,6 +254,22 @@ class QueryWriter:
         conditions = [self.expressions.predicate(scope) for _ in range(conjuncts)]
         return Block(self.items(scope, plain), f"FROM {source.text}{self.where(conditions)}")
 
+    def windowless(self, sources: list[Source]) -> None:
+        """Now and then the first source is a stream without a window: each of its elements is judged once."""
+        if not self.plain and self.rng.random() < 0.12:
+            sources[0] = self.stream(window="")
+
+    def suffix(self) -> str:
+        """The window of all streams behind the query, where the focus is on one that can stand there."""
+        self.windows += 1
+        match self.focus.window:
+            case "rows":
+                return f" WINDOW {self.rng.randint(1, 6)}"
+            case "range":
+                return f" WINDOW {self.scale.width(self.rng.randint(1, 15), self.rng, bare=False)}"
+            case _:
+                return ""
+
     def equality(self, left: Source, right: Source) -> list[str]:
         """One or two equated columns of the same type, keys from small domains; seldom none."""
         pairs = [
@@ -244,12 +289,17 @@ class QueryWriter:
     def residual(self, scope: Sequence[Attribute]) -> list[str]:
         if self.rng.random() < 0.6:
             return []
-        numbers = [c.text for c in scope if c.type == "int"]
+        numbers = [c.text for c in scope if c.type == "int"] or ["1"]
         left, right = self.rng.choice(numbers), self.rng.choice(numbers)
         return [self.rng.choice([f"{left} <= {right}", f"{left} + 1 > {right}", f"{left} <> {right} + 2"])]
 
     def join_block(self, inputs: int, depth: int) -> Block:
-        sources = [self.source(depth, nested=0.3 if inputs == 2 else 0.1) for _ in range(inputs)]
+        suffix = self.suffix() if depth == 0 and not self.plain and self.rng.random() < 0.06 else ""
+        if suffix:
+            sources = [self.stream(window="") for _ in range(inputs)]
+        else:
+            sources = [self.source(depth, nested=0.3 if inputs == 2 else 0.1) for _ in range(inputs)]
+            self.windowless(sources)
         if self.rng.random() < 0.2:
             sources[-1] = self.relation()
         star = self.rng.random() < 0.4
@@ -268,8 +318,8 @@ class QueryWriter:
         if self.rng.random() < 0.3:
             conditions.append(self.expressions.predicate(scope, 1))
         self.rng.shuffle(conditions)
-        tail = f"FROM {''.join(joins)}{self.where(conditions)}"
-        if self.rng.random() < 0.15:
+        tail = f"FROM {''.join(joins)}{self.where(conditions)}{suffix}"
+        if not suffix and self.rng.random() < 0.15:
             return self.grouped(scope, tail, ordered=False)
         return Block(self.items(scope, plain=self.rng.random() < 0.8, most=4), tail, self.rng.random() < 0.2)
 
@@ -285,7 +335,9 @@ class QueryWriter:
         return Block(self.items(scope, plain=self.rng.random() < 0.8, most=4), tail, self.rng.random() < 0.2)
 
     def membership_block(self, negated: bool, depth: int) -> Block:
-        outer = self.source(depth, nested=0.15)
+        outers = [self.source(depth, nested=0.15)]
+        self.windowless(outers)
+        (outer,) = outers
         scope = outer.scope()
         conditions = [self.membership(negated, outer, depth)]
         if self.rng.random() < 0.25:

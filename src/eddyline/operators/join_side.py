@@ -1,0 +1,99 @@
+"""One input of a join: its synopsis, and the events that wait to be applied to it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from eddyline.core.delta import Delta, Int64s
+from eddyline.core.schema import Schema
+from eddyline.core.window import WindowSpec
+from eddyline.expr.evaluate import compile_expr
+from eddyline.expr.nodes import Expr
+from eddyline.kernels import join as k
+from eddyline.operators.windows import enter_times, leave_times
+from eddyline.synopses.bag import Bag
+from eddyline.synopses.codes import hash_codes
+from eddyline.synopses.store import Stub
+
+
+@dataclass(frozen=True, slots=True)
+class JoinInput:
+    """``window`` makes the input a ring (a stream under a time-based window, or an append-only relation); without it
+    the input is a bag of changes. ``deletes`` is one of the kernel's NO_DELETIONS, AT_ARRIVALS, ALL_DELETIONS."""
+
+    schema: Schema
+    window: WindowSpec | None
+    by_id: bool = False
+    deletes: int = k.ALL_DELETIONS
+
+
+class JoinSide:
+    """One input's synopsis and the events that are waiting for it."""
+
+    def __init__(self, spec: JoinInput, keys: Sequence[Expr], stub: Callable[[], Stub] | None) -> None:
+        self.spec = spec
+        self.keys = [compile_expr(e) for e in keys]
+        self.ring = spec.window is not None
+        self.stub = stub() if stub is not None and self.ring else None
+        self.bag = None if self.ring else Bag(spec.schema, spec.by_id)
+        self.capacity = 64
+        none = np.empty(0, np.int64)
+        # Events not yet applied (elements of sliding windows wait for their slide).
+        self.time, self.leave, self.weight, self.slot, self.valid = none, none, none, none, none
+        self.codes = np.empty((0, len(keys)), np.int64)
+
+    def accept(self, delta: Delta) -> None:
+        n = len(delta)
+        if n == 0:
+            return
+        codes, valid = self.key_codes(delta.columns, n)
+        if self.ring:
+            assert self.stub is not None and self.spec.window is not None
+            time = enter_times(self.spec.window, delta.time)
+            leave = leave_times(self.spec.window, delta.time)
+            valid[leave <= time] = 0  # a window shorter than its slide: the element is never in it
+            self.stub.append(delta.columns, n)
+            slot = np.zeros(n, np.int64)
+        else:
+            assert self.bag is not None
+            time, leave = delta.time, np.zeros(n, np.int64)
+            slot = self.bag.slots(delta)
+        if len(self.time) == 0:
+            self.time, self.leave, self.weight, self.slot, self.valid = time, leave, delta.weights, slot, valid
+            self.codes = codes
+        else:
+            self.time = np.concatenate([self.time, time])
+            self.leave = np.concatenate([self.leave, leave])
+            self.weight = np.concatenate([self.weight, delta.weights])
+            self.slot = np.concatenate([self.slot, slot])
+            self.valid = np.concatenate([self.valid, valid])
+            self.codes = np.concatenate([self.codes, codes])
+
+    def take(self, rows: Int64s, names: tuple[str, ...]) -> dict[str, pa.Array]:
+        if self.stub is not None:
+            return self.stub.take(rows, names)
+        assert self.bag is not None
+        return self.bag.store.take(rows, names)
+
+    def key_codes(self, columns: Mapping[str, pa.Array], n: int) -> tuple[Int64s, Int64s]:
+        """The codes of the key expressions, and 0 for rows with a NULL among them, which join with nothing."""
+        codes = np.empty((n, len(self.keys)), np.int64)
+        valid = np.ones(n, np.int64)
+        for j, key in enumerate(self.keys):
+            codes[:, j], nulls = hash_codes(key(columns, n))
+            if nulls is not None:
+                valid[nulls] = 0
+        return codes, valid
+
+    def rows_at(self, positions: Int64s) -> dict[str, pa.Array]:
+        """The rows at positions of the synopsis: row numbers of a ring, slots of a bag."""
+        at = positions if self.bag is None else self.bag.rownum[positions]
+        return self.take(at, self.spec.schema.names)
+
+    def drop_events(self, count: int) -> None:
+        self.time, self.leave, self.weight = self.time[count:], self.leave[count:], self.weight[count:]
+        self.slot, self.valid, self.codes = self.slot[count:], self.valid[count:], self.codes[count:]

@@ -1,0 +1,187 @@
+"""Stopped, killed and resumed: the results of all parts together are those of one run, each exactly once."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+
+from eddyline.io import source
+from eddyline.runtime import feeds, job
+from eddyline.runtime.session import Session
+from tests.failures.conftest import Outcome, Run
+
+ROWS = 240
+JOB = """
+CREATE STREAM A FROM 'a.csv' TIMESTAMP BY ts SLACK 3;
+CREATE STREAM B FROM 'b*.jsonl' TIMESTAMP BY ts;
+CREATE VIEW big AS SELECT ts, k, v FROM A WHERE v > 20;
+sums: SELECT k, sum(v) AS s, min(v) AS lo, count(*) AS n FROM A [RANGE 15] GROUP BY k;
+pairs: SELECT Istream(a.v, b.w) FROM A [RANGE 9] a, B [ROWS 20] b WHERE a.k = b.k;
+slides: SELECT Rstream(max(v) AS m) FROM big [RANGE 20 SLIDE 7];
+ratios: SELECT 100 / (v % 10) AS x FROM A WITH (on_error = 'invalid');
+turned_away: SELECT * FROM invalid(ratios);
+late_rows: SELECT row FROM late(sums);
+"""
+NAMES = ["sums", "pairs", "slides", "ratios", "turned_away", "late_rows"]
+
+
+def inputs() -> dict[str, str | bytes]:
+    times = [t + (-6 if t % 17 == 0 else 2 if t % 3 == 0 else 0) for t in range(ROWS)]
+    rows = ["oops" if i % 40 == 13 else f"{t},{i % 5},{i * 7 % 50}" for i, t in enumerate(times)]
+    other = [json.dumps({"ts": t, "k": t % 6, "w": f"w{t}"}) for t in range(0, ROWS, 2)]
+    half = len(other) // 2
+    return {
+        "a.csv": "ts,k,v\n" + "\n".join(rows) + "\n",
+        "b1.jsonl": "\n".join(other[:half]),
+        "b2.jsonl": "\n".join(other[half:]),
+    }
+
+
+@pytest.fixture(autouse=True)
+def small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(source, "BATCH_ROWS", 16)
+    monkeypatch.setattr(feeds.Feed.__init__, "__defaults__", (16,))
+
+
+def answer(done: Outcome, folder: str) -> dict[str, list[dict[str, Any]]]:
+    assert (done.status, done.err) == (0, ""), done.err
+    tables = {n: pq.read_table(Path(folder) / f"{n}.parquet").to_pylist() for n in NAMES}
+    assert all([r["_time"] for r in rows] == sorted(r["_time"] for r in rows) for rows in tables.values())
+    # The rows of one instant are a bag, but for − before +.
+    return {n: sorted(rows, key=lambda r: (r["_time"], r.get("_sign"), str(r))) for n, rows in tables.items()}
+
+
+def counts() -> dict[str, Any]:
+    report = json.loads(Path("report.json").read_text())
+    return {k: report[k] for k in ("events", "results", "late", "invalid")}
+
+
+def whole(run: Run) -> tuple[dict[str, list[dict[str, Any]]], dict[str, Any]]:
+    expected = answer(run(JOB, "--out", "whole", "--report", "report.json", files=inputs(), head=""), "whole")
+    assert all(expected.values())  # no part of the job is without results
+    return expected, counts()
+
+
+def interrupt(monkeypatch: pytest.MonkeyPatch, at: int, inside: bool) -> None:
+    """Ctrl-C at the ``at``-th step: while it runs, or in such a hurry (twice) that it cannot end."""
+    step, taken = Session.step, 0
+
+    def interrupted(session: Session) -> bool:
+        nonlocal taken
+        taken += 1
+        if taken == at:
+            signal.raise_signal(signal.SIGINT)
+            if inside:
+                signal.raise_signal(signal.SIGINT)
+        return step(session)
+
+    monkeypatch.setattr(Session, "step", interrupted)
+
+
+@pytest.mark.parametrize("inside", [False, True])
+@pytest.mark.parametrize("every", [0.0, 1e9])
+def test_interrupted_again_and_again(run: Run, monkeypatch: pytest.MonkeyPatch, inside: bool, every: float) -> None:
+    expected, totals = whole(run)
+    monkeypatch.setattr(job, "SNAPSHOT_EVERY", every)
+    arguments = ("--out", "parts", "--checkpoint", "state", "--report", "report.json")
+    for at in (1, 4, 9, 2):
+        with monkeypatch.context() as patch:
+            interrupt(patch, at, inside)
+            done = run(JOB, *arguments, files=inputs(), head="")
+        assert done.status == 130
+        assert done.err == ("interrupted\n" if inside else "interrupted: the state is in state; the same command goes on from there.\n")  # fmt: skip # noqa: E501
+        assert not list(Path("parts").glob("*"))
+    assert answer(run(JOB, *arguments, head="", files=inputs()), "parts") == expected
+    assert counts() == totals
+
+
+def test_a_finished_run_is_not_run_again(run: Run) -> None:
+    expected, totals = whole(run)
+    for folder in ("first", "second"):
+        done = run(JOB, "--out", folder, "--checkpoint", "state", "--report", "report.json", files=inputs(), head="")
+        assert answer(done, folder) == expected and counts() == totals
+
+
+def test_interrupted_without_a_checkpoint(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    interrupt(monkeypatch, 3, inside=False)
+    done = run(JOB, "--out", "parts", files=inputs(), head="")
+    assert (done.status, done.err) == (130, "interrupted\n")
+    assert not list(Path("parts").glob("*"))
+
+
+def test_an_error_after_a_checkpoint_leaves_it_usable(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    expected, _ = whole(run)
+    monkeypatch.setattr(job, "SNAPSHOT_EVERY", 0.0)
+    step, taken = Session.step, 0
+
+    def failing(session: Session) -> bool:
+        nonlocal taken
+        taken += 1
+        if taken == 7:
+            raise OSError("the disk is gone")
+        return step(session)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Session, "step", failing)
+        done = run(JOB, "--out", "parts", "--checkpoint", "state", files=inputs(), head="")
+    assert done.status == 1 and "the disk is gone" in done.err
+    assert answer(run(JOB, "--out", "parts", "--checkpoint", "state", files=inputs(), head=""), "parts") == expected
+
+
+def test_a_changed_job_does_not_take_over_the_state(run: Run) -> None:
+    arguments = ("--out", "parts", "--checkpoint", "state")
+    assert run(JOB, *arguments, files=inputs(), head="").status == 0
+    changed = JOB.replace("[RANGE 9]", "[RANGE 8]")
+    done = run(changed, *arguments, files=inputs(), head="")
+    assert done.status == 1
+    assert "was made by other streams or queries" in done.message
+
+
+KILLED = """
+import os, sys
+from eddyline import cli
+from eddyline.io import source
+from eddyline.runtime import feeds, job
+from eddyline.runtime.session import Session
+from eddyline.runtime.snapshot import Snapshots
+
+source.BATCH_ROWS = 16
+feeds.Feed.__init__.__defaults__ = (16,)
+job.SNAPSHOT_EVERY = 0.0
+steps, where = int(sys.argv[1]), sys.argv[2]
+taken = 0
+step, put = Session.step, Snapshots._put
+
+def dying_step(session):
+    global taken
+    taken += 1
+    if taken == steps and where == "step":
+        os._exit(9)
+    return step(session)
+
+def dying_put(snapshots, data, pieces):
+    if taken == steps and where == "snapshot":
+        os._exit(9)
+    return put(snapshots, data, pieces)
+
+Session.step, Snapshots._put = dying_step, dying_put
+sys.exit(cli.main(["run", "job.cql", "--out", "parts", "--checkpoint", "state"]))
+"""
+
+
+def test_killed_in_the_middle(run: Run) -> None:
+    expected, _ = whole(run)
+    for steps, where in ((6, "step"), (5, "snapshot")):
+        killed = subprocess.run(
+            [sys.executable, "-c", KILLED, str(steps), where], capture_output=True, text=True, check=False
+        )
+        assert killed.returncode == 9, killed.stderr
+        assert not [p for p in Path("parts").glob("*") if not p.name.startswith(".")]
+    assert answer(run(JOB, "--out", "parts", "--checkpoint", "state", files=inputs(), head=""), "parts") == expected
