@@ -38,7 +38,7 @@ lint: $(STAMP)  ## ruff and mypy
 	@$(BIN)/mypy
 
 docs: $(STAMP)  ## build the documentation into site/
-	@$(BIN)/mkdocs build --strict --quiet && echo "site/index.html"
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet && echo "site/index.html"
 
 clean:  ## remove the virtual environment and built files
 	rm -rf $(VENV) site dist build

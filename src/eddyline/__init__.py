@@ -1,4 +1,4 @@
-"""Eddyline: continuous queries over streams, re-planned while they run."""
+"""Eddyline: continuous queries over data streams, in CQL, with exact answers."""
 
 from __future__ import annotations
 

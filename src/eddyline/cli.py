@@ -60,7 +60,7 @@ def _silence_stdout() -> None:
 
 def parser() -> argparse.ArgumentParser:
     top = argparse.ArgumentParser(
-        prog="eddyline", description="Continuous queries over streams, re-planned while they run."
+        prog="eddyline", description="Continuous queries over data streams, in CQL, with exact answers."
     )
     top.add_argument("--version", action=_Version, nargs=0, help="print the version and leave")
     top.set_defaults(action=_help(top), traceback=False)

@@ -364,3 +364,10 @@ def test_a_malformed_row_of_a_relation_is_counted(run: Run) -> None:
     done = run("SELECT Istream(v) FROM S, R WHERE S.k = R.k;", "--out", "o.csv", "--report", "-", files=files)
     assert json.loads(done.out)["invalid"] == 1
     assert run("SELECT Istream(v) FROM S, R WHERE S.k = R.k;", "--strict", files=files).status == 1
+
+
+def test_a_result_that_is_read_again_keeps_its_columns_apart(run: Run) -> None:
+    assert run("SELECT v FROM S [ROWS 1];", "--out", "again.csv").status == 0
+    head = "CREATE STREAM A FROM 'again.csv' TIMESTAMP BY _time;\n"
+    done = run("SELECT * FROM A [NOW];", "--out", "-", head=head)
+    assert done.out.splitlines()[:2] == ['"v","_time_2","_sign_2","_time","_sign"', "10,1,1,1,1"]

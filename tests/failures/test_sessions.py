@@ -85,9 +85,12 @@ def test_after_the_end() -> None:
 
 def test_names_that_are_not_there() -> None:
     session, query = pushed()
-    for act in (lambda: session.push("T", [GOOD]), lambda: session.heartbeat("T", 5), lambda: session.finish("T")):
-        with pytest.raises(ed.JobError, match="there is no stream 'T'"):
-            act()
+    with pytest.raises(ed.JobError, match="there is no stream 'T'"):
+        session.push("T", [GOOD])
+    with pytest.raises(ed.JobError, match="there is no stream 'T'"):
+        session.heartbeat("T", 5)
+    with pytest.raises(ed.JobError, match="there is no stream 'T'"):
+        session.finish("T")
     query.drop()
     with pytest.raises(ed.EddylineError, match="is not running"):
         query.drop()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import signal
 import subprocess
 import sys
@@ -12,8 +13,9 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
+import eddyline as ed
 from eddyline.io import source
-from eddyline.runtime import feeds, job
+from eddyline.runtime import feeds, job, stopping
 from eddyline.runtime.session import Session
 from tests.failures.conftest import Outcome, Run
 
@@ -70,7 +72,7 @@ def whole(run: Run) -> tuple[dict[str, list[dict[str, Any]]], dict[str, Any]]:
 
 
 def interrupt(monkeypatch: pytest.MonkeyPatch, at: int, inside: bool) -> None:
-    """Ctrl-C at the ``at``-th step: while it runs, or in such a hurry (twice) that it cannot end."""
+    """Ctrl-C at the ``at``-th step, from a program that sends it twice; ``inside``: from a user who cannot wait."""
     step, taken = Session.step, 0
 
     def interrupted(session: Session) -> bool:
@@ -79,7 +81,8 @@ def interrupt(monkeypatch: pytest.MonkeyPatch, at: int, inside: bool) -> None:
         if taken == at:
             signal.raise_signal(signal.SIGINT)
             if inside:
-                signal.raise_signal(signal.SIGINT)
+                monkeypatch.setattr(stopping, "MOMENT", -1)
+            signal.raise_signal(signal.SIGINT)
         return step(session)
 
     monkeypatch.setattr(Session, "step", interrupted)
@@ -147,6 +150,7 @@ def test_a_changed_job_does_not_take_over_the_state(run: Run) -> None:
 KILLED = """
 import os, sys
 from eddyline import cli
+import eddyline as ed
 from eddyline.io import source
 from eddyline.runtime import feeds, job
 from eddyline.runtime.session import Session
@@ -185,3 +189,27 @@ def test_killed_in_the_middle(run: Run) -> None:
         assert killed.returncode == 9, killed.stderr
         assert not [p for p in Path("parts").glob("*") if not p.name.startswith(".")]
     assert answer(run(JOB, "--out", "parts", "--checkpoint", "state", files=inputs(), head=""), "parts") == expected
+
+
+def test_a_file_that_comes_later_may_have_a_smaller_name(run: Run) -> None:
+    """A watched directory is resumed in the order in which its files were read, not in that of their names."""
+    head = "CREATE STREAM X FROM 'in' TIMESTAMP BY ts WITH (poll = 0, until_idle = 0{});\n"
+    arguments = ("--out", "o.csv", "--checkpoint", "state")
+    for option in ("", ", strict = true"):
+        session = Session(base=Path.cwd())
+        run("SELECT v FROM X;", files={"in/b.csv": "ts,v\n1,1\n2,2\n"}, head=head.format(option))
+        session.execute(head.format(option) + "SELECT v FROM X")
+        session.step()
+        session.snapshot(Path("state"), {"segments": [0]})
+        done = run("SELECT v FROM X;", *arguments, files={"in/a.csv": "ts,v\n3,3\n"}, head=head.format(option))
+        assert (done.status, done.err) == (0, "")
+        assert Path("o.csv").read_text() == '"v","_time"\n1,1\n2,2\n3,3\n'
+        (done.folder / "in/b.csv").unlink()
+        gone = Session(base=Path.cwd())
+        gone.execute(head.format(option) + "SELECT v FROM X")
+        gone.restore("state")
+        gone.inputs["x"].finished = False
+        with pytest.raises(ed.EddylineError, match=r"b\.csv is not in the watched directory 'in' any more"):
+            gone.run()
+        shutil.rmtree("state")
+        (done.folder / "in/a.csv").unlink()

@@ -17,9 +17,9 @@ PAPERS = {
 INTRODUCTION = """\
 # The papers' queries
 
-Every query printed in the four papers that Eddyline is built from, with the typesetting removed. {plain} of {all} run as
-printed. {repaired} need a repair, mostly because they are schemes rather than queries; {models} with a `MODEL` clause
-can be read but not run in this version.
+Every query printed in the four papers that Eddyline is built from, with the typesetting removed. {plain} of {all} run
+as printed; {repaired} need a repair, mostly because they are schemes rather than queries; {models} has a `MODEL`
+clause, which is read but cannot run in this version. All others run in the tests, against small data.
 
 <!-- Written by `python -m tests.papers.page` from tests/papers/queries.toml: change that file, not this one. -->
 """
@@ -45,7 +45,7 @@ def _query(q: PaperQuery) -> Iterator[str]:
     yield f"### {q.key}"
     yield ""
     place = _place(q).capitalize() if _place(q)[:1].isalpha() else f"Section {_place(q)}"
-    yield f"{place}. " + ("Read, but refused: models cannot run yet." if q.expect == "model" else "")
+    yield f"{place}." + (" Read, but refused: models cannot run yet." if q.expect == "model" else "")
     yield ""
     yield from ("```sql", q.printed.strip("\n"), "```")
     if q.repaired:

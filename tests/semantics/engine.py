@@ -8,15 +8,23 @@ import random
 import tempfile
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
+from datetime import timedelta
 from typing import Any
+from unittest.mock import patch
 
 import pyarrow as pa
 
 import eddyline
-from eddyline.testing.cases import RELATION_SCHEMAS, STREAM_SCHEMA, Case
+from eddyline.core.time import TimeKind
+from eddyline.operators.mjoin import MJoin
+from eddyline.operators.rstream import RStream
+from eddyline.runtime import running
+from eddyline.testing.cases import Case
 from eddyline.testing.reference import ResultRow
 from eddyline.testing.tables import comparable
+from eddyline.testing.values import ticks
 
 # A sample's spread is computed by different formulas: equal up to rounding, and compared to nine digits.
 ROUNDED = ("stddev", "variance", "var_pop")
@@ -31,6 +39,8 @@ class Way:
     interleave: bool = True
     snapshot: bool = False
     toggle: bool = False  # switch sharing off and on while the query runs
+    small: bool = False  # operators get a few elements at once and have room for few results
+    heartbeats: bool = False  # promises as strong as the data allow, between the batches
     twins: int = 0  # further copies of the query in the same session, whose windows may be shared
     options: dict[str, Any] = field(default_factory=dict)  # of the query
 
@@ -41,10 +51,11 @@ def schedule(case: Case, way: Way) -> list[tuple[str, pa.RecordBatch]]:
     queues: dict[str, list[pa.RecordBatch]] = {}
     for name, data in case.streams.items():
         rows = [row for _, row in data.elements]
-        queues[name] = [_batch(part, STREAM_SCHEMA) for part in _cut(rows, way.batch, rng)]
+        queues[name] = [_batch(part, case.scale.schema()) for part in _cut(rows, way.batch, rng)]
     for name, relation in case.relations.items():
         if relation.timestamp is not None:
-            queues[name] = [_batch(part, RELATION_SCHEMAS[name]) for part in _cut(relation.rows, way.batch, rng)]
+            schema = case.scale.relation_schema(name)
+            queues[name] = [_batch(part, schema) for part in _cut(relation.rows, way.batch, rng)]
     pushes: list[tuple[str, pa.RecordBatch]] = []
     while any(queues.values()):
         name = (
@@ -72,13 +83,16 @@ def start(case: Case, way: Way) -> tuple[Any, Any]:
     """A session with the case's streams, relations and query (and its twins)."""
     session = eddyline.Session()
     for name, data in case.streams.items():
-        session.stream(name, schema=STREAM_SCHEMA, timestamp="ts", slack=data.slack)
+        slack = timedelta(microseconds=data.slack) if case.scale.kind is TimeKind.TIMESTAMP else data.slack
+        session.stream(name, schema=case.scale.schema(), timestamp="ts", slack=slack)
     for name, relation in case.relations.items():
-        schema = RELATION_SCHEMAS[name]
+        schema = case.scale.relation_schema(name)
         if relation.timestamp is None:
             session.relation(name, pa.Table.from_pylist([dict(r) for r in relation.rows], schema))
         else:
             session.relation(name, timestamp=relation.timestamp, key=relation.key, sign=relation.sign, schema=schema)
+    for name, text in case.views.items():
+        session.view(name, text)
     queries = [session.query(case.text, **way.options) for _ in range(1 + way.twins)]
     return session, queries[way.seed % len(queries)]
 
@@ -86,6 +100,15 @@ def start(case: Case, way: Way) -> tuple[Any, Any]:
 def run_engine(case: Case, way: Way | None = None) -> pa.Table:
     """The engine's answer: the query's columns, ``_time`` and, for relations, ``_sign``."""
     way = way or Way()
+    with ExitStack() as stack:
+        if way.small:
+            stack.enter_context(patch.object(running, "CHUNK", 3))
+            stack.enter_context(patch.object(MJoin, "ROOM", 1))
+            stack.enter_context(patch.object(RStream, "ROOM", 1))
+        return _run(case, way)
+
+
+def _run(case: Case, way: Way) -> pa.Table:
     rng = random.Random(way.seed)
     session, query = start(case, way)
     schema = query.schema
@@ -100,8 +123,22 @@ def run_engine(case: Case, way: Way | None = None) -> pa.Table:
             session.sharing = not session.sharing
         if i < len(pushes):
             session.push(*pushes[i])
+        if way.heartbeats:
+            for name, time in promises(case, pushes[i + 1 :]).items():
+                session.heartbeat(name, time)
     session.finish()
     return pa.Table.from_batches([*batches, *query.fetch()], schema)
+
+
+def promises(case: Case, pushes: Sequence[tuple[str, pa.RecordBatch]]) -> dict[str, int]:
+    """The strongest heartbeats that make none of the pushes late that is not, nor prolong time."""
+    reference = case.reference()
+    found: dict[str, int] = {}
+    for name, data in case.streams.items():
+        ahead = Counter(t for n, batch in pushes if n == name for t in batch.column(0).to_pylist() if t is not None)
+        ahead -= Counter(case.scale.value(ts) for ts, _ in reference.late.get(name, []))
+        found[name] = min([ticks(t) + data.slack for t in ahead], default=reference.end)
+    return {n: t for n, t in found.items() if reference.start <= t <= reference.end}
 
 
 def save_and_restore(case: Case, way: Way, session: Any) -> tuple[Any, Any]:
@@ -118,7 +155,7 @@ def mismatch(case: Case, expected: Sequence[ResultRow], table: pa.Table) -> str 
     columns = [c.to_pylist() for c in table.columns]
     signed = table.schema.names[-1] == "_sign"
     values = columns[: -2 if signed else -1]
-    times = columns[-2 if signed else -1]
+    times = [ticks(t) for t in columns[-2 if signed else -1]]
     signs = columns[-1] if signed else [None] * len(times)
     rows = list(zip(times, zip(*values, strict=True) if values else [()] * len(times), signs, strict=True))
     if any(a > b for a, b in itertools.pairwise(times)):

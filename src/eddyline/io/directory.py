@@ -3,6 +3,9 @@
 Each complete file is read once, in name order among those that are new at a look. A file is complete when its name
 says so: names that start with "." or "_" or end in ".tmp" are still being written, and appear under their final name by
 renaming, which is atomic.
+
+``order`` remembers in which order files were read: a second pass, also one in another process that goes on from a
+snapshot, must take the same way, although a file that came later may have a smaller name.
 """
 
 from __future__ import annotations
@@ -13,7 +16,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from eddyline.core.errors import JobError
+from eddyline.core.errors import EddylineError, JobError
 from eddyline.core.time import Clock, SystemClock
 from eddyline.io.source import BATCH_ROWS, Source, SourceBatch, pruned
 
@@ -56,6 +59,7 @@ class DirectorySource:
         self._poll, self._until_idle = poll, until_idle
         self._clock = clock or SystemClock()
         self._stopped = threading.Event()
+        self.order: list[str] = []
         self._sleep = sleep or self._stopped.wait  # so that stop() need not wait for the next look
         if schema is None:
             present = self._look(set())
@@ -73,12 +77,20 @@ class DirectorySource:
     def open(self, columns: Sequence[str] | None = None, batch_rows: int = BATCH_ROWS) -> Iterator[SourceBatch]:
         wanted = pruned(self.schema, columns)
         nothing = pa.RecordBatch.from_pylist([], schema=pa.schema([self.schema.field(c) for c in wanted]))
-        seen: set[str] = set()
+        seen = set(self.order)
+        for name in list(self.order):
+            if not (self._folder / name).is_file():
+                message = "it was read before, and its rows must be passed over to go on from there"
+                raise EddylineError(
+                    f"{name} is not in the watched directory {self._folder.name!r} any more: {message}."
+                )
+            yield from self._reader(self._folder / name, self.schema).open(wanted, batch_rows)
         quiet_since = self._clock.nanoseconds()
         while not self._stopped.is_set():
             new = self._look(seen)
             for path in new:
                 seen.add(path.name)
+                self.order.append(path.name)
                 yield from self._reader(path, self.schema).open(wanted, batch_rows)
                 if self._stopped.is_set():
                     return

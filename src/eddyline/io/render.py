@@ -16,11 +16,15 @@ Text = Callable[[Any], str]
 
 
 class TablePrinter:
-    """Prints batches as they come. The first batch fixes the widths; a later cell that is wider pushes its line out."""
+    """Prints batches as they come. The first ones fix the widths; a later cell that is wider pushes its line out.
 
-    def __init__(self, schema: pa.Schema, out: TextIO) -> None:
-        self._schema, self._out = schema, out
+    ``hold`` is how many rows are held back until the widths are fixed: more make a tidier table, none is right where
+    somebody waits for each row."""
+
+    def __init__(self, schema: pa.Schema, out: TextIO, hold: int = 0) -> None:
+        self._schema, self._out, self._hold = schema, out, hold
         self._widths: list[int] = []
+        self._held: list[pa.RecordBatch] = []
         self._right = [
             bool(pa.types.is_integer(t) or pa.types.is_floating(t) or pa.types.is_decimal(t)) for t in schema.types
         ]
@@ -28,6 +32,11 @@ class TablePrinter:
     def rows(self, batch: pa.RecordBatch) -> None:
         if len(batch) == 0:
             return
+        if not self._widths:
+            self._held.append(batch)
+            if sum(map(len, self._held)) <= self._hold:
+                return
+            batch = self._taken()
         columns = [[shown(v) for v in c.to_pylist()] for c in batch.columns]
         if not self._widths:
             self._start(columns)
@@ -36,10 +45,17 @@ class TablePrinter:
         self._out.flush()
 
     def end(self, count: int) -> None:
+        self._hold = 0
+        if self._held:
+            self.rows(self._held.pop())
         if not self._widths:
             self._start([[] for _ in self._schema.names])
         self._out.write(f"({count:,} row{'' if count == 1 else 's'})\n")
         self._out.flush()
+
+    def _taken(self) -> pa.RecordBatch:
+        held, self._held = self._held, []
+        return pa.Table.from_batches(held).combine_chunks().to_batches()[0]
 
     def _start(self, columns: list[list[str]]) -> None:
         names = self._schema.names

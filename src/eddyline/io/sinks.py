@@ -45,9 +45,15 @@ class Sink(Protocol):
 
 
 def open_sink(
-    target: str | Path | None, schema: pa.Schema, *, base: Path | None = None, stdout: TextIO | None = None
+    target: str | Path | None,
+    schema: pa.Schema,
+    *,
+    base: Path | None = None,
+    stdout: TextIO | None = None,
+    hold: int = 0,
 ) -> Sink:
-    """The sink for a path, ``'-'`` (CSV on standard output) or None (a table for people on standard output).
+    """The sink for a path, ``'-'`` (CSV on standard output) or None (a table for people on standard output, whose
+    first ``hold`` rows may wait until they can be laid out together).
 
     >>> import io
     >>> shown = io.StringIO()
@@ -61,7 +67,7 @@ def open_sink(
     """
     console = stdout if stdout is not None else sys.stdout
     if target is None:
-        return _TableSink(schema, console)
+        return _TableSink(schema, console, hold)
     if str(target) == "-":
         return _StdoutCsv(schema, console)
     path = Path(target).expanduser()
@@ -158,8 +164,8 @@ class FileSink(_Base):
 
 
 class _TableSink(_Base):
-    def __init__(self, schema: pa.Schema, out: TextIO) -> None:
-        self._printer = TablePrinter(schema, out)
+    def __init__(self, schema: pa.Schema, out: TextIO, hold: int) -> None:
+        self._printer = TablePrinter(schema, out, hold)
 
     def write(self, batch: pa.RecordBatch) -> None:
         self.rows += len(batch)

@@ -73,11 +73,20 @@ def pruned(schema: pa.Schema, columns: Sequence[str] | None) -> list[str]:
     return list(columns) if columns else list(schema.names[:1])
 
 
+@runtime_checkable
+class Ordered(Protocol):
+    """A source that finds out on the way in which order it reads its parts; ``order`` is theirs so far."""
+
+    order: list[str]
+
+
 class StrictSource:
     """Stops at the first malformed row instead of counting it."""
 
     def __init__(self, source: Source) -> None:
         self._source = source
+        if isinstance(source, Ordered):
+            self.order = source.order  # the same list
 
     @property
     def schema(self) -> pa.Schema:

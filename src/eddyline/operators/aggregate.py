@@ -12,7 +12,7 @@ on slots), so a batch costs a few passes and no Python per element, except for t
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -23,7 +23,7 @@ from eddyline.core.delta import Bools, Delta, Int64s
 from eddyline.core.errors import DataError
 from eddyline.core.schema import Field, Schema
 from eddyline.expr.evaluate import compile_expr
-from eddyline.expr.nodes import AggregateCall, Expr
+from eddyline.expr.nodes import AggregateCall, Column, Expr
 from eddyline.kernels import aggregates as kernels
 from eddyline.operators.accumulators import (
     Accumulator,
@@ -76,7 +76,7 @@ class AggregateOperator(Operator):
         self.grouped, self.context, self.inserts_only = grouped, context, inserts_only
         self.fifo, self.append_only, self.input_schema = fifo or append_only, append_only, input_schema
         self.key_names = tuple(n for n, _ in keys)
-        self.key_columns = [compile_expr(e) for _, e in keys]
+        self.key_columns = [_column(e) for _, e in keys]
         self.groups = KeyTable([e.type for _, e in keys])
         self.calls = tuple(call for _, call in aggregates)
         self.started = False
@@ -312,3 +312,10 @@ class AggregateOperator(Operator):
     def describe(self) -> str:
         kept = ", ".join(label(c) for c in self.calls) or "rows"
         return f"{kept} for each {'group that is not empty' if self.grouped else 'instant: one row'}"
+
+
+def _column(e: Expr) -> Callable[[Mapping[str, pa.Array], int], pa.Array]:
+    """A key's values; a plain column stays as it is, since grouping is cheaper by a dictionary than by its strings."""
+    if isinstance(e, Column):
+        return lambda columns, length: columns[e.name]
+    return compile_expr(e)

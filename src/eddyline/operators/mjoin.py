@@ -34,6 +34,8 @@ EVENTS = ("time", "leave", "weight", "slot", "valid")  # of a side, as they are 
 class MJoin(Operator):
     """Joins ``inputs`` on the equalities of ``graph``; ``residual`` is what equality cannot say."""
 
+    ROOM = 1 << 12  # results for which there is room at first
+
     def __init__(
         self,
         name: str,
@@ -61,7 +63,7 @@ class MJoin(Operator):
             wanted |= compile_expr(e).columns
         self.fetch = [tuple(n for n in s.spec.schema.names if n in wanted) for s in self.sides]
         self.arrays = JoinArrays(self.sides, graph)
-        self.room = 1 << 12
+        self.room = self.ROOM
 
     @property
     def orders(self) -> list[tuple[int, ...]]:

@@ -18,6 +18,8 @@ from eddyline.synopses.bag import Bag
 class RStream(Operator):
     """The whole relation at every tick: inputs after the first are the query's streams, whose instants are ticks."""
 
+    ROOM = 1 << 14  # results at once, at least
+
     def __init__(self, name: str, schema: Schema, slides: Sequence[int], by_id: bool, context: Context) -> None:
         super().__init__(name, schema)
         self.slides = tuple(slides)
@@ -36,7 +38,7 @@ class RStream(Operator):
             self.weight, self.live = np.concatenate([self.weight, more]), np.concatenate([self.live, more])
             self.place = np.concatenate([self.place, more])
         progress = np.array([0, 0, self.alive, 0], np.int64)
-        room = max(1 << 14, 2 * len(self.weight))
+        room = max(self.ROOM, self.alive, 1)
         parts = []
         while True:
             time, where, weight = (np.empty(room, np.int64) for _ in range(3))

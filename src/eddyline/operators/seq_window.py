@@ -20,6 +20,7 @@ from eddyline.operators.windows import enter_times, leave_times
 from eddyline.synopses.bag import Bag
 from eddyline.synopses.keys import KeyTable
 from eddyline.synopses.store import Stub
+from eddyline.synopses.tail import Tail
 
 NO_DELETIONS, AT_ARRIVALS, ALL_DELETIONS = 0, 1, 2
 
@@ -37,23 +38,25 @@ class TimeWindow(Operator):
         self.stub = stub()
         self.base = self.stub.low  # row number of enter[0] and leave[0]
         self.entered = self.base
-        self.enter = self.leave = np.empty(0, np.int64)
+        self.enter, self.leave = Tail(), Tail()
 
     def process(self, deltas: Sequence[Delta], frontier: int) -> Delta:
         (delta,) = deltas
         self.stub.append(delta.columns, len(delta))
         if len(delta):
-            self.enter = np.concatenate([self.enter, enter_times(self.spec, delta.time)])
-            self.leave = np.concatenate([self.leave, leave_times(self.spec, delta.time)])
-        till_enter = self.base + int(np.searchsorted(self.enter, frontier, side="right"))
-        till_leave = self.base + int(np.searchsorted(self.leave, frontier, side="right"))
+            self.enter.append(enter_times(self.spec, delta.time))
+            self.leave.append(leave_times(self.spec, delta.time))
+        enter, leave = self.enter.values, self.leave.values
+        entered, entering = self.entered - self.base, int(enter.searchsorted(frontier, "right"))
+        leaving = int(leave.searchsorted(frontier, "right"))
+        till_enter, till_leave = self.base + entering, self.base + leaving
         come = np.arange(self.entered, till_enter, dtype=np.int64)
         go = np.arange(self.base, till_leave, dtype=np.int64)
-        at, away = self.enter[come - self.base], self.leave[go - self.base]
-        passed = self.leave[come - self.base] <= at  # a window shorter than its slide: never inside
+        at, away = enter[entered:entering].copy(), leave[:leaving].copy()
+        passed = leave[entered:entering] <= at  # a window shorter than its slide: never inside
         if passed.any():
             come, at = come[~passed], at[~passed]
-        outside = self.enter[go - self.base] >= away
+        outside = enter[:leaving] >= away
         if outside.any():
             go, away = go[~outside], away[~outside]
         if self.deletes == AT_ARRIVALS:
@@ -63,7 +66,8 @@ class TimeWindow(Operator):
             go, away = go[:0], away[:0]
         out = self._emit(go, away, come, at)
         self.entered = till_enter
-        self.enter, self.leave = self.enter[till_leave - self.base :], self.leave[till_leave - self.base :]
+        self.enter.forget(leaving)
+        self.leave.forget(leaving)
         self.base = till_leave
         self.stub.forget(till_leave)
         return out
@@ -91,11 +95,12 @@ class TimeWindow(Operator):
 
     def state(self) -> dict[str, Any]:
         fields = {"base": self.base, "entered": self.entered}
-        return {**fields, "enter": self.enter, "leave": self.leave, "stub": self.stub.state()}
+        times = {"enter": self.enter.values.copy(), "leave": self.leave.values.copy()}
+        return {**fields, **times, "stub": self.stub.state()}
 
     def load(self, state: dict[str, Any]) -> None:
         self.base, self.entered = int(state["base"]), int(state["entered"])
-        self.enter, self.leave = state["enter"], state["leave"]
+        self.enter, self.leave = Tail(state["enter"]), Tail(state["leave"])
         self.stub.load(state["stub"])
 
     def size(self) -> tuple[int, int]:

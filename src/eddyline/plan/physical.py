@@ -53,7 +53,7 @@ from eddyline.plan.logical import (
     is_stream,
     walk,
 )
-from eddyline.synopses.store import Registry, Stub
+from eddyline.synopses.store import Elements, Registry, Stub
 
 
 @dataclass(slots=True)
@@ -242,7 +242,7 @@ class _Builder:
 
         return make
 
-    def signature(self, stream: Plan) -> tuple[Hashable, str, Schema]:
+    def signature(self, stream: Plan) -> tuple[Elements | None, str, Schema]:
         """What a store over this stream plan would hold, independent of aliases: filters over a scan can be shared."""
         conjuncts: list[Expr] = []
         p = stream
@@ -252,7 +252,8 @@ class _Builder:
         if isinstance(p, StreamScan) and p.stream.lower() in self.catalog.streams:
             by: dict[str, Expr] = {f.name: Column(c, f.type) for f, c in zip(p.schema, p.columns, strict=True)}
             written = tuple(substitute(c, by) for c in conjuncts)
-            return (p.stream.lower(), self.epochs.get(p.stream.lower(), 0), written), f"{p.alias}.", p.schema
+            name = p.stream.lower()
+            return Elements(name, self.epochs.get(name, 0), written), f"{p.alias}.", p.schema
         return None, "", stream.schema
 
     def filter(self, p: Select, child: Output) -> Output:

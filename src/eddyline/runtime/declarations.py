@@ -14,7 +14,7 @@ from eddyline.core.time import TimeKind
 from eddyline.cql.job import Statement
 from eddyline.cql.places import quoted_place
 from eddyline.cql.windows import IntervalText, resolve_duration
-from eddyline.expr.types import parse_type
+from eddyline.expr.types import parse_type, type_name
 
 
 def column_named(name: str, schema: Schema, column: str) -> str:
@@ -35,7 +35,11 @@ def time_kind(name: str, schema: Schema, timestamp: str | None) -> TimeKind:
         return TimeKind.INTEGER
     if pa.types.is_timestamp(type):
         return TimeKind.TIMESTAMP
-    raise JobError(f"the timestamp column {timestamp!r} of {name!r} is a {type}; it must be an integer or a timestamp.")
+    hint = " Declare the columns, this one as timestamp." if pa.types.is_string(type) or pa.types.is_date(type) else ""
+    raise JobError(
+        f"the timestamp column {timestamp!r} of {name!r} is a {type_name(type)}; it must be an integer or a timestamp."
+        + hint
+    )
 
 
 def data_type(t: str | pa.DataType) -> pa.DataType:

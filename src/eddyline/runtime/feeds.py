@@ -6,9 +6,10 @@ from the feed whose stream is furthest behind, so that finite inputs are merged 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
-from eddyline.io.source import BATCH_ROWS, Source, SourceBatch
+from eddyline.io.source import BATCH_ROWS, Ordered, Source, SourceBatch
 from eddyline.runtime.inline.input_manager import InputStream
 
 
@@ -52,6 +53,15 @@ class Feed:
         elif not batch.invalid:
             self.stream.tick()
         return count + len(batch.invalid)
+
+    def state(self) -> dict[str, Any]:
+        order = list(self.source.order) if isinstance(self.source, Ordered) else []
+        return {"rows": self.rows, "invalid": self.invalid, "order": order}
+
+    def load(self, state: Mapping[str, Any]) -> None:
+        self.rows, self.invalid = state["rows"], state["invalid"]
+        if isinstance(self.source, Ordered):
+            self.source.order[:] = state["order"]
 
     def _open(self) -> Iterator[SourceBatch]:
         """The batches of the source without what was handed over, however they are cut this time."""

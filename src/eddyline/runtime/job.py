@@ -23,6 +23,7 @@ from eddyline.runtime.session import Session
 from eddyline.runtime.snapshot import Snapshots
 from eddyline.runtime.stopping import StopRequest
 
+HOLD = 1000  # rows of a table that wait to be laid out together, where nobody waits for them
 SNAPSHOT_EVERY = 10.0  # seconds of work between two snapshots of a checkpointed run
 
 
@@ -79,7 +80,7 @@ def run_job(
         outputs.resume(session.restore(checkpoint))
     saved = clock.nanoseconds()
     try:
-        with StopRequest() if checkpoint is not None else nullcontext() as stop:
+        with StopRequest(clock) if checkpoint is not None else nullcontext() as stop:
             more = True
             while more:
                 more = session.step()
@@ -217,10 +218,11 @@ class Outputs:
         if self.out is None and len(self.queries) > 1:
             text = io.StringIO()  # several tables on one screen: one after another
             self.texts.append((label, text))
-            return open_sink(None, q.schema, stdout=text)
+            return open_sink(None, q.schema, stdout=text, hold=HOLD)
         if self.out is not None and self.folder:
             return open_sink(self.out / f"{label}.parquet", q.schema, stdout=self.stdout)
-        return open_sink(self.out, q.schema, stdout=self.stdout)
+        ends = all(f.source.finite for f in q.session.feeds.values())
+        return open_sink(self.out, q.schema, stdout=self.stdout, hold=HOLD if ends else 0)
 
     def write(self) -> None:
         for i, q in enumerate(self.queries):

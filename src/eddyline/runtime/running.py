@@ -26,6 +26,7 @@ from eddyline.runtime.inline.side_output import Diverted, SideOutput
 from eddyline.runtime.inline.task import Task
 
 CHUNK = 1 << 16  # elements an operator gets at once: large enough for speed, small enough to stay in cache
+SMALL = 1 << 12  # batches up to this size are put together: copying is cheaper than two passes
 
 
 class RunningQuery:
@@ -86,7 +87,7 @@ class RunningQuery:
         # Over constant relations only there is one instant.
         frontier = closed(streams, self.reached) if streams else 0
         if context.start is None:
-            context.start = start_of_time(streams, frontier) if streams else 0
+            context.start = start_of_time(self.readers.values(), frontier) if streams else 0
             if context.start is None:
                 return
         if frontier is None or (self.reached is not None and frontier <= self.reached):
@@ -95,30 +96,31 @@ class RunningQuery:
         for q in self.progress:
             q.push(empty, frontier)
         for i, queues in self.scans.items():
-            delta = self._read(i, frontier)
-            for q in queues:
-                q.push(delta, frontier)
+            for delta, end in self._read(i, frontier):
+                for q in queues:
+                    q.push(delta, end)
         self.executor.run()
         self.reached = frontier
         self._collect()
 
-    def _read(self, node: int, frontier: int) -> Delta:
+    def _read(self, node: int, frontier: int) -> list[tuple[Delta, int]]:
         scan = self.physical.nodes[node].scan
         assert scan is not None
-        delta = self.readers[node].take(frontier)
         prefix = f"{scan.alias}."
-        # Kernels are compiled for arrays they may write to; a column of an Arrow batch is read-only.
-        time = delta.time if delta.time.flags.writeable else delta.time.copy()
-        return Delta(time, {prefix + n: c for n, c in delta.columns.items()}, delta.weight)
+        pieces = []
+        for delta, end in self.readers[node].take_apart(frontier, SMALL):
+            # Kernels are compiled for arrays they may write to; a column of an Arrow batch is read-only.
+            time = delta.time if delta.time.flags.writeable else delta.time.copy()
+            pieces.append((Delta(time, {prefix + n: c for n, c in delta.columns.items()}, delta.weight), end))
+        return pieces
 
     def _collect(self) -> None:
-        delta = self.result.pop_all()
         rows = bytes = 0
         for t in self.tasks:
             r, b = t.operator.size()  # type: ignore[attr-defined]
             rows, bytes = rows + r, bytes + b
         self.peak = (max(self.peak[0], rows), max(self.peak[1], bytes))
-        if len(delta):
+        for delta in self.result.drain():
             self.produced += len(delta)
             self.results.append(self._batch(delta))
 
@@ -177,7 +179,12 @@ class RunningQuery:
 
 def result_schema(schema: Schema, kind: TimeKind, signed: bool) -> pa.Schema:
     """The query's columns, then ``_time``, then ``_sign`` for the changes of a relation."""
-    fields = [pa.field(f.name, f.type) for f in schema]
+    fields = []
+    for f in schema:
+        name = f.name
+        while name in ("_time", "_sign") or (name != f.name and name in schema):
+            name += "_2"  # a result that is read again as a stream has such columns
+        fields.append(pa.field(name, f.type))
     fields.append(pa.field("_time", pa.timestamp("us") if kind is TimeKind.TIMESTAMP else pa.int64()))
     if signed:
         fields.append(pa.field("_sign", pa.int8()))

@@ -269,8 +269,8 @@ class Session:
     def _reader(self, scan: StreamScan | RelationScan, name: str, mine: list[StreamReader]) -> StreamReader:
         stream = self._input_of(scan.stream if isinstance(scan, StreamScan) else scan.relation)
         wanted = list(dict.fromkeys(scan.columns))
-        if self._registry.sharing and isinstance(scan, StreamScan):
-            # Windows that share a store bring all columns that any of them keeps.
+        if isinstance(scan, StreamScan):
+            # Windows that share a store bring all columns that any of them keeps, and sharing may be switched on later.
             everyone = [*mine, *(r for q in self.queries for r in q.running.readers.values())]
             peers = [r for r in everyone if r.stream is stream and r.since == stream.accepted]
             wanted = list(dict.fromkeys([*wanted, *(c for r in peers for c in r.columns)]))
@@ -383,23 +383,7 @@ class Session:
 
     @sharing.setter
     def sharing(self, on: bool) -> None:
-        if on:
-            self._read_alike()
         self._registry.switch(on)
-
-    def _read_alike(self) -> None:
-        """Windows that share a store bring all columns that any of them keeps. Those that read the same elements can:
-        an input keeps of an element what any of its readers asks for."""
-        groups: dict[tuple[int, int], list[StreamReader]] = {}
-        for q in self.queries:
-            for i, r in q.running.readers.items():
-                if isinstance(q.running.physical.nodes[i].scan, StreamScan):
-                    groups.setdefault((id(r.stream), r.since), []).append(r)
-        for readers in groups.values():
-            everything = list(dict.fromkeys(c for r in readers for c in r.columns))
-            for r in readers:
-                if len(r.columns) < len(everything):
-                    r.widen(everything)
 
     @property
     def store_size(self) -> tuple[int, int]:
@@ -416,7 +400,7 @@ class Session:
         tree = {
             "extra": dict(extra or {}),
             "inputs": {n: s.state() for n, s in self.inputs.items()},
-            "feeds": {n: [f.rows, f.invalid] for n, f in self.feeds.items()},
+            "feeds": {n: f.state() for n, f in self.feeds.items()},
             "sides": {n: {"stream": s.stream.state(), "reached": s.reached} for n, s in self.sides.items()},
             "queries": [q.running.state() for q in self.queries],
         }
@@ -434,8 +418,8 @@ class Session:
             )
         for n, state in tree["inputs"].items():
             self.inputs[n].load(state)
-        for n, (rows, invalid) in tree["feeds"].items():
-            self.feeds[n].rows, self.feeds[n].invalid = rows, invalid
+        for n, state in tree["feeds"].items():
+            self.feeds[n].load(state)
         for n, state in tree["sides"].items():
             self.sides[n].stream.load(state["stream"])
             self.sides[n].reached = state["reached"]

@@ -1,7 +1,8 @@
 """Stopping a run at a good moment.
 
 Ctrl-C may come in the middle of an operator, when no snapshot would be whole. So the first one is only remembered, and
-obeyed between two batches; a second one stops at once, and the last snapshot stands.
+obeyed between two batches; another one, more than a moment later, stops at once, and the last snapshot stands. (Some
+programs send the signal to a process and to its group: that is one wish, not two.)
 """
 
 from __future__ import annotations
@@ -10,7 +11,11 @@ import signal
 import sys
 import threading
 from types import FrameType, TracebackType
-from typing import Any, Self
+from typing import Any, Final, Self
+
+from eddyline.core.time import Clock, SystemClock
+
+MOMENT: Final = 500_000_000  # nanoseconds
 
 
 class StopRequest:
@@ -23,8 +28,10 @@ class StopRequest:
     (False, True)
     """
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Clock | None = None) -> None:
         self.asked = False
+        self._clock = clock or SystemClock()
+        self._asked_at = 0
         self._before: Any = None
 
     def __enter__(self) -> Self:
@@ -39,8 +46,11 @@ class StopRequest:
             signal.signal(signal.SIGINT, self._before)
 
     def _ask(self, number: int, frame: FrameType | None) -> None:
+        now = self._clock.nanoseconds()
         if self.asked:
-            raise KeyboardInterrupt
-        self.asked = True
+            if now - self._asked_at > MOMENT:
+                raise KeyboardInterrupt
+            return
+        self.asked, self._asked_at = True, now
         if sys.stderr.isatty():
             print("\nstopping after this batch; Ctrl-C again stops at once", file=sys.stderr)

@@ -84,22 +84,35 @@ class Dictionary:
         self.value: list[Any] = []
         self.references = np.zeros(0, np.int64)
         self.free: list[int] = []
+        self.nbytes = 0  # about
 
     def encode(self, array: pa.Array, known: bool = False) -> tuple[Int64s, Bools | None]:
         """Codes of a column; new values get codes with no references yet, or −1 where only ``known`` ones count."""
+        local, where, nulls = self.positions(array, known)
+        return local[where], nulls
+
+    def positions(self, array: pa.Array, known: bool = False) -> tuple[Int64s, Int64s, Bools | None]:
+        """Codes of the distinct values of a column, for each row the position of its own among them, and the NULLs
+        (whose positions mean nothing). A code of −1: not known, or a value of the column's dictionary that no row has.
+        """
+        if pa.types.is_dictionary(array.type) and (array.dictionary.null_count or len(array.dictionary) > len(array)):
+            array = array.dictionary_decode()  # a slice: do not look at more values than there are rows
         if not pa.types.is_dictionary(array.type):
             array = array.dictionary_encode()
-        uniques = array.dictionary.to_pylist()
-        local = np.empty(max(len(uniques), 1), np.int64)
-        for i, v in enumerate(uniques):
-            code = self.code.get(v)
-            if code is None:
-                code = -1 if known else self._add(v)
-            local[i] = code
         index = array.indices
         nulls = None if index.null_count == 0 else np.asarray(index.is_null())
         where = (index if nulls is None else index.fill_null(0)).to_numpy(zero_copy_only=False)
-        return local[where], nulls
+        local = np.full(max(len(array.dictionary), 1), -1, np.int64)
+        seen = np.zeros(len(local), np.bool_)
+        seen[where if nulls is None else where[~nulls]] = True
+        uniques = array.dictionary.to_pylist()
+        for i in np.flatnonzero(seen).tolist():
+            code = self.code.get(uniques[i])
+            if code is None and not known:
+                code = self._add(uniques[i])
+            if code is not None:
+                local[i] = code
+        return local, where, nulls
 
     def _add(self, value: Any) -> int:
         if self.free:
@@ -109,6 +122,7 @@ class Dictionary:
             code = len(self.value)
             self.value.append(value)
         self.code[value] = code
+        self.nbytes += _weight(value)
         if code >= len(self.references):
             self.references = np.concatenate([self.references, np.zeros(max(64, code), np.int64)])
         return code
@@ -121,6 +135,7 @@ class Dictionary:
         for c in np.unique(codes).tolist():
             if self.references[c] == 0:
                 del self.code[self.value[c]]
+                self.nbytes -= _weight(self.value[c])
                 self.value[c] = None
                 self.free.append(c)
 
@@ -128,6 +143,10 @@ class Dictionary:
         unique, inverse = np.unique(codes, return_inverse=True)
         values = pa.array([self.value[c] for c in unique.tolist()], type)
         return values.take(pa.array(inverse))
+
+
+def _weight(value: Any) -> int:
+    return 120 + (len(value) if isinstance(value, str | bytes) else 16)
 
 
 def direct_values(codes: Int64s, type: pa.DataType, nulls: Bools | None = None) -> pa.Array:

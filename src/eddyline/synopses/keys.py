@@ -47,11 +47,31 @@ class KeyTable:
 
     @property
     def nbytes(self) -> int:
-        strings = sum(sum(len(str(v)) + 56 for v in d.code) for d in self.dictionaries if d is not None)
+        strings = sum(d.nbytes for d in self.dictionaries if d is not None)
         return self.keys.nbytes + self.table.nbytes + self.free.nbytes + strings
 
     def intern(self, columns: Sequence[pa.Array], length: int) -> Int64s:
-        rows = self._encode(columns, length)
+        if len(columns) == 1 and self.dictionaries[0] is not None:
+            return self._intern_strings(columns[0], self.dictionaries[0])
+        return self._intern(self._encode(columns, length))
+
+    def _intern_strings(self, column: pa.Array, dictionary: Dictionary) -> Int64s:
+        """A single key with a dictionary: only its distinct values are looked up."""
+        local, where, nulls = dictionary.positions(column)
+        used = np.flatnonzero(local >= 0)
+        rows = np.zeros((len(used) + (nulls is not None), 2), np.int64)
+        rows[: len(used), 0] = local[used]
+        if nulls is not None:
+            rows[-1, 1] = 1
+        ids = self._intern(rows)
+        local[used] = ids[: len(used)]
+        out: Int64s = local[where]
+        if nulls is not None:
+            out[nulls] = ids[-1]
+        return out
+
+    def _intern(self, rows: Int64s) -> Int64s:
+        length = len(rows)
         out = np.empty(length, np.int64)
         before = self.capacity, int(self.meta[kernels.FREE]), len(self)
         done = 0

@@ -14,11 +14,10 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Hashable, Mapping, Sequence
-from itertools import pairwise
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from eddyline.core.aligned import Aligned, plain
 from eddyline.core.delta import Int64s, combine
@@ -113,6 +112,16 @@ class Store:
         return total if rows is None or held == 0 else total * min(rows, held) // held
 
 
+@dataclass(frozen=True, slots=True)
+class Elements:
+    """What a store holds: the elements of a stream from number ``epoch`` on that pass the filters. Two windows over the
+    same elements give them the same row numbers, so they can share a store."""
+
+    stream: str
+    epoch: int
+    filters: tuple[Hashable, ...] = ()
+
+
 class Stub:
     """One operator's view of a store: rows ``low`` … ``end`` − 1 are its synopsis.
 
@@ -120,9 +129,10 @@ class Stub:
     the stream's own names, so that two aliases of one stream can share it.
     """
 
-    def __init__(self, store: Store, prefix: str = "") -> None:
+    def __init__(self, store: Store, prefix: str = "", what: Elements | None = None) -> None:
         self.store = store
         self.prefix = prefix
+        self.what = what
         self.low = store.end
         self.end = store.end
         store.stubs.append(self)
@@ -160,49 +170,34 @@ class Stub:
 
     def detach(self) -> None:
         """Give the stub a store of its own with the rows it needs."""
-        if len(self.store.stubs) == 1:
+        store = self.store
+        if len(store.stubs) == 1 and (store.first, store.end) == (self.low, self.end):
             return
-        own = Store(self.store.schema, self.low)
-        own.append(self.store.slice(self.low, self.end), self.end - self.low)
-        self.store.stubs.remove(self)
-        self.store.trim()
-        self.store = own
-        own.stubs.append(self)
+        own = Store(store.schema, self.low)
+        own.append(store.slice(self.low, self.end), self.end - self.low)
+        self._move(own)
 
     def attach(self, store: Store) -> bool:
-        """Move the stub to a store of the same sequence, which gets the rows and columns it lacks.
+        """Move the stub to a store of the same sequence, which gets what it lacks.
 
         Refused (False) where rows between the two are in neither store: a stub that lags behind has them still to
-        come, and would take their places in the shared store for rows already there.
+        come, and their places in the shared store would be taken by other rows.
         """
         if store is self.store:
             return True
-        if self.low > store.end or store.first > self.end:
+        if self.low > store.end or store.first > self.end or set(self.store.schema) != set(store.schema):
             return False
-        more = tuple(f for f in self.store.schema if f.name not in store.schema)
-        schema = Schema((*store.schema.fields, *more))
-        anew = bool(more) or self.low < store.first  # other columns or older rows
-        low, end = min(self.low, store.first) if anew else store.end, max(self.end, store.end)
-        rows = self._rows(store, schema, low, end)
-        if anew:
-            store.schema, store.first, store.end = schema, low, low
+        older, newer = max(0, store.first - self.low), max(0, self.end - store.end)
+        parts = [(self.store.slice(self.low, self.low + older), older)] if older else []
+        parts += [(store.slice(store.first, store.end), store.end - store.first)] if older else []
+        parts += [(self.store.slice(self.end - newer, self.end), newer)] if newer else []
+        if older:
             store.starts, store.lengths, store.chunks = [], [], []
+            store.first = store.end = self.low
         self._move(store)  # first, because a store keeps only what its stubs need
-        store.append(rows, end - low)
+        for rows, length in parts:
+            store.append(rows, length)
         return True
-
-    def _rows(self, store: Store, schema: Schema, low: int, end: int) -> dict[str, pa.Array]:
-        """Rows of the other store and ours, column by column. What no stub needs of a row may be NULL: where only one
-        of the stores has it, and in what an earlier call filled in; so of two values one that is not NULL counts."""
-        cuts = sorted({low, end} | {c for c in (store.first, store.end, self.low, self.end) if low < c < end})
-        parts: dict[str, list[pa.Array]] = {f.name: [pa.array([], f.type)] for f in schema}
-        for a, b in pairwise(cuts):
-            theirs = store.slice(a, b) if store.first <= a and b <= store.end else {}
-            ours = self.store.slice(a, b) if self.low <= a and b <= self.end else {}
-            for f in schema:
-                known = [c[f.name] for c in (theirs, ours) if f.name in c]
-                parts[f.name].append(_either(known) if known else pa.nulls(b - a, f.type))
-        return {n: combine(p) for n, p in parts.items()}
 
     def _move(self, store: Store) -> None:
         self.store.stubs.remove(self)
@@ -212,21 +207,17 @@ class Stub:
 
     def state(self) -> dict[str, Any]:
         rows = Aligned(self.low, self.store.slice(self.low, self.end), self.end - self.low)
-        return {"low": self.low, "end": self.end, "rows": rows}
+        return {"low": self.low, "end": self.end, "rows": rows, "epoch": None if self.what is None else self.what.epoch}
 
     def load(self, state: dict[str, Any]) -> None:
         """Into a store of its own; ``Registry.switch`` brings stubs together again when all have been loaded."""
         self.low, self.end = int(state["low"]), int(state["end"])
+        if self.what is not None:
+            self.what = replace(self.what, epoch=int(state["epoch"]))
         rows = plain(state["rows"])
         own = Store(Schema(tuple(f for f in self.store.schema if f.name in rows)), self.low)
         own.append(rows, self.end - self.low)
         self._move(own)
-
-
-def _either(columns: Sequence[pa.Array]) -> pa.Array:
-    if len(columns) == 1 or columns[0].null_count == 0:
-        return columns[0]
-    return pc.coalesce(*(c.dictionary_decode() if pa.types.is_dictionary(c.type) else c for c in columns))
 
 
 class Registry:
@@ -234,43 +225,42 @@ class Registry:
 
     def __init__(self, sharing: bool = True) -> None:
         self.sharing = sharing
-        self.stubs: list[tuple[Hashable, Stub]] = []
+        self.stubs: list[Stub] = []
 
-    def stub(self, what: Hashable, fields: Schema, prefix: str) -> Stub:
-        """A stub for an operator about to start; ``what`` None is never shared."""
+    def stub(self, what: Elements | None, fields: Schema, prefix: str) -> Stub:
+        """A stub for an operator about to start; one that is told nothing of its elements (None) shares with nobody.
+
+        Whether or not they share now, stores of the same elements have the same columns, so that they can later.
+        """
         named = Schema(tuple(Field(f.name[len(prefix) :], f.type) for f in fields))
-        store = None
-        if self.sharing and what is not None:
-            store = next((s.store for w, s in self.stubs if w == what and s.store.end == s.store.first), None)
-        if store is None:
-            store = Store(named)
-        else:
-            store.widen(named)
-        made = Stub(store, prefix)
-        self.stubs.append((what, made))
+        peers = [s for s in self.stubs if s.what == what] if what is not None else []
+        store = peers[0].store if peers and self.sharing else Store(named)
+        for peer in peers:
+            store.widen(peer.store.schema)
+            peer.store.widen(named)
+        made = Stub(store, prefix, what)
+        self.stubs.append(made)
         return made
 
     def forget(self, stub: Stub) -> None:
         """A query is gone: its stub no longer holds rows."""
-        self.stubs = [(w, s) for w, s in self.stubs if s is not stub]
+        self.stubs = [s for s in self.stubs if s is not stub]
         if stub in stub.store.stubs:
             stub.store.stubs.remove(stub)
             stub.store.trim()
 
     def switch(self, sharing: bool) -> None:
         self.sharing = sharing
-        if not sharing:
-            for _, stub in self.stubs:
+        homes: dict[Elements, list[Store]] = {}
+        for stub in self.stubs:
+            if not sharing:
                 stub.detach()
-            return
-        homes: dict[Hashable, list[Store]] = {}
-        for what, stub in self.stubs:
-            if what is not None:
-                known = homes.setdefault(what, [])
+            elif stub.what is not None:
+                known = homes.setdefault(stub.what, [])
                 if not any(stub.attach(store) for store in known):
                     known.append(stub.store)
 
     def size(self) -> tuple[int, int]:
         """Rows and bytes of all stores, shared ones once."""
-        stores = {id(s.store): s.store for _, s in self.stubs}.values()
+        stores = {id(s.store): s.store for s in self.stubs}.values()
         return sum(s.end - s.first for s in stores), sum(s.nbytes() for s in stores)

@@ -33,7 +33,7 @@ class Case:
     relations: Mapping[str, RelationData]
     to_stream: str = "none"
     views: Mapping[str, str] = field(default_factory=dict)
-    scale: TimeScale = TimeScale()
+    scale: TimeScale = field(default_factory=TimeScale)
     refused: tuple[str, ...] = field(default=(), compare=False)  # texts that the binder refused on the way here
 
     def catalog(self) -> Catalog:
@@ -118,7 +118,7 @@ def draw_case(rng: random.Random, focus: Focus | None = None, plain: bool = Fals
         scale = TimeScale() if plain else draw_scale(rng)
         writer = QueryWriter(rng, focus, scale, plain)
         text = writer.query()
-        case = draw_data(rng, text, writer, focus)
+        case = draw_data(rng, text, writer, scale)
         try:
             bind(text, case.catalog())
         except JobError as error:
@@ -129,11 +129,11 @@ def draw_case(rng: random.Random, focus: Focus | None = None, plain: bool = Fals
         return replace(case, refused=tuple(refused))
 
 
-def draw_data(rng: random.Random, text: str, writer: QueryWriter, focus: Focus) -> Case:
-    used, scale = writer.used, writer.scale
+def draw_data(rng: random.Random, text: str, writer: QueryWriter, scale: TimeScale) -> Case:
+    used = writer.used
     names = [n for n in dict.fromkeys(used) if n not in RELATIONS]
     least, most = _ELEMENTS[min(4, max(1, len(used)))]
     length = rng.choice([12, 25, 40, 60]) if len(used) == 1 else rng.choice([9, 15, 30, 45])
     streams = {n: draw_stream(rng, rng.randint(least, most), length, scale) for n in names}
     relations = {n: draw_relation(rng, n, length, scale) for n in dict.fromkeys(used) if n in RELATIONS}
-    return Case(text, streams, relations, focus.to_stream, writer.views, scale)
+    return Case(text, streams, relations, writer.focus.to_stream, writer.views, scale)

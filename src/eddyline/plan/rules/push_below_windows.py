@@ -7,6 +7,7 @@ a tuple-based window counts elements, so they do not (thesis 2.2.4).
 from __future__ import annotations
 
 from eddyline.core.window import Slide, is_time_based
+from eddyline.expr.nodes import Column
 from eddyline.plan.logical import Plan, Project, Select, Window
 from eddyline.plan.rewrite import bottom_up, movable, select
 
@@ -21,7 +22,9 @@ def _push(p: Plan) -> Plan:
         # An element that falls between two slides is never judged by the query as written.
         everything = not isinstance(window.spec, Slide)
         if isinstance(p, Project):
-            may = everything or all(movable(e) for _, e in p.items)
+            # Renaming saves the window nothing (what is not asked for is not read), and keeps it from sharing its rows.
+            computes = any(not isinstance(e, Column) for _, e in p.items)
+            may = computes and (everything or all(movable(e) for _, e in p.items))
             return Window(Project(window.input, p.items), window.spec) if may else p
         go = [c for c in p.conjuncts if everything or movable(c)]
         stay = [c for c in p.conjuncts if c not in go]

@@ -45,6 +45,7 @@ class StreamReader:
     def __init__(self, stream: InputStream, columns: tuple[str, ...], name: str, since: int) -> None:
         self.stream, self.columns, self.name = stream, columns, name
         self.since = since  # smaller arrival numbers came before this reader
+        self.first_time: int | None = None  # the smallest time of an element that it sees
         self.chunks: deque[Chunk] = deque()
         self._empty = Delta.empty(Schema(tuple(stream.definition.schema[c] for c in columns)))
         self._schema: pa.Schema | None = None
@@ -55,6 +56,31 @@ class StreamReader:
 
         The caller promises that the instants up to ``frontier`` are closed; from now on they are, for this stream.
         """
+        parts = self._taken(frontier)
+        return self._delta(joined(parts)) if parts else self._empty
+
+    def take_apart(self, frontier: int, most: int) -> list[tuple[Delta, int]]:
+        """The same in pieces, each with the instant up to which it is complete; the last one is ``frontier``.
+
+        What is left over of one large batch and the next large batch are not copied together: pieces are of at most
+        ``most`` elements, or came as they are. There is always one piece, be it empty.
+        """
+        groups: list[list[Chunk]] = []
+        held = 0
+        for c in self._taken(frontier):
+            # An instant is never divided between two pieces.
+            if groups and (held + len(c) <= most or c.time[0] == groups[-1][-1].time[-1]):
+                groups[-1].append(c)
+                held += len(c)
+            else:
+                groups.append([c])
+                held = len(c)
+        if not groups:
+            return [(self._empty, frontier)]
+        ends = [*(int(g[-1].time[-1]) for g in groups[:-1]), frontier]
+        return [(self._delta(joined(g)), end) for g, end in zip(groups, ends, strict=True)]
+
+    def _taken(self, frontier: int) -> list[Chunk]:
         self.stream.release(frontier)
         chunks = self.chunks
         parts: list[Chunk] = []
@@ -68,9 +94,9 @@ class StreamReader:
                 parts.append(head.slice(0, cut))
                 chunks[0] = head.slice(cut, len(head))
             break
-        if not parts:
-            return self._empty
-        whole = joined(parts)
+        return parts
+
+    def _delta(self, whole: Chunk) -> Delta:
         if whole.first < self.since:
             whole = whole.filter(whole.arrivals >= self.since)
         rows = whole.rows
@@ -78,6 +104,10 @@ class StreamReader:
             self._schema, names = rows.schema, rows.schema.names
             self._places = {n: names.index(n) for n in self.columns if n in names}
         return Delta(whole.time, {n: rows.column(i) for n, i in self._places.items()}, whole.weight)
+
+    def saw(self, low: int) -> None:
+        """An element on time has come, though it may be held yet."""
+        self.first_time = low if self.first_time is None else min(self.first_time, low)
 
     def widen(self, columns: Sequence[str]) -> None:
         """Ask for more columns; those elements that are here already must have them."""
@@ -242,6 +272,8 @@ class InputStream:
         self.shown = high if self.shown is None else max(self.shown, high)
         self.first_time = low if self.first_time is None else min(self.first_time, low)
         self.last_time = high if self.last_time is None else max(self.last_time, high)
+        for r in self._readers:
+            r.saw(low)
         if self._readers or self.remembers:
             chunk = Chunk(time, self._judge.select(batch, self._needed), self.accepted)
             self._buffer.add(chunk if in_order else chunk.sorted())
@@ -365,7 +397,10 @@ class InputStream:
             "version": 1,
             "numbers": {n: getattr(self, n) for n in _NUMBERS},
             "held": _pack(self._buffer.chunks),
-            "readers": {r.name: {"since": r.since, "waiting": _pack(r.chunks)} for r in self._readers},
+            "readers": {
+                r.name: {"since": r.since, "first_time": r.first_time, "waiting": _pack(r.chunks)}
+                for r in self._readers
+            },
             "late": self.late.state(),
             "invalid": self.invalid.state(),
         }
@@ -386,7 +421,8 @@ class InputStream:
             self._buffer.add(chunk.sorted())
         for r in self._readers:
             mine = state["readers"][r.name]
-            r.since, r.chunks = mine["since"], deque(_unpack(mine["waiting"]))
+            r.since, r.first_time = mine["since"], mine["first_time"]
+            r.chunks = deque(_unpack(mine["waiting"]))
         self.late.load(state["late"])
         self.invalid.load(state["invalid"])
 

@@ -101,6 +101,25 @@ class Queue:
     def pop_all(self) -> Delta:
         return self.pop(self.frontier)
 
+    def drain(self, least: int = 4096) -> list[Delta]:
+        """Take out all changes; batches are put together up to ``least`` elements, larger ones are not copied."""
+        out: list[Delta] = []
+        small: list[Delta] = []
+        held = 0
+        for e in self._entries:
+            if not len(e.delta):
+                continue
+            if small and held + len(e.delta) > least:
+                out.append(Delta.concat(small))
+                small, held = [], 0
+            small.append(e.delta)
+            held += len(e.delta)
+        if small:
+            out.append(Delta.concat(small))
+        self._entries.clear()
+        self.size = 0
+        return out
+
     def head(self, count: int) -> Int64s:
         """The times of the next ``count`` elements, or of as many as there are."""
         parts: list[Int64s] = []

@@ -237,6 +237,8 @@ class TimedRelation(InputStream):
         content = self.changes.content()
         if content is not None:
             reader.chunks.append(content)
+        for chunk in (*reader.chunks, *self._buffer.chunks):
+            reader.saw(int(chunk.time[0]))
 
     def _deliver(self, chunk: Chunk) -> None:
         changed = self.changes.apply_chunk(chunk)

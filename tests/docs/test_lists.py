@@ -1,0 +1,93 @@
+"""Lists in the documentation are complete: a new function, option, dial or dependency must be written down."""
+
+from __future__ import annotations
+
+import inspect
+import re
+import tomllib
+from pathlib import Path
+
+from eddyline.cli import parser
+from eddyline.cql.windows import UNITS
+from eddyline.datasets.registry import GENERATORS
+from eddyline.expr.functions import function_names, is_aggregate
+from eddyline.io.resolve import OPTIONS
+from eddyline.runtime.snapshot import FORMAT
+from tests.papers.catalogs import paper_queries
+from tests.papers.page import PAGE, page
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def read(name: str) -> str:
+    return (ROOT / name).read_text(encoding="utf-8")
+
+
+def section(text: str, title: str) -> str:
+    """From a heading to the next one of its level or above."""
+    found = re.search(rf"^(#+) {re.escape(title)}\n(.*?)(?=^#{{1,3}} |\Z)", text, re.MULTILINE | re.DOTALL)
+    assert found is not None, title
+    return found.group(2)
+
+
+def quoted(text: str) -> set[str]:
+    return set(re.findall(r"`([a-z_][\w]*)`", text))
+
+
+def test_functions() -> None:
+    listed = quoted(
+        "\n".join(line for line in section(read("docs/language.md"), "Functions").splitlines() if "|" in line)
+    )
+    assert listed == set(function_names())
+
+
+def test_aggregates() -> None:
+    listed = quoted(
+        section(read("docs/language.md"), "Aggregates").split("\n\n")[0].replace("(*)", "").replace("(x)", "")
+    )
+    assert listed >= {"count", "sum", "avg", "stddev_pop", "last_value"}
+    assert all(is_aggregate(n) for n in listed)
+
+
+def test_options_of_sources() -> None:
+    assert quoted(section(read("docs/io.md"), "Options of a source")) >= set(OPTIONS)
+
+
+def test_generators_and_their_dials() -> None:
+    rows = dict(
+        re.findall(r"^\| `(\w+)` \| [^|]+ \| (.+) \|$", section(read("docs/io.md"), "Generators"), re.MULTILINE)
+    )
+    assert {n: quoted(dials) for n, dials in rows.items()} == {
+        n: set(inspect.signature(make).parameters) for n, make in GENERATORS.items()
+    }
+
+
+def test_options_of_the_command_line() -> None:
+    text = read("docs/cli.md")
+    (commands,) = (a for a in parser()._actions if a.choices is not None)
+    for name, command in dict(commands.choices or {}).items():
+        assert f"## eddyline {name}" in text
+        assert all(f"`{o}" in text for a in command._actions for o in a.option_strings if a.dest != "help")
+
+
+def test_units() -> None:
+    assert (UNITS[0], UNITS[-1]) == ("microsecond", "week")
+
+
+def test_dependencies() -> None:
+    text = read("docs/dependencies.md")
+    project = tomllib.loads(read("pyproject.toml"))["project"]
+    listed = [*project["dependencies"], *(d for some in project["optional-dependencies"].values() for d in some)]
+    for requirement in listed:
+        name = re.match(r"[\w-]+", requirement)
+        assert name is not None and name.group() in text
+    for requirement in project["dependencies"]:
+        assert f"`{requirement.removeprefix(re.match(r'[a-z]+', requirement).group())}`" in text  # type: ignore[union-attr]
+
+
+def test_the_changelog_names_the_format_of_saved_state() -> None:
+    assert f"Saved state: format {FORMAT}." in read("CHANGELOG.md")
+
+
+def test_the_papers_page_is_up_to_date() -> None:
+    assert PAGE.read_text(encoding="utf-8") == page(paper_queries()), "run: python -m tests.papers.page"

@@ -1,0 +1,57 @@
+"""Hashing agrees with and without compilation."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+from hypothesis import given
+from hypothesis import strategies as st
+
+from eddyline.kernels.hashing import hash_bytes_python, mix, mix_python
+from eddyline.synopses.codes import hash_codes
+
+int64 = st.integers(-(1 << 63), (1 << 63) - 1)
+
+
+@given(int64, int64)
+def test_mix_is_the_same_in_both_modes(h: int, key: int) -> None:
+    assert int(mix(np.int64(h), np.int64(key))) == mix_python(h, key)
+
+
+@given(st.lists(st.one_of(st.none(), st.text(max_size=30)), max_size=20))
+def test_strings_hash_by_their_bytes(values: list[str | None]) -> None:
+    codes, nulls = hash_codes(pa.array(values, pa.string()))
+    for i, v in enumerate(values):
+        if v is None:
+            assert nulls is not None and nulls[i]
+        else:
+            data = np.frombuffer(v.encode(), np.uint8)
+            assert int(codes[i]) == hash_bytes_python(data, 0, len(data))
+
+
+def test_slices_and_dictionaries_hash_like_the_values_themselves() -> None:
+    array = pa.array(["a", "bb", None, "a", "a longer text than eight bytes"])
+    plain, _ = hash_codes(array)
+    sliced, _ = hash_codes(array.slice(1, 4))
+    encoded, _ = hash_codes(array.dictionary_encode())
+    valid = [0, 1, 3, 4]
+    assert sliced[[0, 2, 3]].tolist() == plain[[1, 3, 4]].tolist()
+    assert encoded[valid].tolist() == plain[valid].tolist()
+
+
+def test_an_argument_that_does_not_fit_is_refused_and_never_compiled_for() -> None:
+    import pytest
+    from numba.core import config
+
+    from eddyline.kernels.compile import kernel
+
+    if config.DISABLE_JIT:
+        return
+
+    @kernel("int64(int64[::1])")
+    def first(values):  # type: ignore[no-untyped-def]
+        return values[0]
+
+    with pytest.raises(TypeError, match="argument 0 of first"):
+        first(np.array([1.5]))
+    assert first.signatures == []  # type: ignore[attr-defined]

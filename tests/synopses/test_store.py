@@ -1,0 +1,61 @@
+"""Stores and stubs against plain lists."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from eddyline.core.schema import Field, Schema
+from eddyline.synopses.store import Elements, Registry, Store, Stub
+
+SCHEMA = Schema((Field("a", pa.int64()), Field("s", pa.string())))
+
+
+def rows(low: int, high: int) -> dict[str, pa.Array]:
+    return {"S.a": pa.array(range(low, high), pa.int64()), "S.s": pa.array([f"r{i}" for i in range(low, high)])}
+
+
+def check(stub: Stub) -> None:
+    wanted = np.arange(stub.low, stub.end)
+    found = stub.take(wanted, ("S.a", "S.s"))
+    assert found["S.a"].to_pylist() == wanted.tolist()
+    assert found["S.s"].to_pylist() == [f"r{i}" for i in wanted]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_stubs_with_their_own_progress_share_rows_and_can_part(seed: int) -> None:
+    rng = random.Random(seed)
+    named = Schema(tuple(Field(f"S.{f.name}", f.type) for f in SCHEMA))
+    registry = Registry()
+    stubs = [registry.stub(Elements("S", 0), named, "S.") for _ in range(3)]
+    assert len({id(s.store) for s in stubs}) == 1
+    for _ in range(60):
+        stub = rng.choice(stubs)
+        action = rng.random()
+        if action < 0.5:
+            n = rng.choice([0, 1, 2, 7, 40])
+            stub.append(rows(stub.end, stub.end + n), n)
+        elif action < 0.8:
+            stub.forget(rng.randint(stub.low, stub.end))
+        elif action < 0.9:
+            registry.switch(not registry.sharing)
+        for s in stubs:
+            check(s)
+            assert s.store.first <= s.low
+            assert s.store.end >= s.end
+        held = sum(len(s) for s in stubs)
+        assert registry.sharing or sum(s.store.end - s.store.first for s in stubs) >= held
+
+
+def test_a_store_fed_row_by_row_has_few_chunks_and_drops_what_nobody_needs() -> None:
+    store = Store(SCHEMA)
+    stub = Stub(store, "S.")
+    for i in range(1000):
+        stub.append(rows(i, i + 1), 1)
+        stub.forget(max(0, i - 100))
+    assert len(store.chunks) < 12
+    assert store.end - store.first < 400
+    check(stub)
