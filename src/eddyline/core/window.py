@@ -21,6 +21,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from eddyline.core.time import TimeKind
+
 
 @dataclass(frozen=True, slots=True)
 class Unbounded:
@@ -75,6 +77,35 @@ class PartitionRows:
 
 
 WindowSpec = Unbounded | Range | Slide | Rows | PartitionRows
+
+
+_UNITS = (("DAY", 86_400_000_000), ("HOUR", 3_600_000_000), ("MINUTE", 60_000_000), ("SECOND", 1_000_000),
+          ("MILLISECOND", 1000), ("MICROSECOND", 1))  # fmt: skip
+
+
+def spelled(spec: WindowSpec, kind: TimeKind) -> str:
+    """A window as a person would write it.
+
+    >>> spelled(Range(600_000_000), TimeKind.TIMESTAMP), spelled(Slide(90_000_000, 500_000), TimeKind.TIMESTAMP)
+    ('[RANGE 10 MINUTES]', '[RANGE 90 SECONDS SLIDE 500 MILLISECONDS]')
+    >>> spelled(Range(600), TimeKind.INTEGER), spelled(Rows(3), TimeKind.TIMESTAMP)
+    ('[RANGE 600]', '[ROWS 3]')
+    """
+    if kind is TimeKind.INTEGER:
+        return str(spec)
+    match spec:
+        case Range(width=width) if width:
+            return f"[RANGE {_width(width)}]"
+        case Slide(width=width, slide=slide):
+            return f"[RANGE {_width(width)} SLIDE {_width(slide)}]"
+        case _:
+            return str(spec)
+
+
+def _width(micros: int) -> str:
+    unit, size = next((u, n) for u, n in _UNITS if micros % n == 0)
+    count = micros // size
+    return f"{count} {unit}" + ("S" if count != 1 else "")
 
 
 def is_time_based(spec: WindowSpec) -> bool:

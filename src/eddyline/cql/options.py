@@ -1,4 +1,4 @@
-"""Options: ``WITH (filters = 'sweep', strict_order = true)``."""
+"""Options: ``WITH (scheduler = 'chain', on_error = 'invalid')``."""
 
 from __future__ import annotations
 

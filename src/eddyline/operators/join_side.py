@@ -29,6 +29,7 @@ class JoinInput:
     window: WindowSpec | None
     by_id: bool = False
     deletes: int = k.ALL_DELETIONS
+    label: str = ""  # for explain
 
 
 class JoinSide:

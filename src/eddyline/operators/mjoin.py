@@ -172,10 +172,7 @@ class MJoin(Operator):
         return rows, bytes + self.arrays.nbytes
 
     def describe(self) -> str:
-        kept = []
-        for s in self.sides:
-            alias = next((n.split(".")[0] for n in s.spec.schema.names), "an input")
-            kept.append(f"{alias} {s.spec.window if s.spec.window is not None else '(as it changes)'}")
+        kept = [s.spec.label or "an input" for s in self.sides]
         why = "to join what arrives on the others"
         if all(s.spec.window is not None for s in self.sides):
             modes = {s.spec.deletes for s in self.sides if not isinstance(s.spec.window, Unbounded)}

@@ -31,9 +31,11 @@ class TimeWindow(Operator):
     Elements enter and leave in row order, so the synopsis is two arrays of times beside the stored rows.
     """
 
-    def __init__(self, name: str, schema: Schema, spec: WindowSpec, stub: Callable[[], Stub], deletes: int) -> None:
+    def __init__(
+        self, name: str, schema: Schema, spec: WindowSpec, stub: Callable[[], Stub], deletes: int, label: str = ""
+    ) -> None:
         super().__init__(name, schema)
-        self.spec = spec
+        self.spec, self.label = spec, label or str(spec)
         self.deletes = NO_DELETIONS if isinstance(spec, Unbounded) else deletes
         self.stub = stub()
         self.base = self.stub.low  # row number of enter[0] and leave[0]
@@ -107,7 +109,7 @@ class TimeWindow(Operator):
         return _stub_size(self.stub, self.enter.nbytes + self.leave.nbytes)
 
     def describe(self) -> str:
-        return f"the elements of {self.spec}, to delete them when they leave"
+        return f"the elements of {self.label}, to delete them when they leave"
 
 
 class RowsWindow(Operator):

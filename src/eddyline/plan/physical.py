@@ -25,7 +25,8 @@ import pyarrow as pa
 from eddyline.core.catalog import Catalog
 from eddyline.core.decision import Decision
 from eddyline.core.schema import Field, Schema
-from eddyline.core.window import PartitionRows, Range, Rows, Slide, Unbounded, is_time_based
+from eddyline.core.time import TimeKind
+from eddyline.core.window import PartitionRows, Range, Rows, Slide, Unbounded, is_time_based, spelled
 from eddyline.expr.nodes import Call, Case, Cast, Column, Expr, Literal, columns_of, substitute
 from eddyline.operators.append_only import AppendOnlyWindow
 from eddyline.operators.base import Context, Operator
@@ -93,14 +94,14 @@ def build(query: BoundQuery, plan: Plan, catalog: Catalog, registry: Registry, l
           epochs: Mapping[str, int]) -> PhysicalPlan:  # fmt: skip
     """``load`` brings the rows of a constant relation; ``epochs`` tell from which element on a stream is read, so that
     only windows over the very same elements share a store."""
-    builder = _Builder(catalog, registry, load, epochs, query.options)
+    builder = _Builder(query.time_kind, catalog, registry, load, epochs)
     return builder.finish(plan)
 
 
 class _Builder:
-    def __init__(self, catalog: Catalog, registry: Registry, load: Callable[[str], pa.Table],
-                 epochs: Mapping[str, int], options: Mapping[str, Any]) -> None:  # fmt: skip
-        self.catalog, self.registry, self.load, self.epochs, self.options = catalog, registry, load, epochs, options
+    def __init__(self, kind: TimeKind, catalog: Catalog, registry: Registry, load: Callable[[str], pa.Table],
+                 epochs: Mapping[str, int]) -> None:  # fmt: skip
+        self.kind, self.catalog, self.registry, self.load, self.epochs = kind, catalog, registry, load, epochs
         self.context = Context()
         self.nodes: list[Node] = []
         self.stubs: list[Stub] = []
@@ -217,19 +218,19 @@ class _Builder:
         child = self.stream(p.input, ordered=not is_time_based(p.spec))
         if isinstance(p.spec, Unbounded) or (isinstance(p.spec, Range) and need == Deletions.NONE):
             operator: Operator = AppendOnlyWindow(self.name("seq-window"), p.schema)
-            node = self.add(operator, (child.node,), note=str(p.spec))
+            node = self.add(operator, (child.node,), note=spelled(p.spec, self.kind))
             return Output(node, p.schema, ids=True, fifo=True, append_only=True)
         from eddyline.operators.seq_window import PartitionWindow, RowsWindow, TimeWindow
 
         if isinstance(p.spec, PartitionRows):
             operator = PartitionWindow(self.name("seq-window"), p.schema, p.spec)
-            return Output(self.add(operator, (child.node,), note=str(p.spec)), p.schema, ids=True)
+            return Output(self.add(operator, (child.node,), note=spelled(p.spec, self.kind)), p.schema, ids=True)
         stub = self.stub_for(p.input)
         if isinstance(p.spec, Rows):
             operator = RowsWindow(self.name("seq-window"), p.schema, p.spec, stub, need)
         else:
-            operator = TimeWindow(self.name("seq-window"), p.schema, p.spec, stub, need)
-        node = self.add(operator, (child.node,), note=str(p.spec))
+            operator = TimeWindow(self.name("seq-window"), p.schema, p.spec, stub, need, spelled(p.spec, self.kind))
+        node = self.add(operator, (child.node,), note=spelled(p.spec, self.kind))
         return Output(node, p.schema, ids=True, fifo=True, append_only=need == Deletions.NONE)
 
     def stub_for(self, stream: Plan) -> Callable[[], Stub]:
@@ -300,12 +301,14 @@ class _Builder:
             child = self.stream(p.input)
             grows = isinstance(p.spec, Unbounded) or need == Deletions.NONE
             deletes = Deletions.NONE if isinstance(p.spec, Unbounded) else need
-            return JoinInput(p.schema, p.spec, deletes=deletes), self.stub_for(p.input), child.node, grows
+            label = f"{_alias(p)} {spelled(p.spec, self.kind)}"
+            return JoinInput(p.schema, p.spec, deletes=deletes, label=label), self.stub_for(p.input), child.node, grows
         child = self.relation(p, Deletions.ALL)
         if child.append_only:
-            spec = JoinInput(child.schema, Unbounded(), deletes=Deletions.NONE)
+            spec = JoinInput(child.schema, Unbounded(), deletes=Deletions.NONE, label=f"{_alias(p)} (all of it)")
             return spec, self.private_stub(child.schema), child.node, True
-        return JoinInput(child.schema, None, by_id=child.ids), None, child.node, False
+        label = f"{_alias(p)} (as it changes)"
+        return JoinInput(child.schema, None, by_id=child.ids, label=label), None, child.node, False
 
     def private_stub(self, schema: Schema) -> Callable[[], Stub]:
         def make() -> Stub:
@@ -424,7 +427,9 @@ class _Builder:
 
         left, right = self.relation(p.left, Deletions.ALL), self.relation(p.right, Deletions.ALL)
         keys, equalities, residual = split_conjuncts(p.conjuncts, [left.schema, right.schema])
-        inputs = [JoinInput(s.schema, None, by_id=s.ids) for s in (left, right)]
+        inputs = [
+            JoinInput(s.schema, None, by_id=s.ids, label=_alias(side)) for s, side in ((left, p.left), (right, p.right))
+        ]
         names = (*left.schema.names, *right.schema.names)
         graph = JoinGraph(keys, equalities)
         inner = MJoin(self.name("binary-join"), inputs, graph, residual, [None, None], names, self.context)

@@ -6,6 +6,7 @@ import io
 import json
 import os
 import shutil
+import sys
 from collections.abc import Sequence
 from contextlib import nullcontext
 from pathlib import Path
@@ -75,6 +76,8 @@ def run_job(
     _check_writable(report, "--report", folder=False)
     _check_writable(checkpoint, "--checkpoint", folder=True)
     session, queries = load_job(path, strict)
+    if checkpoint is not None:
+        _check_rereadable(session)
     outputs = Outputs(queries, out, path.parent, stdout, checkpoint)
     if checkpoint is not None and Snapshots(checkpoint).numbers():
         outputs.resume(session.restore(checkpoint))
@@ -105,6 +108,7 @@ def run_job(
     except BaseException:
         outputs.abort()
         raise
+    _tell_diverted(session)
     if report is not None:
         text = json.dumps(job_report(session, queries, (clock.nanoseconds() - begin) / 1e9), indent=2, default=str)
         if str(report) == "-":
@@ -115,6 +119,23 @@ def run_job(
             except OSError as e:
                 raise EddylineError(f"--report {report} cannot be written: {e.strerror}.") from e
     return 0
+
+
+def _check_rereadable(session: Session) -> None:
+    """Going on means reading the sources again, past what was read before."""
+    named = {**session.catalog.streams, **session.catalog.relations}
+    for name, definition in named.items():
+        if definition.source == "-":  # type: ignore[attr-defined]
+            raise JobError(f"{name!r} reads standard input, which cannot be read again: leave --checkpoint out.")
+
+
+def _tell_diverted(session: Session) -> None:
+    """Rows that the answer lacks are never passed over in silence."""
+    for s in session.inputs.values():
+        for count, what in ((s.late.count, "late"), (s.invalid.count, "invalid")):
+            if count:
+                rows = "row" if count == 1 else "rows"
+                print(f"note: {count:,} {what} {rows} of {s.name}, kept in {what}(query).", file=sys.stderr)
 
 
 def _check_writable(path: Path | None, option: str, folder: bool) -> None:

@@ -33,7 +33,7 @@ from eddyline.runtime.side_streams import SideStream
 from eddyline.runtime.snapshot import Snapshots
 from eddyline.synopses.store import Registry
 
-OPTIONS = ("on_error", "scheduler", "filters", "strict_order")
+OPTIONS = ("on_error", "scheduler")
 
 
 class Session:

@@ -145,7 +145,7 @@ class Reference:
         ticks = ticks.union(*({ts for ts, _ in self._relations[n][1]} for n in timed))
         times = ticks.union(*(shown[n] for n in timed))
         if not read and not timed:
-            times = ticks = {0}  # over constant relations only there is one instant
+            times = {0}  # over constant relations only there is one instant, and no element to speak at
         self.start, self.end = (min(times), max(times)) if times else (0, -1)
         self.ticks = ticks | self._slide_instants()  # where Rstream speaks
         if every_tick is None:
