@@ -43,6 +43,13 @@ class Outcome:
         start = marks.index("^")
         return line[start : start + marks.count("^")]
 
+    @property
+    def notes(self) -> list[str]:
+        """What a run that went well says about rows that it turned away."""
+        lines = self.err.splitlines()
+        assert self.status == 0 and all(line.startswith("note: ") for line in lines), self.err
+        return [line.removeprefix("note: ") for line in lines]
+
     def made(self) -> list[str]:
         """The files that the run left behind, temporary ones included."""
         kept = {*FILES, "job.cql"}

@@ -53,7 +53,7 @@ def small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def answer(done: Outcome, folder: str) -> dict[str, list[dict[str, Any]]]:
-    assert (done.status, done.err) == (0, ""), done.err
+    assert len(done.notes) == 3  # late and invalid rows of A, invalid rows of ratios
     tables = {n: pq.read_table(Path(folder) / f"{n}.parquet").to_pylist() for n in NAMES}
     assert all([r["_time"] for r in rows] == sorted(r["_time"] for r in rows) for rows in tables.values())
     # The rows of one instant are a bag, but for − before +.

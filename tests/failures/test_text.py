@@ -62,7 +62,7 @@ MISTAKES = [
     ("SELECT a.v FROM S a, S b WHERE a.k = b.k", "S b", "joined without windows: give each a window"),
     ("SELECT S.v FROM S [NOW], T [NOW]", None, "one kind of time: S has integer time, T has timestamp time"),
     # options and names given twice
-    ("SELECT v FROM S WITH (filter = 'sweep')", "filter", "unknown option 'filter'. Did you mean 'filters'?"),
+    ("SELECT v FROM S WITH (on_eror = 'stop')", "on_eror", "unknown option 'on_eror'. Did you mean 'on_error'?"),
     ("SELECT v FROM S WITH (on_error = 'ignore')", "on_error", "one of stop, invalid, not 'ignore'"),
     ("SELECT v FROM S WITH (scheduler = 'best')", "scheduler", "one of fifo, greedy, chain"),
     ("q: SELECT v FROM S; q: SELECT k FROM S", "q", "the name 'q' is already taken"),

@@ -80,14 +80,14 @@ def test_many_queries_come_and_go_while_data_flow() -> None:
     made = session("S")
     living: list[tuple[eddyline.Query, eddyline.Session, eddyline.Query]] = []
     checked, ts = 0, 0
-    for _ in range(400):
-        if rng.random() < 0.15:
+    for _ in range(150):
+        if rng.random() < 0.2:
             text = rng.choice(texts)
             alone = session("S")
             if made.inputs["s"].shown is not None:
                 alone.heartbeat("S", made.inputs["s"].shown)
             living.append((made.query(text), alone, alone.query(text)))
-        if living and rng.random() < 0.12:
+        if living and rng.random() < 0.17:
             query, alone, twin = living.pop(rng.randrange(len(living)))
             assert sorted(fetched(query), key=repr) == sorted(fetched(twin), key=repr)
             query.drop()
@@ -101,7 +101,7 @@ def test_many_queries_come_and_go_while_data_flow() -> None:
     for query, alone, twin in living:
         alone.finish()
         assert sorted(fetched(query), key=repr) == sorted(fetched(twin), key=repr)
-    assert checked > 20
+    assert checked >= 10
     for query, _, _ in living:
         query.drop()
     assert made.store_size == (0, 0)

@@ -8,15 +8,20 @@ from __future__ import annotations
 
 import os
 import random
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
 
+import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from eddyline.testing.cases import Case, draw_case
 from eddyline.testing.coverage import Coverage
+from eddyline.testing.reference import StreamData, split_late
 from eddyline.testing.shrinking import shrink
-from tests.semantics.engine import Way, check, mismatch, run_engine
+from tests.semantics.engine import Way, check, mismatch, run_engine, schedule, start
 
 FACTOR = float(os.environ.get("EDDYLINE_CASES", "1"))
 SEED = int(os.environ.get("EDDYLINE_SEED", "2004"))
@@ -33,7 +38,9 @@ def ways(rng: random.Random) -> list[Way]:
             Way(seed, batch=1),
             Way(seed, batch=1000, interleave=False),
             Way(seed, snapshot=True),
-            Way(seed, snapshot=True),
+            Way(seed, snapshot=True, small=True),
+            Way(seed, small=True),
+            Way(seed, heartbeats=True),
             Way(seed, toggle=True, twins=1),
             Way(seed, snapshot=True, twins=1),
             Way(seed, options={"scheduler": rng.choice(["greedy", "chain"])}),
@@ -89,6 +96,56 @@ def test_engine_agrees_whatever_hypothesis_draws(rng: random.Random, seed: int) 
     way = Way(seed, snapshot=seed % 3 == 0)
     what = check(case, way)
     assert what is None, f"{way}\n{what}\n\n{case.snippet()}"  # hypothesis makes it small
+
+
+def test_a_query_that_comes_later_sees_what_comes_then() -> None:
+    """In a session that runs already, and that others leave: as if there had been nothing before."""
+    compared = 0
+    for i in range(max(8, round(60 * FACTOR))):
+        rng = random.Random(f"{SEED}/later/{i}")
+        case = draw_case(rng)
+        if any(r.timestamp is not None for r in case.relations.values()):
+            continue  # a relation is something before the query comes
+        pushes = schedule(case, Way(i))
+        later = rng.randint(0, len(pushes))
+        rest = after(case, pushes[:later])
+        if rest is None:
+            continue
+        session, first = start(case, Way(i))
+        for name, batch in pushes[:later]:
+            session.push(name, batch)
+        query = session.query(case.text)
+        if rng.random() < 0.3:
+            session.drop(first)
+        for name, batch in pushes[later:]:
+            session.push(name, batch)
+        session.finish()
+        table = pa.Table.from_batches(query.fetch(), query.schema)
+        found = mismatch(case, rest.expected(), table)
+        assert found is None, f"{found}\nafter {later} batches of {case.snippet()}"
+        compared += 1
+    assert compared > 2
+
+
+def after(case: Case, pushed: Sequence[tuple[str, pa.RecordBatch]]) -> Case | None:
+    """The case of the elements on time that come after those pushed; None if time has gone further before."""
+    streams = {}
+    for name, data in case.streams.items():
+        seen = sum(batch.num_rows for n, batch in pushed if n == name)
+        before = split_late(data.elements[:seen], data.slack)[0]
+        late = Counter(ts for ts, _ in split_late(data.elements, data.slack)[1])
+        late -= Counter(ts for ts, _ in split_late(data.elements[:seen], data.slack)[1])
+        rest = []
+        for ts, row in data.elements[seen:]:
+            if ts is not None and late[ts] > 0:
+                late[ts] -= 1
+            else:
+                rest.append((ts, row))
+        reached = max((ts for ts, _ in before), default=None)
+        if reached is not None and reached > max((ts for ts, _ in rest if ts is not None), default=reached - 1):
+            return None
+        streams[name] = StreamData(tuple(rest), slack=1 << 60)  # what is late is gone
+    return replace(case, streams=streams)
 
 
 def test_the_reference_agrees_with_itself_when_it_skips_quiet_instants() -> None:

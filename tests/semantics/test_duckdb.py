@@ -19,7 +19,7 @@ import pyarrow as pa
 import pytest
 
 from eddyline.testing.case_queries import OPERATORS, WINDOWS, Focus
-from eddyline.testing.cases import RELATION_SCHEMAS, STREAM_SCHEMA, Case, draw_case
+from eddyline.testing.cases import Case, draw_case
 from eddyline.testing.tables import comparable
 from tests.semantics.engine import Way, run_engine
 
@@ -68,12 +68,12 @@ def connection() -> Iterator[duckdb.DuckDBPyConnection]:
 def ask_duckdb(connection: duckdb.DuckDBPyConnection, case: Case, now: int) -> list[tuple[Any, ...]]:
     for name, relation in case.relations.items():
         rows = [dict(r) for r in relation.rows]
-        connection.register(name, pa.Table.from_pylist(rows, RELATION_SCHEMAS[name]))
+        connection.register(name, pa.Table.from_pylist(rows, case.scale.relation_schema(name)))
 
     def put(found: re.Match[str]) -> str:
         alias, window = found[3] or found[4], found[2] or found[5]
         rows = window_contents(case, found[1], window, now)
-        connection.register(f"w_{alias}", pa.Table.from_pylist(rows, STREAM_SCHEMA))
+        connection.register(f"w_{alias}", pa.Table.from_pylist(rows, case.scale.schema()))
         return f"w_{alias} {alias}"
 
     return connection.execute(WINDOWED.sub(put, case.text)).fetchall()
@@ -91,7 +91,7 @@ def drawn_cases() -> list[Case]:
     cases = []
     for i, operator in enumerate(OPERATORS * 6):
         rng = random.Random(f"duckdb/{i}")
-        case = draw_case(rng, Focus(operator, WINDOWS[i // 5 % len(WINDOWS)], "none"))
+        case = draw_case(rng, Focus(operator, WINDOWS[i // 5 % len(WINDOWS)], "none"), plain=True)
         if not LEFT_OUT.search(case.text):
             cases.append(finite(case) if SPREAD.search(case.text) else case)
     return cases

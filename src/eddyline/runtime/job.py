@@ -108,7 +108,7 @@ def run_job(
     except BaseException:
         outputs.abort()
         raise
-    _tell_diverted(session)
+    _tell_diverted(session, queries)
     if report is not None:
         text = json.dumps(job_report(session, queries, (clock.nanoseconds() - begin) / 1e9), indent=2, default=str)
         if str(report) == "-":
@@ -129,13 +129,15 @@ def _check_rereadable(session: Session) -> None:
             raise JobError(f"{name!r} reads standard input, which cannot be read again: leave --checkpoint out.")
 
 
-def _tell_diverted(session: Session) -> None:
+def _tell_diverted(session: Session, queries: Sequence[Query]) -> None:
     """Rows that the answer lacks are never passed over in silence."""
-    for s in session.inputs.values():
-        for count, what in ((s.late.count, "late"), (s.invalid.count, "invalid")):
-            if count:
-                rows = "row" if count == 1 else "rows"
-                print(f"note: {count:,} {what} {rows} of {s.name}, kept in {what}(query).", file=sys.stderr)
+    found = [(s.late.count, "late", s.name) for s in session.inputs.values()]
+    found += [(s.invalid.count, "invalid", s.name) for s in session.inputs.values()]
+    found += [(q.running.invalid.count, "invalid", q.name) for q in queries]
+    for count, what, whose in found:
+        if count:
+            rows = "row" if count == 1 else "rows"
+            print(f"note: {count:,} {what} {rows} of {whose} left out; {what}(q) shows such rows.", file=sys.stderr)
 
 
 def _check_writable(path: Path | None, option: str, folder: bool) -> None:

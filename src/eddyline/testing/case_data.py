@@ -107,7 +107,11 @@ def draw_row(rng: random.Random, ts: Any) -> dict[str, Any]:
 def draw_relation(rng: random.Random, name: str, length: int, scale: TimeScale) -> RelationData:
     """K is constant; P has a key, Q a sign, B both, R neither."""
     rows: list[dict[str, Any]] = [
-        {"k": rng.choice([1, 2, 3, None]), "v": rng.randint(0, 4), "w": rng.choice(["u", "v", "w", None])}
+        {
+            "k": rng.choice([1, 2, 3, None]),
+            "v": rng.choice([0, 1, 2, 3, 4, None]),
+            "w": rng.choice(["u", "v", "w", None]),
+        }
         for _ in range(rng.randint(0, 6 if name == "K" else 9))
     ]
     if name == "K":

@@ -294,7 +294,7 @@ class QueryWriter:
         return [self.rng.choice([f"{left} <= {right}", f"{left} + 1 > {right}", f"{left} <> {right} + 2"])]
 
     def join_block(self, inputs: int, depth: int) -> Block:
-        suffix = self.suffix() if depth == 0 and not self.plain and self.rng.random() < 0.06 else ""
+        suffix = self.suffix() if depth == 0 and not self.plain and self.rng.random() < 0.15 else ""
         if suffix:
             sources = [self.stream(window="") for _ in range(inputs)]
         else:
@@ -349,7 +349,7 @@ class QueryWriter:
 
     def membership(self, negated: bool, outer: Source, depth: int) -> str:
         """A condition with IN or EXISTS, correlated or not, sometimes under OR."""
-        inner = self.relation() if self.rng.random() < 0.15 else self.source(depth, nested=0.15)
+        inner = self.relation() if self.rng.random() < 0.25 else self.source(depth, nested=0.15)
         scope, inner_scope = outer.scope(), inner.scope()
         inside = [self.expressions.predicate(inner_scope, 1)] if self.rng.random() < 0.5 else []
         word = "NOT " if negated else ""
