@@ -94,7 +94,7 @@ def test_on_error_invalid_diverts_the_row(run: Run, query: str, said: str) -> No
     done = run(job, "--out", "results", "--report", "report.json")
     report = json.loads(Path("report.json").read_text())
     (note,) = done.notes
-    assert note.startswith(f"{report['invalid']} invalid row") and " of q, " in note
+    assert note.startswith(f"{report['invalid']} invalid row") and " of q " in note
     assert report["invalid"] == report["queries"]["q"]["invalid"] >= 1
     assert report["events"] == 4  # what fails in a query has arrived once only
     rows = pa.parquet.read_table("results/query_2.parquet").to_pylist()
@@ -104,7 +104,8 @@ def test_on_error_invalid_diverts_the_row(run: Run, query: str, said: str) -> No
 
 def test_on_error_invalid_keeps_the_good_rows(run: Run) -> None:
     done = run("SELECT 100 / (v - 30) AS x FROM S WITH (on_error = 'invalid');", "--out", "-")
-    assert done.notes == ["1 invalid row of query 1 left out; invalid(q) shows such rows."]
+    (note,) = done.notes
+    assert note.startswith("1 invalid row of query 1 ")
     assert [line.split(",")[1] for line in done.out.splitlines()[1:]] == ["1", "2", "5"]
     query = session([{"ts": t, "v": v} for t, v in ((1, 0), (2, 4))]).query(
         "SELECT 8 / v AS x FROM X WITH (on_error = 'invalid')"
@@ -201,7 +202,8 @@ def test_disorder_beyond_the_slack_is_counted_and_kept(run: Run) -> None:
     done = run(
         job, "--out", "results", "--report", "-", "--strict", files={"x.csv": data}, head=X.format(" SLACK 2")
     )  # late rows are not malformed: strict does not mind them
-    assert [n.split(",")[0] for n in done.notes] == ["2 late rows of X"]
+    (note,) = done.notes
+    assert note.startswith("2 late rows of X ")
     report = json.loads(done.out)
     assert (report["events"], report["late"], report["invalid"]) == (6, 2, 0)
     on_time = pa.parquet.read_table("results/q.parquet").to_pylist()
@@ -337,7 +339,8 @@ def test_malformed_rows_are_counted_and_kept(run: Run, name: str) -> None:
     head = f"CREATE STREAM X FROM '{name}' TIMESTAMP BY ts;\n"
     job = "q: SELECT v FROM X;\nSELECT reason, row FROM invalid(q);"
     done = run(job, "--out", "results", "--report", "-", files={name: data}, head=head)
-    assert [n.split(",")[0] for n in done.notes] == ["5 invalid rows of X"]
+    (note,) = done.notes
+    assert note.startswith("5 invalid rows of X ")
     report = json.loads(done.out)
     assert (report["invalid"], report["events"], report["queries"]["q"]["results"]) == (5, 64, 59)
     assert sorted(pa.parquet.read_table("results/query_2.parquet")["reason"].to_pylist()) == sorted(reasons)

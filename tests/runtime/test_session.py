@@ -451,7 +451,8 @@ def everything(clock: ManualClock) -> tuple[eddyline.Session, list[eddyline.Quer
     made = eddyline.Session(clock=clock)
     made.stream("S", schema=SCHEMA, timestamp="ts", slack=2)
     made.stream("T", schema=SCHEMA, timestamp="ts")
-    made.relation("P", schema=pa.schema([("t", pa.int64()), ("k", pa.int64()), ("v", pa.int64())]), timestamp="t", key=["k"])  # fmt: skip
+    prices = pa.schema([("t", pa.int64()), ("k", pa.int64()), ("v", pa.int64())])
+    made.relation("P", schema=prices, timestamp="t", key=["k"])
     texts = [
         "q: SELECT Istream(10 / a AS x) FROM S WITH (on_error = 'invalid')",
         "SELECT S.a AS s, P.v FROM S [RANGE 8], P WHERE S.a = P.k",

@@ -6,9 +6,9 @@
 
 from __future__ import annotations
 
+import math
 import os
 import random
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from eddyline.testing.cases import Case, draw_case
 from eddyline.testing.coverage import Coverage
-from eddyline.testing.reference import StreamData, split_late
+from eddyline.testing.reference import StreamData
 from eddyline.testing.shrinking import shrink
 from tests.semantics.engine import Way, check, mismatch, run_engine, schedule, start
 
@@ -132,19 +132,19 @@ def after(case: Case, pushed: Sequence[tuple[str, pa.RecordBatch]]) -> Case | No
     streams = {}
     for name, data in case.streams.items():
         seen = sum(batch.num_rows for n, batch in pushed if n == name)
-        before = split_late(data.elements[:seen], data.slack)[0]
-        late = Counter(ts for ts, _ in split_late(data.elements, data.slack)[1])
-        late -= Counter(ts for ts, _ in split_late(data.elements[:seen], data.slack)[1])
-        rest = []
-        for ts, row in data.elements[seen:]:
-            if ts is not None and late[ts] > 0:
-                late[ts] -= 1
+        before, rest = -math.inf, []
+        largest = -math.inf
+        for i, (ts, row) in enumerate(data.elements):
+            if ts is None or ts < largest - data.slack:
+                continue
+            largest = max(largest, ts)
+            if i < seen:
+                before = largest
             else:
                 rest.append((ts, row))
-        reached = max((ts for ts, _ in before), default=None)
-        if reached is not None and reached > max((ts for ts, _ in rest if ts is not None), default=reached - 1):
+        if before > max((ts for ts, _ in rest), default=-math.inf):
             return None
-        streams[name] = StreamData(tuple(rest), slack=1 << 60)  # what is late is gone
+        streams[name] = StreamData(rest, slack=1 << 60)  # what is late is gone
     return replace(case, streams=streams)
 
 
@@ -152,7 +152,9 @@ def test_the_reference_agrees_with_itself_when_it_skips_quiet_instants() -> None
     from eddyline.testing.reference import Reference
 
     for i in range(40):
-        case = draw_case(random.Random(f"skip/{i}"))
+        case = draw_case(random.Random(f"skip/{i}"), plain=i % 2 == 0)
+        if case.scale.unit > 1:
+            continue  # every microsecond of half a minute
         query = case.bound()
         answers = [Reference(query, case.streams, case.relations, every_tick=e).run() for e in (True, False)]
         assert answers[0] == answers[1], case.snippet()

@@ -6,12 +6,17 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from eddyline.core.errors import DataError, JobError
 from eddyline.io.ahead import ahead
 from eddyline.io.conform import conform, declared_columns, engine_schema
 from eddyline.io.source import BATCH_ROWS, SourceBatch, pruned
+
+SHORT = 2.5  # bytes a value in the file: a plain string takes at least 4, an index of 65,536 distinct ones 2
+MOST = 1 << 16  # values in a dictionary that is kept the same from batch to batch
+LOOKS = 16  # row groups that are judged
 
 
 class ParquetSource:
@@ -20,8 +25,8 @@ class ParquetSource:
     Parameters
     ----------
     dictionary
-        Hand strings over dictionary-encoded where the file stores them so: grouping and joining by them gets cheaper,
-        passing them through dearer.
+        Hand strings over dictionary-encoded: reading, keeping and grouping them gets cheaper the fewer distinct ones
+        there are. None does it for the columns that the file stores so to good effect.
     read_ahead
         Batches decoded in advance; 0 decodes in the caller's thread.
     """
@@ -31,7 +36,7 @@ class ParquetSource:
         paths: Sequence[Path],
         schema: pa.Schema | None = None,
         *,
-        dictionary: bool = False,
+        dictionary: bool | None = None,
         read_ahead: int = 4,
     ) -> None:
         self.paths, self.dictionary, self.read_ahead = tuple(paths), dictionary, read_ahead
@@ -47,14 +52,20 @@ class ParquetSource:
         return ahead(self._decode(wanted, batch_rows), self.read_ahead)
 
     def _decode(self, wanted: pa.Schema, batch_rows: int) -> Iterator[SourceBatch]:
-        strings = [f.name for f in wanted if pa.types.is_string(f.type)] if self.dictionary else []
+        strings = [f.name for f in wanted if pa.types.is_string(f.type)] if self.dictionary is not False else []
+        dictionaries = Dictionaries()
         for path in self.paths:
-            with self._file(path, strings) as file:
+            encoded = strings
+            if strings and self.dictionary is None:
+                with self._file(path) as file:
+                    encoded = [name for name in strings if stored_short(file.metadata, name)]
+            with self._file(path, encoded) as file:
                 declared_columns(wanted, file.schema_arrow.names, path.name)
                 try:
                     for batch in file.iter_batches(batch_rows, columns=wanted.names, use_threads=True):
                         # Parquet returns the file's order of columns, not the asked one.
-                        yield conform(batch.select(wanted.names), wanted, path.name)
+                        got = conform(batch.select(wanted.names), wanted, path.name)
+                        yield SourceBatch(dictionaries.unified(got.rows), got.invalid) if encoded else got
                 except (pa.ArrowException, OSError) as error:
                     raise DataError(f"{path.name} is damaged: {_first_line(error)}") from error
 
@@ -65,6 +76,60 @@ class ParquetSource:
             if path.stat().st_size == 0:
                 raise JobError(f"{path.name} is empty (0 bytes), so it is not a Parquet file.") from error
             raise JobError(f"{path.name} is not a readable Parquet file: {_first_line(error)}") from error
+
+
+class Dictionaries:
+    """Every row group has a dictionary of its own. Rewritten to one that only grows, columns of different row groups
+    can be put together without decoding them.
+
+    >>> d = Dictionaries()
+    >>> for values in (["a", "b"], ["b", "a", "c"]):
+    ...     batch = d.unified(pa.record_batch({"s": pa.array(values).dictionary_encode()}))
+    ...     print(batch["s"].dictionary.to_pylist(), batch["s"].to_pylist())
+    ['a', 'b'] ['a', 'b']
+    ['a', 'b', 'c'] ['b', 'a', 'c']
+    """
+
+    def __init__(self) -> None:
+        self._known: dict[str, pa.Array] = {}
+
+    def unified(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        columns = [
+            self._rewrite(name, column) if pa.types.is_dictionary(column.type) else column
+            for name, column in zip(batch.schema.names, batch.columns, strict=True)
+        ]
+        return pa.RecordBatch.from_arrays(columns, names=batch.schema.names)
+
+    def _rewrite(self, name: str, column: pa.DictionaryArray) -> pa.DictionaryArray:
+        values = column.dictionary
+        known = self._known.get(name)
+        if known is None or values.equals(known):
+            self._known[name] = values
+            return column
+        place = pc.index_in(values, known)
+        if place.null_count:
+            known = pa.concat_arrays([known, values.filter(place.is_null())])
+            if len(known) > MOST:
+                self._known[name] = values
+                return column
+            self._known[name] = known
+            place = pc.index_in(values, known)
+        return pa.DictionaryArray.from_arrays(place.take(column.indices), known)
+
+
+def stored_short(metadata: pq.FileMetaData, name: str) -> bool:
+    """Whether a column of strings is stored as indexes into few distinct ones."""
+    names = metadata.schema.names
+    if name not in names:
+        return False
+    place = names.index(name)
+    values = size = 0
+    for i in range(0, metadata.num_row_groups, max(1, metadata.num_row_groups // LOOKS)):
+        chunk = metadata.row_group(i).column(place)
+        if chunk.physical_type != "BYTE_ARRAY" or not chunk.has_dictionary_page or chunk.path_in_schema != name:
+            return False
+        values, size = values + chunk.num_values, size + chunk.total_uncompressed_size
+    return values > 0 and size < SHORT * values
 
 
 def _first_line(error: BaseException) -> str:

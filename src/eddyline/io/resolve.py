@@ -36,7 +36,7 @@ OPTIONS: Final[Mapping[str, str]] = {
     "delimiter": "the character between CSV fields (,)",
     "quote": "the character around CSV values ('\"'; an empty text for none)",
     "null": "a text that means NULL in CSV, beside the empty one",
-    "dictionary": "hand Parquet strings over dictionary-encoded (false)",
+    "dictionary": "hand Parquet strings over dictionary-encoded (where the file stores them so to good effect)",
     "strict": "stop at the first malformed row (false)",
     "watch": "go on with files that appear later in the directory (false)",
     "poll": "seconds between two looks at a watched directory (1)",
@@ -119,7 +119,8 @@ def files_source(paths: Sequence[Path], schema: pa.Schema | None, options: Mappi
         )
     match formats.pop():
         case "parquet":
-            return ParquetSource(paths, schema, dictionary=_truth(options.get("dictionary", False), "dictionary"))
+            encoded = _truth(options["dictionary"], "dictionary") if "dictionary" in options else None
+            return ParquetSource(paths, schema, dictionary=encoded)
         case "csv":
             return CsvSource(paths, schema, dialect=_dialect(options, ","))
         case "tsv":

@@ -29,8 +29,9 @@ def explain(running: RunningQuery) -> str:
     <BLANKLINE>
     plan
       i-stream 1
-      └─ seq-window 1  [RANGE 10]
-         └─ ...
+      └─ project 1
+         └─ seq-window 1  [RANGE 10]
+            └─ ...
     """
     lines = [running.query.text.strip(), "", f"result   {SHOWN[running.physical.kind]}", "", "plan"]
     lines += [f"  {line}" for line in _tree(running, running.physical.root, "", "")]

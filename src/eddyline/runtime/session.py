@@ -25,7 +25,7 @@ from eddyline.plan.rules import optimize
 from eddyline.runtime.declarations import column_named, data_type, duration, placed, time_kind
 from eddyline.runtime.feeds import Feed
 from eddyline.runtime.inline.input_manager import InputStream, StreamReader
-from eddyline.runtime.inline.relation_changes import TimedRelation
+from eddyline.runtime.inline.relation_changes import TimedRelation, latest
 from eddyline.runtime.inline.scheduler import SCHEDULERS
 from eddyline.runtime.query import Query
 from eddyline.runtime.running import RunningQuery
@@ -464,6 +464,7 @@ class Session:
                 raise JobError(f"the relation {name!r} has no TIMESTAMP BY, so its source must end; it does not.")
             batches = list(source.open())
             self.invalid_relation_rows += sum(len(b.invalid) for b in batches)
-            schema = self.catalog.relations[key].schema.to_arrow()
-            self.relations[key] = pa.Table.from_batches([b.rows for b in batches], schema)
+            definition = self.catalog.relations[key]
+            table = pa.Table.from_batches([b.rows for b in batches], definition.schema.to_arrow())
+            self.relations[key] = latest(definition, table) if definition.key else table
         return self.relations[key]

@@ -34,7 +34,8 @@ class Tail:
 
     @property
     def nbytes(self) -> int:
-        return self._room.nbytes
+        """Of what is held; the room around it is at most four times that."""
+        return 8 * len(self)
 
     def append(self, values: Int64s) -> None:
         end = self._end + len(values)

@@ -215,6 +215,21 @@ class RelationChanges:
             self._live.setdefault(identity, deque()).append(i)
 
 
+def latest(definition: RelationDef, table: pa.Table) -> pa.Table:
+    """A constant relation with a key: the last row of each key has replaced those before it.
+
+    >>> from eddyline.core.schema import Schema
+    >>> table = pa.table({"id": ["a", "b", "a"], "v": [1, 2, 3]})
+    >>> latest(RelationDef("R", Schema.from_arrow(table.schema), key=("id",)), table).to_pylist()
+    [{'id': 'b', 'v': 2}, {'id': 'a', 'v': 3}]
+    """
+    changes = RelationChanges(definition)
+    for batch in table.to_batches():
+        changes.apply_chunk(Chunk(np.zeros(batch.num_rows, np.int64), batch, 0))
+    content = changes.content()
+    return table.slice(0, 0) if content is None else pa.Table.from_batches([content.rows], table.schema)
+
+
 class TimedRelation(InputStream):
     """A relation whose elements carry time: an input like a stream, whose readers get weighted changes.
 
