@@ -23,7 +23,7 @@ demo: $(STAMP)  ## a real job on a generated packet stream
 test: $(STAMP)  ## lint, types, all tests and doctests
 	@$(BIN)/ruff check .
 	@$(BIN)/mypy
-	@$(BIN)/python -m pytest
+	@$(BIN)/python -m pytest -n 2 --dist loadfile
 	@NUMBA_DISABLE_JIT=1 EDDYLINE_CASES=0.05 $(BIN)/python -m pytest -q tests/semantics tests/kernels
 
 test-deep: $(STAMP)  ## the semantics tests with at least 5,000 random cases

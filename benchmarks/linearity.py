@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import time
 from collections.abc import Mapping
-from statistics import mean
+from statistics import median
 from typing import Any
 
 from benchmarks.harness import Limit, Options, Paths, Report, cached, trades
@@ -14,6 +14,7 @@ from benchmarks.three_way import QUERY as JOIN
 
 SIZES = (500_000, 1_000_000, 2_000_000, 4_000_000)
 ROUNDS = 2
+BATCH = 16_384  # rows read at once: small, to see the course of time
 
 
 def _join_data(events: int) -> Paths:
@@ -44,7 +45,7 @@ class Linearity:
                 rounds = [steps(text, paths) for _ in range(ROUNDS)]
                 costs[n] = min(sum(s for _, s in r) for r in rounds) / n * 1e6
                 if n == sizes[-1]:
-                    history = min(_quarters(r) for r in rounds)
+                    history = min(late_to_early(r) for r in rounds)
             report.lines.append(f"  {name:20s}" + "".join(f"{costs[n]:11.3f}" for n in sizes) + f"{history:13.2f}")
             report.details["measurements"].append(
                 {"query": text, "microseconds_per_event": {str(n): c for n, c in costs.items()}, "history": history}
@@ -63,6 +64,8 @@ def steps(text: str, paths: Paths) -> list[tuple[int, float]]:
     session = ed.Session()
     for name, path in paths.items():
         session.stream(name, str(path), timestamp="ts")
+    for feed in session.feeds.values():
+        feed.batch_rows = BATCH
     query = session.query(text)
     out = []
     seen = 0
@@ -79,9 +82,14 @@ def steps(text: str, paths: Paths) -> list[tuple[int, float]]:
     return out
 
 
-def _quarters(batches: list[tuple[int, float]]) -> float:
-    """Cost per event in the last quarter over that in the second eighth to third: windows are full from there on."""
-    quarter = len(batches) // 4
-    early, late = batches[quarter // 2 : quarter // 2 + quarter], batches[-quarter:]
-    cost = [sum(s for _, s in part) / max(1, sum(n for n, _ in part)) for part in (early, late)]
-    return cost[1] / mean(cost[:1])
+def late_to_early(batches: list[tuple[int, float]]) -> float:
+    """The cost of an event in the last quarter over that in the first: each the median over groups of eight batches,
+    without the first eighth of all, while windows fill.
+
+    >>> late_to_early([(10, 0.1)] * 64 + [(10, 0.2)] * 64)
+    2.0
+    """
+    groups = [batches[i : i + 8] for i in range(0, len(batches) - 7, 8)]
+    costs = [sum(s for _, s in g) / max(1, sum(n for n, _ in g)) for g in groups]
+    skip, quarter = len(costs) // 8, max(1, len(costs) // 4)
+    return median(costs[-quarter:]) / median(costs[skip : skip + quarter])

@@ -94,7 +94,7 @@ def declare(inputs: Mapping[str, Stream], held: Mapping[str, Relation], views: M
         session.stream(name, schema=schema, timestamp=s.columns[0], slack=slack)
     for name, r in held.items():
         if r.timestamp is None:
-            session.relation(name, pa.Table.from_pylist(r.dicts(), r.schema()))
+            session.relation(name, pa.Table.from_pylist(r.dicts(), r.schema()), key=r.key)
         else:
             session.relation(name, timestamp=r.timestamp, key=r.key, sign=r.sign, schema=r.schema())
     for name, text in views.items():

@@ -1,10 +1,9 @@
-"""Counts what the random cases cover, and says so at the end of the run."""
+"""Counts what the random cases cover; ``conftest.py`` at the root says so at the end of the run."""
 
 from __future__ import annotations
 
-import os
-
 import pytest
+from conftest import COVERAGE
 
 from eddyline.testing.coverage import Coverage
 
@@ -16,10 +15,6 @@ def coverage() -> Coverage:
     return _COVERAGE
 
 
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    if _COVERAGE.cases:
-        lines = _COVERAGE.table().splitlines()
-        terminalreporter.write_line("random cases against the reference: " + lines[0])
-        if float(os.environ.get("EDDYLINE_CASES", "1")) > 1:  # the whole table in deep runs
-            for line in lines[1:]:
-                terminalreporter.write_line(line)
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    if _COVERAGE.cases and session.config.cache is not None:
+        session.config.cache.set(COVERAGE, _COVERAGE.table())

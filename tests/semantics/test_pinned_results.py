@@ -42,6 +42,12 @@ def test_the_same_goes_for_an_updated_relation() -> None:
     assert ask(text.replace("S.a, P.v", "Istream(S.a, P.v)"), prices, S=[(2, 1), (3, 1)]) == [(2, 1, 5), (3, 1, 5)]
 
 
+def test_and_for_a_windowed_stream_beside_it() -> None:
+    text = "SELECT S.a, T.ts FROM S, T [RANGE 1] WHERE S.a = T.a"
+    # The element of T at 5 finds no element of S at its own instant.
+    assert ask(text, S=[(1, 1), (2, 1), (4, 1)], T=[(1, 1), (2, 1), (5, 1)]) == [(1, 1, 1), (2, 1, 1), (2, 1, 2)]
+
+
 def test_a_constant_relation_lets_it_be() -> None:
     exposed = {"K": Relation([(1, 7), (1, 8)])}
     text = "SELECT S.a, K.v FROM S, K WHERE S.a = K.k"
@@ -362,6 +368,11 @@ def test_with_key_an_element_replaces() -> None:
     rows = [(1, 1, 5), (2, 2, 6), (4, 1, 7), (4, 1, 8), (5, 2, 6)]
     answer = [(1, 1, 1, 5), (2, 1, 2, 6), (4, -1, 1, 5), (4, 1, 1, 8)]
     assert ask("SELECT k, v FROM P", {"P": Relation(rows, **KEYED)}) == answer
+
+
+def test_with_key_the_last_row_of_a_constant_relation_stands() -> None:
+    constant = {"K": Relation([(1, 5), (2, 6), (1, 7)], key=("k",))}
+    assert ask("SELECT K.k, K.v FROM S, K WHERE S.a = K.k", constant, S=[(1, 1), (2, 2)]) == [(1, 1, 7), (2, 2, 6)]
 
 
 def test_with_sign_it_inserts_or_deletes() -> None:
