@@ -12,7 +12,7 @@ import pytest
 
 from eddyline.core.delta import Delta
 from eddyline.core.schema import Field, Schema
-from eddyline.core.window import Range, Slide, Unbounded, WindowSpec
+from eddyline.core.window import Range, Rows, Slide, Unbounded, WindowSpec
 from eddyline.expr.nodes import Call, Column
 from eddyline.operators.base import Context
 from eddyline.operators.join_plan import JoinGraph, Member
@@ -29,7 +29,16 @@ class Input:
 
     def __init__(self, name: str, rng: random.Random) -> None:
         self.schema = Schema((Field(f"{name}.k", pa.int64()), Field(f"{name}.s", pa.string())))
-        window: list[WindowSpec | None] = [Range(5), Range(0), Slide(6, 4), Slide(2, 5), Unbounded(), None]
+        window: list[WindowSpec | None] = [
+            Range(5),
+            Range(0),
+            Slide(6, 4),
+            Slide(2, 5),
+            Rows(1),
+            Rows(3),
+            Unbounded(),
+            None,
+        ]
         self.window = rng.choice(window)
         times = sorted(rng.choices(range(END), k=rng.randint(0, 25)))
         self.rows = [(t, rng.choice([None, 1, 2, 3]), rng.choice(["x", "y", None])) for t in times]
@@ -37,6 +46,10 @@ class Input:
             self.changes = sorted([(t, v, 1) for t, *v in self.rows if True], key=lambda c: c[0])
             gone = [(rng.randint(t, END), v, -1) for t, *v in self.rows if rng.random() < 0.7]
             self.changes = sorted(self.changes + gone, key=lambda c: (c[0], -c[2]))
+        elif isinstance(self.window, Rows):
+            n = self.window.count
+            gone = [r[0] for r in self.rows[n:]] + [1 << 60] * n
+            self.spans = [(r[0], g, r[1:]) for r, g in zip(self.rows, gone, strict=False)]
         else:
             ts = np.array([r[0] for r in self.rows], np.int64)
             spans = zip(enter_times(self.window, ts), leave_times(self.window, ts), self.rows, strict=True)

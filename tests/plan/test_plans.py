@@ -26,9 +26,8 @@ PLANS = {
         i-stream 1 ← project 1 ← select 1 ← seq-window 1 ← stream S (a, b)""",
     # What can fail stays where it was written.
     "SELECT S.a FROM S [ROWS 5], T [ROWS 5] WHERE S.a = T.a AND 1 / S.b > 1": """
-        changes 1 ← project 1 ← select 1 ← binary-join 1 ←
-        (seq-window 1 ← stream S (a, b) | seq-window 2 ← stream T (a))""",
-    # Time-based windows below a join are kept by the join.
+        changes 1 ← project 1 ← select 1 ← binary-join 1 ← (stream S (a, b) | stream T (a))""",
+    # Windows below a join are kept by the join.
     "SELECT S.a FROM S [RANGE 5], T [RANGE 5] WHERE S.a = T.a AND T.b = 2": """
         changes 1 ← project 1 ← binary-join 1 ← (stream S (a) | select 1 ← stream T (a, b))""",
     # A constant relation is looked up; the stream is not kept.

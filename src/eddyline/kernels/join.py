@@ -4,9 +4,10 @@ The invariant: elements are applied one after another in time order (at one inst
 lower input first), and each is joined with the *current* contents of the other inputs before it changes its own. So
 the output, added up to any instant, is the join of the inputs at that instant.
 
-Inputs are of two kinds. RING: rows enter in row-number order and leave in the same order, each with a known leave time
-(time-based windows, constant and append-only relations); row number = position, expired rows are those below
-``first``. BAG: distinct rows in slots with a weight (everything else); a deletion names its slot.
+Inputs are of two kinds. RING: rows enter in row-number order and leave in the same order, at a leave time known when
+they enter (time-based windows, constant and append-only relations) or when LIMIT newer rows have come (tuple-based
+windows); row number = position, expired rows are those below ``first``. BAG: distinct rows in slots with a weight
+(everything else); a deletion names its slot.
 
 Indexes: each is a chained hash table on some join columns of one input (on none: the chain of all rows, for products).
 A record of an index is (next, [previous,] codes of its columns), so that following a chain touches one place. The
@@ -26,8 +27,10 @@ RING, BAG = 0, 1
 NO_DELETIONS, AT_ARRIVALS, ALL_DELETIONS = 0, 1, 2
 
 # columns of ``inputs`` (one row an input)
-KIND, POS_OFF, POS_MASK, CODE_OFF, CODE_WIDTH, EV_OFF, EV_LEN, EV_CODE_OFF, DELETES, INDEX_FROM, INDEX_TO = range(11)
-INPUT_FIELDS = 11
+KIND, POS_OFF, POS_MASK, CODE_OFF, CODE_WIDTH, EV_OFF, EV_LEN, EV_CODE_OFF, DELETES, INDEX_FROM, INDEX_TO, LIMIT = (
+    range(12)
+)
+INPUT_FIELDS = 12
 # columns of ``indexes`` (one row an index)
 IX_INPUT, IX_HEAD_OFF, IX_HEAD_MASK, IX_REC_OFF, IX_REC_WIDTH, IX_COLS, IX_COL_OFF = range(7)
 INDEX_FIELDS = 7
@@ -117,6 +120,8 @@ def mjoin(
             next_time[i] = ev_time[inputs[i, EV_OFF] + next_event[i]]
         if inputs[i, KIND] == RING and first[i] < tail[i]:
             next_leave[i] = leave[inputs[i, POS_OFF] + (first[i] & inputs[i, POS_MASK])]
+            if inputs[i, LIMIT] > 0 and tail[i] - first[i] >= inputs[i, LIMIT]:
+                next_leave[i] = next_time[i]
     status = DONE
     while True:
         s, t = np.int64(-1), NEVER
@@ -270,6 +275,8 @@ def mjoin(
         next_time[own] = NEVER
         if next_event[own] < inputs[own, EV_LEN]:
             next_time[own] = ev_time[u(inputs[own, EV_OFF] + next_event[own])]
+        if inputs[own, LIMIT] > 0 and tail[own] - first[own] >= inputs[own, LIMIT]:
+            next_leave[own] = next_time[own]  # a full tuple-based window: the next element expels the oldest
     counters[0] += probed
     result[0] = found
     return status

@@ -22,7 +22,7 @@ import pyarrow as pa
 from eddyline.core.delta import Bools, Delta, Int64s
 from eddyline.core.errors import DataError
 from eddyline.core.schema import Field, Schema
-from eddyline.expr.evaluate import compile_expr
+from eddyline.expr.evaluate import Compiled, compile_expr
 from eddyline.expr.nodes import AggregateCall, Column, Expr
 from eddyline.kernels import aggregates as kernels
 from eddyline.operators.accumulators import (
@@ -47,6 +47,7 @@ from eddyline.operators.outputs import Output, emits_objects, label, output
 from eddyline.synopses.codes import is_direct
 from eddyline.synopses.keys import KeyTable
 
+Values = Callable[[Mapping[str, pa.Array], int], pa.Array]
 _SPREADS = {"variance": (1, False), "var_pop": (0, False), "stddev": (1, True), "stddev_pop": (0, True)}
 
 
@@ -76,14 +77,15 @@ class AggregateOperator(Operator):
         self.grouped, self.context, self.inserts_only = grouped, context, inserts_only
         self.fifo, self.append_only, self.input_schema = fifo or append_only, append_only, input_schema
         self.key_names = tuple(n for n, _ in keys)
-        self.key_columns = [_column(e) for _, e in keys]
+        self.risky: dict[str, Compiled] = {}  # what can fail, by the name of the column that holds it then
+        self.key_columns = [self._key(e) for _, e in keys]
         self.groups = KeyTable([e.type for _, e in keys])
         self.calls = tuple(call for _, call in aggregates)
         self.started = False
 
         self.expressions: list[Expr] = []
         self.arguments = [tuple(self._argument(e) for e in call.args) for call in self.calls]
-        self.evaluators = [compile_expr(e) for e in self.expressions]
+        self.evaluators = [self._values(e) for e in self.expressions]
         self.arrivals: Arrivals | None = None
         if any(c.user is not None or c.function in ("first", "last") for c in self.calls):
             ends = any(c.function in ("first", "last") for c in self.calls)
@@ -102,6 +104,20 @@ class AggregateOperator(Operator):
         self.latest: Int64s = np.zeros(0, np.int64)
 
     # -- what is kept for which call -------------------------------------------------------------------------------
+
+    def _key(self, e: Expr) -> Values:
+        """A plain column stays as it is, since grouping is cheaper by a dictionary than by its strings."""
+        if isinstance(e, Column):
+            return lambda columns, length: columns[e.name]
+        return self._values(e)
+
+    def _values(self, e: Expr) -> Values:
+        compiled = compile_expr(e)
+        if not compiled.can_fail:
+            return compiled
+        name = f"_risky {len(self.risky)}"
+        self.risky[name] = compiled
+        return lambda columns, length: columns[name]
 
     def _argument(self, e: Expr) -> int:
         for i, known in enumerate(self.expressions):
@@ -156,11 +172,28 @@ class AggregateOperator(Operator):
 
     def process(self, deltas: Sequence[Delta], frontier: int) -> Delta:
         (delta,) = deltas
+        if self.risky and len(delta):
+            delta = self._without_failures(delta)
         initial = self._start(delta)
         if len(delta) == 0:
             return initial if initial is not None else self._empty()
         changed = self._process(delta)
         return changed if initial is None else Delta.concat([initial, changed])
+
+    def _without_failures(self, delta: Delta) -> Delta:
+        """Compute what can fail, before anything changes; the rows that do stop the query or are diverted."""
+        columns, errors = dict(delta.columns), dict[int, DataError]()
+        for name, compiled in self.risky.items():
+            columns[name], failed = compiled.rows(delta.columns, len(delta))
+            for row, error in failed.items():
+                errors.setdefault(row, error)
+        out = delta.with_columns(columns)
+        if errors:
+            self.context.fail(delta, errors)
+            keep = np.ones(len(delta), np.bool_)
+            keep[list(errors)] = False
+            out = out.filter(keep)
+        return out
 
     def _start(self, delta: Delta) -> Delta | None:
         """The row of an ungrouped aggregate at the start of time, unless there are elements at that very instant."""
@@ -312,10 +345,3 @@ class AggregateOperator(Operator):
     def describe(self) -> str:
         kept = ", ".join(label(c) for c in self.calls) or "rows"
         return f"{kept} for each {'group that is not empty' if self.grouped else 'instant: one row'}"
-
-
-def _column(e: Expr) -> Callable[[Mapping[str, pa.Array], int], pa.Array]:
-    """A key's values; a plain column stays as it is, since grouping is cheaper by a dictionary than by its strings."""
-    if isinstance(e, Column):
-        return lambda columns, length: columns[e.name]
-    return compile_expr(e)

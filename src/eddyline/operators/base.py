@@ -30,12 +30,35 @@ class Context:
     divert: Callable[[DataError, Mapping[str, Any], int], None] | None = None
 
     def fail(self, delta: Delta, errors: Mapping[int, DataError]) -> None:
-        """Errors of single rows: the first stops the query, or all rows are diverted (``on_error = 'invalid'``)."""
+        """Errors of single rows: the first stops the query, or all rows are diverted (``on_error = 'invalid'``).
+
+        What comes and goes within one instant was never there, so it cannot have failed either.
+        """
+        there = lasting(delta, sorted(errors))
         for row, error in sorted(errors.items()):
+            if row not in there:
+                continue
             if self.divert is None:
                 raise error
             if delta.weight is None or delta.weight[row] > 0:  # the deletion of a diverted row is not news
                 self.divert(error, {n: c[row].as_py() for n, c in delta.columns.items()}, int(delta.time[row]))
+
+
+def lasting(delta: Delta, rows: Sequence[int]) -> frozenset[int]:
+    """Those of the rows whose value is still changed at the end of their instant.
+
+    >>> import numpy as np, pyarrow as pa
+    >>> d = Delta(np.array([1, 1, 2]), {"a": pa.array([7, 7, 7])}, np.array([1, -1, 1]))
+    >>> sorted(lasting(d, [0, 1, 2]))
+    [2]
+    """
+    if delta.weight is None:
+        return frozenset(rows)
+    values = {row: (int(delta.time[row]), *(repr(c[row].as_py()) for c in delta.columns.values())) for row in rows}
+    change: dict[tuple[Any, ...], int] = {}
+    for row, value in values.items():
+        change[value] = change.get(value, 0) + int(delta.weight[row])
+    return frozenset(row for row, value in values.items() if change[value])
 
 
 class Operator(ABC):

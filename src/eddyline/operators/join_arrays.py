@@ -69,11 +69,7 @@ class JoinArrays:
             mine = np.flatnonzero(self.indexes[:, k.IX_INPUT] == i)
             low, high = (int(mine[0]), int(mine[-1]) + 1) if len(mine) else (0, 0)
             self.inputs[i, : k.CODE_WIDTH + 1] = (k.RING if s.ring else k.BAG, pos, cap - 1, code, len(s.keys))
-            self.inputs[i, k.DELETES], self.inputs[i, k.INDEX_FROM], self.inputs[i, k.INDEX_TO] = (
-                s.spec.deletes,
-                low,
-                high,
-            )
+            self.inputs[i, k.DELETES :] = s.spec.deletes, low, high, s.limit
             pos += cap
             code += cap * len(s.keys)
         heads = records = 0

@@ -10,9 +10,11 @@ import pyarrow as pa
 
 from eddyline.core.delta import Delta, Int64s
 from eddyline.core.schema import Schema
-from eddyline.core.window import WindowSpec
+from eddyline.core.time import NEVER
+from eddyline.core.window import Rows, WindowSpec
 from eddyline.expr.evaluate import compile_expr
 from eddyline.expr.nodes import Expr
+from eddyline.expr.predicates import Conjunction
 from eddyline.kernels import join as k
 from eddyline.operators.windows import enter_times, leave_times
 from eddyline.synopses.bag import Bag
@@ -22,14 +24,17 @@ from eddyline.synopses.store import Stub
 
 @dataclass(frozen=True, slots=True)
 class JoinInput:
-    """``window`` makes the input a ring (a stream under a time-based window, or an append-only relation); without it
-    the input is a bag of changes. ``deletes`` is one of the kernel's NO_DELETIONS, AT_ARRIVALS, ALL_DELETIONS."""
+    """``window`` makes the input a ring (a stream under a time- or tuple-based window, or an append-only relation);
+    without it the input is a bag of changes. ``deletes`` is one of the kernel's NO_DELETIONS, AT_ARRIVALS and
+    ALL_DELETIONS. ``filters`` are conjuncts above a tuple-based window: what fails them counts for the window, but
+    joins with nothing."""
 
     schema: Schema
     window: WindowSpec | None
     by_id: bool = False
     deletes: int = k.ALL_DELETIONS
     label: str = ""  # for explain
+    filters: tuple[Expr, ...] = ()
 
 
 class JoinSide:
@@ -39,6 +44,8 @@ class JoinSide:
         self.spec = spec
         self.keys = [compile_expr(e) for e in keys]
         self.ring = spec.window is not None
+        self.limit = spec.window.count if isinstance(spec.window, Rows) else 0
+        self.filters = Conjunction(spec.filters) if spec.filters else None
         self.stub = stub() if stub is not None and self.ring else None
         self.bag = None if self.ring else Bag(spec.schema, spec.by_id)
         self.capacity = 64
@@ -55,7 +62,9 @@ class JoinSide:
         if self.ring:
             assert self.stub is not None and self.spec.window is not None
             time = enter_times(self.spec.window, delta.time)
-            leave = leave_times(self.spec.window, delta.time)
+            leave = np.full(n, NEVER, np.int64) if self.limit else leave_times(self.spec.window, delta.time)
+            if self.filters is not None:
+                valid[~self.filters.evaluate(delta.columns, n).keep] = 0
             valid[leave <= time] = 0  # a window shorter than its slide: the element is never in it
             self.stub.append(delta.columns, n)
             slot = np.zeros(n, np.int64)

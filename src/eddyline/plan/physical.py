@@ -54,6 +54,7 @@ from eddyline.plan.logical import (
     is_stream,
     walk,
 )
+from eddyline.plan.rewrite import movable
 from eddyline.synopses.store import Elements, Registry, Stub
 
 
@@ -294,8 +295,18 @@ class _Builder:
         return Output(node, operator.schema, append_only=append_only)
 
     def join_input(self, p: Plan, need: Deletions) -> tuple[Any, Callable[[], Stub] | None, int, bool]:
-        """A ring for time-based windows and append-only relations, a bag for everything else."""
+        """A ring for windows that the join can keep itself and for append-only relations, else a bag."""
         from eddyline.operators.join_side import JoinInput
+
+        filters: tuple[Expr, ...] = ()
+        below = p
+        while isinstance(below, Select):
+            filters, below = (*below.conjuncts, *filters), below.input
+        if isinstance(below, Window) and isinstance(below.spec, Rows) and all(map(movable, filters)):
+            child = self.stream(below.input, ordered=True)
+            label = f"{_alias(p)} {below.spec}"
+            spec = JoinInput(below.schema, below.spec, deletes=need, label=label, filters=filters)
+            return spec, self.stub_for(below.input), child.node, False
 
         if isinstance(p, Window) and is_time_based(p.spec):
             child = self.stream(p.input)
