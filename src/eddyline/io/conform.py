@@ -79,7 +79,9 @@ def conform(batch: pa.RecordBatch, schema: pa.Schema, place: str) -> SourceBatch
         return SourceBatch(rows)
     keep = np.ones(len(rows), np.bool_)
     keep[list(bad)] = False
-    invalid = [InvalidRow(bad[r], repr(batch.slice(r, 1).to_pylist()[0])) for r in sorted(bad)]
+    invalid = [
+        InvalidRow(bad[r], repr(batch.slice(r, 1).to_pylist()[0]), before=r - i) for i, r in enumerate(sorted(bad))
+    ]
     return SourceBatch(rows.filter(pa.array(keep)), invalid)
 
 

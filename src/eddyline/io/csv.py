@@ -23,7 +23,7 @@ from eddyline.expr.types import normalise, type_name
 from eddyline.io.ahead import ahead
 from eddyline.io.conform import cast, declared_columns, engine_schema, fit
 from eddyline.io.infer import infer, parse_type_for
-from eddyline.io.source import BATCH_ROWS, InvalidRow, SourceBatch, pruned, shorten
+from eddyline.io.source import BATCH_ROWS, InvalidRow, SourceBatch, dealt, pruned, shorten
 from eddyline.io.text import Block, Int64s, blocks, open_text, reader, record_ends
 
 SAMPLE: Final = 1 << 18  # bytes
@@ -219,9 +219,7 @@ class CsvParser:
         wanted = pa.schema([self.schema.field(c) for c in columns])
         table = pa.table([_as(table.column(c), self.schema.field(c).type) for c in columns], schema=wanted)
         whole = table.combine_chunks().to_batches(max_chunksize=batch_rows) or [self._empty_rows(columns)]
-        yield SourceBatch(whole[0], invalid)
-        for batch in whole[1:]:
-            yield SourceBatch(batch)
+        yield from dealt(whole, invalid)
 
     def _fast(self, block: Block, layout: Layout) -> pa.Table | None:
         skipped = False
@@ -258,7 +256,10 @@ class CsvParser:
             columns[name] = strings
         good = pa.table(columns).filter(pa.array(~np.isin(texts.record, list(bad)))) if columns else pa.table({})
         records = _Records(block, self.dialect)
-        return good, [InvalidRow(f"{place}, line {records.line(r)}: {bad[r]}", records.text(r)) for r in sorted(bad)]
+        return good, [
+            InvalidRow(f"{place}, line {records.line(r)}: {bad[r]}", records.text(r), before=r - i)
+            for i, r in enumerate(sorted(bad))
+        ]
 
     def _texts(self, block: Block, names: Sequence[str], place: str) -> _Texts:
         """Every field as bytes, with the number of each row's record in the block."""

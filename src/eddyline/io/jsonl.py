@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, BinaryIO, Final
 
@@ -21,7 +21,7 @@ from eddyline.expr.types import DOUBLE, NULL, STRING, is_decimal, is_float, is_i
 from eddyline.io.ahead import ahead
 from eddyline.io.conform import engine_schema, fit
 from eddyline.io.infer import UTC_TIMES, infer
-from eddyline.io.source import BATCH_ROWS, InvalidRow, SourceBatch, pruned, shorten
+from eddyline.io.source import BATCH_ROWS, InvalidRow, SourceBatch, dealt, pruned, shorten
 from eddyline.io.text import Block, blocks, open_text, reader
 
 SAMPLE: Final = 1 << 18  # bytes
@@ -145,11 +145,14 @@ class JsonParser:
                 parts = list(self._stretches(block, place))
             found = [p for p in parts if p is not None]
             table = pa.concat_tables([p.table for p in found]).select(columns).cast(wanted).combine_chunks()
-            invalid = [row for p in found for row in p.invalid]
+            starts = np.cumsum([0, *(p.table.num_rows for p in found)])
+            invalid = [
+                replace(row, before=int(at) + row.before)
+                for p, at in zip(found, starts[:-1], strict=True)
+                for row in p.invalid
+            ]
             batches = table.to_batches(max_chunksize=batch_rows) or [pa.RecordBatch.from_pylist([], schema=wanted)]
-            yield SourceBatch(batches[0], invalid)
-            for batch in batches[1:]:
-                yield SourceBatch(batch)
+            yield from dealt(batches, invalid)
 
     def _fast(self, data: bytes) -> _Part | None:
         if not data.strip():
@@ -192,14 +195,14 @@ class JsonParser:
                 break
         else:  # pragma: no cover - every line passed alone
             raise DataError(f"{place} cannot be read as JSON lines near line {first}.")
-        texts = dict(numbered)
-        return _Part(
-            part.table,
-            [
-                InvalidRow(f"{place}, line {n}: {reasons[n]}", texts[n].decode(errors="replace").strip())
-                for n in sorted(reasons)
-            ],
-        )
+        invalid, good = list[InvalidRow](), 0
+        for n, line in numbered:
+            if n in reasons:
+                text = line.decode(errors="replace").strip()
+                invalid.append(InvalidRow(f"{place}, line {n}: {reasons[n]}", text, before=good))
+            elif line.strip():
+                good += 1
+        return _Part(part.table, invalid)
 
     def _wrong_kind(self, line: bytes) -> str | None:
         row = _object(line)

@@ -146,13 +146,13 @@ class RowSource:
             try:
                 values = _values(row, names)
             except _BadRow as error:
-                invalid.append(InvalidRow(f"{self._name}, row {number}: {error}", repr(row)))
+                invalid.append(InvalidRow(f"{self._name}, row {number}: {error}", repr(row), before=len(good)))
                 continue
             fault = self._fault(values)
             if fault is None:
                 good.append(values)
             else:
-                invalid.append(InvalidRow(f"{self._name}, row {number}: {fault}", repr(row)))
+                invalid.append(InvalidRow(f"{self._name}, row {number}: {fault}", repr(row), before=len(good)))
         return SourceBatch(self._arrays(good).select(columns), invalid)
 
     def _arrays(self, rows: list[tuple[Any, ...]]) -> pa.RecordBatch:

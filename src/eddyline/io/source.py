@@ -12,7 +12,7 @@ Three facts that the rest of the engine relies on:
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final, Protocol, runtime_checkable
 
 import pyarrow as pa
@@ -32,6 +32,7 @@ class InvalidRow:
 
     reason: str
     row: str
+    before: int = field(default=0, compare=False, repr=False)  # good rows of the same batch that came before it
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +42,24 @@ class SourceBatch:
 
     rows: pa.RecordBatch
     invalid: list[InvalidRow] = field(default_factory=list)
+
+
+def dealt(batches: Sequence[pa.RecordBatch], invalid: Sequence[InvalidRow]) -> Iterator[SourceBatch]:
+    """The batches of one block, each with the malformed rows that came with it.
+
+    >>> batches = [pa.record_batch({"a": [1, 2]}), pa.record_batch({"a": [3]})]
+    >>> bad = [InvalidRow("", "x", 1), InvalidRow("", "y", 3)]
+    >>> [[(r.row, r.before) for r in b.invalid] for b in dealt(batches, bad)]
+    [[('x', 1)], [('y', 1)]]
+    """
+    done = 0
+    rest = list(invalid)
+    for i, batch in enumerate(batches):
+        end = done + batch.num_rows
+        mine = rest if i == len(batches) - 1 else [r for r in rest if r.before < end]
+        rest = rest[len(mine) :]
+        yield SourceBatch(batch, [replace(r, before=r.before - done) for r in mine])
+        done = end
 
 
 @runtime_checkable

@@ -51,6 +51,7 @@ class MJoin(Operator):
         self.graph = graph
         self.sides = [JoinSide(i, keys, stub) for i, keys, stub in zip(inputs, graph.keys, stubs, strict=True)]
         self.residual = Conjunction(residual) if residual else None
+        self.can_fail = any(compile_expr(e).can_fail for e in residual)
         self.context = context
         self.verify = [
             (graph.keys[a.input][a.key], graph.keys[b.input][b.key])
@@ -79,13 +80,19 @@ class MJoin(Operator):
         events = self.arrays.events(lengths)
         next_event = np.zeros(len(self.sides), np.int64)
         parts: list[Delta] = []
+        found: list[tuple[Int64s, Int64s, Int64s]] = []
         done = False
         while not done:
             done, time, weight, rows = self.arrays.run(frontier, events, next_event, self.room)
-            if len(time):
+            if len(time) and self.can_fail:
+                found.append((time.copy(), weight.copy(), rows.copy()))
+            elif len(time):
                 parts.append(self._materialise(time, weight, rows))
             if not done:
                 self.room = min(self.room * 4, 1 << 20) if len(time) or self.room < 1 << 20 else self.room * 2
+        if found:  # whether a pair has failed is known when its instant is complete
+            times, weights, pairs = zip(*found, strict=True)
+            parts.append(self._materialise(np.concatenate(times), np.concatenate(weights), np.hstack(pairs)))
         for i, (s, n) in enumerate(zip(self.sides, lengths, strict=True)):
             self._after(i, s, n)
         parts = [p for p in parts if len(p)]

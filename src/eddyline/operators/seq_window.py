@@ -78,12 +78,17 @@ class TimeWindow(Operator):
         new = self._rows(come)
         if len(go) == 0:
             return Delta(at, new, None, come)
+        old = self._rows(go)
+        if len(come) == 0 or away[-1] <= at[0]:
+            return _one_after_the_other(Delta(away, old, _minus(go), go), Delta(at, new, None, come))
+        if at[-1] < away[0]:
+            return _one_after_the_other(Delta(at, new, None, come), Delta(away, old, _minus(go), go))
         order = np.empty(len(go) + len(come), np.int64)
         k.merge_order(away, at, order)
         ids = np.concatenate([go, come])[order]
         weight = np.ones(len(order), np.int64)
         weight[order < len(go)] = -1
-        old, index = self._rows(go), pa.array(order)
+        index = pa.array(order)
         columns = {n: combine([old[n], new[n]]).take(index) for n in self.schema.names}
         return Delta(np.concatenate([away, at])[order], columns, weight, ids)
 
@@ -223,6 +228,14 @@ class PartitionWindow(Operator):
     def describe(self) -> str:
         columns = ", ".join(self.spec.columns)
         return f"the last {self.spec.count} elements for each value of {columns}: grows with the number of values"
+
+
+def _minus(rows: Int64s) -> Int64s:
+    return np.full(len(rows), -1, np.int64)
+
+
+def _one_after_the_other(first: Delta, second: Delta) -> Delta:
+    return Delta.concat([d for d in (first, second) if len(d)])
 
 
 def _stub_size(stub: Stub, more: int) -> tuple[int, int]:

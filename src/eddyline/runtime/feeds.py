@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from eddyline.io.source import BATCH_ROWS, Ordered, Source, SourceBatch
 from eddyline.runtime.inline.input_manager import InputStream
 
@@ -44,7 +46,8 @@ class Feed:
             self.stream.finish()
             return 0
         if batch.invalid:
-            self.stream.reject([i.row for i in batch.invalid], [i.reason for i in batch.invalid])
+            at = self.stream.reached(batch.rows, np.array([i.before for i in batch.invalid], np.int64))
+            self.stream.reject([i.row for i in batch.invalid], [i.reason for i in batch.invalid], at)
             self.invalid += len(batch.invalid)
         count = int(batch.rows.num_rows)
         if count:

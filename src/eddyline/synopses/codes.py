@@ -16,6 +16,9 @@ from eddyline.core.delta import Bools, Int64s
 from eddyline.kernels.hashing import hash_strings
 
 
+FEW = 32  # rows for which Python's own loop is quicker than setting up an array function
+
+
 def is_direct(type: pa.DataType) -> bool:
     """Whether values of the type are their own codes."""
     t = pa.types
@@ -95,6 +98,8 @@ class Dictionary:
         """Codes of the distinct values of a column, for each row the position of its own among them, and the NULLs
         (whose positions mean nothing). A code of −1: not known, or a value of the column's dictionary that no row has.
         """
+        if len(array) <= FEW:
+            return self._few(array.to_pylist(), known)
         if pa.types.is_dictionary(array.type) and (array.dictionary.null_count or len(array.dictionary) > len(array)):
             array = array.dictionary_decode()  # a slice: do not look at more values than there are rows
         if not pa.types.is_dictionary(array.type):
@@ -113,6 +118,16 @@ class Dictionary:
             if code is not None:
                 local[i] = code
         return local, where, nulls
+
+    def _few(self, values: list[Any], known: bool) -> tuple[Int64s, Int64s, Bools | None]:
+        codes = []
+        for v in values:
+            code = -1 if v is None else self.code.get(v)
+            if code is None:
+                code = -1 if known else self._add(v)
+            codes.append(code)
+        nulls = np.array([v is None for v in values], np.bool_) if None in values else None
+        return np.array(codes, np.int64), np.arange(len(codes), dtype=np.int64), nulls
 
     def _add(self, value: Any) -> int:
         if self.free:
@@ -140,6 +155,8 @@ class Dictionary:
                 self.free.append(c)
 
     def decode(self, codes: Int64s, type: pa.DataType) -> pa.Array:
+        if len(codes) <= FEW:
+            return pa.array([self.value[c] for c in codes.tolist()], type)
         unique, inverse = np.unique(codes, return_inverse=True)
         values = pa.array([self.value[c] for c in unique.tolist()], type)
         return values.take(pa.array(inverse))
@@ -155,11 +172,13 @@ def direct_values(codes: Int64s, type: pa.DataType, nulls: Bools | None = None) 
     if pa.types.is_null(type):
         return pa.nulls(len(codes))
     if pa.types.is_floating(type):
-        return pa.array(codes.view(np.float64), pa.float64(), mask=mask).cast(type)
+        doubles = pa.array(codes.view(np.float64), pa.float64(), mask=mask)
+        return doubles if pa.types.is_float64(type) else doubles.cast(type)
     if pa.types.is_boolean(type):
         return pa.array(codes.astype(np.bool_), mask=mask)
     if pa.types.is_date32(type) or pa.types.is_time32(type):
         return pa.array(codes.astype(np.int32), pa.int32(), mask=mask).view(type)
     if pa.types.is_integer(type):
-        return pa.array(codes, pa.int64(), mask=mask).cast(type)
+        integers = pa.array(codes, pa.int64(), mask=mask)
+        return integers if pa.types.is_int64(type) else integers.cast(type)
     return pa.array(codes, pa.int64(), mask=mask).view(type)

@@ -35,6 +35,7 @@ class Store:
         self.chunks: list[dict[str, pa.Array]] = []
         self.lengths: list[int] = []
         self.stubs: list[Stub] = []
+        self._sizes: dict[int, tuple[dict[str, pa.Array], int]] = {}  # of chunks, by their identity
 
     def widen(self, fields: Schema) -> None:
         """Add columns, which only an empty store can."""
@@ -107,7 +108,11 @@ class Store:
         return {n: combine([self.chunks[i][n].slice(x, y - x) for i, x, y in cuts]) for n in names}
 
     def nbytes(self, rows: int | None = None) -> int:
-        total = int(sum(a.nbytes for c in self.chunks for a in c.values()))
+        # Asked after every batch, however small: chunks that were there the last time are not measured again.
+        before, self._sizes = self._sizes, {}
+        for c in self.chunks:
+            self._sizes[id(c)] = before.get(id(c)) or (c, sum(a.nbytes for a in c.values()))
+        total = sum(size for _, size in self._sizes.values())
         held = self.end - self.first
         return total if rows is None or held == 0 else total * min(rows, held) // held
 

@@ -12,7 +12,7 @@ from eddyline.expr.nodes import Expr, columns_of
 from eddyline.plan.logical import Aggregate, Distinct, Join, MarkJoin, OuterJoin, Plan, Project, Select, SetOperation
 from eddyline.testing.folds import fold
 from eddyline.testing.rows import evaluate
-from eddyline.testing.values import Row, canonical
+from eddyline.testing.values import Failed, Row, canonical
 
 
 def apply(node: Plan, inputs: Sequence[list[Row]]) -> list[Row]:
@@ -95,14 +95,21 @@ def outer_join(node: OuterJoin, left: list[Row], right: list[Row]) -> list[Row]:
 
 
 def mark_join(node: MarkJoin, left: list[Row], right: list[Row]) -> list[Row]:
-    """IN and EXISTS: TRUE with a match; NULL with none but a row that might have been one; else FALSE."""
+    """IN and EXISTS: TRUE with a match; NULL with none but a row that might have been one; else FALSE.
+
+    The mark stands for a condition, and an error in it counts only if no other condition drops the row.
+    """
     left_names, right_names = node.left.schema.names, node.right.schema.names
     both = (*left_names, *right_names)
     rows = []
     for row in left:
-        candidates = [other for other in right if holds(node.on, named(both, row + other))]
-        marks = [all_equal(node, named(left_names, row), named(right_names, other)) for other in candidates]
-        mark = True if True in marks else None if None in marks else False
+        mark: Any
+        try:
+            candidates = [other for other in right if holds(node.on, named(both, row + other))]
+            marks = [all_equal(node, named(left_names, row), named(right_names, other)) for other in candidates]
+            mark = True if True in marks else None if None in marks else False
+        except DataError as e:
+            mark = Failed(e)
         rows.append((*row, mark))
     return rows
 

@@ -16,7 +16,7 @@ from eddyline.core.errors import DataError
 from eddyline.expr.nodes import Call, Case, Cast, Column, Expr, Literal, UserCall
 from eddyline.testing.row_casts import cast
 from eddyline.testing.row_functions import FUNCTIONS, NULL_AWARE
-from eddyline.testing.values import canonical, compare
+from eddyline.testing.values import Failed, canonical, compare
 
 
 def evaluate(expr: Expr, row: Mapping[str, Any]) -> Any:
@@ -32,7 +32,10 @@ def evaluate(expr: Expr, row: Mapping[str, Any]) -> Any:
     """
     match expr:
         case Column(name=name):
-            return row[name]
+            found = row[name]
+            if isinstance(found, Failed):
+                raise found.error
+            return found
         case Literal(value=value):
             return value
         case Call():

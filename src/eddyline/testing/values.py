@@ -17,6 +17,13 @@ Row = tuple[Any, ...]
 NAN: Final = float("nan")
 
 
+class Failed:
+    """A value that could not be computed; whoever asks for it fails. Equal to itself only."""
+
+    def __init__(self, error: Exception) -> None:
+        self.error = error
+
+
 def canonical(value: Any) -> Any:
     """The representative of a value: one NaN, one zero; lists become tuples.
 

@@ -305,31 +305,43 @@ class InputStream:
         keep = np.ones(len(batch), np.bool_)
         keep[rows] = False
         kept = batch.filter(pa.array(keep))
-        at = self._reached(len(rows))
-        if self.definition.timestamp is not None and len(kept):
-            # The times of the rows before it in this batch count too: how rows are cut into batches must not show.
-            time = self._times(kept, 0)
-            shown = np.maximum.accumulate(np.where(np.abs(time) <= FARTHEST, time, BEGINNING))
-            before = np.cumsum(keep)[rows]
-            at[before > 0] = shown[before[before > 0] - 1]
-            at = np.maximum(at, BEGINNING if self.shown is None else self.shown)
-            at[at == BEGINNING] = 0
+        at = self.reached(kept, np.cumsum(keep, dtype=np.int64)[rows])
         self.invalid.add(Diverted(self.name, raw.take(pa.array(rows)), at, reasons))
         return kept
 
-    def reject(self, rows: Sequence[str], reasons: Sequence[str]) -> None:
-        """Divert rows that a source could not even take apart; ``rows`` is their text."""
+    def reject(self, rows: Sequence[str], reasons: Sequence[str], at: Int64s | None = None) -> None:
+        """Divert rows that a source could not even take apart; ``rows`` is their text, ``at`` what ``reached`` says."""
         if not rows:
             return
         if self.strict:
             raise DataError(f"a row of {self.name!r} is invalid: {reasons[0]}.")
         self.arrived += len(rows)
         batch = pa.RecordBatch.from_pydict({"_row": pa.array(rows, pa.string())})
-        self.invalid.add(Diverted(self.name, batch, self._reached(len(rows)), pa.array(reasons, pa.string())))
+        times = self.reached(None, np.zeros(len(rows), np.int64)) if at is None else at
+        self.invalid.add(Diverted(self.name, batch, times, pa.array(reasons, pa.string())))
 
-    def _reached(self, count: int) -> Int64s:
-        """The largest time shown so far, for so many rows; 0 before the first."""
-        return np.full(count, 0 if self.shown is None else self.shown, np.int64)
+    def reached(self, batch: pa.RecordBatch | None, before: Int64s) -> Int64s:
+        """The time that the stream has reached when ``before`` rows of the batch have come.
+
+        How rows are cut into batches must not show: the times of the rows before in the same batch count. Before the
+        first element of all it is the time of that element, and 0 where that is not in sight.
+        """
+        at = np.full(len(before), BEGINNING if self.shown is None else self.shown, np.int64)
+        column = self.definition.timestamp
+        if column is not None and batch is not None and batch.num_rows and column in batch.schema.names:
+            values = batch.column(column)
+            if pa.types.is_integer(values.type) or pa.types.is_timestamp(values.type):
+                time = np.full(len(values), BEGINNING, np.int64)
+                time[np.asarray(values.is_valid())] = ticks(values.drop_null())
+                time[np.abs(time) > FARTHEST] = BEGINNING
+                shown = np.maximum.accumulate(time)
+                some = before > 0
+                at[some] = np.maximum(at[some], shown[before[some] - 1])
+                ahead = time[time > BEGINNING]
+                if len(ahead):
+                    at[at == BEGINNING] = ahead[0]
+        at[at == BEGINNING] = 0
+        return at
 
     # What goes out.
 
