@@ -74,7 +74,7 @@ def outcome(case: Case, way: Way | None) -> Any:
 
 def test_engine_and_reference_fail_alike() -> None:
     failed = compared = 0
-    for i in range(150):
+    for i in range(90):
         rng = random.Random(f"failing/{i}")
         focus = Focus(
             rng.choice(["select", "binary-join", "semijoin", "aggregate", "outer-join"]),
@@ -93,5 +93,5 @@ def test_engine_and_reference_fail_alike() -> None:
             assert found is None or mismatch(case, expected, found) is None, case.snippet()
         failed += expected is None
         compared += 1
-    assert compared > 30
-    assert failed > 5
+    assert compared > 20
+    assert failed > 3
