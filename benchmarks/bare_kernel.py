@@ -57,19 +57,24 @@ def join(times: Any, keys: Any, ends: Any, width: int, heads: Any, rings: Any, o
         at[s] = row + 1
 
 
-def run(times: Sequence[Int64s], keys: Sequence[Int64s], width: int, room: int, most: int = 1 << 17) -> Int64s:
-    """Row numbers in each stream of all results. ``most`` bounds the rows of a window (a power of two).
-
-    >>> t = np.array([0, 5, 20])
-    >>> run([t, t, t], [np.array([1, 2, 1])] * 3, 5, 10, most=8).tolist()
-    [[0, 1, 2], [0, 1, 2], [0, 1, 2]]
-    """
+def laid_out(times: Sequence[Int64s], keys: Sequence[Int64s]) -> tuple[Int64s, Int64s, Int64s]:
+    """The streams as the kernel wants them: times and keys in one array each, and the lengths."""
     ends = np.array([len(t) for t in times], np.int64)
     flat_times, flat_keys = (np.zeros((3, int(ends.max())), np.int64) for _ in range(2))
     for i in range(3):
         flat_times[i, : ends[i]], flat_keys[i, : ends[i]] = times[i], keys[i]
+    return flat_times, flat_keys, ends
+
+
+def run(times: Int64s, keys: Int64s, ends: Int64s, width: int, room: int, most: int = 1 << 17) -> Int64s:
+    """Row numbers in each stream of all results. ``most`` bounds the rows of a window (a power of two).
+
+    >>> t = np.array([0, 5, 20])
+    >>> run(*laid_out([t, t, t], [np.array([1, 2, 1])] * 3), 5, 10, most=8).tolist()
+    [[0, 1, 2], [0, 1, 2], [0, 1, 2]]
+    """
     out = np.empty((3, room), np.int64)
     heads, rings = np.full((3, most), -1, np.int64), np.empty((3, most, 2), np.int64)
-    found = join(flat_times, flat_keys, ends, width, heads, rings, out)
+    found = join(times, keys, ends, width, heads, rings, out)
     assert found <= room, f"{found} results, room for {room}"
     return out[:, :found]

@@ -142,4 +142,5 @@ CONTEST = Contest(
     ),
     check,
     limits,
+    compiles=True,
 )

@@ -45,4 +45,5 @@ CONTEST = Contest(
     (eddyline(QUERY),),
     check,
     limits,
+    compiles=True,
 )

@@ -1,4 +1,4 @@
-"""How long until the engine is there: the import, a trivial query, and the very first run that compiles kernels."""
+"""How long until the engine is there: the import, and a trivial query from process start to answer."""
 
 from __future__ import annotations
 
@@ -29,33 +29,27 @@ class Startup:
             job.write_text(JOB)
             (Path(folder) / "calls.csv").write_text("ts,number,seconds\n1,555-1,30\n2,555-2,90\n3,555-3,61\n")
             answers = [_wall(job) for _ in range(ROUNDS)]
-            first = None if options.quick else _wall(job, {"EDDYLINE_CACHE_DIR": str(Path(folder) / "kernels")})
         report.lines = [
             f"  {'import eddyline':44s} {median(imports):8.3f}",
             f"  {'from eddyline import Session':44s} {median(sessions):8.3f}",
             f"  {'eddyline run job.cql, process start to end':44s} {median(answers):8.3f}",
         ]
-        if first is not None:
-            report.lines.append(f"  {'the same with no compiled kernels':44s} {first:8.3f}")
         report.limits = [
             Limit("import eddyline", median(imports), 0.3, unit="s"),
             Limit("a trivial job, process start to answer", median(answers), 1.5, unit="s"),
         ]
-        if first is not None:
-            report.limits.append(Limit("the first run, all kernels compiled", first, 90.0, unit="s"))
         report.details = {
             "query": JOB,
             "import_seconds": imports,
             "import_session_seconds": sessions,
             "answer_seconds": answers,
-            "first_run_seconds": first,
         }
         return report
 
 
-def _wall(job: Path, environment: dict[str, str] | None = None) -> float:
+def _wall(job: Path) -> float:
     begin = time.perf_counter()
-    told = python(["-m", "eddyline.cli", "run", str(job), "--runtime", "inline"], environment)
+    told = python(["-m", "eddyline.cli", "run", str(job), "--runtime", "inline"])
     spent = time.perf_counter() - begin
     assert "555-2" in told, told
     return spent

@@ -162,3 +162,17 @@ def test_a_failing_run_leaves_an_earlier_result_alone(run: Run) -> None:
     assert run("SELECT 1 / (v - 40) AS x FROM S;", "--out", "o.csv").status == 1
     assert Path("o.csv").read_text() == before
     assert run("SELECT v FROM S;", "--out", "o.csv").made() == ["o.csv"]
+
+
+def test_a_result_never_overwrites_what_the_job_reads(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    from eddyline.cli import main
+
+    data, job = tmp_path / "s.csv", tmp_path / "job.cql"
+    data.write_text("ts,v\n1,2\n")
+    read = "CREATE STREAM S FROM 's.csv' TIMESTAMP BY ts;\n"
+    job.write_text(read + "INSERT INTO 's.csv' SELECT v FROM S;")
+    assert main(["run", str(job)]) == 2
+    assert "'s.csv' is read by the job" in capsys.readouterr().err
+    job.write_text(read + "SELECT v FROM S;")
+    assert main(["run", str(job), "--out", str(data)]) == 2
+    assert data.read_text() == "ts,v\n1,2\n"

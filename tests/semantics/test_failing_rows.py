@@ -93,5 +93,5 @@ def test_engine_and_reference_fail_alike() -> None:
             assert found is None or mismatch(case, expected, found) is None, case.snippet()
         failed += expected is None
         compared += 1
-    assert compared > 20
+    assert compared > 15
     assert failed > 3

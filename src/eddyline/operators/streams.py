@@ -31,17 +31,17 @@ def net(delta: Delta, schema: Schema) -> Delta:
         return delta
     rows = np.flatnonzero(mixed)
     index = pa.array(rows)
-    from eddyline.synopses.keys import KeyTable  # here: most streams never need the compiler that it loads
+    from eddyline.synopses.keys import numbered  # here: most streams never need the compiler that it loads
 
-    table = KeyTable([pa.int64(), *(f.type for f in schema)])
     keys = [pa.array(delta.time[rows]), *(delta.columns[f.name].take(index) for f in schema)]
-    code = table.intern(keys, len(rows))
-    total = np.zeros(table.capacity, np.int64)
+    code, count = numbered(keys, len(rows))
+    total = np.zeros(count, np.int64)
     np.add.at(total, code, delta.weight[rows])
-    _, where = np.unique(code, return_index=True)
+    where = np.empty(count, np.int64)
+    where[code[::-1]] = np.arange(len(rows))[::-1]  # the first row of each number
     weight = delta.weight.copy()
     weight[rows] = 0
-    weight[rows[where]] = total[code[where]]
+    weight[rows[where]] = total
     keep = np.flatnonzero(weight)
     order = keep[np.lexsort((weight[keep] > 0, delta.time[keep]))]
     return Delta(delta.time, delta.columns, weight).take(order)

@@ -214,6 +214,7 @@ class Outputs:
         for target in own:
             if target not in (None, "-") and own.count(target) > 1:
                 raise JobError(f"two queries write to {target!r}; give each a file of its own.")
+        self._check_sources([t for t in own if t is not None])
         rest = own.count(None)
         if self.out is None or rest == 0:
             return
@@ -221,6 +222,19 @@ class Outputs:
             raise JobError("the job has several queries, and standard output takes one; give --out a folder.")
         if self.folder and not self.out.is_dir() and (self.out.exists() or self.out.name.endswith(EXTENSIONS)):
             raise JobError(f"the job has several queries, so --out must be a folder; {str(self.out)!r} names a file.")
+
+    def _check_sources(self, targets: Sequence[str]) -> None:
+        """A result must not take the place of a file that the job reads."""
+        catalog = self.queries[0].session.catalog
+        read = {**catalog.streams, **catalog.relations}
+        sources = [getattr(d, "source", None) for d in read.values()]
+        paths = {(self.base / s).resolve(): s for s in sources if isinstance(s, str | Path) and str(s) != "-"}
+        wanted = [(self.base / t).resolve() for t in targets]
+        if self.out is not None and not self.folder and str(self.out) != "-":
+            wanted.append(self.out.resolve())
+        for path in wanted:
+            if path in paths:
+                raise JobError(f"{str(paths[path])!r} is read by the job, so its results cannot be written there.")
 
     def _open(self) -> list[Sink]:
         sinks: list[Sink] = []

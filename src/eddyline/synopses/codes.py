@@ -15,7 +15,6 @@ import pyarrow.compute as pc
 from eddyline.core.delta import Bools, Int64s
 from eddyline.kernels.hashing import hash_strings
 
-
 FEW = 32  # rows for which Python's own loop is quicker than setting up an array function
 
 

@@ -6,9 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-import numpy as np
-
-from eddyline.core.delta import Delta
+from eddyline.core.delta import Delta, Int64s
 from eddyline.core.time import BEGINNING, Clock
 from eddyline.runtime.inline.queues import Queue
 
@@ -137,9 +135,29 @@ class Task:
     def _horizon(self, common: int, most: int) -> int:
         """The instant up to which to process now: as many whole instants as fit, at least one."""
         # The ``most``-th element overall is among the first ``most`` of each queue: the rest need not be looked at.
-        heads = [q.head(most + 1) for q in self.inputs]
-        times = heads[0] if len(heads) == 1 else np.sort(np.concatenate(heads))
-        if len(times) <= most or times[most] > common:
+        heads = [h for h in (q.head(most + 1) for q in self.inputs) if len(h)]
+        if sum(len(h) for h in heads) <= most:
             return common
-        beyond = int(times[most])
-        return beyond - 1 if times[0] < beyond else beyond
+        beyond = _smallest(heads, most)
+        if beyond > common:
+            return common
+        return beyond - 1 if min(int(h[0]) for h in heads) < beyond else beyond
+
+
+def _smallest(heads: Sequence[Int64s], rank: int) -> int:
+    """The element number ``rank`` (from 0) of several sorted arrays, by bisection of its value.
+
+    >>> import numpy as np
+    >>> _smallest([np.array([1, 5, 9]), np.array([2, 2, 7])], 3)
+    5
+    """
+    if len(heads) == 1:
+        return int(heads[0][rank])
+    low, high = min(int(h[0]) for h in heads), max(int(h[-1]) for h in heads)
+    while low < high:
+        middle = (low + high) // 2
+        if sum(int(h.searchsorted(middle, "right")) for h in heads) > rank:
+            high = middle
+        else:
+            low = middle + 1
+    return low
