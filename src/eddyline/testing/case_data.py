@@ -40,7 +40,7 @@ class TimeScale:
         """A number of steps as a window's width is written, in any unit that can say it.
 
         >>> TimeScale(TimeKind.TIMESTAMP, 500_000).width(3, random.Random(1))
-        '1500 MILLISECONDS'
+        '1.5 SECONDS'
         """
         ticks = steps * self.unit
         if self.kind is TimeKind.INTEGER:
