@@ -7,6 +7,7 @@ import json
 from pathlib import Path
 
 import pyarrow as pa
+import pytest
 
 from eddyline.cql.job import CreateRelation, CreateStream, QueryStatement, parse_job
 from eddyline.datasets import demo
@@ -53,3 +54,14 @@ def test_the_job_declares_what_it_reads() -> None:
     assert [s.name for s in sources] == ["C", "B", "O", "Packets", "T"]
     assert all(open_source(s.source).finite for s in sources)
     assert [s.name for s in parsed if isinstance(s, QueryStatement)] == ["traffic", "intrusion"]
+
+
+def test_it_runs_for_real_on_less_data(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    job = tmp_path / "examples" / "network" / "job.cql"
+    job.parent.mkdir(parents=True)
+    job.write_text(demo.JOB.read_text().replace("seconds=1200", "seconds=20"))
+    screen = io.StringIO()
+    assert demo.main(job, screen) == 0
+    assert "intrusion:" in screen.getvalue() and "traffic:" in screen.getvalue()
+    assert "mjoin 1: join order" in screen.getvalue()
+    assert "look-up 1" in capsys.readouterr().out

@@ -42,6 +42,7 @@ class Way:
     small: bool = False  # operators get a few elements at once and have room for few results
     heartbeats: bool = False  # promises as strong as the data allow, between the batches
     twins: int = 0  # further copies of the query in the same session, whose windows may be shared
+    encoded: bool = False  # some batches bring their strings dictionary-encoded, as Parquet files do
     options: dict[str, Any] = field(default_factory=dict)  # of the query
 
 
@@ -63,7 +64,8 @@ def schedule(case: Case, way: Way) -> list[tuple[str, pa.RecordBatch]]:
             if way.interleave
             else next(n for n, q in queues.items() if q)
         )
-        pushes.append((name, queues[name].pop(0)))
+        batch = queues[name].pop(0)
+        pushes.append((name, _encoded(batch) if way.encoded and rng.random() < 0.7 else batch))
     return pushes
 
 
@@ -77,6 +79,11 @@ def _cut(rows: Sequence[Any], size: int | None, rng: random.Random) -> Iterator[
 
 def _batch(rows: Sequence[Any], schema: pa.Schema) -> pa.RecordBatch:
     return pa.RecordBatch.from_pylist([dict(r) for r in rows], schema)
+
+
+def _encoded(batch: pa.RecordBatch) -> pa.RecordBatch:
+    columns = [c.dictionary_encode() if pa.types.is_string(c.type) else c for c in batch.columns]
+    return pa.RecordBatch.from_arrays(columns, names=batch.schema.names)
 
 
 def start(case: Case, way: Way) -> tuple[Any, Any]:

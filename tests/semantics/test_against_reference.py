@@ -41,6 +41,8 @@ def ways(rng: random.Random) -> list[Way]:
             Way(seed, snapshot=True, small=True),
             Way(seed, small=True),
             Way(seed, heartbeats=True),
+            Way(seed, encoded=True),
+            Way(seed, encoded=True, snapshot=True),
             Way(seed, toggle=True, twins=1),
             Way(seed, snapshot=True, twins=1),
             Way(seed, options={"scheduler": rng.choice(["greedy", "chain"])}),

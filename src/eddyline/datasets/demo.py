@@ -61,14 +61,13 @@ def shown_results(folder: Path) -> Iterator[str]:
     """The last rows of each result file."""
     import io
 
-    import pyarrow as pa
-
     from eddyline.io.render import TablePrinter
     from eddyline.io.resolve import open_source
+    from eddyline.io.source import whole
 
     for path in sorted(folder.iterdir()):
         source = open_source(path)
-        table = pa.Table.from_batches([b.rows for b in source.open()], source.schema)
+        table = whole(source.open(), source.schema)
         last = table.slice(max(0, len(table) - 5)).combine_chunks()
         text = io.StringIO()
         printer = TablePrinter(last.schema, text)

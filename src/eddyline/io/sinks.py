@@ -13,7 +13,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
-from typing import Any, BinaryIO, Final, Protocol, Self, TextIO, cast
+from typing import BinaryIO, Final, Protocol, Self, TextIO, cast
 
 import pyarrow as pa
 import pyarrow.csv as pacsv
@@ -21,6 +21,7 @@ import pyarrow.parquet as pq
 
 from eddyline.core.errors import EddylineError, JobError, did_you_mean
 from eddyline.io.render import TablePrinter, csv_ready, json_lines
+from eddyline.io.source import plain
 
 GROUP_ROWS: Final = 131_072
 EXTENSIONS: Final = (".parquet", ".csv", ".jsonl", ".csv.gz", ".jsonl.gz")
@@ -259,11 +260,3 @@ def _writer(path: Path) -> Callable[[BinaryIO, pa.Schema], Writer]:
         f"results cannot be written to {path.name!r}: the name must end in {', '.join(EXTENSIONS)}."
         f"{did_you_mean(suffix, EXTENSIONS) if suffix else ''}"
     )
-
-
-def plain(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """The batch in exactly the sink's types (dictionary-encoded columns are decoded)."""
-    if batch.schema.equals(schema):
-        return batch
-    arrays: list[Any] = [c if c.type == f.type else c.cast(f.type) for c, f in zip(batch.columns, schema, strict=True)]
-    return pa.RecordBatch.from_arrays(arrays, schema=schema)

@@ -11,7 +11,7 @@ Three facts that the rest of the engine relies on:
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, Protocol, runtime_checkable
 
@@ -60,6 +60,24 @@ def dealt(batches: Sequence[pa.RecordBatch], invalid: Sequence[InvalidRow]) -> I
         rest = rest[len(mine) :]
         yield SourceBatch(batch, [replace(r, before=r.before - done) for r in mine])
         done = end
+
+
+def whole(batches: Iterable[SourceBatch], schema: pa.Schema) -> pa.Table:
+    """The rows of batches as one table of exactly the schema's types: strings may come dictionary-encoded.
+
+    >>> batch = SourceBatch(pa.record_batch({"s": pa.array(["a", "b"]).dictionary_encode()}))
+    >>> whole([batch], pa.schema([("s", pa.string())])).schema.field("s").type
+    DataType(string)
+    """
+    return pa.Table.from_batches([plain(b.rows, schema) for b in batches], schema)
+
+
+def plain(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """The batch in exactly the schema's types (dictionary-encoded columns are decoded)."""
+    if batch.schema.equals(schema):
+        return batch
+    arrays = [c if c.type == f.type else c.cast(f.type) for c, f in zip(batch.columns, schema, strict=True)]
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
 @runtime_checkable

@@ -18,7 +18,7 @@ from eddyline.cql.job import CreateRelation, CreateStream, CreateView, QueryStat
 from eddyline.cql.options import check_options
 from eddyline.io.resolve import OPTIONS as SOURCE_OPTIONS
 from eddyline.io.resolve import open_source
-from eddyline.io.source import Source
+from eddyline.io.source import Source, whole
 from eddyline.plan.logical import BoundQuery, RelationScan, StreamScan, streams_of
 from eddyline.plan.physical import build
 from eddyline.plan.rules import optimize
@@ -465,6 +465,6 @@ class Session:
             batches = list(source.open())
             self.invalid_relation_rows += sum(len(b.invalid) for b in batches)
             definition = self.catalog.relations[key]
-            table = pa.Table.from_batches([b.rows for b in batches], definition.schema.to_arrow())
+            table = whole(batches, definition.schema.to_arrow())
             self.relations[key] = latest(definition, table) if definition.key else table
         return self.relations[key]
