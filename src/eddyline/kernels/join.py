@@ -10,7 +10,8 @@ windows); row number = position, expired rows are those below ``first``. BAG: di
 (everything else); a deletion names its slot.
 
 Indexes: each is a chained hash table on some join columns of one input (on none: the chain of all rows, for products).
-A record of an index is (next, [previous,] codes of its columns), so that following a chain touches one place. The
+A record of an index is (next, [previous,] codes of its columns), so that following a chain touches one place. The heads
+of indexes on the same keys lie side by side: an element that probes two inputs and enters a third touches one line. The
 chain of a ring is in descending row order: the walk ends at the first expired row. Chains of bags are doubly linked.
 
 A pipeline is, for each input, a sequence of steps; a step probes one index with codes taken from rows already bound.
@@ -32,15 +33,15 @@ KIND, POS_OFF, POS_MASK, CODE_OFF, CODE_WIDTH, EV_OFF, EV_LEN, EV_CODE_OFF, DELE
 )
 INPUT_FIELDS = 12
 # columns of ``indexes`` (one row an index)
-IX_INPUT, IX_HEAD_OFF, IX_HEAD_MASK, IX_REC_OFF, IX_REC_WIDTH, IX_COLS, IX_COL_OFF = range(7)
-INDEX_FIELDS = 7
+IX_INPUT, IX_HEAD_OFF, IX_HEAD_MASK, IX_HEAD_STRIDE, IX_REC_OFF, IX_REC_WIDTH, IX_COLS, IX_COL_OFF = range(8)
+INDEX_FIELDS = 8
 # columns of ``steps`` (one row a step; the pipeline of input s has rows s·(m−1) … (s+1)·(m−1)−1). All but the first
 # three repeat what is said of the target and its index, so that a step is one place in memory.
 ST_TARGET, ST_INDEX, ST_PROBE_OFF = range(3)
-ST_COLS, ST_REC_OFF, ST_REC_WIDTH, ST_MASK, ST_HEAD_OFF, ST_HEAD_MASK, ST_POS_OFF, ST_BAG = range(3, 11)
-STEP_FIELDS = 11
+ST_COLS, ST_REC_OFF, ST_REC_WIDTH, ST_MASK, ST_HEAD_OFF, ST_HEAD_MASK, ST_HEAD_STRIDE, ST_POS_OFF, ST_BAG = range(3, 12)
+STEP_FIELDS = 12
 # status of a call
-DONE, FULL = 0, 1
+DONE, FULL, GROW = 0, 1, 2
 NEVER = np.int64((1 << 63) - 1)
 
 _I1 = "int64[::1]"
@@ -63,7 +64,7 @@ def link(s, pos, inputs, indexes, index_columns, heads, records, codes):
             code = codes[place + index_columns[indexes[x, IX_COL_OFF] + c]]
             records[at + width - ncols + c] = code
             h = mix(h, code)
-        head = indexes[x, IX_HEAD_OFF] + (h & indexes[x, IX_HEAD_MASK])
+        head = indexes[x, IX_HEAD_OFF] + (h & indexes[x, IX_HEAD_MASK]) * indexes[x, IX_HEAD_STRIDE]
         old = heads[head]
         records[at] = old
         if bag:
@@ -99,10 +100,11 @@ def mjoin(
     ev_time, ev_code, ev_leave, ev_weight, ev_slot, ev_valid, next_event, counters, out_time, out_weight, out_rows,
     result,
 ):  # fmt: skip
-    """Apply all events with time ≤ frontier. ``result[0]`` is the number of results. Returns DONE or FULL.
+    """Apply all events with time ≤ frontier. ``result[0]`` is the number of results. Returns DONE, FULL or GROW.
 
-    FULL means that the results of one element do not fit: that element has not been applied, the caller comes back with
-    more room. The body is one loop without calls, because a call with this many arrays costs more than an element.
+    FULL means that the results of one element do not fit, GROW that the ring of input ``result[1]`` is full: in both
+    cases that element has not been applied, and the caller comes back with more room. The body is one loop without
+    calls, because a call with this many arrays costs more than an element.
     """
     m = inputs.shape[0]
     last = m - 2
@@ -143,6 +145,10 @@ def mjoin(
                 shows = weight[u(inputs[u(s), POS_OFF] + (pos & inputs[u(s), POS_MASK]))] != 0
         else:
             at = u(inputs[u(s), EV_OFF] + next_event[u(s)])
+            if inputs[u(s), KIND] == RING and tail[u(s)] - first[u(s)] > inputs[u(s), POS_MASK]:
+                status = GROW
+                result[1] = s
+                break
             shows = ev_valid[at] != 0
             pos = tail[u(s)] if inputs[u(s), KIND] == RING else ev_slot[at]
             sign = ev_weight[at]
@@ -175,7 +181,8 @@ def mjoin(
                         code = codes[u(place + probes[u(probe + 2 * c + 1)])]
                         wanted[u(depth), u(c)] = code
                         h = mix(h, code)
-                    p = heads[u(steps[row, ST_HEAD_OFF] + (h & steps[row, ST_HEAD_MASK]))]
+                    slot = (h & steps[row, ST_HEAD_MASK]) * steps[row, ST_HEAD_STRIDE]
+                    p = heads[u(steps[row, ST_HEAD_OFF] + slot)]
                     probed += 1
                 else:
                     p = records[u(rec_off + (cursor[u(depth)] & mask) * width)]
@@ -263,7 +270,7 @@ def mjoin(
                     code = codes[u(place + index_columns[u(indexes[x, IX_COL_OFF] + c)])]
                     records[u(here + width - ncols + c)] = code
                     h = mix(h, code)
-                head = indexes[x, IX_HEAD_OFF] + (h & indexes[x, IX_HEAD_MASK])
+                head = indexes[x, IX_HEAD_OFF] + (h & indexes[x, IX_HEAD_MASK]) * indexes[x, IX_HEAD_STRIDE]
                 old = heads[u(head)]
                 records[u(here)] = old
                 if inputs[own, KIND] == BAG:

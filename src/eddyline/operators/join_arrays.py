@@ -8,8 +8,10 @@ import numpy as np
 
 from eddyline.core.delta import Int64s
 from eddyline.kernels import join as k
-from eddyline.operators.join_plan import JoinGraph, Step
+from eddyline.operators.join_plan import JoinGraph, Member, Step
 from eddyline.operators.join_side import JoinSide
+
+SMALLEST = 256  # rows that a synopsis has room for at first
 
 
 class JoinArrays:
@@ -63,6 +65,9 @@ class JoinArrays:
         m = len(self.sides)
         old = None if fresh else (self.inputs, self.codes, self.leave, self.weight)
         self.inputs: Int64s = np.zeros((m, k.INPUT_FIELDS), np.int64)
+        if old is not None:
+            events = slice(k.EV_OFF, k.EV_CODE_OFF + 1)  # it may be in the middle of them
+            self.inputs[:, events] = old[0][:, events]
         pos = code = 0
         for i, (s, cap) in enumerate(zip(self.sides, capacities, strict=True)):
             s.capacity = cap
@@ -72,18 +77,16 @@ class JoinArrays:
             self.inputs[i, k.DELETES :] = s.spec.deletes, low, high, s.limit
             pos += cap
             code += cap * len(s.keys)
-        heads = records = 0
-        for x in range(len(self.indexes)):
-            cap = self.sides[int(self.indexes[x, k.IX_INPUT])].capacity
-            slots = cap if self.indexes[x, k.IX_COLS] else 1
-            self.indexes[x, k.IX_HEAD_OFF], self.indexes[x, k.IX_HEAD_MASK] = heads, slots - 1
-            self.indexes[x, k.IX_REC_OFF] = records
-            heads += slots
-            records += cap * int(self.indexes[x, k.IX_REC_WIDTH])
+        heads = self._lay_out_heads()
+        records = 0
+        for x in self.indexes:
+            x[k.IX_REC_OFF] = records
+            records += self.sides[int(x[k.IX_INPUT])].capacity * int(x[k.IX_REC_WIDTH])
         for st in self.steps:
             x, side = self.indexes[st[k.ST_INDEX]], self.inputs[st[k.ST_TARGET]]
             st[k.ST_COLS : k.ST_MASK + 1] = x[k.IX_COLS], x[k.IX_REC_OFF], x[k.IX_REC_WIDTH], side[k.POS_MASK]
-            st[k.ST_HEAD_OFF :] = x[k.IX_HEAD_OFF], x[k.IX_HEAD_MASK], side[k.POS_OFF], side[k.KIND] == k.BAG
+            st[k.ST_HEAD_OFF : k.ST_HEAD_STRIDE + 1] = x[k.IX_HEAD_OFF : k.IX_HEAD_STRIDE + 1]
+            st[k.ST_POS_OFF :] = side[k.POS_OFF], side[k.KIND] == k.BAG
         self.heads = np.full(max(heads, 1), -1, np.int64)
         self.records = np.zeros(max(records, 1), np.int64)
         self.codes: Int64s = np.zeros(max(code, 1), np.int64)
@@ -94,6 +97,34 @@ class JoinArrays:
             if old is not None:
                 self._copy(i, *old)
             self.relink(i)
+        self._number_rows()
+
+    def _lay_out_heads(self) -> int:
+        """Heads of indexes over the same classes of keys are interleaved: equal keys have equal hashes."""
+        number = {m: c for c, members in enumerate(self.graph.classes()) for m in members}
+        groups: dict[tuple[int, ...], list[int]] = {}
+        for (target, columns), x in self.index_of.items():
+            groups.setdefault(tuple(number[Member(target, c)] for c in columns), []).append(x)
+        heads = 0
+        for classes, group in groups.items():
+            largest = max(self.sides[int(self.indexes[x, k.IX_INPUT])].capacity for x in group)
+            slots = largest if classes else 1
+            for j, x in enumerate(group):
+                self.indexes[x, k.IX_HEAD_OFF : k.IX_HEAD_STRIDE + 1] = heads + j, slots - 1, len(group)
+            heads += slots * len(group)
+        return heads
+
+    def _number_rows(self) -> None:
+        for i, s in enumerate(self.sides):
+            if s.bag is not None:
+                slots = np.arange(min(s.bag.table.capacity, s.capacity))
+                self.rownum[self.place(i, slots)] = s.bag.rownum[slots]
+
+    def grow(self, i: int) -> None:
+        """Double the ring of an input that is full, and with it those that soon will be: each growth rebuilds all."""
+        held = self.tail - self.first
+        soon = [s.ring and (j == i or 2 * int(held[j]) > s.capacity) for j, s in enumerate(self.sides)]
+        self.lay_out([s.capacity * (2 if grows else 1) for s, grows in zip(self.sides, soon, strict=True)])
 
     def live(self, i: int) -> Int64s:
         """Positions of input i that hold a row."""
@@ -132,11 +163,11 @@ class JoinArrays:
         return int(self.inputs[i, k.POS_OFF]) + (positions & int(self.inputs[i, k.POS_MASK]))
 
     def make_room(self, smallest: bool = False) -> None:
-        """Grow so that all waiting events fit; ``smallest`` starts from nothing, before a load."""
+        """Make room for the slots of bags (rings grow when they are full); ``smallest``: from nothing, to load."""
         capacities = []
         for i, s in enumerate(self.sides):
-            need = int(self.tail[i] - self.first[i]) + len(s.time) if s.bag is None else s.bag.table.capacity
-            cap = 64 if smallest else s.capacity
+            need = int(self.tail[i] - self.first[i]) if s.bag is None else s.bag.table.capacity
+            cap = SMALLEST if smallest else s.capacity
             while cap < need:
                 cap *= 2
             capacities.append(cap)
@@ -147,10 +178,8 @@ class JoinArrays:
             self.first[:], self.tail[:] = first, tail
         elif capacities != [s.capacity for s in self.sides]:
             self.lay_out(capacities)
-        for i, s in enumerate(self.sides):
-            if s.bag is not None:
-                slots = np.arange(s.bag.table.capacity)
-                self.rownum[self.place(i, slots)] = s.bag.rownum[slots]
+        else:
+            self._number_rows()
 
     def put(self, i: int, positions: Int64s, leaves: Int64s, weights: Int64s) -> None:
         """Fill one input with rows that its synopsis already holds, and index them."""
@@ -182,18 +211,21 @@ class JoinArrays:
 
     def run(
         self, frontier: int, events: tuple[Int64s, ...], next_event: Int64s, room: int
-    ) -> tuple[bool, Int64s, Int64s, Int64s]:
-        """Apply events until all are done or ``room`` results are full: (done, times, weights, rows by input)."""
+    ) -> tuple[int, Int64s, Int64s, Int64s]:
+        """Apply events until all are done, ``room`` results are full or a ring is, which is then made larger: the
+        kernel's status, times, weights, and rows by input."""
         out_time, out_weight = np.empty(room, np.int64), np.empty(room, np.int64)
         out_rows = np.empty((len(self.sides), room), np.int64)
-        result = np.zeros(1, np.int64)
+        result = np.zeros(2, np.int64)
         status = k.mjoin(
             frontier, self.inputs, self.indexes, self.steps, self.index_columns, self.probes, self.heads, self.records,
             self.codes, self.leave, self.weight, self.rownum, self.first, self.tail, *events, next_event, self.counters,
             out_time, out_weight, out_rows, result,
         )  # fmt: skip
+        if status == k.GROW:
+            self.grow(int(result[1]))
         n = int(result[0])
-        return status == k.DONE, out_time[:n], out_weight[:n], out_rows[:, :n]
+        return int(status), out_time[:n], out_weight[:n], out_rows[:, :n]
 
     @property
     def nbytes(self) -> int:

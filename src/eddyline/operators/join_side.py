@@ -48,7 +48,7 @@ class JoinSide:
         self.filters = Conjunction(spec.filters) if spec.filters else None
         self.stub = stub() if stub is not None and self.ring else None
         self.bag = None if self.ring else Bag(spec.schema, spec.by_id)
-        self.capacity = 64
+        self.capacity = 256
         none = np.empty(0, np.int64)
         # Events not yet applied (elements of sliding windows wait for their slide).
         self.time, self.leave, self.weight, self.slot, self.valid = none, none, none, none, none

@@ -81,14 +81,14 @@ class MJoin(Operator):
         next_event = np.zeros(len(self.sides), np.int64)
         parts: list[Delta] = []
         found: list[tuple[Int64s, Int64s, Int64s]] = []
-        done = False
-        while not done:
-            done, time, weight, rows = self.arrays.run(frontier, events, next_event, self.room)
+        status = k.GROW
+        while status != k.DONE:
+            status, time, weight, rows = self.arrays.run(frontier, events, next_event, self.room)
             if len(time) and self.can_fail:
                 found.append((time.copy(), weight.copy(), rows.copy()))
             elif len(time):
                 parts.append(self._materialise(time, weight, rows))
-            if not done:
+            if status == k.FULL:
                 self.room = min(self.room * 4, 1 << 20) if len(time) or self.room < 1 << 20 else self.room * 2
         if found:  # whether a pair has failed is known when its instant is complete
             times, weights, pairs = zip(*found, strict=True)
