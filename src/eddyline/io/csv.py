@@ -289,12 +289,13 @@ class CsvParser:
         threads: bool,
     ) -> pa.Table:
         data, dialect = block.data, self.dialect
+        # One block in the slow way: rows are numbered, and no row is too long.
+        size = 1 << 20 if threads else len(data) + 1
         return pacsv.read_csv(
             pa.BufferReader(data),
-            # One block in the slow way: rows are numbered, and no row is too long.
-            read_options=pacsv.ReadOptions(
-                column_names=list(names), use_threads=threads, block_size=1 << 20 if threads else len(data) + 1
-            ),
+            # Nothing to share out in a single block; and a process that ends right after a read by Arrow's threads is
+            # sometimes aborted by them (apache/arrow#39862).
+            read_options=pacsv.ReadOptions(column_names=list(names), use_threads=len(data) > size, block_size=size),
             parse_options=pacsv.ParseOptions(
                 delimiter=dialect.delimiter,
                 quote_char=dialect.quote if dialect.quote else False,
