@@ -7,10 +7,12 @@ from the feed whose stream is furthest behind, so that finite inputs are merged 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Executor, Future
 from typing import Any
 
 import numpy as np
 
+from eddyline.io.parquet import ParquetSource
 from eddyline.io.source import BATCH_ROWS, Ordered, Source, SourceBatch
 from eddyline.runtime.inline.input_manager import InputStream
 
@@ -24,6 +26,7 @@ class Feed:
         self.columns: tuple[str, ...] | None = ()
         self.rows = self.invalid = 0  # handed over so far: good ones, and malformed ones
         self._batches: Iterator[SourceBatch] | None = None
+        self._first: Future[SourceBatch | None] | None = None
 
     @property
     def done(self) -> bool:
@@ -35,13 +38,26 @@ class Feed:
         missing = [c for c in columns if c not in self.columns]
         if missing:
             self.columns = tuple(n for n in self.source.schema.names if n in {*self.columns, *missing})
-            self._batches = None
+            self._batches = self._first = None
+
+    @property
+    def can_begin(self) -> bool:
+        """Whether its first batch can be read by another thread: our own readers can; a user's iterator might mind."""
+        return self._batches is None and isinstance(self.source, ParquetSource)
+
+    def begin(self, pool: Executor) -> None:
+        """Start to read, so that the first batches of several files are decoded side by side."""
+        self._batches = self._open()
+        self._first = pool.submit(next, self._batches, None)
 
     def pull(self) -> int:
         """Hand over the next batch; at the end finish the stream. Returns the number of rows."""
         if self._batches is None:
             self._batches = self._open()
-        batch = next(self._batches, None)
+        if self._first is not None:
+            batch, self._first = self._first.result(), None
+        else:
+            batch = next(self._batches, None)
         if batch is None:
             self.stream.finish()
             return 0

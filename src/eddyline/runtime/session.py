@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -357,6 +358,11 @@ class Session:
                 f.stream.finish()
             self.advance()
             return False
+        fresh = [f for f in waiting if f.can_begin]
+        if len(fresh) > 1:
+            with ThreadPoolExecutor(len(fresh)) as pool:
+                for f in fresh:
+                    f.begin(pool)
         behind = min(waiting, key=lambda f: f.stream.shown_bound)
         behind.pull()
         self.advance()
