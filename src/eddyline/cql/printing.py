@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import datetime
-from typing import Any, Final
+from typing import Final
 
+from eddyline.expr.describe import literal_text
 from eddyline.expr.nodes import AggregateCall, Call, Case, Cast, Column, Expr, Literal, UserCall
 from eddyline.expr.types import type_name
 from eddyline.plan.logical import (
@@ -64,7 +64,7 @@ def _expr(e: Expr | AggregateCall) -> tuple[str, int]:
         case Column(name=name):
             return name, _ATOM
         case Literal(value=value):
-            return _literal(value), _ATOM
+            return literal_text(value), _ATOM
         case Cast(operand=operand, type=t, safe=safe):
             return f"{'TRY_CAST' if safe else 'CAST'}({format_expr(operand)} AS {type_name(t).upper()})", _ATOM
         case Case(branches=branches, default=default):
@@ -108,34 +108,6 @@ def _call(e: Call) -> tuple[str, int]:
 def _inside(e: Expr, level: int) -> str:
     text, own = _expr(e)
     return text if own >= level else f"({text})"
-
-
-def _literal(value: Any) -> str:
-    match value:
-        case None:
-            return "NULL"
-        case bool():
-            return "TRUE" if value else "FALSE"
-        case str():
-            return "'" + value.replace("'", "''") + "'"
-        case bytes():
-            return f"X'{value.hex().upper()}'"
-        case datetime.datetime():
-            return f"TIMESTAMP '{value.isoformat(sep=' ')}'"
-        case datetime.date():
-            return f"DATE '{value.isoformat()}'"
-        case datetime.timedelta():
-            return _interval(value)
-        case _:
-            return str(value)
-
-
-def _interval(value: datetime.timedelta) -> str:
-    micro = value // datetime.timedelta(microseconds=1)
-    for unit, size in (("DAY", 86_400_000_000), ("HOUR", 3_600_000_000), ("MINUTE", 60_000_000), ("SECOND", 1_000_000)):
-        if micro and micro % size == 0:
-            return f"INTERVAL '{micro // size}' {unit}"
-    return f"INTERVAL '{micro}' MICROSECOND" if micro else "INTERVAL '0' SECOND"
 
 
 def format_plan(p: Plan) -> str:
