@@ -17,25 +17,24 @@ Operators with kernels are imported where they are built: a query that only filt
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pyarrow as pa
 
 from eddyline.core.catalog import Catalog
 from eddyline.core.decision import Decision
-from eddyline.core.schema import Field, Schema
+from eddyline.core.schema import Schema
 from eddyline.core.time import TimeKind
 from eddyline.core.window import PartitionRows, Range, Rows, Slide, Unbounded, is_time_based, spelled
-from eddyline.expr.nodes import Call, Case, Cast, Column, Expr, Literal, columns_of, substitute
+from eddyline.expr.describe import describe_aggregate
+from eddyline.expr.nodes import Column, Expr, substitute
 from eddyline.operators.append_only import AppendOnlyWindow
-from eddyline.operators.base import Context, Operator
-from eddyline.operators.join_plan import JoinGraph, Member
-from eddyline.operators.project import ProjectOperator
-from eddyline.operators.select import SelectOperator
+from eddyline.operators.base import Operator
+from eddyline.operators.join_plan import JoinGraph
 from eddyline.operators.streams import Changes, ConstantRelation, OrderTies, UnionAll
 from eddyline.plan.conjuncts import split_conjuncts
 from eddyline.plan.deletions import Deletions, cannot_cancel
+from eddyline.plan.graph import Output, PhysicalPlan, alias_of, conjunction
 from eddyline.plan.logical import (
     Aggregate,
     BoundQuery,
@@ -54,41 +53,9 @@ from eddyline.plan.logical import (
     is_stream,
     walk,
 )
+from eddyline.plan.matches import Matches
 from eddyline.plan.rewrite import movable
 from eddyline.synopses.store import Elements, Registry, Stub
-
-
-@dataclass(slots=True)
-class Node:
-    """One operator in the graph; ``scan`` nodes have no operator: the runtime brings their elements."""
-
-    operator: Operator | None
-    inputs: tuple[int, ...]
-    scan: StreamScan | RelationScan | None = None
-    note: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Output:
-    """What is known about a node's changes, for the operators above it."""
-
-    node: int
-    schema: Schema
-    ids: bool = False  # rows carry ids
-    fifo: bool = False  # and are deleted in the order of their ids
-    append_only: bool = False  # never a deletion
-    constant: bool = False  # all there is comes at the start of time
-    identity: frozenset[str] | None = None  # no two changes of one instant that agree on these columns could cancel
-
-
-@dataclass(slots=True)
-class PhysicalPlan:
-    nodes: list[Node]
-    root: int
-    kind: str  # istream, dstream, rstream or signed
-    schema: Schema
-    context: Context
-    stubs: list[Stub] = field(default_factory=list)
 
 
 def build(query: BoundQuery, plan: Plan, catalog: Catalog, registry: Registry, load: Callable[[str], pa.Table],
@@ -99,14 +66,11 @@ def build(query: BoundQuery, plan: Plan, catalog: Catalog, registry: Registry, l
     return builder.finish(plan)
 
 
-class _Builder:
+class _Builder(Matches):
     def __init__(self, kind: TimeKind, catalog: Catalog, registry: Registry, load: Callable[[str], pa.Table],
                  epochs: Mapping[str, int]) -> None:  # fmt: skip
+        super().__init__()
         self.kind, self.catalog, self.registry, self.load, self.epochs = kind, catalog, registry, load, epochs
-        self.context = Context()
-        self.nodes: list[Node] = []
-        self.stubs: list[Stub] = []
-        self.counts: dict[str, int] = {}
         self.scans: dict[Hashable, int] = {}
         self.ordered = False  # whether first or last is asked for
 
@@ -258,20 +222,6 @@ class _Builder:
             return Elements(name, self.epochs.get(name, 0), written), f"{p.alias}.", p.schema
         return None, "", stream.schema
 
-    def filter(self, p: Select, child: Output) -> Output:
-        operator = SelectOperator(self.name("select"), child.schema, p.conjuncts, self.context)
-        node = self.add(operator, (child.node,), note=" AND ".join(map(_text, p.conjuncts)))
-        return replace(child, node=node)
-
-    def project(self, p: Project, child: Output) -> Output:
-        operator = ProjectOperator(self.name("project"), p.items, self.context)
-        renamed = {e.name: n for n, e in p.items if isinstance(e, Column)}
-        identity = None
-        if child.identity is not None and child.identity <= renamed.keys():
-            identity = frozenset(renamed[n] for n in child.identity)
-        node = self.add(operator, (child.node,))
-        return replace(child, node=node, schema=p.schema, identity=identity)
-
     # ── joins ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def join(self, p: Join, need: Deletions) -> Output:
@@ -289,7 +239,7 @@ class _Builder:
             append_only = append_only and grows
         kind = "binary-join" if len(inputs) == 2 else "mjoin"
         operator = MJoin(self.name(kind), inputs, graph, residual, stubs, p.schema.names, self.context)
-        note = " AND ".join(map(_text, p.conjuncts)) or "product"
+        note = conjunction(p.conjuncts) or "product"
         node = self.add(operator, tuple(nodes), note=note)
         self.explain_orders(operator, p)
         return Output(node, operator.schema, append_only=append_only)
@@ -304,7 +254,7 @@ class _Builder:
             filters, below = (*below.conjuncts, *filters), below.input
         if isinstance(below, Window) and isinstance(below.spec, Rows) and all(map(movable, filters)):
             child = self.stream(below.input, ordered=True)
-            label = f"{_alias(p)} {below.spec}"
+            label = f"{alias_of(p)} {below.spec}"
             spec = JoinInput(below.schema, below.spec, deletes=need, label=label, filters=filters)
             return spec, self.stub_for(below.input), child.node, False
 
@@ -312,13 +262,13 @@ class _Builder:
             child = self.stream(p.input)
             grows = isinstance(p.spec, Unbounded) or need == Deletions.NONE
             deletes = Deletions.NONE if isinstance(p.spec, Unbounded) else need
-            label = f"{_alias(p)} {spelled(p.spec, self.kind)}"
+            label = f"{alias_of(p)} {spelled(p.spec, self.kind)}"
             return JoinInput(p.schema, p.spec, deletes=deletes, label=label), self.stub_for(p.input), child.node, grows
         child = self.relation(p, Deletions.ALL)
         if child.append_only:
-            spec = JoinInput(child.schema, Unbounded(), deletes=Deletions.NONE, label=f"{_alias(p)} (all of it)")
+            spec = JoinInput(child.schema, Unbounded(), deletes=Deletions.NONE, label=f"{alias_of(p)} (all of it)")
             return spec, self.private_stub(child.schema), child.node, True
-        label = f"{_alias(p)} (as it changes)"
+        label = f"{alias_of(p)} (as it changes)"
         return JoinInput(child.schema, None, by_id=child.ids, label=label), None, child.node, False
 
     def private_stub(self, schema: Schema) -> Callable[[], Stub]:
@@ -330,135 +280,11 @@ class _Builder:
         return make
 
     def explain_orders(self, operator: Any, p: Join) -> None:
-        names = [_alias(i) for i in p.inputs]
+        names = [alias_of(i) for i in p.inputs]
         orders = {names[i]: [names[j] for j in order] for i, order in enumerate(operator.orders)}
         self.context.decisions.append(
             Decision(None, operator.name, "join order", None, orders, "connected inputs first, in written order")
         )
-
-    def match(self, kind: str, left: Output, right: Output, on: Sequence[Expr], mark: str | None = None) -> Output:
-        """Left rows by their partners. Without a residual the right side goes in as a set of keys: at most one
-        partner for each left row, however many rows agree."""
-        from eddyline.operators.match import MatchOperator
-        from eddyline.operators.sets import SetOperator
-
-        keys, equalities, residual = split_conjuncts(on, [left.schema, right.schema])
-        if not residual:
-            pairs = [(a, b) if a.input == 0 else (b, a) for a, b in equalities]
-            lefts = tuple(keys[0][a.key] for a, _ in pairs)
-            # Without any key (EXISTS without correlation) one row stands for all.
-            rights = [keys[1][b.key] for _, b in pairs] or [Literal(1, pa.int64())]
-            items = tuple((f"_k{j}", e) for j, e in enumerate(rights))
-            node = self.add(ProjectOperator(self.name("project"), items, self.context), (right.node,))
-            schema = Schema(tuple(Field(n, e.type) for n, e in items))
-            operator: Operator = SetOperator(self.name("duplicate-eliminate"), schema, "distinct", False)
-            right = replace(right, node=self.add(operator, (node,)), schema=schema)
-            if left.append_only and right.constant:
-                return self.look_up(kind, left, right, lefts, mark)
-            keys = (lefts, tuple(Column(n, e.type) for n, e in items) if pairs else ())
-            equalities = tuple((Member(0, j), Member(1, j)) for j in range(len(pairs)))
-        graph = JoinGraph(keys, equalities)
-        name = self.name({"semi": "semijoin", "anti": "antijoin", "mark": "mark-join"}[kind])
-        by_id = left.ids and left.fifo
-        operator = MatchOperator(
-            name, kind, left.schema, right.schema, graph, residual, by_id, False, self.context, mark
-        )
-        note = " AND ".join(map(_text, on))
-        return Output(self.add(operator, (left.node, right.node), note=note), operator.schema)
-
-    def look_up(self, kind: str, left: Output, right: Output, keys: Sequence[Expr], mark: str | None) -> Output:
-        """Each left row can be judged once and forgotten: no synopsis of the left side."""
-        from eddyline.operators.look_up import LookUp
-
-        operator = LookUp(self.name("look-up"), kind, left.schema, right.schema, keys, mark)
-        node = self.add(operator, (left.node, right.node))
-        return replace(left, node=node, schema=operator.schema, identity=None)
-
-    def mark_join(self, p: MarkJoin) -> Output:
-        """IN and EXISTS as Boolean columns.
-
-        IN is TRUE if a partner is found, else NULL if some row of Q compares as unknown, else FALSE. With one operand
-        that row exists iff Q has a NULL, or x is NULL and Q is not empty: both are matches by key alone. Row values
-        need the condition itself, pair by pair.
-        """
-        left = self.relation(p.left, Deletions.ALL)
-        right = self.relation(p.right, Deletions.ALL)
-        if not p.operands:
-            return self.match("mark", left, right, p.on, p.mark)
-        equal = tuple(_call("eq", *pair) for pair in p.operands)
-        found, hidden, empty = (f"{p.mark}.{n}" for n in ("found", "hidden", "any"))
-        out = self.match("mark", left, right, (*p.on, *equal), found)
-        if len(p.operands) == 1:
-            ((x, q),) = p.operands
-            nulls = self.filter(Select(p.right, (_call("is_null", q),)), right)
-            out = self.match("mark", out, nulls, p.on, hidden)
-            out = self.match("mark", out, right, p.on, empty)
-            unknown: Expr = _call("or", _boolean(hidden), _call("and", _call("is_null", x), _boolean(empty)))
-        else:
-            maybe = tuple(
-                _call("or", _call("or", _call("is_null", x), _call("is_null", q)), e)
-                for (x, q), e in zip(p.operands, equal, strict=True)
-            )
-            out = self.match("mark", out, right, (*p.on, *maybe), hidden)
-            unknown = _boolean(hidden)
-        value = Case(
-            ((_boolean(found), Literal(True, pa.bool_())), (unknown, Literal(None, pa.bool_()))),
-            Literal(False, pa.bool_()),
-            pa.bool_(),
-        )
-        kept: list[tuple[str, Expr]] = [(f.name, Column(f.name, f.type)) for f in left.schema]
-        items = (*kept, (p.mark, value))
-        return self.project(Project(p.left, items), out)
-
-    def semijoin(self, p: Select) -> Output | None:
-        """``WHERE x IN (…)``, ``EXISTS``, ``NOT EXISTS`` as a bare conjunct: no mark, rows with (or without) a partner.
-
-        None where the mark is used in another way, or where NOT IN needs its NULLs.
-        """
-        join = p.input
-        if not isinstance(join, MarkJoin):
-            return None
-        mark = _boolean(join.mark)
-        users = [c for c in p.conjuncts if join.mark in columns_of(c)]
-        if users == [mark]:
-            kind = "semi"
-        elif users == [_call("not", mark)] and not join.operands:
-            kind = "anti"
-        else:
-            return None
-        rest = tuple(c for c in p.conjuncts if c not in users)
-        equal = tuple(_call("eq", *pair) for pair in join.operands)
-        left = self.relation(Select(join.left, rest) if rest else join.left, Deletions.ALL)
-        return self.match(kind, left, self.relation(join.right, Deletions.ALL), (*join.on, *equal))
-
-    def outer_join(self, p: OuterJoin) -> Output:
-        """The inner join, and the rows without a partner padded with NULLs: one antijoin for each kept side."""
-        from eddyline.operators.join_side import JoinInput
-        from eddyline.operators.mjoin import MJoin
-
-        left, right = self.relation(p.left, Deletions.ALL), self.relation(p.right, Deletions.ALL)
-        keys, equalities, residual = split_conjuncts(p.conjuncts, [left.schema, right.schema])
-        inputs = [
-            JoinInput(s.schema, None, by_id=s.ids, label=_alias(side)) for s, side in ((left, p.left), (right, p.right))
-        ]
-        names = (*left.schema.names, *right.schema.names)
-        graph = JoinGraph(keys, equalities)
-        inner = MJoin(self.name("binary-join"), inputs, graph, residual, [None, None], names, self.context)
-        note = " AND ".join(map(_text, p.conjuncts))
-        parts = [self.add(inner, (left.node, right.node), note=note)]
-        schema = Schema((*left.schema, *right.schema))
-        for keep, other, wanted in ((left, right, ("left", "full")), (right, left, ("right", "full"))):
-            if p.kind in wanted:
-                lonely = self.match("anti", keep, other, p.conjuncts)
-                items = tuple(
-                    (
-                        f.name,
-                        Column(f.name, f.type) if f in keep.schema.fields else Cast(Literal(None, pa.null()), f.type),
-                    )
-                    for f in schema
-                )
-                parts.append(self.add(ProjectOperator(self.name("project"), items, self.context), (lonely.node,)))
-        return Output(self.add(UnionAll(self.name("union"), schema), tuple(parts)), schema)
 
     # ── aggregates and sets ───────────────────────────────────────────────────────────────────────────────────────
 
@@ -470,7 +296,7 @@ class _Builder:
             self.name("aggregate"), p.keys, p.aggregates, child.schema, p.grouped, self.context,
             fifo=child.fifo, inserts_only=need == Deletions.NONE, append_only=child.append_only,
         )  # fmt: skip
-        node = self.add(operator, (child.node,), note=", ".join(_aggregate_text(a) for _, a in p.aggregates))
+        node = self.add(operator, (child.node,), note=", ".join(describe_aggregate(a) for _, a in p.aggregates))
         # Old and new row of a group differ, but only where all columns are kept can one tell.
         append_only = need == Deletions.NONE
         return Output(node, p.schema, append_only=append_only, identity=frozenset(p.schema.names))
@@ -499,44 +325,7 @@ class _Builder:
         append_only = operator.name.split(" ")[0] not in ("except",) and all(s.append_only for s in sides)
         return Output(node, operator.schema, append_only=append_only, identity=frozenset(operator.schema.names))
 
-    # ── bookkeeping ───────────────────────────────────────────────────────────────────────────────────────────────
-
-    def add(self, operator: Operator | None, inputs: tuple[int, ...], scan: Any = None, note: str = "") -> int:
-        self.nodes.append(Node(operator, inputs, scan, note))
-        return len(self.nodes) - 1
-
-    def name(self, kind: str) -> str:
-        """Every operator has a name that errors, explain and decisions use: ``mjoin 1``."""
-        self.counts[kind] = self.counts.get(kind, 0) + 1
-        return f"{kind} {self.counts[kind]}"
-
-
-def _call(function: str, *args: Expr) -> Call:
-    return Call(function, args, pa.bool_())
-
-
-def _boolean(name: str) -> Column:
-    return Column(name, pa.bool_())
-
 
 def _contiguous(column: pa.ChunkedArray) -> pa.Array:
     chunks = column.chunks
     return chunks[0] if len(chunks) == 1 else pa.concat_arrays(chunks) if chunks else pa.array([], column.type)
-
-
-def _text(e: Expr) -> str:
-    from eddyline.expr.describe import describe
-
-    return describe(e)
-
-
-def _aggregate_text(a: Any) -> str:
-    inner = ", ".join(map(_text, a.args)) or "*"
-    return f"{a.function}({'DISTINCT ' if a.distinct else ''}{inner})"
-
-
-def _alias(p: Plan) -> str:
-    for n in walk(p):
-        if isinstance(n, StreamScan | RelationScan):
-            return n.alias
-    return type(p).__name__

@@ -14,8 +14,8 @@ from eddyline.core.delta import Delta
 from eddyline.core.errors import DataError
 from eddyline.core.schema import Schema
 from eddyline.core.time import Clock, TimeKind
+from eddyline.plan.graph import PhysicalPlan
 from eddyline.plan.logical import BoundQuery, Plan
-from eddyline.plan.physical import PhysicalPlan
 from eddyline.runtime.inline.closing import frontier as closed
 from eddyline.runtime.inline.closing import start as start_of_time
 from eddyline.runtime.inline.executor import Executor

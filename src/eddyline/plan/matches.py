@@ -1,0 +1,156 @@
+"""Left rows by their partners on the right: semijoins, antijoins, marks (IN, EXISTS), and outer joins made of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pyarrow as pa
+
+from eddyline.core.schema import Field, Schema
+from eddyline.expr.nodes import Call, Case, Cast, Column, Expr, Literal, columns_of
+from eddyline.operators.base import Operator
+from eddyline.operators.join_plan import JoinGraph, Member
+from eddyline.operators.project import ProjectOperator
+from eddyline.operators.streams import UnionAll
+from eddyline.plan.conjuncts import split_conjuncts
+from eddyline.plan.deletions import Deletions
+from eddyline.plan.graph import Graph, Output, alias_of, conjunction
+from eddyline.plan.logical import MarkJoin, OuterJoin, Project, Select
+
+
+class Matches(Graph):
+    """The part of the builder that asks whether rows have partners."""
+
+    def match(self, kind: str, left: Output, right: Output, on: Sequence[Expr], mark: str | None = None) -> Output:
+        """Left rows by their partners. Without a residual the right side goes in as a set of keys: at most one
+        partner for each left row, however many rows agree."""
+        from eddyline.operators.match import MatchOperator
+        from eddyline.operators.sets import SetOperator
+
+        keys, equalities, residual = split_conjuncts(on, [left.schema, right.schema])
+        if not residual:
+            pairs = [(a, b) if a.input == 0 else (b, a) for a, b in equalities]
+            lefts = tuple(keys[0][a.key] for a, _ in pairs)
+            # Without any key (EXISTS without correlation) one row stands for all.
+            rights = [keys[1][b.key] for _, b in pairs] or [Literal(1, pa.int64())]
+            items = tuple((f"_k{j}", e) for j, e in enumerate(rights))
+            node = self.add(ProjectOperator(self.name("project"), items, self.context), (right.node,))
+            schema = Schema(tuple(Field(n, e.type) for n, e in items))
+            operator: Operator = SetOperator(self.name("duplicate-eliminate"), schema, "distinct", False)
+            right = replace(right, node=self.add(operator, (node,)), schema=schema)
+            if left.append_only and right.constant:
+                return self.look_up(kind, left, right, lefts, mark)
+            keys = (lefts, tuple(Column(n, e.type) for n, e in items) if pairs else ())
+            equalities = tuple((Member(0, j), Member(1, j)) for j in range(len(pairs)))
+        graph = JoinGraph(keys, equalities)
+        name = self.name({"semi": "semijoin", "anti": "antijoin", "mark": "mark-join"}[kind])
+        by_id = left.ids and left.fifo
+        operator = MatchOperator(
+            name, kind, left.schema, right.schema, graph, residual, by_id, False, self.context, mark
+        )
+        note = conjunction(on)
+        return Output(self.add(operator, (left.node, right.node), note=note), operator.schema)
+
+    def look_up(self, kind: str, left: Output, right: Output, keys: Sequence[Expr], mark: str | None) -> Output:
+        """Each left row can be judged once and forgotten: no synopsis of the left side."""
+        from eddyline.operators.look_up import LookUp
+
+        operator = LookUp(self.name("look-up"), kind, left.schema, right.schema, keys, mark)
+        node = self.add(operator, (left.node, right.node))
+        return replace(left, node=node, schema=operator.schema, identity=None)
+
+    def mark_join(self, p: MarkJoin) -> Output:
+        """IN and EXISTS as Boolean columns.
+
+        IN is TRUE if a partner is found, else NULL if some row of Q compares as unknown, else FALSE. With one operand
+        that row exists iff Q has a NULL, or x is NULL and Q is not empty: both are matches by key alone. Row values
+        need the condition itself, pair by pair.
+        """
+        left = self.relation(p.left, Deletions.ALL)
+        right = self.relation(p.right, Deletions.ALL)
+        if not p.operands:
+            return self.match("mark", left, right, p.on, p.mark)
+        equal = tuple(_call("eq", *pair) for pair in p.operands)
+        found, hidden, empty = (f"{p.mark}.{n}" for n in ("found", "hidden", "any"))
+        out = self.match("mark", left, right, (*p.on, *equal), found)
+        if len(p.operands) == 1:
+            ((x, q),) = p.operands
+            nulls = self.filter(Select(p.right, (_call("is_null", q),)), right)
+            out = self.match("mark", out, nulls, p.on, hidden)
+            out = self.match("mark", out, right, p.on, empty)
+            unknown: Expr = _call("or", _boolean(hidden), _call("and", _call("is_null", x), _boolean(empty)))
+        else:
+            maybe = tuple(
+                _call("or", _call("or", _call("is_null", x), _call("is_null", q)), e)
+                for (x, q), e in zip(p.operands, equal, strict=True)
+            )
+            out = self.match("mark", out, right, (*p.on, *maybe), hidden)
+            unknown = _boolean(hidden)
+        value = Case(
+            ((_boolean(found), Literal(True, pa.bool_())), (unknown, Literal(None, pa.bool_()))),
+            Literal(False, pa.bool_()),
+            pa.bool_(),
+        )
+        kept: list[tuple[str, Expr]] = [(f.name, Column(f.name, f.type)) for f in left.schema]
+        items = (*kept, (p.mark, value))
+        return self.project(Project(p.left, items), out)
+
+    def semijoin(self, p: Select) -> Output | None:
+        """``WHERE x IN (…)``, ``EXISTS``, ``NOT EXISTS`` as a bare conjunct: no mark, rows with (or without) a partner.
+
+        None where the mark is used in another way, or where NOT IN needs its NULLs.
+        """
+        join = p.input
+        if not isinstance(join, MarkJoin):
+            return None
+        mark = _boolean(join.mark)
+        users = [c for c in p.conjuncts if join.mark in columns_of(c)]
+        if users == [mark]:
+            kind = "semi"
+        elif users == [_call("not", mark)] and not join.operands:
+            kind = "anti"
+        else:
+            return None
+        rest = tuple(c for c in p.conjuncts if c not in users)
+        equal = tuple(_call("eq", *pair) for pair in join.operands)
+        left = self.relation(Select(join.left, rest) if rest else join.left, Deletions.ALL)
+        return self.match(kind, left, self.relation(join.right, Deletions.ALL), (*join.on, *equal))
+
+    def outer_join(self, p: OuterJoin) -> Output:
+        """The inner join, and the rows without a partner padded with NULLs: one antijoin for each kept side."""
+        from eddyline.operators.join_side import JoinInput
+        from eddyline.operators.mjoin import MJoin
+
+        left, right = self.relation(p.left, Deletions.ALL), self.relation(p.right, Deletions.ALL)
+        keys, equalities, residual = split_conjuncts(p.conjuncts, [left.schema, right.schema])
+        inputs = [
+            JoinInput(s.schema, None, by_id=s.ids, label=alias_of(side))
+            for s, side in ((left, p.left), (right, p.right))
+        ]
+        names = (*left.schema.names, *right.schema.names)
+        graph = JoinGraph(keys, equalities)
+        inner = MJoin(self.name("binary-join"), inputs, graph, residual, [None, None], names, self.context)
+        note = conjunction(p.conjuncts)
+        parts = [self.add(inner, (left.node, right.node), note=note)]
+        schema = Schema((*left.schema, *right.schema))
+        for keep, other, wanted in ((left, right, ("left", "full")), (right, left, ("right", "full"))):
+            if p.kind in wanted:
+                lonely = self.match("anti", keep, other, p.conjuncts)
+                items = tuple(
+                    (
+                        f.name,
+                        Column(f.name, f.type) if f in keep.schema.fields else Cast(Literal(None, pa.null()), f.type),
+                    )
+                    for f in schema
+                )
+                parts.append(self.add(ProjectOperator(self.name("project"), items, self.context), (lonely.node,)))
+        return Output(self.add(UnionAll(self.name("union"), schema), tuple(parts)), schema)
+
+
+def _call(function: str, *args: Expr) -> Call:
+    return Call(function, args, pa.bool_())
+
+
+def _boolean(name: str) -> Column:
+    return Column(name, pa.bool_())
