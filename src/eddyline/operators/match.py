@@ -40,7 +40,6 @@ class MatchOperator(Operator):
         graph: JoinGraph,
         residual: Sequence[Expr],
         by_id: bool,
-        right_by_id: bool,
         context: Context,
         mark: str | None = None,
     ) -> None:
@@ -52,7 +51,7 @@ class MatchOperator(Operator):
         inner = Schema((*(left[n] for n in self.passed), Field(SLOT, pa.int64())))
         self.join = MJoin(
             f"{name}.pairs",
-            [JoinInput(inner, None, by_id=True), JoinInput(right, None, by_id=right_by_id)],
+            [JoinInput(inner, None, by_id=True), JoinInput(right, None)],
             graph,
             residual,
             [None, None],

@@ -46,9 +46,7 @@ class Matches(Graph):
         graph = JoinGraph(keys, equalities)
         name = self.name({"semi": "semijoin", "anti": "antijoin", "mark": "mark-join"}[kind])
         by_id = left.ids and left.fifo
-        operator = MatchOperator(
-            name, kind, left.schema, right.schema, graph, residual, by_id, False, self.context, mark
-        )
+        operator = MatchOperator(name, kind, left.schema, right.schema, graph, residual, by_id, self.context, mark)
         note = conjunction(on)
         return Output(self.add(operator, (left.node, right.node), note=note), operator.schema)
 
