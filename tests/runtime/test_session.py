@@ -14,7 +14,8 @@ import pytest
 
 import eddyline
 from eddyline.core.errors import DataError, EddylineError, JobError
-from eddyline.runtime.snapshot import BLOCK_ROWS, Snapshots
+from eddyline.runtime.snapshot import Snapshots
+from eddyline.runtime.state_codec import BLOCK_ROWS
 from eddyline.testing import ManualClock
 from tests.runtime.sessions import SCHEMA, as_tuples, fetched, rows, session
 

@@ -1,12 +1,16 @@
-"""Conjunctions over several inputs: which conjuncts are join keys."""
+"""Conjunctions over several inputs: which conjuncts are join keys, and which are a mark (IN, EXISTS) alone."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Literal
+
+import pyarrow as pa
 
 from eddyline.core.schema import Schema
-from eddyline.expr.nodes import Call, Expr, columns_of
+from eddyline.expr.nodes import Call, Column, Expr, columns_of
 from eddyline.operators.join_plan import Member
+from eddyline.plan.logical import MarkJoin, Select
 from eddyline.plan.rewrite import movable
 
 
@@ -40,3 +44,15 @@ def split_conjuncts(
                 continue
         residual.append(c)
     return tuple(tuple(k) for k in keys), tuple(equalities), tuple(residual)
+
+
+def bare_mark(p: Select) -> Literal["semi", "anti"] | None:
+    """Whether a selection uses the mark of the join below as a conjunct of its own and nowhere else: ``WHERE x IN (…)``
+    and ``EXISTS`` keep the rows with a partner, ``NOT EXISTS`` those without. ``NOT IN`` needs its NULLs."""
+    if not isinstance(p.input, MarkJoin):
+        return None
+    mark = Column(p.input.mark, pa.bool_())
+    users = [c for c in p.conjuncts if p.input.mark in columns_of(c)]
+    if users == [mark]:
+        return "semi"
+    return "anti" if users == [Call("not", (mark,), pa.bool_())] and not p.input.operands else None

@@ -12,7 +12,22 @@ import enum
 from eddyline.core.catalog import Catalog
 from eddyline.core.window import Unbounded, is_time_based
 from eddyline.expr.nodes import Column
-from eddyline.plan.logical import Aggregate, Join, Plan, Project, RelationScan, Select, StreamScan, Window
+from eddyline.plan.conjuncts import bare_mark
+from eddyline.plan.logical import (
+    Aggregate,
+    Distinct,
+    Join,
+    MarkJoin,
+    OuterJoin,
+    Plan,
+    Project,
+    RelationScan,
+    Select,
+    SetOperation,
+    StreamScan,
+    Window,
+    walk,
+)
 
 
 class Deletions(enum.IntEnum):
@@ -59,3 +74,42 @@ def cannot_cancel(p: Plan, catalog: Catalog) -> bool:
         if stream is None or stream.timestamp is None or f"{source.alias}.{stream.timestamp}" not in names:
             return False
     return True
+
+
+def cannot_net(p: Plan, catalog: Catalog) -> bool:
+    """Whether no row of a relation leaves at an instant at which an equal one enters, whichever rows one looks at: then
+    ``Istream``, ``Dstream`` and the signed changes of parts of the relation add up to those of the whole."""
+    return cannot_cancel(p, catalog) or only_grows(p, catalog)
+
+
+def only_grows(p: Plan, catalog: Catalog) -> bool:
+    """Whether no row of a relation ever leaves."""
+    match p:
+        case Window():
+            return isinstance(p.spec, Unbounded)
+        case RelationScan():
+            if p.constant:
+                return True
+            relation = catalog.relations.get(p.relation.lower())
+            return relation is not None and not relation.key and relation.sign is None
+        case Select() if bare_mark(p) == "semi" and isinstance(p.input, MarkJoin):
+            return only_grows(p.input.left, catalog) and only_grows(p.input.right, catalog)
+        case Select() | Project() | Distinct():
+            return only_grows(p.input, catalog)
+        case Join():
+            return all(only_grows(i, catalog) for i in p.inputs)
+        case SetOperation(kind="union" | "intersect"):
+            return only_grows(p.left, catalog) and only_grows(p.right, catalog)
+        case SetOperation(kind="except") | MarkJoin() | OuterJoin(kind="left"):
+            return only_grows(p.left, catalog) and _constant(p.right)
+        case OuterJoin(kind="right"):
+            return only_grows(p.right, catalog) and _constant(p.left)
+        case _:
+            return False
+
+
+def _constant(p: Plan) -> bool:
+    """Whether all there is comes at the start of time."""
+    return all(n.constant for n in walk(p) if isinstance(n, RelationScan)) and not any(
+        isinstance(n, StreamScan) for n in walk(p)
+    )

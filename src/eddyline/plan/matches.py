@@ -13,7 +13,7 @@ from eddyline.operators.base import Operator
 from eddyline.operators.join_plan import JoinGraph, Member
 from eddyline.operators.project import ProjectOperator
 from eddyline.operators.streams import UnionAll
-from eddyline.plan.conjuncts import split_conjuncts
+from eddyline.plan.conjuncts import bare_mark, split_conjuncts
 from eddyline.plan.deletions import Deletions
 from eddyline.plan.graph import Graph, Output, alias_of, conjunction
 from eddyline.plan.logical import MarkJoin, OuterJoin, Project, Select
@@ -99,18 +99,10 @@ class Matches(Graph):
 
         None where the mark is used in another way, or where NOT IN needs its NULLs.
         """
-        join = p.input
-        if not isinstance(join, MarkJoin):
+        join, kind = p.input, bare_mark(p)
+        if kind is None or not isinstance(join, MarkJoin):
             return None
-        mark = _boolean(join.mark)
-        users = [c for c in p.conjuncts if join.mark in columns_of(c)]
-        if users == [mark]:
-            kind = "semi"
-        elif users == [_call("not", mark)] and not join.operands:
-            kind = "anti"
-        else:
-            return None
-        rest = tuple(c for c in p.conjuncts if c not in users)
+        rest = tuple(c for c in p.conjuncts if join.mark not in columns_of(c))
         equal = tuple(_call("eq", *pair) for pair in join.operands)
         left = self.relation(Select(join.left, rest) if rest else join.left, Deletions.ALL)
         return self.match(kind, left, self.relation(join.right, Deletions.ALL), (*join.on, *equal))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from eddyline.plan.logical import StreamScan
@@ -17,8 +17,9 @@ SHOWN = {
 }
 
 
-def explain(running: RunningQuery) -> str:
-    """
+def explain(running: RunningQuery, sizes: Mapping[str, tuple[int, int]] | None = None) -> str:
+    """``sizes`` (rows and bytes by operator) stand in for what the operators here hold, where others do the work.
+
     >>> import eddyline as ed
     >>> session = ed.Session()
     >>> session.stream("S", [{"ts": 1, "a": 2}], timestamp="ts")
@@ -35,7 +36,7 @@ def explain(running: RunningQuery) -> str:
     """
     lines = [running.query.text.strip(), "", f"result   {SHOWN[running.physical.kind]}", "", "plan"]
     lines += [f"  {line}" for line in _tree(running, running.physical.root, "", "")]
-    kept = list(_kept(running))
+    kept = list(_kept(running, sizes))
     lines += ["", "state"]
     lines += [f"  {line}" for line in kept] or ["  none: every element is judged once and forgotten"]
     decisions = running.physical.context.decisions
@@ -61,13 +62,13 @@ def _tree(running: RunningQuery, node: int, first: str, rest: str) -> Iterator[s
         yield from _tree(running, child, rest + ("└─ " if last else "├─ "), rest + ("   " if last else "│  "))
 
 
-def _kept(running: RunningQuery) -> Iterator[str]:
+def _kept(running: RunningQuery, sizes: Mapping[str, tuple[int, int]] | None) -> Iterator[str]:
     for n in running.physical.nodes:
         if n.operator is None:
             continue
         what = n.operator.describe()
         if what:
-            rows, bytes = n.operator.size()
+            rows, bytes = n.operator.size() if sizes is None else sizes.get(n.operator.name, (0, 0))
             yield f"{n.operator.name}: {what}. Now {rows:,} rows, {size(bytes)}."
     shared = {id(s.store): s.store for s in running.physical.stubs if len(s.store.stubs) > 1}
     for store in shared.values():

@@ -123,9 +123,9 @@ def run_job(
 
 def _check_rereadable(session: Session) -> None:
     """Going on means reading the sources again, past what was read before."""
-    named = {**session.catalog.streams, **session.catalog.relations}
+    named: dict[str, Any] = {**session.catalog.streams, **session.catalog.relations}
     for name, definition in named.items():
-        if definition.source == "-":  # type: ignore[attr-defined]
+        if definition.source == "-":
             raise JobError(f"{name!r} reads standard input, which cannot be read again: leave --checkpoint out.")
 
 

@@ -2,42 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
-from eddyline.core.catalog import AggregateDef, Catalog, FunctionDef, RelationDef, StreamDef
+from eddyline.core.catalog import Catalog, RelationDef, StreamDef
 from eddyline.core.errors import EddylineError, JobError
-from eddyline.core.schema import Schema
-from eddyline.core.time import Clock, SystemClock, TimeKind
-from eddyline.cql import bind
-from eddyline.cql.job import CreateRelation, CreateStream, CreateView, QueryStatement, Statement, parse_job
-from eddyline.cql.options import check_options
-from eddyline.io.resolve import OPTIONS as SOURCE_OPTIONS
+from eddyline.core.time import Clock
 from eddyline.io.resolve import open_source
-from eddyline.io.source import Source, whole
+from eddyline.io.source import Source
 from eddyline.plan.logical import BoundQuery, RelationScan, StreamScan, streams_of
 from eddyline.plan.physical import build
 from eddyline.plan.rules import optimize
-from eddyline.runtime.declarations import column_named, data_type, duration, placed, time_kind
+from eddyline.runtime.declaring import Declaring
 from eddyline.runtime.feeds import Feed
 from eddyline.runtime.inline.input_manager import InputStream, StreamReader
-from eddyline.runtime.inline.relation_changes import TimedRelation, latest
-from eddyline.runtime.inline.scheduler import SCHEDULERS
+from eddyline.runtime.inline.relation_changes import TimedRelation
 from eddyline.runtime.query import Query
 from eddyline.runtime.running import RunningQuery
 from eddyline.runtime.side_streams import SideStream
 from eddyline.runtime.snapshot import Snapshots
 from eddyline.synopses.store import Registry
 
-OPTIONS = ("on_error", "scheduler")
 
-
-class Session:
+class Session(Declaring[Query]):
     """Runs continuous queries in this process.
 
     ``strict`` stops at the first malformed row; ``sharing`` lets windows over the same elements share their rows
@@ -51,163 +42,51 @@ class Session:
     [{'size': 1500, '_time': 2}, {'size': 900, '_time': 5}]
     """
 
+    def __new__(cls, spark: Any = None, **options: Any) -> Any:
+        if spark is None:
+            return super().__new__(cls)
+        from eddyline.runtime.spark.session import SparkRuntime
+
+        return SparkRuntime(spark, **options)
+
     def __init__(
         self,
-        spark: Any = None,
+        spark: None = None,
         *,
         clock: Clock | None = None,
         strict: bool = False,
         sharing: bool = True,
         base: Path | str | None = None,
     ) -> None:
-        if spark is not None:
-            raise EddylineError(
-                "this version runs queries in one process only; call ed.Session() without a SparkSession."
-            )
-        self.catalog = Catalog()
-        self.clock = clock or SystemClock()
-        self.strict = strict
-        self.base = Path(base) if base is not None else None
+        super().__init__(clock=clock, strict=strict, base=base)
         self.inputs: dict[str, InputStream] = {}
         self.feeds: dict[str, Feed] = {}
-        self.relations: dict[str, pa.Table] = {}
         self.queries: list[Query] = []
         self.sides: dict[str, SideStream] = {}
-        self.invalid_relation_rows = 0  # malformed rows of constant relations
-        self._sources: dict[str, Source] = {}
         self._registry = Registry(sharing)
         self._named: dict[str, Query] = {}
         self._started = 0  # queries, those dropped included
 
     # ── declarations ──────────────────────────────────────────────────────────────────────────────────────────────
 
-    def stream(
-        self,
-        name: str,
-        source: Any = None,
-        timestamp: str | None = None,
-        slack: int | float | str | timedelta = 0,
-        idle: int | float | str | timedelta | None = None,
-        schema: pa.Schema | None = None,
-        **options: Any,
-    ) -> None:
-        """Declare a stream: a path, glob, directory, Arrow table or reader, pandas frame, iterable of rows or batches;
-        or, without a source, a ``schema`` for rows that ``push`` will bring.
-
-        ``slack`` is how far an element may lie behind the largest timestamp before it (a number counts ticks of an
-        integer time, seconds of a timestamp; or ``'5 seconds'``): larger waits longer and loses less. ``idle`` is the
-        silence after which the stream no longer holds others back.
-        """
-        opened, found = self._open(name, source, schema, options, timestamp)
-        stamp = None if timestamp is None else column_named(name, found, timestamp)
-        kind = time_kind(name, found, stamp)
-        wait = None if idle is None else duration(idle, TimeKind.TIMESTAMP, "idle")
-        definition = StreamDef(name, found, kind, stamp, duration(slack, kind, "slack"), wait, source, options)
-        self.catalog.add("streams", definition)
-        self._input(InputStream(definition, self.clock, strict=self._is_strict(options)), opened)
-
-    def relation(
-        self,
-        name: str,
-        source: Any = None,
-        timestamp: str | None = None,
-        key: Sequence[str] = (),
-        sign: str | None = None,
-        schema: pa.Schema | None = None,
-        **options: Any,
-    ) -> None:
-        """Declare a relation: constant, or with ``timestamp`` one whose elements insert, replace by ``key``, or insert
-        and delete by ``sign``."""
-        opened, found = self._open(name, source, schema, options, timestamp)
-        stamp = None if timestamp is None else column_named(name, found, timestamp)
-        kind = None if stamp is None else time_kind(name, found, stamp)
-        keys = tuple(column_named(name, found, c) for c in key)
-        mark = None if sign is None else column_named(name, found, sign)
-        if stamp is None and mark is not None:
-            raise JobError(f"the sign {mark!r} of {name!r} says what changes, so TIMESTAMP BY must say when.")
-        if stamp is None and opened is None:
-            raise JobError(f"the relation {name!r} is constant and needs a source.")
-        definition = RelationDef(name, found, kind, stamp, keys, mark, source, options)
-        self.catalog.add("relations", definition)
-        if stamp is not None:
-            self._input(TimedRelation(definition, self.clock, strict=self._is_strict(options)), opened)
-        elif opened is not None:
-            self._sources[name.lower()] = opened
-
-    def view(self, name: str, text: str) -> None:
-        """Give a query a name that other queries can read."""
-        self.catalog.add("views", bind(text, self.catalog), name)
-
-    def function(
-        self,
-        name: str,
-        function: Callable[..., Any],
-        returns: str | pa.DataType = "boolean",
-        arguments: Sequence[str | pa.DataType] | None = None,
-        kind: str = "row",
-        cost: float | None = None,
-        deterministic: bool = True,
-    ) -> None:
-        """Make a Python function callable from queries. ``kind``: ``row`` gets Python values, ``pandas`` Series,
-        ``arrow`` Arrow arrays."""
-        if kind not in ("row", "pandas", "arrow"):
-            raise JobError(f"the kind of a function is 'row', 'pandas' or 'arrow', not {kind!r}.")
-        if not callable(function):
-            raise JobError(f"the function {name!r} must be callable, and a {type(function).__name__} is not.")
-        args = None if arguments is None else tuple(data_type(a) for a in arguments)
-        self.catalog.functions[name.lower()] = FunctionDef(
-            name, function, data_type(returns), args, kind, cost, deterministic  # type: ignore[arg-type]
-        )  # fmt: skip
-
-    def aggregate(self, name: str, function: Callable[[list[Any]], Any], returns: str | pa.DataType = "double") -> None:
-        """Make a Python function of a group's values callable as an aggregate."""
-        self.catalog.aggregates[name.lower()] = AggregateDef(name, function, data_type(returns))
-
-    def execute(self, job: str) -> list[Query]:
-        """Run the statements of a job text: declarations take effect, queries are registered and returned."""
-        return [q for s in parse_job(job) if (q := self.declare(s)) is not None]
-
-    def declare(self, statement: Statement) -> Query | None:
-        match statement:
-            case CreateStream() | CreateRelation():
-                try:
-                    self._create(statement)
-                except JobError as e:
-                    raise placed(e, statement, statement.source) from e
-                return None
-            case CreateView():
-                try:
-                    self.catalog.add("views", bind(statement, self.catalog), statement.name)
-                except JobError as e:
-                    raise placed(e, statement) from e
-                return None
-            case QueryStatement():
-                bound = bind(statement, self.catalog)
-                try:
-                    return self._register(bound)
-                except JobError as e:
-                    raise placed(e, statement) from e
-
-    def _create(self, s: CreateStream | CreateRelation) -> None:
-        schema = None if s.columns is None else pa.schema(list(s.columns))
-        if isinstance(s, CreateStream):
-            slack: Any = 0 if s.slack is None else s.slack
-            idle: Any = s.idle
-            self.stream(s.name, s.source, s.timestamp, slack, idle, schema, **s.options)
-        else:
-            self.relation(s.name, s.source, s.timestamp, s.key, s.sign, schema, **s.options)
+    def adopt(self, catalog: Catalog, tables: Mapping[str, pa.Table]) -> None:
+        """Take declarations as they are, for streams whose rows are pushed and relations whose rows are at hand: a
+        shard of a distributed query is such a session."""
+        for stream in catalog.streams.values():
+            self.catalog.add("streams", stream)
+            self._add_input(stream, None)
+        for relation in catalog.relations.values():
+            self.catalog.add("relations", relation)
+            if not relation.constant:
+                self._add_input(relation, None)
+        self.relations |= {n.lower(): t for n, t in tables.items()}
+        self.catalog.functions |= catalog.functions
+        self.catalog.aggregates |= catalog.aggregates
 
     # ── queries ───────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def query(self, text: str, name: str | None = None, **options: Any) -> Query:
-        """Register a continuous query; it sees the elements that come from now on."""
-        bound = bind(text, self.catalog)
-        merged = {**bound.options, **options}
-        return self._register(
-            BoundQuery(name or bound.name, bound.plan, bound.time_kind, bound.text, bound.target, merged)
-        )
-
-    def _register(self, bound: BoundQuery) -> Query:
+    def register(self, bound: BoundQuery) -> Query:
+        """Register a query that is bound already."""
         self._check_options(bound)
         if bound.name is None:
             return self._start(bound)
@@ -238,13 +117,6 @@ class Session:
         if bound.name is not None:
             self._named[bound.name.lower()] = query
         return query
-
-    def _check_options(self, bound: BoundQuery) -> None:
-        check_options(bound.options, OPTIONS)
-        for option, value in bound.options.items():
-            known = {"on_error": ("stop", "invalid"), "scheduler": tuple(SCHEDULERS)}.get(option)
-            if known is not None and value not in known:
-                raise JobError(f"the option {option!r} is one of {', '.join(known)}, not {value!r}.")
 
     def drop(self, query: Query) -> None:
         """Deregister a query: its operators and its share of the windows are gone; others go on undisturbed."""
@@ -403,14 +275,7 @@ class Session:
         for q in self.queries:
             if q.running.error is not None:
                 raise EddylineError(f"{q.name} was stopped by an error and cannot be saved; drop it first.")
-        tree = {
-            "extra": dict(extra or {}),
-            "inputs": {n: s.state() for n, s in self.inputs.items()},
-            "feeds": {n: f.state() for n, f in self.feeds.items()},
-            "sides": {n: {"stream": s.stream.state(), "reached": s.reached} for n, s in self.sides.items()},
-            "queries": [q.running.state() for q in self.queries],
-        }
-        return Snapshots(Path(directory)).save(tree)
+        return Snapshots(Path(directory)).save({"extra": dict(extra or {}), **self.state()})
 
     def restore(self, directory: str | Path) -> dict[str, Any]:
         """Go on from the newest snapshot. The same streams and queries must have been declared, in the same order."""
@@ -422,6 +287,20 @@ class Session:
                 f"the snapshot in {str(directory)!r} was made by other streams or queries; declare the same ones in the"
                 f" same order, or start from an empty directory. It holds: {'; '.join(saved) or 'no query'}."
             )
+        self.load(tree)
+        return dict(tree["extra"])
+
+    def state(self) -> dict[str, Any]:
+        """All that ``load`` needs, as a tree that ``state_codec`` can take apart."""
+        return {
+            "inputs": {n: s.state() for n, s in self.inputs.items()},
+            "feeds": {n: f.state() for n, f in self.feeds.items()},
+            "sides": {n: {"stream": s.stream.state(), "reached": s.reached} for n, s in self.sides.items()},
+            "queries": [q.running.state() for q in self.queries],
+        }
+
+    def load(self, tree: Mapping[str, Any]) -> None:
+        """Go on where a session with the same streams and queries, in the same order, stood."""
         for n, state in tree["inputs"].items():
             self.inputs[n].load(state)
         for n, state in tree["feeds"].items():
@@ -432,22 +311,12 @@ class Session:
         for q, state in zip(self.queries, tree["queries"], strict=True):
             q.running.load(state)
         self.sharing = self.sharing
-        return dict(tree["extra"])
 
     # ── helpers ───────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _open(
-        self, name: str, source: Any, schema: pa.Schema | None, options: Mapping[str, Any], timestamp: str | None
-    ) -> tuple[Source | None, Schema]:
-        check_options(options, SOURCE_OPTIONS)
-        if source is None:
-            if schema is None:
-                raise JobError(f"{name!r} needs a source, or a schema for rows that are pushed to it.")
-            return None, Schema.from_arrow(schema)
-        opened = open_source(source, self.base, schema, {"strict": self.strict, **options}, timestamp)
-        return opened, Schema.from_arrow(opened.schema)
-
-    def _input(self, stream: InputStream, opened: Source | None) -> None:
+    def _add_input(self, definition: StreamDef | RelationDef, opened: Source | None) -> None:
+        make = InputStream if isinstance(definition, StreamDef) else TimedRelation
+        stream = make(definition, self.clock, strict=self._is_strict(definition.options))  # type: ignore[arg-type]
         key = stream.name.lower()
         self.inputs[key] = stream
         if opened is not None:
@@ -458,19 +327,3 @@ class Session:
         if stream is None:
             raise JobError(f"there is no stream {name!r}.{self.catalog.suggest(name)}")
         return stream
-
-    def _is_strict(self, options: Mapping[str, Any]) -> bool:
-        return bool(options.get("strict", self.strict))
-
-    def _load(self, name: str) -> pa.Table:
-        key = name.lower()
-        if key not in self.relations:
-            source = self._sources[key]
-            if not source.finite:
-                raise JobError(f"the relation {name!r} has no TIMESTAMP BY, so its source must end; it does not.")
-            batches = list(source.open())
-            self.invalid_relation_rows += sum(len(b.invalid) for b in batches)
-            definition = self.catalog.relations[key]
-            table = whole(batches, definition.schema.to_arrow())
-            self.relations[key] = latest(definition, table) if definition.key else table
-        return self.relations[key]

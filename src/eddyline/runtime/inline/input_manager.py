@@ -169,7 +169,7 @@ class InputStream:
         self._judge = Judge(definition)
         self._slack = 0 if definition.timestamp is None else min(getattr(definition, "slack", 0), FARTHEST)
         self._idle_after: int | None = getattr(definition, "idle", None)
-        self._spoke_at = clock.now()
+        self.spoke_at = clock.now()
         self._closed = BEGINNING  # the largest instant that a reader has taken as closed
         self._buffer = ReorderBuffer()
         self._readers: list[StreamReader] = []
@@ -209,15 +209,26 @@ class InputStream:
         now = self._clock.now()
         if self.definition.timestamp is None:
             self.shown = self._stamp(now)
-        elif self._idle_after is not None and now - self._spoke_at >= self._idle_after:
+        elif self._idle_after is not None and now - self.spoke_at >= self._idle_after:
             self.idle = True
+
+    @property
+    def idle_at(self) -> int | None:
+        """The wall-clock time (µs) from which on silence makes it idle; None: never."""
+        return None if self._idle_after is None else self.spoke_at + self._idle_after
 
     def finish(self) -> None:
         """The end of the input: nothing holds anything back any more."""
         self.finished = True
 
+    def saw(self, low: int) -> None:
+        """An element on time has come with this time, here or in another shard."""
+        self.first_time = low if self.first_time is None else min(self.first_time, low)
+        for r in self._readers:
+            r.saw(low)
+
     def _speak(self, now: int) -> None:
-        self._spoke_at = now
+        self.spoke_at = now
         self.idle = False
 
     def _stamp(self, now: int) -> int:
@@ -270,10 +281,8 @@ class InputStream:
                     return
                 in_order, low, high = _extent(time)
         self.shown = high if self.shown is None else max(self.shown, high)
-        self.first_time = low if self.first_time is None else min(self.first_time, low)
         self.last_time = high if self.last_time is None else max(self.last_time, high)
-        for r in self._readers:
-            r.saw(low)
+        self.saw(low)
         if self._readers or self.remembers:
             chunk = Chunk(time, self._judge.select(batch, self._needed), self.accepted)
             self._buffer.add(chunk if in_order else chunk.sorted())
@@ -427,7 +436,7 @@ class InputStream:
         for n in _NUMBERS:
             setattr(self, n, state["numbers"][n])
         # Wall-clock silence does not pass while nobody listens.
-        self._spoke_at = self._clock.now()
+        self.spoke_at = self._clock.now()
         self._buffer = ReorderBuffer()
         for chunk in _unpack(state["held"]):
             self._buffer.add(chunk.sorted())

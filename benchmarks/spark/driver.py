@@ -1,0 +1,108 @@
+"""Run one configuration in a Spark session of this process."""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from benchmarks.spark.configuration import Configuration, Outcome
+from benchmarks.spark.data import streams
+
+PROVIDER = "spark.sql.streaming.stateStore.providerClass"
+_STATE = "org.apache.spark.sql.execution.streaming.state"
+PROVIDERS = {"hdfs": f"{_STATE}.HDFSBackedStateStoreProvider", "rocksdb": f"{_STATE}.RocksDBStateStoreProvider"}
+
+SETTINGS = {
+    "spark.master": "local[2]",
+    "spark.ui.enabled": "false",
+    "spark.sql.shuffle.partitions": "2",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.streaming.numRecentProgressUpdates": "100000",
+}
+
+
+def session(memory: str, folder: str) -> Any:
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    from pyspark.sql import SparkSession
+
+    builder = SparkSession.builder.appName("eddyline benchmarks").config("spark.driver.memory", memory)
+    for name, value in SETTINGS.items():
+        builder = builder.config(name, value)
+    builder = builder.config("spark.local.dir", folder).config("spark.sql.warehouse.dir", f"{folder}/warehouse")
+    found = builder.getOrCreate()
+    found.sparkContext.setLogLevel("ERROR")
+    return found
+
+
+def run(spark: Any, c: Configuration, folder: str, started: float) -> Outcome:
+    """Start the query, wait for all data to be processed, and read off what Spark says about each micro-batch."""
+    import pyspark.sql.functions as F
+
+    from benchmarks.spark.plans import plan
+
+    ready = time.time()
+    provider = PROVIDERS[c.store if c.side.startswith("native") else "rocksdb"]
+    for name, value in {PROVIDER: provider, **c.extra}.items():
+        spark.conf.set(name, value)
+    data = streams(c)
+    p = plan(spark, c, data)
+    facts = [F.count(F.lit(1)).alias("results")]
+    if p.weight is not None:
+        closed = p.instant < F.lit(data.closed)
+        facts += [F.count_if(closed).alias("checked"), F.sum(F.when(closed, p.weight)).alias("checksum")]
+    # Counted on the way into a sink that does nothing: no second job, no second stage, on any side.
+    watched = p.frame.observe("found", *facts)
+    with tempfile.TemporaryDirectory(dir=folder) as checkpoint:
+        writer = watched.writeStream.format("noop").outputMode("append").trigger(availableNow=True)
+        query = writer.option("checkpointLocation", checkpoint).start()
+        query.awaitTermination()
+        ended = time.time()
+        told = query.recentProgress
+        state = Path(checkpoint) / "state"
+        kept = sum(f.stat().st_size for f in state.rglob("*") if f.is_file()) if state.exists() else 0
+    counted = [t["observedMetrics"]["found"].asDict() for t in told if "found" in t["observedMetrics"]]
+    filled = [t for t in told if t["numInputRows"]]
+    parts = [t["durationMs"] for t in filled]
+    late = parts[len(parts) // 2 :]
+    operators = [t["stateOperators"] for t in told]
+    return Outcome(
+        configuration=c,
+        milliseconds=[d["triggerExecution"] for d in parts],
+        phases={n: median(d.get(n, 0) for d in late) for n in sorted({n for d in late for n in d})},
+        input_rows=sum(t["numInputRows"] for t in filled),
+        results=sum(int(f.get("results") or 0) for f in counted),
+        checked_results=sum(int(f.get("checked") or 0) for f in counted),
+        checksum=sum(f.get("checksum") or 0 for f in counted),
+        seconds=ended - started,
+        session_seconds=ready - started,
+        state_rows=max((sum(o["numRowsTotal"] for o in s) for s in operators), default=0),
+        state_bytes=max((sum(o["memoryUsedBytes"] for o in s) for s in operators), default=0),
+        checkpoint_bytes=kept,
+        store=_store([t["stateOperators"] for t in filled[len(filled) // 2 :]]),
+        settings={**SETTINGS, "spark.driver.memory": c.memory, PROVIDER: provider.rpartition(".")[2], **c.extra},
+    )
+
+
+def _store(operators: Sequence[Sequence[Mapping[str, Any]]]) -> dict[str, float]:
+    """The metrics of the state stores in a steady micro-batch, added up over operators, the median over micro-batches.
+
+    >>> _store([[{"commitTimeMs": 2, "customMetrics": {"x": 1}}, {"commitTimeMs": 3}], [{"commitTimeMs": 7}]])
+    {'commitTimeMs': 6.0, 'x': 0.5}
+    """
+    batches: list[dict[str, float]] = []
+    for batch in operators:
+        total: dict[str, float] = {}
+        for o in batch:
+            numbers = {n: v for n, v in {**o, **(o.get("customMetrics") or {})}.items() if isinstance(v, int | float)}
+            for n, v in numbers.items():
+                total[n] = total.get(n, 0) + v
+        batches.append(total)
+    names = sorted({n for b in batches for n in b})
+    return {n: median(b.get(n, 0) for b in batches) for n in names}
+

@@ -1,0 +1,56 @@
+"""The plan of each configuration, with what is needed to check its results."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import reduce
+from typing import Any
+
+import pyspark.sql.functions as F
+
+from benchmarks.spark import floor, native, ours
+from benchmarks.spark.configuration import Configuration
+from benchmarks.spark.data import Streams
+
+SCHEMAS = {
+    "three-way": {n: "ts timestamp, key long, val double" for n in "RST"},
+    "four-way": {n: "ts timestamp, key long, val double" for n in "RSTU"},
+    "chain": {
+        "R": "ts timestamp, a long, val double",
+        "S": "ts timestamp, a long, b long, val double",
+        "T": "ts timestamp, b long, val double",
+    },
+    "macd": {"trades": "ts timestamp, symbol string, price double, size long"},
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A streaming frame; at which instant (microseconds) a row becomes true; and what its checksum adds up."""
+
+    frame: Any
+    instant: Any = None
+    weight: Any = None
+
+
+def plan(spark: Any, c: Configuration, data: Streams) -> Plan:
+    sources = {
+        name: spark.readStream.schema(schema)
+        .option("maxFilesPerTrigger", data.files_per_batch)
+        .parquet(data.path(name))
+        for name, schema in SCHEMAS[c.workload].items()
+    }  # fmt: skip
+    if c.side in floor.STEPS:
+        return Plan(floor.step(c, sources))
+    if c.workload == "macd":
+        frame = ours.macd(c, sources) if c.side == "ours" else native.MACD[c.side](sources["trades"])
+        return Plan(*frame)
+    if c.side == "ours":
+        frame, times = ours.join(c, sources), ours.times(list(sources))
+        values = [F.col(ours.column(n, "val")) for n in sources]
+    else:
+        frame, times = native.join(sources, native.ON[c.workload], c.window), native.times(list(sources))
+        values = [F.col(f"val{n}") for n in sources]
+    # Every time and value of a result goes into its hash: equal sums mean equal bags of results.
+    weight = F.pmod(F.xxhash64(*times, *values), F.lit(1 << 40))
+    return Plan(frame, reduce(F.greatest, times), weight)

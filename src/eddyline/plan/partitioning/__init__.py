@@ -1,0 +1,142 @@
+"""Partitioning: how the work of a plan is spread over shards that never speak to each other.
+
+*Correct* means: at every instant the results of all shards, put together as bags, are the results of one shard that
+sees everything. The shards form a grid with one axis per *dimension*. A dimension gives every scan of the plan either a
+column, whose hash is the coordinate of a row, or has the scan's rows copied to all coordinates. ``layouts`` finds the
+dimensions that are correct, ``grid`` picks from them and shares the shards out, ``reasons`` says it in words.
+
+*Why dimensions can be judged one by one.* Let every row below a node have, in every dimension, one coordinate or all of
+them. By induction over the plan, a shard holds of each node exactly the rows whose coordinates it matches in every
+dimension: the rows that a row is made of are together in a shard iff they are together in each coordinate, since a
+product of sets meets another iff each factor does; and rows that must be seen together (a group, equal rows of a set
+operator, a row and its deletion in a timed relation) are together in the grid iff they are together in each dimension.
+A dimension in which they are was judged on its own and does not ask about the others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import prod
+
+from eddyline.core.catalog import Catalog
+from eddyline.core.errors import JobError
+from eddyline.plan.logical import Plan, RelationScan, StreamScan, children, walk
+from eddyline.plan.partitioning.grid import ANY, Grid, Source, Split, choose, joint_lanes
+from eddyline.plan.partitioning.layouts import Layouts
+from eddyline.plan.partitioning.reasons import explain_grid, explain_one_shard
+from eddyline.plan.rewrite import with_children
+
+__all__ = ["ANY", "Lane", "Partitioning", "partition"]
+
+
+@dataclass(frozen=True, slots=True)
+class Lane:
+    """One way in which the rows of an input travel.
+
+    ``split`` has for every dimension the source column whose hash gives the coordinate, ``ANY`` where rows may be
+    spread as one likes, or None where they are copied to all coordinates. Values that are equal must have equal hashes:
+    NULL equals NULL here, 0.0 equals -0.0, and NaN equals NaN.
+    """
+
+    name: str  # unique in the plan: the declared name, or 'name#2' where the same input travels in several ways
+    source: str  # the declared name
+    split: Split
+    constant: bool = False  # not shipped with the rows: every shard loads it and keeps what falls to it
+
+
+@dataclass(frozen=True, slots=True)
+class Partitioning:
+    """``plan`` is the given plan with every scan renamed to its lane."""
+
+    shares: tuple[int, ...]  # coordinates per dimension; () is one shard
+    lanes: tuple[Lane, ...]
+    plan: Plan
+    reasons: tuple[str, ...]
+
+    @property
+    def shards(self) -> int:
+        return prod(self.shares)
+
+
+def partition(plan: Plan, catalog: Catalog, shards: int, rates: Mapping[str, float] | None = None) -> Partitioning:
+    """Spread an optimized plan over at most ``shards`` shards; ``rates`` are rows per time of the inputs, 1 by default.
+
+    >>> import pyarrow as pa
+    >>> from eddyline.core.catalog import StreamDef
+    >>> from eddyline.core.schema import Schema
+    >>> from eddyline.core.time import TimeKind
+    >>> from eddyline.cql import bind
+    >>> from eddyline.plan.rules import optimize
+    >>> catalog = Catalog()
+    >>> schema = Schema.from_arrow(pa.schema([("ts", pa.int64()), ("a", pa.int64()), ("b", pa.int64())]))
+    >>> for name in "RST":
+    ...     catalog.add("streams", StreamDef(name, schema, TimeKind.INTEGER, "ts"))
+    >>> text = "SELECT Istream(*) FROM R [RANGE 9], S [RANGE 9], T [RANGE 9] WHERE R.a = S.a AND S.b = T.b"
+    >>> chain = partition(optimize(bind(text, catalog).plan), catalog, 16)
+    >>> chain.shares, [(lane.name, lane.split) for lane in chain.lanes]
+    ((4, 4), [('R', ('a', None)), ('S', ('a', 'b')), ('T', (None, 'b'))])
+    >>> chain.reasons[1]
+    'R is copied 4 times (it has no S.b), S travels once, T is copied 4 times (it has no R.a)'
+    """
+    if shards < 1:
+        raise JobError(f"a query runs on one shard or more, not on {shards}.")
+    layouts = Layouts(catalog)
+    choices = layouts.choices(plan) if shards > 1 else []
+    sources = _sources(plan, catalog, rates or {})
+    grid = choose(choices, sources, shards)
+    return lay_out(plan, catalog, grid, sources, explain_one_shard(shards, layouts.obstacles))
+
+
+def lay_out(
+    plan: Plan, catalog: Catalog, grid: Grid, sources: Sequence[Source], otherwise: tuple[str, ...]
+) -> Partitioning:
+    """The plan on a grid whose dimensions are correct; ``otherwise`` are the reasons where there is one shard."""
+    ways = [(s, tuple(d[i] for d in grid.dimensions)) for i, s in enumerate(sources)]
+    found, places = joint_lanes(ways)
+    lanes = _named(found, catalog)
+    mine = [lanes[p] for p in places]
+    renamed = _renamed(plan, iter([lane.name for lane in mine]))
+    reasons = explain_grid(grid, sources, mine, plan) if grid.shares else otherwise
+    return Partitioning(grid.shares, lanes, renamed, reasons)
+
+
+def _sources(plan: Plan, catalog: Catalog, rates: Mapping[str, float]) -> list[Source]:
+    """What the scans read, from left to right."""
+    by_name = {n.lower(): r for n, r in rates.items()}
+    return [_source(n, catalog, by_name) for n in walk(plan) if isinstance(n, StreamScan | RelationScan)]
+
+
+def _source(scan: StreamScan | RelationScan, catalog: Catalog, rates: Mapping[str, float]) -> Source:
+    if isinstance(scan, RelationScan):
+        name = catalog.relations[scan.relation.lower()].name
+        constant, shipped = scan.constant, not scan.constant
+    else:
+        stream = catalog.streams.get(scan.stream.lower())
+        name, constant, shipped = scan.stream if stream is None else stream.name, False, stream is not None
+    return Source(name, scan.alias, rates.get(name.lower(), 1.0) if shipped else 0.0, constant)
+
+
+def _named(ways: Sequence[tuple[Source, Split]], catalog: Catalog) -> tuple[Lane, ...]:
+    taken = {n.lower() for n in catalog.sources()}
+    used: set[str] = set()
+    lanes = []
+    for source, split in ways:
+        name, number = source.name, 1
+        while name.lower() in used or (number > 1 and name.lower() in taken):
+            number += 1
+            name = f"{source.name}#{number}"
+        used.add(name.lower())
+        lanes.append(Lane(name, source.name, split, source.constant))
+    return tuple(lanes)
+
+
+def _renamed(p: Plan, names: Iterator[str]) -> Plan:
+    """The plan with the names of its scans, from left to right."""
+    match p:
+        case StreamScan():
+            return replace(p, stream=next(names))
+        case RelationScan():
+            return replace(p, relation=next(names))
+        case _:
+            return with_children(p, [_renamed(c, names) for c in children(p)])

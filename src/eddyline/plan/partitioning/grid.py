@@ -1,0 +1,129 @@
+"""From correct dimensions to a grid: which of them, and how many coordinates each.
+
+What is made small is the number of rows that a shard receives: all rows shipped, copies included, over the number of
+shards. So rows are copied only where there is no common key, a common key takes all shards, and where a grid of two
+dimensions cannot have exactly the number of shards asked for, fewer shards with fewer copies win. A constant relation
+costs nothing: it is not shipped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from math import prod
+from typing import Final
+
+ANY: Final = "*"  # in a split: rows may be spread in any way along this dimension
+
+Choice = tuple[str | None, ...]  # one dimension: for every scan a source column, ANY, or None where it is copied
+Split = tuple[str | None, ...]  # one scan or lane: the same for every dimension
+
+MOST_DIMENSIONS = 3  # each more copies every input that does not have it
+MOST_CANDIDATES = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """What a scan reads; the rate is 0 where nothing is shipped."""
+
+    name: str
+    alias: str
+    rate: float
+    constant: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Grid:
+    shares: tuple[int, ...]
+    dimensions: tuple[Choice, ...]
+
+
+def choose(choices: Sequence[Choice], sources: Sequence[Source], shards: int) -> Grid:
+    """The grid of at most ``shards`` shards in which a shard receives the fewest rows.
+
+    >>> r, s = Source("R", "R", 1.0), Source("S", "S", 1.0)
+    >>> choose([("a", "a"), (ANY, None)], [r, s], 7)
+    Grid(shares=(7,), dimensions=(('a', 'a'),))
+    >>> choose([(ANY, None), (None, ANY)], [r, s], 7)  # a product: 2 copies of one and 3 of the other
+    Grid(shares=(2, 3), dimensions=(('*', None), (None, '*')))
+    >>> choose([(ANY, None), (None, ANY)], [Source("R", "R", 99.0), s], 7)
+    Grid(shares=(7,), dimensions=(('*', None),))
+    """
+    candidates = _worth_it(choices, sources)
+    best, least = Grid((), ()), (float("inf"), 0, 0, 0)
+    for count in range(1, min(MOST_DIMENSIONS, len(candidates)) + 1):
+        for dimensions in combinations(candidates, count):
+            found, _ = joint_lanes([(s, tuple(d[i] for d in dimensions)) for i, s in enumerate(sources)])
+            for shares in _shares(shards, count):
+                shipped = sum(s.rate * copies(split, shares) for s, split in found)
+                cost = (shipped / prod(shares), count, -prod(shares), max(shares))
+                if cost < least:
+                    best, least = Grid(shares, dimensions), cost
+    return best
+
+
+def copies(split: Split, shares: Sequence[int]) -> int:
+    """How often a row of a lane is shipped."""
+    return prod(n for column, n in zip(split, shares, strict=True) if column is None)
+
+
+def joint_lanes(ways: Sequence[tuple[Source, Split]]) -> tuple[list[tuple[Source, Split]], list[int]]:
+    """Scans of one input that travel alike share a lane; ``ANY`` goes with every column. The lanes, and each scan's."""
+    lanes: list[tuple[Source, Split]] = []
+    places = []
+    for source, split in ways:
+        for place, (other, taken) in enumerate(lanes):
+            together = _together(taken, split) if other.name == source.name else None
+            if together is not None:
+                lanes[place] = (other, together)
+                break
+        else:
+            place = len(lanes)
+            lanes.append((source, split))
+        places.append(place)
+    return lanes, places
+
+
+def _together(one: Split, other: Split) -> Split | None:
+    joint: list[str | None] = []
+    for a, b in zip(one, other, strict=True):
+        if a is None or b is None:
+            if a is not b:
+                return None
+            joint.append(None)
+        elif a == b or ANY in (a, b):
+            joint.append(b if a == ANY else a)
+        else:
+            return None
+    return tuple(joint)
+
+
+def _worth_it(choices: Sequence[Choice], sources: Sequence[Source]) -> list[Choice]:
+    """Of several dimensions the one that copies less; of those that copy the same, the one with the fewest lanes, then
+    with the fewest constant relations in full, then the first."""
+
+    def copied(choice: Choice, constant: bool) -> frozenset[int]:
+        pairs = zip(choice, sources, strict=True)
+        return frozenset(i for i, (c, s) in enumerate(pairs) if c is None and s.constant is constant)
+
+    def order(choice: Choice) -> tuple[float, int, int]:
+        shipped = sum(sources[i].rate for i in copied(choice, False))
+        lanes, _ = joint_lanes([(s, (c,)) for s, c in zip(sources, choice, strict=True)])
+        return shipped, len(lanes), len(copied(choice, True))
+
+    kept: list[Choice] = []
+    for choice in sorted(choices, key=order):
+        if not any(copied(k, False) <= copied(choice, False) for k in kept):
+            kept.append(choice)
+    return sorted(kept[:MOST_CANDIDATES], key=choices.index)
+
+
+def _shares(shards: int, dimensions: int) -> Iterator[tuple[int, ...]]:
+    """All ways to give every dimension two coordinates or more."""
+    if dimensions == 0:
+        yield ()
+        return
+    for first in range(2, shards // 2 ** (dimensions - 1) + 1):
+        for rest in _shares(shards // first, dimensions - 1):
+            yield (first, *rest)

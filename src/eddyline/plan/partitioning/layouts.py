@@ -1,0 +1,401 @@
+"""Which dimensions are correct: how the rows below each node may lie along one axis of shards.
+
+Bottom-up, every node has a list of *layouts*. A layout says for each scan below how its rows lie (by a column, ``ANY``
+or copied) and what follows for the node: it is *copied* (every coordinate has all of it) or *split* (every row is at
+exactly one coordinate). The *visible* columns of a split node are those whose hash is the coordinate: rows that agree
+in one of them meet. A rule keeps the layouts in which each shard, knowing only its rows, makes exactly its rows of the
+result.
+
+Ways that look right and are wrong:
+
+- *A node that is copied below one that is split does no harm, so a global aggregate may be copied and joined*: it may;
+  but ``Rstream`` of something copied may not: it speaks at the instants of all inputs, and those of a split input
+  are not known to every shard.
+- *Rows of an outer join lie by the equated columns of both sides*: those of the padded side are NULL.
+- *IN finds its partner where the values are equal, so both sides may be split by them*: a NULL anywhere else makes IN
+  unknown instead of false. Only where nobody asks for the difference (a semijoin) is that right.
+- *Equal columns have equal hashes*: of one type. A cast between them changes the bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+
+from eddyline.core.catalog import Catalog
+from eddyline.core.window import PartitionRows, Rows
+from eddyline.expr.describe import describe, describe_aggregate
+from eddyline.expr.nodes import Call, Column, Expr, UserCall
+from eddyline.expr.nodes import walk as walk_expr
+from eddyline.plan.conjuncts import bare_mark
+from eddyline.plan.deletions import cannot_net
+from eddyline.plan.graph import alias_of
+from eddyline.plan.logical import (
+    Aggregate,
+    Distinct,
+    Join,
+    MarkJoin,
+    OuterJoin,
+    Plan,
+    Project,
+    RelationScan,
+    Select,
+    SetOperation,
+    StreamScan,
+    ToStream,
+    Window,
+    is_stream,
+    walk,
+)
+from eddyline.plan.partitioning.grid import ANY, Choice
+from eddyline.plan.partitioning.momentary import momentary
+
+MOST = 256  # layouts kept for a node; plans that people write have a few dozen
+
+Columns = frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """``visible`` None means copied; ``choice`` has the scans below from left to right."""
+
+    visible: Columns | None
+    choice: Choice
+
+
+class Layouts:
+    """``choices`` are the correct dimensions of a plan, ``obstacles`` what stood in the way of more, in words."""
+
+    def __init__(self, catalog: Catalog) -> None:
+        self.catalog = catalog
+        self.obstacles: list[str] = []
+
+    def choices(self, plan: Plan) -> list[Choice]:
+        if all(isinstance(n, RelationScan) and n.constant for n in walk(plan) if _is_scan(n)):
+            self.obstacles.append("only constant relations are read, at one instant")
+            return []
+        for function in _unpredictable(plan):
+            self.obstacles.append(f"{function} is declared as not deterministic, and shards would not agree on it")
+            return []
+        found = self.of(plan)
+        if not is_stream(plan):
+            found = self.netted(plan, found, "the changes that are shown")
+        return list(dict.fromkeys(x.choice for x in found if x.visible is not None))
+
+    def of(self, p: Plan) -> list[Layout]:
+        match p:
+            case StreamScan():
+                return self.stream_scan(p)
+            case RelationScan():
+                return self.relation_scan(p)
+            case Window():
+                return self.window(p)
+            case Select():
+                return self.select(p)
+            case Project():
+                return [_projected(p, x) for x in self.of(p.input)]
+            case Join():
+                return self.join(p)
+            case OuterJoin():
+                return self.outer_join(p)
+            case MarkJoin():
+                return self.mark_join(p)
+            case Aggregate():
+                return self.aggregate(p)
+            case Distinct():
+                told = "DISTINCT must see equal rows together"
+                return self.kept(self.of(p.input), bool, told)
+            case SetOperation():
+                return self.set_operation(p)
+            case ToStream():
+                return self.to_stream(p)
+
+    def kept(self, given: Sequence[Layout], may: Callable[[Columns], bool], obstacle: str) -> list[Layout]:
+        """Copied layouts, and the split ones whose visible columns suffice."""
+        found = [x for x in given if x.visible is None or may(x.visible)]
+        return self.noted(given, found, obstacle)
+
+    def noted(self, given: Iterable[Layout], found: list[Layout], obstacle: str) -> list[Layout]:
+        """The best of what was found; where something was split and nothing is any more, the reason is kept."""
+        had = any(x.visible is not None for x in given)
+        if had and not any(x.visible is not None for x in found) and obstacle not in self.obstacles:
+            self.obstacles.append(obstacle)
+        return best(found)
+
+    # ── scans and windows ─────────────────────────────────────────────────────────────────────────────────────────
+
+    def stream_scan(self, p: StreamScan) -> list[Layout]:
+        definition = self.catalog.streams.get(p.stream.lower())
+        anywhere = Layout(frozenset(), (ANY,))
+        if definition is None:
+            return [anywhere]  # late(q), invalid(q): made inside the shards, as they fall
+        columns = _preferred(p, definition.timestamp)
+        return [anywhere, *(_by(p, c) for c in columns), Layout(None, (None,))]
+
+    def relation_scan(self, p: RelationScan) -> list[Layout]:
+        """A replacement must find what it replaces, and a deletion the row that it deletes."""
+        definition = self.catalog.relations[p.relation.lower()]
+        apart = (definition.timestamp, definition.sign)
+        allowed = definition.key or tuple(n for n in definition.schema.names if n not in apart)
+        columns = [c for c in _preferred(p, definition.timestamp) if c in allowed]
+        if not columns:
+            columns = [c for c in allowed if not pa.types.is_nested(definition.schema[c].type)][:1]
+        return [*(_by(p, c) for c in columns), Layout(None, (None,))]
+
+    def window(self, p: Window) -> list[Layout]:
+        given = self.of(p.input)
+        match p.spec:
+            case Rows():
+                told = f"{alias_of(p)} {p.spec} counts the elements of the whole stream"
+                return self.kept(given, lambda visible: False, told)
+            case PartitionRows(columns=columns):
+                told = f"{alias_of(p)} {p.spec} counts elements that no column puts into one shard"
+                return self.kept(given, lambda visible: bool(visible & set(columns)), told)
+            case _:
+                return given  # whether an element is in a window of time depends on the element alone
+
+    # ── row by row ────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def select(self, p: Select) -> list[Layout]:
+        equal = classes(p.conjuncts)
+        if isinstance(p.input, MarkJoin) and bare_mark(p) == "semi":
+            given = self.semijoin(p.input)
+        else:
+            given = self.of(p.input)
+        return [x if x.visible is None else replace(x, visible=closure(x.visible, equal)) for x in given]
+
+    # ── joins ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def join(self, p: Join) -> list[Layout]:
+        """A row of the result is where all its parts are: at one coordinate if the split ones agree on it."""
+        equal = classes(p.conjuncts)
+        sides = [self.of(i) for i in p.inputs]
+        found = sides[0]
+        for side in sides[1:]:
+            pairs = [_met(x, y, equal) for x in found for y in side]
+            found = best([x for x in pairs if x is not None])
+        closed = [x if x.visible is None else replace(x, visible=closure(x.visible, equal)) for x in found]
+        told = f"the join of {', '.join(map(alias_of, p.inputs))} has no equality of columns, and none can be copied"
+        return self.noted([x for s in sides for x in s], closed, told)
+
+    def outer_join(self, p: OuterJoin) -> list[Layout]:
+        """Each row that is kept must meet all its partners, or it would be padded where it has none."""
+        equal = classes(p.conjuncts)
+        lefts, rights = self.of(p.left), self.of(p.right)
+        found = []
+        for x in lefts:
+            for y in rights:
+                choice = (*x.choice, *y.choice)
+                if x.visible is None and y.visible is None:
+                    found.append(Layout(None, choice))
+                elif x.visible is not None and y.visible is not None:
+                    if closure(x.visible, equal) & y.visible:
+                        shown = {"left": x.visible, "right": y.visible, "full": frozenset[str]()}[p.kind]
+                        found.append(Layout(shown, choice))
+                elif (p.kind == "left" and y.visible is None) or (p.kind == "right" and x.visible is None):
+                    found.append(Layout(x.visible if x.visible is not None else y.visible, choice))
+        told = (
+            f"the {p.kind.upper()} JOIN of {alias_of(p.left)} and {alias_of(p.right)} needs rows and partners together"
+        )
+        return self.noted((*lefts, *rights), found, told)
+
+    def mark_join(self, p: MarkJoin) -> list[Layout]:
+        equal = classes(p.on)
+        lefts, rights = self.of(p.left), self.of(p.right)
+        found = []
+        for x in lefts:
+            for y in rights:
+                together = y.visible is None or bool(x.visible is not None and closure(x.visible, equal) & y.visible)
+                if together:
+                    found.append(Layout(x.visible, (*x.choice, *y.choice)))
+        told = f"{'IN' if p.operands else 'EXISTS'} for {alias_of(p.left)} must see all of {alias_of(p.right)}"
+        return self.noted((*lefts, *rights), found, told)
+
+    def semijoin(self, p: MarkJoin) -> list[Layout]:
+        """Rows with a partner: where the partners are is enough. A copied left row finds all its partners at one
+        coordinate or none, if they are split by a column that is equal to one of its own."""
+        pairs = tuple(Call("eq", pair, pa.bool_()) for pair in p.operands)
+        equal = classes((*p.on, *pairs))
+        lefts, rights = self.of(p.left), self.of(p.right)
+        mine = frozenset(p.left.schema.names)
+        found = []
+        for x in lefts:
+            for y in rights:
+                choice = (*x.choice, *y.choice)
+                if y.visible is None:
+                    found.append(Layout(x.visible, choice))
+                    continue
+                reached = closure(y.visible, equal) & mine
+                if x.visible is None and reached:
+                    found.append(Layout(reached, choice))
+                elif x.visible is not None and reached & x.visible:
+                    found.append(Layout(x.visible | reached, choice))
+        told = f"{'IN' if p.operands else 'EXISTS'} for {alias_of(p.left)} must see all of {alias_of(p.right)}"
+        return self.noted((*lefts, *rights), found, told)
+
+    # ── aggregates and sets ───────────────────────────────────────────────────────────────────────────────────────
+
+    def aggregate(self, p: Aggregate) -> list[Layout]:
+        given = self.of(p.input)
+        keys = [(n, e.name) for n, e in p.keys if isinstance(e, Column)]
+        found = [x for x in given if x.visible is None]
+        for x in given:
+            if x.visible is not None:
+                shown = frozenset(n for n, column in keys if column in x.visible)
+                if shown:
+                    found.append(Layout(shown, x.choice))
+        if p.grouped:
+            told = f"no input is split by a column of GROUP BY {', '.join(describe(e) for _, e in p.keys)}"
+        else:
+            calls = ", ".join(describe_aggregate(a) for _, a in p.aggregates) or "an aggregate"
+            told = f"{calls} without GROUP BY is over all rows"
+        return self.noted(given, found, told)
+
+    def set_operation(self, p: SetOperation) -> list[Layout]:
+        """Equal rows of both sides must meet, but for ``UNION ALL``, which does not look at them."""
+        lefts, rights = self.of(p.left), self.of(p.right)
+        names = dict(zip(p.right.schema.names, p.left.schema.names, strict=True))
+        same = [y if y.visible is None else replace(y, visible=frozenset(names[n] for n in y.visible)) for y in rights]
+        found = [z for x in lefts for y in same if (z := _combined(p, x, y)) is not None]
+        told = f"{p.kind.upper()}{' ALL' if p.all else ''} must see equal rows of both sides together"
+        if p.kind == "union" and p.all:
+            told = "UNION ALL of something that is split and something that every shard has would repeat the latter"
+        return self.noted((*lefts, *rights), found, told)
+
+    # ── streams ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def to_stream(self, p: ToStream) -> list[Layout]:
+        given = self.of(p.input)
+        if p.kind != "rstream":
+            return self.netted(p.input, given, p.kind.capitalize())
+        if momentary(p.input):
+            return given
+        self.obstacles.append(
+            "Rstream repeats its rows at the instants of every input, which a shard does not know;"
+            " only rows of [NOW] windows are gone by then"
+        )
+        return []
+
+    def netted(self, p: Plan, given: Sequence[Layout], who: str) -> list[Layout]:
+        """What leaves and what enters at one instant cancel where they are equal, so equal rows must meet."""
+        if cannot_net(p, self.catalog):
+            return list(given)
+        told = (
+            f"{who} must see equal rows together, since one that leaves cancels one that enters;"
+            " no column of the result tells the shard"
+        )
+        return self.kept(given, bool, told)
+
+
+def _combined(p: SetOperation, x: Layout, y: Layout) -> Layout | None:
+    """A set operation of two layouts, both in the left side's names; None where equal rows would not meet."""
+    choice, left, right = (*x.choice, *y.choice), x.visible, y.visible
+    if left is None and right is None:
+        return Layout(None, choice)
+    if left is not None and right is not None:
+        common = left & right
+        if p.kind == "union":
+            return Layout(common, choice) if common or p.all else None
+        return Layout(left | right if p.kind == "intersect" else left, choice) if common else None
+    # One side is complete everywhere: then the other alone decides where a row of the result is.
+    if left and p.kind in ("except", "intersect"):
+        return Layout(left, choice)
+    return Layout(right, choice) if right and p.kind == "intersect" else None
+
+
+def best(layouts: Sequence[Layout]) -> list[Layout]:
+    """Without those that another one beats: it shows at least as much, and no scan is worse off.
+
+    Everything above asks only for more visible columns, and pays only for what is copied, so nothing is lost.
+    """
+    kept: list[Layout] = []
+    for x in sorted(layouts, key=_rank):
+        if len(kept) == MOST:
+            break
+        if not any(_beats(k, x) for k in kept):
+            kept.append(x)
+    return kept
+
+
+def _rank(x: Layout) -> tuple[int, int, int]:
+    return x.choice.count(None), -x.choice.count(ANY), -len(x.visible or ())
+
+
+def _beats(a: Layout, b: Layout) -> bool:
+    if a.visible is None or b.visible is None:
+        return a == b
+    return a.visible >= b.visible and all(
+        x in (y, ANY) or y is None for x, y in zip(a.choice, b.choice, strict=True) if x is not None or y is not None
+    )
+
+
+def classes(conjuncts: Iterable[Expr]) -> tuple[Columns, ...]:
+    """The columns that a conjunction equates, as disjoint classes.
+
+    >>> a, b, c = (Column(n, pa.int64()) for n in "abc")
+    >>> [sorted(k) for k in classes([Call("eq", (a, b), pa.bool_()), Call("eq", (c, b), pa.bool_())])]
+    [['a', 'b', 'c']]
+    """
+    found: list[Columns] = []
+    for e in conjuncts:
+        match e:
+            case Call("eq", (Column() as a, Column() as b)) if a.type == b.type:
+                joined = frozenset((a.name, b.name)).union(*(k for k in found if k & {a.name, b.name}))
+                found = [*(k for k in found if not k & joined), joined]
+    return tuple(found)
+
+
+def closure(visible: Columns, equal: Iterable[Columns]) -> Columns:
+    return visible.union(*(k for k in equal if k & visible))
+
+
+def _met(x: Layout, y: Layout, equal: Sequence[Columns]) -> Layout | None:
+    choice = (*x.choice, *y.choice)
+    if x.visible is None or y.visible is None:
+        return Layout(x.visible if y.visible is None else y.visible, choice)
+    return Layout(x.visible | y.visible, choice) if closure(x.visible, equal) & closure(y.visible, equal) else None
+
+
+def _projected(p: Project, x: Layout) -> Layout:
+    if x.visible is None:
+        return x
+    return replace(x, visible=frozenset(n for n, e in p.items if isinstance(e, Column) and e.name in x.visible))
+
+
+def _is_scan(p: Plan) -> bool:
+    return isinstance(p, StreamScan | RelationScan)
+
+
+def _by(p: StreamScan | RelationScan, column: str) -> Layout:
+    names = zip(p.schema.names, p.columns, strict=True)
+    return Layout(frozenset(n for n, c in names if c == column), (column,))
+
+
+def _preferred(p: StreamScan | RelationScan, timestamp: str | None) -> list[str]:
+    """Columns to split by, those that spread rows well first: all rows of an instant have one timestamp, and a
+    Boolean has two values."""
+    pairs = [(f.type, c) for f, c in zip(p.schema, p.columns, strict=True) if not pa.types.is_nested(f.type)]
+    pairs.sort(key=lambda pair: (pair[1] == timestamp, pa.types.is_boolean(pair[0]), pa.types.is_floating(pair[0])))
+    return list(dict.fromkeys(c for _, c in pairs))
+
+
+def _unpredictable(plan: Plan) -> list[str]:
+    """User's functions that may answer differently to the same question. No built-in function does."""
+    calls = [e for n in walk(plan) for top in _expressions(n) for e in walk_expr(top)]
+    return [e.function.name for e in calls if isinstance(e, UserCall) and not e.function.deterministic]
+
+
+def _expressions(p: Plan) -> list[Expr]:
+    match p:
+        case Select() | Join() | OuterJoin():
+            return list(p.conjuncts)
+        case Project():
+            return [e for _, e in p.items]
+        case MarkJoin():
+            return [*p.on, *(e for pair in p.operands for e in pair)]
+        case Aggregate():
+            return [*(e for _, e in p.keys), *(e for _, a in p.aggregates for e in a.args)]
+        case _:
+            return []

@@ -1,0 +1,76 @@
+"""The partitioning in words, for ``explain``: what is split by what, what is copied how often, or why nothing is."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import Protocol
+
+from eddyline.core.window import Rows
+from eddyline.plan.logical import Plan, RelationScan, StreamScan, Window, children
+from eddyline.plan.partitioning.grid import ANY, Choice, Grid, Source, Split, copies
+
+
+class Travels(Protocol):
+    """As much of a lane as is said of it."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def split(self) -> Split: ...
+
+
+def explain_one_shard(asked: int, obstacles: Sequence[str]) -> tuple[str, ...]:
+    if asked == 1:
+        return ("one shard, as asked",)
+    first, *rest = obstacles or ["no input can be split"]
+    return (f"one shard: {first}", *(f"besides, {r}" for r in rest))
+
+
+def explain_grid(grid: Grid, sources: Sequence[Source], lanes: Sequence[Travels], plan: Plan) -> tuple[str, ...]:
+    """``sources`` and ``lanes`` are those of the scans, from left to right."""
+    axes = [f"{n} by {_axis(d, sources)}" for n, d in zip(grid.shares, grid.dimensions, strict=True)]
+    counted = _counted(plan)
+    travels: dict[str, str] = {}
+    constants: dict[str, str] = {}
+    for i, (source, lane) in enumerate(zip(sources, lanes, strict=True)):
+        if source.constant:
+            kept = [c for c in lane.split if c is not None]
+            part = f"its part of {source.name}, by {', '.join(kept)}" if kept else f"all of {source.name}"
+            constants.setdefault(lane.name, f"every shard keeps {part}")
+        elif source.rate:
+            label = lane.name if lane.name == source.alias else f"{lane.name} (as {source.alias})"
+            times = copies(lane.split, grid.shares)
+            lacks = [_label(d, sources) for d in grid.dimensions if d[i] is None]
+            why = "its window counts all elements" if counted[i] else f"it has no {' and no '.join(lacks)}"
+            travels.setdefault(
+                lane.name, f"{label} is copied {times} times ({why})" if lacks else f"{label} travels once"
+            )
+    said = [f"{prod(grid.shares)} shards: {' × '.join(axes)}"]
+    if travels:
+        said.append(", ".join(travels.values()))
+    return (*said, *constants.values())
+
+
+def _axis(d: Choice, sources: Sequence[Source]) -> str:
+    columns = [f"{s.alias}.{c}" for s, c in zip(sources, d, strict=True) if c not in (None, ANY)]
+    spread = [s.alias for s, c in zip(sources, d, strict=True) if c == ANY]
+    said = [" = ".join(dict.fromkeys(columns))] if columns else []
+    if spread:
+        said.append(f"the rows of {', '.join(dict.fromkeys(spread))} as they come")
+    return " and ".join(said)
+
+
+def _label(d: Choice, sources: Sequence[Source]) -> str:
+    """One column that stands for a dimension."""
+    pairs = [(s.alias, c) for s, c in zip(sources, d, strict=True) if c is not None]
+    alias, column = next((p for p in pairs if p[1] != ANY), pairs[0])
+    return f"rows of {alias}" if column == ANY else f"{alias}.{column}"
+
+
+def _counted(p: Plan, below: bool = False) -> list[bool]:
+    """For each scan, from left to right, whether it stands below a ``[ROWS n]``."""
+    if isinstance(p, StreamScan | RelationScan):
+        return [below]
+    below = below or (isinstance(p, Window) and isinstance(p.spec, Rows))
+    return [found for c in children(p) for found in _counted(c, below)]

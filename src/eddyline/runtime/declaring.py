@@ -1,0 +1,210 @@
+"""Declaring streams, relations, views, functions and queries: what every session does, wherever its queries run."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from datetime import timedelta
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+import pyarrow as pa
+
+from eddyline.core.catalog import AggregateDef, Catalog, FunctionDef, RelationDef, StreamDef
+from eddyline.core.errors import JobError
+from eddyline.core.schema import Schema
+from eddyline.core.time import Clock, SystemClock, TimeKind
+from eddyline.cql import bind
+from eddyline.cql.job import CreateRelation, CreateStream, CreateView, QueryStatement, Statement, parse_job
+from eddyline.cql.options import check_options
+from eddyline.io.resolve import OPTIONS as SOURCE_OPTIONS
+from eddyline.io.resolve import open_source
+from eddyline.io.source import Source, whole
+from eddyline.plan.logical import BoundQuery
+from eddyline.runtime.declarations import column_named, data_type, duration, placed, time_kind
+from eddyline.runtime.inline.relation_changes import latest
+from eddyline.runtime.inline.scheduler import SCHEDULERS
+
+OPTIONS = ("on_error", "scheduler")
+Q = TypeVar("Q")  # what a session hands out for a query
+
+
+class Declaring(ABC, Generic[Q]):
+    """``strict`` stops at the first malformed row; ``base`` is what relative paths are relative to."""
+
+    def __init__(self, *, clock: Clock | None, strict: bool, base: Path | str | None) -> None:
+        self.catalog = Catalog()
+        self.clock = clock or SystemClock()
+        self.strict = strict
+        self.base = Path(base) if base is not None else None
+        self.relations: dict[str, pa.Table] = {}  # constant ones, once they were read
+        self.invalid_relation_rows = 0  # malformed rows of constant relations
+        self._sources: dict[str, Source] = {}  # of constant relations
+
+    @abstractmethod
+    def _add_input(self, definition: StreamDef | RelationDef, opened: Source | None) -> None:
+        """A stream or timed relation was declared."""
+
+    @abstractmethod
+    def register(self, bound: BoundQuery) -> Q:
+        """Register a query that is bound already."""
+
+    # ── declarations ──────────────────────────────────────────────────────────────────────────────────────────────
+
+    def stream(
+        self,
+        name: str,
+        source: Any = None,
+        timestamp: str | None = None,
+        slack: int | float | str | timedelta = 0,
+        idle: int | float | str | timedelta | None = None,
+        schema: pa.Schema | None = None,
+        **options: Any,
+    ) -> None:
+        """Declare a stream: a path, glob, directory, Arrow table or reader, pandas frame, iterable of rows or batches;
+        or, without a source, a ``schema`` for rows that ``push`` will bring.
+
+        ``slack`` is how far an element may lie behind the largest timestamp before it (a number counts ticks of an
+        integer time, seconds of a timestamp; or ``'5 seconds'``): larger waits longer and loses less. ``idle`` is the
+        silence after which the stream no longer holds others back.
+        """
+        opened, found = self._open(name, source, schema, options, timestamp)
+        stamp = None if timestamp is None else column_named(name, found, timestamp)
+        kind = time_kind(name, found, stamp)
+        wait = None if idle is None else duration(idle, TimeKind.TIMESTAMP, "idle")
+        definition = StreamDef(name, found, kind, stamp, duration(slack, kind, "slack"), wait, source, options)
+        self.catalog.add("streams", definition)
+        self._add_input(definition, opened)
+
+    def relation(
+        self,
+        name: str,
+        source: Any = None,
+        timestamp: str | None = None,
+        key: Sequence[str] = (),
+        sign: str | None = None,
+        schema: pa.Schema | None = None,
+        **options: Any,
+    ) -> None:
+        """Declare a relation: constant, or with ``timestamp`` one whose elements insert, replace by ``key``, or insert
+        and delete by ``sign``."""
+        opened, found = self._open(name, source, schema, options, timestamp)
+        stamp = None if timestamp is None else column_named(name, found, timestamp)
+        kind = None if stamp is None else time_kind(name, found, stamp)
+        keys = tuple(column_named(name, found, c) for c in key)
+        mark = None if sign is None else column_named(name, found, sign)
+        if stamp is None and mark is not None:
+            raise JobError(f"the sign {mark!r} of {name!r} says what changes, so TIMESTAMP BY must say when.")
+        if stamp is None and opened is None:
+            raise JobError(f"the relation {name!r} is constant and needs a source.")
+        definition = RelationDef(name, found, kind, stamp, keys, mark, source, options)
+        self.catalog.add("relations", definition)
+        if stamp is not None:
+            self._add_input(definition, opened)
+        elif opened is not None:
+            self._sources[name.lower()] = opened
+
+    def view(self, name: str, text: str) -> None:
+        """Give a query a name that other queries can read."""
+        self.catalog.add("views", bind(text, self.catalog), name)
+
+    def function(
+        self,
+        name: str,
+        function: Callable[..., Any],
+        returns: str | pa.DataType = "boolean",
+        arguments: Sequence[str | pa.DataType] | None = None,
+        kind: str = "row",
+        cost: float | None = None,
+        deterministic: bool = True,
+    ) -> None:
+        """Make a Python function callable from queries. ``kind``: ``row`` gets Python values, ``pandas`` Series,
+        ``arrow`` Arrow arrays."""
+        if kind not in ("row", "pandas", "arrow"):
+            raise JobError(f"the kind of a function is 'row', 'pandas' or 'arrow', not {kind!r}.")
+        if not callable(function):
+            raise JobError(f"the function {name!r} must be callable, and a {type(function).__name__} is not.")
+        args = None if arguments is None else tuple(data_type(a) for a in arguments)
+        self.catalog.functions[name.lower()] = FunctionDef(
+            name, function, data_type(returns), args, kind, cost, deterministic  # type: ignore[arg-type]
+        )  # fmt: skip
+
+    def aggregate(self, name: str, function: Callable[[list[Any]], Any], returns: str | pa.DataType = "double") -> None:
+        """Make a Python function of a group's values callable as an aggregate."""
+        self.catalog.aggregates[name.lower()] = AggregateDef(name, function, data_type(returns))
+
+    def execute(self, job: str) -> list[Q]:
+        """Run the statements of a job text: declarations take effect, queries are registered and returned."""
+        return [q for s in parse_job(job) if (q := self.declare(s)) is not None]
+
+    def declare(self, statement: Statement) -> Q | None:
+        match statement:
+            case CreateStream() | CreateRelation():
+                try:
+                    self._create(statement)
+                except JobError as e:
+                    raise placed(e, statement, statement.source) from e
+                return None
+            case CreateView():
+                try:
+                    self.catalog.add("views", bind(statement, self.catalog), statement.name)
+                except JobError as e:
+                    raise placed(e, statement) from e
+                return None
+            case QueryStatement():
+                bound = bind(statement, self.catalog)
+                try:
+                    return self.register(bound)
+                except JobError as e:
+                    raise placed(e, statement) from e
+
+    def _create(self, s: CreateStream | CreateRelation) -> None:
+        schema = None if s.columns is None else pa.schema(list(s.columns))
+        if isinstance(s, CreateStream):
+            slack: Any = 0 if s.slack is None else s.slack
+            idle: Any = s.idle
+            self.stream(s.name, s.source, s.timestamp, slack, idle, schema, **s.options)
+        else:
+            self.relation(s.name, s.source, s.timestamp, s.key, s.sign, schema, **s.options)
+
+    def query(self, text: str, name: str | None = None, **options: Any) -> Q:
+        """Register a continuous query; it sees the elements that come from now on."""
+        bound = bind(text, self.catalog)
+        merged = {**bound.options, **options}
+        return self.register(
+            BoundQuery(name or bound.name, bound.plan, bound.time_kind, bound.text, bound.target, merged)
+        )
+
+    def _check_options(self, bound: BoundQuery) -> None:
+        check_options(bound.options, OPTIONS)
+        for option, value in bound.options.items():
+            known = {"on_error": ("stop", "invalid"), "scheduler": tuple(SCHEDULERS)}.get(option)
+            if known is not None and value not in known:
+                raise JobError(f"the option {option!r} is one of {', '.join(known)}, not {value!r}.")
+
+    def _open(
+        self, name: str, source: Any, schema: pa.Schema | None, options: Mapping[str, Any], timestamp: str | None
+    ) -> tuple[Source | None, Schema]:
+        check_options(options, SOURCE_OPTIONS)
+        if source is None:
+            if schema is None:
+                raise JobError(f"{name!r} needs a source, or a schema for rows that are pushed to it.")
+            return None, Schema.from_arrow(schema)
+        opened = open_source(source, self.base, schema, {"strict": self.strict, **options}, timestamp)
+        return opened, Schema.from_arrow(opened.schema)
+
+    def _is_strict(self, options: Mapping[str, Any]) -> bool:
+        return bool(options.get("strict", self.strict))
+
+    def _load(self, name: str) -> pa.Table:
+        key = name.lower()
+        if key not in self.relations:
+            source = self._sources[key]
+            if not source.finite:
+                raise JobError(f"the relation {name!r} has no TIMESTAMP BY, so its source must end; it does not.")
+            batches = list(source.open())
+            self.invalid_relation_rows += sum(len(b.invalid) for b in batches)
+            definition = self.catalog.relations[key]
+            table = whole(batches, definition.schema.to_arrow())
+            self.relations[key] = latest(definition, table) if definition.key else table
+        return self.relations[key]

@@ -1,0 +1,140 @@
+"""Starts Spark's JVM quietly, and turns a start that fails into one sentence.
+
+A JVM greets its user on standard error (incubator modules, sharing, restricted methods) before any setting of Spark's
+is read, and no option keeps it from doing so. Its standard error therefore goes through this process: what is said
+while it starts is held back, and told only if it is no greeting, or is the reason why there is no Spark; afterwards
+everything is passed on as it comes.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import os
+import re
+import select
+import threading
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from eddyline.core.errors import EddylineError
+
+GREETING = re.compile(
+    rb"WARNING: |.*VM warning: |Picked up \w*JAVA\w*OPTIONS|NOTE: Picked up"
+    rb"|Using Spark's default log4j profile|Setting default log level|To adjust logging level|:: loading settings"
+)
+_LAST_WORDS = 0.5  # seconds to pass on what is still in the pipe when the program ends
+
+
+class StandardError:
+    """The reading end of the JVM's standard error."""
+
+    def __init__(self) -> None:
+        self._read, self.write = os.pipe()
+        self._lock = threading.Lock()
+        self._held: list[bytes] | None = []
+        self._thread = threading.Thread(target=self._pump, name="spark-stderr", daemon=True)
+
+    def start(self) -> None:
+        """From now on only the JVM has the writing end, so that reading ends when it does."""
+        os.close(self.write)
+        self._thread.start()
+        atexit.register(self._drain)
+
+    def started(self) -> None:
+        """Tell what was held back, greetings excepted, and hold back nothing more."""
+        with self._lock:
+            held, self._held = self._held or [], None
+            for line in held:
+                if not GREETING.match(line):
+                    _tell(line)
+
+    def failed(self) -> list[str]:
+        """What the JVM said instead of starting."""
+        self._thread.join(_LAST_WORDS)
+        with self._lock:
+            held, self._held = self._held or [], []
+        return [line.decode(errors="replace").rstrip() for line in held if not GREETING.match(line)]
+
+    def _pump(self) -> None:
+        with open(self._read, "rb", closefd=False) as lines:
+            for line in lines:
+                with self._lock:
+                    if self._held is None:
+                        _tell(line)
+                    else:
+                        self._held.append(line)
+
+    def _drain(self) -> None:
+        end = time.monotonic() + _LAST_WORDS
+        with contextlib.suppress(OSError, ValueError):
+            while time.monotonic() < end and self._thread.is_alive() and select.select([self._read], [], [], 0)[0]:
+                time.sleep(0.01)
+
+
+def _tell(line: bytes) -> None:
+    # By the descriptor, as the JVM itself would: Python's own stream may be gone when the program ends.
+    with contextlib.suppress(OSError):
+        os.write(2, line)
+
+
+def launch(settings: Mapping[str, str], master: str) -> StandardError:
+    """Start the JVM with these settings and make it the one that pyspark talks to.
+
+    The caller says when Spark is up (``started``) or is not (``failed``).
+    """
+    from pyspark import SparkConf, SparkContext
+    from pyspark.errors import PySparkRuntimeError
+    from pyspark.java_gateway import launch_gateway
+
+    errors = StandardError()
+    conf = SparkConf(loadDefaults=False).setAll(list(settings.items()))
+    try:
+        gateway = launch_gateway(conf, {"stderr": errors.write})
+    except (PySparkRuntimeError, OSError) as error:
+        errors.start()
+        raise failure(master, errors.failed() or [str(error)]) from None
+    errors.start()
+    SparkContext._ensure_initialized(gateway=gateway)
+    return errors
+
+
+def shut_down() -> None:
+    """End a JVM whose Spark did not start, so that another start begins anew."""
+    from pyspark import SparkContext
+
+    gateway: Any = SparkContext._gateway
+    if gateway is not None:
+        with contextlib.suppress(Exception):
+            gateway.shutdown()
+        with contextlib.suppress(Exception):
+            gateway.proc.stdin.close()
+        SparkContext._gateway = SparkContext._jvm = None
+
+
+def failure(master: str, said: list[str]) -> EddylineError:
+    """One sentence out of what Java said.
+
+    >>> print(failure("yarn", ["Exception in thread main java.lang.RuntimeException: no YARN_CONF_DIR is set.", "\tat x"]))
+    Spark did not start on 'yarn': no YARN_CONF_DIR is set; check --master, or run without Spark: --runtime inline.
+    """
+    return EddylineError(
+        f"Spark did not start on {master!r}: {reason(said)}; check --master, or run without Spark: --runtime inline."
+    )
+
+
+def reason(said: list[str]) -> str:
+    """The innermost cause of a Java stack trace, without the names of exceptions.
+
+    >>> reason(["org.apache.spark.SparkException: Could not parse Master URL: 'x'", "\tat a.b"])
+    "Could not parse Master URL: 'x'"
+    >>> reason(["a.B: outer", "\tat c", "Caused by: java.net.BindException: Cannot assign requested address", "\tat d"])
+    'Cannot assign requested address'
+    """
+    lines = [line.strip() for line in said if line.strip() and not re.match(r"\s+(at|\.\.\.) ", line)]
+    causes = [line for line in lines if line.startswith("Caused by: ")]
+    chosen = causes[-1] if causes else next((line for line in lines if "xception" in line or "rror" in line), "")
+    chosen = chosen or (lines[0] if lines else "it said nothing")
+    chosen = re.sub(r"^(Caused by: |: )?(Exception in thread \S+ )?([\w$]+\.)+[\w$]*(Exception|Error): ", "", chosen)
+    return chosen.rstrip(". ")

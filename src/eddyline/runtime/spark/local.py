@@ -1,0 +1,143 @@
+"""The command line's own Spark: a session that starts fast, says nothing, and is set for this engine's queries.
+
+Only the command line makes a session; a library never does. Everything set here can be overruled: by ``settings``, and
+by ``PYSPARK_SUBMIT_ARGS="--conf key=value pyspark-shell"`` in the environment, which Spark reads last.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import socket
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from eddyline.core.errors import EddylineError, JobError
+from eddyline.runtime.spark import jvm, requirements
+from eddyline.runtime.spark.requirements import PROVIDER_KEY, ROCKSDB
+
+DEFAULT_MASTER: Final = "local[*]"
+LOCAL: Final = re.compile(r"local(\[(\*|\d+)(,\s*\d+)?\])?$")
+ANY_MASTER: Final = re.compile(LOCAL.pattern + r"|local-cluster\[.+\]$|yarn$|[\w+-]+://.+")
+REACHING: Final = 5  # seconds until a master that does not answer is taken for absent; Spark itself takes a minute
+LOG: Final = Path(__file__).with_name("log4j2.properties")
+
+# For every master: what queries with state need, and what keeps them fast.
+QUERIES: Final = {
+    PROVIDER_KEY: ROCKSDB,
+    # State is committed as the change, not as files of the whole store.
+    "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "100000",
+}
+# For a driver that is ours, wherever its executors are.
+DRIVER: Final = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.log.structuredLogging.enabled": "false",
+}
+# For a Spark inside this machine: nothing listens to the network, and workers are forked hot.
+MACHINE: Final = {
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.host": "127.0.0.1",
+    "spark.python.daemon.module": "eddyline.runtime.spark.daemon",
+}
+
+
+def local_session(
+    master: str | None = None, *, name: str = "eddyline", settings: Mapping[str, str] | None = None
+) -> Any:
+    """A new SparkSession: in this machine, on a cluster (``spark://``, ``yarn``, ``k8s://``) or a server (``sc://``).
+
+    Raises ``EddylineError`` in one sentence when there is no Spark to be had, ``JobError`` when ``master`` is none.
+    """
+    master = master or DEFAULT_MASTER
+    check_master(master)
+    if master.startswith("sc://"):
+        return _connect(master, name, settings or {})
+    requirements.check()
+    _environment(master)
+    chosen = {"spark.master": master, "spark.app.name": name, **start_settings(master), **(settings or {})}
+    errors = jvm.launch(chosen, master)
+    try:
+        from pyspark.sql import SparkSession
+
+        builder: Any = SparkSession.builder
+        session = builder.config(map=chosen).getOrCreate()
+    except Exception as error:
+        said = str(getattr(error, "java_exception", None) or error).splitlines() + errors.failed()
+        jvm.shut_down()
+        raise jvm.failure(master, said) from None
+    errors.started()
+    if LOCAL.match(master) and "spark.sql.shuffle.partitions" not in (settings or {}):
+        # As many as tasks run at a time. Java counts the cores, and knows of the limits of containers.
+        session.conf.set("spark.sql.shuffle.partitions", str(session.sparkContext.defaultParallelism))
+    return session
+
+
+def check_master(master: str) -> None:
+    """Refuse what is no master, and a standalone master that cannot be reached, before a JVM is started for it.
+
+    >>> check_master("local[2]")
+    >>> check_master("lokal")
+    Traceback (most recent call last):
+    eddyline.core.errors.JobError: 'lokal' is no Spark master; write local[4], spark://host:7077, yarn, k8s://… or sc://….
+    """
+    if not ANY_MASTER.match(master):
+        raise JobError(f"{master!r} is no Spark master; write local[4], spark://host:7077, yarn, k8s://… or sc://….")
+    if master.startswith("spark://"):
+        _reach(master)
+
+
+def _reach(master: str) -> None:
+    """At least one of the masters listens."""
+    problem = "it names no host"
+    for place in master.removeprefix("spark://").split(","):
+        host, _, port = place.rpartition(":")
+        if not host or not port.isdigit():
+            raise JobError(f"{master!r} is no Spark master; write spark://host:7077.")
+        try:
+            socket.create_connection((host.strip("[]"), int(port)), timeout=REACHING).close()
+            return
+        except OSError as error:
+            problem = error.strerror or str(error)
+    raise EddylineError(
+        f"no Spark master answers at {master} ({problem}); check --master, or run without Spark: --runtime inline."
+    )
+
+
+def start_settings(master: str) -> dict[str, str]:
+    """What is set before Spark starts, for a master.
+
+    >>> start_settings("local[2]")["spark.driver.host"], start_settings("yarn").get("spark.driver.host")
+    ('127.0.0.1', None)
+    """
+    # The default options, not the extra ones: those are the user's, and Spark puts them behind.
+    options = {"spark.driver.defaultJavaOptions": f"-Dlog4j2.configurationFile={LOG.as_uri()}"}
+    return {**QUERIES, **DRIVER, **(MACHINE if LOCAL.match(master) else {}), **options}
+
+
+def _environment(master: str) -> None:
+    """Spark takes ``python3`` from the PATH unless it is told; its launcher looks for itself, which takes a Python."""
+    from pyspark.find_spark_home import _find_spark_home
+
+    for name in ("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON"):
+        os.environ.setdefault(name, sys.executable)
+    os.environ.setdefault("SPARK_HOME", _find_spark_home())
+    if LOCAL.match(master):
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")  # or Java asks the network for its own name
+
+
+def _connect(master: str, name: str, settings: Mapping[str, str]) -> Any:
+    requirements.check(java=False)
+    try:
+        from pyspark.sql import SparkSession
+
+        builder: Any = SparkSession.builder
+        session = builder.remote(master).appName(name).getOrCreate()
+        for key, value in {**QUERIES, **settings}.items():
+            session.conf.set(key, value)
+    except Exception as error:
+        raise jvm.failure(master, str(error).splitlines()) from None
+    return session

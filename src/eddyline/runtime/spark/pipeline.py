@@ -1,0 +1,69 @@
+"""A program as one Spark plan: pack, shuffle by shard, process. DataFrames in, a DataFrame out, no action taken."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator, Sequence
+from functools import reduce
+from typing import Any, Final
+
+import pyarrow as pa
+from pyspark import cloudpickle
+from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
+
+from eddyline.runtime.spark.packing import ARRIVED, Packer, Route
+from eddyline.runtime.spark.processor import TAGGED, ShardProcessor, typed_output
+from eddyline.runtime.spark.program import Program
+from eddyline.runtime.spark.types import to_engine
+
+DataFrame = Any  # classic or Connect: the two share an interface, not a class
+
+PACKED_DDL: Final = "key int, lane int, kind tinyint, low string, high string, rows long, ended boolean, blob binary"
+
+
+def pack(df: DataFrame, source: str, program: Program) -> DataFrame:
+    """The rows of one source for all shards of a program. Only the columns that some plan reads leave the JVM."""
+    routes, timestamp = program.routes(source), program.timestamp(source)
+    columns = program.columns(source)
+    wanted = [_column(c) for c in columns]
+    schema = _schema(routes, columns, df)
+    if timestamp == ARRIVED:
+        # Spark logs the time of a micro-batch before it runs: a batch that is run again has the same stamps.
+        stamp = F.current_timestamp()
+        integer = pa.types.is_integer(routes[0].schema.field(ARRIVED).type)
+        wanted.append(
+            (F.unix_micros(stamp) / 1_000_000).cast("long").alias(ARRIVED) if integer else stamp.alias(ARRIVED)
+        )
+        schema = schema.append(routes[0].schema.field(ARRIVED))
+
+    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        return Packer(routes, timestamp)(to_engine(b, schema) for b in batches)
+
+    return df.select(*wanted).mapInArrow(run, PACKED_DDL)
+
+
+def _column(name: str) -> Any:
+    return F.col("`" + name.replace("`", "``") + "`")
+
+
+def _schema(routes: Sequence[Route], columns: Sequence[str], df: DataFrame) -> pa.Schema:
+    from eddyline.runtime.spark.types import from_spark
+
+    known = from_spark(df.select(*[_column(c) for c in columns]).schema)
+    return pa.schema([pa.field(f.name, f.type) for f in known])
+
+
+def process(
+    program: Program, packed: Sequence[DataFrame], result: StructType | None, *, streaming: bool, run: str | None = None
+) -> DataFrame:
+    """All shards of a program over the packed rows of its sources: typed (``result``) or tagged output."""
+    everything = reduce(lambda a, b: a.union(b), packed)
+    idle = streaming and any(
+        getattr(g.definition(x), "idle", None) is not None for g in program.groups for x in g.lanes
+    )
+    pickled = cloudpickle.dumps(program)  # type: ignore[no-untyped-call]
+    processor = ShardProcessor(run or uuid.uuid4().hex, program.fingerprint, pickled, result, streaming, idle)
+    schema: Any = TAGGED if result is None else typed_output(result)
+    mode = "ProcessingTime" if idle else "None"
+    return everything.groupBy("key").transformWithStateInPandas(processor, schema, "Append", mode)

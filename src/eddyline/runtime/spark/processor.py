@@ -1,0 +1,164 @@
+"""The stateful processor: one call for each shard and micro-batch.
+
+Each call finds the shard's engine (hot in this worker, or rebuilt from the state store), lets it take in the
+micro-batch, stores what changed, and gives out the results and one row of statistics. Two forms of output:
+
+- *typed*, for a program of one query: its columns, and ``TAG``, which is NULL for results and JSON for statistics;
+- *tagged*, for any program: number of the query, and an Arrow stream of results or JSON.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any, Final
+
+import pandas as pd
+import pyarrow as pa
+from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
+from pyspark.sql.types import StringType, StructField, StructType
+
+from eddyline.core.errors import EddylineError
+from eddyline.runtime.spark import hot
+from eddyline.runtime.spark.packing import GROUP_BITS
+from eddyline.runtime.spark.program import Program
+from eddyline.runtime.spark.segments import Head, SegmentLog
+from eddyline.runtime.spark.shard import Packed, ShardEngine
+from eddyline.runtime.spark.types import arrow_schema, from_engine
+
+TAG: Final = "_eddyline"
+TAGGED: Final = "query int, payload binary, _eddyline string"
+STATISTICS: Final = -1
+
+
+def typed_output(result: StructType) -> StructType:
+    return StructType([*result.fields, StructField(TAG, StringType())])
+
+
+class _SparkValues:
+    """Spark's state variables as ``segments.Values``."""
+
+    def __init__(self, handle: StatefulProcessorHandle) -> None:
+        self._head = handle.getValueState("head", "data binary")
+        self._segments = handle.getMapState("segments", "number long", "data binary")
+
+    def head(self) -> bytes | None:
+        found = self._head.get()
+        return None if found is None or found[0] is None else bytes(found[0])
+
+    def set_head(self, data: bytes) -> None:
+        self._head.update((data,))
+
+    def segment(self, number: int) -> bytes:
+        found = self._segments.getValue((number,))
+        if found is None:
+            raise EddylineError(f"the state in this checkpoint is not whole: segment {number} is missing.")
+        return bytes(found[0])
+
+    def set_segment(self, number: int, data: bytes) -> None:
+        self._segments.updateValue((number,), (data,))
+
+    def drop_segment(self, number: int) -> None:
+        self._segments.removeKey((number,))
+
+
+class ShardProcessor(StatefulProcessor):
+    """``program`` is pickled, so that a worker unpickles it once and not for every task. Without ``streaming`` there
+    is one micro-batch, the input ends with it, and nothing need be stored."""
+
+    def __init__(
+        self, run: str, fingerprint: str, program: bytes, result: StructType | None, streaming: bool, idle: bool
+    ) -> None:
+        self.run, self.fingerprint, self.pickled = run, fingerprint, program
+        self.result, self.streaming, self.idle = result, streaming, idle
+
+    def init(self, handle: StatefulProcessorHandle) -> None:
+        self.handle = handle
+        self.log = SegmentLog(_SparkValues(handle)) if self.streaming else None
+        self.schema = None if self.result is None else arrow_schema(self.result)
+
+    def close(self) -> None:
+        pass
+
+    def handleInputRows(self, key: Any, rows: Any, timerValues: Any) -> Iterator[pd.DataFrame]:
+        return self._step(int(key[0]), _packed(rows))
+
+    def handleExpiredTimer(self, key: Any, timerValues: Any, expiredTimerInfo: Any) -> Iterator[pd.DataFrame]:
+        return self._step(int(key[0]), iter(()))
+
+    def _step(self, key: int, rows: Iterator[Packed]) -> Iterator[pd.DataFrame]:
+        program: Program = hot.program(self.fingerprint, self.pickled)
+        group = program.groups[key >> GROUP_BITS]
+        shard = key & ((1 << GROUP_BITS) - 1)
+        engine, head, warm = self._engine(program, group, shard, key)
+        first = 0 if self.schema is not None else sum(len(g.queries) for g in program.groups[: key >> GROUP_BITS])
+        for number, batch in engine.process(rows, ended=not self.streaming):
+            yield self._frame(first + number, batch)
+        statistics = {"group": key >> GROUP_BITS, "warm": warm, **engine.statistics()}
+        if self.log is not None:
+            head = self.log.save(engine.state(), head, self.fingerprint)
+            hot.put(self.run, key, hot.Hot(head, engine))
+            statistics |= {"batch": head.batch, "written": self.log.written, "stored": sum(head.sizes.values())}
+            if self.idle:
+                self._set_timer(engine)
+        yield self._tag(json.dumps(statistics, default=str))
+
+    def _engine(self, program: Program, group: Any, shard: int, key: int) -> tuple[ShardEngine, Head | None, bool]:
+        head = None if self.log is None else self.log.head()
+        if head is None:
+            return ShardEngine(group, shard), None, False
+        if head.program != self.fingerprint:
+            raise EddylineError(
+                f"the checkpoint holds the state of another query, or of this one with other columns, options or shards"
+                f" ({head.program} instead of {self.fingerprint}): restore the query as it was, or start from an empty"
+                " checkpoint directory."
+            )
+        found = hot.take(self.run, key, head.nonce)
+        if found is not None:
+            return found.engine, found.head, True
+        assert self.log is not None
+        engine = ShardEngine(group, shard)
+        engine.load(self.log.load(head))
+        return engine, head, False
+
+    def _set_timer(self, engine: ShardEngine) -> None:
+        """Wake up when a stream falls idle, whether or not rows come until then."""
+        for timer in list(self.handle.listTimers()):
+            self.handle.deleteTimer(timer)
+        wake = engine.next_idle()
+        if wake is not None:
+            self.handle.registerTimer(wake // 1000 + 1)
+
+    def _frame(self, query: int, batch: pa.RecordBatch) -> pd.DataFrame:
+        if self.schema is None:
+            return pd.DataFrame({"query": [query], "payload": [_ipc(batch)], TAG: [None]})
+        table = from_engine(pa.Table.from_batches([batch]), self.schema)
+        columns = {n: _series(c) for n, c in zip(table.schema.names, table.columns, strict=True)}
+        columns[TAG] = _series(pa.chunked_array([pa.nulls(batch.num_rows, pa.string())]))
+        return pd.DataFrame(columns)
+
+    def _tag(self, text: str) -> pd.DataFrame:
+        if self.schema is None:
+            return pd.DataFrame({"query": [STATISTICS], "payload": [None], TAG: [text]})
+        columns = {f.name: _series(pa.chunked_array([pa.nulls(1, f.type)])) for f in self.schema}
+        return pd.DataFrame({**columns, TAG: _series(pa.chunked_array([pa.array([text])]))})
+
+
+def _packed(frames: Iterator[pd.DataFrame]) -> Iterator[Packed]:
+    for frame in frames:
+        lane, kind, rows, ended, blob = (frame[n].tolist() for n in ("lane", "kind", "rows", "ended", "blob"))
+        # A column with NULLs arrives as floats, which cannot hold every timestamp: they travel as text.
+        low, high = ([None if t is None else int(t) for t in frame[n].tolist()] for n in ("low", "high"))
+        yield from zip(lane, kind, low, high, rows, ended, blob, strict=True)
+
+
+def _series(column: pa.ChunkedArray) -> pd.Series[Any]:
+    """A pandas column that *is* the Arrow column: NULLs stay NULLs and integers integers."""
+    return pd.Series(pd.arrays.ArrowExtensionArray(column))
+
+
+def _ipc(batch: pa.RecordBatch) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, batch.schema) as writer:
+        writer.write_batch(batch)
+    return sink.getvalue().to_pybytes()  # type: ignore[no-any-return]

@@ -1,0 +1,133 @@
+"""A query of ``ed.Session(spark)``: a DataFrame to write anywhere, or results to fetch here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
+
+from eddyline.core.errors import JobError
+from eddyline.plan.logical import BoundQuery, Plan
+from eddyline.plan.rules import optimize
+from eddyline.runtime.running import result_schema
+from eddyline.runtime.spark import pipeline, requirements
+from eddyline.runtime.spark.explain import explain
+from eddyline.runtime.spark.processor import TAG
+from eddyline.runtime.spark.program import Program
+from eddyline.runtime.spark.statistics import OBSERVED, Account
+from eddyline.runtime.spark.types import result_type
+
+if TYPE_CHECKING:
+    from eddyline.runtime.spark.session import SparkRuntime
+
+
+class SparkQuery:
+    """Nothing runs until the DataFrame is written or results are asked for."""
+
+    def __init__(self, session: SparkRuntime, bound: BoundQuery, label: str) -> None:
+        self.session, self.bound = session, bound
+        self.name = bound.name or label
+        self.account = Account()
+        self.plan: Plan = optimize(bound.plan, diverting=bound.options.get("on_error") == "invalid")
+        self.schema: pa.Schema = result_schema(self.plan.schema, bound.time_kind, signed=not bound.is_stream)
+        self._program: Program | None = None
+        self._table: pa.Table | None = None
+
+    @property
+    def program(self) -> Program:
+        if self._program is None:
+            self._program = self.session.program([self.bound])
+        return self._program
+
+    @property
+    def result(self) -> StructType:
+        """The schema of the DataFrame."""
+        return result_type(self.bound, self.plan, self.session.catalog, self.session.ntz)
+
+    @property
+    def streaming(self) -> bool:
+        """Whether the answer is a streaming DataFrame: as its DataFrames are, and over paths it is one."""
+        kinds = {self.session.frames[s.lower()].isStreaming for s in self._frames()}
+        if len(kinds) > 1:
+            raise JobError(
+                f"{self.name} reads streaming and batch DataFrames, which Spark cannot put together: make all of them"
+                " streaming (spark.readStream), or pass a constant one as a relation."
+            )
+        return kinds != {False}
+
+    def _frames(self) -> list[str]:
+        return [s for s in self.program.sources() if s.lower() in self.session.frames]
+
+    def dataframe(self, observe: str | Any | None = "eddyline") -> Any:
+        """The answer as a DataFrame: the query's columns, ``_time``, and ``_sign`` for the changes of a relation.
+
+        ``observe`` names the metrics that carry the shards' statistics (or is an ``Observation``, for a batch query);
+        ``eddyline.spark.report`` reads them. None: no statistics.
+        """
+        requirements.check_session(self.session.spark, stateful=True)
+        program, streaming = self.program, self.streaming
+        packed = self._packed(program, streaming)
+        out = pipeline.process(program, packed, self.result, streaming=streaming)
+        if observe is not None:
+            out = out.observe(observe, F.collect_list(TAG).alias(OBSERVED))
+        return out.where(F.col(TAG).isNull()).drop(TAG)
+
+    def _packed(self, program: Program, streaming: bool) -> list[Any]:
+        session = self.session
+        packed = [pipeline.pack(session.frames[s.lower()], s, program) for s in self._frames()]
+        if len(packed) < len(program.sources()):
+            from eddyline.runtime.spark.sources import packed_frame
+
+            mine = {s: session.opened[s.lower()] for s in program.sources() if s.lower() in session.opened}
+            packed.append(
+                packed_frame(
+                    session.spark,
+                    program,
+                    mine,
+                    {s: session.definition(s) for s in mine},
+                    rows_per_batch=session.rows_per_batch,
+                    streaming=streaming,
+                    strict=session.strict,
+                )
+            )
+        return packed
+
+    # ── results here ──────────────────────────────────────────────────────────────────────────────────────────────
+
+    def results(self) -> Iterator[pa.RecordBatch]:
+        """Record batches as Spark completes them, not in order of time between shards. Sources are read to their end,
+        streaming DataFrames as far as they reach now."""
+        from eddyline.runtime.spark.collect import collect
+
+        yield from collect(self)
+
+    def to_arrow(self) -> pa.Table:
+        """All results as one table, in order of time."""
+        if self._table is None:
+            table = pa.Table.from_batches(list(self.results()), self.schema)
+            keys = [(n, "ascending") for n in self.schema.names if n in ("_time", "_sign")]
+            self._table = table.sort_by(keys)
+        return self._table
+
+    def explain(self) -> str:
+        """The plan of a shard, how the work is split and why, and what all shards hold by now."""
+        return explain(self)
+
+    def report(self) -> dict[str, Any]:
+        return self.account.report(0, 0)
+
+    @property
+    def decisions(self) -> list[Mapping[str, Any]]:
+        """What the shards decided, as plain data; each with the shards that took it."""
+        return list(self.report()["decisions"])
+
+    def late(self) -> list[dict[str, Any]]:
+        """Some of the late rows with ``_reason``; the report has their exact number."""
+        return self.account.rows("late")
+
+    def invalid(self) -> list[dict[str, Any]]:
+        """Some of the invalid rows with ``_reason``; the report has their exact number."""
+        return self.account.rows("invalid")

@@ -1,0 +1,137 @@
+"""``ed.Session(spark)``: the same declarations, queries that run on a SparkSession."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from eddyline.core.catalog import RelationDef, StreamDef
+from eddyline.core.errors import EddylineError, JobError
+from eddyline.core.schema import Schema
+from eddyline.core.time import Clock
+from eddyline.io.source import Source
+from eddyline.plan.logical import BoundQuery, streams_of
+from eddyline.runtime.declaring import Declaring
+from eddyline.runtime.spark import requirements
+from eddyline.runtime.spark.program import Group, Program, plan_group
+from eddyline.runtime.spark.query import SparkQuery
+from eddyline.runtime.spark.types import from_spark, ntz_of
+
+ROWS_PER_BATCH = 500_000  # of a micro-batch over paths: larger costs less per row and more memory
+SHARDS_PER_PARTITION = 4  # shard numbers are hashed to partitions: with several for each, they come out about even
+MOST_PARTITIONS = 8  # counted on for the default number of shards; more cores are used with ``shards``
+
+
+class SparkRuntime(Declaring[SparkQuery]):
+    """Declares like the inline session; a source may also be a DataFrame, streaming or not.
+
+    ``shards`` is the number of engines that a query is split over, fixed for the life of its checkpoint: a few for each
+    core that will ever work on it. ``rates`` (rows a second, by stream) weigh what is copied in joins without a common
+    key. ``rows_per_batch`` bounds the micro-batches over paths.
+    """
+
+    def __init__(
+        self,
+        spark: Any,
+        *,
+        clock: Clock | None = None,
+        strict: bool = False,
+        base: Path | str | None = None,
+        shards: int | None = None,
+        rates: Mapping[str, float] | None = None,
+        rows_per_batch: int = ROWS_PER_BATCH,
+    ) -> None:
+        super().__init__(clock=clock, strict=strict, base=base)
+        requirements.check_session(spark, stateful=False)
+        self.spark = spark
+        self.shards = shards if shards is not None else default_shards(spark)
+        self.rates = {n.lower(): r for n, r in (rates or {}).items()}
+        self.rows_per_batch = rows_per_batch
+        self.frames: dict[str, Any] = {}  # DataFrames by declared name
+        self.opened: dict[str, Source] = {}  # our own readers by declared name
+        self.ntz: dict[str, frozenset[str]] = {}
+        self.queries: list[SparkQuery] = []
+
+    def _open(
+        self, name: str, source: Any, schema: pa.Schema | None, options: Mapping[str, Any], timestamp: str | None
+    ) -> tuple[Source | None, Schema]:
+        if not is_frame(source):
+            return super()._open(name, source, schema, options, timestamp)
+        found = from_spark(source.schema, f"the DataFrame of {name!r}")
+        self.frames[name.lower()] = source
+        self.ntz[name.lower()] = ntz_of(found)
+        return None, Schema(tuple(Schema.from_arrow(found)))
+
+    def relation(self, name: str, source: Any = None, *arguments: Any, **options: Any) -> None:
+        timestamp = arguments[0] if arguments else options.get("timestamp")
+        if is_frame(source) and timestamp is None:
+            raise JobError(
+                f"the relation {name!r} is constant and goes to every shard, so its rows must be at hand: pass"
+                " df.toArrow(), a table, a pandas frame or a path instead of a DataFrame."
+            )
+        super().relation(name, source, *arguments, **options)
+
+    def _add_input(self, definition: StreamDef | RelationDef, opened: Source | None) -> None:
+        key = definition.name.lower()
+        if opened is not None:
+            self.opened[key] = opened
+        elif key not in self.frames:
+            raise EddylineError(
+                f"{definition.name!r} has no source: on Spark rows come from paths, tables and DataFrames; to push rows"
+                " use ed.Session() without a SparkSession."
+            )
+
+    def definition(self, name: str) -> StreamDef | RelationDef:
+        return self.catalog.streams.get(name.lower()) or self.catalog.relations[name.lower()]
+
+    def register(self, bound: BoundQuery) -> SparkQuery:
+        self._check_options(bound)
+        query = SparkQuery(self, bound, f"query {len(self.queries) + 1}")
+        if bound.name is not None:
+            self.catalog.add("views", bound, bound.name)
+        self.queries.append(query)
+        return query
+
+    # ── programs ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def program(self, queries: list[BoundQuery]) -> Program:
+        """All queries in one program; those that read ``late(q)`` or ``invalid(q)`` go where q is."""
+        named = {q.name.lower(): q for q in queries if q.name is not None}
+        owners: dict[int, BoundQuery] = {}
+        for q in queries:
+            for s in streams_of(q.plan):
+                if "(" in s:
+                    owner = named.get(s[s.index("(") + 1 : -1].lower())
+                    if owner is None:
+                        raise JobError(f"{s} needs a query of that name in the same job.")
+                    owners[id(q)] = owner
+        groups = []
+        for q in queries:
+            if id(q) not in owners:
+                followers = [f for f in queries if owners.get(id(f)) is q]
+                groups.append(self._group([q, *followers]))
+        return Program(tuple(groups))
+
+    def _group(self, queries: list[BoundQuery]) -> Group:
+        return plan_group(
+            queries,
+            self.catalog,
+            self._load,
+            shards=self.shards,
+            rates=self.rates or None,
+            strict=self.strict,
+            positions=frozenset(self.opened),
+        )
+
+
+def is_frame(source: Any) -> bool:
+    """Whether this is a Spark DataFrame, classic or Connect; nothing of Spark need be imported to tell."""
+    return any(c.__module__.startswith("pyspark.sql") and c.__name__ == "DataFrame" for c in type(source).__mro__)
+
+
+def default_shards(spark: Any) -> int:
+    partitions = int(spark.conf.get("spark.sql.shuffle.partitions", "200"))
+    return SHARDS_PER_PARTITION * min(partitions, MOST_PARTITIONS)

@@ -1,0 +1,95 @@
+"""What the shards report, put together: tagged rows on the workers, one account on the driver.
+
+Every shard sends one row of totals with each micro-batch. They are collected on the way (``observe``) and filtered out
+before the user's DataFrame, so that nobody has to run anything for them.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+OBSERVED: Final = "shards"
+
+
+class Account:
+    """The last word of every shard, by group. A micro-batch that is run again says the same again."""
+
+    def __init__(self) -> None:
+        self.shards: dict[tuple[int, int], dict[str, Any]] = {}
+        self.turned_away: list[dict[str, Any]] = []
+        self.batches = 0
+        self._seen: set[tuple[int, int, int]] = set()
+
+    def add(self, texts: Iterable[str]) -> None:
+        """The tagged rows of one micro-batch."""
+        for text in texts:
+            one = json.loads(text)
+            key = (one["group"], one["shard"])
+            number = one.get("batch", 1)
+            before = self.shards.get(key)
+            if before is not None and before.get("batch", 0) > number:
+                continue
+            self.shards[key] = one
+            if (*key, number) not in self._seen:
+                self._seen.add((*key, number))
+                self.turned_away = [*self.turned_away, *one["turned_away"]][-10_000:]
+                self.batches = max(self.batches, number)
+
+    def rows(self, which: str) -> list[dict[str, Any]]:
+        """Rows that were turned away: as many as the shards sent along."""
+        return [{**r["row"], "_reason": r["_reason"], "_at": r["_at"]} for r in self.turned_away if r["which"] == which]
+
+    def group(self, number: int) -> list[dict[str, Any]]:
+        return [s for (g, _), s in sorted(self.shards.items()) if g == number]
+
+    def report(self, group: int, query: int) -> dict[str, Any]:
+        """What ``Query.report`` says, over all shards: counts added up, operators by name."""
+        shards = self.group(group)
+        mine = [s["queries"][query] for s in shards]
+        arrived: dict[str, int] = {}
+        for s in shards:
+            for name, count in s["arrived"].items():
+                arrived[name] = arrived.get(name, 0) + count
+        operators: dict[str, dict[str, Any]] = {}
+        for one in mine:
+            for o in one["operators"]:
+                total = operators.setdefault(o["name"], dict.fromkeys(o, 0) | {"name": o["name"]})
+                for n, v in o.items():
+                    if n != "name":
+                        total[n] += v
+        state = {k: sum(one["state"][k] for one in mine) for k in ("rows", "bytes", "peak_rows", "peak_bytes")}
+        return {
+            "query": mine[0]["query"] if mine else "the query",
+            "events": sum(arrived.values()),
+            "results": sum(one["results"] for one in mine),
+            "seconds": sum(one["seconds"] for one in mine),
+            "late": sum(one["late"] for one in mine),
+            "invalid": sum(one["invalid"] for one in mine),
+            "operators": list(operators.values()),
+            "state": state | {"stored_bytes": sum(s.get("stored", 0) for s in shards)},
+            "decisions": _decisions(shards, query),
+            "shards": [
+                {
+                    "shard": s["shard"],
+                    "results": s["queries"][query]["results"],
+                    "rows": s["queries"][query]["state"]["rows"],
+                    "bytes": s["queries"][query]["state"]["bytes"],
+                    "seconds": s["queries"][query]["seconds"],
+                    "reached": s["queries"][query]["reached"],
+                    "written": s.get("written", 0),
+                }
+                for s in shards
+            ],
+        }
+
+
+def _decisions(shards: Iterable[Mapping[str, Any]], query: int) -> list[dict[str, Any]]:
+    """Each decision with the shards that took it: what all decided alike stands once."""
+    found: dict[str, dict[str, Any]] = {}
+    for s in shards:
+        for d in s["queries"][query]["decisions"]:
+            one = found.setdefault(json.dumps(d, sort_keys=True, default=str), {**d, "shards": []})
+            one["shards"].append(s["shard"])
+    return list(found.values())

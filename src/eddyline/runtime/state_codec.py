@@ -1,0 +1,139 @@
+"""State trees ↔ pieces named by their content.
+
+A tree (nested dictionaries and lists of numbers, numpy arrays, Arrow arrays and batches) becomes a skeleton, which is
+JSON with references, and the pieces that it refers to. A piece is named by the hash of its bytes, so a store that has
+it already need not write it again; the rows of windows are cut at fixed row numbers (``Aligned``), so that rows which
+stay in a window stay in the same piece. Bytes written therefore grow with the change, not with the state.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+from collections.abc import Iterator, Mapping
+from typing import Any, Protocol
+
+import numpy as np
+import pyarrow as pa
+
+from eddyline.core.aligned import Aligned
+
+FORMAT = 1
+BLOCK_ROWS = 8192
+BLOCK_BYTES = 1 << 16
+
+
+class Pieces(Protocol):
+    """Where pieces are kept."""
+
+    def put(self, name: str, data: bytes) -> None: ...
+    def get(self, name: str) -> bytes: ...
+
+
+def encode(value: Any, pieces: Pieces) -> Any:
+    """The skeleton of a tree; its pieces are put away.
+
+    >>> class Memory(dict):
+    ...     put, get = dict.__setitem__, dict.__getitem__
+    >>> memory = Memory()
+    >>> skeleton = encode({"n": 3, "a": np.arange(4), "rows": {"x": pa.array(["p", None])}}, memory)
+    >>> back = decode(skeleton, memory)
+    >>> back["n"], back["a"].tolist(), back["rows"]["x"].to_pylist()
+    (3, [0, 1, 2, 3], ['p', None])
+    """
+    match value:
+        case None | bool() | int() | float() | str():
+            return {"v": value}
+        case np.integer() | np.floating() | np.bool_():
+            return {"v": value.item()}
+        case Mapping():
+            return {"d": {str(k): encode(v, pieces) for k, v in value.items()}}
+        case list() | tuple():
+            return {"l": [encode(v, pieces) for v in value]}
+        case np.ndarray():
+            data = np.ascontiguousarray(value).tobytes()
+            cut = [_put(data[i : i + BLOCK_BYTES], pieces) for i in range(0, len(data), BLOCK_BYTES)]
+            return {"n": cut, "dtype": str(value.dtype), "shape": list(value.shape)}
+        case pa.Array():
+            return {"a": _put(_ipc(pa.RecordBatch.from_arrays([value], ["x"])), pieces)}
+        case pa.RecordBatch():
+            return {"b": _put(_ipc(value), pieces)}
+        case Aligned():
+            parts = [encode(p, pieces) for p in _blocks(value)]
+            return {"r": parts, "start": value.start, "length": value.length}
+        case _:
+            raise TypeError(f"cannot save {type(value).__name__}")
+
+
+def decode(skeleton: Any, pieces: Pieces) -> Any:
+    """The inverse of ``encode``."""
+    ((kind, inner), *_) = skeleton.items()
+    match kind:
+        case "v":
+            return inner
+        case "d":
+            return {k: decode(v, pieces) for k, v in inner.items()}
+        case "l":
+            return [decode(v, pieces) for v in inner]
+        case "n":
+            data = b"".join(pieces.get(n) for n in inner)
+            return np.frombuffer(data, skeleton["dtype"]).reshape(skeleton["shape"]).copy()
+        case "a":
+            return _read(pieces.get(inner)).column(0)
+        case "b":
+            return _read(pieces.get(inner))
+        case _:
+            return _join([decode(v, pieces) for v in inner])
+
+
+def references(skeleton: Any) -> Iterator[str]:
+    """The names of the pieces that a skeleton needs."""
+    ((kind, inner), *_) = skeleton.items()
+    if kind == "d":
+        for v in inner.values():
+            yield from references(v)
+    elif kind in ("l", "r"):
+        for v in inner:
+            yield from references(v)
+    elif kind == "n":
+        yield from inner
+    elif kind in ("a", "b"):
+        yield inner
+
+
+def _put(data: bytes, pieces: Pieces) -> str:
+    name = hashlib.sha256(data).hexdigest()[:40]
+    pieces.put(name, data)
+    return name
+
+
+def _join(parts: list[Any]) -> Any:
+    if isinstance(parts[0], np.ndarray):
+        return np.concatenate(parts)
+    return {n: pa.concat_arrays([p[n] for p in parts]) for n in parts[0]}
+
+
+def _blocks(value: Aligned) -> Iterator[Any]:
+    at = value.start
+    end = value.start + value.length
+    first = True
+    while at < end or first:
+        stop = min(end, (at // BLOCK_ROWS + 1) * BLOCK_ROWS)
+        low, high = at - value.start, stop - value.start
+        if isinstance(value.rows, np.ndarray):
+            yield value.rows[low:high]
+        else:
+            yield {n: c.slice(low, high - low) for n, c in value.rows.items()}
+        at, first = stop, False
+
+
+def _ipc(batch: pa.RecordBatch) -> bytes:
+    sink = io.BytesIO()
+    with pa.ipc.new_stream(sink, batch.schema) as writer:
+        writer.write_batch(batch)
+    return sink.getvalue()
+
+
+def _read(data: bytes) -> pa.RecordBatch:
+    with pa.ipc.open_stream(data) as reader:
+        return reader.read_next_batch()

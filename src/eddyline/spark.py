@@ -1,0 +1,247 @@
+"""Eddyline for people who have DataFrames: plain PySpark in, plain PySpark out.
+
+    import eddyline.spark as eds
+
+    joined = eds.window_join({"R": r, "S": s, "T": t}, on="key", within="60 seconds")
+    loud = eds.query("SELECT Istream(*) FROM R [RANGE 60 SECONDS] WHERE level > 3", streams={"R": r})
+
+Both work on streaming and on batch DataFrames and take no action: they return a DataFrame to write, join or show. A
+batch answer is a replay of the streaming one. A stream that is given as ``None`` is the DataFrame that
+``DataFrame.transform`` brings: ``r.transform(eds.window_join({"R": None, "S": s}, on="key", within="1 minute"))``.
+
+A session belongs to its user: what a query needs of it (the RocksDB state store, Java, packages) is asked for in one
+sentence and never set here. Nothing here uses ``rdd``, ``_jvm`` or ``sparkContext``, so it works on Spark Connect
+wherever Spark's own ``mapInArrow`` and ``transformWithStateInPandas`` do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any
+
+from eddyline.core.errors import JobError, did_you_mean
+
+__all__ = ["explain", "query", "report", "stream", "window_join"]
+
+DataFrame = Any  # classic or Connect: the two share an interface, not a class
+Width = int | float | str | timedelta
+
+
+@dataclass(frozen=True, slots=True)
+class Declared:
+    """A DataFrame with what a stream declares; made by ``stream``."""
+
+    df: DataFrame | None
+    timestamp: str | None
+    slack: Width = 0
+    idle: Width | None = None
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+
+def stream(df: DataFrame | None, timestamp: str | None, *, slack: Width = 0, idle: Width | None = None) -> Declared:
+    """A DataFrame as a stream: the column that holds its time (None: rows are stamped when they arrive), how far a
+    micro-batch may lie behind the ones before it (``slack``: larger waits longer and loses less), and the silence
+    after which it no longer holds other streams back (``idle``)."""
+    return Declared(df, timestamp, slack, idle)
+
+
+def query(
+    text: str,
+    streams: Mapping[str, DataFrame | Declared | None],
+    *,
+    timestamp: str | None = None,
+    relations: Mapping[str, Any] | None = None,
+    functions: Mapping[str, Any] | None = None,
+    shards: int | None = None,
+    rates: Mapping[str, float] | None = None,
+    observe: Any = "eddyline",
+    **options: Any,
+) -> Any:
+    """The answer of a CQL query as a DataFrame: its columns, ``_time``, and ``_sign`` where it is a changing relation.
+
+    ``timestamp`` is the time column of all streams that do not name their own with ``eds.stream``; without it a
+    stream's only timestamp column is taken. ``relations`` are constant: tables, pandas frames, paths. ``functions`` are
+    Python functions that the query calls: a callable (row-wise, returns a Boolean), or a dictionary of the arguments of
+    ``Session.function``. ``shards`` is fixed for the life of a checkpoint: a few for each core that will ever work on
+    the query. ``rates`` weigh what is copied in joins without a common key. ``observe`` names the metrics that
+    ``report`` reads (an ``Observation`` for a batch query; None: no statistics). Further options are the query's own
+    (``on_error='invalid'``).
+    """
+
+    def build(brought: DataFrame | None) -> DataFrame:
+        session = _session(_filled(streams, brought), timestamp, relations, functions, shards, rates)
+        return session.query(text, **options).dataframe(observe)
+
+    return _now_or_later(streams, build)
+
+
+def window_join(
+    streams: Mapping[str, DataFrame | Declared | None],
+    on: str | Sequence[str],
+    within: Width,
+    *,
+    timestamp: str | None = None,
+    shards: int | None = None,
+    observe: Any = "eddyline",
+) -> Any:
+    """Rows of two or more streams that agree on the columns ``on`` and lie within ``within`` of each other, all of
+    them: one multiway join, no intermediate state.
+
+    The result has the key columns once, then the other columns of each stream (with the stream's name before it where
+    two streams have a column of that name: ``S_ts``), then ``_time``, the latest of the joined timestamps.
+    """
+    keys = [on] if isinstance(on, str) else list(on)
+    if len(streams) < 2:
+        raise JobError("a join needs two streams or more.")
+    if not keys:
+        raise JobError("window_join needs at least one column in on; for other conditions use eddyline.spark.query.")
+
+    def build(brought: DataFrame | None) -> DataFrame:
+        filled = _filled(streams, brought)
+        session = _session(filled, timestamp, None, None, shards, None)
+        return session.query(join_text(_columns(filled), keys, within)).dataframe(observe)
+
+    return _now_or_later(streams, build)
+
+
+def explain(
+    text: str,
+    streams: Mapping[str, DataFrame | Declared],
+    *,
+    timestamp: str | None = None,
+    relations: Mapping[str, Any] | None = None,
+    functions: Mapping[str, Any] | None = None,
+    shards: int | None = None,
+    rates: Mapping[str, float] | None = None,
+    **options: Any,
+) -> str:
+    """How ``query`` would run: the plan, what it keeps and why, how rows travel to the shards. Takes no action."""
+    session = _session(streams, timestamp, relations, functions, shards, rates)
+    return str(session.query(text, **options).explain())
+
+
+def report(source: Any, name: str = "eddyline") -> dict[str, Any]:
+    """What all shards counted: of a ``StreamingQuery`` (running or ended), or of the ``Observation`` of a batch query
+    that has run. Keys as in ``eddyline run --report``, and ``shards`` with the figures of each."""
+    from eddyline.runtime.spark.statistics import OBSERVED, Account
+
+    account = Account()
+    for metrics in _metrics(source, name):
+        account.add(metrics[OBSERVED] or ())
+    return account.report(0, 0)
+
+
+def join_text(columns: Mapping[str, Sequence[str]], keys: Sequence[str], within: Width) -> str:
+    """The CQL of a window join.
+
+    >>> print(join_text({"R": ["ts", "k"], "S": ["ts", "k"]}, ["k"], "60 seconds"))
+    SELECT Istream("R"."k" AS "k", "R"."ts" AS "R_ts", "S"."ts" AS "S_ts")
+    FROM "R" [RANGE 60 seconds], "S" [RANGE 60 seconds]
+    WHERE "R"."k" = "S"."k"
+    """
+    for name, found in columns.items():
+        for key in keys:
+            if key not in found:
+                raise JobError(f"the stream {name!r} has no column {key!r} to join on.{did_you_mean(key, found)}")
+    first, *others = columns
+    everything = [c for found in columns.values() for c in found if c not in keys]
+    items = [f"{_quoted(first, k)} AS {_quoted(k)}" for k in keys]
+    for name, found in columns.items():
+        for c in found:
+            if c not in keys:
+                alias = c if everything.count(c) == 1 else f"{name}_{c}"
+                items.append(f"{_quoted(name, c)} AS {_quoted(alias)}")
+    width = _width(within)
+    windows = ", ".join(f"{_quoted(n)} [RANGE {width}]" for n in columns)
+    conditions = [f"{_quoted(first, k)} = {_quoted(n, k)}" for n in others for k in keys]
+    return f"SELECT Istream({', '.join(items)})\nFROM {windows}\nWHERE {' AND '.join(conditions)}"
+
+
+def _quoted(*parts: str) -> str:
+    return ".".join('"' + p.replace('"', '""') + '"' for p in parts)
+
+
+def _width(width: Width) -> str:
+    if isinstance(width, timedelta):
+        return f"{width // timedelta(microseconds=1)} microseconds"
+    return str(width)
+
+
+def _now_or_later(streams: Mapping[str, Any], build: Callable[[DataFrame | None], DataFrame]) -> Any:
+    open_places = [n for n, df in streams.items() if df is None or (isinstance(df, Declared) and df.df is None)]
+    if not open_places:
+        return build(None)
+    if len(open_places) > 1:
+        raise JobError(f"transform brings one DataFrame, and {' and '.join(open_places)} have none; pass the others.")
+    return build
+
+
+def _filled(streams: Mapping[str, DataFrame | Declared | None], brought: DataFrame | None) -> dict[str, Any]:
+    filled: dict[str, Any] = {}
+    for name, df in streams.items():
+        if df is None:
+            filled[name] = brought
+        elif isinstance(df, Declared) and df.df is None:
+            filled[name] = Declared(brought, df.timestamp, df.slack, df.idle)
+        else:
+            filled[name] = df
+    return filled
+
+
+def _columns(streams: Mapping[str, Any]) -> dict[str, list[str]]:
+    return {n: _frame(df).columns for n, df in streams.items()}
+
+
+def _frame(df: Any) -> Any:
+    return df.df if isinstance(df, Declared) else df
+
+
+def _session(
+    streams: Mapping[str, Any],
+    timestamp: str | None,
+    relations: Mapping[str, Any] | None,
+    functions: Mapping[str, Any] | None,
+    shards: int | None,
+    rates: Mapping[str, float] | None,
+) -> Any:
+    from eddyline.runtime.spark.session import SparkRuntime, is_frame
+
+    if not streams:
+        raise JobError("a query needs at least one stream: streams={'S': df}.")
+    declared: dict[str, Declared] = {}
+    for name, df in streams.items():
+        frame = _frame(df)
+        if not is_frame(frame):
+            raise JobError(f"the stream {name!r} must be a DataFrame, and a {type(frame).__name__} is not one.")
+        declared[name] = df if isinstance(df, Declared) else Declared(df, _time_column(name, df, timestamp))
+    spark = next(iter(declared.values())).df.sparkSession  # type: ignore[union-attr]
+    session = SparkRuntime(spark, shards=shards, rates=rates)
+    for name, d in declared.items():
+        session.stream(name, d.df, timestamp=d.timestamp, slack=d.slack, idle=d.idle)
+    for name, relation in (relations or {}).items():
+        session.relation(name, relation)
+    for name, function in (functions or {}).items():
+        session.function(name, **function) if isinstance(function, Mapping) else session.function(name, function)
+    return session
+
+
+def _time_column(name: str, df: DataFrame, timestamp: str | None) -> str:
+    if timestamp is not None:
+        return timestamp
+    found = [f.name for f in df.schema.fields if f.dataType.typeName() in ("timestamp", "timestamp_ntz")]
+    if len(found) == 1:
+        return str(found[0])
+    what = "no timestamp column" if not found else f"several timestamp columns ({', '.join(found)})"
+    raise JobError(
+        f"the stream {name!r} has {what}: name its time with timestamp='…' or eds.stream(df, '…'), or ask for stamps on"
+        " arrival with eds.stream(df, None)."
+    )
+
+
+def _metrics(source: Any, name: str) -> list[Any]:
+    if hasattr(source, "recentProgress"):
+        found = [p.observedMetrics for p in source.recentProgress]
+        return [m[name] for m in found if name in m]
+    return [source.get]
