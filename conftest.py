@@ -10,6 +10,9 @@ from hypothesis import settings
 DEEP = float(os.environ.get("EDDYLINE_CASES", "1")) > 1
 COVERAGE = "eddyline/coverage of random cases"
 
+# Tests of the command line are about the command line; those of Spark ask for it.
+os.environ.setdefault("EDDYLINE_RUNTIME", "inline")
+
 settings.register_profile("eddyline", deadline=None, derandomize=not DEEP)
 settings.load_profile("eddyline")
 

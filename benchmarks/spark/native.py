@@ -13,27 +13,26 @@ from typing import Any
 import pyspark.sql.functions as F
 
 Frame = Any  # pyspark.sql.DataFrame, classic or Connect
-#: streams in the order in which they are joined, each with the equality that joins it to those before
-ON: dict[str, dict[str, str]] = {
-    "three-way": {"R": "", "S": "keyR = keyS", "T": "keyR = keyT"},
-    "four-way": {"R": "", "S": "keyR = keyS", "T": "keyR = keyT", "U": "keyR = keyU"},
-    "chain": {"R": "", "S": "aR = aS", "T": "bS = bT"},
+#: streams in the order in which they are joined; with each the equality, and the column that is then there twice
+ON: dict[str, dict[str, tuple[str, str]]] = {
+    "three-way": {"S": ("keyR = keyS", "keyS"), "T": ("keyR = keyT", "keyT")},
+    "four-way": {"S": ("keyR = keyS", "keyS"), "T": ("keyR = keyT", "keyT"), "U": ("keyR = keyU", "keyU")},
+    "chain": {"S": ("aR = aS", "aS"), "T": ("bS = bT", "bT")},
 }
 
 
-def join(streams: Mapping[str, Frame], on: Mapping[str, str], window: int) -> Frame:
-    """All columns of all streams, each named after its stream (``keyR``, ``valS``); times but R's in microseconds."""
+def join(streams: Mapping[str, Frame], on: Mapping[str, tuple[str, str]], window: int) -> Frame:
+    """The columns of all streams, each named after its stream (``keyR``, ``valS``); times but R's in microseconds."""
     named = {n: df.toDF(*(c + n for c in df.columns)).withWatermark(f"ts{n}", "0 seconds") for n, df in streams.items()}
-    first, *others = named
-    joined, done = named[first], []
-    for name in others:
+    joined, done = named["R"], []
+    for name, (equal, twice) in on.items():
         near = [
-            f"ts{name} >= ts{first} - interval {window} seconds",
-            f"ts{name} <= ts{first} + interval {window} seconds",
+            f"ts{name} >= tsR - interval {window} seconds",
+            f"ts{name} <= tsR + interval {window} seconds",
             *(f"abs(unix_micros(ts{name}) - micros{other}) <= {window * 1_000_000}" for other in done),
         ]
-        joined = joined.join(named[name], F.expr(" and ".join([on[name], *near])))
-        joined = joined.withColumn(f"micros{name}", F.unix_micros(f"ts{name}")).drop(f"ts{name}")
+        joined = joined.join(named[name], F.expr(" and ".join([equal, *near])))
+        joined = joined.withColumn(f"micros{name}", F.unix_micros(f"ts{name}")).drop(f"ts{name}", twice)
         done.append(name)
     return joined
 

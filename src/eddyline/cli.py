@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from eddyline.runtime.progress import Progress
 
 INTERRUPTED = 130
+RUNTIMES = ("spark", "inline")
+RUNTIME_VARIABLE = "EDDYLINE_RUNTIME"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -68,8 +70,13 @@ def parser() -> argparse.ArgumentParser:
 
     run = commands.add_parser("run", help="run a job", description="Run the queries of a job file.")
     run.add_argument("job", metavar="JOB.cql", type=Path)
-    run.add_argument("--runtime", choices=("spark", "inline"), default="inline", help="where to run (inline)")
-    run.add_argument("--master", metavar="URL", help="the Spark master, for --runtime spark")
+    run.add_argument("--master", metavar="URL", help="the Spark master (local[*]: all cores of this machine)")
+    run.add_argument(
+        "--shards",
+        metavar="N",
+        type=int,
+        help="engines that a query is split over on Spark, fixed by its checkpoint (4 for each core)",
+    )
     run.add_argument(
         "--out",
         metavar="PATH",
@@ -88,6 +95,11 @@ def parser() -> argparse.ArgumentParser:
     explain.set_defaults(action=_explain)
 
     for command in (run, explain):
+        command.add_argument(
+            "--runtime",
+            choices=RUNTIMES,
+            help=f"on Spark, or in this process without a JVM (spark, or the environment's {RUNTIME_VARIABLE})",
+        )
         command.add_argument("--traceback", action="store_true", help="show where an error came from")
     return top
 
@@ -115,25 +127,25 @@ def _help(top: argparse.ArgumentParser) -> Callable[[argparse.Namespace], int]:
 def _run(options: argparse.Namespace) -> int:
     from eddyline.core.errors import JobError
 
-    if options.runtime == "spark":
-        raise JobError("the Spark pipeline is not part of this version; use --runtime inline.")
-    if options.master is not None:
-        raise JobError("--master belongs to --runtime spark, which is not part of this version.")
+    runtime = _runtime(options)
+    for option in ("master", "shards"):
+        if runtime == "inline" and getattr(options, option) is not None:
+            raise JobError(f"--{option} belongs to --runtime spark; this run is inline.")
     path = _job(options.job)
-
-    from eddyline.runtime.job import run_job
-
     progress = _progress(options)
+    common = {n: getattr(options, n) for n in ("out", "report", "checkpoint", "strict")}
+    common |= {"progress": progress, "stdout": sys.stdout}
     try:
-        return run_job(
-            path,
-            out=options.out,
-            report=options.report,
-            checkpoint=options.checkpoint,
-            strict=options.strict,
-            progress=progress,
-            stdout=sys.stdout,
-        )
+        if runtime == "inline":
+            from eddyline.runtime.job import run_job
+
+            return run_job(path, **common)
+        from eddyline.runtime.spark.requirements import check
+
+        check()  # what is missing is said before anything of Spark is imported
+        from eddyline.runtime.spark.job import run_job as run_on_spark
+
+        return run_on_spark(path, master=options.master, shards=options.shards, **common)
     finally:
         if progress is not None:
             progress.finish()
@@ -144,7 +156,16 @@ def _explain(options: argparse.Namespace) -> int:
 
     from eddyline.runtime.job import explain_job
 
-    return explain_job(path, stdout=sys.stdout)
+    return explain_job(path, stdout=sys.stdout, travel=_runtime(options) == "spark")
+
+
+def _runtime(options: argparse.Namespace) -> str:
+    chosen = options.runtime or os.environ.get(RUNTIME_VARIABLE) or RUNTIMES[0]
+    if chosen not in RUNTIMES:
+        from eddyline.core.errors import JobError
+
+        raise JobError(f"the environment's {RUNTIME_VARIABLE} is {chosen!r}; it must be {' or '.join(RUNTIMES)}.")
+    return str(chosen)
 
 
 def _job(path: Path) -> Path:

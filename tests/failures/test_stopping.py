@@ -161,7 +161,7 @@ feeds.Feed.__init__.__defaults__ = (16,)
 job.SNAPSHOT_EVERY = 0.0
 steps, where = int(sys.argv[1]), sys.argv[2]
 taken = 0
-step, put = Session.step, Snapshots._put
+step, put = Session.step, Snapshots.put
 
 def dying_step(session):
     global taken
@@ -170,12 +170,12 @@ def dying_step(session):
         os._exit(9)
     return step(session)
 
-def dying_put(snapshots, data, pieces):
+def dying_put(snapshots, name, data):
     if taken == steps and where == "snapshot":
         os._exit(9)
-    return put(snapshots, data, pieces)
+    return put(snapshots, name, data)
 
-Session.step, Snapshots._put = dying_step, dying_put
+Session.step, Snapshots.put = dying_step, dying_put
 sys.exit(cli.main(["run", "job.cql", "--out", "parts", "--checkpoint", "state"]))
 """
 

@@ -23,6 +23,7 @@ GOOD = {
     "grpcio": "1.76.0",
     "grpcio-status": "1.76.0",
     "googleapis-common-protos": "1.71.0",
+    "zstandard": "0.25.0",
 }
 SAYS_17 = 'openjdk version "17.0.15" 2025-04-15'
 
@@ -37,7 +38,7 @@ def versions(monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
             raise importlib.metadata.PackageNotFoundError(name)
         return installed[name]
 
-    modules = {package.module for package in requirements.PACKAGES}
+    modules = {p.module for p in (requirements.PYSPARK, *requirements.WORKER, *requirements.CONNECT)}
     found = importlib.util.find_spec
     monkeypatch.setattr(importlib.metadata, "version", version)
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name in modules else found(name))
@@ -73,9 +74,9 @@ def sentence(capture: pytest.ExceptionInfo[EddylineError]) -> str:
     return text
 
 
-def refusal() -> str:
+def refusal(*, connect: bool = False) -> str:
     with pytest.raises(EddylineError) as error:
-        check()
+        check(connect=connect)
     text = sentence(error)
     assert "--runtime inline" in text
     return text
@@ -101,9 +102,6 @@ def test_javas_that_spark_supports(versions: dict[str, str], java: Java, said: s
         ("pyspark", "the Spark runtime needs pyspark; install it with pip install 'eddyline[spark]'"),
         ("pandas", "the Spark runtime needs pandas; install"),
         ("protobuf", "the Spark runtime needs protobuf, which Spark's stateful Python operators import; install"),
-        ("grpcio", "needs grpcio, which"),
-        ("grpcio-status", "needs grpcio-status, which"),
-        ("googleapis-common-protos", "needs googleapis-common-protos, which"),
     ],
 )
 def test_a_missing_package(versions: dict[str, str], java: Java, package: str, words: str) -> None:
@@ -121,7 +119,6 @@ def test_a_missing_package(versions: dict[str, str], java: Java, package: str, w
         ("pandas", "3.0.1", "needs pandas>=2.2,<3 (Spark's Python workers do not work with pandas 3); pip install"),
         ("pandas", "1.5.3", "pandas 1.5.3 is installed, but the Spark runtime needs pandas>=2.2,<3; pip install"),
         ("protobuf", "5.29.6", "needs protobuf>=6.33.5,<8; pip install 'protobuf>=6.33.5,<8'"),
-        ("grpcio", "1.60.0", "needs grpcio>=1.76"),
     ],
 )
 def test_a_wrong_version(versions: dict[str, str], java: Java, package: str, version: str, words: str) -> None:
@@ -136,7 +133,7 @@ def test_a_spark_on_the_python_path_has_no_records(monkeypatch: pytest.MonkeyPat
 
     monkeypatch.setattr(importlib.metadata, "version", unknown)
     monkeypatch.setitem(sys.modules, "pyspark", SimpleNamespace(__version__="4.3.7", __spec__=SimpleNamespace()))
-    assert requirements.installed_version(requirements.PACKAGES[0]) == "4.3.7"
+    assert requirements.installed_version(requirements.PYSPARK) == "4.3.7"
 
 
 def test_no_java_at_all(versions: dict[str, str], java: Java) -> None:
@@ -187,8 +184,16 @@ def test_a_java_that_is_no_program(versions: dict[str, str], java: Java) -> None
     assert "does not start (it said: " in refusal()
 
 
-def test_no_java_is_needed_for_a_remote_server(versions: dict[str, str], java: Java) -> None:
-    check(java=False)
+def test_a_server_needs_no_java(versions: dict[str, str], java: Java) -> None:
+    check(connect=True)
+
+
+@pytest.mark.parametrize("package", ["grpcio", "grpcio-status", "googleapis-common-protos", "zstandard"])
+def test_only_a_server_needs_its_packages(versions: dict[str, str], java: Java, package: str) -> None:
+    java.says(SAYS_17)
+    del versions[package]
+    check()
+    assert f"needs {package}, which Spark Connect imports; install it with" in refusal(connect=True)
 
 
 def session(version: str = "4.3.0", **settings: str) -> SimpleNamespace:

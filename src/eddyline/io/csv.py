@@ -24,7 +24,7 @@ from eddyline.io.ahead import ahead
 from eddyline.io.conform import cast, declared_columns, engine_schema, fit
 from eddyline.io.infer import infer, parse_type_for
 from eddyline.io.source import BATCH_ROWS, InvalidRow, SourceBatch, dealt, pruned, shorten
-from eddyline.io.text import Block, Int64s, blocks, open_text, reader, record_ends
+from eddyline.io.text import BLOCK, Block, Int64s, blocks, open_text, reader, record_ends
 
 SAMPLE: Final = 1 << 18  # bytes
 
@@ -56,6 +56,15 @@ class Layout:
     parse: Mapping[str, pa.DataType]
 
 
+@dataclass(frozen=True, slots=True)
+class Header:
+    """The names of the columns, and how many bytes (a byte order mark aside) and lines come before the first record."""
+
+    names: tuple[str, ...]
+    length: int
+    lines: int
+
+
 class CsvSource:
     """CSV files in the given order. The first file that is not empty gives names and types unless they are declared.
 
@@ -82,14 +91,14 @@ class CsvSource:
     ) -> None:
         self.paths, self.dialect, self.read_ahead = tuple(paths), dialect or Dialect(), read_ahead
         self.finite = True
-        self._parser = CsvParser(self.dialect, schema, sample)
+        self.parser = CsvParser(self.dialect, schema, sample)
         for path in self.paths:
             with open_text(path) as stream:
-                if self._parser.learn(reader(stream, path.name), path.name):
+                if self.parser.learn(reader(stream, path.name), path.name):
                     break
-        if not self._parser.schema.names:
+        if not self.parser.schema.names:
             raise JobError(_empty(self.paths[0].name, self.dialect))
-        self.schema = self._parser.schema
+        self.schema = self.parser.schema
 
     def open(self, columns: Sequence[str] | None = None, batch_rows: int = BATCH_ROWS) -> Iterator[SourceBatch]:
         return ahead(self._read(pruned(self.schema, columns), batch_rows), self.read_ahead)
@@ -97,7 +106,7 @@ class CsvSource:
     def _read(self, columns: list[str], batch_rows: int) -> Iterator[SourceBatch]:
         for path in self.paths:
             with open_text(path) as stream:
-                yield from self._parser.read(reader(stream, path.name), path.name, columns, batch_rows)
+                yield from self.parser.read(reader(stream, path.name), path.name, columns, batch_rows)
 
 
 class CsvStream:
@@ -167,15 +176,31 @@ class CsvParser:
         self._types = dict(zip(names, types, strict=True))
         self.schema = pa.schema([(n, normalise(t)) for n, t in self._types.items()])
 
+    def header(self, read: Callable[[int], bytes], place: str) -> Header | None:
+        """What stands before the first record; None if there is nothing at all."""
+        block = next(self._blocks(read, self._sample), None)
+        if block is None:
+            return None
+        names, rest = self._header(block, place)
+        return Header(tuple(names), len(block.data) - len(rest), block.data.count(b"\n") - rest.count(b"\n"))
+
     def read(
-        self, read: Callable[[int], bytes], place: str, columns: list[str], batch_rows: int
+        self,
+        read: Callable[[int], bytes],
+        place: str,
+        columns: list[str],
+        batch_rows: int,
+        *,
+        names: Sequence[str] | None = None,
+        line: int = 1,
     ) -> Iterator[SourceBatch]:
-        layout: Layout | None = None
-        for block in self._blocks(read):
+        """The rows of a file, or of a stretch of whole records that begins at ``line`` and whose columns have these
+        ``names``."""
+        layout = None if names is None else self._layout(names, place)
+        for block in self._blocks(read, line=line):
             if layout is None:
-                names, rest = self._header(block, place)
-                declared_columns(self.schema, names, place)
-                layout = Layout(tuple(names), {n: t for n, t in self._types.items() if n in self.schema.names})
+                found, rest = self._header(block, place)
+                layout = self._layout(found, place)
                 lines = block.data.count(b"\n") - rest.count(b"\n")  # of the header
                 block = Block(rest, block.line + lines, block.broken, block.multiline)
             if block.broken:
@@ -185,9 +210,13 @@ class CsvParser:
             elif block.data.strip():
                 yield from self._batches(block, layout, place, columns, batch_rows)
 
-    def _blocks(self, read: Callable[[int], bytes], size: int | None = None) -> Iterator[Block]:
-        sized = {} if size is None else {"size": size}
-        yield from blocks(read, quote=self.dialect.quote_bytes, delimiter=self.dialect.delimiter.encode(), **sized)
+    def _layout(self, names: Sequence[str], place: str) -> Layout:
+        declared_columns(self.schema, names, place)
+        return Layout(tuple(names), {n: t for n, t in self._types.items() if n in self.schema.names})
+
+    def _blocks(self, read: Callable[[int], bytes], size: int = BLOCK, line: int = 1) -> Iterator[Block]:
+        quote, delimiter = self.dialect.quote_bytes, self.dialect.delimiter.encode()
+        yield from blocks(read, quote=quote, delimiter=delimiter, size=size, line=line)
 
     def _empty_rows(self, columns: Sequence[str]) -> pa.RecordBatch:
         return pa.RecordBatch.from_pylist([], schema=pa.schema([self.schema.field(c) for c in columns]))

@@ -11,7 +11,7 @@ snapshot, must take the same way, although a file that came later may have a sma
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
 
 import pyarrow as pa
@@ -55,14 +55,14 @@ class DirectorySource:
         clock: Clock | None = None,
         sleep: Callable[[float], object] | None = None,
     ) -> None:
-        self._folder, self._reader, self._pattern = folder, reader, pattern
-        self._poll, self._until_idle = poll, until_idle
+        self.folder, self.reader, self.pattern = folder, reader, pattern
+        self.poll, self.until_idle = poll, until_idle
         self._clock = clock or SystemClock()
         self._stopped = threading.Event()
         self.order: list[str] = []
         self._sleep = sleep or self._stopped.wait  # so that stop() need not wait for the next look
         if schema is None:
-            present = self._look(set())
+            present = self.look(set())
             if not present:
                 raise JobError(f"the watched directory {folder.name!r} holds no file yet: declare its columns.")
             # A file that has only a header knows its names and not its types: the next one may know both.
@@ -79,32 +79,33 @@ class DirectorySource:
         nothing = pa.RecordBatch.from_pylist([], schema=pa.schema([self.schema.field(c) for c in wanted]))
         seen = set(self.order)
         for name in list(self.order):
-            if not (self._folder / name).is_file():
+            if not (self.folder / name).is_file():
                 message = "it was read before, and its rows must be passed over to go on from there"
                 raise EddylineError(
-                    f"{name} is not in the watched directory {self._folder.name!r} any more: {message}."
+                    f"{name} is not in the watched directory {self.folder.name!r} any more: {message}."
                 )
-            yield from self._reader(self._folder / name, self.schema).open(wanted, batch_rows)
+            yield from self.reader(self.folder / name, self.schema).open(wanted, batch_rows)
         quiet_since = self._clock.nanoseconds()
         while not self._stopped.is_set():
-            new = self._look(seen)
+            new = self.look(seen)
             for path in new:
                 seen.add(path.name)
                 self.order.append(path.name)
-                yield from self._reader(path, self.schema).open(wanted, batch_rows)
+                yield from self.reader(path, self.schema).open(wanted, batch_rows)
                 if self._stopped.is_set():
                     return
             if new:
                 quiet_since = self._clock.nanoseconds()
                 continue
-            if self._until_idle is not None and self._clock.nanoseconds() - quiet_since >= self._until_idle * 1e9:
+            if self.until_idle is not None and self._clock.nanoseconds() - quiet_since >= self.until_idle * 1e9:
                 return
             yield SourceBatch(nothing)
-            self._sleep(self._poll)
+            self._sleep(self.poll)
 
-    def _look(self, seen: set[str]) -> list[Path]:
+    def look(self, seen: Collection[str]) -> list[Path]:
+        """The complete files that are there and not among those seen, in order of name."""
         try:
-            found = [p for p in self._folder.glob(self._pattern) if p.name not in seen and complete(p) and p.is_file()]
+            found = [p for p in self.folder.glob(self.pattern) if p.name not in seen and complete(p) and p.is_file()]
         except OSError as error:
-            raise JobError(f"the directory {self._folder} cannot be listed: {error.strerror}.") from error
+            raise JobError(f"the directory {self.folder} cannot be listed: {error.strerror}.") from error
         return sorted(found, key=lambda p: p.name)

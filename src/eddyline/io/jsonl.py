@@ -44,7 +44,7 @@ class JsonLinesSource:
         if found is None:
             raise JobError(_empty(self.paths[0].name))
         self.schema = engine_schema(found, self.paths[0].name)
-        self._parser = JsonParser(self.schema)
+        self.parser = JsonParser(self.schema)
 
     def open(self, columns: Sequence[str] | None = None, batch_rows: int = BATCH_ROWS) -> Iterator[SourceBatch]:
         return ahead(self._read(pruned(self.schema, columns), batch_rows), self.read_ahead)
@@ -52,7 +52,7 @@ class JsonLinesSource:
     def _read(self, columns: list[str], batch_rows: int) -> Iterator[SourceBatch]:
         for path in self.paths:
             with open_text(path) as stream:
-                yield from self._parser.read(reader(stream, path.name), path.name, columns, batch_rows)
+                yield from self.parser.read(reader(stream, path.name), path.name, columns, batch_rows)
 
 
 class JsonLinesStream:
@@ -136,10 +136,11 @@ class JsonParser:
         self._read_as = pa.schema([(f.name, f.type if _native(f.type) else pa.string()) for f in schema])
 
     def read(
-        self, read: Callable[[int], bytes], place: str, columns: list[str], batch_rows: int
+        self, read: Callable[[int], bytes], place: str, columns: list[str], batch_rows: int, *, line: int = 1
     ) -> Iterator[SourceBatch]:
+        """The rows of a file, or of a stretch of whole lines that begins at ``line``."""
         wanted = pa.schema([self.schema.field(c) for c in columns])
-        for block in blocks(read, quote=None):
+        for block in blocks(read, quote=None, line=line):
             parts = [self._fast(block.data)]
             if parts[0] is None:
                 parts = list(self._stretches(block, place))

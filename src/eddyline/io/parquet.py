@@ -41,7 +41,7 @@ class ParquetSource:
     ) -> None:
         self.paths, self.dictionary, self.read_ahead = tuple(paths), dictionary, read_ahead
         self.finite = True
-        with self._file(self.paths[0]) as first:
+        with open_parquet(self.paths[0]) as first:
             found = first.schema_arrow
         if schema is not None:
             schema = declared_columns(schema, found.names, self.paths[0].name)
@@ -57,9 +57,9 @@ class ParquetSource:
         for path in self.paths:
             encoded = strings
             if strings and self.dictionary is None:
-                with self._file(path) as file:
+                with open_parquet(path) as file:
                     encoded = [name for name in strings if stored_short(file.metadata, name)]
-            with self._file(path, encoded) as file:
+            with open_parquet(path, encoded) as file:
                 declared_columns(wanted, file.schema_arrow.names, path.name)
                 try:
                     for batch in file.iter_batches(batch_rows, columns=wanted.names, use_threads=True):
@@ -67,15 +67,21 @@ class ParquetSource:
                         got = conform(batch.select(wanted.names), wanted, path.name)
                         yield SourceBatch(dictionaries.unified(got.rows), got.invalid) if encoded else got
                 except (pa.ArrowException, OSError) as error:
-                    raise DataError(f"{path.name} is damaged: {_first_line(error)}") from error
+                    raise damaged(path, error) from error
 
-    def _file(self, path: Path, dictionary: Sequence[str] = ()) -> pq.ParquetFile:
-        try:
-            return pq.ParquetFile(path, read_dictionary=list(dictionary), pre_buffer=False)
-        except (pa.ArrowException, OSError) as error:
-            if path.stat().st_size == 0:
-                raise JobError(f"{path.name} is empty (0 bytes), so it is not a Parquet file.") from error
-            raise JobError(f"{path.name} is not a readable Parquet file: {_first_line(error)}") from error
+
+def open_parquet(path: Path, dictionary: Sequence[str] = ()) -> pq.ParquetFile:
+    """The file, with these columns handed over as it stores them, in dictionaries."""
+    try:
+        return pq.ParquetFile(path, read_dictionary=list(dictionary), pre_buffer=False)
+    except (pa.ArrowException, OSError) as error:
+        if path.stat().st_size == 0:
+            raise JobError(f"{path.name} is empty (0 bytes), so it is not a Parquet file.") from error
+        raise JobError(f"{path.name} is not a readable Parquet file: {_first_line(error)}") from error
+
+
+def damaged(path: Path, error: BaseException) -> DataError:
+    return DataError(f"{path.name} is damaged: {_first_line(error)}")
 
 
 class Dictionaries:

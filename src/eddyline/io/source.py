@@ -121,20 +121,20 @@ class StrictSource:
     """Stops at the first malformed row instead of counting it."""
 
     def __init__(self, source: Source) -> None:
-        self._source = source
+        self.source = source
         if isinstance(source, Ordered):
             self.order = source.order  # the same list
 
     @property
     def schema(self) -> pa.Schema:
-        return self._source.schema
+        return self.source.schema
 
     @property
     def finite(self) -> bool:
-        return self._source.finite
+        return self.source.finite
 
     def open(self, columns: Sequence[str] | None = None, batch_rows: int = BATCH_ROWS) -> Iterator[SourceBatch]:
-        for batch in self._source.open(columns, batch_rows):
+        for batch in self.source.open(columns, batch_rows):
             if batch.invalid:
                 first = batch.invalid[0]
                 raise DataError(f"malformed row in strict mode. {first.reason}: {shorten(first.row)}")

@@ -101,14 +101,14 @@ def only_grows(p: Plan, catalog: Catalog) -> bool:
         case SetOperation(kind="union" | "intersect"):
             return only_grows(p.left, catalog) and only_grows(p.right, catalog)
         case SetOperation(kind="except") | MarkJoin() | OuterJoin(kind="left"):
-            return only_grows(p.left, catalog) and _constant(p.right)
+            return only_grows(p.left, catalog) and is_constant(p.right)
         case OuterJoin(kind="right"):
-            return only_grows(p.right, catalog) and _constant(p.left)
+            return only_grows(p.right, catalog) and is_constant(p.left)
         case _:
             return False
 
 
-def _constant(p: Plan) -> bool:
+def is_constant(p: Plan) -> bool:
     """Whether all there is comes at the start of time."""
     return all(n.constant for n in walk(p) if isinstance(n, RelationScan)) and not any(
         isinstance(n, StreamScan) for n in walk(p)

@@ -36,7 +36,7 @@ class Lane:
 
     ``split`` has for every dimension the source column whose hash gives the coordinate, ``ANY`` where rows may be
     spread as one likes, or None where they are copied to all coordinates. Values that are equal must have equal hashes:
-    NULL equals NULL here, 0.0 equals -0.0, and NaN equals NaN.
+    NULL equals NULL here, 0.0 equals -0.0, NaN equals NaN, and a number equals itself in a wider type of its kind.
     """
 
     name: str  # unique in the plan: the declared name, or 'name#2' where the same input travels in several ways
@@ -81,27 +81,25 @@ def partition(plan: Plan, catalog: Catalog, shards: int, rates: Mapping[str, flo
     """
     if shards < 1:
         raise JobError(f"a query runs on one shard or more, not on {shards}.")
+    sources = sources_of(plan, catalog, rates or {})
+    if shards == 1:
+        return replace(lay_out(plan, catalog, Grid((), ()), sources), reasons=("one shard, as asked",))
     layouts = Layouts(catalog)
-    choices = layouts.choices(plan) if shards > 1 else []
-    sources = _sources(plan, catalog, rates or {})
-    grid = choose(choices, sources, shards)
-    return lay_out(plan, catalog, grid, sources, explain_one_shard(shards, layouts.obstacles))
+    found = lay_out(plan, catalog, choose(layouts.choices(plan), sources, shards), sources)
+    reasons = found.reasons if found.shares else explain_one_shard(layouts.obstacles)
+    return replace(found, reasons=(*reasons, *layouts.hints))
 
 
-def lay_out(
-    plan: Plan, catalog: Catalog, grid: Grid, sources: Sequence[Source], otherwise: tuple[str, ...]
-) -> Partitioning:
-    """The plan on a grid whose dimensions are correct; ``otherwise`` are the reasons where there is one shard."""
-    ways = [(s, tuple(d[i] for d in grid.dimensions)) for i, s in enumerate(sources)]
-    found, places = joint_lanes(ways)
+def lay_out(plan: Plan, catalog: Catalog, grid: Grid, sources: Sequence[Source]) -> Partitioning:
+    """The plan on a grid whose dimensions are known to be correct."""
+    found, places = joint_lanes([(s, tuple(d[i] for d in grid.dimensions)) for i, s in enumerate(sources)])
     lanes = _named(found, catalog)
     mine = [lanes[p] for p in places]
     renamed = _renamed(plan, iter([lane.name for lane in mine]))
-    reasons = explain_grid(grid, sources, mine, plan) if grid.shares else otherwise
-    return Partitioning(grid.shares, lanes, renamed, reasons)
+    return Partitioning(grid.shares, lanes, renamed, explain_grid(grid, sources, mine, plan) if grid.shares else ())
 
 
-def _sources(plan: Plan, catalog: Catalog, rates: Mapping[str, float]) -> list[Source]:
+def sources_of(plan: Plan, catalog: Catalog, rates: Mapping[str, float]) -> list[Source]:
     """What the scans read, from left to right."""
     by_name = {n.lower(): r for n, r in rates.items()}
     return [_source(n, catalog, by_name) for n in walk(plan) if isinstance(n, StreamScan | RelationScan)]
@@ -110,11 +108,11 @@ def _sources(plan: Plan, catalog: Catalog, rates: Mapping[str, float]) -> list[S
 def _source(scan: StreamScan | RelationScan, catalog: Catalog, rates: Mapping[str, float]) -> Source:
     if isinstance(scan, RelationScan):
         name = catalog.relations[scan.relation.lower()].name
-        constant, shipped = scan.constant, not scan.constant
-    else:
-        stream = catalog.streams.get(scan.stream.lower())
-        name, constant, shipped = scan.stream if stream is None else stream.name, False, stream is not None
-    return Source(name, scan.alias, rates.get(name.lower(), 1.0) if shipped else 0.0, constant)
+        return Source(name, scan.alias, rates.get(name.lower(), 1.0), scan.constant, shipped=not scan.constant)
+    stream = catalog.streams.get(scan.stream.lower())
+    if stream is None:  # late(q), invalid(q)
+        return Source(scan.stream, scan.alias, shipped=False)
+    return Source(stream.name, scan.alias, rates.get(stream.name.lower(), 1.0))
 
 
 def _named(ways: Sequence[tuple[Source, Split]], catalog: Catalog) -> tuple[Lane, ...]:

@@ -1,9 +1,10 @@
 """From correct dimensions to a grid: which of them, and how many coordinates each.
 
-What is made small is the number of rows that a shard receives: all rows shipped, copies included, over the number of
-shards. So rows are copied only where there is no common key, a common key takes all shards, and where a grid of two
-dimensions cannot have exactly the number of shards asked for, fewer shards with fewer copies win. A constant relation
-costs nothing: it is not shipped.
+What is made small is the number of rows that a shard receives, which is all rows shipped, copies included, over the
+number of shards. So rows are copied only where there is no common key, a common key takes all shards, and where a grid
+of two dimensions cannot have exactly the number of shards asked for, fewer shards with fewer copies win. Among equals
+fewer dimensions are better, then more shards, then the more even grid. Constant relations cost nothing: they are not
+shipped.
 """
 
 from __future__ import annotations
@@ -25,12 +26,13 @@ MOST_CANDIDATES = 8
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """What a scan reads; the rate is 0 where nothing is shipped."""
+    """What a scan reads. Constant relations and side streams are not shipped."""
 
     name: str
     alias: str
-    rate: float
+    rate: float = 1.0
     constant: bool = False
+    shipped: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,10 +44,10 @@ class Grid:
 def choose(choices: Sequence[Choice], sources: Sequence[Source], shards: int) -> Grid:
     """The grid of at most ``shards`` shards in which a shard receives the fewest rows.
 
-    >>> r, s = Source("R", "R", 1.0), Source("S", "S", 1.0)
+    >>> r, s = Source("R", "R"), Source("S", "S")
     >>> choose([("a", "a"), (ANY, None)], [r, s], 7)
     Grid(shares=(7,), dimensions=(('a', 'a'),))
-    >>> choose([(ANY, None), (None, ANY)], [r, s], 7)  # a product: 2 copies of one and 3 of the other
+    >>> choose([(ANY, None), (None, ANY)], [r, s], 7)  # a product: 3 copies of R and 2 of S, for 6 shards
     Grid(shares=(2, 3), dimensions=(('*', None), (None, '*')))
     >>> choose([(ANY, None), (None, ANY)], [Source("R", "R", 99.0), s], 7)
     Grid(shares=(7,), dimensions=(('*', None),))
@@ -56,11 +58,19 @@ def choose(choices: Sequence[Choice], sources: Sequence[Source], shards: int) ->
         for dimensions in combinations(candidates, count):
             found, _ = joint_lanes([(s, tuple(d[i] for d in dimensions)) for i, s in enumerate(sources)])
             for shares in _shares(shards, count):
-                shipped = sum(s.rate * copies(split, shares) for s, split in found)
-                cost = (shipped / prod(shares), count, -prod(shares), max(shares))
+                cost = (_received(found, shares), count, -prod(shares), max(shares))
                 if cost < least:
                     best, least = Grid(shares, dimensions), cost
     return best
+
+
+def _received(lanes: Sequence[tuple[Source, Split]], shares: Sequence[int]) -> float:
+    """The rows that one shard receives: of each lane one part in as many as it is split into."""
+    return sum(
+        source.rate / prod(n for column, n in zip(split, shares, strict=True) if column is not None)
+        for source, split in lanes
+        if source.shipped
+    )
 
 
 def copies(split: Split, shares: Sequence[int]) -> int:
@@ -104,8 +114,8 @@ def _worth_it(choices: Sequence[Choice], sources: Sequence[Source]) -> list[Choi
     with the fewest constant relations in full, then the first."""
 
     def copied(choice: Choice, constant: bool) -> frozenset[int]:
-        pairs = zip(choice, sources, strict=True)
-        return frozenset(i for i, (c, s) in enumerate(pairs) if c is None and s.constant is constant)
+        pairs = enumerate(zip(choice, sources, strict=True))
+        return frozenset(i for i, (c, s) in pairs if c is None and s.constant is constant)
 
     def order(choice: Choice) -> tuple[float, int, int]:
         shipped = sum(sources[i].rate for i in copied(choice, False))
@@ -120,10 +130,17 @@ def _worth_it(choices: Sequence[Choice], sources: Sequence[Source]) -> list[Choi
 
 
 def _shares(shards: int, dimensions: int) -> Iterator[tuple[int, ...]]:
-    """All ways to give every dimension two coordinates or more."""
-    if dimensions == 0:
-        yield ()
+    """Ways to give every dimension two coordinates or more. A larger share never brings a shard more rows, so the last
+    one is as large as it can be.
+
+    >>> list(_shares(9, 2))
+    [(2, 4), (3, 3), (4, 2)]
+    """
+    if dimensions == 1:
+        if shards >= 2:
+            yield (shards,)
         return
     for first in range(2, shards // 2 ** (dimensions - 1) + 1):
-        for rest in _shares(shards // first, dimensions - 1):
-            yield (first, *rest)
+        if first <= 32 or first % (1 << (first.bit_length() - 3)) == 0:  # finer steps there change next to nothing
+            for rest in _shares(shards // first, dimensions - 1):
+                yield (first, *rest)

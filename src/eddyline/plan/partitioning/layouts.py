@@ -14,20 +14,20 @@ Ways that look right and are wrong:
 - *Rows of an outer join lie by the equated columns of both sides*: those of the padded side are NULL.
 - *IN finds its partner where the values are equal, so both sides may be split by them*: a NULL anywhere else makes IN
   unknown instead of false. Only where nobody asks for the difference (a semijoin) is that right.
-- *Equal columns have equal hashes*: of one type. A cast between them changes the bytes.
+- *Equal columns have equal hashes*: 1 and 1.0 have not. Only casts that widen a number keep its hash.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import pyarrow as pa
 
 from eddyline.core.catalog import Catalog
 from eddyline.core.window import PartitionRows, Rows
 from eddyline.expr.describe import describe, describe_aggregate
-from eddyline.expr.nodes import Call, Column, Expr, UserCall
+from eddyline.expr.nodes import Call, Expr, UserCall
 from eddyline.expr.nodes import walk as walk_expr
 from eddyline.plan.conjuncts import bare_mark
 from eddyline.plan.deletions import cannot_net
@@ -50,27 +50,27 @@ from eddyline.plan.logical import (
     walk,
 )
 from eddyline.plan.partitioning.grid import ANY, Choice
+from eddyline.plan.partitioning.layout import (
+    Layout,
+    best,
+    classes,
+    closure,
+    hashed_like,
+    lying_by,
+    met,
+    projected,
+)
 from eddyline.plan.partitioning.momentary import momentary
-
-MOST = 256  # layouts kept for a node; plans that people write have a few dozen
-
-Columns = frozenset[str]
-
-
-@dataclass(frozen=True, slots=True)
-class Layout:
-    """``visible`` None means copied; ``choice`` has the scans below from left to right."""
-
-    visible: Columns | None
-    choice: Choice
 
 
 class Layouts:
-    """``choices`` are the correct dimensions of a plan, ``obstacles`` what stood in the way of more, in words."""
+    """``choices`` are the correct dimensions of a plan; ``obstacles`` says what stood in their way at some node where
+    nothing remains split, ``hints`` what would have helped."""
 
     def __init__(self, catalog: Catalog) -> None:
         self.catalog = catalog
         self.obstacles: list[str] = []
+        self.hints: list[str] = []
 
     def choices(self, plan: Plan) -> list[Choice]:
         if all(isinstance(n, RelationScan) and n.constant for n in walk(plan) if _is_scan(n)):
@@ -95,7 +95,7 @@ class Layouts:
             case Select():
                 return self.select(p)
             case Project():
-                return [_projected(p, x) for x in self.of(p.input)]
+                return [projected(p, x) for x in self.of(p.input)]
             case Join():
                 return self.join(p)
             case OuterJoin():
@@ -105,16 +105,16 @@ class Layouts:
             case Aggregate():
                 return self.aggregate(p)
             case Distinct():
-                told = "DISTINCT must see equal rows together"
-                return self.kept(self.of(p.input), bool, told)
+                told = "DISTINCT must see equal rows together, and no column of its rows tells their shard"
+                return self.kept(self.of(p.input), Layout.meets, told)
             case SetOperation():
                 return self.set_operation(p)
             case ToStream():
                 return self.to_stream(p)
 
-    def kept(self, given: Sequence[Layout], may: Callable[[Columns], bool], obstacle: str) -> list[Layout]:
-        """Copied layouts, and the split ones whose visible columns suffice."""
-        found = [x for x in given if x.visible is None or may(x.visible)]
+    def kept(self, given: Sequence[Layout], may: Callable[[Layout], bool], obstacle: str) -> list[Layout]:
+        """Copied layouts, and the split ones that may stay."""
+        found = [x for x in given if x.visible is None or may(x)]
         return self.noted(given, found, obstacle)
 
     def noted(self, given: Iterable[Layout], found: list[Layout], obstacle: str) -> list[Layout]:
@@ -132,7 +132,7 @@ class Layouts:
         if definition is None:
             return [anywhere]  # late(q), invalid(q): made inside the shards, as they fall
         columns = _preferred(p, definition.timestamp)
-        return [anywhere, *(_by(p, c) for c in columns), Layout(None, (None,))]
+        return [anywhere, *(lying_by(p, c) for c in columns), Layout(None, (None,))]
 
     def relation_scan(self, p: RelationScan) -> list[Layout]:
         """A replacement must find what it replaces, and a deletion the row that it deletes."""
@@ -142,17 +142,17 @@ class Layouts:
         columns = [c for c in _preferred(p, definition.timestamp) if c in allowed]
         if not columns:
             columns = [c for c in allowed if not pa.types.is_nested(definition.schema[c].type)][:1]
-        return [*(_by(p, c) for c in columns), Layout(None, (None,))]
+        return [*(lying_by(p, c) for c in columns), Layout(None, (None,))]
 
     def window(self, p: Window) -> list[Layout]:
         given = self.of(p.input)
         match p.spec:
             case Rows():
                 told = f"{alias_of(p)} {p.spec} counts the elements of the whole stream"
-                return self.kept(given, lambda visible: False, told)
+                return self.kept(given, lambda x: False, told)
             case PartitionRows(columns=columns):
                 told = f"{alias_of(p)} {p.spec} counts elements that no column puts into one shard"
-                return self.kept(given, lambda visible: bool(visible & set(columns)), told)
+                return self.kept(given, lambda x: x.meets(columns), told)
             case _:
                 return given  # whether an element is in a window of time depends on the element alone
 
@@ -164,7 +164,7 @@ class Layouts:
             given = self.semijoin(p.input)
         else:
             given = self.of(p.input)
-        return [x if x.visible is None else replace(x, visible=closure(x.visible, equal)) for x in given]
+        return [x.closed(equal) for x in given]
 
     # ── joins ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -174,11 +174,10 @@ class Layouts:
         sides = [self.of(i) for i in p.inputs]
         found = sides[0]
         for side in sides[1:]:
-            pairs = [_met(x, y, equal) for x in found for y in side]
+            pairs = [met(x, y, equal) for x in found for y in side]
             found = best([x for x in pairs if x is not None])
-        closed = [x if x.visible is None else replace(x, visible=closure(x.visible, equal)) for x in found]
         told = f"the join of {', '.join(map(alias_of, p.inputs))} has no equality of columns, and none can be copied"
-        return self.noted([x for s in sides for x in s], closed, told)
+        return self.noted([x for s in sides for x in s], [x.closed(equal) for x in found], told)
 
     def outer_join(self, p: OuterJoin) -> list[Layout]:
         """Each row that is kept must meet all its partners, or it would be padded where it has none."""
@@ -192,10 +191,14 @@ class Layouts:
                     found.append(Layout(None, choice))
                 elif x.visible is not None and y.visible is not None:
                     if closure(x.visible, equal) & y.visible:
-                        shown = {"left": x.visible, "right": y.visible, "full": frozenset[str]()}[p.kind]
-                        found.append(Layout(shown, choice))
-                elif (p.kind == "left" and y.visible is None) or (p.kind == "right" and x.visible is None):
-                    found.append(Layout(x.visible if x.visible is not None else y.visible, choice))
+                        whole = Layout(frozenset(), choice, (x.visible, y.visible))
+                        found.append(
+                            {"left": replace(x, choice=choice), "right": replace(y, choice=choice)}.get(p.kind, whole)
+                        )
+                elif p.kind == "left" and y.visible is None:
+                    found.append(replace(x, choice=choice))
+                elif p.kind == "right" and x.visible is None:
+                    found.append(replace(y, choice=choice))
         told = (
             f"the {p.kind.upper()} JOIN of {alias_of(p.left)} and {alias_of(p.right)} needs rows and partners together"
         )
@@ -209,7 +212,7 @@ class Layouts:
             for y in rights:
                 together = y.visible is None or bool(x.visible is not None and closure(x.visible, equal) & y.visible)
                 if together:
-                    found.append(Layout(x.visible, (*x.choice, *y.choice)))
+                    found.append(replace(x, choice=(*x.choice, *y.choice)))
         told = f"{'IN' if p.operands else 'EXISTS'} for {alias_of(p.left)} must see all of {alias_of(p.right)}"
         return self.noted((*lefts, *rights), found, told)
 
@@ -225,7 +228,7 @@ class Layouts:
             for y in rights:
                 choice = (*x.choice, *y.choice)
                 if y.visible is None:
-                    found.append(Layout(x.visible, choice))
+                    found.append(replace(x, choice=choice))
                     continue
                 reached = closure(y.visible, equal) & mine
                 if x.visible is None and reached:
@@ -239,13 +242,9 @@ class Layouts:
 
     def aggregate(self, p: Aggregate) -> list[Layout]:
         given = self.of(p.input)
-        keys = [(n, e.name) for n, e in p.keys if isinstance(e, Column)]
-        found = [x for x in given if x.visible is None]
-        for x in given:
-            if x.visible is not None:
-                shown = frozenset(n for n, column in keys if column in x.visible)
-                if shown:
-                    found.append(Layout(shown, x.choice))
+        keys = [(n, hashed_like(e)) for n, e in p.keys]
+        read = [old for _, old in keys if old is not None]
+        found = [x.renamed(keys) for x in given if x.visible is None or x.meets(read)]
         if p.grouped:
             told = f"no input is split by a column of GROUP BY {', '.join(describe(e) for _, e in p.keys)}"
         else:
@@ -256,8 +255,8 @@ class Layouts:
     def set_operation(self, p: SetOperation) -> list[Layout]:
         """Equal rows of both sides must meet, but for ``UNION ALL``, which does not look at them."""
         lefts, rights = self.of(p.left), self.of(p.right)
-        names = dict(zip(p.right.schema.names, p.left.schema.names, strict=True))
-        same = [y if y.visible is None else replace(y, visible=frozenset(names[n] for n in y.visible)) for y in rights]
+        names = tuple(zip(p.left.schema.names, p.right.schema.names, strict=True))
+        same = [y.renamed(names) for y in rights]
         found = [z for x in lefts for y in same if (z := _combined(p, x, y)) is not None]
         told = f"{p.kind.upper()}{' ALL' if p.all else ''} must see equal rows of both sides together"
         if p.kind == "union" and p.all:
@@ -272,11 +271,11 @@ class Layouts:
             return self.netted(p.input, given, p.kind.capitalize())
         if momentary(p.input):
             return given
-        self.obstacles.append(
+        told = (
             "Rstream repeats its rows at the instants of every input, which a shard does not know;"
             " only rows of [NOW] windows are gone by then"
         )
-        return []
+        return self.noted(given, [], told)  # not even copied: the shards would speak at different instants
 
     def netted(self, p: Plan, given: Sequence[Layout], who: str) -> list[Layout]:
         """What leaves and what enters at one instant cancel where they are equal, so equal rows must meet."""
@@ -284,9 +283,28 @@ class Layouts:
             return list(given)
         told = (
             f"{who} must see equal rows together, since one that leaves cancels one that enters;"
-            " no column of the result tells the shard"
+            " no column of the result tells their shard"
         )
-        return self.kept(given, bool, told)
+        found = self.kept(given, Layout.meets, told)
+        self.regret(p, given, found)
+        return found
+
+    def regret(self, p: Plan, given: Sequence[Layout], found: Sequence[Layout]) -> None:
+        """Say what the result would have to keep for less to be copied, or for anything to be split at all."""
+        scans = [n for n in walk(p) if isinstance(n, StreamScan | RelationScan)]
+        fewest = min((_copied(x, scans) for x in found if x.visible is not None), default=len(scans))
+        for x in sorted((x for x in given if x.visible is not None and not x.meets()), key=lambda x: _copied(x, scans)):
+            columns = [f"{n.alias}.{c}" for n, c in zip(scans, x.choice, strict=True) if c not in (None, ANY)]
+            if columns and _copied(x, scans) < fewest:
+                less = " with less copied" if any(y.visible is not None for y in found) else ""
+                self.hints.append(f"if the result kept {columns[0]}, it could be split by it{less}")
+                return
+
+
+def _copied(x: Layout, scans: Sequence[StreamScan | RelationScan]) -> int:
+    """How many inputs are shipped to every coordinate."""
+    pairs = zip(x.choice, scans, strict=True)
+    return sum(c is None and not (isinstance(n, RelationScan) and n.constant) for c, n in pairs)
 
 
 def _combined(p: SetOperation, x: Layout, y: Layout) -> Layout | None:
@@ -300,77 +318,13 @@ def _combined(p: SetOperation, x: Layout, y: Layout) -> Layout | None:
             return Layout(common, choice) if common or p.all else None
         return Layout(left | right if p.kind == "intersect" else left, choice) if common else None
     # One side is complete everywhere: then the other alone decides where a row of the result is.
-    if left and p.kind in ("except", "intersect"):
-        return Layout(left, choice)
-    return Layout(right, choice) if right and p.kind == "intersect" else None
-
-
-def best(layouts: Sequence[Layout]) -> list[Layout]:
-    """Without those that another one beats: it shows at least as much, and no scan is worse off.
-
-    Everything above asks only for more visible columns, and pays only for what is copied, so nothing is lost.
-    """
-    kept: list[Layout] = []
-    for x in sorted(layouts, key=_rank):
-        if len(kept) == MOST:
-            break
-        if not any(_beats(k, x) for k in kept):
-            kept.append(x)
-    return kept
-
-
-def _rank(x: Layout) -> tuple[int, int, int]:
-    return x.choice.count(None), -x.choice.count(ANY), -len(x.visible or ())
-
-
-def _beats(a: Layout, b: Layout) -> bool:
-    if a.visible is None or b.visible is None:
-        return a == b
-    return a.visible >= b.visible and all(
-        x in (y, ANY) or y is None for x, y in zip(a.choice, b.choice, strict=True) if x is not None or y is not None
-    )
-
-
-def classes(conjuncts: Iterable[Expr]) -> tuple[Columns, ...]:
-    """The columns that a conjunction equates, as disjoint classes.
-
-    >>> a, b, c = (Column(n, pa.int64()) for n in "abc")
-    >>> [sorted(k) for k in classes([Call("eq", (a, b), pa.bool_()), Call("eq", (c, b), pa.bool_())])]
-    [['a', 'b', 'c']]
-    """
-    found: list[Columns] = []
-    for e in conjuncts:
-        match e:
-            case Call("eq", (Column() as a, Column() as b)) if a.type == b.type:
-                joined = frozenset((a.name, b.name)).union(*(k for k in found if k & {a.name, b.name}))
-                found = [*(k for k in found if not k & joined), joined]
-    return tuple(found)
-
-
-def closure(visible: Columns, equal: Iterable[Columns]) -> Columns:
-    return visible.union(*(k for k in equal if k & visible))
-
-
-def _met(x: Layout, y: Layout, equal: Sequence[Columns]) -> Layout | None:
-    choice = (*x.choice, *y.choice)
-    if x.visible is None or y.visible is None:
-        return Layout(x.visible if y.visible is None else y.visible, choice)
-    return Layout(x.visible | y.visible, choice) if closure(x.visible, equal) & closure(y.visible, equal) else None
-
-
-def _projected(p: Project, x: Layout) -> Layout:
-    if x.visible is None:
-        return x
-    return replace(x, visible=frozenset(n for n, e in p.items if isinstance(e, Column) and e.name in x.visible))
+    if right is None and x.meets() and p.kind in ("except", "intersect"):
+        return replace(x, choice=choice)
+    return replace(y, choice=choice) if left is None and y.meets() and p.kind == "intersect" else None
 
 
 def _is_scan(p: Plan) -> bool:
     return isinstance(p, StreamScan | RelationScan)
-
-
-def _by(p: StreamScan | RelationScan, column: str) -> Layout:
-    names = zip(p.schema.names, p.columns, strict=True)
-    return Layout(frozenset(n for n, c in names if c == column), (column,))
 
 
 def _preferred(p: StreamScan | RelationScan, timestamp: str | None) -> list[str]:

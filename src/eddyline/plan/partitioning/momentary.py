@@ -8,6 +8,7 @@ the instant τ: a shard that has such a row has that element, be it split or cop
 from __future__ import annotations
 
 from eddyline.core.window import Range, Slide
+from eddyline.plan.deletions import is_constant
 from eddyline.plan.logical import (
     Aggregate,
     Distinct,
@@ -22,7 +23,6 @@ from eddyline.plan.logical import (
     StreamScan,
     ToStream,
     Window,
-    walk,
 )
 
 
@@ -30,7 +30,7 @@ def momentary(p: Plan) -> bool:
     """Whether every row of a relation-typed plan is made of an element of the present instant."""
     match p:
         case Window():
-            return p.spec == Range(0) and _arrives(p.input)
+            return p.spec == Range(0) and _comes_with_elements(p.input)
         case Select() | Project() | Distinct():
             return momentary(p.input)
         case Join():
@@ -52,42 +52,33 @@ def momentary(p: Plan) -> bool:
             return False
 
 
-def _arrives(p: Plan) -> bool:
-    """Whether a stream has elements only at the instants of elements that they are made of."""
+def _comes_with_elements(p: Plan) -> bool:
+    """Whether a stream has elements only at instants of elements that they are made of."""
     match p:
         case StreamScan():
             return True
         case Select() | Project():
-            return _arrives(p.input)
+            return _comes_with_elements(p.input)
         case ToStream(kind="rstream"):
             return momentary(p.input)
         case ToStream(kind="istream"):
-            return momentary(p.input) or _enters_on_arrival(p.input)
+            return momentary(p.input) or _enters_with_elements(p.input)
         case _:
             return False
 
 
-def _enters_on_arrival(p: Plan) -> bool:
-    """Whether rows enter only when an element does: nothing enters because another row leaves, or at a slide."""
-    linear = Window | Select | Project | Join | RelationScan
-    below = _relational(p)
-    some = any(isinstance(n, Window) or (isinstance(n, RelationScan) and not n.constant) for n in below)
-    return some and all(
-        isinstance(n, linear) and not (isinstance(n, Window) and (isinstance(n.spec, Slide) or not _arrives(n.input)))
-        for n in below
-    )
-
-
-def _relational(p: Plan) -> list[Plan]:
-    """The nodes down to the windows."""
-    if isinstance(p, Window | RelationScan):
-        return [p]
-    found: list[Plan] = [p]
+def _enters_with_elements(p: Plan) -> bool:
+    """Whether rows of a relation enter only with an element: not at a slide, not because another row leaves, and not
+    because time starts, which it does for a constant relation even where a shard has no element."""
     match p:
-        case Select() | Project() | Distinct() | Aggregate():
-            found += _relational(p.input)
+        case Window():
+            return not isinstance(p.spec, Slide) and _comes_with_elements(p.input)
+        case RelationScan():
+            return not p.constant
+        case Select() | Project() | Distinct():
+            return _enters_with_elements(p.input)
         case Join():
-            found += [n for i in p.inputs for n in _relational(i)]
+            entering = [_enters_with_elements(i) for i in p.inputs]
+            return any(entering) and all(e or is_constant(i) for e, i in zip(entering, p.inputs, strict=True))
         case _:
-            found += [n for n in walk(p) if n is not p]
-    return found
+            return False

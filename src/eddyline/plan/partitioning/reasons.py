@@ -20,9 +20,7 @@ class Travels(Protocol):
     def split(self) -> Split: ...
 
 
-def explain_one_shard(asked: int, obstacles: Sequence[str]) -> tuple[str, ...]:
-    if asked == 1:
-        return ("one shard, as asked",)
+def explain_one_shard(obstacles: Sequence[str]) -> tuple[str, ...]:
     first, *rest = obstacles or ["no input can be split"]
     return (f"one shard: {first}", *(f"besides, {r}" for r in rest))
 
@@ -38,11 +36,11 @@ def explain_grid(grid: Grid, sources: Sequence[Source], lanes: Sequence[Travels]
             kept = [c for c in lane.split if c is not None]
             part = f"its part of {source.name}, by {', '.join(kept)}" if kept else f"all of {source.name}"
             constants.setdefault(lane.name, f"every shard keeps {part}")
-        elif source.rate:
+        elif source.shipped:
             label = lane.name if lane.name == source.alias else f"{lane.name} (as {source.alias})"
             times = copies(lane.split, grid.shares)
-            lacks = [_label(d, sources) for d in grid.dimensions if d[i] is None]
-            why = "its window counts all elements" if counted[i] else f"it has no {' and no '.join(lacks)}"
+            lacks = [_lacks(d, sources) for d in grid.dimensions if d[i] is None]
+            why = "its window counts all elements" if counted[i] else " and ".join(lacks)
             travels.setdefault(
                 lane.name, f"{label} is copied {times} times ({why})" if lacks else f"{label} travels once"
             )
@@ -61,11 +59,11 @@ def _axis(d: Choice, sources: Sequence[Source]) -> str:
     return " and ".join(said)
 
 
-def _label(d: Choice, sources: Sequence[Source]) -> str:
-    """One column that stands for a dimension."""
+def _lacks(d: Choice, sources: Sequence[Source]) -> str:
+    """Why an input is copied along a dimension that it does not have."""
     pairs = [(s.alias, c) for s, c in zip(sources, d, strict=True) if c is not None]
     alias, column = next((p for p in pairs if p[1] != ANY), pairs[0])
-    return f"rows of {alias}" if column == ANY else f"{alias}.{column}"
+    return f"it may meet every row of {alias}" if column == ANY else f"it has no {alias}.{column}"
 
 
 def _counted(p: Plan, below: bool = False) -> list[bool]:

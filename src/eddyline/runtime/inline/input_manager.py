@@ -165,6 +165,7 @@ class InputStream:
         self.last_time: int | None = None
         self.finished = False
         self.idle = False
+        self.patient = False  # whether what is late is taken all the same; only right while no instant was closed
         self._clock = clock
         self._judge = Judge(definition)
         self._slack = 0 if definition.timestamp is None else min(getattr(definition, "slack", 0), FARTHEST)
@@ -273,7 +274,8 @@ class InputStream:
         threshold = BEGINNING if self.shown is None else self.shown - self._slack
         # Among rows in order, none can be late because of another; where none lies behind what was there before and
         # the disorder is within the slack, none can be late at all.
-        if low < threshold or low <= self._closed or not (in_order or high - low <= self._slack):
+        suspect = low < threshold or low <= self._closed or not (in_order or high - low <= self._slack)
+        if suspect and not self.patient:
             on_time = self._divert_late(batch, time)
             if on_time is not None:
                 batch, time = batch.filter(pa.array(on_time)), time[on_time]

@@ -112,6 +112,10 @@ class RelationChanges:
     def __len__(self) -> int:
         return self._count
 
+    def ignore(self, column: str) -> None:
+        """Rows are equal even if they differ in this column: one that came along and is no part of the relation."""
+        self._identity = tuple(n for n in self._identity if n != column)
+
     def apply(self, delta: Delta) -> Delta:
         """The changes that the next elements make."""
         chunk = self.apply_chunk(Chunk(delta.time, pa.RecordBatch.from_pydict(dict(delta.columns)), 0))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import queue
 import tempfile
 import threading
@@ -9,7 +10,6 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-from pyspark.sql import functions as F
 
 from eddyline.runtime.spark.processor import TAG
 from eddyline.runtime.spark.types import to_engine
@@ -23,8 +23,9 @@ _END = object()
 def collect(query: SparkQuery) -> Iterator[pa.RecordBatch]:
     if not query.streaming:
         from eddyline.runtime.spark.pipeline import process
+        from eddyline.runtime.spark.query import packed
 
-        out = process(query.program, query._packed(query.program, False), query.result, streaming=False)
+        out = process(query.program, packed(query.session, query.program, False), query.result, streaming=False)
         yield from _split(query, out.toArrow())
         return
     yield from _stream(query)
@@ -33,20 +34,15 @@ def collect(query: SparkQuery) -> Iterator[pa.RecordBatch]:
 def _stream(query: SparkQuery) -> Iterator[pa.RecordBatch]:
     """Run the query over what is there now; batches are handed over as micro-batches complete."""
     from eddyline.runtime.spark.pipeline import process
+    from eddyline.runtime.spark.query import packed
 
     arrived: queue.Queue[Any] = queue.Queue(maxsize=4)
     stopped = threading.Event()
 
     def take(df: Any, _: int) -> None:
-        table = df.toArrow()
-        while not stopped.is_set():
-            try:
-                arrived.put(table, timeout=0.1)
-                return
-            except queue.Full:
-                continue
+        _hand_over(df.toArrow(), arrived, stopped)
 
-    out = process(query.program, query._packed(query.program, True), query.result, streaming=True)
+    out = process(query.program, packed(query.session, query.program, True), query.result, streaming=True)
     with tempfile.TemporaryDirectory(prefix="eddyline-") as folder:
         running = (
             out.writeStream.foreachBatch(take).trigger(availableNow=True).option("checkpointLocation", folder).start()
@@ -67,17 +63,17 @@ def _stream(query: SparkQuery) -> Iterator[pa.RecordBatch]:
 
 
 def _wait(running: Any, arrived: queue.Queue[Any], stopped: threading.Event) -> None:
-    try:
+    with contextlib.suppress(Exception):  # the one who iterates gets it from the query itself
         running.awaitTermination()
-    except Exception:  # the one who iterates gets it from the query itself
-        pass
-    finally:
-        while not stopped.is_set():
-            try:
-                arrived.put(_END, timeout=0.1)
-                return
-            except queue.Full:
-                continue
+    _hand_over(_END, arrived, stopped)
+
+
+def _hand_over(what: Any, arrived: queue.Queue[Any], stopped: threading.Event) -> None:
+    """Wait until there is room, but not for somebody who has gone."""
+    while not stopped.is_set():
+        with contextlib.suppress(queue.Full):
+            arrived.put(what, timeout=0.1)
+            return
 
 
 def _split(query: SparkQuery, table: pa.Table) -> Iterator[pa.RecordBatch]:
@@ -88,7 +84,3 @@ def _split(query: SparkQuery, table: pa.Table) -> Iterator[pa.RecordBatch]:
     for batch in rows.to_batches():
         if batch.num_rows:
             yield to_engine(batch, query.schema)
-
-
-def only_results(df: Any) -> Any:
-    return df.where(F.col(TAG).isNull()).drop(TAG)

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from eddyline.plan.logical import streams_of
+from eddyline.plan.partitioning import partition
 from eddyline.runtime.explain import explain as explain_running
 from eddyline.runtime.progress import size
+from eddyline.runtime.spark.program import SHARDS_PER_PARTITION
 from eddyline.runtime.spark.shard import ShardEngine
 
 if TYPE_CHECKING:
-    from eddyline.runtime.spark.program import Group
+    from eddyline.runtime.query import Query
+    from eddyline.runtime.session import Session
     from eddyline.runtime.spark.query import SparkQuery
 
 
@@ -19,7 +25,7 @@ def explain(query: SparkQuery) -> str:
     report = query.account.report(0, 0) if query.account.shards else None
     sizes = {} if report is None else {o["name"]: (o["rows"], o["bytes"]) for o in report["operators"]}
     lines = [explain_running(engine.queries[0].running, sizes), "", "on Spark"]
-    lines += [f"  {line}" for line in travel(group)]
+    lines += [f"  {line}" for line in travel(group.shares, group.reasons)]
     if report is not None:
         rows, bytes = report["state"]["rows"], report["state"]["bytes"]
         stored = report["state"]["stored_bytes"]
@@ -27,9 +33,15 @@ def explain(query: SparkQuery) -> str:
     return "\n".join(lines)
 
 
-def travel(group: Group) -> list[str]:
+def travel(shares: Sequence[int], reasons: Sequence[str]) -> list[str]:
     """How many shards, and what is split, copied or kept together, and why."""
-    count = group.shards
-    first = "1 shard" if count == 1 else f"{count} shards"
-    grid = f" ({' × '.join(map(str, group.shares))})" if len(group.shares) > 1 else ""
-    return [f"{first}{grid}, fixed for the life of a checkpoint", *group.reasons]
+    return [*reasons, "the number of shards is fixed for the life of a checkpoint"] if shares else list(reasons)
+
+
+def travel_of(query: Query, session: Session) -> list[str]:
+    """The same for a query that is only explained: nothing of Spark is needed to plan."""
+    running = query.running
+    if any("(" in s for s in streams_of(running.plan)):
+        return ["runs where the query is whose late or invalid rows it reads"]
+    split = partition(running.plan, session.catalog, SHARDS_PER_PARTITION * (os.cpu_count() or 1))
+    return travel(split.shares, split.reasons)

@@ -1,9 +1,9 @@
 """Starts Spark's JVM quietly, and turns a start that fails into one sentence.
 
-A JVM greets its user on standard error (incubator modules, sharing, restricted methods) before any setting of Spark's
-is read, and no option keeps it from doing so. Its standard error therefore goes through this process: what is said
-while it starts is held back, and told only if it is no greeting, or is the reason why there is no Spark; afterwards
-everything is passed on as it comes.
+A JVM greets its user (incubator modules, sharing, restricted methods) before any setting of Spark's is read, and no
+option keeps it from doing so. What it says therefore goes through this process: while it starts, words are held back,
+and told only if they are no greeting, or are the reason why there is no Spark; afterwards everything is passed on as it
+comes, but for what Spark's stateful Python operators print when a query begins.
 """
 
 from __future__ import annotations
@@ -24,19 +24,21 @@ GREETING = re.compile(
     rb"WARNING: |.*VM warning: |Picked up \w*JAVA\w*OPTIONS|NOTE: Picked up"
     rb"|Using Spark's default log4j profile|Setting default log level|To adjust logging level|:: loading settings"
 )
+CHATTER = re.compile(rb"(Starting )?Streaming TransformWithStateIn\w+ Python worker")
 _LAST_WORDS = 0.5  # seconds to pass on what is still in the pipe when the program ends
 
 
-class StandardError:
-    """The reading end of the JVM's standard error."""
+class Words:
+    """What the JVM writes to one of its descriptors, read through a pipe and passed on to ours."""
 
-    def __init__(self) -> None:
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
         self._read, self.write = os.pipe()
         self._lock = threading.Lock()
         self._held: list[bytes] | None = []
-        self._thread = threading.Thread(target=self._pump, name="spark-stderr", daemon=True)
+        self._thread = threading.Thread(target=self._pump, name=f"spark-words-{descriptor}", daemon=True)
 
-    def start(self) -> None:
+    def listen(self) -> None:
         """From now on only the JVM has the writing end, so that reading ends when it does."""
         os.close(self.write)
         self._thread.start()
@@ -48,7 +50,7 @@ class StandardError:
             held, self._held = self._held or [], None
             for line in held:
                 if not GREETING.match(line):
-                    _tell(line)
+                    self._tell(line)
 
     def failed(self) -> list[str]:
         """What the JVM said instead of starting."""
@@ -58,13 +60,21 @@ class StandardError:
         return [line.decode(errors="replace").rstrip() for line in held if not GREETING.match(line)]
 
     def _pump(self) -> None:
+        skip_blank = False  # the chatter ends with an empty line of its own
         with open(self._read, "rb", closefd=False) as lines:
             for line in lines:
+                chatter = CHATTER.match(line) is not None or (skip_blank and not line.strip())
+                skip_blank = CHATTER.match(line) is not None
                 with self._lock:
-                    if self._held is None:
-                        _tell(line)
-                    else:
+                    if self._held is not None:
                         self._held.append(line)
+                    elif not chatter:
+                        self._tell(line)
+
+    def _tell(self, line: bytes) -> None:
+        # By the descriptor, as the JVM itself would: Python's own streams may be gone when the program ends.
+        with contextlib.suppress(OSError):
+            os.write(self._descriptor, line)
 
     def _drain(self) -> None:
         end = time.monotonic() + _LAST_WORDS
@@ -73,31 +83,41 @@ class StandardError:
                 time.sleep(0.01)
 
 
-def _tell(line: bytes) -> None:
-    # By the descriptor, as the JVM itself would: Python's own stream may be gone when the program ends.
-    with contextlib.suppress(OSError):
-        os.write(2, line)
+class Start:
+    """A JVM that is up, whose Spark is not yet: the caller says how that went."""
+
+    def __init__(self) -> None:
+        self.out, self.err = Words(1), Words(2)
+
+    def listen(self) -> None:
+        self.out.listen()
+        self.err.listen()
+
+    def succeeded(self) -> None:
+        self.out.started()
+        self.err.started()
+
+    def failed(self) -> list[str]:
+        return self.err.failed() + self.out.failed()
 
 
-def launch(settings: Mapping[str, str], master: str) -> StandardError:
-    """Start the JVM with these settings and make it the one that pyspark talks to.
-
-    The caller says when Spark is up (``started``) or is not (``failed``).
-    """
-    from pyspark import SparkConf, SparkContext
+def launch(settings: Mapping[str, str], master: str) -> Start:
+    """Start the JVM with these settings and make it the one that pyspark talks to."""
+    from pyspark import SparkContext, java_gateway
+    from pyspark.conf import SparkConf
     from pyspark.errors import PySparkRuntimeError
-    from pyspark.java_gateway import launch_gateway
 
-    errors = StandardError()
+    start = Start()
     conf = SparkConf(loadDefaults=False).setAll(list(settings.items()))
+    gateway_of: Any = java_gateway.launch_gateway
     try:
-        gateway = launch_gateway(conf, {"stderr": errors.write})
+        gateway = gateway_of(conf, {"stdout": start.out.write, "stderr": start.err.write})
     except (PySparkRuntimeError, OSError) as error:
-        errors.start()
-        raise failure(master, errors.failed() or [str(error)]) from None
-    errors.start()
+        start.listen()
+        raise failure(master, start.failed() or [str(error)]) from None
+    start.listen()
     SparkContext._ensure_initialized(gateway=gateway)
-    return errors
+    return start
 
 
 def shut_down() -> None:
@@ -116,7 +136,7 @@ def shut_down() -> None:
 def failure(master: str, said: list[str]) -> EddylineError:
     """One sentence out of what Java said.
 
-    >>> print(failure("yarn", ["Exception in thread main java.lang.RuntimeException: no YARN_CONF_DIR is set.", "\tat x"]))
+    >>> print(failure("yarn", ["Exception in thread main a.RuntimeException: no YARN_CONF_DIR is set.", "\tat x"]))
     Spark did not start on 'yarn': no YARN_CONF_DIR is set; check --master, or run without Spark: --runtime inline.
     """
     return EddylineError(

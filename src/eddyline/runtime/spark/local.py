@@ -59,17 +59,17 @@ def local_session(
     requirements.check()
     _environment(master)
     chosen = {"spark.master": master, "spark.app.name": name, **start_settings(master), **(settings or {})}
-    errors = jvm.launch(chosen, master)
+    start = jvm.launch(chosen, master)
     try:
         from pyspark.sql import SparkSession
 
         builder: Any = SparkSession.builder
         session = builder.config(map=chosen).getOrCreate()
     except Exception as error:
-        said = str(getattr(error, "java_exception", None) or error).splitlines() + errors.failed()
+        said = str(getattr(error, "java_exception", None) or error).splitlines() + start.failed()
         jvm.shut_down()
         raise jvm.failure(master, said) from None
-    errors.started()
+    start.succeeded()
     if LOCAL.match(master) and "spark.sql.shuffle.partitions" not in (settings or {}):
         # As many as tasks run at a time. Java counts the cores, and knows of the limits of containers.
         session.conf.set("spark.sql.shuffle.partitions", str(session.sparkContext.defaultParallelism))
@@ -130,7 +130,7 @@ def _environment(master: str) -> None:
 
 
 def _connect(master: str, name: str, settings: Mapping[str, str]) -> Any:
-    requirements.check(java=False)
+    requirements.check(connect=True)
     try:
         from pyspark.sql import SparkSession
 

@@ -9,7 +9,7 @@ of this step (``PACKED``):
 ``kind``   ``ROWS`` or ``MALFORMED`` (rows that a reader could not take apart)
 ``low``    the smallest and the largest timestamp, in ticks, of *all* rows behind this flush, whatever shard they
 ``high``   went to: so every shard knows how far a stream has come, and a quiet one holds nothing back
-``rows``   how many rows arrived; on one row of a flush only, before any copying, so that adding up counts each once
+``rows``   how many rows arrived; on one row of a flush and group only, before any copying: adding up counts each once
 ``ended``  the input is at its end
 ``blob``   the shard's share as an Arrow record batch without its schema (lanes know it), NULL as a mere heartbeat
 =========  =============================================================================================
@@ -155,24 +155,27 @@ class Packer:
         batch = _one(self._held)
         if batch is not None:
             low, high = (None if t is None else str(t) for t in _extent(batch.column(self.timestamp)))
-        for i, route in enumerate(self.routes):
+        counted: set[int] = set()
+        for route in self.routes:
             blobs = {} if batch is None else _blobs(route, batch)
             for shard in range(route.shards):
-                rows = count if i == 0 and shard == 0 else 0
+                rows = count if shard == 0 and route.group not in counted else 0
                 key = route.group << GROUP_BITS | shard
                 out.add(key, route.lane, ROWS, low, high, rows, ended, blobs.get(shard))
+            counted.add(route.group)
         self._held, self._bytes = [], 0
         return out.batch()
 
     def malformed(self, rows: Sequence[InvalidRow]) -> pa.RecordBatch:
-        """Rows that could not be read go to the first shard of the first lane, where they are counted."""
+        """Rows that could not be read go to the first shard of the first lane of each group, where they are counted."""
         out = _Rows()
-        route = self.routes[0]
+        first = {r.group: r for r in reversed(self.routes)}
         table = pa.RecordBatch.from_pydict(
             {"row": [r.row for r in rows], "reason": [r.reason for r in rows]}, MALFORMED_SCHEMA
         )
         blob = table.serialize().to_pybytes()
-        out.add(route.group << GROUP_BITS, route.lane, MALFORMED, None, None, len(rows), False, blob)
+        for route in first.values():
+            out.add(route.group << GROUP_BITS, route.lane, MALFORMED, None, None, len(rows), False, blob)
         return out.batch()
 
 

@@ -25,6 +25,7 @@ from eddyline.runtime.spark.packing import ARRIVAL, ARRIVED, GROUP_BITS, Route
 
 FORMAT: Final = 1  # of the state in Spark's state store; a change is noted in CHANGELOG.md
 MOST_SHARDS: Final = 1 << 12
+SHARDS_PER_PARTITION: Final = 4  # shard numbers are hashed to partitions: with several for each they come out even
 
 
 @dataclass(frozen=True, slots=True)

@@ -69,31 +69,10 @@ class SparkQuery:
         """
         requirements.check_session(self.session.spark, stateful=True)
         program, streaming = self.program, self.streaming
-        packed = self._packed(program, streaming)
-        out = pipeline.process(program, packed, self.result, streaming=streaming)
+        out = pipeline.process(program, packed(self.session, program, streaming), self.result, streaming=streaming)
         if observe is not None:
             out = out.observe(observe, F.collect_list(TAG).alias(OBSERVED))
         return out.where(F.col(TAG).isNull()).drop(TAG)
-
-    def _packed(self, program: Program, streaming: bool) -> list[Any]:
-        session = self.session
-        packed = [pipeline.pack(session.frames[s.lower()], s, program) for s in self._frames()]
-        if len(packed) < len(program.sources()):
-            from eddyline.runtime.spark.sources import packed_frame
-
-            mine = {s: session.opened[s.lower()] for s in program.sources() if s.lower() in session.opened}
-            packed.append(
-                packed_frame(
-                    session.spark,
-                    program,
-                    mine,
-                    {s: session.definition(s) for s in mine},
-                    rows_per_batch=session.rows_per_batch,
-                    streaming=streaming,
-                    strict=session.strict,
-                )
-            )
-        return packed
 
     # ── results here ──────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -131,3 +110,26 @@ class SparkQuery:
     def invalid(self) -> list[dict[str, Any]]:
         """Some of the invalid rows with ``_reason``; the report has their exact number."""
         return self.account.rows("invalid")
+
+
+def packed(session: SparkRuntime, program: Program, streaming: bool) -> list[Any]:
+    """The rows of all sources of a program for its shards: of DataFrames, and of our own readers together."""
+    names = program.sources()
+    frames = [pipeline.pack(session.frames[n.lower()], n, program) for n in names if n.lower() in session.frames]
+    mine = {n: session.opened[n.lower()] for n in names if n.lower() in session.opened}
+    if mine:
+        from eddyline.runtime.spark.sources import packed_frame
+
+        definitions = {n: session.definition(n) for n in mine}
+        frames.append(
+            packed_frame(
+                session.spark,
+                program,
+                mine,
+                definitions,
+                rows_per_batch=session.rows_per_batch,
+                streaming=streaming,
+                strict=session.strict,
+            )
+        )
+    return frames

@@ -52,22 +52,30 @@ class Package:
 
 
 STATE = "which Spark's stateful Python operators import"
-PACKAGES = (
-    Package("pyspark", "pyspark", (4, 3)),
+CONNECT_WHY = "which Spark Connect imports"
+PYSPARK = Package("pyspark", "pyspark", (4, 3))
+WORKER = (
     Package("pandas", "pandas", (2, 2), (3,), "Spark's Python workers do not work with pandas 3"),
     Package("pyarrow", "pyarrow", (18,), (), "Spark's Arrow exchange needs it"),
+    # Spark's generated code is of protobuf 6.33.5, which runs with itself and later, up to the next major version.
     Package("protobuf", "google.protobuf", (6, 33, 5), (8,), STATE),
-    Package("grpcio", "grpc", (1, 76), (), STATE),
-    Package("grpcio-status", "grpc_status", (1, 76), (), STATE),
-    Package("googleapis-common-protos", "google.rpc", (1, 71), (), STATE),
+)
+CONNECT = (
+    Package("grpcio", "grpc", (1, 76), (), CONNECT_WHY),
+    Package("grpcio-status", "grpc_status", (1, 76), (), CONNECT_WHY),
+    Package("googleapis-common-protos", "google.rpc", (1, 71), (), CONNECT_WHY),
+    Package("zstandard", "zstandard", (0, 25), (), CONNECT_WHY),
 )
 
 
-def check(*, java: bool = True) -> None:
-    """Raise ``EddylineError`` with one sentence if Spark cannot run here; a remote (Connect) server needs no Java."""
-    for package in PACKAGES:
+def check(*, connect: bool = False) -> None:
+    """Raise ``EddylineError`` with one sentence if Spark cannot run here.
+
+    With ``connect``, if there is no way to a Spark Connect server, which needs more packages and no Java.
+    """
+    for package in (PYSPARK, *WORKER, *(CONNECT if connect else ())):
         check_package(package)
-    if java:
+    if not connect:
         check_java()
 
 
@@ -196,13 +204,13 @@ def check_session(spark: Any, *, stateful: bool) -> None:
 
     A session belongs to its user: what is missing is asked for with the line to write, never set here.
     """
-    oldest = PACKAGES[0].first
+    oldest = PYSPARK.first
     if version_numbers(spark.version) < oldest:
         raise EddylineError(
             f"this session is Spark {spark.version}, but Eddyline needs Spark {dotted(oldest)} or later; connect to a "
             "newer cluster, or leave the session away (ed.Session()) to run without Spark."
         )
-    for package in PACKAGES[1:] if stateful else PACKAGES[1:3]:
+    for package in WORKER if stateful else WORKER[:2]:
         check_package(package)
     # By the class's own name: vendors ship theirs in packages of their own.
     if stateful and not str(spark.conf.get(PROVIDER_KEY, "")).endswith(ROCKSDB.rpartition(".")[2]):

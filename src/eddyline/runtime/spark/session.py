@@ -16,12 +16,11 @@ from eddyline.io.source import Source
 from eddyline.plan.logical import BoundQuery, streams_of
 from eddyline.runtime.declaring import Declaring
 from eddyline.runtime.spark import requirements
-from eddyline.runtime.spark.program import Group, Program, plan_group
+from eddyline.runtime.spark.program import SHARDS_PER_PARTITION, Group, Program, plan_group
 from eddyline.runtime.spark.query import SparkQuery
 from eddyline.runtime.spark.types import from_spark, ntz_of
 
 ROWS_PER_BATCH = 500_000  # of a micro-batch over paths: larger costs less per row and more memory
-SHARDS_PER_PARTITION = 4  # shard numbers are hashed to partitions: with several for each, they come out about even
 MOST_PARTITIONS = 8  # counted on for the default number of shards; more cores are used with ``shards``
 
 
@@ -45,15 +44,22 @@ class SparkRuntime(Declaring[SparkQuery]):
         rows_per_batch: int = ROWS_PER_BATCH,
     ) -> None:
         super().__init__(clock=clock, strict=strict, base=base)
-        requirements.check_session(spark, stateful=False)
-        self.spark = spark
-        self.shards = shards if shards is not None else default_shards(spark)
+        self.spark: Any = None
+        self.shards = shards or SHARDS_PER_PARTITION
+        if spark is not None:
+            self.attach(spark, shards)
         self.rates = {n.lower(): r for n, r in (rates or {}).items()}
         self.rows_per_batch = rows_per_batch
         self.frames: dict[str, Any] = {}  # DataFrames by declared name
         self.opened: dict[str, Source] = {}  # our own readers by declared name
         self.ntz: dict[str, frozenset[str]] = {}
         self.queries: list[SparkQuery] = []
+
+    def attach(self, spark: Any, shards: int | None = None) -> None:
+        """Go to work on this SparkSession; before, one can declare and plan."""
+        requirements.check_session(spark, stateful=False)
+        self.spark = spark
+        self.shards = shards if shards is not None else default_shards(spark)
 
     def _open(
         self, name: str, source: Any, schema: pa.Schema | None, options: Mapping[str, Any], timestamp: str | None

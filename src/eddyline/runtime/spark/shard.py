@@ -5,8 +5,10 @@ What makes a shard's answer its exact share of the whole answer:
 - *Progress is global.* Every flush of a map task tells every shard the smallest and largest timestamp behind it, so all
   shards close the same instants, start time at the same instant and end it at the same one, whatever rows they got.
 - *A micro-batch is one arrival.* Late means ts < (largest timestamp of earlier micro-batches) − slack; within the
-  micro-batch rows are put in order of time first. Equal timestamps are ordered by the position in the source where it
-  has one, else by value with NULL first; only where the plan can tell the difference.
+  micro-batch rows are put in order of time first. As long as the first instant of all is open nothing is late: of what
+  other shards got only the smallest time is known, so the row that has it must count. Equal timestamps are ordered by
+  the position in the source where it has one, else by value with NULL first; only where the plan can tell the
+  difference.
 - *Copies are silent.* Where a lane is copied along a dimension only the copy at coordinate 0 reports late and invalid
   rows, and of several lanes of one source only the first.
 """
@@ -22,7 +24,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from eddyline.core.delta import combine
-from eddyline.core.time import Clock, SystemClock
+from eddyline.core.time import BEGINNING, Clock, SystemClock
 from eddyline.plan.partitioning import Lane
 from eddyline.runtime.inline.arrivals import ticks
 from eddyline.runtime.inline.input_manager import InputStream
@@ -103,6 +105,7 @@ class ShardEngine:
             setattr(stream, which, output)
         if isinstance(stream, TimedRelation):
             stream.changes.invalid = stream.invalid
+            stream.changes.ignore(ARRIVAL)  # a deletion has another position than the row that it deletes
 
     def _collector(self, which: str) -> Any:
         return lambda part: self.turned_away.append((which, part))
@@ -135,8 +138,9 @@ class ShardEngine:
         for lane, kind, low, high, count, end, blob in rows:
             deliveries[lane].add(kind, low, high, end, blob)
             self.arrived[self.group.lanes[lane].source] += count
+        started = self.queries[0].running.physical.context.start is not None
         for stream, schema, delivery in zip(self.streams, self.schemas, deliveries, strict=True):
-            self._deliver(stream, schema, delivery)
+            self._deliver(stream, schema, delivery, started)
             if ended or delivery.ended:
                 stream.finish()
             else:
@@ -148,8 +152,9 @@ class ShardEngine:
             for batch in q.fetch():
                 yield number, batch
 
-    def _deliver(self, stream: InputStream, schema: pa.Schema, delivery: _Delivery) -> None:
-        before = stream.shown_bound
+    def _deliver(self, stream: InputStream, schema: pa.Schema, delivery: _Delivery, started: bool) -> None:
+        before = stream.shown_bound if started else BEGINNING
+        stream.patient = not started
         if delivery.blobs:
             batches = [unpack(b, schema) for b in delivery.blobs]
             stream.accept(in_order(batches, str(stream.definition.timestamp), self.group.ordered))
@@ -162,7 +167,7 @@ class ShardEngine:
         stream.heartbeat(high)
         if high >= before:
             stream.last_time = high if stream.last_time is None else max(stream.last_time, high)
-        if low >= before:  # otherwise rows behind it are late; those on time here have been seen
+        if low >= before:  # otherwise time has begun, and what is on time comes after its start
             stream.saw(low)
 
     def next_idle(self) -> int | None:

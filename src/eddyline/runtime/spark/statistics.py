@@ -41,6 +41,17 @@ class Account:
         """Rows that were turned away: as many as the shards sent along."""
         return [{**r["row"], "_reason": r["_reason"], "_at": r["_at"]} for r in self.turned_away if r["which"] == which]
 
+    def arrived(self) -> dict[str, int]:
+        """Rows by source: one that several groups read is counted in one of them."""
+        out: dict[str, int] = {}
+        for g in sorted({g for g, _ in self.shards}):
+            mine: dict[str, int] = {}
+            for s in self.group(g):
+                for name, count in s["arrived"].items():
+                    mine[name] = mine.get(name, 0) + count
+            out = {n: max(out.get(n, 0), mine.get(n, 0)) for n in {**out, **mine}}
+        return out
+
     def group(self, number: int) -> list[dict[str, Any]]:
         return [s for (g, _), s in sorted(self.shards.items()) if g == number]
 

@@ -1,0 +1,206 @@
+"""``eddyline run`` on Spark: one streaming query reads every source once and answers all queries of the job.
+
+With a checkpoint the results of each micro-batch are put into a file named by the micro-batch, so that one which is
+run again replaces its own results; the sinks are written from those files at the end. So results are neither lost nor
+repeated across restarts, whatever was killed.
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any, TextIO
+
+import pyarrow as pa
+
+from eddyline.core.errors import EddylineError
+from eddyline.core.time import SystemClock
+from eddyline.runtime.job import check_rereadable, check_writable, declare_job, tell_diverted, write_report
+from eddyline.runtime.outputs import Outputs, Result
+from eddyline.runtime.progress import Progress
+from eddyline.runtime.spark.failures import sentence
+from eddyline.runtime.spark.program import Program
+from eddyline.runtime.spark.query import SparkQuery
+from eddyline.runtime.spark.session import SparkRuntime
+from eddyline.runtime.spark.shard import ShardEngine
+from eddyline.runtime.spark.statistics import Account
+from eddyline.runtime.stopping import StopRequest
+
+WAIT = 0.2  # seconds between two looks at a running query
+
+
+def run_job(
+    path: Path,
+    *,
+    master: str | None,
+    shards: int | None,
+    out: Path | None,
+    report: Path | None,
+    checkpoint: Path | None,
+    strict: bool,
+    progress: Progress | None,
+    stdout: TextIO,
+) -> int:
+    """Run a job to the end of its inputs."""
+    clock = SystemClock()
+    begin = clock.nanoseconds()
+    check_writable(report, "--report", folder=False)
+    check_writable(checkpoint, "--checkpoint", folder=True)
+    # Mistakes in the job are told before a JVM is started for it.
+    session = SparkRuntime(None, strict=strict, base=path.parent)
+    queries = declare_job(session, path)
+    if checkpoint is not None:
+        check_rereadable(session)
+    finite = all(s.finite for s in session.opened.values())
+    results = [Result(q.bound.name, q.bound.target, q.schema) for q in queries]
+    outputs = Outputs(results, session.catalog, out, path.parent, stdout, checkpoint, finite=finite)
+    try:
+        run = JobRun(session, queries, outputs, progress)
+        run.start(master, shards, checkpoint, finite)
+        outputs.close()
+    except BaseException:
+        outputs.abort()
+        raise
+    if progress is not None:
+        progress.finish()
+    reports = {q.name: r for q, r in zip(queries, run.reports(), strict=True)}
+    tell_diverted([(r["late"], "late", n) for n, r in reports.items()])
+    tell_diverted([(r["invalid"], "invalid", n) for n, r in reports.items()])
+    if report is not None:
+        write_report(report, job_report(reports, run.account, (clock.nanoseconds() - begin) / 1e9), stdout)
+    return 0
+
+
+class JobRun:
+    """One run of a job: the program, the Spark query, and what the shards say."""
+
+    def __init__(
+        self, session: SparkRuntime, queries: Sequence[SparkQuery], outputs: Outputs, progress: Progress | None
+    ) -> None:
+        self.session, self.queries, self.outputs, self.progress = session, list(queries), outputs, progress
+        self.account = Account()
+        self.program: Program | None = None
+        self.places: list[tuple[int, int]] = []  # group and number in it, of each query
+        self.order: list[int] = []  # the job's number of each query of the program, in the program's order
+
+    def start(self, master: str | None, shards: int | None, checkpoint: Path | None, finite: bool) -> None:
+        from eddyline.runtime.spark.local import local_session
+
+        self.session.attach(local_session(master), shards)
+        self._plan()
+        assert self.program is not None
+        if not self.program.sources():
+            self._without_streams()
+            return
+        folder = tempfile.TemporaryDirectory(prefix="eddyline-") if checkpoint is None else nullcontext(str(checkpoint))
+        with folder as place:
+            self._run(Path(place), finite, checkpoint is not None)
+
+    def _plan(self) -> None:
+        self.program = self.session.program([q.bound for q in self.queries])
+        by_name = {self._key(q.bound): i for i, q in enumerate(self.queries)}
+        self.places = [(0, 0)] * len(self.queries)
+        for g, group in enumerate(self.program.groups):
+            for n, bound in enumerate(group.queries):
+                number = by_name[self._key(bound)]
+                self.places[number] = (g, n)
+                self.order.append(number)
+
+    @staticmethod
+    def _key(bound: Any) -> tuple[Any, ...]:
+        return bound.name, bound.text, bound.target
+
+    def _without_streams(self) -> None:
+        """Over constant relations only there is one instant and nothing to ship."""
+        assert self.program is not None
+        number = 0
+        for g, group in enumerate(self.program.groups):
+            engine = ShardEngine(group, 0)
+            for n, batch in engine.process([], ended=True):
+                self.outputs.write(self.order[number + n], batch)
+            self.account.add([json.dumps({"group": g, **engine.statistics()}, default=str)])
+            number += len(group.queries)
+
+    def _run(self, folder: Path, finite: bool, lasting: bool) -> None:
+        from eddyline.runtime.spark.pipeline import process
+        from eddyline.runtime.spark.query import packed
+
+        assert self.program is not None
+        frame = process(self.program, packed(self.session, self.program, True), None, streaming=True)
+        writer = frame.writeStream.foreachBatch(self._take).option("checkpointLocation", str(folder / "spark"))
+        writer = writer.trigger(availableNow=True) if finite else writer.trigger(processingTime="0 seconds")
+        clock = SystemClock()
+        try:
+            with StopRequest(clock) if lasting else nullcontext() as stop:
+                running = writer.start()
+                try:
+                    while not running.awaitTermination(WAIT):
+                        if stop is not None and stop.asked:
+                            raise KeyboardInterrupt(f"the state is in {folder}; the same command goes on from there.")
+                        self._show()
+                finally:
+                    running.stop()
+        except KeyboardInterrupt:
+            raise
+        except Exception as error:
+            said = sentence(error)
+            if said is None:
+                raise
+            raise EddylineError(said) from error
+
+    def _take(self, df: Any, batch: int) -> None:
+        """The results and statistics of one micro-batch; may be called again for the same one."""
+        table = df.toArrow()
+        self.account.add(table.column("_eddyline").drop_null().to_pylist())
+        found: dict[int, list[pa.RecordBatch]] = {}
+        for number, payload in zip(table.column("query").to_pylist(), table.column("payload"), strict=True):
+            if number >= 0:
+                with pa.ipc.open_stream(payload.as_buffer()) as reader:
+                    found.setdefault(self.order[number], []).extend(reader)
+        for number in range(len(self.queries)):
+            self.outputs.put(number, batch, _in_order(found.get(number, []), self.queries[number].schema))
+
+    def _show(self) -> None:
+        if self.progress is None or not self.account.shards:
+            return
+        reports = self.reports()
+        rows = sum(r["state"]["rows"] for r in reports)
+        bytes = sum(r["state"]["bytes"] for r in reports)
+        self.progress.update(self.events(), sum(r["results"] for r in reports), None, rows, bytes)
+
+    def events(self) -> int:
+        """Rows that arrived, those of a stream that several groups read once."""
+        return sum(self.account.arrived().values())
+
+    def reports(self) -> list[dict[str, Any]]:
+        named = zip(self.queries, self.places, strict=True)
+        return [self.account.report(g, n) | {"query": q.name} for q, (g, n) in named]
+
+
+def job_report(reports: Mapping[str, Mapping[str, Any]], account: Account, seconds: float) -> dict[str, Any]:
+    """One report for the job: the events of each stream once, everything else added up over the queries."""
+    state = {k: sum(r["state"][k] for r in reports.values()) for k in next(iter(reports.values()))["state"]}
+    return {
+        "events": sum(account.arrived().values()),
+        "results": sum(r["results"] for r in reports.values()),
+        "seconds": seconds,
+        "late": sum(r["late"] for r in reports.values()),
+        "invalid": sum(r["invalid"] for r in reports.values()),
+        "operators": [{"query": n, **o} for n, r in reports.items() for o in r["operators"]],
+        "state": state,
+        "decisions": [{"query": n, **d} for n, r in reports.items() for d in r["decisions"]],
+        "queries": reports,
+    }
+
+
+def _in_order(batches: Sequence[pa.RecordBatch], schema: pa.Schema) -> list[pa.RecordBatch]:
+    """The results of a micro-batch in order of time, and so that two runs agree: the order of shards is Spark's."""
+    if not batches:
+        return []
+    table = pa.Table.from_batches(batches, schema)
+    last = [n for n in ("_time", "_sign") if n in schema.names]
+    keys = [*last, *(n for n in schema.names if n not in last)]
+    return table.sort_by([(n, "ascending") for n in keys]).to_batches()  # type: ignore[no-any-return]
