@@ -5,10 +5,10 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-deep bench lint docs clean
+.PHONY: help demo test test-deep bench bench-spark lint docs clean
 
 help:  ## show this help
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 $(STAMP): pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit("Eddyline needs Python 3.11 or newer; this is %d.%d. Try: make PYTHON=python3.11 …" % sys.version_info[:2] if sys.version_info < (3, 11) else 0)'
@@ -31,6 +31,9 @@ test-deep: $(STAMP)  ## the semantics tests with at least 5,000 random cases
 
 bench: $(STAMP)  ## ratios against DuckDB and against the bare kernel, in one run
 	@$(BIN)/python -m benchmarks.run
+
+bench-spark: $(STAMP)  ## ratios of Spark's own operators to ours, in one run
+	@$(BIN)/python -m benchmarks.spark.run
 
 lint: $(STAMP)  ## ruff and mypy
 	@$(BIN)/ruff check .

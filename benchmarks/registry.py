@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from benchmarks import filter_project, latency, linearity, macd, multiway, sliding_aggregate, startup, three_way
 from benchmarks.harness import Benchmark
 
@@ -19,8 +21,8 @@ ALL: tuple[Benchmark, ...] = (
 )
 
 
-def find(name: str) -> Benchmark:
-    for b in ALL:
+def find(name: str, among: Sequence[Benchmark] = ALL) -> Benchmark:
+    for b in among:
         if b.name == name:
             return b
-    raise SystemExit(f"there is no benchmark {name!r}; there are: {', '.join(b.name for b in ALL)}")
+    raise SystemExit(f"there is no benchmark {name!r}; there are: {', '.join(b.name for b in among)}")

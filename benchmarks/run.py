@@ -12,24 +12,34 @@ import platform
 import sys
 import time
 import traceback
-from importlib.metadata import version
+from collections.abc import Sequence
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-from benchmarks.harness import HERE, Options, Report
+from benchmarks.harness import HERE, Benchmark, Options, Report
 from benchmarks.registry import ALL, find
 
 
-def main(arguments: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.run", description=__doc__)
-    parser.add_argument("--only", action="append", metavar="NAME", help=", ".join(b.name for b in ALL))
+def main(
+    arguments: list[str] | None = None,
+    among: Sequence[Benchmark] = ALL,
+    module: str = "benchmarks.run",
+    description: str | None = __doc__,
+    rounds: int | None = None,
+    results: tuple[str, str] = ("latest.json", "part.json"),
+) -> int:
+    """``results`` are the files of a whole run and of one in part."""
+    parser = argparse.ArgumentParser(prog=f"python -m {module}", description=description)
+    parser.add_argument("--only", action="append", metavar="NAME", help=", ".join(b.name for b in among))
     parser.add_argument("--quick", action="store_true", help="a tenth of the data: to see that it works, not how fast")
     parser.add_argument("--rounds", type=int, default=None, help="times that the contestants take turns")
     parser.add_argument("--no-fresh", action="store_true", help="no cold figures and no peak memory")
     parser.add_argument(
-        "--out", type=Path, help="where the JSON goes (results/latest.json; in part: results/part.json)"
+        "--out", type=Path, help=f"where the JSON goes (results/{results[0]}; in part: results/{results[1]})"
     )
     chosen = parser.parse_args(arguments)
-    options = Options(chosen.quick, chosen.rounds or (2 if chosen.quick else 5), not chosen.no_fresh)
+    turns = chosen.rounds or rounds or (2 if chosen.quick else 5)
+    options = Options(chosen.quick, turns, not chosen.no_fresh)
     begin = time.perf_counter()
     machine = _machine()
     print(
@@ -37,7 +47,7 @@ def main(arguments: list[str] | None = None) -> int:
     )
     reports: list[Report] = []
     failed: dict[str, str] = {}
-    for benchmark in [find(n) for n in chosen.only] if chosen.only else ALL:
+    for benchmark in [find(n, among) for n in chosen.only] if chosen.only else among:
         print(f"{benchmark.name}: {benchmark.title}", flush=True)
         try:
             report = benchmark.run(options)
@@ -52,7 +62,7 @@ def main(arguments: list[str] | None = None) -> int:
     spent = time.perf_counter() - begin
     _summary(reports, spent)
     part = options.quick or chosen.only
-    out = chosen.out or HERE / "results" / ("part.json" if part else "latest.json")
+    out = chosen.out or HERE / "results" / (results[1] if part else results[0])
     out.parent.mkdir(parents=True, exist_ok=True)
     found = {
         "machine": machine,
@@ -77,15 +87,22 @@ def _summary(reports: list[Report], spent: float) -> None:
 
 
 def _machine() -> dict[str, object]:
-    packages = ("eddyline", "numba", "numpy", "pyarrow", "duckdb", "polars")
+    packages = ("eddyline", "numba", "numpy", "pyarrow", "pandas", "duckdb", "polars", "pyspark")
     return {
         "processors": os.cpu_count(),
         "load": ", ".join(f"{x:.1f}" for x in os.getloadavg()),
         "platform": platform.platform(),
         "python": platform.python_version(),
-        "versions": {p: version(p) for p in packages},
+        "versions": {p: v for p in packages if (v := _version(p))},
         "when": time.strftime("%Y-%m-%d %H:%M:%S %z"),
     }
+
+
+def _version(package: str) -> str | None:
+    try:
+        return version(package)
+    except PackageNotFoundError:  # Spark is an extra
+        return None
 
 
 if __name__ == "__main__":

@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 import doctest
-from itertools import product
+import os
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from itertools import pairwise, product
+from pathlib import Path
 
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
 from benchmarks import bare_kernel, harness, linearity, registry
 from benchmarks.harness import Limit, Measured, ratio
+from benchmarks.spark import configuration, contests, data, driver, processes, truth
+from benchmarks.spark.configuration import Configuration, Outcome
 
 
 def test_the_bare_kernel_joins_within_windows() -> None:
@@ -47,6 +56,52 @@ def test_every_benchmark_has_a_name_of_its_own() -> None:
     assert registry.find(names[-1]).name == names[-1]
 
 
-@pytest.mark.parametrize("module", [bare_kernel, harness, linearity])
+def test_the_slices_of_all_streams_cut_time_at_the_same_instants(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The k-th micro-batch has the k-th stretch of time of every stream, in the order in which Spark takes files."""
+    monkeypatch.setattr(data, "FOLDER", tmp_path)
+    found = data.streams(Configuration("three-way", "ours", 3_000, 1_000, keys=20, window=1))
+    bounds = []
+    for name in ("R", "S", "T"):
+        files = sorted(Path(found.path(name)).glob("*.parquet"), key=lambda f: f.stat().st_mtime)
+        assert [f.stem for f in files] == ["00000", "00001", "00002"]
+        bounds.append([(t[0].as_py(), t[-1].as_py()) for t in (pq.read_table(f)["ts"] for f in files)])
+    for earlier, later in pairwise(zip(*bounds, strict=True)):
+        assert max(last for _, last in earlier) < min(first for first, _ in later)
+    assert found.files_per_batch == 1
+    assert found.expected > 0
+
+
+def test_other_results_than_expected_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(data, "FOLDER", tmp_path)
+    c = Configuration("chain", "ours", 3_000, 1_000, keys=50, window=1)
+    right = data.streams(c).expected
+    ours = Outcome(c, [9, 3, 5], {}, 3_000, right, right, 7.0, 1.0, 0.5, 0, 0, 0, {})
+    assert Outcome.from_json(ours.to_json()) == ours
+    assert f"{right:,} results" in contests.check([ours, replace(ours, configuration=replace(c, side="native"))])
+    with pytest.raises(AssertionError, match="instead of"):
+        contests.check([replace(ours, checked_results=right - 1)])
+    with pytest.raises(AssertionError, match="different results"):
+        contests.check([ours, replace(ours, configuration=replace(c, side="native"), checksum=8.0)])
+
+
+def test_memory_is_that_of_the_whole_tree() -> None:
+    child = subprocess.Popen([sys.executable, "-c", "x = bytearray(80 << 20); input()"], stdin=subprocess.PIPE)
+    try:
+        with processes.Sampler(os.getpid(), every=0.01) as usage:
+            while usage.peak < 80 and usage.samples < 1_000:
+                time.sleep(0.01)
+    finally:
+        child.communicate(b"\n")
+    assert usage.python > 80
+    assert usage.jvm == 0
+
+
+@pytest.mark.parametrize(
+    "module",
+    [bare_kernel, harness, linearity, configuration, contests, driver, processes, truth],
+    ids=lambda m: m.__name__,
+)
 def test_doctests(module: object) -> None:
     assert doctest.testmod(module, optionflags=doctest.NORMALIZE_WHITESPACE).failed == 0  # type: ignore[arg-type]

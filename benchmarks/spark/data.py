@@ -19,6 +19,7 @@ import pyarrow.parquet as pq
 
 from benchmarks.harness import FOLDER
 from benchmarks.spark.configuration import Configuration
+from benchmarks.spark.truth import expected
 
 SLICE = 100_000  # events of all streams in the files of one slice, at most
 START = 1_700_000_000_000_000  # microseconds
@@ -29,6 +30,7 @@ class Streams:
     folder: Path
     files_per_batch: int
     closed: int  # microseconds: results before this instant are closed on every side, however they wait
+    expected: int  # how many these are, says DuckDB
 
     def path(self, stream: str) -> str:
         return str(self.folder / stream)
@@ -37,13 +39,15 @@ class Streams:
 def streams(c: Configuration) -> Streams:
     """The data of a configuration, made when first asked for."""
     size = min(SLICE, c.batch)
-    folder = FOLDER / "spark" / f"{c.workload}-{c.events}-{c.keys}-by-{size}"
+    folder = FOLDER / "spark" / f"{c.workload}-{c.events}-{c.keys}-{c.window}-by-{size}"
     if not folder.exists():
         unfinished = folder.with_name(f"{folder.name}.{os.getpid()}")
-        _write(_tables(c), unfinished, c.events // size)
+        closed = _write(_tables(c), unfinished, c.events // size)
+        facts = {"closed": closed, "expected": expected(c, unfinished, closed)}
+        (unfinished / "facts.json").write_text(json.dumps(facts))
         unfinished.rename(folder)
     facts = json.loads((folder / "facts.json").read_text())
-    return Streams(folder, c.batch // size, facts["closed"])
+    return Streams(folder, c.batch // size, **facts)
 
 
 def _tables(c: Configuration) -> Mapping[str, pa.Table]:
@@ -60,7 +64,7 @@ def _tables(c: Configuration) -> Mapping[str, pa.Table]:
     raise ValueError(f"there is no workload {c.workload!r}")
 
 
-def _write(tables: Mapping[str, pa.Table], folder: Path, slices: int) -> None:
+def _write(tables: Mapping[str, pa.Table], folder: Path, slices: int) -> int:
     times = {n: t["ts"].cast(pa.int64()).to_numpy() for n, t in tables.items()}
     shift = START - min(int(t[0]) for t in times.values())
     every = np.sort(np.concatenate(list(times.values())))
@@ -75,5 +79,4 @@ def _write(tables: Mapping[str, pa.Table], folder: Path, slices: int) -> None:
             path = folder / name / f"{i:05d}.parquet"
             pq.write_table(stamped.slice(ends[i], ends[i + 1] - ends[i]), path)
             os.utime(path, (START // 1_000_000 + i,) * 2)
-    closed = min(int(t[-1]) for t in times.values()) + shift
-    (folder / "facts.json").write_text(json.dumps({"closed": closed}))
+    return min(int(t[-1]) for t in times.values()) + shift

@@ -54,8 +54,8 @@ def run(spark: Any, c: Configuration, folder: str, started: float) -> Outcome:
     p = plan(spark, c, data)
     facts = [F.count(F.lit(1)).alias("results")]
     if p.weight is not None:
-        closed = p.instant < F.lit(data.closed)
-        facts += [F.count_if(closed).alias("checked"), F.sum(F.when(closed, p.weight)).alias("checksum")]
+        weight = F.when(p.instant < F.lit(data.closed), p.weight)
+        facts += [F.count(weight).alias("checked"), F.sum(weight).alias("checksum")]
     # Counted on the way into a sink that does nothing: no second job, no second stage, on any side.
     watched = p.frame.observe("found", *facts)
     with tempfile.TemporaryDirectory(dir=folder) as checkpoint:
@@ -99,10 +99,9 @@ def _store(operators: Sequence[Sequence[Mapping[str, Any]]]) -> dict[str, float]
     for batch in operators:
         total: dict[str, float] = {}
         for o in batch:
-            numbers = {n: v for n, v in {**o, **(o.get("customMetrics") or {})}.items() if isinstance(v, int | float)}
-            for n, v in numbers.items():
-                total[n] = total.get(n, 0) + v
+            for n, v in {**o, **(o.get("customMetrics") or {})}.items():
+                if isinstance(v, int | float) and not n.startswith("SnapshotLastUploaded"):
+                    total[n] = total.get(n, 0) + v
         batches.append(total)
     names = sorted({n for b in batches for n in b})
     return {n: median(b.get(n, 0) for b in batches) for n in names}
-

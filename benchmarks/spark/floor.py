@@ -3,8 +3,8 @@
 ``read``      the streams, side by side, into a sink that does nothing
 ``map``       the same through Python and back, untouched
 ``pack``      the rows leave the JVM once and become blobs for the shards
-``identity``  the blobs are shuffled to their shards; each shard reads its head from the state store, looks at its blobs,
-              writes about as much state as the join has to, and gives out one row
+``identity``  the blobs are shuffled to their shards; each shard reads its head from the state store, looks at its
+              blobs, writes about as much state as the join has to, and gives out one row
 ``results``   the same, and as many result rows as the join has
 
 What is left between ``identity`` and our own figure is the engine, and the results on their way out.
@@ -28,7 +28,9 @@ from eddyline.runtime.spark.types import from_spark, to_engine
 STEPS = ("read", "map", "pack", "identity", "results")
 ROW_BYTES = 24  # ts, key, val
 RESULTS = 350_894 / 1_500_000  # rows for each event, of the three-way join
-OUTPUT = "R_ts timestamp, S_ts timestamp, T_ts timestamp, key long, R_val double, S_val double, T_val double, tag string"
+OUTPUT = (
+    "R_ts timestamp, S_ts timestamp, T_ts timestamp, key long, R_val double, S_val double, T_val double, tag string"
+)
 
 
 def step(c: Configuration, streams: Mapping[str, Any]) -> Any:

@@ -14,7 +14,7 @@ from itertools import groupby
 from benchmarks.harness import HERE
 from benchmarks.spark.configuration import Configuration, Outcome
 from benchmarks.spark.data import streams
-from benchmarks.spark.memory import Sampler
+from benchmarks.spark.processes import Sampler
 from benchmarks.spark.worker import MARK
 
 
@@ -38,7 +38,7 @@ def _driver(asked: Sequence[Configuration]) -> list[Outcome]:
         environment = {**os.environ, "PYTHONPATH": str(HERE.parent), "BENCHMARK_STARTED": repr(time.time())}
         command = [sys.executable, "-m", "benchmarks.spark.worker", told]
         process = subprocess.Popen(command, cwd=HERE.parent, env=environment, stdout=out, stderr=errors, text=True)
-        with Sampler(process.pid) as peak:
+        with Sampler(process.pid) as usage:
             code = process.wait()
         out.seek(0)
         errors.seek(0)
@@ -47,11 +47,13 @@ def _driver(asked: Sequence[Configuration]) -> list[Outcome]:
             raise RuntimeError(f"{asked[min(len(lines), len(asked) - 1)].title} failed:\n{errors.read()[-6000:]}")
     found = [Outcome.from_json(json.loads(line)) for line in lines]
     for o in found:
-        o.memory = peak.to_json()
+        o.memory = usage.to_json()
         print(f"    {describe(o)}", file=sys.stderr, flush=True)
     return found
 
 
 def describe(o: Outcome) -> str:
     peak = f", {o.memory['peak']:,.0f} MB" if o.memory else ""
-    return f"{o.configuration.title}: {o.steady:.2f} s a micro-batch, {o.seconds:.0f} s in all, {o.results:,} rows{peak}"
+    return (
+        f"{o.configuration.title}: {o.steady:.2f} s a micro-batch, {o.seconds:.0f} s in all, {o.results:,} rows{peak}"
+    )

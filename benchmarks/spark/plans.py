@@ -12,9 +12,10 @@ from benchmarks.spark import floor, native, ours
 from benchmarks.spark.configuration import Configuration
 from benchmarks.spark.data import Streams
 
+KEYED = "ts timestamp, key long, val double"
 SCHEMAS = {
-    "three-way": {n: "ts timestamp, key long, val double" for n in "RST"},
-    "four-way": {n: "ts timestamp, key long, val double" for n in "RSTU"},
+    "three-way": dict.fromkeys("RST", KEYED),
+    "four-way": dict.fromkeys("RSTU", KEYED),
     "chain": {
         "R": "ts timestamp, a long, val double",
         "S": "ts timestamp, a long, b long, val double",

@@ -36,12 +36,9 @@ class Count(StatefulProcessor):
         pass
 
 def look(batches):
-    import gc, os, sys
-    from eddyline.runtime.spark.daemon import threads
+    import gc, sys
     hot = "eddyline.runtime.spark.processor" in sys.modules and gc.get_freeze_count() > 10_000
     print("from a worker", file=sys.stderr, flush=True)
-    for batch in batches:
-        yield batch.slice(0, 0)
     import pyarrow as pa
     yield pa.RecordBatch.from_pydict({"hot": [hot], "python": [sys.executable]})
 
@@ -113,7 +110,7 @@ def test_no_master(master: str) -> None:
 def test_a_master_that_is_not_there_is_told_at_once(master: str) -> None:
     started = time.monotonic()
     with pytest.raises(
-        EddylineError, match="no Spark master answers at spark://.* run without Spark: --runtime inline"
+        EddylineError, match=r"no Spark master answers at spark://.* run without Spark: --runtime inline"
     ):
         local.local_session(master)
     assert time.monotonic() - started < 3 * local.REACHING

@@ -17,7 +17,6 @@ import pytest
 from eddyline.expr.evaluate import compile_expr
 from eddyline.expr.functions import TypeMismatch, resolve
 from eddyline.expr.nodes import Call, Case, Cast, Column, Expr, Literal, columns_of, walk
-from eddyline.expr.predicates import Conjunction
 from eddyline.expr.types import castable, type_name
 from eddyline.runtime.spark.native import _COMPARISONS, _FUNCTIONS, native, to_column
 from eddyline.runtime.spark.types import from_spark, made_of_ntz, to_engine, to_spark, with_ntz

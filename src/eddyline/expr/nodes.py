@@ -8,7 +8,7 @@ nothing else: the vectorised one (``expr.evaluate``) and the row-at-a-time one o
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pyarrow as pa
@@ -117,10 +117,11 @@ def columns_of(e: Expr) -> frozenset[str]:
 
 
 def substitute(e: Expr, by: dict[str, Expr]) -> Expr:
-    """Replace columns by expressions."""
+    """Replace columns by expressions, which take the columns' places in the text: casts that the binder put around
+    a column are still told from those that were written."""
     match e:
         case Column(name=name):
-            return by.get(name, e)
+            return replace(by[name], span=e.span) if name in by else e
         case Literal():
             return e
         case Call():

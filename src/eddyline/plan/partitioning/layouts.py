@@ -189,32 +189,29 @@ class Layouts:
                 choice = (*x.choice, *y.choice)
                 if x.visible is None and y.visible is None:
                     found.append(Layout(None, choice))
-                elif x.visible is not None and y.visible is not None:
-                    if closure(x.visible, equal) & y.visible:
-                        whole = Layout(frozenset(), choice, (x.visible, y.visible))
-                        found.append(
-                            {"left": replace(x, choice=choice), "right": replace(y, choice=choice)}.get(p.kind, whole)
-                        )
-                elif p.kind == "left" and y.visible is None:
+                elif y.visible is None and p.kind == "left":
                     found.append(replace(x, choice=choice))
-                elif p.kind == "right" and x.visible is None:
+                elif x.visible is None and p.kind == "right":
                     found.append(replace(y, choice=choice))
+                elif x.visible and y.visible and closure(x.visible, equal) & y.visible:
+                    both = Layout(frozenset(), choice, (x.visible, y.visible))
+                    kept = {"left": x, "right": y, "full": both}[p.kind]  # the other side's columns may be padded
+                    found.append(replace(kept, choice=choice))
         told = (
             f"the {p.kind.upper()} JOIN of {alias_of(p.left)} and {alias_of(p.right)} needs rows and partners together"
         )
         return self.noted((*lefts, *rights), found, told)
 
     def mark_join(self, p: MarkJoin) -> list[Layout]:
+        """The mark of a row needs all rows that the correlation admits; IN looks at their NULLs, too."""
         equal = classes(p.on)
         lefts, rights = self.of(p.left), self.of(p.right)
         found = []
         for x in lefts:
             for y in rights:
-                together = y.visible is None or bool(x.visible is not None and closure(x.visible, equal) & y.visible)
-                if together:
+                if y.visible is None or (x.visible and closure(x.visible, equal) & y.visible):
                     found.append(replace(x, choice=(*x.choice, *y.choice)))
-        told = f"{'IN' if p.operands else 'EXISTS'} for {alias_of(p.left)} must see all of {alias_of(p.right)}"
-        return self.noted((*lefts, *rights), found, told)
+        return self.noted((*lefts, *rights), found, _must_see_all(p))
 
     def semijoin(self, p: MarkJoin) -> list[Layout]:
         """Rows with a partner: where the partners are is enough. A copied left row finds all its partners at one
@@ -235,8 +232,7 @@ class Layouts:
                     found.append(Layout(reached, choice))
                 elif x.visible is not None and reached & x.visible:
                     found.append(Layout(x.visible | reached, choice))
-        told = f"{'IN' if p.operands else 'EXISTS'} for {alias_of(p.left)} must see all of {alias_of(p.right)}"
-        return self.noted((*lefts, *rights), found, told)
+        return self.noted((*lefts, *rights), found, _must_see_all(p))
 
     # ── aggregates and sets ───────────────────────────────────────────────────────────────────────────────────────
 
@@ -299,6 +295,10 @@ class Layouts:
                 less = " with less copied" if any(y.visible is not None for y in found) else ""
                 self.hints.append(f"if the result kept {columns[0]}, it could be split by it{less}")
                 return
+
+
+def _must_see_all(p: MarkJoin) -> str:
+    return f"{'IN' if p.operands else 'EXISTS'} for {alias_of(p.left)} must see all of {alias_of(p.right)}"
 
 
 def _copied(x: Layout, scans: Sequence[StreamScan | RelationScan]) -> int:

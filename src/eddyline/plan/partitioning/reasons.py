@@ -37,7 +37,8 @@ def explain_grid(grid: Grid, sources: Sequence[Source], lanes: Sequence[Travels]
             part = f"its part of {source.name}, by {', '.join(kept)}" if kept else f"all of {source.name}"
             constants.setdefault(lane.name, f"every shard keeps {part}")
         elif source.shipped:
-            label = lane.name if lane.name == source.alias else f"{lane.name} (as {source.alias})"
+            aliases = dict.fromkeys(s.alias for s, other in zip(sources, lanes, strict=True) if other is lane)
+            label = lane.name if list(aliases) == [lane.name] else f"{lane.name} (as {', '.join(aliases)})"
             times = copies(lane.split, grid.shares)
             lacks = [_lacks(d, sources) for d in grid.dimensions if d[i] is None]
             why = "its window counts all elements" if counted[i] else " and ".join(lacks)

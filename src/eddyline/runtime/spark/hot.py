@@ -16,6 +16,7 @@ from eddyline.runtime.spark.segments import Head
 from eddyline.runtime.spark.shard import ShardEngine
 
 FORGET_AFTER: Final = 3  # micro-batches without a visit: the shard has moved to another worker
+FORGET_IDLE: Final = 600 * 10**9  # nanoseconds without a visit: the query has ended, or nearly nothing comes
 PROGRAMS: Final = 8
 
 
@@ -23,6 +24,7 @@ PROGRAMS: Final = 8
 class Hot:
     head: Head
     engine: ShardEngine
+    used: int = 0  # nanoseconds, of a clock of this process
 
 
 _engines: dict[tuple[str, int], Hot] = {}
@@ -47,7 +49,9 @@ def take(run: str, key: int, nonce: str) -> Hot | None:
 
 
 def put(run: str, key: int, hot: Hot) -> None:
+    hot.used = hot.engine.clock.nanoseconds()
     _engines[run, key] = hot
     for other, mine in list(_engines.items()):
-        if other[0] == run and mine.head.batch + FORGET_AFTER < hot.head.batch:
+        moved = other[0] == run and mine.head.batch + FORGET_AFTER < hot.head.batch
+        if moved or mine.used + FORGET_IDLE < hot.used:
             del _engines[other]

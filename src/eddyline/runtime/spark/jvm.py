@@ -21,7 +21,7 @@ from typing import Any
 from eddyline.core.errors import EddylineError
 
 GREETING = re.compile(
-    rb"WARNING: |.*VM warning: |Picked up \w*JAVA\w*OPTIONS|NOTE: Picked up"
+    rb"WARNING: |.*VM warning: |Error occurred during initialization of|Picked up \w*JAVA\w*OPTIONS|NOTE: Picked up"
     rb"|Using Spark's default log4j profile|Setting default log level|To adjust logging level|:: loading settings"
 )
 CHATTER = re.compile(rb"(Starting )?Streaming TransformWithStateIn\w+ Python worker")

@@ -21,9 +21,9 @@ from pyspark.sql.types import StringType, StructField, StructType
 from eddyline.core.errors import EddylineError
 from eddyline.runtime.spark import hot
 from eddyline.runtime.spark.packing import GROUP_BITS
-from eddyline.runtime.spark.program import Program
+from eddyline.runtime.spark.program import Group, Program
 from eddyline.runtime.spark.segments import Head, SegmentLog
-from eddyline.runtime.spark.shard import Packed, ShardEngine
+from eddyline.runtime.spark.shard import BatchClock, Packed, ShardEngine
 from eddyline.runtime.spark.types import arrow_schema, from_engine
 
 TAG: Final = "_eddyline"
@@ -81,16 +81,17 @@ class ShardProcessor(StatefulProcessor):
         pass
 
     def handleInputRows(self, key: Any, rows: Any, timerValues: Any) -> Iterator[pd.DataFrame]:
-        return self._step(int(key[0]), _packed(rows))
+        return self._step(int(key[0]), _packed(rows), timerValues)
 
     def handleExpiredTimer(self, key: Any, timerValues: Any, expiredTimerInfo: Any) -> Iterator[pd.DataFrame]:
-        return self._step(int(key[0]), iter(()))
+        return self._step(int(key[0]), iter(()), timerValues)
 
-    def _step(self, key: int, rows: Iterator[Packed]) -> Iterator[pd.DataFrame]:
+    def _step(self, key: int, rows: Iterator[Packed], timer_values: Any) -> Iterator[pd.DataFrame]:
         program: Program = hot.program(self.fingerprint, self.pickled)
         group = program.groups[key >> GROUP_BITS]
         shard = key & ((1 << GROUP_BITS) - 1)
-        engine, head, warm = self._engine(program, group, shard, key)
+        now = timer_values.getCurrentProcessingTimeInMs() * 1000 if self.idle else None
+        engine, head, warm = self._engine(group, shard, key, now)
         first = 0 if self.schema is not None else sum(len(g.queries) for g in program.groups[: key >> GROUP_BITS])
         for number, batch in engine.process(rows, ended=not self.streaming):
             yield self._frame(first + number, batch)
@@ -103,10 +104,12 @@ class ShardProcessor(StatefulProcessor):
                 self._set_timer(engine)
         yield self._tag(json.dumps(statistics, default=str))
 
-    def _engine(self, program: Program, group: Any, shard: int, key: int) -> tuple[ShardEngine, Head | None, bool]:
+    def _engine(self, group: Group, shard: int, key: int, now: int | None) -> tuple[ShardEngine, Head | None, bool]:
+        clock = BatchClock()
+        clock.at = now
         head = None if self.log is None else self.log.head()
         if head is None:
-            return ShardEngine(group, shard), None, False
+            return ShardEngine(group, shard, clock), None, False
         if head.program != self.fingerprint:
             raise EddylineError(
                 f"the checkpoint holds the state of another query, or of this one with other columns, options or shards"
@@ -115,9 +118,11 @@ class ShardProcessor(StatefulProcessor):
             )
         found = hot.take(self.run, key, head.nonce)
         if found is not None:
+            assert isinstance(found.engine.clock, BatchClock)
+            found.engine.clock.at = now
             return found.engine, found.head, True
         assert self.log is not None
-        engine = ShardEngine(group, shard)
+        engine = ShardEngine(group, shard, clock)
         engine.load(self.log.load(head))
         return engine, head, False
 

@@ -16,7 +16,7 @@ What makes a shard's answer its exact share of the whole answer:
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -31,12 +31,31 @@ from eddyline.runtime.inline.input_manager import InputStream
 from eddyline.runtime.inline.relation_changes import TimedRelation
 from eddyline.runtime.inline.side_output import Diverted, SideOutput
 from eddyline.runtime.session import Session
-from eddyline.runtime.spark.packing import ARRIVAL, MALFORMED, MALFORMED_SCHEMA, Route, unpack
+from eddyline.runtime.spark.packing import ARRIVAL, MALFORMED, MALFORMED_SCHEMA, ROWS, Route, unpack
 from eddyline.runtime.spark.program import Group
 
 SHOWN = 100  # rows turned away that a shard sends along in one micro-batch, to look at; counts are exact
 
 Packed = tuple[int, int, int | None, int | None, int, bool, bytes | None]  # lane, kind, low, high, rows, ended, blob
+
+
+class BatchClock(SystemClock):
+    """Stands at the time of the micro-batch. All shards must agree on which streams are idle by now, and a micro-batch
+    that is run again must find the same."""
+
+    at: int | None = None  # µs; None: the wall clock
+
+    def now(self) -> int:
+        return super().now() if self.at is None else self.at
+
+
+class Reporting(SideOutput):
+    """What is turned away as its user knows it: without the hidden position."""
+
+    def add(self, part: Diverted) -> None:
+        if ARRIVAL in part.rows.schema.names:
+            part = replace(part, rows=part.rows.drop_columns([ARRIVAL]))
+        super().add(part)
 
 
 class Muted(SideOutput):
@@ -55,10 +74,10 @@ class _Delivery:
     low: int | None = None
     high: int | None = None
     ended: bool = False
-    heard: bool = False
+    heard: bool = False  # rows came, here or in another shard
 
     def add(self, kind: int, low: int | None, high: int | None, ended: bool, blob: bytes | None) -> None:
-        self.heard = True
+        self.heard = self.heard or kind == ROWS
         self.ended = self.ended or ended
         if blob is not None:
             (self.malformed if kind == MALFORMED else self.blobs).append(blob)
@@ -72,7 +91,7 @@ class ShardEngine:
 
     def __init__(self, group: Group, shard: int, clock: Clock | None = None) -> None:
         self.group, self.shard = group, shard
-        self.clock = clock or SystemClock()
+        self.clock = clock or BatchClock()
         self.arrived = dict.fromkeys((lane.source for lane in group.lanes), 0)
         self.turned_away: list[tuple[str, Diverted]] = []  # in this micro-batch: 'late' or 'invalid'
         self.session = Session(clock=self.clock, strict=group.strict)
@@ -99,7 +118,7 @@ class ShardEngine:
 
     def _tap(self, stream: InputStream, reports: bool) -> None:
         for which in ("late", "invalid"):
-            output = SideOutput(keep=0) if reports else Muted(keep=0)
+            output = Reporting(keep=0) if reports else Muted(keep=0)
             if reports:
                 output.subscribers.append(self._collector(which))
             setattr(stream, which, output)
@@ -161,6 +180,8 @@ class ShardEngine:
         for blob in delivery.malformed:
             bad = unpack(blob, MALFORMED_SCHEMA)
             stream.reject(bad.column(0).to_pylist(), bad.column(1).to_pylist())
+        if delivery.heard:
+            stream.spoke_at, stream.idle = self.clock.now(), False
         low, high = delivery.low, delivery.high
         if low is None or high is None:
             return

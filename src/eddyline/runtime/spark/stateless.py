@@ -23,7 +23,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
 from operator import and_
-from typing import Final
+from typing import Any, Final
 
 import pyarrow as pa
 from pyspark.sql import Column as SparkColumn
@@ -284,8 +284,9 @@ def _judged(
         return judge.run(batches if several else ((array,) for array in batches))
 
     several = len(judge.inputs) > 1  # a single column comes without a tuple around it
+    make: Any = arrow_udf  # whose stub does not know about functions that tell by their type hints what they are
     # Not "deterministic", or Spark would evaluate it once for the filter and again for the projection.
-    answer = arrow_udf(judged, to_spark(with_ntz(judge.schema, judge.schema.names))).asNondeterministic()
+    answer = make(judged, to_spark(with_ntz(judge.schema, judge.schema.names))).asNondeterministic()
     shipped = [columns[n] for n, _ in judge.inputs] or [F.lit(True)]
     computed = {n: F.col(f"{_ANSWER}.{_quoted(n)}") for n, _ in judge.outputs}
     read = frozenset[str]().union(*(columns_of(e) for _, e in b.outputs)) - computed.keys()
@@ -328,20 +329,21 @@ def _list(df: DataFrame) -> str:
 
 
 def _explain(b: Branch) -> Iterator[str]:
-    shown = {n: Column(c, f.type) for n, f, c in zip(b.scan.schema.names, b.scan.schema, b.scan.columns, strict=True)}
+    shown: dict[str, Expr] = {f.name: Column(c, f.type) for f, c in zip(b.scan.schema, b.scan.columns, strict=True)}
 
-    def text(e: Expr) -> str:
-        return describe(substitute(e, dict(shown)))
+    def together(conjuncts: Iterable[Expr]) -> str:
+        return " AND ".join(describe(substitute(c, shown)) for c in conjuncts)
 
     if b.filters:
-        yield "filtered by Spark: " + " AND ".join(map(text, b.filters))
+        yield f"filtered by Spark: {together(b.filters)}"
     if b.judge is None:
         yield "nothing runs in Python"
         return
     for step in b.judge.steps:
         if isinstance(step, Keep):
-            yield "filtered in Python: " + " AND ".join(map(text, step.conjuncts))
+            yield f"filtered in Python: {together(step.conjuncts)}"
         else:
-            yield "computed in Python: " + ", ".join(text(e) for _, e in step.items)
+            shown |= {name: substitute(e, shown) for name, e in step.items}
+            yield "computed in Python: " + ", ".join(describe(shown[name]) for name, _ in step.items)
     names = ", ".join(b.source_of(n) for n, _ in b.judge.inputs) or "no column"
     yield f"shipped to Python: {names} (of {len(b.stream.schema)} columns)"

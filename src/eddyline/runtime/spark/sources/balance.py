@@ -44,7 +44,8 @@ def by_time(outlooks: Sequence[Outlook], rows: int) -> list[float] | None:
 def _until(times: Times, tick: int) -> float:
     """Rows up to and with a time, straight between two that are known.
 
-    >>> _until(Times(np.array([0, 10, 10, 20]), np.array([0, 5, 8, 9])), 10), _until(Times(np.array([3]), np.array([0])), 2)
+    >>> known = Times(np.array([0, 10, 10, 20]), np.array([0, 5, 8, 9]))
+    >>> _until(known, 10), _until(known, -1)
     (8.0, 0.0)
     """
     after = int(np.searchsorted(times.ticks, tick, side="right"))
@@ -61,7 +62,7 @@ def by_part(remaining: Sequence[float], rows: int) -> list[float]:
     """So many rows in all, in proportion to what is left; a source without an end counts like the largest.
 
     >>> by_part([300, 100], 40), by_part([10, math.inf], 100), by_part([math.inf, math.inf], 10)
-    ([30.0, 10.0], [10, 10.0], [5.0, 5.0])
+    ([30.0, 10.0], [10, 10], [5.0, 5.0])
     """
     finite = [r for r in remaining if math.isfinite(r)]
     weights = [r if math.isfinite(r) else max(finite, default=0) or float(rows) for r in remaining]

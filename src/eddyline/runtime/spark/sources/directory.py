@@ -13,7 +13,7 @@ from eddyline.core.time import Clock, SystemClock
 from eddyline.io.directory import DirectorySource
 from eddyline.io.source import Source
 from eddyline.runtime.spark.sources.parts import Part, Parts
-from eddyline.runtime.spark.sources.places import Mark, Place
+from eddyline.runtime.spark.sources.places import START, Place
 
 
 @dataclass(slots=True)
@@ -41,7 +41,7 @@ class WatchedParts(Parts):
     __slots__ = ("_divide", "_frozen", "_looked", "_quiet_since", "_watch", "order")
 
     def __init__(self, watch: Watch, divide: Callable[[Source], Part]) -> None:
-        super().__init__([], endless=watch.source.until_idle is None)
+        super().__init__([])
         self._watch, self._divide = watch, divide
         self.order: list[str] = []
         self._looked: int | None = None
@@ -81,5 +81,5 @@ class WatchedParts(Parts):
         return self._frozen or quiet >= self._watch.source.until_idle * 1e9
 
     def settled(self, place: Place) -> Place:
-        begun = place.part + (place.mark != Mark())
+        begun = place.part + (place.mark != START)
         return replace(place, ended=self._ended(place), order=tuple(self.order[:begun]))

@@ -5,6 +5,7 @@ The planner has them and cuts out what each micro-batch needs; slices carry thei
 
 from __future__ import annotations
 
+import math
 import tempfile
 import weakref
 from bisect import bisect_left
@@ -20,6 +21,7 @@ import pyarrow.compute as pc
 
 from eddyline.core.delta import Int64s
 from eddyline.core.errors import JobError
+from eddyline.io.memory import ArrowSource, RowSource
 from eddyline.io.source import BATCH_ROWS, InvalidRow, Source, SourceBatch, plain, pruned
 from eddyline.runtime.spark.sources.parquet import row_cuts
 from eddyline.runtime.spark.sources.parts import Times
@@ -27,6 +29,7 @@ from eddyline.runtime.spark.sources.places import Mark
 
 INLINE: Final = 256 << 10  # bytes of a table that travel with every task's description; larger ones wait in a file
 MOST: Final = 2 << 30  # bytes of an iterable that are taken in
+UNKNOWN: Final = 1e6  # rows of a source that says nothing about it
 STRIDE: Final = 1024  # rows from one known time to the next
 
 
@@ -64,12 +67,14 @@ class Kept:
             return reader.read_all()
 
 
-_drained: weakref.WeakKeyDictionary[Source, Kept] = weakref.WeakKeyDictionary()
+_drained: weakref.WeakKeyDictionary[ArrowSource | RowSource, Kept] = weakref.WeakKeyDictionary()
 _folders: list[tempfile.TemporaryDirectory[str]] = []  # they are removed when the process ends
 
 
 def drain(source: Source, name: str, in_file: bool) -> Kept:
     """Everything that a source of this process has. What can be read only once is kept."""
+    if not isinstance(source, ArrowSource | RowSource):
+        return _drain(source, name, in_file)
     found = _drained.get(source)
     if found is None:
         found = _drained[source] = _drain(source, name, in_file)
@@ -85,8 +90,8 @@ def _drain(source: Source, name: str, in_file: bool) -> Kept:
         batches.append(plain(batch.rows, source.schema))
         if size > MOST:
             raise JobError(
-                f"{name!r} has more than {MOST >> 30} GiB of rows in this process, or no end: write them to Parquet files"
-                " and give their path, or use the inline runtime."
+                f"{name!r} has more than {MOST >> 30} GiB of rows in this process, or no end: write them to Parquet"
+                " files and give their path, or use the inline runtime."
             )
     data = to_stream(pa.Table.from_batches(batches, source.schema))
     if len(data) <= INLINE or not in_file:
@@ -109,10 +114,12 @@ def to_stream(table: pa.Table) -> bytes:
 class TablePart:
     kept: Kept
     timestamp: str | None
+    columns: tuple[str, ...] | None = None
 
     @cached_property
     def table(self) -> pa.Table:
-        return self.kept.table()
+        table = self.kept.table()
+        return table.select(pruned(table.schema, self.columns))
 
     @cached_property
     def reached(self) -> Int64s | None:
@@ -188,7 +195,7 @@ class ReplayPart:
     @property
     def row_bytes(self) -> float:
         held = sum(b.rows.num_rows for b in self._held)
-        return sum(b.rows.nbytes for b in self._held) / max(1, held)
+        return float(sum(b.rows.nbytes for b in self._held) / max(1, held))
 
     def _fill(self, mark: Mark, rows: float) -> None:
         if self._batches is None or mark.at < self._start:
@@ -204,14 +211,14 @@ class ReplayPart:
                 self.forget(mark)
 
     def ahead(self, mark: Mark, rows: float) -> float:
-        if np.isinf(rows):
+        if math.isinf(rows):
             return rows
         self._fill(mark, rows + 1)
         left = self._stop - mark.at
-        return float(left) if self._done else np.inf
+        return float(left) if self._done else math.inf
 
     def times(self, mark: Mark, rows: float) -> Times | None:
-        if self.timestamp is None or np.isinf(rows):
+        if self.timestamp is None or math.isinf(rows):
             return None
         self._fill(mark, rows)
         reached = times_of(self._rows(mark.at, self._stop)[self.timestamp])
@@ -220,7 +227,7 @@ class ReplayPart:
         return Times(reached, np.minimum(np.arange(len(reached)) * STRIDE, self._stop - mark.at))
 
     def advance(self, mark: Mark, rows: float) -> tuple[Mark | None, float]:
-        if np.isinf(rows):
+        if math.isinf(rows):
             return None, rows
         self._fill(mark, rows + 1)
         left = self._stop - mark.at
@@ -228,7 +235,7 @@ class ReplayPart:
 
     def cuts(self, start: Mark, stop: Mark | None, rows: float) -> list[tuple[Mark, float]]:
         if stop is None and not (self._done and self._start <= start.at):
-            return [(start, rows)]
+            return [(start, min(rows, UNKNOWN))]
         return row_cuts(start.at, self._stop if stop is None else stop.at, rows)
 
     def slice(self, start: Mark, stop: Mark | None, base: int) -> CarriedSlice | ReplaySlice:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
@@ -14,10 +15,12 @@ import pyarrow.parquet as pq
 from eddyline.core.delta import Int64s
 from eddyline.io.conform import conform, declared_columns
 from eddyline.io.parquet import damaged, open_parquet
-from eddyline.io.source import BATCH_ROWS, SourceBatch, pruned
+from eddyline.io.source import SourceBatch, pruned
 from eddyline.runtime.spark.sources.files import present
 from eddyline.runtime.spark.sources.parts import Times
 from eddyline.runtime.spark.sources.places import Mark
+
+STEP: Final = 1 << 15  # rows decoded at once: what is decoded beyond a slice's end is wasted
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +46,7 @@ class ParquetSlice:
             left = stop - self.start
             try:
                 # One thread: Spark has a task for each core.
-                for batch in file.iter_batches(BATCH_ROWS, groups, wanted.names, use_threads=False):
+                for batch in file.iter_batches(STEP, groups, wanted.names, use_threads=False):
                     if skip >= batch.num_rows:
                         skip -= batch.num_rows
                         continue

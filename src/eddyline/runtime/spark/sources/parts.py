@@ -15,7 +15,7 @@ import numpy as np
 
 from eddyline.core.delta import Int64s
 from eddyline.io.source import SourceBatch
-from eddyline.runtime.spark.sources.places import PART_BITS, Mark, Place
+from eddyline.runtime.spark.sources.places import PART_BITS, START, Mark, Place
 
 
 class Slice(Protocol):
@@ -86,7 +86,7 @@ class Outlook:
 
 @dataclass(slots=True)
 class Parts:
-    """The parts of a source. ``endless`` ones never get to an end of their own."""
+    """The parts of a source. ``endless``: whatever one asks for is there."""
 
     parts: list[Part]
     endless: bool = False
@@ -126,7 +126,7 @@ class Parts:
                     latest = ticks[-1]
                     found.append(Times(ticks, times.rows + int(total)))
             total += count
-            mark = Mark()
+            mark = START
             if total >= rows:
                 break
         if not found:
@@ -137,7 +137,7 @@ class Parts:
         """About how many rows follow in all that is known."""
         if place.part >= len(self.parts):
             return 0.0
-        rest = sum(p.ahead(Mark(), math.inf) for p in self.parts[place.part + 1 :])
+        rest = sum(p.ahead(START, math.inf) for p in self.parts[place.part + 1 :])
         return rest + self.parts[place.part].ahead(place.mark, math.inf)
 
     def advance(self, place: Place, rows: float) -> Place:
@@ -151,14 +151,14 @@ class Parts:
             rows -= passed
             if stop is not None:
                 return self.settled(replace(place, part=number, mark=stop))
-            number, mark = number + 1, Mark()
+            number, mark = number + 1, START
         return self.settled(replace(place, part=number, mark=mark))
 
     def pieces(self, start: Place, end: Place, rows: float) -> list[Piece]:
         """What lies between two places, in pieces of about so many rows."""
         out = []
         for number in range(start.part, min(end.part + 1, len(self.parts))):
-            begin = start.mark if number == start.part else Mark()
+            begin = start.mark if number == start.part else START
             stop = end.mark if number == end.part else None
             if stop == begin:
                 continue

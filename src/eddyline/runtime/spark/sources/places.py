@@ -1,8 +1,8 @@
 """Where a source stands: what goes into Spark's offsets.
 
-A source is a list of *parts* (files, mostly) in arrival order. A *mark* is a place in a part: a row number, or for text a
-number of bytes; a *place* is a part with a mark in it. Offsets say nothing else, so the same two offsets always have the
-same rows between them, in any process.
+A source is a list of *parts* (files, mostly) in arrival order. A *mark* is a place in a part: a row number, or for text
+a number of bytes; a *place* is a part with a mark in it. Offsets say nothing else, so the same two offsets always have
+the same rows between them, in any process.
 """
 
 from __future__ import annotations
@@ -17,11 +17,15 @@ PART_BITS: Final = 40  # rows or bytes of a part: a position is part << 40 | mar
 
 
 class Mark(NamedTuple):
-    """``at`` rows, or bytes of text, lie before it; ``line`` is the number of the line that it stands on, for messages.
-    Row i of what follows has the position ``at`` + i, which grows along a text, too: no record is shorter than a byte."""
+    """``at`` rows, or bytes of text, lie before it; ``line`` is the number of the line that it stands on, for
+    messages. Row i of what follows has the position ``at`` + i, which grows along a text, too: no record is shorter
+    than a byte."""
 
     at: int = 0
     line: int = 1
+
+
+START: Final = Mark()
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +33,7 @@ class Place:
     """``ended``: nothing will ever follow. ``order`` names the files of a watched directory up to here."""
 
     part: int = 0
-    mark: Mark = Mark()
+    mark: Mark = START
     ended: bool = False
     order: tuple[str, ...] = ()
 

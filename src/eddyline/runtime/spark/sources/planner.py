@@ -58,17 +58,14 @@ class Planner:
         shares = self._shares({n: places[n] for n in goes}, rows)
         ends = places | {n: self.sources[n].advance(places[n], share) for n, share in shares.items()}
         if self._frozen:
-            self._served |= {n for n in goes if self.sources[n].endless and ends[n] != places[n] and self._replays(n)}
+            self._served |= {n for n in goes if self.sources[n].endless and ends[n] != places[n]}
         if ends == places:
             return start
         return self._offset(ends, max(self.clock.now(), int(start["stamp"])))
 
-    def _replays(self, name: str) -> bool:
-        return math.isinf(self.sources[name].remaining(self.sources[name].first()))
-
     def _shares(self, places: Mapping[str, Place], rows: int | None) -> dict[str, float]:
         if rows is None:
-            return {n: self.rows if self.sources[n].endless and self._replays(n) else math.inf for n in places}
+            return {n: self.rows if self.sources[n].endless else math.inf for n in places}
         if len(places) == 1:
             return dict.fromkeys(places, float(rows))
         outlooks = {n: self.sources[n].outlook(p, rows) for n, p in places.items()}
@@ -92,25 +89,19 @@ class Planner:
         spans = {n: self.sources[n].pieces(before[n], after[n], math.inf) for n in moved}
         number = number_of_tasks(spans, self.cores, most_rows)
         if number > 1:
-            rows = sum(p.rows for ps in spans.values() for p in ps if math.isfinite(p.rows))
+            rows = sum(p.rows for ps in spans.values() for p in ps)
             size = max(1.0, rows / number / PIECES)
             spans = {n: self.sources[n].pieces(before[n], after[n], size) for n in moved}
         dealt = deal(spans, number) or [{}]
-        ends = {n for n in moved if after[n].ended}
+        last = {n: max((i for i, runs in enumerate(dealt) if n in runs), default=0) for n in moved}
         tasks = []
         for i, runs in enumerate(dealt):
             loads = [
-                Load(n, tuple(self.sources[n].slice(p) for p in runs.get(n, ())), n in ends and not self._later(n, dealt, i))
+                Load(n, tuple(self.sources[n].slice(p) for p in runs.get(n, ())), after[n].ended and last[n] == i)
                 for n in moved
             ]
             tasks.append(Task(tuple(x for x in loads if x.slices or x.ended), int(end["stamp"])))
         return [t for t in tasks if t.loads]
-
-    def _later(self, name: str, dealt: list[dict[str, list[Any]]], task: int) -> bool:
-        """Whether another task has the last of a source (the last one, of those that nobody reads)."""
-        return any(name in runs for runs in dealt[task + 1 :]) or (
-            name not in dealt[task] and (task < len(dealt) - 1 or any(name in runs for runs in dealt))
-        )
 
     def _places(self, offset: Offset) -> dict[str, Place]:
         known = offset["sources"]

@@ -39,8 +39,6 @@ Dealt = list[dict[str, list[Piece]]]
 def number_of_tasks(pieces: Mapping[str, Sequence[Piece]], cores: int, most_rows: float = math.inf) -> int:
     rows = sum(p.rows for ps in pieces.values() for p in ps)
     carried = sum(p.size for ps in pieces.values() for p in ps)
-    if not math.isfinite(rows):
-        rows = 0
     useful = min(cores, max(1, math.ceil(rows / FEWEST_ROWS)))
     return max(useful, math.ceil(rows / most_rows), math.ceil(carried / CARRIED))
 

@@ -1,4 +1,4 @@
-"""The resident memory of a process and all that it started, sampled.
+"""The memory and the processor time of a process and of all that it started, sampled.
 
 Python workers are forked from one daemon and share most of their pages with it: of every Python process the
 *proportional* set size is taken (a page shared by n processes counts 1/n in each), so that the sum counts each page
@@ -18,48 +18,50 @@ MB = 1 << 20
 
 
 @dataclass(slots=True)
-class Peak:
-    """The largest sum seen, and its parts at that moment, in MB."""
+class Usage:
+    """The largest sum of memory seen and its parts at that moment, in MB; processor seconds by process."""
 
-    total: float = 0.0
+    peak: float = 0.0
     jvm: float = 0.0
     python: float = 0.0
     samples: int = 0
-    highest: dict[str, float] = field(default_factory=dict)  # of each part by itself
+    processor: dict[int, float] = field(default_factory=dict)
 
     def add(self, jvm: float, python: float) -> None:
         """
-        >>> p = Peak()
-        >>> for jvm, python in [(100, 50), (90, 80), (120, 30)]: p.add(jvm, python)
-        >>> p.total, p.jvm, p.python, p.highest
-        (170, 90, 80, {'jvm': 120, 'python': 80})
+        >>> u = Usage()
+        >>> for jvm, python in [(100, 50), (90, 80), (120, 30)]: u.add(jvm, python)
+        >>> u.peak, u.jvm, u.python
+        (170, 90, 80)
         """
         self.samples += 1
-        self.highest = {
-            "jvm": max(jvm, self.highest.get("jvm", 0)),
-            "python": max(python, self.highest.get("python", 0)),
-        }
-        if jvm + python > self.total:
-            self.total, self.jvm, self.python = jvm + python, jvm, python
+        if jvm + python > self.peak:
+            self.peak, self.jvm, self.python = jvm + python, jvm, python
 
     def to_json(self) -> dict[str, float]:
-        parts = {f"highest_{n}": v for n, v in self.highest.items()}
-        return {"peak": self.total, "jvm": self.jvm, "python": self.python, "samples": self.samples, **parts}
+        used = sum(self.processor.values())
+        return {
+            "peak": self.peak,
+            "jvm": self.jvm,
+            "python": self.python,
+            "samples": self.samples,
+            "processor_seconds": used,
+        }
 
 
 class Sampler:
-    """``with Sampler(pid) as peak: …`` samples until the block ends."""
+    """``with Sampler(pid) as usage: …`` samples until the block ends."""
 
     def __init__(self, pid: int, every: float = 0.1) -> None:
         self._root = psutil.Process(pid)
         self._every = every
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._watch, daemon=True)
-        self.peak = Peak()
+        self.usage = Usage()
 
-    def __enter__(self) -> Peak:
+    def __enter__(self) -> Usage:
         self._thread.start()
-        return self.peak
+        return self.usage
 
     def __exit__(self, *_: object) -> None:
         self._stop.set()
@@ -68,13 +70,13 @@ class Sampler:
     def _watch(self) -> None:
         while not self._stop.is_set():
             begin = time.perf_counter()
-            jvm, python = tree(self._root)
-            self.peak.add(jvm / MB, python / MB)
+            jvm, python = tree(self._root, self.usage.processor)
+            self.usage.add(jvm / MB, python / MB)
             self._stop.wait(max(0.0, self._every - (time.perf_counter() - begin)))
 
 
-def tree(root: psutil.Process) -> tuple[int, int]:
-    """Bytes of the Java and of the other processes under (and with) ``root``."""
+def tree(root: psutil.Process, processor: dict[int, float]) -> tuple[int, int]:
+    """Bytes of the Java and of the other processes under (and with) ``root``; their processor seconds so far."""
     jvm = python = 0
     try:
         processes = [root, *root.children(recursive=True)]
@@ -85,12 +87,15 @@ def tree(root: psutil.Process) -> tuple[int, int]:
         try:
             if Path(p.exe()).name.startswith("java"):
                 java.add(p.pid)
-                # Hadoop starts a chmod for every file it makes. Until its exec the child *is* the JVM's memory.
-                if p.ppid() not in java:
-                    jvm += p.memory_info().rss
+                if p.ppid() in java:
+                    # Hadoop starts a chmod for every file it makes. Until its exec the child *is* the JVM's memory.
+                    continue
+                jvm += p.memory_info().rss
             else:
                 full = p.memory_full_info()
                 python += getattr(full, "pss", full.uss)
+            spent = p.cpu_times()
+            processor[p.pid] = spent.user + spent.system
         except (psutil.NoSuchProcess, psutil.AccessDenied, psutil.ZombieProcess):
             continue  # it ended between the listing and the look
     return jvm, python

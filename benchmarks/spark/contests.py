@@ -1,0 +1,209 @@
+"""Spark's own operators and ours over the same files, in as many micro-batches, each in a driver of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from statistics import median
+from typing import Any, Literal
+
+from benchmarks.harness import Limit, Options, Report
+from benchmarks.spark.configuration import Configuration, Outcome
+from benchmarks.spark.data import streams
+from benchmarks.spark.fresh import measure
+
+MB = 1 << 20
+QUICK_BATCH, QUICK_BATCHES = 20_000, 3
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """What must hold between ours and the contest's first peer."""
+
+    what: Literal["steady", "total", "memory"]
+    factor: float
+
+    def limit(self, ours: Sequence[Outcome], peer: Sequence[Outcome]) -> Limit | None:
+        if self.what == "memory":
+            if not all(o.memory for o in (*ours, *peer)):
+                return None
+            share = median(a.memory["peak"] / b.memory["peak"] for a, b in zip(ours, peer, strict=True))
+            return Limit("peak memory against Spark's own", share, self.factor)
+        seconds = {"steady": lambda o: o.steady, "total": lambda o: o.seconds}[self.what]
+        faster = median(seconds(b) / seconds(a) for a, b in zip(ours, peer, strict=True))
+        about = {"steady": "a steady micro-batch of {batch:,} events", "total": "all {events:,} events with start-up"}
+        c = ours[0].configuration
+        what = about[self.what].format(batch=c.batch, events=c.events)
+        return Limit(f"{what}: faster than Spark's own", faster, self.factor, "at least")
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """``peers`` are forms of Spark's own: side, state store, and how many of the events (the slow ones get less).
+
+    Bounds refer to the first peer.
+    """
+
+    events: int
+    batch: int
+    peers: tuple[tuple[str, str, int], ...]
+    bounds: tuple[Bound, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Contest:
+    name: str
+    title: str
+    workload: str
+    sizes: tuple[Size, ...]
+    keys: int = 100_000
+
+    def configurations(self, size: Size, options: Options) -> list[Configuration]:
+        """Ours first."""
+        ours = Configuration(self.workload, "ours", size.events, size.batch, self.keys)
+        peers = [replace(ours, side=side, store=store, events=n) for side, store, n in size.peers]
+        if options.quick:
+            small = replace(ours, events=QUICK_BATCHES * QUICK_BATCH, batch=QUICK_BATCH, memory="2g")
+            return [small, replace(small, side=peers[0].side)]
+        return [ours, *peers]
+
+    def run(self, options: Options) -> Report:
+        report = Report(self.name, self.title, details={"sizes": []})
+        for size in self.sizes[:1] if options.quick else self.sizes:
+            asked = self.configurations(size, options)
+            rounds = [measure(asked, together=options.quick or not options.fresh) for _ in range(options.rounds)]
+            everything = [o for r in rounds for o in r]
+            checked = check(everything)
+            by_side = [list(side) for side in zip(*rounds, strict=True)]
+            report.lines += [*table(by_side), f"  {checked}"]
+            limits = [b.limit(by_side[0], by_side[1]) for b in size.bounds]
+            report.limits += [x for x in limits if x is not None]
+            report.details["sizes"].append({"checked": checked, "outcomes": [o.to_json() for o in everything]})
+        report.lines.append(f"  {settings(by_side)}")
+        return report
+
+
+def check(outcomes: Sequence[Outcome]) -> str:
+    """All have the number of results that DuckDB finds, and those over the same data the same sum of hashes."""
+    sums: dict[str, dict[str, float]] = {}
+    for o in outcomes:
+        data = streams(o.configuration)
+        if o.checked_results != data.expected:
+            raise AssertionError(f"{o.configuration.title}: {o.checked_results:,} results instead of {data.expected:,}")
+        sums.setdefault(str(data.folder), {})[o.configuration.title] = o.checksum
+    for found in sums.values():
+        first = next(iter(found.values()))
+        if any(abs(x - first) > 1e-9 * abs(first) for x in found.values()):  # of integers: a factor of 2⁴⁰ above this
+            raise AssertionError(f"different results: {found}")
+    n = outcomes[0].checked_results
+    return f"checked: {n:,} results, as many as DuckDB's batch join has; equal sums of hashes over the same data"
+
+
+def table(by_side: Sequence[Sequence[Outcome]]) -> list[str]:
+    """A line for each side, the medians over the rounds."""
+    heads = (
+        "s/batch",
+        "× ours",
+        "total s",
+        "× ours",
+        "CPU s",
+        "peak MB",
+        "JVM",
+        "Python",
+        "state rows",
+        "MB",
+        "disk MB",
+    )
+    widths = (8, 7, 8, 7, 7, 8, 7, 7, 11, 7, 8)
+    lines = [f"  {'':26s}" + "".join(f"{h:>{w}s}" for h, w in zip(heads, widths, strict=True))]
+    first = by_side[0]
+    for side in by_side:
+        c = side[0].configuration
+        steady = median(o.steady / f.steady for o, f in zip(side, first, strict=True))
+        total = median(o.seconds / f.seconds for o, f in zip(side, first, strict=True))
+        same = c.events == first[0].configuration.events
+        cells = [f"{middle(side, 'steady'):.2f}", f"{steady:.2f}"]
+        # In a shared driver (quick) the time since its start says nothing.
+        alone = bool(side[0].memory)
+        cells += [f"{middle(side, 'seconds'):.1f}", f"{total:.2f}" if same else "–"] if alone else ["–", "–"]
+        for part in ("processor_seconds", "peak", "jvm", "python"):
+            cells.append(f"{median(o.memory[part] for o in side):,.0f}" if alone else "–")
+        cells += [f"{middle(side, 'state_rows'):,.0f}"]
+        cells += [f"{middle(side, n) / MB:,.1f}" for n in ("state_bytes", "checkpoint_bytes")]
+        lines.append(
+            f"  {label(c, first[0].configuration):26s}"
+            + "".join(f"{v:>{w}s}" for v, w in zip(cells, widths, strict=True))
+        )
+    return lines
+
+
+def middle(side: Sequence[Outcome], name: str) -> float:
+    return float(median(getattr(o, name) for o in side))
+
+
+def label(c: Configuration, first: Configuration) -> str:
+    """
+    >>> ours = Configuration("three-way", "ours", 6_000_000, 500_000)
+    >>> label(ours, ours), label(replace(ours, side="native", store="rocksdb", events=2_000_000), ours)
+    ('ours', 'Spark, RocksDB (2.0 M)')
+    """
+    if c.side == "ours":
+        return "ours"
+    form = c.side.removeprefix("native").replace("-", ", ")
+    store = ", RocksDB" if c.store == "rocksdb" else ""
+    fewer = "" if c.events == first.events else f" ({c.events / 1e6:.1f} M)"
+    return f"Spark{form}{store}{fewer}"
+
+
+def settings(by_side: Sequence[Sequence[Outcome]]) -> str:
+    """What all sides were set to alike, and what not."""
+    found: list[dict[str, str]] = [side[0].settings for side in by_side]
+    alike = {k: v for k, v in found[0].items() if all(f.get(k) == v for f in found)}
+    return (
+        "settings: "
+        + ", ".join(f"{k.removeprefix('spark.')}={v}" for k, v in sorted(alike.items()))
+        + store_note(found)
+    )
+
+
+def store_note(found: Sequence[dict[str, Any]]) -> str:
+    names = sorted({f["spark.sql.streaming.stateStore.providerClass"] for f in found})
+    return (
+        "" if len(names) == 1 else f"; state stores: ours RocksDB, Spark's own as the table says ({', '.join(names)})"
+    )
+
+
+_ALL, _SOME = 6_000_000, 2_000_000
+_LARGE = (Bound("steady", 5.0), Bound("total", 3.0), Bound("memory", 0.5))
+_SMALL = (Bound("steady", 3.0),)
+_JOINS = (
+    Size(_ALL, 500_000, (("native", "hdfs", _ALL),), _LARGE),
+    Size(_SOME, 100_000, (("native", "hdfs", _SOME),), _SMALL),
+)
+
+THREE_WAY = Contest(
+    "three-way",
+    "three-way windowed join, 60 s, 100,000 keys, 2,500 events/s",
+    "three-way",
+    (
+        replace(_JOINS[0], peers=(*_JOINS[0].peers, ("native", "rocksdb", _SOME))),
+        replace(_JOINS[1], peers=(*_JOINS[1].peers, ("native", "rocksdb", _SOME // 2))),
+    ),
+)
+FOUR_WAY = Contest("four-way", "four-way windowed join, 60 s, 100,000 keys, 2,500 events/s", "four-way", _JOINS)
+CHAIN = Contest("chain", "chain join R.a = S.a, S.b = T.b, 60 s, 100,000 keys, 2,500 events/s", "chain", _JOINS)
+MACD = Contest(
+    "macd",
+    "averages over 10 s and over 60 s for each of 200 symbols, every 2 s, joined; 3,333 trades/s",
+    "macd",
+    (
+        Size(
+            _ALL,
+            500_000,
+            tuple((side, "hdfs", _ALL) for side in ("native", "native-folded", "native-panes")),
+            (Bound("steady", 10.0),),
+        ),
+    ),
+    keys=200,
+)
+ALL = (THREE_WAY, FOUR_WAY, CHAIN, MACD)

@@ -1,0 +1,10 @@
+"""All benchmarks on Spark, in the order in which they run."""
+
+from __future__ import annotations
+
+from benchmarks.harness import Benchmark
+from benchmarks.spark import contests
+from benchmarks.spark.breakdown import Floor
+from benchmarks.spark.scaling import Creep, Scaling
+
+ALL: tuple[Benchmark, ...] = (Floor(), *contests.ALL, Scaling(), Creep())

@@ -1,0 +1,143 @@
+"""What the policies have in common: an order, and a profile window that is filled by throwing coins."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import numpy as np
+
+from eddyline.adaptive.filters.bounds import gain
+from eddyline.adaptive.filters.coins import Coins
+from eddyline.adaptive.filters.parameters import Parameter
+from eddyline.adaptive.filters.pipeline import Pipeline
+from eddyline.adaptive.filters.policy import Float64s
+from eddyline.adaptive.filters.profile_window import ProfileWindow
+from eddyline.core.decision import Decision
+from eddyline.core.delta import Bools, Int64s
+
+_NOTHING: Int64s = np.empty(0, np.int64)
+
+
+class OrderingPolicy:
+    """A ``FilterPolicy`` that asks for nothing, listens to nothing and keeps the order it was given."""
+
+    name: ClassVar[str]
+    parameters: ClassVar[tuple[Parameter, ...]] = ()
+
+    def __init__(self, pipeline: Pipeline) -> None:
+        self.pipeline = pipeline
+        self.order: tuple[int, ...] = tuple(range(pipeline.filters) if pipeline.initial is None else pipeline.initial)
+
+    @property
+    def reach(self) -> Bools:
+        return np.zeros((self.pipeline.filters, self.pipeline.filters), np.bool_)
+
+    def wants_profile(self, count: int) -> Int64s:
+        return _NOTHING
+
+    def processed(self, rows_in: Int64s, rows_out: Int64s, seconds: Float64s) -> None:
+        """Nothing to learn."""
+
+    def profiled(self, dropped: Bools, seconds: Float64s) -> None:
+        """Nothing to learn."""
+
+    def decide(self, now: int | None = None) -> Decision | None:
+        return None
+
+    def statistics(self) -> Mapping[str, Any]:
+        return {}
+
+    def state(self) -> dict[str, Any]:
+        return {"order": list(self.order)}
+
+    def load(self, state: Mapping[str, Any]) -> None:
+        self.order = tuple(int(f) for f in state["order"])
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(order={self.order})"
+
+    def _decision(
+        self, now: int | None, before: tuple[int, ...], reason: str, tuples: Bools, averages: Float64s, **evidence: Any
+    ) -> Decision:
+        return Decision(
+            now,
+            self.pipeline.operator,
+            "filter order",
+            before,
+            self.order,
+            reason,
+            {"profiled": len(tuples), "seconds": tuple(averages.tolist()), **evidence},
+            expected_gain=gain(tuples, before, self.order, averages),
+        )
+
+
+class ProfilingPolicy(OrderingPolicy, ABC):
+    """A profile window of dropped tuples, chosen with probability p, and an invariant on it.
+
+    What is true after every ``decide``: ``order`` satisfies the policy's invariant, up to α, for the statistics that it
+    maintains over the profile window.
+    """
+
+    def __init__(self, pipeline: Pipeline, p: float, window: int, alpha: float, seed: int) -> None:
+        super().__init__(pipeline)
+        given = {"p": p, "window": window, "alpha": alpha, "seed": seed}
+        checked = {r.name: r.check(self.name, given[r.name]) for r in self.parameters}
+        self.p, self.alpha = float(checked["p"]), float(checked["alpha"])
+        self.coins = Coins(int(checked["seed"]))
+        self.window = ProfileWindow(int(checked["window"]), pipeline.filters, pipeline.costs)
+        self.segments = pipeline.segments
+        self.free = pipeline.free
+        self.fresh = False  # whether there are profile tuples that no decision has looked at
+
+    def wants_profile(self, count: int) -> Int64s:
+        if not len(self.free):
+            return _NOTHING
+        return np.array(self.coins.heads(count, self.p)[0], np.int64)
+
+    def profiled(self, dropped: Bools, seconds: Float64s) -> None:
+        # A tuple that passes is no profile tuple; one that only a pinned filter drops says nothing about the others.
+        told = dropped[:, self.free].any(1)
+        if not told.all():
+            dropped = dropped[told]
+            seconds = seconds[told] if seconds.ndim == 2 else seconds
+        if len(dropped):
+            self._insert(dropped, seconds)
+            self.fresh = True
+
+    def decide(self, now: int | None = None) -> Decision | None:
+        if not self.fresh:
+            return None
+        self.fresh = False
+        return self._reoptimize(now)
+
+    def statistics(self) -> Mapping[str, Any]:
+        tuples = self.window.tuples()
+        return {
+            "profiled": len(tuples),
+            "dropped": tuple((tuples.mean(0) if len(tuples) else np.zeros(self.pipeline.filters)).tolist()),
+            "seconds": tuple(self.window.averages().tolist()),
+        }
+
+    def state(self) -> dict[str, Any]:
+        return {
+            **super().state(),
+            "coins": self.coins.state(),
+            "window": self.window.state(),
+            "fresh": self.fresh,
+        }
+
+    def load(self, state: Mapping[str, Any]) -> None:
+        super().load(state)
+        self.coins.load(state["coins"])
+        self.window.load(state["window"])
+        self.fresh = bool(state["fresh"])
+
+    @abstractmethod
+    def _insert(self, dropped: Bools, seconds: Float64s) -> None:
+        """Put profile tuples into the window and maintain the view on it."""
+
+    @abstractmethod
+    def _reoptimize(self, now: int | None) -> Decision | None:
+        """Detect and correct violations of the invariant."""

@@ -1,0 +1,67 @@
+"""What a policy is told about the filters before the first tuple: how many, which stay where they are, what they cost.
+
+A *pinned* filter (non-deterministic, or with side effects) is a wall. It keeps its place, no other filter passes it, and
+it is never asked about a tuple only to learn something: whatever the policy does, it sees exactly the tuples that
+survive the filters written before it. So the pipeline falls into *segments*, runs of positions between walls, and a
+policy permutes within each. With every filter pinned (``strict_order``) nothing can move.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from eddyline.core.delta import Int64s
+from eddyline.core.errors import JobError
+
+
+@dataclass(frozen=True, slots=True)
+class Pipeline:
+    """``filters`` filters, numbered from 0 as written.
+
+    ``costs`` are declared seconds for one tuple, believed until a filter has been measured; ``initial`` is the order to
+    start from (as written by default); ``operator`` is the name that decisions carry.
+
+    >>> Pipeline(5, pinned=frozenset({2})).segments.tolist()
+    [0, 0, 1, 2, 2]
+    """
+
+    filters: int
+    pinned: frozenset[int] = frozenset()
+    costs: tuple[float, ...] | None = None
+    initial: tuple[int, ...] | None = None
+    operator: str = "select"
+
+    def __post_init__(self) -> None:
+        n = self.filters
+        if n < 1:
+            raise JobError(f"a pipeline needs at least one filter, not {n}.")
+        if not all(0 <= f < n for f in self.pinned):
+            raise JobError(f"pinned filters must be among 0 to {n - 1}, not {sorted(self.pinned)}.")
+        if self.costs is not None and (len(self.costs) != n or not all(0 < c < float("inf") for c in self.costs)):
+            raise JobError(f"the declared costs must be {n} positive numbers, not {self.costs}.")
+        if self.initial is not None and not self.allows(self.initial):
+            raise JobError(f"the initial order must be a permutation of 0 to {n - 1} within walls, not {self.initial}.")
+
+    @property
+    def segments(self) -> Int64s:
+        """For each position the number of its segment. Also for each filter, since none leaves its own."""
+        walls = np.array([f in self.pinned for f in range(self.filters)])
+        return (np.cumsum(walls) + np.cumsum(np.concatenate([[False], walls[:-1]]))).astype(np.int64)
+
+    @property
+    def free(self) -> Int64s:
+        """The filters that could stand elsewhere: those that share their segment."""
+        segments = self.segments
+        return np.flatnonzero(np.bincount(segments)[segments] > 1)
+
+    def allows(self, order: Sequence[int]) -> bool:
+        """Whether it is a permutation in which every filter is in its own segment.
+
+        >>> Pipeline(3, pinned=frozenset({0})).allows((0, 2, 1)), Pipeline(3, pinned=frozenset({1})).allows((2, 1, 0))
+        (True, False)
+        """
+        segments = self.segments
+        return sorted(order) == list(range(self.filters)) and bool((segments[list(order)] == segments).all())
