@@ -20,7 +20,8 @@ $(STAMP): pyproject.toml
 demo: $(STAMP)  ## a real job on a generated packet stream
 	@$(BIN)/python -m eddyline.datasets.demo
 
-test: $(STAMP)  ## lint, types, all tests and doctests
+test: $(STAMP)  ## lint, types, all tests and doctests (those of the Spark runtime need Java)
+	@$(BIN)/python -m eddyline.runtime.spark.requirements
 	@$(BIN)/ruff check .
 	@$(BIN)/mypy
 	@$(BIN)/python -m pytest -n 2 --dist loadfile

@@ -1,8 +1,14 @@
-"""Settings for all tests: no deadlines (a first call compiles), the same cases in every run but the deep one."""
+"""Settings for all tests: no deadlines (a first call compiles), the same cases in every run but the deep one.
+
+In several processes (pytest-xdist) a file is a unit of work, and all files with Spark in their path are one: there is
+one JVM at a time, and it begins first, because it takes longest.
+"""
 
 from __future__ import annotations
 
 import os
+from collections import Counter
+from typing import Any
 
 import pytest
 from hypothesis import settings
@@ -30,3 +36,32 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
         terminalreporter.write_line("random cases against the reference: " + lines[0])
         for line in lines[1:] if DEEP else ():
             terminalreporter.write_line(line)
+
+
+def work_unit(nodeid: str) -> str:
+    """
+    >>> work_unit("tests/spark/test_local.py::test_words"), work_unit("tests/io/test_csv.py::test_empty[a::b]")
+    ('spark', 'tests/io/test_csv.py')
+    """
+    path = nodeid.split("::", 1)[0]
+    return "spark" if path.startswith("tests/") and "spark" in path else path
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """In a process of xdist: Spark's tests first, then the files with most tests."""
+    if hasattr(config, "workerinput"):
+        sizes = Counter(work_unit(item.nodeid) for item in items)
+        items.sort(key=lambda item: (work_unit(item.nodeid) != "spark", -sizes[work_unit(item.nodeid)]))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    from xdist.scheduler import LoadFileScheduling
+
+    class OneSpark(LoadFileScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            return work_unit(nodeid)
+
+    config.option.loadscopereorder = False  # the order is that of the collection, sorted above
+    return OneSpark(config, log)

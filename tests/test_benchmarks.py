@@ -77,7 +77,7 @@ def test_other_results_than_expected_are_refused(tmp_path: Path, monkeypatch: py
     monkeypatch.setattr(data, "FOLDER", tmp_path)
     c = Configuration("chain", "ours", 3_000, 1_000, keys=50, window=1)
     right = data.streams(c).expected
-    ours = Outcome(c, [9, 3, 5], {}, 3_000, right, right, 7.0, 1.0, 0.5, 0, 0, 0, {})
+    ours = Outcome(c, [9, 3, 5], [0.0, 1.0, 2.0], {}, 3_000, right, right, 7.0, 1.0, 0.5, 0, 0, 0, {})
     assert Outcome.from_json(ours.to_json()) == ours
     assert f"{right:,} results" in contests.check([ours, replace(ours, configuration=replace(c, side="native"))])
     with pytest.raises(AssertionError, match="instead of"):

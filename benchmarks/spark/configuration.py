@@ -58,6 +58,7 @@ class Outcome:
 
     configuration: Configuration
     milliseconds: list[int]  # triggerExecution of each micro-batch
+    begun: list[float]  # when each began, seconds since the epoch
     phases: dict[str, float]  # the median of each part of a steady micro-batch, milliseconds
     input_rows: int
     results: int  # all rows that came out
@@ -71,11 +72,17 @@ class Outcome:
     store: dict[str, float]  # what the state stores say of a steady micro-batch, medians, all operators together
     settings: dict[str, str] = field(default_factory=dict)
     memory: dict[str, float] = field(default_factory=dict)  # MB: peak, and what made it up
+    processor: list[float] = field(default_factory=list)  # seconds of all processes, for each micro-batch
 
     @property
     def steady(self) -> float:
         """Seconds of a steady micro-batch."""
         return steady(self.milliseconds) / 1000
+
+    @property
+    def steady_processor(self) -> float:
+        """Processor seconds of a steady micro-batch: what a busy machine changes least."""
+        return steady(self.processor)
 
     def to_json(self) -> dict[str, Any]:
         return {**asdict(self), "steady_seconds": self.steady}

@@ -114,7 +114,7 @@ def table(by_side: Sequence[Sequence[Outcome]]) -> list[str]:
         "MB",
         "disk MB",
     )
-    widths = (8, 7, 8, 7, 7, 8, 7, 7, 11, 7, 8)
+    widths = (8, 7, 7, 8, 7, 7, 8, 7, 7, 11, 7, 8)
     lines = [f"  {'':26s}" + "".join(f"{h:>{w}s}" for h, w in zip(heads, widths, strict=True))]
     first = by_side[0]
     for side in by_side:
@@ -122,7 +122,7 @@ def table(by_side: Sequence[Sequence[Outcome]]) -> list[str]:
         steady = median(o.steady / f.steady for o, f in zip(side, first, strict=True))
         total = median(o.seconds / f.seconds for o, f in zip(side, first, strict=True))
         same = c.events == first[0].configuration.events
-        cells = [f"{middle(side, 'steady'):.2f}", f"{steady:.2f}"]
+        cells = [f"{middle(side, 'steady'):.2f}", f"{steady:.2f}", f"{middle(side, 'steady_processor'):.2f}"]
         # In a shared driver (quick) the time since its start says nothing.
         alone = bool(side[0].memory)
         cells += [f"{middle(side, 'seconds'):.1f}", f"{total:.2f}" if same else "–"] if alone else ["–", "–"]

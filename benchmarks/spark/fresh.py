@@ -48,12 +48,12 @@ def _driver(asked: Sequence[Configuration]) -> list[Outcome]:
     found = [Outcome.from_json(json.loads(line)) for line in lines]
     for o in found:
         o.memory = usage.to_json()
+        o.processor = [usage.spent(b, b + ms / 1000) for b, ms in zip(o.begun, o.milliseconds, strict=True)]
         print(f"    {describe(o)}", file=sys.stderr, flush=True)
     return found
 
 
 def describe(o: Outcome) -> str:
+    each = f"{o.steady:.2f} s a micro-batch ({o.steady_processor:.2f} s of processors)"
     peak = f", {o.memory['peak']:,.0f} MB" if o.memory else ""
-    return (
-        f"{o.configuration.title}: {o.steady:.2f} s a micro-batch, {o.seconds:.0f} s in all, {o.results:,} rows{peak}"
-    )
+    return f"{o.configuration.title}: {each}, {o.seconds:.0f} s in all, {o.results:,} rows{peak}"

@@ -12,6 +12,7 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import numpy as np
 import psutil
 
 MB = 1 << 20
@@ -19,13 +20,15 @@ MB = 1 << 20
 
 @dataclass(slots=True)
 class Usage:
-    """The largest sum of memory seen and its parts at that moment, in MB; processor seconds by process."""
+    """The largest sum of memory seen and its parts at that moment, in MB; processor seconds by process, and as they
+    added up in the course of time."""
 
     peak: float = 0.0
     jvm: float = 0.0
     python: float = 0.0
     samples: int = 0
     processor: dict[int, float] = field(default_factory=dict)
+    course: list[tuple[float, float]] = field(default_factory=list)  # seconds since the epoch, processor seconds
 
     def add(self, jvm: float, python: float) -> None:
         """
@@ -37,6 +40,16 @@ class Usage:
         self.samples += 1
         if jvm + python > self.peak:
             self.peak, self.jvm, self.python = jvm + python, jvm, python
+
+    def spent(self, begin: float, end: float) -> float:
+        """Processor seconds between two moments, as exactly as the samples are dense.
+
+        >>> Usage(course=[(10.0, 1.0), (11.0, 3.0), (12.0, 4.0)]).spent(10.5, 12.0)
+        2.0
+        """
+        times, seconds = zip(*self.course, strict=True)
+        at_begin, at_end = np.interp([begin, end], times, seconds)
+        return float(at_end - at_begin)
 
     def to_json(self) -> dict[str, float]:
         used = sum(self.processor.values())
@@ -72,6 +85,7 @@ class Sampler:
             begin = time.perf_counter()
             jvm, python = tree(self._root, self.usage.processor)
             self.usage.add(jvm / MB, python / MB)
+            self.usage.course.append((time.time(), sum(self.usage.processor.values())))
             self._stop.wait(max(0.0, self._every - (time.perf_counter() - begin)))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import math
 from typing import Any
 
@@ -10,6 +11,7 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from eddyline.synopses.codes import direct_codes, direct_values
 from eddyline.synopses.keys import KeyTable
 
 rows = st.lists(
@@ -69,3 +71,11 @@ def test_memory_stays_flat_when_keys_come_and_go() -> None:
     assert len(table) == 0
     assert table.capacity <= 50
     assert not table.dictionaries[0].code  # type: ignore[union-attr]
+
+
+def test_every_type_that_is_its_own_code_may_have_nulls() -> None:
+    days = pa.array([dt.date(1, 1, 1), None, dt.date(9999, 12, 31)])
+    others = [pa.bool_(), pa.int8(), pa.float32(), pa.timestamp("us"), pa.duration("us"), pa.time32("s"), pa.null()]
+    for array in (days, *(pa.array([None if pa.types.is_null(t) else 1, None]).cast(t) for t in others)):
+        codes, nulls = direct_codes(array)
+        assert direct_values(codes, array.type, nulls).equals(array)

@@ -39,18 +39,16 @@ def direct_codes(array: pa.Array) -> tuple[Int64s, Bools | None]:
     nulls = None if array.null_count == 0 else np.asarray(array.is_null())
     if pa.types.is_null(type):
         return np.zeros(len(array), np.int64), np.ones(len(array), np.bool_)
+    if pa.types.is_date32(type) or pa.types.is_time32(type):
+        array = array.view(pa.int32())
+    elif not (pa.types.is_integer(type) or pa.types.is_floating(type) or pa.types.is_boolean(type)):
+        array = array.view(pa.int64())
     if nulls is not None:
-        array = array.fill_null(pa.scalar(0).cast(type) if not pa.types.is_boolean(type) else False)
+        array = array.fill_null(False if pa.types.is_boolean(type) else pa.scalar(0).cast(array.type))
     if pa.types.is_floating(type):
         x = array.to_numpy(zero_copy_only=False).astype(np.float64) + 0.0  # −0.0 + 0.0 is 0.0
         x[np.isnan(x)] = np.nan
         return x.view(np.int64), nulls
-    if pa.types.is_boolean(type):
-        return array.to_numpy(zero_copy_only=False).astype(np.int64), nulls
-    if pa.types.is_date32(type) or pa.types.is_time32(type):
-        array = array.view(pa.int32())
-    elif not pa.types.is_integer(type):
-        array = array.view(pa.int64())
     return array.to_numpy(zero_copy_only=False).astype(np.int64, copy=False), nulls
 
 

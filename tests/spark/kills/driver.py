@@ -25,8 +25,12 @@ SHARDS = 4
 MOST_RESTARTS = 40
 
 
-def session(master: str, settings: dict[str, str]) -> Any:
+def session(folder: Path, master: str, settings: dict[str, str]) -> Any:
+    # A JVM that lives for seconds: compiling little is quicker than compiling well.
+    java = f"-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Djava.io.tmpdir={folder / 'tmp'}"
     fixed = {
+        "spark.driver.extraJavaOptions": java,
+        "spark.local.dir": str(folder / "local"),
         "spark.driver.memory": "768m",
         "spark.sql.shuffle.partitions": "2",
         "spark.python.daemon.module": "tests.spark.kills.daemon",
@@ -89,7 +93,7 @@ def main(path: str) -> None:
     story = json.loads(Path(path).read_text())
     folder = Path(story["folder"])
     began = time.monotonic()
-    spark = session(story["master"], story["settings"])
+    spark = session(folder, story["master"], story["settings"])
     failures: list[str] = []
     running = {name: start(spark, name, sink, folder) for name, sink in story["queries"].items()}
     while running:

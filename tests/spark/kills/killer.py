@@ -15,6 +15,7 @@ import contextlib
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -54,9 +55,10 @@ class Kill:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """How far a query has come, by the files it left."""
+    """How far a query has come under the present driver, by the files it left."""
 
     batch: int  # the newest that was decided
+    decided: bool  # by this driver; a batch of an earlier one may not be in work yet
     committed: bool
     states: int  # partitions that have stored their state after it
     in_sink: bool
@@ -71,7 +73,7 @@ class Found:
             return f"sink commit: state of batch {self.batch} stored, not in the sink"
         if self.states:
             return f"state commit: {self.states} of {PARTITIONS} partitions stored in batch {self.batch}"
-        return f"processing: batch {self.batch}, no state stored"
+        return f"processing: batch {self.batch}, no state stored" if self.decided else hooks.ELSEWHERE
 
 
 @dataclass(slots=True)
@@ -89,11 +91,12 @@ class Story:
     drivers: int = 0
     failures: list[str] = field(default_factory=list)
     began: float = field(default_factory=time.monotonic)
+    started: float = 0.0  # the present driver, by the clock that stamps files
     _driver: subprocess.Popen[bytes] | None = None
 
     def __post_init__(self) -> None:
         generate(self.folder / "input", self.files, self.seed)
-        for name in ("phases", "armed", "held", "notes"):
+        for name in ("phases", "armed", "held", "notes", "local", "tmp"):
             (self.folder / name).mkdir()
         facts = {"folder": str(self.folder), "master": self.master, "settings": self.settings, "queries": self.queries}
         (self.folder / "story.json").write_text(json.dumps(facts))
@@ -103,11 +106,13 @@ class Story:
     def start(self) -> None:
         """A driver that goes on where the last one was killed."""
         self.drivers += 1
+        self.started = time.time() - 0.05  # stamps are a few milliseconds coarse
         places = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
         environment = {
             **os.environ,
             "PYTHONPATH": os.pathsep.join(places),
             "PYSPARK_PYTHON": sys.executable,
+            "TMPDIR": str(self.folder / "tmp"),
             hooks.FOLDER: str(self.folder),
             hooks.FOLDER + "_PAUSE": str(self.pause),
         }
@@ -142,6 +147,8 @@ class Story:
         if self._driver is not None:
             _kill_tree(self._driver.pid)
             self._driver.wait(PATIENCE)
+        for name in ("local", "tmp"):  # what killed processes could not tidy up
+            shutil.rmtree(self.folder / name, ignore_errors=True)
 
     def wait(self, condition: Callable[[], bool], what: str, pause: float = 0.02) -> None:
         end = time.monotonic() + PATIENCE
@@ -167,13 +174,30 @@ class Story:
     def found(self, query: str) -> Found:
         checkpoint, out = self.folder / "checkpoint" / query, self.folder / "out" / query
         batch, done = _newest(checkpoint / "offsets"), _newest(checkpoint / "commits")
-        stored = sum(_stored(checkpoint / "state" / "0" / str(p), batch + 1) for p in range(PARTITIONS))
+        fresh = self._fresh(checkpoint / "offsets", str(batch))
+        version = rf"{batch + 1}(_[^.]+)?\.(zip|changelog|delta)"
+        states = sum(self._fresh(checkpoint / "state" / "0" / str(p), version) for p in range(PARTITIONS))
         if self.queries[query] == "files":
-            log = out / "_spark_metadata"
-            in_sink = (log / str(batch)).exists() or (log / f"{batch}.compact").exists()
+            in_sink = self._fresh(out / "_spark_metadata", rf"{batch}(\.compact)?")
         else:
-            in_sink = (out / f"{batch:05d}.parquet").exists()
-        return Found(batch, done >= batch, stored, in_sink)
+            in_sink = self._fresh(out, rf"{batch:05d}\.parquet")
+        return Found(batch, fresh, done >= batch, states, in_sink)
+
+    def _fresh(self, folder: Path, name: str) -> bool:
+        """Whether the present driver wrote a file of this name (a pattern)."""
+        with contextlib.suppress(FileNotFoundError):
+            return any(
+                re.fullmatch(name, p.name) is not None and p.stat().st_mtime >= self.started for p in folder.iterdir()
+            )
+        return False
+
+    def at_work(self) -> bool:
+        """Whether a worker of the present driver has come to its first shard."""
+        return self._fresh(self.folder / "phases", r"\d+")
+
+    def batches(self) -> int:
+        """How many micro-batches are done, over all queries."""
+        return sum(_newest(self.folder / "checkpoint" / q / "commits") + 1 for q in self.queries)
 
     def notes(self) -> dict[str, int]:
         """How often workers found an engine that stood where the store does, a stale one, none."""
@@ -239,7 +263,9 @@ class Story:
     def log(self) -> str:
         lines = [str(k) for k in self.kills]
         counts = ", ".join(f"{p} {sum(k.phase == p for k in self.kills)}" for p in (*PHASES, hooks.ELSEWHERE))
-        lines.append(f"{len(self.kills)} kills ({counts}), {self.drivers} drivers, {len(self.failures)} queries restarted")
+        lines.append(
+            f"{len(self.kills)} kills ({counts}), {self.drivers} drivers, {len(self.failures)} queries restarted"
+        )
         lines.append("engines: " + ", ".join(f"{n} {w}" for w, n in self.notes().items()))
         return "\n".join(lines)
 
@@ -252,11 +278,6 @@ def _rank(point: str) -> int:
 def _newest(folder: Path) -> int:
     names = [p.name for p in folder.iterdir()] if folder.exists() else []
     return max((int(n) for n in names if n.isdigit()), default=-1)
-
-
-def _stored(partition: Path, version: int) -> bool:
-    pattern = re.compile(rf"{version}(_[^.]+)?\.(zip|changelog|delta)")
-    return partition.exists() and any(pattern.fullmatch(p.name) for p in partition.iterdir())
 
 
 def _is_daemon(process: psutil.Process) -> bool:

@@ -1,4 +1,4 @@
-"""What runs while processes are killed: small files, many micro-batches, a join and an aggregate; and what must come out.
+"""What runs while processes are killed: small files, many micro-batches, a join, an aggregate; and the right answers.
 
 Nothing here imports Spark: the test process writes the input, asks the inline engine for the answer, and reads what the
 sinks have committed.

@@ -49,7 +49,8 @@ def tuple_costs(drops: Bools, order: Sequence[int], costs: Costs | None = None) 
     ordered = drops[:, list(order)]
     prices = _prices(drops, costs)[list(order)]
     reached = ~np.logical_or.accumulate(ordered[:, :-1], axis=1)
-    return prices[0] + reached @ prices[1:]
+    costs_of: Float64s = prices[0] + reached @ prices[1:]
+    return costs_of
 
 
 def changed_part(before: Sequence[int], after: Sequence[int]) -> slice:
@@ -115,8 +116,8 @@ def optimal_order(
     n·2ⁿ steps instead of n!. Costs may differ by phase, a row each; phases begin at ``changes``.
 
     >>> drops = np.array([[1, 0, 1], [1, 0, 1], [0, 1, 0]], bool)
-    >>> optimal_order(drops), optimal_order(drops, [1, 9, 3])
-    ((0, 1, 2), (0, 2, 1))
+    >>> optimal_order(drops), optimal_order(drops, [9, 1, 2])
+    ((0, 1, 2), (1, 2, 0))
     """
     n = drops.shape[1]
     if n > MOST:
@@ -137,7 +138,7 @@ def optimal_order(
                 continue
             those = sets[(sets >> f) & 1 == 1]
             total = best[those ^ (1 << f)] + price[those ^ (1 << f), f]
-            better = total < best[those]
+            better = total <= best[those]  # the last written among equals comes last
             best[those[better]], last[those[better]] = total[better], f
     order, left = [], (1 << n) - 1
     while left:

@@ -67,28 +67,19 @@ class Independent(ProfilingPolicy):
     def _reoptimize(self, now: int | None) -> Decision | None:
         averages = self.window.averages()
         ratios = self.dropped / averages
-        before, order, n = self.order, list(self.order), self.pipeline.filters
-
-        def best(r: int) -> int:
-            """The position from r on, in its segment, with the highest ratio; the first among equals."""
-            return max((c for c in range(r, n) if self.segments[c] == self.segments[r]), key=lambda c: ratios[order[c]])
-
-        violated = (r for r in range(n) if ratios[order[r]] < self.alpha * ratios[order[best(r)]])
-        position = next(violated, None)
+        before, order = self.order, list(self.order)
+        position = first = self._violation(order, ratios)
         if position is None:
             return None
-        # Figure 4.7 with the first row in place of row r: no scan is needed, since nothing is conditional.
-        r = last = position
-        while r <= last:
-            found = best(r)
-            last = max(last, found)
-            order[r], order[found] = order[found], order[r]
-            r += 1
-        return self._settle(now, before, order, position, averages)
-
-    def _settle(
-        self, now: int | None, before: tuple[int, ...], order: list[int], position: int, averages: Float64s
-    ) -> Decision:
+        while first is not None:
+            # Figure 4.7 with the first row in place of row r: nothing is conditional, so nothing is scanned.
+            r = last = first
+            while r <= last:
+                best = self._best(order, ratios, r)
+                last = max(last, best)
+                order[r], order[best] = order[best], order[r]
+                r += 1
+            first = self._violation(order, ratios)
         self.order = tuple(order)
         leader, led = self.order[position], before[position]
         reason = (
@@ -97,6 +88,17 @@ class Independent(ProfilingPolicy):
         )
         dropped = tuple(self.dropped.tolist())
         return self._decision(now, before, reason, self.window.tuples(), averages, position=position, dropped=dropped)
+
+    def _best(self, order: list[int], ratios: Float64s, r: int) -> int:
+        """The position from r on, in its segment, with the highest ratio; the first among equals."""
+        home = self.segments[r]
+        return max((c for c in range(r, len(order)) if self.segments[c] == home), key=lambda c: ratios[order[c]])
+
+    def _violation(self, order: list[int], ratios: Float64s) -> int | None:
+        for r in range(len(order)):
+            if ratios[order[r]] < self.alpha * ratios[order[self._best(order, ratios, r)]]:
+                return r
+        return None
 
     def load(self, state: Mapping[str, Any]) -> None:
         super().load(state)

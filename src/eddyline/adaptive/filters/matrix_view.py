@@ -22,7 +22,8 @@ from eddyline.core.delta import Bools, Int64s
 
 def first_drop(bits: Bools) -> npt.NDArray[np.intp]:
     """For each row the first column that is set; rows have one."""
-    return bits.argmax(1)
+    first: npt.NDArray[np.intp] = bits.argmax(1)
+    return first
 
 
 class MatrixView:

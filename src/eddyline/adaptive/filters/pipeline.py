@@ -1,7 +1,7 @@
 """What a policy is told about the filters before the first tuple: how many, which stay where they are, what they cost.
 
-A *pinned* filter (non-deterministic, or with side effects) is a wall. It keeps its place, no other filter passes it, and
-it is never asked about a tuple only to learn something: whatever the policy does, it sees exactly the tuples that
+A *pinned* filter (non-deterministic, or with side effects) is a wall. It keeps its place, no other filter passes it,
+and it is never asked about a tuple only to learn something: whatever the policy does, it sees exactly the tuples that
 survive the filters written before it. So the pipeline falls into *segments*, runs of positions between walls, and a
 policy permutes within each. With every filter pinned (``strict_order``) nothing can move.
 """
@@ -49,7 +49,8 @@ class Pipeline:
     def segments(self) -> Int64s:
         """For each position the number of its segment. Also for each filter, since none leaves its own."""
         walls = np.array([f in self.pinned for f in range(self.filters)])
-        return (np.cumsum(walls) + np.cumsum(np.concatenate([[False], walls[:-1]]))).astype(np.int64)
+        borders: Int64s = np.cumsum(walls | np.concatenate([[False], walls[:-1]])) - walls[0]
+        return borders
 
     @property
     def free(self) -> Int64s:

@@ -61,8 +61,7 @@ class Counting:
         total = Counts()
         for name, metrics in observed.items():
             if name.startswith(f"{self.name}."):
-                # a dictionary of a batch, a Row of a streaming query
-                total += Counts(**(metrics if isinstance(metrics, dict) else metrics.asDict()))
+                total += Counts(**as_dict(metrics))
         return total
 
     def _observation(self, part: str) -> Any:
@@ -71,3 +70,17 @@ class Counting:
             return name
         self._observations[name] = Observation(name)
         return self._observations[name]
+
+
+def as_dict(metrics: Any) -> dict[str, Any]:
+    """One observation's metrics by name: a batch has them as a dictionary, a streaming query as a Row, and on Spark
+    Connect (PySpark 4.3) as a Row of their values and their schema.
+
+    >>> as_dict({"values": [3], "schema": {"type": "struct", "fields": [{"name": "events"}]}})
+    {'events': 3}
+    """
+    found: dict[str, Any] = metrics if isinstance(metrics, dict) else metrics.asDict()
+    if found.keys() == {"values", "schema"}:
+        names = [f["name"] for f in found["schema"]["fields"]]
+        return dict(zip(names, found["values"], strict=True))
+    return found

@@ -31,11 +31,12 @@ _engines: dict[tuple[str, int], Hot] = {}
 _programs: OrderedDict[str, Program] = OrderedDict()
 
 
-def program(name: str, pickled: bytes) -> Program:
-    """The program, unpickled once in this process."""
-    found = _programs.get(name)
+def program(run: str, pickled: bytes) -> Program:
+    """The program, unpickled once in this process. By its run: programs of the same text and shards may still differ,
+    in a function or in a slack."""
+    found = _programs.get(run)
     if found is None:
-        found = _programs[name] = pickle.loads(pickled)
+        found = _programs[run] = pickle.loads(pickled)
         while len(_programs) > PROGRAMS:
             _programs.popitem(last=False)
     return found

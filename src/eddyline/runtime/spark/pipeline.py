@@ -12,6 +12,7 @@ from pyspark import cloudpickle
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
+from eddyline.runtime.spark import compatibility
 from eddyline.runtime.spark.packing import ARRIVED, Packer, Route
 from eddyline.runtime.spark.processor import TAGGED, ShardProcessor, typed_output
 from eddyline.runtime.spark.program import Program
@@ -63,7 +64,8 @@ def process(
         getattr(g.definition(x), "idle", None) is not None for g in program.groups for x in g.lanes
     )
     pickled = cloudpickle.dumps(program)  # type: ignore[no-untyped-call]
-    processor = ShardProcessor(run or uuid.uuid4().hex, program.fingerprint, pickled, result, streaming, idle)
+    facts = compatibility.pack(compatibility.facts(program))
+    processor = ShardProcessor(run or uuid.uuid4().hex, facts, pickled, result, streaming, idle)
     schema: Any = TAGGED if result is None else typed_output(result)
     mode = "ProcessingTime" if idle else "None"
     return everything.groupBy("key").transformWithStateInPandas(processor, schema, "Append", mode)

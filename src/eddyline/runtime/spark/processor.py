@@ -19,7 +19,7 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor, Stateful
 from pyspark.sql.types import StringType, StructField, StructType
 
 from eddyline.core.errors import EddylineError
-from eddyline.runtime.spark import hot
+from eddyline.runtime.spark import compatibility, hot
 from eddyline.runtime.spark.packing import GROUP_BITS
 from eddyline.runtime.spark.program import Group, Program
 from eddyline.runtime.spark.segments import Head, SegmentLog
@@ -67,9 +67,10 @@ class ShardProcessor(StatefulProcessor):
     is one micro-batch, the input ends with it, and nothing need be stored."""
 
     def __init__(
-        self, run: str, fingerprint: str, program: bytes, result: StructType | None, streaming: bool, idle: bool
+        self, run: str, facts: bytes, program: bytes, result: StructType | None, streaming: bool, idle: bool
     ) -> None:
-        self.run, self.fingerprint, self.pickled = run, fingerprint, program
+        self.run, self.facts, self.pickled = run, facts, program
+        self.fingerprint = compatibility.fingerprint(compatibility.unpack(facts))
         self.result, self.streaming, self.idle = result, streaming, idle
 
     def init(self, handle: StatefulProcessorHandle) -> None:
@@ -87,7 +88,7 @@ class ShardProcessor(StatefulProcessor):
         return self._step(int(key[0]), iter(()), timerValues)
 
     def _step(self, key: int, rows: Iterator[Packed], timer_values: Any) -> Iterator[pd.DataFrame]:
-        program: Program = hot.program(self.fingerprint, self.pickled)
+        program: Program = hot.program(self.run, self.pickled)
         group = program.groups[key >> GROUP_BITS]
         shard = key & ((1 << GROUP_BITS) - 1)
         now = timer_values.getCurrentProcessingTimeInMs() * 1000 if self.idle else None
@@ -97,7 +98,7 @@ class ShardProcessor(StatefulProcessor):
             yield self._frame(first + number, batch)
         statistics = {"group": key >> GROUP_BITS, "warm": warm, **engine.statistics()}
         if self.log is not None:
-            head = self.log.save(engine.state(), head, self.fingerprint)
+            head = self.log.save(engine.state(), head, self.fingerprint, self.facts)
             hot.put(self.run, key, hot.Hot(head, engine))
             statistics |= {"batch": head.batch, "written": self.log.written, "stored": sum(head.sizes.values())}
             if self.idle:
@@ -111,11 +112,9 @@ class ShardProcessor(StatefulProcessor):
         if head is None:
             return ShardEngine(group, shard, clock), None, False
         if head.program != self.fingerprint:
-            raise EddylineError(
-                f"the checkpoint holds the state of another query, or of this one with other columns, options or shards"
-                f" ({head.program} instead of {self.fingerprint}): restore the query as it was, or start from an empty"
-                " checkpoint directory."
-            )
+            assert self.log is not None
+            then, now_is = compatibility.unpack(self.log.facts()), compatibility.unpack(self.facts)
+            raise EddylineError(compatibility.explain(then, now_is))
         found = hot.take(self.run, key, head.nonce)
         if found is not None:
             assert isinstance(found.engine.clock, BatchClock)

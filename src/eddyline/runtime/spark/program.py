@@ -6,7 +6,6 @@ A program holds all groups of a job, so that one Spark query reads every source 
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
@@ -23,7 +22,6 @@ from eddyline.plan.partitioning import Lane, Partitioning, partition
 from eddyline.plan.rules import optimize
 from eddyline.runtime.spark.packing import ARRIVAL, ARRIVED, GROUP_BITS, Route
 
-FORMAT: Final = 1  # of the state in Spark's state store; a change is noted in CHANGELOG.md
 MOST_SHARDS: Final = 1 << 12
 SHARDS_PER_PARTITION: Final = 4  # shard numbers are hashed to partitions: with several for each they come out even
 
@@ -68,21 +66,6 @@ class Group:
 class Program:
     groups: tuple[Group, ...]
     options: Mapping[str, Any] = field(default_factory=dict)
-
-    @property
-    def fingerprint(self) -> str:
-        """What state depends on: the queries, how they are split, and the columns that are kept."""
-        facts = [
-            (
-                FORMAT,
-                [q.text for q in g.queries],
-                g.shares,
-                [(lane, str(g.schema(lane)), g.timestamp(lane)) for lane in g.lanes],
-                g.constants,
-            )
-            for g in self.groups
-        ]
-        return hashlib.sha256(repr(facts).encode()).hexdigest()[:16]
 
     def sources(self) -> tuple[str, ...]:
         """The declared streams and timed relations that must be shipped."""

@@ -13,6 +13,7 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -218,3 +219,17 @@ def check_session(spark: Any, *, stateful: bool) -> None:
             "this query keeps state, and Spark's Python state needs the RocksDB state store; "
             f'before it, run spark.conf.set("{PROVIDER_KEY}", "{ROCKSDB}").'
         )
+
+
+def main() -> int:
+    """``python -m eddyline.runtime.spark.requirements``: the sentence, if there is one, and the exit status."""
+    try:
+        check()
+    except EddylineError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return error.exit_status
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

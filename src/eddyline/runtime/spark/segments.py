@@ -20,10 +20,11 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
 from eddyline.core.errors import EddylineError
-from eddyline.runtime.spark.program import FORMAT
+from eddyline.runtime.spark.compatibility import FORMAT, wrong_format
 from eddyline.runtime.state_codec import decode, encode
 
 SEGMENT_BYTES: Final = 8 << 20
+FACTS: Final = -1  # the number under which the facts that state depends on are kept
 
 
 class Values(Protocol):
@@ -70,10 +71,7 @@ class Head:
     def unpack(data: bytes) -> Head:
         tree = json.loads(zlib.decompress(data))
         if tree["format"] != FORMAT:
-            raise EddylineError(
-                f"the state in this checkpoint has format {tree['format']}, this version reads {FORMAT}: go on with the"
-                " version that wrote it, or start from an empty checkpoint directory."
-            )
+            raise EddylineError(wrong_format(tree["format"]))
         places = {n: Place(*p) for n, p in tree["places"].items()}
         sizes = {int(n): s for n, s in tree["sizes"].items()}
         return Head(tree["nonce"], tree["program"], tree["batch"], tree["skeleton"], places, sizes)
@@ -126,8 +124,15 @@ class SegmentLog:
         segments = {n: self.values.segment(n) for n in {p.segment for p in head.places.values()}}
         return decode(head.skeleton, _Reader(head.places, segments))
 
-    def save(self, tree: Any, before: Head | None, program: str) -> Head:
-        """Write what changed since ``before`` and return the new head."""
+    def facts(self) -> bytes:
+        """What was written with the first save."""
+        return self.values.segment(FACTS)
+
+    def save(self, tree: Any, before: Head | None, program: str, facts: bytes = b"") -> Head:
+        """Write what changed since ``before`` and return the new head. ``program`` is the fingerprint of ``facts``
+        (``compatibility``), which are written once."""
+        if before is None and facts:
+            self.values.set_segment(FACTS, facts)
         old = before or Head("", program)
         given_up = set(_sparse(old))
         gatherer = _Gatherer({n: p for n, p in old.places.items() if p.segment not in given_up})

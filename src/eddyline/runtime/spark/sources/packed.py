@@ -25,6 +25,7 @@ from pyspark.sql.types import StructType
 from eddyline.core.catalog import RelationDef, StreamDef
 from eddyline.core.errors import DataError
 from eddyline.io.source import InvalidRow, Source, SourceBatch, StrictSource, shorten
+from eddyline.runtime.spark.failures import carried
 from eddyline.runtime.spark.packing import ARRIVAL, ARRIVED, PACKED, Packer, Route
 from eddyline.runtime.spark.sources.divide import divide
 from eddyline.runtime.spark.sources.parts import Parts
@@ -121,10 +122,11 @@ class PackedReader(DataSourceReader):
 
 def everything(planner: Planner) -> list[InputPartition]:
     """All that there is, as one batch."""
-    planner.freeze()
-    start = planner.first()
-    end = planner.latest(start, None)
-    return [InputPartition(t) for t in planner.tasks(start, end, BATCH_TASK_ROWS)]
+    with carried():
+        planner.freeze()
+        start = planner.first()
+        end = planner.latest(start, None)
+        return [InputPartition(t) for t in planner.tasks(start, end, BATCH_TASK_ROWS)]
 
 
 class Planned(SupportsTriggerAvailableNow):
@@ -137,16 +139,18 @@ class Planned(SupportsTriggerAvailableNow):
     def planner(self) -> Planner:
         found: Planner | None = self.__dict__.get("_planner")
         if found is None:
-            found = self.__dict__["_planner"] = self.make()
+            with carried():
+                found = self.__dict__["_planner"] = self.make()
         return found
 
     def initialOffset(self) -> Offset:
         return self.planner.first()
 
     def latestOffset(self, start: Offset, limit: ReadLimit) -> Offset:
-        if isinstance(limit, ReadAllAvailable):
-            return self.planner.latest(start, None)
-        return self.planner.latest(start, limit.max_rows if isinstance(limit, ReadMaxRows) else self.planner.rows)
+        with carried():
+            if isinstance(limit, ReadAllAvailable):
+                return self.planner.latest(start, None)
+            return self.planner.latest(start, limit.max_rows if isinstance(limit, ReadMaxRows) else self.planner.rows)
 
     def getDefaultReadLimit(self) -> ReadLimit:
         return ReadMaxRows(self.planner.rows)
@@ -155,7 +159,8 @@ class Planned(SupportsTriggerAvailableNow):
         self.planner.freeze()
 
     def partitions(self, start: Offset, end: Offset) -> Sequence[InputPartition]:
-        return [InputPartition(t) for t in self.planner.tasks(start, end)]
+        with carried():
+            return [InputPartition(t) for t in self.planner.tasks(start, end)]
 
 
 class PackedStreamReader(Planned, DataSourceStreamReader):
@@ -178,8 +183,9 @@ class PackedStreamReader(Planned, DataSourceStreamReader):
 
 
 def pack(task: Task, shipping: Mapping[str, Shipping]) -> Iterator[pa.RecordBatch]:
-    for load in task.loads:
-        yield from _pack(load, shipping[load.source], task.stamp)
+    with carried():
+        for load in task.loads:
+            yield from _pack(load, shipping[load.source], task.stamp)
 
 
 def _pack(load: Load, how: Shipping, stamp: int) -> Iterator[pa.RecordBatch]:

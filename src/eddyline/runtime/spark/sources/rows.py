@@ -28,6 +28,7 @@ from pyspark.sql.types import StringType, StructField, StructType
 from eddyline.core.errors import JobError, did_you_mean
 from eddyline.io.resolve import OPTIONS, open_source
 from eddyline.io.source import SourceBatch, shorten
+from eddyline.runtime.spark.failures import carried
 from eddyline.runtime.spark.sources.divide import divide
 from eddyline.runtime.spark.sources.packed import Planned, check, everything
 from eddyline.runtime.spark.sources.parts import Parts
@@ -51,8 +52,9 @@ class EddylineSource(DataSource):
         return FORMAT
 
     def schema(self) -> StructType:
-        self._found = self._open(None)
-        inferred = to_spark(self._found[1], str(self.options.get("source")))
+        with carried():
+            self._found = self._open(None)
+            inferred = to_spark(self._found[1], str(self.options.get("source")))
         column = self._malformed
         return inferred if column is None else StructType([*inferred.fields, StructField(column, StringType())])
 
@@ -77,6 +79,8 @@ class EddylineSource(DataSource):
         spec = options.get("source", options.get("path"))
         if spec is None:
             raise JobError(f"the format {FORMAT!r} needs the option 'source': a path, a glob or a generate: URI.")
+        if spec == "-":
+            raise JobError("standard input is read by the process that it belongs to only: give a path.")
         timestamp = options.get("timestamp")
         reading = {k: v for k, v in options.items() if k in OPTIONS and k != "strict"}
         # Relative paths start where the driver runs; workers may have been started elsewhere.
@@ -110,10 +114,9 @@ class _Job:
         return {**self.__dict__, "source": None}
 
     def read(self, task: Task) -> Iterator[pa.RecordBatch]:
-        columns = self.declared.names
-        for load in task.loads:
-            for part in load.slices:
-                for batch in part.read(columns):
+        with carried():
+            for part in (s for load in task.loads for s in load.slices):
+                for batch in part.read(self.declared.names):
                     check(batch, self.strict)
                     yield from self._converted(batch)
 
@@ -148,7 +151,9 @@ class RowsReader(DataSourceReader):
         self._job = job
 
     def partitions(self) -> Sequence[InputPartition]:
-        return everything(self._job.planner())
+        with carried():
+            planner = self._job.planner()
+        return everything(planner)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         return self._job.read(partition.value) if partition.value is not None else iter(())

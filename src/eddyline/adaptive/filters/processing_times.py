@@ -1,0 +1,64 @@
+"""What a filter takes for a tuple, as an average over recent rows that single hiccups do not move far."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from eddyline.adaptive.filters.policy import Float64s
+from eddyline.core.delta import Int64s
+
+MEMORY = 4096  # rows after which a measurement counts half
+_CAP = 4.0  # a batch is believed up to this multiple of the average: a pause is not the filter's price
+_LEAST = 1e-9
+
+
+class ProcessingTimes:
+    """Averages weighted by rows, forgetting by halves.
+
+    A pause of the process looks like a filter that has become dear. It is cut to four times the average, and gone after
+    a few thousand rows; a filter that really has become dearer gets there in a few batches.
+
+    >>> times = ProcessingTimes(2)
+    >>> times.add(np.array([500, 50]), np.array([1.0, 2.0]))
+    >>> times.averages().tolist()
+    [1.0, 2.0]
+    >>> times.add(np.array([500, 0]), np.array([1000.0, np.nan]))
+    >>> times.averages().round(2).tolist()
+    [2.56, 2.0]
+    """
+
+    __slots__ = ("declared", "rows", "total")
+
+    def __init__(self, filters: int, costs: tuple[float, ...] | None = None) -> None:
+        self.declared: Float64s = np.full(filters, np.nan) if costs is None else np.array(costs, np.float64)
+        self.rows: Float64s = np.zeros(filters)
+        self.total: Float64s = np.zeros(filters)
+
+    def add(self, rows: Int64s, seconds: Float64s) -> None:
+        """A batch: rows that the filter was asked about, and seconds for each."""
+        known = (rows > 0) & ~np.isnan(seconds)
+        price = np.maximum(np.where(known, seconds, 0.0), _LEAST)
+        seen = self.rows > 0
+        price = np.where(seen, np.minimum(price, _CAP * self.total / np.where(seen, self.rows, 1.0)), price)
+        asked = np.where(known, rows, 0)
+        keep = 0.5 ** (asked / MEMORY)
+        self.rows = self.rows * keep + asked
+        self.total = self.total * keep + asked * price
+
+    def averages(self) -> Float64s:
+        """A filter that was never asked costs what it was declared to, or what the others do on average."""
+        seen = self.rows > 0
+        known = np.where(seen, self.total / np.where(seen, self.rows, 1.0), self.declared)
+        missing = np.isnan(known)
+        if missing.any():
+            known = np.where(missing, 1.0 if missing.all() else known[~missing].mean(), known)
+        return known
+
+    def state(self) -> dict[str, Any]:
+        return {"rows": self.rows.copy(), "total": self.total.copy()}
+
+    def load(self, state: Mapping[str, Any]) -> None:
+        self.rows, self.total = np.array(state["rows"], np.float64), np.array(state["total"], np.float64)
