@@ -14,8 +14,12 @@ from itertools import groupby
 from benchmarks.harness import HERE
 from benchmarks.spark.configuration import Configuration, Outcome
 from benchmarks.spark.data import streams
-from benchmarks.spark.processes import Sampler
+from benchmarks.spark.processes import Sampler, Usage
 from benchmarks.spark.worker import MARK
+
+# Spark gives a Python worker ten seconds to start, which a machine that does much else may not.
+NOT_YET = "Python worker failed to connect back"
+ATTEMPTS = 3
 
 
 def measure(configurations: Sequence[Configuration], together: bool = False) -> list[Outcome]:
@@ -32,25 +36,37 @@ def measure(configurations: Sequence[Configuration], together: bool = False) -> 
 
 
 def _driver(asked: Sequence[Configuration]) -> list[Outcome]:
-    told = json.dumps([c.to_json() for c in asked])
-    with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as errors:
-        # Python workers import the floor's processor from here.
-        environment = {**os.environ, "PYTHONPATH": str(HERE.parent), "BENCHMARK_STARTED": repr(time.time())}
-        command = [sys.executable, "-m", "benchmarks.spark.worker", told]
-        process = subprocess.Popen(command, cwd=HERE.parent, env=environment, stdout=out, stderr=errors, text=True)
-        with Sampler(process.pid) as usage:
-            code = process.wait()
-        out.seek(0)
-        errors.seek(0)
-        lines = [line[len(MARK) :] for line in out if line.startswith(MARK)]
-        if code or len(lines) != len(asked):
-            raise RuntimeError(f"{asked[min(len(lines), len(asked) - 1)].title} failed:\n{errors.read()[-6000:]}")
+    for _ in range(ATTEMPTS):
+        lines, errors, usage = _process(json.dumps([c.to_json() for c in asked]))
+        if len(lines) == len(asked):
+            break
+        if NOT_YET not in errors:
+            raise RuntimeError(f"{asked[len(lines)].title} failed:\n{errors[-6000:]}")
+    else:
+        raise RuntimeError(f"{asked[len(lines)].title}: no Python worker started in time; the machine is too busy.")
     found = [Outcome.from_json(json.loads(line)) for line in lines]
     for o in found:
         o.memory = usage.to_json()
         o.processor = [usage.spent(b, b + ms / 1000) for b, ms in zip(o.begun, o.milliseconds, strict=True)]
         print(f"    {describe(o)}", file=sys.stderr, flush=True)
     return found
+
+
+def _process(told: str) -> tuple[list[str], str, Usage]:
+    """The outcomes that a driver printed, what it said on its error stream, and what it used."""
+    # Python workers import the floor's processor from here.
+    environment = {**os.environ, "PYTHONPATH": str(HERE.parent), "BENCHMARK_STARTED": repr(time.time())}
+    command = [sys.executable, "-m", "benchmarks.spark.worker", told]
+    with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as errors:
+        process = subprocess.Popen(command, cwd=HERE.parent, env=environment, stdout=out, stderr=errors, text=True)
+        try:
+            with Sampler(process.pid) as usage:
+                process.wait()
+        finally:
+            process.terminate()  # when we are interrupted: Spark ends with its driver
+        out.seek(0)
+        errors.seek(0)
+        return [line[len(MARK) :] for line in out if line.startswith(MARK)], errors.read(), usage
 
 
 def describe(o: Outcome) -> str:

@@ -56,7 +56,7 @@ def query(
     functions: Mapping[str, Any] | None = None,
     shards: int | None = None,
     rates: Mapping[str, float] | None = None,
-    observe: Any = "eddyline",
+    observe: Any = True,
     **options: Any,
 ) -> Any:
     """The answer of a CQL query as a DataFrame: its columns, ``_time``, and ``_sign`` where it is a changing relation.
@@ -66,8 +66,9 @@ def query(
     Python functions that the query calls: a callable (row-wise, returns a Boolean), or a dictionary of the arguments of
     ``Session.function``. ``shards`` is fixed for the life of a checkpoint: a few for each core that will ever work on
     the query. ``rates`` weigh what is copied in joins without a common key. ``observe`` names the metrics that
-    ``report`` reads (an ``Observation`` for a batch query; None: no statistics). Further options are the query's own
-    (``on_error='invalid'``).
+    ``report`` reads (an ``Observation`` for a batch query; None: no statistics); by default those of a query with state
+    are named ``eddyline``, and a query without state is not counted, so that Spark can push its filters into the
+    source. Further options are the query's own (``on_error='invalid'``).
     """
 
     def build(brought: DataFrame | None) -> DataFrame:
@@ -84,7 +85,7 @@ def window_join(
     *,
     timestamp: str | None = None,
     shards: int | None = None,
-    observe: Any = "eddyline",
+    observe: Any = True,
 ) -> Any:
     """Rows of two or more streams that agree on the columns ``on`` and lie within ``within`` of each other, all of
     them: one multiway join, no intermediate state.
@@ -125,12 +126,21 @@ def explain(
 def report(source: Any, name: str = "eddyline") -> dict[str, Any]:
     """What all shards counted: of a ``StreamingQuery`` (running or ended), or of the ``Observation`` of a batch query
     that has run. Keys as in ``eddyline run --report``, and ``shards`` with the figures of each."""
+    from eddyline.runtime.spark.counting import Counting, as_dict
     from eddyline.runtime.spark.statistics import OBSERVED, Account
 
-    account = Account()
-    for metrics in _metrics(source, name):
-        account.add(metrics[OBSERVED] or ())
-    return account.report(0, 0)
+    account, counts = Account(), None
+    for observed in _observed(source, name):
+        if name in observed and OBSERVED in (metrics := as_dict(observed[name])):
+            account.add(metrics[OBSERVED] or ())
+        else:
+            more = Counting(name).read({n if n != name else f"{n}.out": m for n, m in observed.items()})
+            counts = more if counts is None else counts + more
+    if account.shards:
+        return account.report(0, 0)
+    if counts is None:
+        raise JobError(f"nothing was observed under the name {name!r} yet: run the query, or pass observe={name!r}.")
+    return {"events": counts.events, "results": counts.results, "invalid": counts.invalid, "late": 0, "shards": []}
 
 
 def join_text(columns: Mapping[str, Sequence[str]], keys: Sequence[str], within: Width) -> str:
@@ -240,8 +250,8 @@ def _time_column(name: str, df: DataFrame, timestamp: str | None) -> str:
     )
 
 
-def _metrics(source: Any, name: str) -> list[Any]:
+def _observed(source: Any, name: str) -> list[Mapping[str, Any]]:
+    """What was observed, one entry for each micro-batch or action."""
     if hasattr(source, "recentProgress"):
-        found = [p.observedMetrics for p in source.recentProgress]
-        return [m[name] for m in found if name in m]
-    return [source.get]
+        return [p.observedMetrics for p in source.recentProgress]
+    return [{name: source.get}]

@@ -23,6 +23,7 @@ from tests.spark.kills.workload import (
 )
 
 PATIENCE = 240
+BUSY = "failed to connect back"  # Spark waits ten seconds for a Python to start, which on a busy machine is not enough
 SHARDS = 4
 
 
@@ -40,16 +41,32 @@ def aggregate(spark: Any, folder: Path, text: str = AGGREGATE, **options: Any) -
     return eds.query(text, streams=frames, timestamp="ts", **{"shards": SHARDS, **options})
 
 
-def start(df: Any, checkpoint: Path, sink: Callable[[Any, int], None]) -> Any:
-    writer = df.writeStream.foreachBatch(sink).option("checkpointLocation", str(checkpoint))
-    return writer.trigger(availableNow=True).start()
+def run(*writers: Any) -> None:
+    """All of them side by side, each to the end of its input."""
+    running = [(w, w.trigger(availableNow=True).start()) for w in writers]
+    try:
+        for writer, query in running:
+            end(query, writer)
+    finally:
+        for _, query in running:
+            query.stop()
 
 
-def end(query: Any) -> None:
+def end(query: Any, writer: Any, attempts: int = 3) -> None:
     try:
         assert query.awaitTermination(PATIENCE), "it takes too long"
-    finally:
-        query.stop()
+    except Exception as error:
+        if BUSY not in str(error) or attempts == 1:
+            raise
+        again = writer.start()
+        try:
+            end(again, writer, attempts - 1)
+        finally:
+            again.stop()
+
+
+def into(df: Any, checkpoint: Path, sink: Callable[[Any, int], None]) -> Any:
+    return df.writeStream.foreachBatch(sink).option("checkpointLocation", str(checkpoint))
 
 
 class Collected:
@@ -73,7 +90,7 @@ def test_two_actions_on_a_batch(spark: Any, tmp_path: Path) -> None:
     generate(tmp_path / "input", 4, seed=3)
     joined = eds.window_join(read(spark, tmp_path / "input"), on="k", within=WITHIN, timestamp="ts", shards=SHARDS)
     sink = Collected(actions=2)
-    end(start(joined, tmp_path / "checkpoint", sink))
+    run(into(joined, tmp_path / "checkpoint", sink))
     assert not differences(sink.rows(), expected(tmp_path / "input")["join"])
 
 
@@ -83,9 +100,7 @@ def test_queries_of_the_same_text_side_by_side(spark: Any, tmp_path: Path) -> No
         generate(tmp_path / name, 4, seed)
     one, other = aggregate(spark, tmp_path / "one"), aggregate(spark, tmp_path / "other")
     sinks = [Collected(), Collected(), Collected()]
-    running = [start(df, tmp_path / str(i), sinks[i]) for i, df in enumerate((one, one, other))]
-    for query in running:
-        end(query)
+    run(*(into(df, tmp_path / str(i), sinks[i]) for i, df in enumerate((one, one, other))))
     wanted, different = (expected(tmp_path / folder)["aggregate"] for folder in ("one", "other"))
     assert wanted != different
     for sink, rows in zip(sinks, (wanted, wanted, different), strict=True):
@@ -100,28 +115,21 @@ def test_a_changed_query(spark: Any, tmp_path: Path) -> None:
     for i in (0, 1):
         bring(tmp_path / "all", seen, i)
     sink = Collected()
-    end(start(aggregate(spark, seen), checkpoint, sink))
+    run(into(aggregate(spark, seen), checkpoint, sink))
     bring(tmp_path / "all", seen, 2)
     for df, words in (
         (aggregate(spark, seen, AGGREGATE.replace("RANGE 60", "RANGE 80")), "‹window [RANGE 60 SLIDE 10]› became"),
         (aggregate(spark, seen, shards=3), f"it had {SHARDS} shards and now has 3; pass shards={SHARDS}"),
     ):
         with pytest.raises(Exception, match="cannot be taken over") as refused:
-            end(start(df, checkpoint, sink))
+            run(into(df, checkpoint, sink))
         assert words in str(refused.value)
         assert "start with an empty checkpoint directory" in str(refused.value)
     bring(tmp_path / "all", seen, 3)
     spelled = AGGREGATE.replace("SELECT", "select").replace(" FROM", "\nFROM")
     df = aggregate(spark, seen, spelled, observe="renamed", rates={"R": 9.0})
     files = tmp_path / "files"
-    query = (
-        df.writeStream.format("parquet")
-        .option("path", str(files))
-        .option("checkpointLocation", str(checkpoint))
-        .trigger(availableNow=True)
-        .start()
-    )
-    end(query)
+    run(df.writeStream.format("parquet").option("path", str(files)).option("checkpointLocation", str(checkpoint)))
     assert not differences(sink.rows() + committed(files, "files"), expected(tmp_path / "all")["aggregate"])
 
 

@@ -363,3 +363,18 @@ def test_a_checkpoint_of_other_sources() -> None:
 
     with pytest.raises(EddylineError, match="made by a job that reads R, and this one reads S"):
         planner("S").latest(planner("R").first(), 2)
+
+
+def test_files_that_are_not_the_same_after_a_restart(tmp_path: Path) -> None:
+    for n in "bcd":
+        (tmp_path / f"{n}.csv").write_text("ts\n1\n2\n")
+    run = Run({"S": divide(open_source(tmp_path), "S", None)}, 3)
+    assert run.step(3)
+    (tmp_path / "e.csv").write_text("ts\n1\n2\n")
+    later = Run({"S": divide(open_source(tmp_path), "S", None)}, 3)
+    later.at = run.at
+    later.finish()
+    assert sum(b.num_rows for b in later.rows["S"]) == 5, "what comes behind the place does no harm"
+    (tmp_path / "a.csv").write_text("ts\n1\n2\n")
+    with pytest.raises(EddylineError, match=r"the files up to b\.csv are not those .* \(watch = true\)"):
+        Planner({"S": divide(open_source(tmp_path), "S", None)}, 3, 1).latest(run.at, 3)

@@ -171,6 +171,9 @@ class Story:
             return (self.folder / "phases" / str(pid)).read_text().strip()
         return hooks.ELSEWHERE
 
+    def busy(self, worker: psutil.Process) -> bool:
+        return self.phase(worker.pid) != hooks.ELSEWHERE
+
     def found(self, query: str) -> Found:
         checkpoint, out = self.folder / "checkpoint" / query, self.folder / "out" / query
         batch, done = _newest(checkpoint / "offsets"), _newest(checkpoint / "commits")

@@ -54,9 +54,21 @@ def disturb(told: Story, kills: int, rng: random.Random, drivers: float) -> None
             told.kill_worker(lambda workers: choose(told, workers, rng))
 
 
+def wear(told: Story, rng: random.Random) -> None:
+    """A worker in every micro-batch: shards move to and fro, and leave engines behind that are out of date."""
+    seen = told.batches()
+    while True:
+        told.wait(lambda: told.done or told.batches() > seen, "a micro-batch")  # noqa: B023 — called here only
+        told.wait(lambda: told.done or any(map(told.busy, told.workers())), "a worker at a shard")
+        if told.done:
+            return
+        seen = told.batches()
+        told.kill_worker(lambda workers: choose(told, workers, rng))
+
+
 def choose(told: Story, workers: list[psutil.Process], rng: random.Random) -> psutil.Process:
     """Now and then any, mostly one that is at a shard."""
-    busy = [w for w in workers if told.phase(w.pid) != hooks.ELSEWHERE]
+    busy = [w for w in workers if told.busy(w)]
     return rng.choice(busy if busy and rng.random() < 0.8 else workers)
 
 
@@ -72,13 +84,7 @@ def test_aimed_kills(tmp_path: Path) -> None:
         told.start()
         told.kill_at(hooks.SAVING, "driver")
         told.start()
-        # A worker in every micro-batch: shards move to and fro, and leave engines behind that are out of date.
-        seen, rng = told.batches(), random.Random(1)
-        while not told.done:
-            told.wait(lambda: told.done or told.batches() > seen, "a micro-batch")  # noqa: B023 — called here only
-            seen = told.batches()
-            if not told.done:
-                told.kill_worker(lambda workers: choose(told, workers, rng))
+        wear(told, random.Random(1))
         told.finish()
     check(told)
     for what in ("worker", "driver"):

@@ -37,8 +37,14 @@ CONFIDENCE = Parameter(
 _EXACT = 8  # filters up to which the best order for the window is searched, not approximated greedily
 BACK=4.0
 SHARE=0.5
-BLOCKS=8
-_PATIENCE = 4.0  # by how much false alarms may raise the bar for the next
+CAP=0.5
+STEP=1.25
+SUSPECT=1.5
+KEEP=0.2
+TO=1
+BLOCKS=16
+TAIL=True
+_PATIENCE = 2.0  # by how much false alarms may raise the bar for the next
 
 
 class Default(OrderingPolicy):
@@ -51,7 +57,7 @@ class Default(OrderingPolicy):
         *,
         p: float = 0.005,
         burst: float = 0.25,
-        window: int = 256,
+        window: int = 400,
         alpha: float = 0.95,
         overhead: float = 0.02,
         drift: float = 4.5,
@@ -73,14 +79,21 @@ class Default(OrderingPolicy):
         self.block = max(1, self.window.size // BLOCKS)  # tuples profiled before the probability is halved
         self.level, self.left = 0, self.block
         # Purses, in evaluations of all filters on one tuple: for bursts and for the time between them.
-        self.reserve, self.change = float(self.window.size), float(self.block)
+        self.cap = CAP * self.window.size
+        self.reserve, self.change = self.cap, float(self.block)
         self.patience, self.alarmed = 1.0, False
         self.pending = 0
+        self.depth = 0
+        self.tail = ProfileWindow(self.window.size // 2, pipeline.filters)
+        # With the first filter where it is: a wall after the first position.
+        self.behind = self.segments + (np.arange(pipeline.filters) > 0) * pipeline.filters
         self.looked: Float64s = self.times.averages()
 
     @property
     def reach(self) -> Bools:
-        return np.triu(self.segments[:, None] == self.segments[None, :], 1)
+        reach = np.triu(self.segments[:, None] == self.segments[None, :], 1)
+        reach[: self.depth] = False
+        return reach
 
     def wants_profile(self, count: int) -> Int64s:
         found: list[int] = []
@@ -89,12 +102,17 @@ class Default(OrderingPolicy):
             p = max(self.p, self.burst * BACK ** -self.level)
             bursting = p > self.p
             most = math.ceil(self.reserve if bursting else self.change) - len(found)
-            heads, thrown = self.coins.heads(count - at, p, min(most, self.left) if bursting else most)
+            if self.depth:
+                first, second = self.order[0], self.order[1]
+                a = self.rates.asked + self.rates.recently_asked
+                survive = (a[second] + 1) / (a[first] + 1)
+                p = min(1.0, p / survive)
+            heads, thrown = self.coins.heads(count - at, p, min(most, self.left) if bursting and not self.depth else most)
             if not thrown:
                 break
             found += [at + h for h in heads]
             at += thrown
-            if bursting:
+            if bursting and not self.depth:
                 self.left -= len(heads)
                 if not self.left:
                     self.level, self.left = self.level + 1, self.block
@@ -107,7 +125,7 @@ class Default(OrderingPolicy):
         self.rates.add(rows_in, rows_out)
         averages = self.times.averages()
         work = float(rows_in @ averages / averages.sum())
-        self.reserve = min(float(self.window.size), self.reserve + SHARE * self.overhead * work)
+        self.reserve = min(self.cap, self.reserve + SHARE * self.overhead * work)
         self.change = min(float(self.block), self.change + (1 - SHARE) * self.overhead * work)
 
 
@@ -122,8 +140,14 @@ class Default(OrderingPolicy):
             self.reserve -= spent
         else:
             self.change -= spent
-        self.window.push(dropped, np.full(dropped.shape[1], np.nan))
-        self.pending += len(dropped)
+        nan = np.full(dropped.shape[1], np.nan)
+        behind = dropped[~dropped[:, self.order[0]]]
+        self.tail.push(behind, nan)
+        if self.depth:
+            self.pending += len(behind)
+        else:
+            self.window.push(dropped, nan)
+            self.pending += len(dropped)
 
     def decide(self, now: int | None = None) -> Decision | None:
         if not len(self.free):
@@ -133,6 +157,7 @@ class Default(OrderingPolicy):
             self._look_again(forget=True)
             self.alarmed = True
             return None
+        self.depth = 1 - self.depth if TAIL and self.pipeline.filters > 2 else 0
         averages = self.times.averages()
         apart = np.maximum(averages / self.looked, self.looked / averages).max()
         if self.pending < self.block // 2 and not (apart > 1.5 and self.window.count >= self.block // 2):
@@ -142,7 +167,7 @@ class Default(OrderingPolicy):
         if decision is not None:
             self.patience, self.alarmed = 1.0, False
         elif self.alarmed and self.level:
-            self.patience, self.alarmed = min(_PATIENCE, self.patience * 1.5), False
+            self.patience, self.alarmed = min(_PATIENCE, self.patience * STEP), False
         return decision
 
     def _look_again(self, forget: bool) -> None:
@@ -150,25 +175,49 @@ class Default(OrderingPolicy):
         self.level, self.left = 0, self.block
         if forget:
             self.window.clear()
+            self.tail.clear()
             self.pending = 0
 
     def _reoptimize(self, now: int | None, averages: Float64s) -> Decision | None:
-        tuples = self.window.tuples()
+        before = self.order
+        decision = self._try(now, self.window.tuples(), self.segments, averages)
+        if decision is not None:
+            late = self.level > 2
+            if self.order[0] != before[0]:
+                self.tail.clear()
+                t = self.window.tuples()
+                self.tail.push(t[~t[:, self.order[0]]], np.full(t.shape[1], np.nan))
+            if late:
+                self._look_again(forget=True)
+            else:
+                self.rates.settle()
+            return decision
+        if TAIL and self.tail.count >= self.block // 2:
+            decision = self._try(now, self.tail.tuples(), None, averages)
+            if decision is not None:
+                self.rates.settle()
+        return decision
+
+    def _try(self, now, tuples, segments, averages):
         search = optimal_order if self.pipeline.filters <= _EXACT else greedy_order
-        before, after = self.order, search(tuples, averages, self.segments)
+        if not len(tuples): return None
+        head = segments is not None
+        if head:
+            after = search(tuples, averages, segments)
+        else:
+            rest = list(self.order[1:])
+            after = (self.order[0], *(rest[i] for i in search(tuples[:, rest], averages[rest], self.segments[1:])))
+        before = self.order
+        if head and TAIL and after[0] == before[0] : return None
         if after == before:
             return None
         times = gain(tuples, before, after, averages)
         saved = tuple_costs(tuples, before, averages) - tuple_costs(tuples, after, averages)
         error = float(saved.std() / math.sqrt(len(saved)))
         if times * self.alpha < 1 or float(saved.mean()) < self.confidence * error:
+            if times * self.alpha >= 1 and float(saved.mean()) >= SUSPECT * error and self.reserve > KEEP * self.cap:
+                self.level, self.left = min(self.level, TO), self.block
             return None
         self.order = after
         reason = f"cheaper by {saved.mean():.3g} ± {error:.2g} s for a profile tuple"
-        decision = self._decision(now, before, reason, tuples, averages)
-        late = self.level > 2
-        if late:
-            self._look_again(forget=True)
-        else:
-            self.rates.settle()
-        return decision
+        return self._decision(now, before, reason, tuples, averages)

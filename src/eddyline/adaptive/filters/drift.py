@@ -18,8 +18,9 @@ import numpy as np
 from eddyline.adaptive.filters.policy import Float64s
 from eddyline.core.delta import Int64s
 
-SETTLE = 512  # rows that make up the reference
-MEMORY = 512  # rows after which a recent row counts half
+SETTLE = 1024  # rows that make up the reference
+MEMORY = 1024  # rows after which a recent row counts half
+FEW = 64
 _FEWEST = 16  # rows without which a rate says nothing
 
 
@@ -57,7 +58,7 @@ class DropRates:
         """By filter: how many standard deviations the recent rate is from the reference; 0 where too little is known.
         Forgotten rows are counted with their weight, which overstates the deviation to be expected.
         """
-        enough = (self.asked >= _FEWEST) & (self.recently_asked >= _FEWEST)
+        enough = (self.asked >= _FEWEST) & (self.recently_asked >= FEW)
         before, now = np.where(enough, self.asked, 1.0), np.where(enough, self.recently_asked, 1.0)
         pooled = np.where(enough, (self.dropped + self.recently_dropped + 1) / (before + now + 2), 0.5)
         deviation = np.sqrt(pooled * (1 - pooled) * (1 / before + 1 / now))

@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from eddyline.runtime.spark.failures import original
 from eddyline.runtime.spark.processor import TAG
+from eddyline.runtime.spark.requirements import PROVIDER_KEY, ROCKSDB
 from eddyline.runtime.spark.types import to_engine
 
 if TYPE_CHECKING:
@@ -21,38 +23,30 @@ _END = object()
 
 
 def collect(query: SparkQuery) -> Iterator[pa.RecordBatch]:
-    if not query.streaming:
-        from eddyline.runtime.spark.pipeline import process
-        from eddyline.runtime.spark.query import packed
-
-        out = process(query.program, packed(query.session, query.program, False), query.result, streaming=False)
-        yield from _split(query, out.toArrow())
-        return
-    yield from _stream(query)
+    with _told():
+        if query.streaming:
+            yield from _stream(query)
+            return
+        with state_store(query.session.spark):
+            table = query.tagged().toArrow()
+    yield from _split(query, table)
 
 
 def _stream(query: SparkQuery) -> Iterator[pa.RecordBatch]:
     """Run the query over what is there now; batches are handed over as micro-batches complete."""
-    from eddyline.runtime.spark.pipeline import process
-    from eddyline.runtime.spark.query import packed
-
     arrived: queue.Queue[Any] = queue.Queue(maxsize=4)
     stopped = threading.Event()
 
     def take(df: Any, _: int) -> None:
         _hand_over(df.toArrow(), arrived, stopped)
 
-    out = process(query.program, packed(query.session, query.program, True), query.result, streaming=True)
     with tempfile.TemporaryDirectory(prefix="eddyline-") as folder:
-        running = (
-            out.writeStream.foreachBatch(take).trigger(availableNow=True).option("checkpointLocation", folder).start()
-        )
+        writer = query.tagged().writeStream.foreachBatch(take).trigger(availableNow=True)
+        with state_store(query.session.spark):
+            running = writer.option("checkpointLocation", folder).start()
         threading.Thread(target=_wait, args=(running, arrived, stopped), daemon=True).start()
         try:
-            while True:
-                found = arrived.get()
-                if found is _END:
-                    break
+            while (found := arrived.get()) is not _END:
                 yield from _split(query, found)
         finally:
             stopped.set()
@@ -60,6 +54,33 @@ def _stream(query: SparkQuery) -> Iterator[pa.RecordBatch]:
         error = running.exception()
         if error is not None:
             raise error
+
+
+@contextlib.contextmanager
+def state_store(spark: Any) -> Iterator[None]:
+    """The state store that Spark needs for Python state, for a query that starts now and for no other: a streaming
+    query keeps the settings of the moment at which it starts."""
+    before = spark.conf.get(PROVIDER_KEY, None)
+    spark.conf.set(PROVIDER_KEY, ROCKSDB)
+    try:
+        yield
+    finally:
+        if before is None:
+            spark.conf.unset(PROVIDER_KEY)
+        else:
+            spark.conf.set(PROVIDER_KEY, before)
+
+
+@contextlib.contextmanager
+def _told() -> Iterator[None]:
+    """Our own sentence instead of Spark's exception around it."""
+    try:
+        yield
+    except Exception as error:
+        found = original(error)
+        if found is None:
+            raise
+        raise found from None
 
 
 def _wait(running: Any, arrived: queue.Queue[Any], stopped: threading.Event) -> None:

@@ -20,6 +20,10 @@ if TYPE_CHECKING:
 
 
 def explain(query: SparkQuery) -> str:
+    stateless = query.stateless
+    if stateless is not None:
+        said = [query.bound.text.strip(), "", "on Spark, without a shuffle: each element is judged where it is read"]
+        return "\n".join([*said, *(f"  {line}" for line in stateless.explain())])
     group = query.program.groups[0]
     engine = ShardEngine(group, 0)
     report = query.account.report(0, 0) if query.account.shards else None

@@ -10,14 +10,16 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from eddyline.core.errors import JobError
-from eddyline.plan.logical import BoundQuery, Plan
+from eddyline.plan.logical import BoundQuery, Plan, streams_of
 from eddyline.plan.rules import optimize
 from eddyline.runtime.running import result_schema
 from eddyline.runtime.spark import pipeline, requirements
+from eddyline.runtime.spark.counting import Counting
 from eddyline.runtime.spark.explain import explain
 from eddyline.runtime.spark.processor import TAG
 from eddyline.runtime.spark.program import Program
-from eddyline.runtime.spark.statistics import OBSERVED, Account
+from eddyline.runtime.spark.stateless import StatelessPlan, recognise
+from eddyline.runtime.spark.statistics import NAME, OBSERVED, Account
 from eddyline.runtime.spark.types import result_type
 
 if TYPE_CHECKING:
@@ -50,7 +52,8 @@ class SparkQuery:
     @property
     def streaming(self) -> bool:
         """Whether the answer is a streaming DataFrame: as its DataFrames are, and over paths it is one."""
-        kinds = {self.session.frames[s.lower()].isStreaming for s in self._frames()}
+        frames = self.session.frames
+        kinds = {frames[s.lower()].isStreaming for s in streams_of(self.plan) if s.lower() in frames}
         if len(kinds) > 1:
             raise JobError(
                 f"{self.name} reads streaming and batch DataFrames, which Spark cannot put together: make all of them"
@@ -58,21 +61,47 @@ class SparkQuery:
             )
         return kinds != {False}
 
-    def _frames(self) -> list[str]:
-        return [s for s in self.program.sources() if s.lower() in self.session.frames]
+    @property
+    def stateless(self) -> StatelessPlan | None:
+        """The form without a shuffle, where each element can be judged on its own and the input is a DataFrame."""
+        frames = self.session.frames
+        if not all(s.lower() in frames for s in streams_of(self.plan)):
+            return None
+        return recognise(self.plan, self.bound, self.session.catalog, self.session.ntz)
 
-    def dataframe(self, observe: str | Any | None = "eddyline") -> Any:
+    def dataframe(self, observe: bool | str | Any | None = True) -> Any:
         """The answer as a DataFrame: the query's columns, ``_time``, and ``_sign`` for the changes of a relation.
 
         ``observe`` names the metrics that carry the shards' statistics (or is an ``Observation``, for a batch query);
-        ``eddyline.spark.report`` reads them. None: no statistics.
+        ``eddyline.spark.report`` reads them. True: metrics named ``eddyline`` where they cost nothing, that is, not
+        for a stateless query, where counting what comes in would keep Spark from pushing filters into the source.
         """
+        stateless = self.stateless
+        if stateless is not None:
+            return self._judged(stateless, observe)
         requirements.check_session(self.session.spark, stateful=True)
-        program, streaming = self.program, self.streaming
-        out = pipeline.process(program, packed(self.session, program, streaming), self.result, streaming=streaming)
-        if observe is not None:
-            out = out.observe(observe, F.collect_list(TAG).alias(OBSERVED))
+        out = self.tagged()
+        if observe:
+            name = NAME if observe is True else observe
+            out = out.observe(name, F.collect_list(TAG).alias(OBSERVED))
         return out.where(F.col(TAG).isNull()).drop(TAG)
+
+    def tagged(self) -> Any:
+        """Results and statistics together, told apart by ``TAG``."""
+        stateless = self.stateless
+        if stateless is not None:
+            return self._judged(stateless, None).withColumn(TAG, F.lit(None).cast("string"))
+        program, streaming = self.program, self.streaming
+        return pipeline.process(program, packed(self.session, program, streaming), self.result, streaming=streaming)
+
+    def _judged(self, plan: StatelessPlan, observe: Any) -> Any:
+        frames = {s: self.session.frames[s.lower()] for s in streams_of(self.plan)}
+        if isinstance(observe, str):
+            return plan.apply(frames, Counting(observe))
+        out = plan.apply(frames)
+        if observe and observe is not True:  # an Observation is one place only: behind everything
+            out = out.observe(observe, F.count(F.lit(1)).alias("results"))
+        return out
 
     # ── results here ──────────────────────────────────────────────────────────────────────────────────────────────
 

@@ -233,7 +233,7 @@ class StatelessPlan:
                 raise JobError(f"there is no DataFrame for the stream {b.stream.name!r}.")
             results.append(_apply(b, known[name], self.schema, counting, i, name not in seen))
             seen.add(name)
-        return reduce(DataFrame.union, results)
+        return reduce(lambda a, b: a.union(b), results)
 
     def explain(self) -> list[str]:
         """What Spark computes by itself, what runs in Python, and what is shipped there."""

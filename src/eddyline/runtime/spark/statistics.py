@@ -10,6 +10,7 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
+NAME: Final = "eddyline"  # of the metrics, unless the user names them
 OBSERVED: Final = "shards"
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from eddyline.runtime.spark.sources.packed import packed_frame, registered
+from eddyline.runtime.spark.sources.packed import packed_frame
+from eddyline.runtime.spark.sources.reading import registered
 
 __all__ = ["packed_frame", "register"]
 

@@ -13,7 +13,7 @@ from eddyline.core.time import Clock, SystemClock
 from eddyline.io.directory import DirectorySource
 from eddyline.io.source import Source
 from eddyline.runtime.spark.sources.parts import Part, Parts
-from eddyline.runtime.spark.sources.places import START, Place
+from eddyline.runtime.spark.sources.places import Place
 
 
 @dataclass(slots=True)
@@ -81,5 +81,4 @@ class WatchedParts(Parts):
         return self._frozen or quiet >= self._watch.source.until_idle * 1e9
 
     def settled(self, place: Place) -> Place:
-        begun = place.part + (place.mark != START)
-        return replace(place, ended=self._ended(place), order=tuple(self.order[:begun]))
+        return replace(place, ended=self._ended(place), order=tuple(self.order[: place.begun]))

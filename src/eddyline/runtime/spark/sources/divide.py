@@ -33,7 +33,7 @@ def divide(
     wanted = None if columns is None else tuple(columns)
     match source:
         case ParquetSource() | CsvSource() | JsonLinesSource():
-            return Parts(_files(source, timestamp))
+            return Parts(_files(source, timestamp), names=tuple(p.name for p in source.paths))
         case DirectorySource():
             return WatchedParts(Watch(source, SystemClock()), FileDivision(timestamp))
         case GeneratorSource():

@@ -7,6 +7,7 @@ slice goes to a worker and says all that is needed to read it.
 from __future__ import annotations
 
 import math
+import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple, Protocol
@@ -14,6 +15,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from eddyline.core.delta import Int64s
+from eddyline.core.errors import EddylineError
 from eddyline.io.source import SourceBatch
 from eddyline.runtime.spark.sources.places import PART_BITS, START, Mark, Place
 
@@ -86,16 +88,18 @@ class Outlook:
 
 @dataclass(slots=True)
 class Parts:
-    """The parts of a source. ``endless``: whatever one asks for is there."""
+    """The parts of a source. ``endless``: whatever one asks for is there. ``names`` are those of files."""
 
     parts: list[Part]
     endless: bool = False
+    names: tuple[str, ...] = ()
 
     def first(self) -> Place:
         return Place()
 
     def look(self, place: Place) -> None:
-        """Find what has come since: only for sources that grow."""
+        """Find what has come since, where a source grows."""
+        self.known(place)
 
     def freeze(self) -> None:
         """From now on nothing new exists."""
@@ -104,11 +108,20 @@ class Parts:
         return place.part >= len(self.parts)
 
     def known(self, place: Place) -> None:
-        """Make sure that everything up to here is known, also in a process that has just started."""
+        """Make sure that everything up to here is known and the same, also in a process that has just started."""
+        if place.files and place.files != self._checksum(place):
+            last = self.names[min(place.part, len(self.names) - 1)]
+            raise EddylineError(
+                f"the files up to {last} are not those that were read before the checkpoint was made: put them"
+                " back as they were; where files come later, watch their directory (watch = true)."
+            )
+
+    def _checksum(self, place: Place) -> int:
+        return zlib.crc32("/".join(self.names[: place.begun]).encode()) if self.names else 0
 
     def settled(self, place: Place) -> Place:
         """The place with all that an offset must say about it."""
-        return replace(place, ended=self._ended(place))
+        return replace(place, ended=self._ended(place), files=self._checksum(place))
 
     def outlook(self, place: Place, rows: float) -> Outlook:
         """As far as the next ``rows`` rows. Times count only if all of them are known."""

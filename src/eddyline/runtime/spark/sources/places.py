@@ -30,12 +30,19 @@ START: Final = Mark()
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """``ended``: nothing will ever follow. ``order`` names the files of a watched directory up to here."""
+    """``ended``: nothing will ever follow. ``order`` names the files of a watched directory up to here; of files that
+    were given ``files`` is a checksum of their names up to here."""
 
     part: int = 0
     mark: Mark = START
     ended: bool = False
     order: tuple[str, ...] = ()
+    files: int = 0
+
+    @property
+    def begun(self) -> int:
+        """How many parts have been read, the last perhaps not to its end."""
+        return self.part + (self.mark != START)
 
     def plain(self) -> dict[str, Any]:
         """
@@ -49,6 +56,8 @@ class Place:
             out["ended"] = True
         if self.order:
             out["order"] = pack_names(self.order)
+        if self.files:
+            out["files"] = self.files
         return out
 
     @staticmethod
@@ -59,7 +68,8 @@ class Place:
         True
         """
         mark = Mark(plain["at"], plain.get("line", 1))
-        return Place(plain["part"], mark, plain.get("ended", False), unpack_names(plain.get("order", "")))
+        order = unpack_names(plain.get("order", ""))
+        return Place(plain["part"], mark, plain.get("ended", False), order, plain.get("files", 0))
 
 
 LONG: Final = 1000  # characters

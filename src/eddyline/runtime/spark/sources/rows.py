@@ -30,10 +30,10 @@ from eddyline.io.resolve import OPTIONS, open_source
 from eddyline.io.source import SourceBatch, shorten
 from eddyline.runtime.spark.failures import carried
 from eddyline.runtime.spark.sources.divide import divide
-from eddyline.runtime.spark.sources.packed import Planned, check, everything
 from eddyline.runtime.spark.sources.parts import Parts
 from eddyline.runtime.spark.sources.planner import Planner
-from eddyline.runtime.spark.sources.tasks import Task
+from eddyline.runtime.spark.sources.reading import Planned, everything
+from eddyline.runtime.spark.sources.tasks import Task, check
 from eddyline.runtime.spark.types import arrow_schema, from_spark, spark_array, to_spark
 
 FORMAT: Final = "eddyline"
@@ -152,8 +152,7 @@ class RowsReader(DataSourceReader):
 
     def partitions(self) -> Sequence[InputPartition]:
         with carried():
-            planner = self._job.planner()
-        return everything(planner)
+            return everything(self._job.planner())
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         return self._job.read(partition.value) if partition.value is not None else iter(())

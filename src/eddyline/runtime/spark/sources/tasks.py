@@ -11,6 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from eddyline.core.errors import DataError
+from eddyline.io.source import SourceBatch, shorten
 from eddyline.runtime.spark.sources.parts import Piece, Slice
 
 FEWEST_ROWS: Final = 20_000  # below this a task of its own costs more than it saves
@@ -31,6 +33,13 @@ class Load:
 class Task:
     loads: tuple[Load, ...]
     stamp: int  # wall-clock time (µs) of the micro-batch
+
+
+def check(batch: SourceBatch, strict: bool) -> None:
+    """Stop at a malformed row, if asked to."""
+    if strict and batch.invalid:
+        first = batch.invalid[0]
+        raise DataError(f"malformed row in strict mode. {first.reason}: {shorten(first.row)}")
 
 
 Dealt = list[dict[str, list[Piece]]]
