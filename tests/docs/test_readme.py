@@ -24,6 +24,7 @@ from eddyline.cli import main
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+ON_SPARK = ("README.md", "index.md", "spark.md")
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\]\(([^)#\s]+\.md)(?:#([\w-]+))?\)|\]\(#([\w-]+)\)")
 
@@ -52,16 +53,19 @@ def commands(block: str) -> Iterator[Command]:
 
 
 class Shell:
-    """Runs plain ``eddyline`` commands in this process (a start costs more than the work), all others in a shell."""
+    """Runs plain ``eddyline`` commands in this process (a start costs more than the work), all others in a shell.
 
-    def __init__(self, folder: Path) -> None:
-        self.folder, self.status = folder, 0
+    Pages about the engine say that they are ``inline``; on the others ``eddyline run`` is what it is for everybody."""
+
+    def __init__(self, folder: Path, inline: bool) -> None:
+        self.folder, self.inline, self.status = folder, inline, 0
 
     def run(self, line: str) -> str:
         if line == "echo $?":
             return f"{self.status}\n"
         words = shlex.split(line)
-        if words[0] == "eddyline" and not {"|", ">", "<"} & set(words):
+        here = self.inline or "inline" in words or words[1:2] != ["run"]
+        if words[0] == "eddyline" and here and not {"|", ">", "<"} & set(words):
             said = io.StringIO()
             with contextlib.chdir(self.folder), contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
                 try:
@@ -70,6 +74,8 @@ class Shell:
                     self.status = int(stop.code or 0)
             return said.getvalue()
         near = f"PATH={shlex.quote(str(Path(sys.executable).parent))}:$PATH; {line}"
+        if not self.inline:
+            near = f"unset EDDYLINE_RUNTIME; {near}"
         done = subprocess.run(["/bin/sh", "-c", near], cwd=self.folder, capture_output=True, text=True, check=False)
         self.status = done.returncode
         return done.stdout + done.stderr
@@ -88,7 +94,7 @@ def stripped(text: str) -> list[str]:
 def test_what_a_page_shows_is_what_happens(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "100")  # the width at which argparse breaks its help
     shutil.copytree(ROOT / "examples", tmp_path / "examples")
-    shell = Shell(tmp_path)
+    shell = Shell(tmp_path, inline=page.name not in ON_SPARK)
     for kind, text in blocks(page):
         name = re.match(r"-- (\S+\.cql)\n", text)
         if kind == "sql" and name is not None:

@@ -11,7 +11,6 @@ import itertools
 import json
 import pickle
 import random
-from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -25,7 +24,7 @@ from eddyline.runtime.spark.segments import Head, SegmentLog
 from eddyline.runtime.spark.shard import Packed, ShardEngine
 from eddyline.runtime.spark.statistics import Account
 from eddyline.testing.cases import Case
-from eddyline.testing.reference import StreamData
+from eddyline.testing.reference import ResultRow, StreamData
 from eddyline.testing.values import canonical, order_key, ticks
 from tests.semantics.engine import mismatch
 
@@ -289,17 +288,31 @@ def check(case: Case, way: Way) -> str | None:
     return compare(arrived, run(arrived, way))
 
 
-def compare(arrived: Arrived, answer: Answer) -> str | None:
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """What the reference says of the rows that are kept."""
+
+    case: Case
+    rows: Sequence[ResultRow]
+    late: int
+    invalid: int
+
+
+def expect(arrived: Arrived) -> Expected:
     kept, late = arrived.kept()
     reference = kept.reference()
-    expected = reference.run()
+    rows = reference.run()
     if not arrived.ended:
         closed = arrived.frontiers()[-1]
-        expected = [] if closed is None else [r for r in expected if r.time <= closed]
-    found = mismatch(kept, expected, answer.table)
-    if found is not None:
-        return found
-    return untimely(arrived, answer.batches) or miscounted(arrived, late, reference.invalid, answer.report)
+        rows = [] if closed is None else [r for r in rows if r.time <= closed]
+    return Expected(kept, rows, late, sum(len(reference.invalid[n]) for n in arrived.batches))
+
+
+def compare(arrived: Arrived, answer: Answer, expected: Expected | None = None) -> str | None:
+    """``expected`` may be known already."""
+    expected = expected or expect(arrived)
+    found = mismatch(expected.case, expected.rows, answer.table)
+    return found or untimely(arrived, answer.batches) or miscounted(arrived, expected, answer.report)
 
 
 def untimely(arrived: Arrived, batches: Sequence[pa.Table]) -> str | None:
@@ -315,10 +328,8 @@ def untimely(arrived: Arrived, batches: Sequence[pa.Table]) -> str | None:
     return None
 
 
-def miscounted(
-    arrived: Arrived, late: int, invalid: Mapping[str, Sequence[Any]], report: Mapping[str, Any]
-) -> str | None:
-    counts = Counter(n for n, batches in arrived.batches.items() for b in batches for _ in b)
-    want = {"events": sum(counts.values()), "late": late, "invalid": sum(len(invalid[n]) for n in arrived.batches)}
+def miscounted(arrived: Arrived, expected: Expected, report: Mapping[str, Any]) -> str | None:
+    events = sum(len(b) for batches in arrived.batches.values() for b in batches)
+    want = {"events": events, "late": expected.late, "invalid": expected.invalid}
     have = {n: report[n] for n in want}
     return None if have == want else f"counted {have} instead of {want}"

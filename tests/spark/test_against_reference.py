@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import functools
 import itertools
 import os
 import random
@@ -23,7 +24,7 @@ from eddyline.core.time import TimeKind
 from eddyline.testing.case_data import TimeScale
 from eddyline.testing.cases import draw_case
 from eddyline.testing.tables import comparable
-from tests.runtime.shards import Answer, Arrived, Way, arrive, check, compare, cut
+from tests.runtime.shards import Answer, Arrived, Expected, Way, arrive, check, compare, cut, expect
 from tests.semantics.engine import check as check_inline
 from tests.spark.running import (
     Asked,
@@ -41,11 +42,12 @@ from tests.spark.running import (
 
 FACTOR = float(os.environ.get("EDDYLINE_CASES", "1"))
 SEED = int(os.environ.get("EDDYLINE_SEED", "2004"))
-CASES = min(300, max(10, round(90 * FACTOR)))
-QUERIES = min(60, max(8, round(20 * FACTOR)))
+CASES = min(300, max(10, round(80 * FACTOR)))
+QUERIES = min(60, max(8, round(16 * FACTOR)))
 BATCHES = 7
 
 
+@functools.cache
 def draw(batches: int) -> list[Asked]:
     """The cases, half of them with positions; those over constant relations alone bring no rows."""
     asked = []
@@ -85,11 +87,18 @@ def compare_all(asked: Sequence[Asked], found: Collected, shards: int) -> int:
     split = 0
     for i, a in enumerate(asked):
         answer = found.answer(i)
-        what = compare(a.arrived, answer)
+        what = compare(a.arrived, answer, expected(a))
         if what is not None:
             pytest.fail(explain_failure(a.arrived, answer, what, shards), pytrace=False)
         split += len(answer.shares) > 0
     return split
+
+
+_EXPECTED: dict[int, Expected] = {}  # runs on 1 and on 8 shards are compared with the same
+
+
+def expected(asked: Asked) -> Expected:
+    return _EXPECTED.setdefault(id(asked), expect(asked.arrived))
 
 
 def explain_failure(arrived: Arrived, answer: Answer, what: str, shards: int) -> str:

@@ -87,7 +87,7 @@ class Collected:
 
 def test_two_actions_on_a_batch(spark: Any, tmp_path: Path) -> None:
     """Each action runs the micro-batch anew, from the state that it began with."""
-    generate(tmp_path / "input", 4, seed=3)
+    generate(tmp_path / "input", 3, seed=3)
     joined = eds.window_join(read(spark, tmp_path / "input"), on="k", within=WITHIN, timestamp="ts", shards=SHARDS)
     sink = Collected(actions=2)
     run(into(joined, tmp_path / "checkpoint", sink))
@@ -97,7 +97,7 @@ def test_two_actions_on_a_batch(spark: Any, tmp_path: Path) -> None:
 def test_queries_of_the_same_text_side_by_side(spark: Any, tmp_path: Path) -> None:
     """Two that are written from one DataFrame, and one over other rows: same text, same shards, same workers."""
     for name, seed in (("one", 4), ("other", 5)):
-        generate(tmp_path / name, 4, seed)
+        generate(tmp_path / name, 3, seed)
     one, other = aggregate(spark, tmp_path / "one"), aggregate(spark, tmp_path / "other")
     sinks = [Collected(), Collected(), Collected()]
     run(*(into(df, tmp_path / str(i), sinks[i]) for i, df in enumerate((one, one, other))))

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, TextIO
 
+WHERE = (
+    "on Spark, local to this machine. In one process, without a JVM: EDDYLINE_RUNTIME=inline make demo,\n"
+    "or eddyline run examples/network/job.cql --runtime inline.",
+    "in one process. On Spark: make demo without EDDYLINE_RUNTIME=inline.",
+)
 JOB = Path(__file__).resolve().parents[3] / "examples" / "network" / "job.cql"
 
 
@@ -40,7 +46,9 @@ def main(job: Path = JOB, out: TextIO | None = None, command: Callable[[list[str
         for line in shown_report(json.loads(report.read_text())):
             say(line)
         say("\n$ eddyline explain job.cql\n")
-        return command(["explain", str(job)])
+        status = command(["explain", str(job)])
+        say("\nThis ran " + WHERE[os.environ.get("EDDYLINE_RUNTIME") == "inline"])
+        return status
 
 
 def statements(text: str) -> Iterator[str]:

@@ -43,7 +43,6 @@ SUSPECT=1.5
 KEEP=0.2
 TO=1
 BLOCKS=16
-TAIL=True
 _PATIENCE = 2.0  # by how much false alarms may raise the bar for the next
 
 
@@ -83,17 +82,11 @@ class Default(OrderingPolicy):
         self.reserve, self.change = self.cap, float(self.block)
         self.patience, self.alarmed = 1.0, False
         self.pending = 0
-        self.depth = 0
-        self.tail = ProfileWindow(self.window.size // 2, pipeline.filters)
-        # With the first filter where it is: a wall after the first position.
-        self.behind = self.segments + (np.arange(pipeline.filters) > 0) * pipeline.filters
         self.looked: Float64s = self.times.averages()
 
     @property
     def reach(self) -> Bools:
-        reach = np.triu(self.segments[:, None] == self.segments[None, :], 1)
-        reach[: self.depth] = False
-        return reach
+        return np.triu(self.segments[:, None] == self.segments[None, :], 1)
 
     def wants_profile(self, count: int) -> Int64s:
         found: list[int] = []
@@ -102,17 +95,12 @@ class Default(OrderingPolicy):
             p = max(self.p, self.burst * BACK ** -self.level)
             bursting = p > self.p
             most = math.ceil(self.reserve if bursting else self.change) - len(found)
-            if self.depth:
-                first, second = self.order[0], self.order[1]
-                a = self.rates.asked + self.rates.recently_asked
-                survive = (a[second] + 1) / (a[first] + 1)
-                p = min(1.0, p / survive)
-            heads, thrown = self.coins.heads(count - at, p, min(most, self.left) if bursting and not self.depth else most)
+            heads, thrown = self.coins.heads(count - at, p, min(most, self.left) if bursting else most)
             if not thrown:
                 break
             found += [at + h for h in heads]
             at += thrown
-            if bursting and not self.depth:
+            if bursting:
                 self.left -= len(heads)
                 if not self.left:
                     self.level, self.left = self.level + 1, self.block
@@ -140,14 +128,8 @@ class Default(OrderingPolicy):
             self.reserve -= spent
         else:
             self.change -= spent
-        nan = np.full(dropped.shape[1], np.nan)
-        behind = dropped[~dropped[:, self.order[0]]]
-        self.tail.push(behind, nan)
-        if self.depth:
-            self.pending += len(behind)
-        else:
-            self.window.push(dropped, nan)
-            self.pending += len(dropped)
+        self.window.push(dropped, np.full(dropped.shape[1], np.nan))
+        self.pending += len(dropped)
 
     def decide(self, now: int | None = None) -> Decision | None:
         if not len(self.free):
@@ -157,7 +139,6 @@ class Default(OrderingPolicy):
             self._look_again(forget=True)
             self.alarmed = True
             return None
-        self.depth = 1 - self.depth if TAIL and self.pipeline.filters > 2 else 0
         averages = self.times.averages()
         apart = np.maximum(averages / self.looked, self.looked / averages).max()
         if self.pending < self.block // 2 and not (apart > 1.5 and self.window.count >= self.block // 2):
@@ -175,40 +156,12 @@ class Default(OrderingPolicy):
         self.level, self.left = 0, self.block
         if forget:
             self.window.clear()
-            self.tail.clear()
             self.pending = 0
 
     def _reoptimize(self, now: int | None, averages: Float64s) -> Decision | None:
-        before = self.order
-        decision = self._try(now, self.window.tuples(), self.segments, averages)
-        if decision is not None:
-            late = self.level > 2
-            if self.order[0] != before[0]:
-                self.tail.clear()
-                t = self.window.tuples()
-                self.tail.push(t[~t[:, self.order[0]]], np.full(t.shape[1], np.nan))
-            if late:
-                self._look_again(forget=True)
-            else:
-                self.rates.settle()
-            return decision
-        if TAIL and self.tail.count >= self.block // 2:
-            decision = self._try(now, self.tail.tuples(), None, averages)
-            if decision is not None:
-                self.rates.settle()
-        return decision
-
-    def _try(self, now, tuples, segments, averages):
+        tuples = self.window.tuples()
         search = optimal_order if self.pipeline.filters <= _EXACT else greedy_order
-        if not len(tuples): return None
-        head = segments is not None
-        if head:
-            after = search(tuples, averages, segments)
-        else:
-            rest = list(self.order[1:])
-            after = (self.order[0], *(rest[i] for i in search(tuples[:, rest], averages[rest], self.segments[1:])))
-        before = self.order
-        if head and TAIL and after[0] == before[0] : return None
+        before, after = self.order, search(tuples, averages, self.segments)
         if after == before:
             return None
         times = gain(tuples, before, after, averages)
@@ -220,4 +173,10 @@ class Default(OrderingPolicy):
             return None
         self.order = after
         reason = f"cheaper by {saved.mean():.3g} ± {error:.2g} s for a profile tuple"
-        return self._decision(now, before, reason, tuples, averages)
+        decision = self._decision(now, before, reason, tuples, averages)
+        late = self.level > 2
+        if late:
+            self._look_again(forget=True)
+        else:
+            self.rates.settle()
+        return decision

@@ -7,6 +7,7 @@ that Spark's own launcher gives it, so that a Java that answers is a Java that s
 
 from __future__ import annotations
 
+import functools
 import importlib.metadata
 import importlib.util
 import os
@@ -213,6 +214,7 @@ def check_session(spark: Any, *, stateful: bool) -> None:
         )
     for package in WORKER if stateful else WORKER[:2]:
         check_package(package)
+    _check_workers(spark)
     # By the class's own name: vendors ship theirs in packages of their own.
     if stateful and not str(spark.conf.get(PROVIDER_KEY, "")).endswith(ROCKSDB.rpartition(".")[2]):
         raise EddylineError(
@@ -233,3 +235,24 @@ def main() -> int:
 
 if __name__ == "__main__":
     sys.exit(main())
+
+
+def _check_workers(spark: Any) -> None:
+    """Spark takes ``python3`` from the PATH for its workers unless it is told, and that need not be this Python."""
+    if ".connect." in type(spark).__module__ or not str(spark.conf.get("spark.master", "")).startswith("local"):
+        return
+    name = str(getattr(spark.sparkContext, "pythonExec", "python3"))
+    found = shutil.which(name)
+    if found is not None and found != sys.executable and not _has_eddyline(found):
+        raise EddylineError(
+            f"Spark's workers would run {found}, where Eddyline is not installed; before the session is made, set"
+            ' os.environ["PYSPARK_PYTHON"] = sys.executable.'
+        )
+
+
+@functools.cache
+def _has_eddyline(python: str) -> bool:
+    try:
+        return subprocess.run([python, "-c", "import eddyline"], capture_output=True, timeout=60).returncode == 0
+    except (OSError, subprocess.TimeoutExpired):
+        return False
