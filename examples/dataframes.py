@@ -41,7 +41,9 @@ def events(step: int, delay: int, *columns: str) -> DataFrame:
     number = F.col("id")
     made = {
         "amount": (F.hash(number) % 9000 / 100 + 100).cast("decimal(8,2)"),
-        "method": F.element_at(F.array(F.lit("card"), F.lit("cash")), (number % 2 + 1).cast("int")),
+        "method": F.element_at(
+            F.array(F.lit("card"), F.lit("cash")), (F.pmod(F.hash(number), F.lit(2)) + 1).cast("int")
+        ),
         "weight": (number % 40 / 10).cast("double"),
     }
     seconds = 1_700_000_000 + number * 3 + delay + F.pmod(F.hash(number), F.lit(20))

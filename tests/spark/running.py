@@ -10,6 +10,7 @@ import os
 import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -29,15 +30,20 @@ from eddyline.runtime.spark.statistics import Account
 from eddyline.testing.case_data import TimeScale, draw_relation, draw_stream
 from eddyline.testing.case_queries import OPERATORS, RELATIONS, STREAMS, TO_STREAM, WINDOWS, Focus, QueryWriter
 from eddyline.testing.cases import Case
-from tests.runtime.shards import Answer, Arrived, in_time, schema_of, to_batch
+from tests.runtime.shards import Answer, Arrived, Expected, expect, in_time, schema_of, to_batch
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Asked:
     """A case as one group of a program; ``prefix`` makes the names of its inputs its own."""
 
     arrived: Arrived
     prefix: str
+
+    @cached_property
+    def expected(self) -> Expected:
+        """The same on any number of shards."""
+        return expect(self.arrived)
 
     def group(self, shards: int) -> Group:
         case = self.arrived.case

@@ -24,7 +24,7 @@ from eddyline.core.time import TimeKind
 from eddyline.testing.case_data import TimeScale
 from eddyline.testing.cases import draw_case
 from eddyline.testing.tables import comparable
-from tests.runtime.shards import Answer, Arrived, Expected, Way, arrive, check, compare, cut, expect
+from tests.runtime.shards import Answer, Arrived, Way, arrive, check, compare, cut
 from tests.semantics.engine import check as check_inline
 from tests.spark.running import (
     Asked,
@@ -87,18 +87,11 @@ def compare_all(asked: Sequence[Asked], found: Collected, shards: int) -> int:
     split = 0
     for i, a in enumerate(asked):
         answer = found.answer(i)
-        what = compare(a.arrived, answer, expected(a))
+        what = compare(a.arrived, answer, a.expected)
         if what is not None:
             pytest.fail(explain_failure(a.arrived, answer, what, shards), pytrace=False)
         split += len(answer.shares) > 0
     return split
-
-
-_EXPECTED: dict[int, Expected] = {}  # runs on 1 and on 8 shards are compared with the same
-
-
-def expected(asked: Asked) -> Expected:
-    return _EXPECTED.setdefault(id(asked), expect(asked.arrived))
 
 
 def explain_failure(arrived: Arrived, answer: Answer, what: str, shards: int) -> str:

@@ -26,6 +26,7 @@ COMMITTED = "sink commit: state committed, rows not all written"
 BATCH = "sink commit: rows computed, nothing written"
 WRITTEN = "sink commit: written, not in its place"
 PLACED = "sink commit: in its place, batch not committed"
+POINTS = (RAN, SAVE, SAVING, SAVED, COMMITTED, BATCH, WRITTEN, PLACED)
 ELSEWHERE = "elsewhere"
 
 

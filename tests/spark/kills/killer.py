@@ -171,8 +171,12 @@ class Story:
             return (self.folder / "phases" / str(pid)).read_text().strip()
         return hooks.ELSEWHERE
 
-    def busy(self, worker: psutil.Process) -> bool:
-        return self.phase(worker.pid) != hooks.ELSEWHERE
+    def busy(self, pid: int) -> bool:
+        return self.phase(pid) != hooks.ELSEWHERE
+
+    def any_busy(self) -> bool:
+        """Whether some worker is at a shard now; much cheaper than to look for the workers."""
+        return any(self.busy(int(p.name)) for p in self._written(self.folder / "phases", r"\d+") if _exists(p.name))
 
     def found(self, query: str) -> Found:
         checkpoint, out = self.folder / "checkpoint" / query, self.folder / "out" / query
@@ -188,11 +192,13 @@ class Story:
 
     def _fresh(self, folder: Path, name: str) -> bool:
         """Whether the present driver wrote a file of this name (a pattern)."""
+        return any(True for _ in self._written(folder, name))
+
+    def _written(self, folder: Path, name: str) -> Iterator[Path]:
         with contextlib.suppress(FileNotFoundError):
-            return any(
-                re.fullmatch(name, p.name) is not None and p.stat().st_mtime >= self.started for p in folder.iterdir()
-            )
-        return False
+            for p in folder.iterdir():
+                if re.fullmatch(name, p.name) is not None and p.stat().st_mtime >= self.started:
+                    yield p
 
     def at_work(self) -> bool:
         """Whether a worker of the present driver has come to its first shard."""
@@ -232,9 +238,11 @@ class Story:
         place.unlink()
         return kill
 
-    def kill_when(self, condition: Callable[[], bool], what: str) -> Kill:
-        """Kill the driver as soon as a condition on its files holds; what it hit is said by what it left."""
-        self.wait(condition, what, pause=0.001)
+    def kill_in_sink(self, query: str) -> Kill:
+        """Kill the driver as soon as the sink has a batch, before the batch is committed: some hundredths of a second.
+        What it hit is said by what it left."""
+        self.wait(lambda: self.found(query).states == PARTITIONS, "a state commit", pause=0.005)
+        self.wait(lambda: self.found(query).in_sink, "a sink commit", pause=0.0005)
         return self._kill_driver(True)
 
     def kill_driver(self) -> Kill:
@@ -281,6 +289,10 @@ def _rank(point: str) -> int:
 def _newest(folder: Path) -> int:
     names = [p.name for p in folder.iterdir()] if folder.exists() else []
     return max((int(n) for n in names if n.isdigit()), default=-1)
+
+
+def _exists(pid: str) -> bool:
+    return Path("/proc", pid).exists() or psutil.pid_exists(int(pid))
 
 
 def _is_daemon(process: psutil.Process) -> bool:

@@ -19,6 +19,7 @@ from tests.spark.kills.killer import PHASES, Kill, Story, story
 from tests.spark.kills.workload import DIFFERENT, committed, differences, expected
 
 DEEP = float(os.environ.get("EDDYLINE_CASES", "1")) >= 15
+SINKS = [{"join": "files", "aggregate": "batches"}, {"join": "batches", "aggregate": "files"}]
 CHANGELOG = "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled"
 
 
@@ -54,12 +55,12 @@ def disturb(told: Story, kills: int, rng: random.Random, drivers: float) -> None
             told.kill_worker(lambda workers: choose(told, workers, rng))
 
 
-def wear(told: Story, rng: random.Random) -> None:
-    """A worker in every micro-batch: shards move to and fro, and leave engines behind that are out of date."""
+def wear(told: Story, kills: int, rng: random.Random) -> None:
+    """A worker in one micro-batch after the other: shards move to and fro, and leave engines that are out of date."""
     seen = told.batches()
-    while True:
+    for _ in range(kills):
         told.wait(lambda: told.done or told.batches() > seen, "a micro-batch")  # noqa: B023 — called here only
-        told.wait(lambda: told.done or any(map(told.busy, told.workers())), "a worker at a shard")
+        told.wait(lambda: told.done or told.any_busy(), "a worker at a shard")
         if told.done:
             return
         seen = told.batches()
@@ -68,34 +69,41 @@ def wear(told: Story, rng: random.Random) -> None:
 
 def choose(told: Story, workers: list[psutil.Process], rng: random.Random) -> psutil.Process:
     """Now and then any, mostly one that is at a shard."""
-    busy = [w for w in workers if told.busy(w)]
+    busy = [w for w in workers if told.busy(w.pid)]
     return rng.choice(busy if busy and rng.random() < 0.8 else workers)
 
 
 def test_aimed_kills(tmp_path: Path) -> None:
-    """Every phase is hit, by workers (whose tasks are tried again) and by drivers (which are started again)."""
-    with story(tmp_path, {"join": "files", "aggregate": "batches"}, files=10) as told:
+    """Every phase is hit: workers, whose tasks are tried again, and drivers, which are started again."""
+    with story(tmp_path, SINKS[0], files=8) as told:
         told.start()
         for point in (hooks.RAN, hooks.SAVING, hooks.SAVED, hooks.COMMITTED):
             told.kill_at(point, "worker")
         told.kill_at(hooks.PLACED, "driver")
         told.start()
-        told.kill_when(lambda: told.found("join").in_sink and not told.found("join").committed, "the file sink")
+        told.kill_in_sink("join")
         told.start()
-        told.kill_at(hooks.SAVING, "driver")
-        told.start()
-        wear(told, random.Random(1))
+        wear(told, 5, random.Random(1))
         told.finish()
     check(told)
-    for what in ("worker", "driver"):
-        assert {"state commit", "sink commit"} <= hit([k for k in told.kills if k.what == what])
-    assert hit(told.kills) >= set(PHASES)
+    assert hit([k for k in told.kills if k.what == "worker"]) >= set(PHASES)
+    assert hit([k for k in told.kills if k.what == "driver"]) == {"sink commit"}
     assert told.notes()["hot"] > 0
 
 
 if DEEP:
     KILLS = 8  # in each of four ways to run
-    SINKS = [{"join": "files", "aggregate": "batches"}, {"join": "batches", "aggregate": "files"}]
+
+    def test_drivers_at_every_point(tmp_path: Path) -> None:
+        with story(tmp_path, SINKS[0], files=12) as told:
+            for point in hooks.POINTS:
+                told.start()
+                told.kill_at(point, "driver")
+            told.start()
+            told.kill_in_sink("join")
+            told.finish()
+        check(told)
+        assert hit(told.kills) == set(PHASES)
 
     def test_undisturbed(tmp_path: Path) -> None:
         """The comparison is with the inline engine; that an undisturbed run on Spark gives the same is shown here."""

@@ -89,6 +89,7 @@ class ProfilingPolicy(OrderingPolicy, ABC):
         self.window = ProfileWindow(int(checked["window"]), pipeline.filters, pipeline.costs)
         self.segments = pipeline.segments
         self.free = pipeline.free
+        self.all_after: Bools = np.triu(self.segments[:, None] == self.segments[None, :], 1)
         self.fresh = False  # whether there are profile tuples that no decision has looked at
 
     def wants_profile(self, count: int) -> Int64s:

@@ -129,17 +129,16 @@ def optimal_order(
         (np.outer(_survivors(phase), row) for phase, row in zip(phases, prices, strict=True)), np.zeros((1 << n, n))
     )
     homes = np.zeros(n, np.int64) if segments is None else segments
-    best = np.full(1 << n, np.inf)
+    best = np.zeros(1 << n)
     last = np.zeros(1 << n, np.int64)
-    best[0] = 0.0
-    for size, sets in enumerate(_by_size(n)[1:]):
-        for f in range(n):
-            if homes[f] != homes[size]:
-                continue
-            those = sets[(sets >> f) & 1 == 1]
-            total = best[those ^ (1 << f)] + price[those ^ (1 << f), f]
-            better = total <= best[those]  # the last written among equals comes last
-            best[those[better]], last[those[better]] = total[better], f
+    for position, (sets, members) in enumerate(_by_size(n)):
+        without = sets[:, None] ^ (1 << members)
+        total = best[without] + price[without, members]
+        if segments is not None:
+            total = np.where(homes[members] == homes[position], total, np.inf)
+        choice = total.argmin(1)
+        rows = np.arange(len(sets))
+        best[sets], last[sets] = total[rows, choice], members[rows, choice]
     order, left = [], (1 << n) - 1
     while left:
         order.append(int(last[left]))
@@ -197,8 +196,15 @@ def _survivors(drops: Bools) -> Float64s:
 
 
 @cache
-def _by_size(n: int) -> tuple[Int64s, ...]:
-    """The sets of n filters, grouped by how many they hold."""
+def _by_size(n: int) -> tuple[tuple[Int64s, Int64s], ...]:
+    """The sets of 1, 2, … n filters, each with its members: the last written first, so that among equals it is the one
+    that comes last.
+    """
     sets = np.arange(1 << n)
-    sizes = np.array([int(s).bit_count() for s in sets])
-    return tuple(sets[sizes == k] for k in range(n + 1))
+    inside = (sets[:, None] >> np.arange(n)) & 1
+    grouped = []
+    for size in range(1, n + 1):
+        these = sets[inside.sum(1) == size]
+        members = np.nonzero(inside[these])[1].reshape(-1, size)[:, ::-1]
+        grouped.append((these, members))
+    return tuple(grouped)

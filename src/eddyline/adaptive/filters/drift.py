@@ -20,21 +20,22 @@ from eddyline.core.delta import Int64s
 
 SETTLE = 1024  # rows that make up the reference
 MEMORY = 1024  # rows after which a recent row counts half
-FEW = 64
-_FEWEST = 16  # rows without which a rate says nothing
+_FEWEST = 16  # rows without which the reference says nothing
+_FEWEST_RECENT = 64  # the same for what is compared with it, which is looked at again and again
 
 
 class DropRates:
     """Rows asked and dropped by filter, since the last decision and recently.
 
     >>> rates = DropRates(2)
-    >>> for dropped in (250, 260, 250, 480):
-    ...     rates.add(np.array([500, 500 - dropped]), np.array([500 - dropped, 200]))
-    ...     print(rates.drift().round(1).tolist())
-    [0.0, 0.0]
-    [0.0, 0.0]
-    [0.4, 0.4]
-    [14.8, 4.6]
+    >>> for passed in (500, 510, 505, 495, 300):
+    ...     rates.add(np.array([1000, passed]), np.array([passed, passed // 2]))
+    ...     print(round(rates.drift(), 1))
+    0.0
+    0.0
+    0.0
+    0.4
+    7.3
     """
 
     __slots__ = ("asked", "dropped", "recently_asked", "recently_dropped")
@@ -54,16 +55,18 @@ class DropRates:
             self.recently_asked = self.recently_asked * keep + rows_in
             self.recently_dropped = self.recently_dropped * keep + (rows_in - rows_out)
 
-    def drift(self) -> Float64s:
-        """By filter: how many standard deviations the recent rate is from the reference; 0 where too little is known.
-        Forgotten rows are counted with their weight, which overstates the deviation to be expected.
+    def drift(self) -> float:
+        """By how many standard deviations the rate of the filter that has moved most is away from its reference.
+        Forgotten rows count with their weight, which overstates the deviation to be expected.
         """
-        enough = (self.asked >= _FEWEST) & (self.recently_asked >= FEW)
-        before, now = np.where(enough, self.asked, 1.0), np.where(enough, self.recently_asked, 1.0)
-        pooled = np.where(enough, (self.dropped + self.recently_dropped + 1) / (before + now + 2), 0.5)
+        enough = (self.asked >= _FEWEST) & (self.recently_asked >= _FEWEST_RECENT)
+        if not enough.any():
+            return 0.0
+        before, now = self.asked[enough], self.recently_asked[enough]
+        dropped, recently = self.dropped[enough], self.recently_dropped[enough]
+        pooled = (dropped + recently + 1) / (before + now + 2)  # never 0 nor 1
         deviation = np.sqrt(pooled * (1 - pooled) * (1 / before + 1 / now))
-        apart = np.abs(self.dropped / before - self.recently_dropped / now)
-        return np.where(enough, apart / np.where(enough, deviation, 1.0), 0.0)
+        return float((np.abs(dropped / before - recently / now) / deviation).max())
 
     def settle(self) -> None:
         """A decision was made: what comes now is the reference."""

@@ -32,15 +32,17 @@ class Independent(ProfilingPolicy):
     alpha
         Thrash avoidance. Smaller reorders less often for near ties.
 
-    Example 4.5.1 with n = 6: five equal filters drop 50 … 100, one drops 1 … 49.
+    Like Example 4.5.1 with n = 6: five equal filters drop 40 … 100, one drops 1 … 39.
 
     >>> from eddyline.adaptive.filters.a_greedy import AGreedy
     >>> from eddyline.adaptive.filters.simulate import simulate
     >>> tuples = np.random.default_rng(1).integers(1, 101, 100_000)
-    >>> drops = np.column_stack([tuples >= 50] * 5 + [tuples < 50])
+    >>> drops = np.column_stack([tuples >= 40] * 5 + [tuples < 40])
     >>> for policy in (Independent, AGreedy):
     ...     run = simulate(policy(Pipeline(6, initial=(5, 0, 1, 2, 3, 4))), drops)
     ...     print(policy.name, run.order, run.work, run.profiling)
+    independent (1, 2, 3, 4, 0, 5) 291917.0 1393.0
+    a-greedy (0, 5, 1, 2, 3, 4) 139253.0 4624.0
 
     S. Babu et al.: Adaptive Ordering of Pipelined Stream Filters, SIGMOD 2004; thesis, section 4.5.
     """
@@ -57,7 +59,7 @@ class Independent(ProfilingPolicy):
     @property
     def reach(self) -> Bools:
         """All filters after the one that dropped the tuple: profile tuples are created as in A-Greedy."""
-        return np.triu(self.segments[:, None] == self.segments[None, :], 1)
+        return self.all_after
 
     def _insert(self, dropped: Bools, seconds: Float64s) -> None:
         entered, expired = self.window.push(dropped, seconds)

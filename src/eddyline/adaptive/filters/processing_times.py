@@ -30,12 +30,13 @@ class ProcessingTimes:
     [2.56, 2.0]
     """
 
-    __slots__ = ("declared", "rows", "total")
+    __slots__ = ("_averages", "declared", "rows", "total")
 
     def __init__(self, filters: int, costs: tuple[float, ...] | None = None) -> None:
         self.declared: Float64s = np.full(filters, np.nan) if costs is None else np.array(costs, np.float64)
         self.rows: Float64s = np.zeros(filters)
         self.total: Float64s = np.zeros(filters)
+        self._averages: Float64s | None = None
 
     def add(self, rows: Int64s, seconds: Float64s) -> None:
         """A batch: rows that the filter was asked about, and seconds for each."""
@@ -47,9 +48,15 @@ class ProcessingTimes:
         keep = 0.5 ** (asked / MEMORY)
         self.rows = self.rows * keep + asked
         self.total = self.total * keep + asked * price
+        self._averages = None
 
     def averages(self) -> Float64s:
         """A filter that was never asked costs what it was declared to, or what the others do on average."""
+        if self._averages is None:
+            self._averages = self._compute()
+        return self._averages
+
+    def _compute(self) -> Float64s:
         seen = self.rows > 0
         known = np.where(seen, self.total / np.where(seen, self.rows, 1.0), self.declared)
         missing = np.isnan(known)
@@ -62,3 +69,4 @@ class ProcessingTimes:
 
     def load(self, state: Mapping[str, Any]) -> None:
         self.rows, self.total = np.array(state["rows"], np.float64), np.array(state["total"], np.float64)
+        self._averages = None

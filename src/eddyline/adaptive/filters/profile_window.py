@@ -17,7 +17,7 @@ _LEAST = 1e-9  # a clock may not resolve one call; no filter is free
 
 
 class ProfileWindow:
-    """A ring of the last ``size`` profile tuples.
+    """A ring of the last ``size`` profile tuples; without the columns of times if not ``timed``.
 
     >>> window = ProfileWindow(2, 3)
     >>> window.push(np.array([[1, 0, 0], [0, 1, 1]], bool), np.array([1.0, 2.0, 4.0]))[1].tolist()
@@ -30,25 +30,26 @@ class ProfileWindow:
 
     __slots__ = ("_averages", "_fresh", "at", "bits", "count", "seconds", "size")
 
-    def __init__(self, size: int, filters: int, costs: tuple[float, ...] | None = None) -> None:
+    def __init__(self, size: int, filters: int, costs: tuple[float, ...] | None = None, *, timed: bool = True) -> None:
         self.size, self.at, self.count = size, 0, 0
         self.bits: Bools = np.zeros((size, filters), np.bool_)
-        self.seconds: Float64s = np.full((size, filters), np.nan)
+        self.seconds: Float64s = np.full((size if timed else 0, filters), np.nan)
         self._averages: Float64s = np.full(filters, np.nan) if costs is None else np.array(costs, np.float64)
         self._fresh = True
 
-    def push(self, dropped: Bools, seconds: Float64s) -> tuple[Bools, Bools]:
+    def push(self, dropped: Bools, seconds: Float64s | None = None) -> tuple[Bools, Bools]:
         """Insert profile tuples; returns those that entered and those that expired to make room. Of more than ``size``
         at once only the last enter: the others would have come and gone.
         """
-        seconds = np.broadcast_to(seconds, dropped.shape)
-        entered, seconds = dropped[-self.size :], seconds[-self.size :]
+        entered = dropped[-self.size :]
         places = (self.at + np.arange(len(entered))) % self.size
-        expired = self.bits[places[max(0, self.size - self.count) :]].copy()
-        self.bits[places], self.seconds[places] = entered, seconds
+        expired = self.bits[places[self.size - self.count :]]
+        self.bits[places] = entered
+        if seconds is not None:
+            self.seconds[places] = seconds[-self.size :] if seconds.ndim == 2 else seconds
+            self._fresh = False
         self.at = (self.at + len(entered)) % self.size
         self.count = min(self.size, self.count + len(entered))
-        self._fresh = False
         return entered, expired
 
     def clear(self) -> None:
@@ -59,8 +60,8 @@ class ProfileWindow:
     def tuples(self, last: int | None = None) -> Bools:
         """The bits, oldest first; only of the ``last`` tuples if given."""
         many = self.count if last is None else min(last, self.count)
-        places: Bools = self.bits[(self.at - many + np.arange(many)) % self.size]
-        return places
+        found: Bools = self.bits[(self.at - many + np.arange(many)) % self.size]
+        return found
 
     def averages(self) -> Float64s:
         """a_i: the mean of the processing times in the window. A filter without any keeps its last one; one that was

@@ -97,6 +97,7 @@ def draw(
 
     >>> drops = draw(100_000, [0.5, 0.5, 0.5], groups=[0, 0, 1])
     >>> print(drops.mean(0).round(2), (drops[:, 0] == drops[:, 1]).mean().round(2), (drops[:, 0] == drops[:, 2]).mean())
+    [0.5 0.5 0.5] 0.8 0.50007
     """
     random = np.random.default_rng(seed)
     rate = np.asarray(rates, np.float64)

@@ -51,15 +51,24 @@ def run_job(
     check_writable(checkpoint, "--checkpoint", folder=True)
     # Mistakes in the job are told before a JVM is started for it.
     session = SparkRuntime(None, strict=strict, base=path.parent)
+
+    def start() -> None:
+        from eddyline.runtime.spark.local import local_session
+
+        if session.spark is None:
+            session.attach(local_session(master), shards)
+
+    session.start = start
     queries = declare_job(session, path)
     if checkpoint is not None:
         check_rereadable(session)
-    finite = all(s.finite for s in session.opened.values())
+    finite = all(s.finite for s in session.opened.values()) and not session.frames
     results = [Result(q.bound.name, q.bound.target, q.schema) for q in queries]
     outputs = Outputs(results, session.catalog, out, path.parent, stdout, checkpoint, finite=finite)
     try:
         run = JobRun(session, queries, outputs, progress)
-        run.start(master, shards, checkpoint, finite)
+        start()
+        run.start(checkpoint, finite)
         outputs.close()
     except BaseException:
         outputs.abort()
@@ -86,10 +95,7 @@ class JobRun:
         self.places: list[tuple[int, int]] = []  # group and number in it, of each query
         self.order: list[int] = []  # the job's number of each query of the program, in the program's order
 
-    def start(self, master: str | None, shards: int | None, checkpoint: Path | None, finite: bool) -> None:
-        from eddyline.runtime.spark.local import local_session
-
-        self.session.attach(local_session(master), shards)
+    def start(self, checkpoint: Path | None, finite: bool) -> None:
         self._plan()
         assert self.program is not None
         if not self.program.sources():

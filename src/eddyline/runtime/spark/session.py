@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +18,10 @@ from eddyline.runtime.declaring import Declaring
 from eddyline.runtime.spark import requirements
 from eddyline.runtime.spark.program import SHARDS_PER_PARTITION, Group, Program, plan_group
 from eddyline.runtime.spark.query import SparkQuery
-from eddyline.runtime.spark.types import from_spark, ntz_of
+from eddyline.runtime.spark.types import from_spark, ntz_of, to_spark
 
 ROWS_PER_BATCH = 500_000  # of a micro-batch over paths: larger costs less per row and more memory
+SPARK_SOURCE = "spark:"  # before the name of one of Spark's own formats
 MOST_PARTITIONS = 8  # counted on for the default number of shards; more cores are used with ``shards``
 
 
@@ -45,6 +46,7 @@ class SparkRuntime(Declaring[SparkQuery]):
     ) -> None:
         super().__init__(clock=clock, strict=strict, base=base)
         self.spark: Any = None
+        self.start: Callable[[], None] | None = None  # brings a SparkSession when one is needed before the job starts
         self.shards = shards or SHARDS_PER_PARTITION
         if spark is not None:
             self.attach(spark, shards)
@@ -64,12 +66,30 @@ class SparkRuntime(Declaring[SparkQuery]):
     def _open(
         self, name: str, source: Any, schema: pa.Schema | None, options: Mapping[str, Any], timestamp: str | None
     ) -> tuple[Source | None, Schema]:
+        if isinstance(source, str) and source.lower().startswith(SPARK_SOURCE):
+            source = self._spark_source(name, source, schema, options)
         if not is_frame(source):
             return super()._open(name, source, schema, options, timestamp)
         found = from_spark(source.schema, f"the DataFrame of {name!r}")
         self.frames[name.lower()] = source
         self.ntz[name.lower()] = ntz_of(found)
         return None, Schema(tuple(Schema.from_arrow(found)))
+
+    def _spark_source(self, name: str, uri: str, schema: pa.Schema | None, options: Mapping[str, Any]) -> Any:
+        """``spark:rate``, ``spark:kafka`` and whatever else Spark reads as a stream; the options are the source's."""
+        if self.spark is None and self.start is not None:
+            self.start()  # only Spark knows the schema
+        if self.spark is None:
+            raise JobError(f"{name!r} reads {uri!r}, which only Spark can; run the job with --runtime spark.")
+        reader = self.spark.readStream.format(uri[len(SPARK_SOURCE) :])
+        reader = reader.options(
+            **{k: str(v) if not isinstance(v, bool) else str(v).lower() for k, v in options.items()}
+        )
+        try:
+            return (reader if schema is None else reader.schema(to_spark(schema))).load()
+        except Exception as error:
+            said = str(error).strip().splitlines()[0]
+            raise JobError(f"Spark cannot read {uri!r} for {name!r}: {said}") from None
 
     def relation(self, name: str, source: Any = None, *arguments: Any, **options: Any) -> None:
         timestamp = arguments[0] if arguments else options.get("timestamp")
