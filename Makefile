@@ -27,8 +27,8 @@ test: $(STAMP)  ## lint, types, all tests and doctests (those of the Spark runti
 	@$(BIN)/python -m pytest -n 2 --dist loadfile
 	@NUMBA_DISABLE_JIT=1 EDDYLINE_CASES=0.05 $(BIN)/python -m pytest -q tests/semantics tests/kernels
 
-test-deep: $(STAMP)  ## the semantics tests with at least 5,000 random cases
-	@EDDYLINE_CASES=20 $(BIN)/python -m pytest -s tests/semantics
+test-deep: $(STAMP)  ## the semantics tests with at least 5,000 random cases, and some 40 kills on Spark
+	@EDDYLINE_CASES=20 $(BIN)/python -m pytest -s tests/semantics tests/spark/kills
 
 bench: $(STAMP)  ## ratios against DuckDB and against the bare kernel, in one run
 	@$(BIN)/python -m benchmarks.run

@@ -81,6 +81,8 @@ def _open(spec: Any, base: Path | None, schema: pa.Schema | None, options: Mappi
         return stdin_source(str(options.get("format", "csv")).lower(), schema, _dialect(options, ","))
     if spec.startswith(SCHEME):
         return generator_source(spec, schema)
+    if spec.lower().startswith("spark:"):
+        raise JobError(f"only Spark reads {spec!r}; run the job with --runtime spark.")
     if "://" in spec:
         scheme, _, rest = spec.partition("://")
         if scheme != "file":

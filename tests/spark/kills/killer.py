@@ -31,7 +31,7 @@ from tests.spark.kills import hooks
 from tests.spark.kills.workload import DONE, generate
 
 ROOT: Final = Path(__file__).parents[3]
-PATIENCE: Final = 240.0  # seconds for anything: a machine may be busy, a test must end
+PATIENCE: Final = 300.0  # seconds for anything: a machine may be busy, a test must end
 PARTITIONS: Final = 2
 PHASES: Final = ("processing", "state commit", "sink commit")
 

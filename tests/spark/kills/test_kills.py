@@ -55,6 +55,15 @@ def disturb(told: Story, kills: int, rng: random.Random, drivers: float) -> None
             told.kill_worker(lambda workers: choose(told, workers, rng))
 
 
+def catch(told: Story, query: str) -> None:
+    """A driver between Spark's sink and Spark's commit: a short time, which may take several drivers to hit."""
+    for _ in range(3):
+        told.start()
+        if "in the sink, not committed" in told.kill_in_sink(query).point:
+            return
+    raise AssertionError("no kill fell between the sink and the commit")
+
+
 def wear(told: Story, kills: int, rng: random.Random) -> None:
     """A worker in one micro-batch after the other: shards move to and fro, and leave engines that are out of date."""
     seen = told.batches()
@@ -80,14 +89,13 @@ def test_aimed_kills(tmp_path: Path) -> None:
         for point in (hooks.RAN, hooks.SAVING, hooks.SAVED, hooks.COMMITTED):
             told.kill_at(point, "worker")
         told.kill_at(hooks.PLACED, "driver")
-        told.start()
-        told.kill_in_sink("join")
+        catch(told, "join")
         told.start()
         wear(told, 5, random.Random(1))
         told.finish()
     check(told)
     assert hit([k for k in told.kills if k.what == "worker"]) >= set(PHASES)
-    assert hit([k for k in told.kills if k.what == "driver"]) == {"sink commit"}
+    assert "sink commit" in hit([k for k in told.kills if k.what == "driver"])
     assert told.notes()["hot"] > 0
 
 
@@ -99,8 +107,7 @@ if DEEP:
             for point in hooks.POINTS:
                 told.start()
                 told.kill_at(point, "driver")
-            told.start()
-            told.kill_in_sink("join")
+            catch(told, "join")
             told.finish()
         check(told)
         assert hit(told.kills) == set(PHASES)

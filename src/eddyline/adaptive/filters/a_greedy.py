@@ -39,14 +39,15 @@ class AGreedy(ProfilingPolicy):
     Two pairs of filters; each pair drops the same tuples but for one in ten. One of each pair must come first, which
     one-filter selectivities cannot show:
 
-    >>> import numpy as np
     >>> from eddyline.adaptive.filters.bounds import optimal_order, order_cost
     >>> from eddyline.adaptive.filters.simulate import draw, simulate
     >>> drops = draw(40_000, [0.6, 0.6, 0.5, 0.5], groups=[0, 0, 1, 1], agree=0.9, seed=1)
     >>> run = simulate(AGreedy(Pipeline(4)), drops)
-    >>> for decision in run.decisions[-1:]:
-    ...     print(decision.time, decision.before, "→", decision.after, decision.reason)
-    6800 (1, 2, 3, 0) → (1, 2, 0, 3) F1 drops 2 and F4 1 of the profile tuples that reach position 3, for 1 s against 1 s a tuple
+    >>> last = run.decisions[-1]
+    >>> print(last.time, last.before, last.after, last.evidence["dropped"])
+    6800 (1, 2, 3, 0) (1, 2, 0, 3) (2, 0, 0, 1)
+    >>> print(last.reason)
+    F1 drops 2 and F4 1 of the profile tuples that reach position 3, for 1 s against 1 s a tuple
     >>> print(run.order, run.work, run.profiling)
     (1, 2, 0, 3) 70655.0 931.0
     >>> for order in (run.order, (0, 1, 2, 3), optimal_order(drops)):

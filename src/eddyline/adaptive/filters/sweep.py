@@ -51,8 +51,7 @@ class Sweep(ProfilingPolicy):
     alpha
         Thrash avoidance. Smaller moves filters less often for near ties, and accepts orders up to 4/α from the optimum.
 
-    Four filters in the worst order. The first tuples decide little; each stage then takes 500 of the 5,000 or so that
-    are dropped:
+    Four filters in the worst order. A full stage takes 500 profile tuples, here about 5,000 tuples:
 
     >>> from eddyline.adaptive.filters.simulate import draw, simulate
     >>> drops = draw(40_000, [0.2, 0.4, 0.6, 0.8], seed=1)

@@ -138,14 +138,15 @@ class JobRun:
         frame = process(self.program, packed(self.session, self.program, True), None, streaming=True)
         writer = frame.writeStream.foreachBatch(self._take).option("checkpointLocation", str(folder / "spark"))
         writer = writer.trigger(availableNow=True) if finite else writer.trigger(processingTime="0 seconds")
-        clock = SystemClock()
+        where = f"the state is in {folder}; the same command goes on from there." if lasting else ""
         try:
-            with StopRequest(clock) if lasting else nullcontext() as stop:
+            # In place of Spark's own handler, which cancels jobs in the middle of whatever Python does.
+            with StopRequest(SystemClock()) as stop:
                 running = writer.start()
                 try:
                     while not running.awaitTermination(WAIT):
-                        if stop is not None and stop.asked:
-                            raise KeyboardInterrupt(f"the state is in {folder}; the same command goes on from there.")
+                        if stop.asked:
+                            raise KeyboardInterrupt(where)
                         self._show()
                 finally:
                     running.stop()

@@ -50,6 +50,7 @@ PACKED: Final = pa.schema(
 )
 ROWS: Final = 0
 MALFORMED: Final = 1
+NOTHING: Final = -1  # in place of a lane, for a group that has none and only must be woken
 ARRIVAL: Final = "_arrival"  # hidden column: the position of a row in its source, where the source has positions
 ARRIVED: Final = "_arrived"  # hidden column: the timestamp of streams that are stamped on arrival
 MALFORMED_SCHEMA: Final = pa.schema([("row", pa.string()), ("reason", pa.string())])
@@ -105,7 +106,8 @@ def coordinates(batch: pa.RecordBatch, column: str, share: int) -> Int64s:
     (True, True)
     """
     if column == ANY:
-        return np.arange(batch.num_rows, dtype=np.int64) * share // max(batch.num_rows, 1)
+        spread: Int64s = np.arange(batch.num_rows, dtype=np.int64) * share // max(batch.num_rows, 1)
+        return spread
     codes, nulls = hash_codes(batch.column(column))
     if nulls is not None:
         codes = np.where(nulls, 0, codes)
@@ -157,7 +159,7 @@ class Packer:
             low, high = (None if t is None else str(t) for t in _extent(batch.column(self.timestamp)))
         counted: set[int] = set()
         for route in self.routes:
-            blobs = {} if batch is None else _blobs(route, batch)
+            blobs = {} if batch is None or route.lane == NOTHING else _blobs(route, batch)
             for shard in range(route.shards):
                 rows = count if shard == 0 and route.group not in counted else 0
                 key = route.group << GROUP_BITS | shard
@@ -169,7 +171,7 @@ class Packer:
     def malformed(self, rows: Sequence[InvalidRow]) -> pa.RecordBatch:
         """Rows that could not be read go to the first shard of the first lane of each group, where they are counted."""
         out = _Rows()
-        first = {r.group: r for r in reversed(self.routes)}
+        first = {r.group: r for r in reversed(self.routes) if r.lane != NOTHING}
         table = pa.RecordBatch.from_pydict(
             {"row": [r.row for r in rows], "reason": [r.reason for r in rows]}, MALFORMED_SCHEMA
         )

@@ -20,7 +20,7 @@ from eddyline.core.window import is_time_based
 from eddyline.plan.logical import Aggregate, BoundQuery, Plan, RelationScan, StreamScan, Window, streams_of, walk
 from eddyline.plan.partitioning import Lane, Partitioning, partition
 from eddyline.plan.rules import optimize
-from eddyline.runtime.spark.packing import ARRIVAL, ARRIVED, GROUP_BITS, Route
+from eddyline.runtime.spark.packing import ARRIVAL, ARRIVED, GROUP_BITS, NOTHING, Route
 
 MOST_SHARDS: Final = 1 << 12
 SHARDS_PER_PARTITION: Final = 4  # shard numbers are hashed to partitions: with several for each they come out even
@@ -72,12 +72,16 @@ class Program:
         return tuple(dict.fromkeys(lane.source for g in self.groups for lane in g.lanes))
 
     def routes(self, source: str) -> list[Route]:
-        return [
+        """How rows of a source travel. The first source also wakes the groups that read nothing but constants."""
+        found = [
             Route(i, number, g.schema(lane), lane.split, g.shares)
             for i, g in enumerate(self.groups)
             for number, lane in enumerate(g.lanes)
             if lane.source.lower() == source.lower()
         ]
+        if source.lower() == self.sources()[0].lower():
+            found += [Route(i, NOTHING, pa.schema([]), (), ()) for i, g in enumerate(self.groups) if not g.lanes]
+        return found
 
     def columns(self, source: str) -> list[str]:
         """The source's own columns that must be read, hidden ones aside."""

@@ -51,7 +51,10 @@ class SparkQuery:
 
     @property
     def streaming(self) -> bool:
-        """Whether the answer is a streaming DataFrame: as its DataFrames are, and over paths it is one."""
+        """Whether the answer is a streaming DataFrame: as its DataFrames are, over paths it is one, and over constant
+        relations it is none."""
+        if not self.program.sources():
+            return False
         frames = self.session.frames
         kinds = {frames[s.lower()].isStreaming for s in streams_of(self.plan) if s.lower() in frames}
         if len(kinds) > 1:
@@ -92,7 +95,16 @@ class SparkQuery:
         if stateless is not None:
             return self._judged(stateless, None).withColumn(TAG, F.lit(None).cast("string"))
         program, streaming = self.program, self.streaming
+        if not program.sources():
+            return self._at_one_instant().withColumn(TAG, F.lit(None).cast("string"))
         return pipeline.process(program, packed(self.session, program, streaming), self.result, streaming=streaming)
+
+    def _at_one_instant(self) -> Any:
+        """Over constant relations only there is one instant, and nothing to ship."""
+        engine = ShardEngine(self.program.groups[0], 0)
+        table = pa.Table.from_batches([batch for _, batch in engine.process((), ended=True)], self.schema)
+        typed = from_engine(table, arrow_schema(self.result))
+        return self.session.spark.createDataFrame(typed, self.result)
 
     def _judged(self, plan: StatelessPlan, observe: Any) -> Any:
         frames = {s: self.session.frames[s.lower()] for s in streams_of(self.plan)}

@@ -82,9 +82,7 @@ class SparkRuntime(Declaring[SparkQuery]):
         if self.spark is None:
             raise JobError(f"{name!r} reads {uri!r}, which only Spark can; run the job with --runtime spark.")
         reader = self.spark.readStream.format(uri[len(SPARK_SOURCE) :])
-        reader = reader.options(
-            **{k: str(v) if not isinstance(v, bool) else str(v).lower() for k, v in options.items()}
-        )
+        reader = reader.options(**{k: str(v).lower() if isinstance(v, bool) else str(v) for k, v in options.items()})
         try:
             return (reader if schema is None else reader.schema(to_spark(schema))).load()
         except Exception as error:

@@ -31,7 +31,7 @@ from eddyline.runtime.inline.input_manager import InputStream
 from eddyline.runtime.inline.relation_changes import TimedRelation
 from eddyline.runtime.inline.side_output import Diverted, SideOutput
 from eddyline.runtime.session import Session
-from eddyline.runtime.spark.packing import ARRIVAL, MALFORMED, MALFORMED_SCHEMA, ROWS, Route, unpack
+from eddyline.runtime.spark.packing import ARRIVAL, MALFORMED, MALFORMED_SCHEMA, NOTHING, ROWS, Route, unpack
 from eddyline.runtime.spark.program import Group
 
 SHOWN = 100  # rows turned away that a shard sends along in one micro-batch, to look at; counts are exact
@@ -155,6 +155,8 @@ class ShardEngine:
         self.turned_away = []
         deliveries = [_Delivery() for _ in self.streams]
         for lane, kind, low, high, count, end, blob in rows:
+            if lane == NOTHING:
+                continue
             deliveries[lane].add(kind, low, high, end, blob)
             self.arrived[self.group.lanes[lane].source] += count
         started = self.queries[0].running.physical.context.start is not None
