@@ -30,7 +30,7 @@ from eddyline.testing.cases import Case, draw_case
 from eddyline.testing.clock import ManualClock
 from eddyline.testing.reference import RelationData, StreamData
 from eddyline.testing.shrinking import shrink
-from tests.runtime.shards import Arrival, Arrived, Way, arrive, check, compare, pack, plan, run, tagged, unpacked
+from tests.runtime.shards import Arrival, Arrived, Shard, Way, arrive, check, compare, pack, plan, run, tagged, unpacked
 
 FACTOR = float(os.environ.get("EDDYLINE_CASES", "1"))
 SEED = int(os.environ.get("EDDYLINE_SEED", "2004"))
@@ -301,3 +301,22 @@ def test_a_quiet_shard_holds_nothing_back_and_an_idle_stream_not_for_ever() -> N
     assert {e.next_idle() for e in engines} == {16_000_000}
     clock.advance(6_000_000)
     assert sum(b.num_rows for e in engines for _, b in e.process([])) == 19  # 0 to 18; 19 may have company
+
+
+def test_a_query_over_constants_is_answered_once_beside_others() -> None:
+    """It reads nothing that arrives; in a program with others it must be woken all the same, and only say it once."""
+    relation = constant((1, 0), (2, 0), (2, 0))
+    main = Case("SELECT Istream(a) FROM S [RANGE 3]", {"S": stream(*[(t, t) for t in range(9)])}, {"K": relation})
+    other = replace(main, text="SELECT k, count(*) AS n FROM K GROUP BY k")
+    program = Program((plan(other, Way(shards=8)), plan(main, Way(shards=8))))
+    arrived = split(main, S=[3, 3, 3])
+    shards = {g << 16 | i: Shard(group, i) for g, group in enumerate(program.groups) for i in range(group.shards)}
+    found: list[list[Any]] = [[], []]
+    for number in range(3):
+        packed = [p for b in pack(program, arrived, number, 1, random.Random(1)) for p in unpacked(b)]
+        assert {key for key, _ in packed} == set(shards)
+        for key, shard in shards.items():
+            batches, _ = shard.step([row for k, row in packed if k == key], stay=number == 0)
+            found[key >> 16] += [r for b in batches for r in b.to_pylist()]
+    assert found[0] == [{"k": 1, "n": 1, "_time": 0, "_sign": 1}, {"k": 2, "n": 2, "_time": 0, "_sign": 1}]
+    assert len(found[1]) == 9

@@ -80,12 +80,12 @@ def test_select_list() -> None:
 
 def test_shards() -> None:
     then, now = found(JOIN), found(JOIN, shards=16)
-    assert said(then, now) == "it had 8 shards and now has 16; pass shards=8"
+    assert said(then, now) == "it had 8 shards and now has 16; pass shards=8 (--shards 8)"
     assert len(changes(then, now)) == 1
     text = explain(then, now)
     assert "empty checkpoint directory" in text
     assert "a replay from their start gives the same answers" in text
-    assert said(found(JOIN, shards=1), now) == "it had 1 shard and now has 16; pass shards=1"
+    assert said(found(JOIN, shards=1), now) == "it had 1 shard and now has 16; pass shards=1 (--shards 1)"
 
 
 def test_rates_that_change_the_grid() -> None:

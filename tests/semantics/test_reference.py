@@ -22,7 +22,8 @@ from eddyline.plan.logical import (
     ToStream,
     Window,
 )
-from eddyline.testing.reference import Reference, RelationData, StreamData
+from eddyline.testing.cases import Case
+from eddyline.testing.reference import Reference, RelationData, ResultRow, StreamData
 from tests.semantics.plans import (
     BOOL,
     DOUBLE,
@@ -398,3 +399,18 @@ def test_skipping_quiet_instants_changes_nothing() -> None:
     s = {"S": [(t, {"a": t % 3}) for t in (0, 1, 1, 5, 6, 11, 30)]}
     answers = [Reference(bound(plan), s, every_tick=every).run() for every in (True, False)]
     assert answers[0] == answers[1] != []
+
+
+def test_time_starts_with_an_element_that_changes_nothing() -> None:
+    """A deletion of what is not there shows its time: what is constant is there from then on."""
+    case = Case(
+        "SELECT k FROM K WHERE NOT EXISTS (SELECT * FROM Q WHERE Q.k = K.k)",
+        {},
+        {
+            "K": RelationData([{"k": 2, "v": 3, "w": None}]),
+            "Q": RelationData([{"t": 5, "g": -1, "k": 1, "v": 0, "w": None}], "t", (), "g"),
+        },
+    )
+    for every in (True, False):
+        rows = Reference(case.bound(), case.streams, case.relations, every_tick=every).run()
+        assert rows == [ResultRow(5, (2,), 1)]

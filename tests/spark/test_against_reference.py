@@ -180,6 +180,16 @@ def test_typed_results_are_those_of_the_inline_engine(spark: Any, what: str, ins
     assert stamps == {"timestamp" if instants else "timestamp_ntz"}
 
 
+def test_a_query_over_constant_relations_only(spark: Any) -> None:
+    table = pa.table({"k": [1, 2, 2], "at": pa.array([DAY] * 3)})
+    answers = []
+    for session in (eddyline.Session(), eddyline.Session(spark)):
+        session.relation("K", table)
+        answers.append(session.query("SELECT k, max(at) AS latest, count(*) AS n FROM K GROUP BY k").to_arrow())
+    assert answers[0].schema == answers[1].schema
+    assert bag(answers[0]) == bag(answers[1]) and answers[0].num_rows == 2
+
+
 def frame(spark: Any, table: pa.Table, instants: bool) -> Any:
     from pyspark.sql.pandas.types import from_arrow_schema
 

@@ -151,10 +151,9 @@ class Reference:
         if every_tick is None:
             every_tick = self.end - self.start <= 2_000
         # Skipping is a convenience for time in microseconds: between two instants of ``changes`` no relation changes.
+        changes = self._changes(query.plan) | self.ticks | {self.start}
         self.instants: Sequence[int] = (
-            range(self.start, self.end + 1)
-            if every_tick
-            else sorted({t for t in self._changes(query.plan) | self.ticks if self.start <= t <= self.end})
+            range(self.start, self.end + 1) if every_tick else sorted(t for t in changes if self.start <= t <= self.end)
         )
         self._memo: dict[tuple[int, int], list[Row]] = {}
         self._emitted: dict[int, list[Timed]] = {}

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 from eddyline.adaptive.filters.base import ProfilingPolicy
 from eddyline.adaptive.filters.matrix_view import MatrixView
-from eddyline.adaptive.filters.parameters import ALPHA, SEED, WINDOW, P
+from eddyline.adaptive.filters.parameters import ALPHA, SEED, WINDOW, P, Parameter
 from eddyline.adaptive.filters.pipeline import Pipeline
 from eddyline.adaptive.filters.policy import Float64s
 from eddyline.core.decision import Decision
@@ -61,7 +61,7 @@ class AGreedy(ProfilingPolicy):
     """
 
     name = "a-greedy"
-    parameters = (P, WINDOW, ALPHA, SEED)
+    parameters: ClassVar[tuple[Parameter, ...]] = (P, WINDOW, ALPHA, SEED)
 
     def __init__(
         self, pipeline: Pipeline, *, p: float = 0.01, window: int = 1000, alpha: float = 0.9, seed: int = 0

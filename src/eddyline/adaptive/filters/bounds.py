@@ -70,7 +70,7 @@ def gain(drops: Bools, before: Sequence[int], after: Sequence[int], costs: Costs
     """
     part = changed_part(before, after)
     drops = drops[~drops[:, list(before[: part.start])].any(1)]
-    if not len(drops):
+    if not len(drops) or part.start == part.stop:
         return 1.0
     return order_cost(drops, before[part], costs) / order_cost(drops, after[part], costs)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -100,7 +100,7 @@ class Default(OrderingPolicy):
     """
 
     name = "default"
-    parameters = (P, BURST, WINDOW, LEAST_GAIN, OVERHEAD, DRIFT, CONFIDENCE, SEED)
+    parameters: ClassVar[tuple[Parameter, ...]] = (P, BURST, WINDOW, LEAST_GAIN, OVERHEAD, DRIFT, CONFIDENCE, SEED)
 
     def __init__(
         self,

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from eddyline.adaptive.filters.base import ProfilingPolicy
 from eddyline.adaptive.filters.matrix_view import first_drop
-from eddyline.adaptive.filters.parameters import ALPHA, SEED, WINDOW, P
+from eddyline.adaptive.filters.parameters import ALPHA, SEED, WINDOW, P, Parameter
 from eddyline.adaptive.filters.pipeline import Pipeline
 from eddyline.adaptive.filters.policy import Float64s
 from eddyline.core.decision import Decision
@@ -53,7 +53,7 @@ class LocalSwaps(ProfilingPolicy):
     """
 
     name = "local-swaps"
-    parameters = (P, WINDOW, ALPHA, SEED)
+    parameters: ClassVar[tuple[Parameter, ...]] = (P, WINDOW, ALPHA, SEED)
 
     def __init__(
         self, pipeline: Pipeline, *, p: float = 0.01, window: int = 1000, alpha: float = 0.9, seed: int = 0

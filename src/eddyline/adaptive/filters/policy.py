@@ -57,8 +57,8 @@ class FilterPolicy(Protocol):
         """n × n: whether a profiled tuple that was dropped at position i is also shown to the filter at position j."""
 
     def wants_profile(self, count: int) -> Int64s:
-        """Which of the next ``count`` tuples are to be profiled: increasing offsets. The coins are thrown tuple by
-        tuple, so that how the stream is cut into batches does not change which tuples are chosen.
+        """Which of the next ``count`` tuples are to be profiled: increasing offsets. Coins are thrown tuple by tuple:
+        as long as p stays the same, how the stream is cut into batches does not change which tuples are chosen.
         """
 
     def processed(self, rows_in: Int64s, rows_out: Int64s, seconds: Float64s) -> None:

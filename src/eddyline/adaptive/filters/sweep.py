@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -71,7 +71,7 @@ class Sweep(ProfilingPolicy):
     """
 
     name = "sweep"
-    parameters = (P, STAGE, ALPHA, SEED)
+    parameters: ClassVar[tuple[Parameter, ...]] = (P, STAGE, ALPHA, SEED)
 
     def __init__(
         self, pipeline: Pipeline, *, p: float = 0.01, window: int = 500, alpha: float = 0.9, seed: int = 0

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from eddyline.core.errors import EddylineError, JobError
-from eddyline.runtime.spark import jvm, requirements
+from eddyline.runtime.spark import archive, jvm, requirements
 from eddyline.runtime.spark.requirements import PROVIDER_KEY, ROCKSDB
 
 DEFAULT_MASTER: Final = "local[*]"
@@ -42,7 +42,15 @@ MACHINE: Final = {
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
     "spark.python.daemon.module": "eddyline.runtime.spark.daemon",
+    # Readers of sources run without this flag, and workers with other flags have a daemon of their own: one is enough.
+    "spark.sql.execution.pyspark.udf.simplifiedTraceback.enabled": "false",
 }
+# The optimizing compiler waits until code has run ten times as often as by default: at the start it would take more
+# than half of all processors for code that never gets hot, since events are processed in Python.
+PATIENT_COMPILER: Final = (
+    "-XX:Tier4InvocationThreshold=50000 -XX:Tier4MinInvocationThreshold=6000 "
+    "-XX:Tier4CompileThreshold=150000 -XX:Tier4BackEdgeThreshold=400000"
+)
 
 
 def local_session(
@@ -110,21 +118,28 @@ def _reach(master: str) -> None:
 def start_settings(master: str) -> dict[str, str]:
     """What is set before Spark starts, for a master.
 
-    >>> start_settings("local[2]")["spark.driver.host"], start_settings("yarn").get("spark.driver.host")
-    ('127.0.0.1', None)
+    >>> start_settings("yarn").get("spark.driver.host")  # it has an address of its own
     """
     # The default options, not the extra ones: those are the user's, and Spark puts them behind.
-    options = {"spark.driver.defaultJavaOptions": f"-Dlog4j2.configurationFile={LOG.as_uri()}"}
-    return {**QUERIES, **DRIVER, **(MACHINE if LOCAL.match(master) else {}), **options}
+    options = [f"-Dlog4j2.configurationFile={LOG.as_uri()}"]
+    machine = {}
+    if LOCAL.match(master):
+        machine = MACHINE
+        options += [PATIENT_COMPILER, archive.options(requirements.find_java(), _spark_home())]
+    return {**QUERIES, **DRIVER, **machine, "spark.driver.defaultJavaOptions": " ".join(o for o in options if o)}
+
+
+def _spark_home() -> Path:
+    from pyspark.find_spark_home import _find_spark_home
+
+    return Path(_find_spark_home())
 
 
 def _environment(master: str) -> None:
     """Spark takes ``python3`` from the PATH unless it is told; its launcher looks for itself, which takes a Python."""
-    from pyspark.find_spark_home import _find_spark_home
-
     for name in ("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON"):
         os.environ.setdefault(name, sys.executable)
-    os.environ.setdefault("SPARK_HOME", _find_spark_home())
+    os.environ.setdefault("SPARK_HOME", str(_spark_home()))
     if LOCAL.match(master):
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")  # or Java asks the network for its own name
 

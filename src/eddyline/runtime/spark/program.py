@@ -72,16 +72,14 @@ class Program:
         return tuple(dict.fromkeys(lane.source for g in self.groups for lane in g.lanes))
 
     def routes(self, source: str) -> list[Route]:
-        """How rows of a source travel. The first source also wakes the groups that read nothing but constants."""
+        """How rows of a source travel. They also wake the groups that read nothing but constants."""
         found = [
             Route(i, number, g.schema(lane), lane.split, g.shares)
             for i, g in enumerate(self.groups)
             for number, lane in enumerate(g.lanes)
             if lane.source.lower() == source.lower()
         ]
-        if source.lower() == self.sources()[0].lower():
-            found += [Route(i, NOTHING, pa.schema([]), (), ()) for i, g in enumerate(self.groups) if not g.lanes]
-        return found
+        return found + [Route(i, NOTHING, pa.schema([]), (), ()) for i, g in enumerate(self.groups) if not g.lanes]
 
     def columns(self, source: str) -> list[str]:
         """The source's own columns that must be read, hidden ones aside."""

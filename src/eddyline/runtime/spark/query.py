@@ -18,9 +18,10 @@ from eddyline.runtime.spark.counting import Counting
 from eddyline.runtime.spark.explain import explain
 from eddyline.runtime.spark.processor import TAG
 from eddyline.runtime.spark.program import Program
+from eddyline.runtime.spark.shard import ShardEngine
 from eddyline.runtime.spark.stateless import StatelessPlan, recognise
 from eddyline.runtime.spark.statistics import NAME, OBSERVED, Account
-from eddyline.runtime.spark.types import result_type
+from eddyline.runtime.spark.types import arrow_schema, from_engine, result_type
 
 if TYPE_CHECKING:
     from eddyline.runtime.spark.session import SparkRuntime
@@ -53,7 +54,7 @@ class SparkQuery:
     def streaming(self) -> bool:
         """Whether the answer is a streaming DataFrame: as its DataFrames are, over paths it is one, and over constant
         relations it is none."""
-        if not self.program.sources():
+        if not streams_of(self.plan):
             return False
         frames = self.session.frames
         kinds = {frames[s.lower()].isStreaming for s in streams_of(self.plan) if s.lower() in frames}

@@ -1,0 +1,98 @@
+"""The product default: what it may spend, how soon it reacts, what it does not react to."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from eddyline.adaptive.filters.bounds import clairvoyant, optimal_order, order_cost
+from eddyline.adaptive.filters.default import Default
+from eddyline.adaptive.filters.drift import DropRates
+from eddyline.adaptive.filters.pipeline import Pipeline
+from eddyline.adaptive.filters.processing_times import ProcessingTimes
+from eddyline.adaptive.filters.simulate import draw, simulate
+
+RATES = [0.05, 0.2, 0.4, 0.7, 0.9, 0.98]
+
+
+@pytest.mark.parametrize("rates", [[0.5] * 6, [0.9] * 6, RATES])
+@pytest.mark.parametrize("costs", [[1.0] * 6, [1.0, 1.0, 1.0, 1.0, 1.0, 100.0]])
+def test_profiling_costs_what_was_allowed(rates: list[float], costs: list[float]) -> None:
+    """``overhead`` times the work, and at the start half a window and a block of tuples evaluated by all filters."""
+    policy = Default(Pipeline(6))
+    run = simulate(policy, draw(40_000, rates, seed=1), costs, batch=250)
+    start = (policy.window.size / 2 + policy.block + 2) * sum(costs)
+    assert run.profiling <= policy.overhead * run.work * 1.02 + start
+
+
+def test_equal_filters_cost_less_than_three_percent() -> None:
+    drops = draw(60_000, [0.5] * 6, seed=2)
+    run = simulate(Default(Pipeline(6)), drops, batch=250)
+    assert run.cost <= 1.03 * order_cost(drops, optimal_order(drops))
+    assert len(run.decisions) <= 3
+
+
+def test_near_the_clairvoyant_in_phases() -> None:
+    random = np.random.default_rng(3)
+    rates = [RATES, RATES[::-1], [*RATES[3:], *RATES[:3]]]  # another filter leads each time
+    drops = np.concatenate([draw(20_000, r, groups=[0, 0, 1, 1, 2, 2], seed=i) for i, r in enumerate(rates)])
+    costs = random.uniform(20e-6, 50e-6, 6)
+    best = clairvoyant(drops, [20_000, 40_000], costs)
+    run = simulate(Default(Pipeline(6)), drops, costs, batch=250)
+    assert run.cost <= 1.15 * best.cost
+    assert run.cost < order_cost(drops, optimal_order(drops, costs), costs)
+    assert any(20_000 < (d.time or 0) <= 21_000 for d in run.decisions)
+
+
+def test_backs_off_when_nothing_happens() -> None:
+    policy, drops = Default(Pipeline(4)), draw(40_000, [0.8, 0.6, 0.4, 0.2], seed=4)
+    run = simulate(policy, drops, batch=250)
+    first, last = run.profiling_by_batch[:8].sum(), run.profiling_by_batch[-8:].sum()
+    assert last < first / 5 and policy.statistics()["p"] == policy.p
+
+
+def test_finds_what_the_rates_cannot_show() -> None:
+    """The cheap second filter comes to drop just what the dear first one drops: survivors look as before."""
+    first = draw(120_000, [0.5], seed=5)
+    second = first & (np.arange(120_000) >= 10_000)[:, None]
+    run = simulate(Default(Pipeline(2)), np.column_stack([first, second]), [10.0, 1.0], batch=250)
+    assert run.order == (1, 0)
+
+
+def test_follows_costs_as_well_as_rates() -> None:
+    """Equal rates; the first filter becomes five times dearer in the middle."""
+    costs = np.where(np.arange(40_000)[:, None] < 20_000, [1.0, 2.0], [10.0, 2.0])
+    run = simulate(Default(Pipeline(2)), draw(40_000, [0.5, 0.5], seed=6), costs, batch=250)
+    assert run.order == (1, 0)
+    assert [d.time for d in run.decisions if d.time is not None and 20_000 < d.time < 23_000]
+
+
+def test_drift_is_measured_against_the_last_decision() -> None:
+    """Each batch drops one row in a thousand more than the one before."""
+    rates, seen = DropRates(1), []
+    for step in range(300):
+        rates.add(np.array([1000]), np.array([700 - step]))
+        seen.append(rates.drift())
+    assert seen[20] < 4.5 < seen[-1]
+    rates.settle()
+    for _ in range(50):
+        rates.add(np.array([1000]), np.array([400]))
+    assert rates.drift() == 0
+
+
+def test_a_pause_is_not_a_price() -> None:
+    times = ProcessingTimes(1)
+    for _ in range(20):
+        times.add(np.array([500]), np.array([1e-6]))
+    times.add(np.array([500]), np.array([1e-2]))
+    assert times.averages()[0] < 1.5e-6
+    for _ in range(20):
+        times.add(np.array([500]), np.array([1e-5]))  # this one is
+    assert times.averages()[0] > 6e-6
+
+
+def test_many_filters_are_ordered_greedily() -> None:
+    rates = np.linspace(0.05, 0.95, 12)
+    drops = draw(20_000, rates, seed=7)
+    run = simulate(Default(Pipeline(12)), drops, batch=250)
+    assert order_cost(drops, run.order) <= 1.1 * order_cost(drops, optimal_order(drops))
