@@ -81,9 +81,7 @@ class DirectorySource:
         for name in list(self.order):
             if not (self.folder / name).is_file():
                 message = "it was read before, and its rows must be passed over to go on from there"
-                raise EddylineError(
-                    f"{name} is not in the watched directory {self.folder.name!r} any more: {message}."
-                )
+                raise EddylineError(f"{name} is not in the watched directory {self.folder.name!r} any more: {message}.")
             yield from self.reader(self.folder / name, self.schema).open(wanted, batch_rows)
         quiet_since = self._clock.nanoseconds()
         while not self._stopped.is_set():

@@ -216,7 +216,11 @@ def _shares(then: list[int], now: list[int]) -> Change:
             "pass the rates that it had",
             answers=False,
         )
-    return Change(f"it had {_count(before, 'shard')} and now has {after}", f"pass shards={before} (--shards {before})", answers=False)
+    return Change(
+        f"it had {_count(before, 'shard')} and now has {after}",
+        f"pass shards={before} (--shards {before})",
+        answers=False,
+    )
 
 
 def explain(then: Facts, now: Facts) -> str:

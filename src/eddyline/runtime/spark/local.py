@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from eddyline.core.errors import EddylineError, JobError
-from eddyline.runtime.spark import archive, jvm, requirements
+from eddyline.runtime.spark import archive, home, jvm, requirements
 from eddyline.runtime.spark.requirements import PROVIDER_KEY, ROCKSDB
 
 DEFAULT_MASTER: Final = "local[*]"
@@ -125,23 +125,17 @@ def start_settings(master: str) -> dict[str, str]:
     machine = {}
     if LOCAL.match(master):
         machine = MACHINE
-        options += [PATIENT_COMPILER, archive.options(requirements.find_java(), _spark_home())]
+        options += [PATIENT_COMPILER, archive.options(requirements.find_java(), home.installed_home())]
     return {**QUERIES, **DRIVER, **machine, "spark.driver.defaultJavaOptions": " ".join(o for o in options if o)}
 
 
-def _spark_home() -> Path:
-    from pyspark.find_spark_home import _find_spark_home
-
-    return Path(_find_spark_home())
-
-
 def _environment(master: str) -> None:
-    """Spark takes ``python3`` from the PATH unless it is told; its launcher looks for itself, which takes a Python."""
+    """Spark takes ``python3`` from the PATH unless it is told, and Java asks the network for its own name."""
     for name in ("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON"):
         os.environ.setdefault(name, sys.executable)
-    os.environ.setdefault("SPARK_HOME", str(_spark_home()))
     if LOCAL.match(master):
-        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")  # or Java asks the network for its own name
+        os.environ.setdefault("SPARK_HOME", str(home.spark_home(archive.folder())))
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
 
 
 def _connect(master: str, name: str, settings: Mapping[str, str]) -> Any:
