@@ -65,7 +65,7 @@ def test_defaults_and_explain(job: Path, runtime: Callable[..., list[Any]]) -> N
     assert cli.main(["run", str(job)]) == 0
     assert cli.main(["explain", str(job)]) == 0
     assert calls[0][1]["out"] is None and calls[0][1]["strict"] is False
-    assert calls[1] == ((job,), {"stdout": sys.stdout})
+    assert calls[1] == ((job,), {"stdout": sys.stdout, "travel": False})
 
 
 @pytest.mark.parametrize(
@@ -109,7 +109,8 @@ def test_the_status_of_the_runtime_is_the_status(job: Path, runtime: Callable[..
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["run", "JOB", "--runtime", "spark"], "the Spark pipeline is not part of this version; use --runtime inline."),
+        (["run", "JOB", "--runtime", "spark"], "a query needs FROM"),  # told before any JVM starts
+        (["run", "JOB", "--shards", "3"], "--shards belongs to --runtime spark"),
         (["run", "JOB", "--master", "local[2]"], "--master belongs to --runtime spark"),
         (["run", "FOLDER/jop.cql"], "Did you mean 'job.cql'?"),
         (["explain", "FOLDER/nowhere/job.cql"], "there is no job file"),

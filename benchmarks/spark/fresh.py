@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import json
 import os
 import subprocess
@@ -9,12 +10,12 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
-from itertools import groupby
+from typing import IO
 
 from benchmarks.harness import HERE
 from benchmarks.spark.configuration import Configuration, Outcome
 from benchmarks.spark.data import streams
-from benchmarks.spark.processes import Sampler, Usage
+from benchmarks.spark.processes import Sampler
 from benchmarks.spark.worker import MARK
 
 # Spark gives a Python worker ten seconds to start, which a machine that does much else may not.
@@ -23,53 +24,90 @@ ATTEMPTS = 3
 
 
 def measure(configurations: Sequence[Configuration], together: bool = False) -> list[Outcome]:
-    """Each configuration in a driver of its own; ``together`` (quick runs): in one for all, without memory."""
+    """Each configuration in a driver of its own; ``together`` (quick runs): in one that stays, without memory."""
     for c in configurations:
         streams(c)  # generated before any clock runs
-    if not together:
-        return [_driver([c])[0] for c in configurations]
-    drivers = [list(g) for _, g in groupby(configurations, key=lambda c: c.memory)]
-    found = [o for g in drivers for o in _driver(g)]
-    for o in found:
-        o.memory = {}
+    found = []
+    for c in configurations:
+        found.append(_attempt(c, together))
+        print(f"    {describe(found[-1])}", file=sys.stderr, flush=True)
     return found
 
 
-def _driver(asked: Sequence[Configuration]) -> list[Outcome]:
-    for _ in range(ATTEMPTS):
-        lines, errors, usage = _process(json.dumps([c.to_json() for c in asked]))
-        if len(lines) == len(asked):
-            break
-        if NOT_YET not in errors:
-            raise RuntimeError(f"{asked[len(lines)].title} failed:\n{errors[-6000:]}")
-    else:
-        raise RuntimeError(f"{asked[len(lines)].title}: no Python worker started in time; the machine is too busy.")
-    found = [Outcome.from_json(json.loads(line)) for line in lines]
-    for o in found:
-        o.memory = usage.to_json()
-        o.processor = [usage.spent(b, b + ms / 1000) for b, ms in zip(o.begun, o.milliseconds, strict=True)]
-        print(f"    {describe(o)}", file=sys.stderr, flush=True)
-    return found
-
-
-def _process(told: str) -> tuple[list[str], str, Usage]:
-    """The outcomes that a driver printed, what it said on its error stream, and what it used."""
-    # Python workers import the floor's processor from here.
-    environment = {**os.environ, "PYTHONPATH": str(HERE.parent), "BENCHMARK_STARTED": repr(time.time())}
-    command = [sys.executable, "-m", "benchmarks.spark.worker", told]
-    with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as errors:
-        process = subprocess.Popen(command, cwd=HERE.parent, env=environment, stdout=out, stderr=errors, text=True)
+def _attempt(c: Configuration, together: bool) -> Outcome:
+    for attempt in range(1, ATTEMPTS + 1):
+        driver = _shared() if together else Driver()
         try:
-            with Sampler(process.pid) as usage:
-                process.wait()
+            outcome = driver.run(c)
+            if together:
+                outcome.memory = {}
+            return outcome
+        except RuntimeError as error:
+            driver.stop()
+            if NOT_YET not in str(error) or attempt == ATTEMPTS:
+                raise
         finally:
-            process.terminate()  # when we are interrupted: Spark ends with its driver
-        out.seek(0)
-        errors.seek(0)
-        return [line[len(MARK) :] for line in out if line.startswith(MARK)], errors.read(), usage
+            if not together:
+                driver.stop()
+    raise AssertionError("not reached")
+
+
+class Driver:
+    """A process of ``benchmarks.spark.worker``, watched from its start to its end."""
+
+    def __init__(self) -> None:
+        # Python workers import the floor's processor from here.
+        environment = {**os.environ, "PYTHONPATH": str(HERE.parent), "BENCHMARK_STARTED": repr(time.time())}
+        self.errors: IO[str] = tempfile.TemporaryFile("w+")  # noqa: SIM115  (closed in stop)
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "benchmarks.spark.worker"],
+            cwd=HERE.parent,
+            env=environment,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self.errors,
+            text=True,
+        )
+        self.sampler = Sampler(self.process.pid)
+        self.sampler.start()
+
+    def run(self, c: Configuration) -> Outcome:
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        self.process.stdin.write(json.dumps(c.to_json()) + "\n")
+        self.process.stdin.flush()
+        line = next((x for x in self.process.stdout if x.startswith(MARK)), None)
+        if line is None:
+            self.errors.seek(0)
+            raise RuntimeError(f"{c.title} failed:\n{self.errors.read()[-6000:]}")
+        found = Outcome.from_json(json.loads(line[len(MARK) :]))
+        usage = self.sampler.usage
+        found.memory = usage.to_json()
+        found.processor = [usage.spent(b, b + ms / 1000) for b, ms in zip(found.begun, found.milliseconds, strict=True)]
+        return found
+
+    def stop(self) -> None:
+        """The driver ends when it is told no more; Spark and its workers end with it."""
+        if self.errors.closed:
+            return
+        assert self.process.stdin is not None
+        self.process.stdin.close()
+        self.process.wait()
+        self.sampler.stop()
+        self.errors.close()
+
+
+_kept: list[Driver] = []
+
+
+def _shared() -> Driver:
+    if not _kept or _kept[-1].errors.closed:
+        _kept.append(Driver())
+        atexit.register(_kept[-1].stop)
+    return _kept[-1]
 
 
 def describe(o: Outcome) -> str:
     each = f"{o.steady:.2f} s a micro-batch ({o.steady_processor:.2f} s of processors)"
-    peak = f", {o.memory['peak']:,.0f} MB" if o.memory else ""
-    return f"{o.configuration.title}: {each}, {o.seconds:.0f} s in all, {o.results:,} rows{peak}"
+    total = f", {o.seconds:.0f} s in all, {o.memory['peak']:,.0f} MB" if o.memory else ""
+    return f"{o.configuration.title}: {each}, {o.results:,} rows{total}"

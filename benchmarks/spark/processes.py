@@ -63,7 +63,7 @@ class Usage:
 
 
 class Sampler:
-    """``with Sampler(pid) as usage: …`` samples until the block ends."""
+    """Samples from ``start`` to ``stop``."""
 
     def __init__(self, pid: int, every: float = 0.1) -> None:
         self._root = psutil.Process(pid)
@@ -72,11 +72,10 @@ class Sampler:
         self._thread = threading.Thread(target=self._watch, daemon=True)
         self.usage = Usage()
 
-    def __enter__(self) -> Usage:
+    def start(self) -> None:
         self._thread.start()
-        return self.usage
 
-    def __exit__(self, *_: object) -> None:
+    def stop(self) -> None:
         self._stop.set()
         self._thread.join()
 

@@ -1,6 +1,6 @@
-"""A driver process: ``python -m benchmarks.spark.worker CONFIGURATIONS``, a JSON list; a line of JSON for each.
+"""A driver process: reads a configuration as a line of JSON, runs it, prints a line with its outcome, until the end.
 
-In a full run the list has one configuration, so that none profits from another's warmth or pays for its memory.
+In a full run it gets one configuration, so that none profits from another's warmth or pays for its memory.
 """
 
 from __future__ import annotations
@@ -16,17 +16,19 @@ from benchmarks.spark.driver import run, session
 MARK = "OUTCOME "
 
 
-def main(told: str) -> None:
+def main() -> None:
     started = float(os.environ["BENCHMARK_STARTED"])
-    asked = [Configuration(**c) for c in json.loads(told)]
+    spark = None
     with tempfile.TemporaryDirectory(prefix="benchmark-", ignore_cleanup_errors=True) as folder:
-        spark = session(asked[0].memory, folder)
         try:
-            for c in asked:
+            for line in sys.stdin:
+                c = Configuration(**json.loads(line))
+                spark = spark or session(c.memory, folder)
                 print(MARK + json.dumps(run(spark, c, folder, started).to_json()), flush=True)
         finally:
-            spark.stop()
+            if spark is not None:
+                spark.stop()
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main()

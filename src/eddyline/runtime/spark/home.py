@@ -1,9 +1,9 @@
 """Where Spark is installed, seen without its zipped Python sources.
 
-Spark puts ``$SPARK_HOME/python/lib/pyspark.zip`` in front of the path of every Python process that it starts; Python
-compiles what it imports from there anew each time: close to a second a process, and the first micro-batch of a query
-waits for six of them, one after another. Where pyspark was installed by pip the same modules are there a second time,
-compiled. So Spark is started from a folder that has the installed programs and jars (as links) and no zip.
+Spark puts ``$SPARK_HOME/python/lib/pyspark.zip`` in front of the path of every Python process that it starts, and
+Python compiles what it imports from there anew each time: close to a second a process, and the first micro-batch of a
+query waits for six of them, one after another. Where pyspark was installed by pip the same modules are there a second
+time, compiled. So Spark is started from a folder that has the installed programs and jars (as links) and no zip.
 """
 
 from __future__ import annotations

@@ -103,6 +103,12 @@ class Program:
         return [i << GROUP_BITS | s for i, g in enumerate(self.groups) for s in range(g.shards)]
 
 
+def check_shards(shards: int) -> int:
+    if not 1 <= shards <= MOST_SHARDS:
+        raise JobError(f"the number of shards must be between 1 and {MOST_SHARDS}, not {shards}.")
+    return shards
+
+
 def plan_group(
     queries: Sequence[BoundQuery],
     catalog: Catalog,
@@ -117,8 +123,7 @@ def plan_group(
 
     ``positions`` names the sources whose rows can bring their position; elsewhere ties are ordered by value.
     """
-    if not 1 <= shards <= MOST_SHARDS:
-        raise JobError(f"the number of shards must be between 1 and {MOST_SHARDS}, not {shards}.")
+    check_shards(shards)
     main, *followers = queries
     plans = [optimize(q.plan, diverting=q.options.get("on_error") == "invalid") for q in queries]
     split = _split(main, plans, catalog, shards, rates, followers)

@@ -16,7 +16,7 @@ from eddyline.io.source import Source
 from eddyline.plan.logical import BoundQuery, streams_of
 from eddyline.runtime.declaring import Declaring
 from eddyline.runtime.spark import requirements
-from eddyline.runtime.spark.program import SHARDS_PER_PARTITION, Group, Program, plan_group
+from eddyline.runtime.spark.program import SHARDS_PER_PARTITION, Group, Program, check_shards, plan_group
 from eddyline.runtime.spark.query import SparkQuery
 from eddyline.runtime.spark.types import from_spark, ntz_of, to_spark
 
@@ -61,7 +61,7 @@ class SparkRuntime(Declaring[SparkQuery]):
         """Go to work on this SparkSession; before, one can declare and plan."""
         requirements.check_session(spark, stateful=False)
         self.spark = spark
-        self.shards = shards if shards is not None else default_shards(spark)
+        self.shards = check_shards(shards if shards is not None else default_shards(spark))
 
     def _open(
         self, name: str, source: Any, schema: pa.Schema | None, options: Mapping[str, Any], timestamp: str | None
