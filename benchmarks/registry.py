@@ -4,7 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from benchmarks import filter_project, latency, linearity, macd, multiway, sliding_aggregate, startup, three_way
+from benchmarks import (
+    filter_project,
+    filters,
+    latency,
+    linearity,
+    macd,
+    multiway,
+    sliding_aggregate,
+    startup,
+    three_way,
+)
 from benchmarks.harness import Benchmark
 
 ALL: tuple[Benchmark, ...] = (
@@ -15,6 +25,8 @@ ALL: tuple[Benchmark, ...] = (
     sliding_aggregate.CONTEST,
     macd.CONTEST,
     filter_project.CONTEST,
+    filters.Expensive(),
+    filters.Cheap(),
     latency.Latency(),
     linearity.Linearity(),
     startup.Startup(),

@@ -29,9 +29,10 @@ class Configuration:
     batch: int  # events of a micro-batch
     keys: int = 100_000
     window: int = 60  # seconds
-    shards: int = 8
+    shards: int = 4
     store: str = "hdfs"  # the state store of Spark's own operators; transformWithState runs on RocksDB alone
     memory: str = "6g"  # -Xmx
+    plain: bool = False  # a JVM with Java's own choices (collector, compiler), not those of the command line's sessions
     extra: dict[str, str] = field(default_factory=dict)  # settings of the session beside the common ones
 
     @property
@@ -46,6 +47,7 @@ class Configuration:
     @property
     def title(self) -> str:
         store = f" {self.store}" if self.side.startswith("native") else ""
+        store += " plain JVM" if self.plain else ""
         return f"{self.workload} {self.side}{store}, {self.events / 1e6:.1f} M events by {self.batch / 1e3:.0f} k"
 
     def to_json(self) -> dict[str, Any]:
@@ -64,7 +66,8 @@ class Outcome:
     results: int  # all rows that came out
     checked_results: int  # those at instants that every side has closed
     checksum: float
-    seconds: float  # from the start of the process to the end of the query
+    started: float  # the process, seconds since the epoch
+    seconds: float  # from then to the end of the query
     session_seconds: float  # of these, until the session was there
     state_rows: int  # Spark's numRowsTotal, the most
     state_bytes: int  # Spark's memoryUsedBytes, the most
@@ -78,6 +81,11 @@ class Outcome:
     def steady(self) -> float:
         """Seconds of a steady micro-batch."""
         return steady(self.milliseconds) / 1000
+
+    def total(self, events: int) -> float:
+        """Seconds from the start of the process until so many events were processed."""
+        last = events // self.configuration.batch - 1
+        return self.begun[last] + self.milliseconds[last] / 1000 - self.started
 
     @property
     def steady_processor(self) -> float:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import sys
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
@@ -31,17 +29,23 @@ SETTINGS = {
 }
 
 
-def session(memory: str, folder: str) -> Any:
-    os.environ["PYSPARK_PYTHON"] = sys.executable
-    from pyspark.sql import SparkSession
+PLAIN = {
+    "spark.driver.defaultJavaOptions": "-Dlog4j2.configurationFile=" + local.LOG.as_uri(),
+    "spark.sql.streaming.checkpointFileManagerClass": f"{local.CHECKPOINTING}.FileContextBasedCheckpointFileManager",
+}
 
-    builder = SparkSession.builder.appName("eddyline benchmarks").config("spark.driver.memory", memory)
-    for name, value in SETTINGS.items():
-        builder = builder.config(name, value)
-    builder = builder.config("spark.local.dir", folder).config("spark.sql.warehouse.dir", f"{folder}/warehouse")
-    found = builder.getOrCreate()
-    found.sparkContext.setLogLevel("ERROR")
-    return found
+
+def session(c: Configuration, folder: str) -> Any:
+    """A session of the command line's kind, or (``plain``) one with nothing said about Java and checkpoint files."""
+    settings = {
+        **SETTINGS,
+        **(PLAIN if c.plain else {}),
+        "spark.driver.memory": c.memory,
+        "spark.local.dir": folder,
+        "spark.sql.warehouse.dir": f"{folder}/warehouse",
+    }
+    # Python workers are started early only for the side that needs them.
+    return local.local_session("local[2]", name="eddyline benchmarks", settings=settings, warm=c.side == "ours")
 
 
 def run(spark: Any, c: Configuration, folder: str, started: float) -> Outcome:
@@ -84,13 +88,20 @@ def run(spark: Any, c: Configuration, folder: str, started: float) -> Outcome:
         results=sum(int(f.get("results") or 0) for f in counted),
         checked_results=sum(int(f.get("checked") or 0) for f in counted),
         checksum=sum(f.get("checksum") or 0 for f in counted),
+        started=started,
         seconds=ended - started,
         session_seconds=ready - started,
         state_rows=max((sum(o["numRowsTotal"] for o in s) for s in operators), default=0),
         state_bytes=max((sum(o["memoryUsedBytes"] for o in s) for s in operators), default=0),
         checkpoint_bytes=kept,
         store=_store([t["stateOperators"] for t in filled[len(filled) // 2 :]]),
-        settings={**SETTINGS, "spark.driver.memory": c.memory, PROVIDER: provider.rpartition(".")[2], **c.extra},
+        settings={
+            **SETTINGS,
+            **(PLAIN if c.plain else {}),
+            "spark.driver.memory": c.memory,
+            PROVIDER: provider.rpartition(".")[2],
+            **c.extra,
+        },
     )
 
 

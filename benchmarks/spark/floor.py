@@ -21,11 +21,13 @@ import pyarrow as pa
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
 from benchmarks.spark.configuration import RATE, Configuration
-from eddyline.runtime.spark.packing import PACKED, Packer, Route
+from eddyline.runtime.spark.packing import PACKED, Route
 from eddyline.runtime.spark.pipeline import PACKED_DDL
-from eddyline.runtime.spark.types import from_spark, to_engine
+from eddyline.runtime.spark.types import from_spark
+from eddyline.runtime.spark.uniting import Shipment, unite
 
 STEPS = ("read", "map", "pack", "identity", "results")
+TASKS = 2  # as many as state partitions, like our own plans
 ROW_BYTES = 24  # ts, key, val
 RESULTS = 350_894 / 1_500_000  # rows for each event, of the three-way join
 OUTPUT = (
@@ -39,7 +41,8 @@ def step(c: Configuration, streams: Mapping[str, Any]) -> Any:
         return _all(streams.values())
     if c.side == "map":
         return _all(df.mapInArrow(_same, df.schema) for df in streams.values())
-    packed = _all(_pack(df, lane, c.shards) for lane, df in enumerate(streams.values()))
+    shipments = [_shipment(df, lane, c.shards) for lane, df in enumerate(streams.values())]
+    packed = unite(shipments, TASKS, PACKED_DDL)
     if c.side == "pack":
         return packed
     kept = min(c.batch, c.window * RATE) * ROW_BYTES // c.shards
@@ -55,14 +58,9 @@ def _same(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     return batches
 
 
-def _pack(df: Any, lane: int, shards: int) -> Any:
+def _shipment(df: Any, lane: int, shards: int) -> Shipment:
     schema = from_spark(df.schema)
-    routes = [Route(0, lane, schema, ("key",), (shards,))]
-
-    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        return Packer(routes, "ts")(to_engine(b, schema) for b in batches)
-
-    return df.mapInArrow(run, PACKED_DDL)
+    return Shipment(df, schema, [Route(0, lane, schema, ("key",), (shards,))], "ts")
 
 
 class Identity(StatefulProcessor):

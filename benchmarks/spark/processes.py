@@ -2,7 +2,11 @@
 
 Python workers are forked from one daemon and share most of their pages with it: of every Python process the
 *proportional* set size is taken (a page shared by n processes counts 1/n in each), so that the sum counts each page
-once. The JVM shares nothing worth speaking of and its page table is expensive to walk: its resident set size is taken.
+once. The JVM shares nothing worth speaking of: its resident set size is taken.
+
+Watching must not slow what is watched. Resident sets and processor times are cheap and read ten times a second; which
+processes there are, and how much of the Python processes' resident sets is shared (their page tables must be walked for
+it), is looked up every second or so, and what was shared then is subtracted until the next time.
 """
 
 from __future__ import annotations
@@ -16,6 +20,8 @@ import numpy as np
 import psutil
 
 MB = 1 << 20
+LOOK_UP = 8  # samples between two looks at which processes there are
+GONE = (psutil.NoSuchProcess, psutil.AccessDenied, psutil.ZombieProcess)  # it ended between two looks
 
 
 @dataclass(slots=True)
@@ -66,7 +72,7 @@ class Sampler:
     """Samples from ``start`` to ``stop``."""
 
     def __init__(self, pid: int, every: float = 0.1) -> None:
-        self._root = psutil.Process(pid)
+        self._tree = Tree(psutil.Process(pid))
         self._every = every
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._watch, daemon=True)
@@ -82,33 +88,54 @@ class Sampler:
     def _watch(self) -> None:
         while not self._stop.is_set():
             begin = time.perf_counter()
-            jvm, python = tree(self._root, self.usage.processor)
+            if self.usage.samples % LOOK_UP == 0:
+                self._tree.look_up()
+            jvm, python = self._tree.sample(self.usage.processor)
             self.usage.add(jvm / MB, python / MB)
             self.usage.course.append((time.time(), sum(self.usage.processor.values())))
             self._stop.wait(max(0.0, self._every - (time.perf_counter() - begin)))
 
 
-def tree(root: psutil.Process, processor: dict[int, float]) -> tuple[int, int]:
-    """Bytes of the Java and of the other processes under (and with) ``root``; their processor seconds so far."""
-    jvm = python = 0
-    try:
-        processes = [root, *root.children(recursive=True)]
-    except psutil.NoSuchProcess:
-        return 0, 0
-    java: set[int] = set()
-    for p in processes:
-        try:
-            if Path(p.exe()).name.startswith("java"):
-                java.add(p.pid)
-                if p.ppid() in java:
-                    # Hadoop starts a chmod for every file it makes. Until its exec the child *is* the JVM's memory.
+class Tree:
+    """A process and those that it started."""
+
+    def __init__(self, root: psutil.Process) -> None:
+        self.root = root
+        self.java: list[psutil.Process] = []
+        self.others: list[psutil.Process] = []
+        self.shared: dict[int, int] = {}  # bytes that a process has together with others, and that they count
+
+    def look_up(self) -> None:
+        self.java, self.others = [], []
+        for p in _all(self.root):
+            try:
+                if not Path(p.exe()).name.startswith("java"):
+                    self.others.append(p)
+                    full = p.memory_full_info()
+                    self.shared[p.pid] = full.rss - getattr(full, "pss", full.rss)
+                elif p.ppid() not in {j.pid for j in self.java}:
+                    # Hadoop starts a chmod for every file it makes; until its exec such a child *is* the JVM's memory.
+                    self.java.append(p)
+            except GONE:
+                continue
+
+    def sample(self, processor: dict[int, float]) -> tuple[int, int]:
+        """Bytes of the Java and of the other processes; their processor seconds so far."""
+        sums = [0, 0]
+        for i, processes in enumerate((self.java, self.others)):
+            for p in processes:
+                try:
+                    with p.oneshot():
+                        sums[i] += p.memory_info().rss - self.shared.get(p.pid, 0)
+                        spent = p.cpu_times()
+                    processor[p.pid] = spent.user + spent.system
+                except GONE:
                     continue
-                jvm += p.memory_info().rss
-            else:
-                full = p.memory_full_info()
-                python += getattr(full, "pss", full.uss)
-            spent = p.cpu_times()
-            processor[p.pid] = spent.user + spent.system
-        except (psutil.NoSuchProcess, psutil.AccessDenied, psutil.ZombieProcess):
-            continue  # it ended between the listing and the look
-    return jvm, python
+        return sums[0], sums[1]
+
+
+def _all(root: psutil.Process) -> list[psutil.Process]:
+    try:
+        return [root, *root.children(recursive=True)]
+    except GONE:
+        return []

@@ -51,8 +51,7 @@ class Scaling:
         if options.quick:
             c = Configuration("three-way", "ours", 60_000, 20_000, memory="2g")
             return {
-                "events": [c, replace(c, side="native")],
-                "keys": [_keyed(c, 25_000)],
+                "keys": [_keyed(c, 25_000), replace(_keyed(c, 25_000), side="native")],
                 "shards": [replace(c, shards=1)],
             }
         ours = Configuration("three-way", "ours", 2_000_000, 100_000)
@@ -71,7 +70,7 @@ class Creep:
     title = "three-way join in micro-batches of 20,000 events: does one take longer late in a run?"
 
     def run(self, options: Options) -> Report:
-        batches, batch = (9, 5_000) if options.quick else (120, 20_000)
+        batches, batch = (6, 5_000) if options.quick else (120, 20_000)
         first = Configuration("three-way", "ours", batches * batch, batch, memory="2g" if options.quick else "6g")
         sides = [first] if options.quick else [first, replace(first, side="native")]
         found = measure(sides, options.quick or not options.fresh)

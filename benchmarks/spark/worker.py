@@ -23,7 +23,7 @@ def main() -> None:
         try:
             for line in sys.stdin:
                 c = Configuration(**json.loads(line))
-                spark = spark or session(c.memory, folder)
+                spark = spark or session(c, folder)
                 print(MARK + json.dumps(run(spark, c, folder, started).to_json()), flush=True)
         finally:
             if spark is not None:

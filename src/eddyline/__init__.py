@@ -7,14 +7,19 @@ from typing import TYPE_CHECKING, Any
 from eddyline.core.errors import CqlError, DataError, EddylineError, JobError
 
 if TYPE_CHECKING:
+    from eddyline.core.predicate import predicate
     from eddyline.runtime.query import Query
     from eddyline.runtime.session import Session
 
 __version__ = "0.1.0"
-__all__ = ["CqlError", "DataError", "EddylineError", "JobError", "Query", "Session", "__version__"]
+__all__ = ["CqlError", "DataError", "EddylineError", "JobError", "Query", "Session", "__version__", "predicate"]
 
 # Loaded when first used: ``import eddyline`` stays fast and needs neither numba nor Arrow.
-_LAZY = {"Session": "eddyline.runtime.session", "Query": "eddyline.runtime.query"}
+_LAZY = {
+    "Session": "eddyline.runtime.session",
+    "Query": "eddyline.runtime.query",
+    "predicate": "eddyline.core.predicate",
+}
 
 
 def __getattr__(name: str) -> Any:

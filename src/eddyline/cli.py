@@ -142,7 +142,8 @@ def _run(options: argparse.Namespace) -> int:
             return run_job(path, **common)
         from eddyline.runtime.spark.requirements import check
 
-        check()  # what is missing is said before anything of Spark is imported
+        # What is missing is said before anything of Spark is imported.
+        check(connect=(options.master or "").startswith("sc://"))
         from eddyline.runtime.spark.job import run_job as run_on_spark
 
         return run_on_spark(path, master=options.master, shards=options.shards, **common)

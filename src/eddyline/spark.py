@@ -140,7 +140,9 @@ def report(source: Any, name: str = "eddyline") -> dict[str, Any]:
         return account.report(0, 0)
     if counts is None:
         raise JobError(f"nothing was observed under the name {name!r} yet: run the query, or pass observe={name!r}.")
-    return {"events": counts.events, "results": counts.results, "invalid": counts.invalid, "late": 0, "shards": []}
+    # Of an Observation only what went out is known: it is one place, behind everything.
+    events = counts.events if hasattr(source, "recentProgress") else None
+    return {"events": events, "results": counts.results, "invalid": counts.invalid, "late": 0, "shards": []}
 
 
 def join_text(columns: Mapping[str, Sequence[str]], keys: Sequence[str], within: Width) -> str:
@@ -224,7 +226,10 @@ def _session(
     for name, df in streams.items():
         frame = _frame(df)
         if not is_frame(frame):
-            raise JobError(f"the stream {name!r} must be a DataFrame, and a {type(frame).__name__} is not one.")
+            given = f"{type(frame).__module__.partition('.')[0]}.{type(frame).__name__}"
+            raise JobError(
+                f"the stream {name!r} must be a Spark DataFrame, and it is {given}: spark.createDataFrame makes one."
+            )
         declared[name] = df if isinstance(df, Declared) else Declared(df, _time_column(name, df, timestamp))
     spark = next(iter(declared.values())).df.sparkSession  # type: ignore[union-attr]
     session = SparkRuntime(spark, shards=shards, rates=rates)
@@ -254,4 +259,6 @@ def _observed(source: Any, name: str) -> list[Mapping[str, Any]]:
     """What was observed, one entry for each micro-batch or action."""
     if hasattr(source, "recentProgress"):
         return [p.observedMetrics for p in source.recentProgress]
+    if not hasattr(source, "get"):
+        raise JobError(f"a StreamingQuery or an Observation has a report, and {type(source).__name__} has none.")
     return [{name: source.get}]

@@ -8,7 +8,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from eddyline.runtime.spark.packing import ARRIVAL, GROUP_BITS, Packer
+from eddyline.runtime.spark.keys import shard_of
+from eddyline.runtime.spark.packing import ARRIVAL, Packer
 from eddyline.runtime.spark.program import Group, Program, plan_group
 from eddyline.runtime.spark.shard import ShardEngine
 from eddyline.testing.cases import Case
@@ -39,7 +40,7 @@ def run_sharded(case: Case, group: Group, batches: int = 1, seed: int = 0) -> pa
             for rows in packers[name](iter([parts[number]]), ended=last):
                 for r in rows.to_pylist():
                     low, high = (None if r[n] is None else int(r[n]) for n in ("low", "high"))
-                    shard = r["key"] & ((1 << GROUP_BITS) - 1)
+                    shard = shard_of(r["key"])
                     packed[shard].append((r["lane"], r["kind"], low, high, r["rows"], r["ended"], r["blob"]))
         for engine, rows in zip(engines, packed, strict=True):
             found += [batch for _, batch in engine.process(rows, ended=last)]

@@ -18,7 +18,8 @@ from typing import Any
 import pyarrow as pa
 
 from eddyline.plan.logical import streams_of
-from eddyline.runtime.spark.packing import ARRIVAL, GROUP_BITS, Packer
+from eddyline.runtime.spark.keys import shard_of
+from eddyline.runtime.spark.packing import ARRIVAL, Packer
 from eddyline.runtime.spark.program import Group, Program, plan_group
 from eddyline.runtime.spark.segments import Head, SegmentLog
 from eddyline.runtime.spark.shard import Packed, ShardEngine
@@ -265,7 +266,7 @@ def run(arrived: Arrived, way: Way) -> Answer:
         inboxes: dict[int, list[Packed]] = {s.number: [] for s in shards}
         for rows in pack(program, arrived, number, way.tasks, rng):
             for key, row in unpacked(rows):
-                inboxes[key & ((1 << GROUP_BITS) - 1)].append(row)
+                inboxes[shard_of(key)].append(row)
         found: list[pa.RecordBatch] = []
         for shard in rng.sample(shards, len(shards)):
             inbox = inboxes[shard.number]

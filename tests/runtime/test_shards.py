@@ -22,6 +22,7 @@ from eddyline.cql import bind
 from eddyline.io.source import InvalidRow
 from eddyline.runtime import state_codec
 from eddyline.runtime.spark import segments
+from eddyline.runtime.spark.keys import group_of, key_of
 from eddyline.runtime.spark.packing import Packer
 from eddyline.runtime.spark.program import Program, plan_group
 from eddyline.runtime.spark.shard import ShardEngine
@@ -250,7 +251,7 @@ def test_queries_over_late_and_invalid_rows() -> None:
         for number in range(4):
             packed = [p for b in pack(program, arrived, number, 1, random.Random(1)) for p in unpacked(b)]
             for i, engine in enumerate(engines):
-                for query, batch in engine.process([row for key, row in packed if key == i]):
+                for query, batch in engine.process([row for key, row in packed if key == key_of(0, i)]):
                     found[query] += batch.column(0).to_pylist()
         assert (group.shards, len(found[0])) == (shards, 40)
         assert sorted(json.loads(r)["a"] for r in found[1]) == [7, 9]
@@ -268,7 +269,7 @@ def test_malformed_rows_are_counted_once() -> None:
                 packer = Packer(program.routes(name), program.timestamp(name))
                 rows += unpacked(packer.malformed([InvalidRow("not a number", "x;y")]))
             engine = ShardEngine(group, i)
-            list(engine.process([row for key, row in rows if key == g << 16 | i], ended=True))
+            list(engine.process([row for key, row in rows if key == key_of(g, i)], ended=True))
             account.add([tagged(engine, g)])
     for g in (0, 1):
         report = account.report(g, 0)
@@ -296,7 +297,9 @@ def test_a_quiet_shard_holds_nothing_back_and_an_idle_stream_not_for_ever() -> N
         packed = [p for b in pack(program, arrived, number, 1, random.Random(1)) for p in unpacked(b)]
         results.append(0)
         for i, engine in enumerate(engines):
-            results[-1] += sum(b.num_rows for _, b in engine.process([row for key, row in packed if key == i]))
+            results[-1] += sum(
+                b.num_rows for _, b in engine.process([row for key, row in packed if key == key_of(0, i)])
+            )
     assert results == [0, 0]
     assert {e.next_idle() for e in engines} == {16_000_000}
     clock.advance(6_000_000)
@@ -310,13 +313,13 @@ def test_a_query_over_constants_is_answered_once_beside_others() -> None:
     other = replace(main, text="SELECT k, count(*) AS n FROM K GROUP BY k")
     program = Program((plan(other, Way(shards=8)), plan(main, Way(shards=8))))
     arrived = split(main, S=[3, 3, 3])
-    shards = {g << 16 | i: Shard(group, i) for g, group in enumerate(program.groups) for i in range(group.shards)}
+    shards = {key_of(g, i): Shard(group, i) for g, group in enumerate(program.groups) for i in range(group.shards)}
     found: list[list[Any]] = [[], []]
     for number in range(3):
         packed = [p for b in pack(program, arrived, number, 1, random.Random(1)) for p in unpacked(b)]
         assert {key for key, _ in packed} == set(shards)
         for key, shard in shards.items():
             batches, _ = shard.step([row for k, row in packed if k == key], stay=number == 0)
-            found[key >> 16] += [r for b in batches for r in b.to_pylist()]
+            found[group_of(key)] += [r for b in batches for r in b.to_pylist()]
     assert found[0] == [{"k": 1, "n": 1, "_time": 0, "_sign": 1}, {"k": 2, "n": 2, "_time": 0, "_sign": 1}]
     assert len(found[1]) == 9

@@ -17,7 +17,7 @@ from eddyline.core.errors import DataError
 from eddyline.testing.case_queries import Focus
 from eddyline.testing.cases import Case, draw_case
 from tests.semantics.both import INT, Relation, ask, rows_of
-from tests.semantics.engine import Way, mismatch, run_engine
+from tests.semantics.engine import HASTY, Way, mismatch, run_engine
 
 PRICES = {"P": Relation([(1, 1, 0), (2, 1, 5)], "t", ("k",), columns=("t", "k", "v"))}
 
@@ -87,7 +87,8 @@ def test_engine_and_reference_fail_alike() -> None:
             continue
         case = Case(text, case.streams, case.relations, case.to_stream)
         expected = outcome(case, None)
-        for way in (Way(i), Way(i, batch=1000, interleave=False)):
+        hasty = Way(i, small=True, options={"filters": rng.choice(HASTY)})
+        for way in (Way(i), Way(i, batch=1000, interleave=False), hasty):
             found = outcome(case, way)
             assert (found is None) == (expected is None), case.snippet()
             assert found is None or mismatch(case, expected, found) is None, case.snippet()

@@ -126,11 +126,11 @@ def pack_rows(spark: Any, program: Program, arrived: Arrived, folder: Path, stre
     """Each input of the program through Spark's own map side."""
     from pyspark.sql.pandas.types import from_arrow_schema
 
-    packed = []
+    frames = {}
     for name in program.sources():
         schema = from_arrow_schema(schema_of(arrived.case, name), prefer_timestamp_ntz=True)
-        packed.append(pipeline.pack(_read(spark, schema, folder / name, streaming), name, program))
-    return packed
+        frames[name] = _read(spark, schema, folder / name, streaming)
+    return [pipeline.pack(frames, program, 2 if streaming else None)] if frames else []
 
 
 # ── running ───────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -155,7 +155,11 @@ def test_explain_says_how_rows_travel(spark: Any) -> None:
 
 
 WRONG: list[tuple[Callable[[Any], Any], str]] = [
-    (lambda df: eds.query("SELECT * FROM S", {"S": 3}), "'S' must be a DataFrame, and a int is not one"),
+    (lambda df: eds.query("SELECT * FROM S", {"S": 3}), "'S' must be a Spark DataFrame, and it is builtins.int"),
+    (
+        lambda df: eds.query("SELECT * FROM S", {"S": df.toPandas()}),
+        "and it is pandas.DataFrame: spark.createDataFrame",
+    ),
     (lambda df: eds.query("SELECT * FROM S", {"S": df}), "has no timestamp column: name its time"),
     (lambda df: eds.query("SELECT nosuch FROM S", {"S": df}, timestamp="ts"), "nosuch"),
     (lambda df: eds.query("SELECT * FROM S", {"S": df}, timestamp="tss"), "Did you mean 'ts'?"),
@@ -164,6 +168,8 @@ WRONG: list[tuple[Callable[[Any], Any], str]] = [
     (lambda df: eds.query("SELECT * FROM S", {"S": df}, timestamp="ts", relations={"r": df}), "pass df.toArrow()"),
     (lambda df: eds.window_join({"S": None, "T": None}, on="a", within=1), "transform brings one DataFrame"),
     (lambda df: eds.query("SELECT * FROM S", {"S": df}, timestamp="ts", shards=0), "between 1 and"),
+    (lambda df: eds.query("SELECT * FROM S", {"S": df}, timestamp="ts", shards=2.5), "not 2.5"),
+    (eds.report, "a StreamingQuery or an Observation has a report, and DataFrame has none"),
 ]
 
 

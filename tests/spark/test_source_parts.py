@@ -378,3 +378,16 @@ def test_files_that_are_not_the_same_after_a_restart(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("ts\n1\n2\n")
     with pytest.raises(EddylineError, match=r"the files up to b\.csv are not those .* \(watch = true\)"):
         Planner({"S": divide(open_source(tmp_path), "S", None)}, 3, 1).latest(run.at, 3)
+
+
+def test_a_streaming_reader_must_say_how_it_plans() -> None:
+    from pyspark.sql.datasource import DataSourceStreamReader
+
+    from eddyline.runtime.spark.sources.reading import Planned
+
+    class Forgetful(Planned, DataSourceStreamReader):
+        def read(self, partition: Any) -> Any:
+            return iter(())
+
+    with pytest.raises(TypeError, match=r"abstract method '?make"):
+        Forgetful()

@@ -161,6 +161,11 @@ def test_mathematics() -> None:
     assert call("round", 25, -1) == 30
     assert call("ceil", -0.1) == 0
     assert call("floor", -0.1) == -1
+    assert call("floor", NAN) == 0
+    assert call("floor", -(2.0**63)) == -(2**63)
+    for outside in (2.0**63, -1e300, math.inf, -math.inf):
+        with pytest.raises(DataError, match="integer overflow"):
+            call("ceil", outside)
     assert call("log", 10.0, 100.0) == pytest.approx(2.0)
     assert call("sign", -3.0) == -1.0
 

@@ -86,3 +86,12 @@ class Operator(ABC):
     def describe(self) -> str:
         """One line for explain: what is kept, its bound and why. Empty for a stateless operator."""
         return ""
+
+    @property
+    def decisions(self) -> Sequence[Decision]:
+        """What was decided while it ran, oldest first; what the planner decided stands in the context."""
+        return ()
+
+    def adapts(self) -> list[str]:
+        """Lines for explain: what could be done in another way, how it is done now, what is known. Empty if nothing."""
+        return []

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from eddyline.core.delta import Delta
 from eddyline.core.schema import Schema
+from eddyline.expr.describe import describe
 from eddyline.expr.nodes import Expr
 from eddyline.expr.predicates import Conjunction
 from eddyline.operators.base import Context, Operator
@@ -14,16 +15,32 @@ from eddyline.operators.base import Context, Operator
 class SelectOperator(Operator):
     """Stateless: a deletion passes exactly when its insertion did, since predicates are functions of the tuple."""
 
-    def __init__(self, name: str, schema: Schema, conjuncts: Sequence[Expr], context: Context) -> None:
+    def __init__(
+        self,
+        name: str,
+        schema: Schema,
+        conjuncts: Sequence[Expr],
+        context: Context,
+        order: Sequence[int] | None = None,
+        why: str = "",
+    ) -> None:
+        """``order`` is the one in which the conjuncts are asked (as written by default), ``why`` it stays as it is."""
         super().__init__(name, schema)
         self.conjunction = Conjunction(conjuncts)
-        self.context = context
+        self.context, self.order, self.why = context, order, why
 
     def process(self, deltas: Sequence[Delta], frontier: int) -> Delta:
         (delta,) = deltas
         if len(delta) == 0:
             return delta
-        selection = self.conjunction.evaluate(delta.columns, len(delta))
+        selection = self.conjunction.evaluate(delta.columns, len(delta), self.order)
         if selection.errors:
             self.context.fail(delta, selection.errors)
         return delta.filter(selection.keep)
+
+    def adapts(self) -> list[str]:
+        if not self.why:
+            return []
+        texts = [describe(c.expr) for c in self.conjunction.compiled]
+        order = range(len(texts)) if self.order is None else self.order
+        return [f"{', '.join(texts[i] for i in order)} ({self.why})"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -15,6 +15,8 @@ from eddyline.operators.select import SelectOperator
 from eddyline.plan.deletions import Deletions
 from eddyline.plan.logical import Plan, Project, RelationScan, Select, StreamScan, walk
 from eddyline.synopses.store import Stub
+
+MakeSelect = Callable[[str, Schema, Sequence[Expr], Context], Operator]
 
 
 @dataclass(slots=True)
@@ -51,10 +53,12 @@ class PhysicalPlan:
 
 
 class Graph:
-    """The operators built so far. ``relation`` is the builder's way down; it is said in ``physical``."""
+    """The operators built so far. ``relation`` is the builder's way down; it is said in ``physical``. ``select`` makes
+    the operator of a selection: whether it adapts is not the planner's business."""
 
-    def __init__(self) -> None:
+    def __init__(self, select: MakeSelect = SelectOperator) -> None:
         self.context = Context()
+        self.select = select
         self.nodes: list[Node] = []
         self.stubs: list[Stub] = []
         self.counts: dict[str, int] = {}
@@ -72,7 +76,7 @@ class Graph:
         return f"{kind} {self.counts[kind]}"
 
     def filter(self, p: Select, child: Output) -> Output:
-        operator = SelectOperator(self.name("select"), child.schema, p.conjuncts, self.context)
+        operator = self.select(self.name("select"), child.schema, p.conjuncts, self.context)
         node = self.add(operator, (child.node,), note=conjunction(p.conjuncts))
         return replace(child, node=node)
 

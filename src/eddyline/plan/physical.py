@@ -31,10 +31,11 @@ from eddyline.expr.nodes import Column, Expr, substitute
 from eddyline.operators.append_only import AppendOnlyWindow
 from eddyline.operators.base import Operator
 from eddyline.operators.join_plan import JoinGraph
+from eddyline.operators.select import SelectOperator
 from eddyline.operators.streams import Changes, ConstantRelation, OrderTies, UnionAll
 from eddyline.plan.conjuncts import split_conjuncts
 from eddyline.plan.deletions import Deletions, cannot_cancel
-from eddyline.plan.graph import Output, PhysicalPlan, alias_of, conjunction
+from eddyline.plan.graph import MakeSelect, Output, PhysicalPlan, alias_of, conjunction
 from eddyline.plan.logical import (
     Aggregate,
     BoundQuery,
@@ -59,17 +60,17 @@ from eddyline.synopses.store import Elements, Registry, Stub
 
 
 def build(query: BoundQuery, plan: Plan, catalog: Catalog, registry: Registry, load: Callable[[str], pa.Table],
-          epochs: Mapping[str, int]) -> PhysicalPlan:  # fmt: skip
+          epochs: Mapping[str, int], select: MakeSelect = SelectOperator) -> PhysicalPlan:  # fmt: skip
     """``load`` brings the rows of a constant relation; ``epochs`` tell from which element on a stream is read, so that
-    only windows over the very same elements share a store."""
-    builder = _Builder(query.time_kind, catalog, registry, load, epochs)
+    only windows over the very same elements share a store; ``select`` makes the operators of selections."""
+    builder = _Builder(query.time_kind, catalog, registry, load, epochs, select)
     return builder.finish(plan)
 
 
 class _Builder(Matches):
     def __init__(self, kind: TimeKind, catalog: Catalog, registry: Registry, load: Callable[[str], pa.Table],
-                 epochs: Mapping[str, int]) -> None:  # fmt: skip
-        super().__init__()
+                 epochs: Mapping[str, int], select: MakeSelect) -> None:  # fmt: skip
+        super().__init__(select)
         self.kind, self.catalog, self.registry, self.load, self.epochs = kind, catalog, registry, load, epochs
         self.scans: dict[Hashable, int] = {}
         self.ordered = False  # whether first or last is asked for

@@ -50,6 +50,17 @@ def movable(e: Expr) -> bool:
     return not any(isinstance(x, UserCall) for x in walk(e)) and not compile_expr(e).can_fail
 
 
+def may_pass(conjuncts: Sequence[Expr]) -> tuple[Expr, ...]:
+    """The movable ones of a conjunction. What is written behind a function that is not deterministic, or has side
+    effects, stays behind it: that function is called for the rows that satisfy what is written before it, no fewer."""
+    wall = next((i for i, c in enumerate(conjuncts) if not deterministic(c)), len(conjuncts))
+    return tuple(c for c in conjuncts[:wall] if movable(c))
+
+
+def deterministic(e: Expr) -> bool:
+    return all(x.function.deterministic for x in walk(e) if isinstance(x, UserCall))
+
+
 def select(p: Plan, conjuncts: Sequence[Expr]) -> Plan:
     """A Select, or nothing where there is nothing to select by; two in a row become one."""
     if not conjuncts:

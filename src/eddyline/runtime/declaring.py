@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from eddyline.core.catalog import AggregateDef, Catalog, FunctionDef, RelationDef, StreamDef
 from eddyline.core.errors import JobError
+from eddyline.core.predicate import Predicate, check_cost
 from eddyline.core.schema import Schema
 from eddyline.core.time import Clock, SystemClock, TimeKind
 from eddyline.cql import bind
@@ -22,10 +23,11 @@ from eddyline.io.resolve import open_source
 from eddyline.io.source import Source, whole
 from eddyline.plan.logical import BoundQuery
 from eddyline.runtime.declarations import column_named, data_type, duration, placed, time_kind
+from eddyline.runtime.filtering import Filtering
 from eddyline.runtime.inline.relation_changes import latest
 from eddyline.runtime.inline.scheduler import SCHEDULERS
 
-OPTIONS = ("on_error", "scheduler")
+OPTIONS = ("filters", "on_error", "scheduler", "strict_order")
 Q = TypeVar("Q")  # what a session hands out for a query
 
 
@@ -118,8 +120,16 @@ class Declaring(ABC, Generic[Q]):
         cost: float | None = None,
         deterministic: bool = True,
     ) -> None:
-        """Make a Python function callable from queries. ``kind``: ``row`` gets Python values, ``pandas`` Series,
-        ``arrow`` Arrow arrays."""
+        """Make a Python function, or an ``ed.predicate``, callable from queries. ``kind``: ``row`` gets Python values,
+        ``pandas`` Series, ``arrow`` Arrow arrays.
+
+        Conjuncts are asked in the order that costs least. ``cost``, in seconds a row, is believed until the function
+        was measured. A function that is not ``deterministic``, or that has side effects, is called for exactly the
+        rows that satisfy the conjuncts written before it."""
+        if isinstance(function, Predicate):
+            self.catalog.functions[name.lower()] = function.definition(name)
+            return
+        check_cost(name, cost)
         if kind not in ("row", "pandas", "arrow"):
             raise JobError(f"the kind of a function is 'row', 'pandas' or 'arrow', not {kind!r}.")
         if not callable(function):
@@ -176,7 +186,7 @@ class Declaring(ABC, Generic[Q]):
         )
 
     def _check_options(self, bound: BoundQuery) -> None:
-        check_options(bound.options, OPTIONS)
+        check_options(bound.options, (*OPTIONS, *Filtering.of(bound.options).options))
         for option, value in bound.options.items():
             known = {"on_error": ("stop", "invalid"), "scheduler": tuple(SCHEDULERS)}.get(option)
             if known is not None and value not in known:

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from eddyline.core.decision import Decision
 from eddyline.plan.logical import StreamScan
 from eddyline.runtime.progress import size
 from eddyline.runtime.running import RunningQuery
 
+SHOWN_DECISIONS = 20
 SHOWN = {
     "istream": "a stream: the rows that enter the result (Istream)",
     "dstream": "a stream: the rows that leave the result (Dstream)",
@@ -39,10 +41,16 @@ def explain(running: RunningQuery, sizes: Mapping[str, tuple[int, int]] | None =
     kept = list(_kept(running, sizes))
     lines += ["", "state"]
     lines += [f"  {line}" for line in kept] or ["  none: every element is judged once and forgotten"]
-    decisions = running.physical.context.decisions
+    adapting = [(n.operator.name, n.operator.adapts()) for n in running.physical.nodes if n.operator is not None]
+    if any(told for _, told in adapting):
+        lines += ["", "filters"]
+        for name, told in adapting:
+            lines += [f"  {name}: {line}" if i == 0 else f"    {line}" for i, line in enumerate(told)]
+    decisions = running.decisions
     if decisions:
-        lines += ["", "decided"]
-        lines += [f"  {d.operator}: {d.kind} {_brief(d.after)} ({d.reason})" for d in decisions]
+        hidden = len(decisions) - SHOWN_DECISIONS
+        lines += ["", "decided" if hidden <= 0 else f"decided (the last {SHOWN_DECISIONS} of {len(decisions)})"]
+        lines += [f"  {_decided(d)}" for d in decisions[-SHOWN_DECISIONS:]]
     return "\n".join(lines)
 
 
@@ -74,6 +82,16 @@ def _kept(running: RunningQuery, sizes: Mapping[str, tuple[int, int]] | None) ->
     for store in shared.values():
         rows = store.end - store.first
         yield f"shared: {len(store.stubs)} windows over the same elements keep them once ({rows:,} rows)."
+
+
+def _decided(d: Decision) -> str:
+    gains = []
+    if d.expected_gain is not None:
+        gains.append(f"expected gain {d.expected_gain:.2f}×")
+    if d.measured_gain is not None:
+        gains.append(f"measured {d.measured_gain:.2f}×")
+    at = "" if d.time is None else f" at {d.time}"
+    return f"{d.operator}{at}: {d.kind} {_brief(d.after)} ({'; '.join([d.reason, *gains])})"
 
 
 def _brief(value: Any) -> str:

@@ -21,6 +21,7 @@ from eddyline.runtime.session import Session
 from eddyline.runtime.snapshot import Snapshots
 from eddyline.runtime.stopping import StopRequest
 
+SPARK_STATE = "spark"  # the folder in a checkpoint in which Spark keeps what it needs
 SNAPSHOT_EVERY = 10.0  # seconds of work between two snapshots of a checkpointed run
 
 
@@ -81,6 +82,8 @@ def run_job(
     begin = clock.nanoseconds()
     check_writable(report, "--report", folder=False)
     check_writable(checkpoint, "--checkpoint", folder=True)
+    if checkpoint is not None and (checkpoint / SPARK_STATE).exists():
+        raise begun_elsewhere(checkpoint, "spark")
     session, queries = load_job(path, strict)
     if checkpoint is not None:
         check_rereadable(session)
@@ -129,6 +132,14 @@ def _write(outputs: Outputs, queries: Sequence[Query]) -> None:
     for number, q in enumerate(queries):
         for batch in q.fetch():
             outputs.write(number, batch)
+
+
+def begun_elsewhere(checkpoint: Path, runtime: str) -> JobError:
+    """Each runtime keeps its state in its own way; results of two would get mixed up."""
+    return JobError(
+        f"--checkpoint {checkpoint} was begun with --runtime {runtime}, and the other runtime cannot go on from it: go"
+        f" on with --runtime {runtime}, or give an empty directory."
+    )
 
 
 def check_rereadable(session: Declaring[Any]) -> None:

@@ -62,7 +62,9 @@ class Query:
 
     @property
     def decisions(self) -> list[Decision]:
-        return list(self.running.physical.context.decisions)
+        """What was decided so far: by the planner, then by the operators as time went on. Of each operator the last
+        ones are kept."""
+        return self.running.decisions
 
     def late(self) -> list[dict[str, Any]]:
         """The last late rows of the query's streams with ``_reason``; the report has their exact number."""

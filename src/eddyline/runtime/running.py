@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from eddyline.core.decision import Decision
 from eddyline.core.delta import Delta
 from eddyline.core.errors import DataError
 from eddyline.core.schema import Schema
@@ -172,6 +173,13 @@ class RunningQuery:
                 for q in t.inputs:
                     q.frontier = self.reached
             self.result.frontier = self.reached
+
+    @property
+    def decisions(self) -> list[Decision]:
+        operators = [n.operator for n in self.physical.nodes if n.operator is not None]
+        made = [d for o in operators for d in o.decisions]
+        made.sort(key=lambda d: (d.time is not None, d.time or 0))
+        return [*self.physical.context.decisions, *made]
 
     def sizes(self) -> dict[str, tuple[int, int]]:
         return {t.name: t.operator.size() for t in self.tasks}  # type: ignore[attr-defined]

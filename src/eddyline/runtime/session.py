@@ -19,6 +19,7 @@ from eddyline.plan.physical import build
 from eddyline.plan.rules import optimize
 from eddyline.runtime.declaring import Declaring
 from eddyline.runtime.feeds import Feed
+from eddyline.runtime.filtering import Filtering
 from eddyline.runtime.inline.input_manager import InputStream, StreamReader
 from eddyline.runtime.inline.relation_changes import TimedRelation
 from eddyline.runtime.query import Query
@@ -101,7 +102,8 @@ class Session(Declaring[Query]):
         plan = optimize(bound.plan, diverting=bound.options.get("on_error") == "invalid")
         inputs = {n: self._input_of(n) for n in streams_of(plan)}
         epochs = {n.lower(): s.accepted for n, s in inputs.items()}
-        physical = build(bound, plan, self.catalog, self._registry, self._load, epochs)
+        filtering = Filtering.of(bound.options, self.clock)
+        physical = build(bound, plan, self.catalog, self._registry, self._load, epochs, filtering.select)
         self._started += 1
         label = bound.name or f"query {self._started}"
         readers: dict[int, StreamReader] = {}

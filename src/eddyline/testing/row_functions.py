@@ -181,14 +181,16 @@ def _pow(_: pa.DataType, a: float, b: float) -> float:
 
 
 def _whole(function: Callable[[Any], int]) -> Callable[..., Any]:
-    """To bigint as Java casts: NaN is 0, what is too large is the largest."""
+    """To bigint: NaN is 0, what does not fit is an error."""
 
     def call(_: pa.DataType, x: Any) -> Any:
         if isinstance(x, Decimal):
             return Decimal(function(x))
-        if isinstance(x, float) and not math.isfinite(x):
-            return 0 if math.isnan(x) else 2**63 - 1 if x > 0 else -(2**63)
-        return max(-(2**63), min(2**63 - 1, function(x)))
+        if isinstance(x, float) and math.isnan(x):
+            return 0
+        if (isinstance(x, float) and math.isinf(x)) or not -(2**63) <= (found := function(x)) < 2**63:
+            raise DataError("integer overflow")
+        return found
 
     return call
 

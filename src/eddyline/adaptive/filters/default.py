@@ -43,6 +43,7 @@ _SUSPICION = 1.5  # standard errors from which on a better order is worth anothe
 _KEPT = 0.2  # share of the reserve that suspicions leave to changes
 _DEARER = 1.5  # a filter whose cost has changed by this factor is looked at before its time
 _IMPATIENCE, _PATIENCE = 1.25, 2.0  # a false alarm raises the bar for the next by the one, up to the other
+_FLEETING = 12.0  # batches between changes: with fewer, an order is out of date as soon as it is found
 
 
 class Default(OrderingPolicy):
@@ -136,6 +137,7 @@ class Default(OrderingPolicy):
         self.paid_by_reserve = True
         self.pending = 0  # profile tuples that nobody has looked at
         self.alarmed, self.patience = False, 1.0
+        self.age, self.life = 0, 4 * _FLEETING  # batches since the last change, and usually between changes
         self.looked: Float64s = self.times.averages()  # at the last look
 
     @property
@@ -194,7 +196,9 @@ class Default(OrderingPolicy):
     def decide(self, now: int | None = None) -> Decision | None:
         if not len(self.free):
             return None
+        self.age += 1
         if self.rates.drift() > self.noticed * self.patience:
+            self.age, self.life = 0, (self.life + self.age) / 2
             self._start_over()
             self.alarmed = True
             return None
@@ -216,8 +220,10 @@ class Default(OrderingPolicy):
         return bool(np.maximum(averages / self.looked, self.looked / averages).max() > _DEARER)
 
     def _start_over(self) -> None:
-        """The tuples in the window are of another time: forget them and look hard."""
-        self.window.clear()
+        """The tuples in the window are of another time: forget them and look hard. Where one time hardly ends before
+        the next begins, they stay, and the order that comes of it is one for all times."""
+        if self.life >= _FLEETING:
+            self.window.clear()
         self.rates.settle()
         self.pending = 0
         self.level, self.left = 0, self.block
@@ -274,4 +280,4 @@ class Default(OrderingPolicy):
             setattr(self, name, type(getattr(self, name))(state[name]))
 
 
-_SCALARS = ("level", "left", "reserve", "pocket", "paid_by_reserve", "pending", "alarmed", "patience")
+_SCALARS = ("level", "left", "reserve", "pocket", "paid_by_reserve", "pending", "alarmed", "patience", "age", "life")

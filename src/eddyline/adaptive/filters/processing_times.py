@@ -11,12 +11,13 @@ from eddyline.adaptive.filters.policy import Float64s
 from eddyline.core.delta import Int64s
 
 MEMORY = 4096  # rows after which a measurement counts half
+_FEWEST = 256  # rows that a measurement counts for at least: an executor knows the price of a row from other calls, too
 _CAP = 4.0  # a batch is believed up to this multiple of the average: a pause is not the filter's price
 _LEAST = 1e-9
 
 
 class ProcessingTimes:
-    """Averages weighted by rows, forgetting by halves.
+    """Averages weighted by rows, forgetting by halves; a filter that sees few rows of each batch is not left behind.
 
     A pause of the process looks like a filter that has become dear. It is cut to four times the average, and gone after
     a few thousand rows; a filter that really has become dearer gets there in a few batches.
@@ -44,7 +45,7 @@ class ProcessingTimes:
         price = np.maximum(np.where(known, seconds, 0.0), _LEAST)
         seen = self.rows > 0
         price = np.where(seen, np.minimum(price, _CAP * self.total / np.where(seen, self.rows, 1.0)), price)
-        asked = np.where(known, rows, 0)
+        asked = np.where(known, np.maximum(rows, _FEWEST), 0)
         keep = 0.5 ** (asked / MEMORY)
         self.rows = self.rows * keep + asked
         self.total = self.total * keep + asked * price

@@ -19,6 +19,7 @@ from eddyline.core.errors import DataError
 from eddyline.expr.arrays import Kernel, Value, both_valid, broadcast, from_numpy, row_wise, to_numpy, valid_mask
 from eddyline.expr.builtins.arithmetic import fit
 from eddyline.expr.builtins.base import Argument, Builder, Built, plain
+from eddyline.expr.failures import Failure
 from eddyline.expr.types import DOUBLE, INT64, is_decimal, is_integer
 
 
@@ -85,15 +86,19 @@ def _to_whole(kernel: Kernel, up: bool) -> Builder:
             mode = decimal.ROUND_CEILING if up else decimal.ROUND_FLOOR
             return Built(row_wise(lambda x: fit(x.to_integral_value(mode), returns), returns), can_fail=True)
 
-        def saturating(a: pa.Array) -> pa.Array:
-            """As Java's cast from double to long: out of range gives the nearest bound, NaN gives 0."""
+        def whole(a: pa.Array) -> pa.Array:
+            """As Spark's ANSI mode: what is outside of bigint is an error, and NaN is 0 all the same."""
             numbers = to_numpy(kernel(a))
-            with np.errstate(invalid="ignore"):
-                whole = np.nan_to_num(numbers, nan=0.0).clip(-(2.0**63), 2.0**63 - 1024).astype(np.int64)
-            whole[numbers >= 2.0**63] = np.iinfo(np.int64).max
-            return from_numpy(whole, valid_mask(a), INT64)
+            valid = valid_mask(a)
+            bad = (numbers < -(2.0**63)) | (numbers >= 2.0**63)
+            if valid is not None:
+                bad &= valid
+            fitting = from_numpy(np.where(bad | np.isnan(numbers), 0, numbers).astype(np.int64), valid, INT64)
+            if bad.any():
+                raise Failure(bad, "integer overflow", fitting)
+            return fitting
 
-        return Built(saturating)
+        return Built(whole, can_fail=True)
 
     return build
 

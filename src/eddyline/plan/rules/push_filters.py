@@ -1,14 +1,14 @@
 """push_filters: evaluate a conjunct as soon as its columns are there.
 
-Only conjuncts that cannot fail move (``rewrite.movable``). None moves below a window here: whether it may is the
-window's business (``push_below_windows``).
+Only conjuncts that cannot fail move, and none passes a function that is not deterministic (``rewrite.may_pass``). None
+moves below a window here: whether it may is the window's business (``push_below_windows``).
 """
 
 from __future__ import annotations
 
 from eddyline.expr.nodes import Expr, columns_of, substitute
 from eddyline.plan.logical import Join, MarkJoin, OuterJoin, Plan, Project, Select, is_stream
-from eddyline.plan.rewrite import bottom_up, movable, select
+from eddyline.plan.rewrite import bottom_up, may_pass, movable, select
 
 
 def push_filters(plan: Plan) -> Plan:
@@ -31,20 +31,20 @@ def _down(p: Plan, conjuncts: tuple[Expr, ...]) -> Plan:
         case Select():
             return _down(p.input, (*p.conjuncts, *conjuncts))
         case Join():
-            go = tuple(c for c in conjuncts if movable(c))
-            stay = tuple(c for c in conjuncts if not movable(c))
+            go = may_pass(conjuncts)
+            stay = tuple(c for c in conjuncts if c not in go)
             return select(_into_join(p, (*p.conjuncts, *go)), stay)
         case MarkJoin():
-            go = tuple(c for c in conjuncts if movable(c) and columns_of(c) <= set(p.left.schema.names))
+            go = tuple(c for c in may_pass(conjuncts) if columns_of(c) <= set(p.left.schema.names))
             stay = tuple(c for c in conjuncts if c not in go)
             return select(MarkJoin(_down(p.left, go), p.right, p.mark, p.on, p.operands), stay)
         case OuterJoin(kind="left"):
-            go = tuple(c for c in conjuncts if movable(c) and columns_of(c) <= set(p.left.schema.names))
+            go = tuple(c for c in may_pass(conjuncts) if columns_of(c) <= set(p.left.schema.names))
             stay = tuple(c for c in conjuncts if c not in go)
             return select(OuterJoin(p.kind, _down(p.left, go), p.right, p.conjuncts), stay)
         case Project() if not is_stream(p):
             by = dict(p.items)
-            go = tuple(c for c in conjuncts if movable(substitute(c, by)))
+            go = tuple(c for c in may_pass(conjuncts) if movable(substitute(c, by)))
             stay = tuple(c for c in conjuncts if c not in go)
             return select(Project(_down(p.input, tuple(substitute(c, by) for c in go)), p.items), stay)
         case _:

@@ -11,9 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from eddyline.core.errors import EddylineError
+from eddyline.plan.logical import streams_of
+from eddyline.runtime.spark import pipeline
 from eddyline.runtime.spark.failures import original
 from eddyline.runtime.spark.processor import TAG
-from eddyline.runtime.spark.requirements import PROVIDER_KEY, ROCKSDB
+from eddyline.runtime.spark.query import packed
+from eddyline.runtime.spark.requirements import PROVIDER_KEY, ROCKSDB, is_connect
 from eddyline.runtime.spark.types import to_engine
 
 if TYPE_CHECKING:
@@ -24,12 +28,27 @@ _END = object()
 
 def collect(query: SparkQuery) -> Iterator[pa.RecordBatch]:
     with _told():
-        if query.streaming:
+        if query.streaming and not is_connect(query.session.spark):
             yield from _stream(query)
             return
         with state_store(query.session.spark):
-            table = query.tagged().toArrow()
+            table = _whole(query).toArrow()
     yield from _split(query, table)
+
+
+def _whole(query: SparkQuery) -> Any:
+    """The answer as a batch. A client of Spark Connect cannot take micro-batches (the server runs what they are handed
+    to), but paths and tables have an end, and a batch over them is a replay of the same answer."""
+    if not query.streaming:
+        return query.tagged()
+    session = query.session
+    if any(s.lower() in session.frames for s in streams_of(query.plan)):
+        raise EddylineError(
+            "on Spark Connect the results of streaming DataFrames stay on the server: write them with"
+            " query.dataframe().writeStream, or pass batch DataFrames or paths to fetch them here."
+        )
+    packed_rows = packed(session, query.program, streaming=False)
+    return pipeline.process(query.program, packed_rows, query.result, streaming=False)
 
 
 def _stream(query: SparkQuery) -> Iterator[pa.RecordBatch]:

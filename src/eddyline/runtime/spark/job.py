@@ -9,19 +9,29 @@ from __future__ import annotations
 
 import json
 import tempfile
-from collections.abc import Mapping, Sequence
-from contextlib import nullcontext
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any, TextIO
 
 import pyarrow as pa
 
-from eddyline.core.errors import EddylineError
+from eddyline.core.errors import JobError
 from eddyline.core.time import SystemClock
-from eddyline.runtime.job import check_rereadable, check_writable, declare_job, tell_diverted, write_report
+from eddyline.runtime.job import (
+    SPARK_STATE,
+    begun_elsewhere,
+    check_rereadable,
+    check_writable,
+    declare_job,
+    tell_diverted,
+    write_report,
+)
 from eddyline.runtime.outputs import Outputs, Result
 from eddyline.runtime.progress import Progress
-from eddyline.runtime.spark.failures import sentence
+from eddyline.runtime.snapshot import Snapshots
+from eddyline.runtime.spark import beginnings, requirements
+from eddyline.runtime.spark.failures import original
 from eddyline.runtime.spark.program import Program
 from eddyline.runtime.spark.query import SparkQuery
 from eddyline.runtime.spark.session import SparkRuntime
@@ -47,8 +57,15 @@ def run_job(
     """Run a job to the end of its inputs."""
     clock = SystemClock()
     begin = clock.nanoseconds()
+    connect = master is not None and master.startswith("sc://")
+    if connect and checkpoint is not None:
+        raise JobError(
+            "--checkpoint does not work with a Spark Connect server (sc://…): leave it out, or give a master."
+        )
     check_writable(report, "--report", folder=False)
     check_writable(checkpoint, "--checkpoint", folder=True)
+    if checkpoint is not None and Snapshots(checkpoint).numbers():
+        raise begun_elsewhere(checkpoint, "inline")
     # Mistakes in the job are told before a JVM is started for it.
     session = SparkRuntime(None, strict=strict, base=path.parent)
 
@@ -56,13 +73,19 @@ def run_job(
         from eddyline.runtime.spark.local import local_session
 
         if session.spark is None:
-            session.attach(local_session(master), shards)
+            begun = None if checkpoint is None else beginnings.shards_of(checkpoint)
+            session.attach(local_session(master, warm=True), begun if shards is None else shards)
 
     session.start = start
     queries = declare_job(session, path)
     if checkpoint is not None:
         check_rereadable(session)
     finite = all(s.finite for s in session.opened.values()) and not session.frames
+    if connect and not finite:
+        raise JobError(
+            "this job reads sources without an end, and from a Spark Connect server (sc://…) results come at the end"
+            " only: give a master, or write the answer with eddyline.spark.query(…).writeStream."
+        )
     results = [Result(q.bound.name, q.bound.target, q.schema) for q in queries]
     outputs = Outputs(results, session.catalog, out, path.parent, stdout, checkpoint, finite=finite)
     try:
@@ -101,6 +124,8 @@ class JobRun:
         if not self.program.sources():
             self._without_streams()
             return
+        if checkpoint is not None:
+            beginnings.check(checkpoint, self.program, self.session.shards)
         folder = tempfile.TemporaryDirectory(prefix="eddyline-") if checkpoint is None else nullcontext(str(checkpoint))
         with folder as place:
             self._run(Path(place), finite, checkpoint is not None)
@@ -135,28 +160,24 @@ class JobRun:
         from eddyline.runtime.spark.query import packed
 
         assert self.program is not None
+        if requirements.is_connect(self.session.spark):  # its server keeps micro-batches to itself
+            with _told():
+                self._take(process(self.program, packed(self.session, self.program, False), None, streaming=False), 0)
+            return
         frame = process(self.program, packed(self.session, self.program, True), None, streaming=True)
-        writer = frame.writeStream.foreachBatch(self._take).option("checkpointLocation", str(folder / "spark"))
+        writer = frame.writeStream.foreachBatch(self._take).option("checkpointLocation", str(folder / SPARK_STATE))
         writer = writer.trigger(availableNow=True) if finite else writer.trigger(processingTime="0 seconds")
         where = f"the state is in {folder}; the same command goes on from there." if lasting else ""
-        try:
-            # In place of Spark's own handler, which cancels jobs in the middle of whatever Python does.
-            with StopRequest(SystemClock()) as stop:
-                running = writer.start()
-                try:
-                    while not running.awaitTermination(WAIT):
-                        if stop.asked:
-                            raise KeyboardInterrupt(where)
-                        self._show()
-                finally:
-                    running.stop()
-        except KeyboardInterrupt:
-            raise
-        except Exception as error:
-            said = sentence(error)
-            if said is None:
-                raise
-            raise EddylineError(said) from error
+        # In place of Spark's own handler, which cancels jobs in the middle of whatever Python does.
+        with _told(), StopRequest(SystemClock()) as stop:
+            running = writer.start()
+            try:
+                while not running.awaitTermination(WAIT):
+                    if stop.asked:
+                        raise KeyboardInterrupt(where)
+                    self._show()
+            finally:
+                running.stop()
 
     def _take(self, df: Any, batch: int) -> None:
         """The results and statistics of one micro-batch; may be called again for the same one."""
@@ -185,6 +206,18 @@ class JobRun:
     def reports(self) -> list[dict[str, Any]]:
         named = zip(self.queries, self.places, strict=True)
         return [self.account.report(g, n) | {"query": q.name} for q, (g, n) in named]
+
+
+@contextmanager
+def _told() -> Iterator[None]:
+    """Our own sentence instead of Spark's exception around it."""
+    try:
+        yield
+    except Exception as error:
+        found = original(error)
+        if found is None or found is error:
+            raise
+        raise found from error
 
 
 def job_report(reports: Mapping[str, Mapping[str, Any]], account: Account, seconds: float) -> dict[str, Any]:

@@ -6,17 +6,22 @@ by ``PYSPARK_SUBMIT_ARGS="--conf key=value pyspark-shell"`` in the environment, 
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import socket
 import sys
-from collections.abc import Mapping
+import threading
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from eddyline.core.errors import EddylineError, JobError
 from eddyline.runtime.spark import archive, home, jvm, requirements
 from eddyline.runtime.spark.requirements import PROVIDER_KEY, ROCKSDB
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 DEFAULT_MASTER: Final = "local[*]"
 LOCAL: Final = re.compile(r"local(\[(\*|\d+)(,\s*\d+)?\])?$")
@@ -24,12 +29,16 @@ ANY_MASTER: Final = re.compile(LOCAL.pattern + r"|local-cluster\[.+\]$|yarn$|[\w
 REACHING: Final = 5  # seconds until a master that does not answer is taken for absent; Spark itself takes a minute
 LOG: Final = Path(__file__).with_name("log4j2.properties")
 
+CHECKPOINTING: Final = "org.apache.spark.sql.execution.streaming.checkpointing"
+
 # For every master: what queries with state need, and what keeps them fast.
 QUERIES: Final = {
     PROVIDER_KEY: ROCKSDB,
     # State is committed as the change, not as files of the whole store.
     "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
     "spark.sql.execution.arrow.maxRecordsPerBatch": "100000",
+    # With a limit in bytes Spark adds up the size of the batch after each row: half of what shipping rows costs.
+    "spark.sql.execution.arrow.maxBytesPerBatch": str(2**31 - 1),
 }
 # For a driver that is ours, wherever its executors are.
 DRIVER: Final = {
@@ -44,7 +53,13 @@ MACHINE: Final = {
     "spark.python.daemon.module": "eddyline.runtime.spark.daemon",
     # Readers of sources run without this flag, and workers with other flags have a daemon of their own: one is enough.
     "spark.sql.execution.pyspark.udf.simplifiedTraceback.enabled": "false",
+    # Spark's other way to write a file of the checkpoint starts ten processes (chmod, readlink) for it, 66 for each
+    # micro-batch of a join of three streams. On a local disk renaming is as safe either way.
+    "spark.sql.streaming.checkpointFileManagerClass": f"{CHECKPOINTING}.FileSystemBasedCheckpointFileManager",
 }
+# Few threads and short-lived rows: the collector that works alongside them (G1, Java's default) costs a micro-batch
+# about a tenth of its processor time for pauses that nobody would notice.
+COLLECTOR: Final = "-XX:+UseParallelGC"
 # The optimizing compiler waits until code has run ten times as often as by default: at the start it would take more
 # than half of all processors for code that never gets hot, since events are processed in Python.
 PATIENT_COMPILER: Final = (
@@ -54,9 +69,15 @@ PATIENT_COMPILER: Final = (
 
 
 def local_session(
-    master: str | None = None, *, name: str = "eddyline", settings: Mapping[str, str] | None = None
+    master: str | None = None,
+    *,
+    name: str = "eddyline",
+    settings: Mapping[str, str] | None = None,
+    warm: bool = False,
 ) -> Any:
     """A new SparkSession: in this machine, on a cluster (``spark://``, ``yarn``, ``k8s://``) or a server (``sc://``).
+
+    ``warm``: Python workers are started at once, while the caller still makes its plan.
 
     Raises ``EddylineError`` in one sentence when there is no Spark to be had, ``JobError`` when ``master`` is none.
     """
@@ -66,7 +87,7 @@ def local_session(
         return _connect(master, name, settings or {})
     requirements.check()
     _environment(master)
-    chosen = {"spark.master": master, "spark.app.name": name, **start_settings(master), **(settings or {})}
+    chosen = {"spark.master": master, "spark.app.name": name, **start_settings(master, settings), **(settings or {})}
     start = jvm.launch(chosen, master)
     try:
         from pyspark.sql import SparkSession
@@ -81,7 +102,19 @@ def local_session(
     if LOCAL.match(master) and "spark.sql.shuffle.partitions" not in (settings or {}):
         # As many as tasks run at a time. Java counts the cores, and knows of the limits of containers.
         session.conf.set("spark.sql.shuffle.partitions", str(session.sparkContext.defaultParallelism))
+    if warm and LOCAL.match(master):
+        threading.Thread(target=_start_workers, args=(session,), name="spark-workers", daemon=True).start()
     return session
+
+
+def _start_workers(session: Any) -> None:
+    """A job that does nothing, in Python: the parent of all workers takes two seconds to import what they need."""
+    with contextlib.suppress(Exception):  # the session was stopped meanwhile; what is wrong with Python will be told
+        session.range(1).mapInArrow(_same, "id long").collect()
+
+
+def _same(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    return batches
 
 
 def check_master(master: str) -> None:
@@ -115,8 +148,8 @@ def _reach(master: str) -> None:
     )
 
 
-def start_settings(master: str) -> dict[str, str]:
-    """What is set before Spark starts, for a master.
+def start_settings(master: str, settings: Mapping[str, str] | None = None) -> dict[str, str]:
+    """What is set before Spark starts, for a master, and what the caller sets beside it.
 
     >>> start_settings("yarn").get("spark.driver.host")  # it has an address of its own
     """
@@ -125,8 +158,19 @@ def start_settings(master: str) -> dict[str, str]:
     machine = {}
     if LOCAL.match(master):
         machine = MACHINE
-        options += [PATIENT_COMPILER, archive.options(requirements.find_java(), home.installed_home())]
+        collector = "" if _chosen_collector(settings or {}) else COLLECTOR
+        options += [collector, PATIENT_COMPILER, archive.options(requirements.find_java(), home.installed_home())]
     return {**QUERIES, **DRIVER, **machine, "spark.driver.defaultJavaOptions": " ".join(o for o in options if o)}
+
+
+def _chosen_collector(settings: Mapping[str, str]) -> bool:
+    """Whether somebody has chosen a garbage collector: Java refuses to start with two."""
+    names = ("PYSPARK_SUBMIT_ARGS", "JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS", "SPARK_SUBMIT_OPTS")
+    said = [*settings.values(), *(os.environ.get(n, "") for n in names)]
+    conf = os.environ.get("SPARK_CONF_DIR") or str(Path(os.environ.get("SPARK_HOME", "")) / "conf")
+    with contextlib.suppress(OSError, UnicodeDecodeError):
+        said.append((Path(conf) / "spark-defaults.conf").read_text())
+    return any(re.search(r"-XX:\+Use\w+GC\b", s) for s in said)
 
 
 def _environment(master: str) -> None:

@@ -4,7 +4,7 @@ Spark is shipped batches, not rows: what would be 500,000 rows through the shuff
 of this step (``PACKED``):
 
 =========  =============================================================================================
-``key``    group << 16 | shard: which engine gets it
+``key``    which engine gets it: ``keys.key_of(group, shard)``
 ``lane``   number of the lane in its group
 ``kind``   ``ROWS`` or ``MALFORMED`` (rows that a reader could not take apart)
 ``low``    the smallest and the largest timestamp, in ticks, of *all* rows behind this flush, whatever shard they
@@ -34,11 +34,12 @@ from eddyline.core.delta import Int64s, combine
 from eddyline.io.source import InvalidRow
 from eddyline.plan.partitioning import ANY
 from eddyline.runtime.inline.arrivals import FARTHEST, ticks
+from eddyline.runtime.spark.keys import key_of
 from eddyline.synopses.codes import hash_codes
 
 PACKED: Final = pa.schema(
     [
-        ("key", pa.int32()),
+        ("key", pa.int64()),
         ("lane", pa.int32()),
         ("kind", pa.int8()),
         ("low", pa.string()),  # numbers as text: a NULL among integers would make pandas turn all into floats
@@ -55,7 +56,6 @@ ARRIVAL: Final = "_arrival"  # hidden column: the position of a row in its sourc
 ARRIVED: Final = "_arrived"  # hidden column: the timestamp of streams that are stamped on arrival
 MALFORMED_SCHEMA: Final = pa.schema([("row", pa.string()), ("reason", pa.string())])
 FLUSH_BYTES: Final = 32 << 20  # larger: fewer, larger blobs and more memory in the map task
-GROUP_BITS: Final = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,11 +141,17 @@ class Packer:
 
     def __call__(self, batches: Iterator[pa.RecordBatch], ended: bool = False) -> Iterator[pa.RecordBatch]:
         for batch in batches:
-            if batch.num_rows:
-                self._held.append(batch)
-                self._bytes += batch.nbytes
-                if self._bytes >= FLUSH_BYTES:
-                    yield self.flush()
+            yield from self.take(batch)
+        yield from self.rest(ended)
+
+    def take(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        if batch.num_rows:
+            self._held.append(batch)
+            self._bytes += batch.nbytes
+            if self._bytes >= FLUSH_BYTES:
+                yield self.flush()
+
+    def rest(self, ended: bool = False) -> Iterator[pa.RecordBatch]:
         if self._held or ended:
             yield self.flush(ended)
 
@@ -162,7 +168,7 @@ class Packer:
             blobs = {} if batch is None or route.lane == NOTHING else _blobs(route, batch)
             for shard in range(route.shards):
                 rows = count if shard == 0 and route.group not in counted else 0
-                key = route.group << GROUP_BITS | shard
+                key = key_of(route.group, shard)
                 out.add(key, route.lane, ROWS, low, high, rows, ended, blobs.get(shard))
             counted.add(route.group)
         self._held, self._bytes = [], 0
@@ -177,7 +183,7 @@ class Packer:
         )
         blob = table.serialize().to_pybytes()
         for route in first.values():
-            out.add(route.group << GROUP_BITS, route.lane, MALFORMED, None, None, len(rows), False, blob)
+            out.add(key_of(route.group, 0), route.lane, MALFORMED, None, None, len(rows), False, blob)
         return out.batch()
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping, Sequence
 from functools import reduce
 from typing import Any, Final
 
@@ -13,22 +13,29 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from eddyline.runtime.spark import compatibility
-from eddyline.runtime.spark.packing import ARRIVED, Packer, Route
+from eddyline.runtime.spark.packing import ARRIVED
 from eddyline.runtime.spark.processor import TAGGED, ShardProcessor, typed_output
 from eddyline.runtime.spark.program import Program
-from eddyline.runtime.spark.types import to_engine
+from eddyline.runtime.spark.types import from_spark
+from eddyline.runtime.spark.uniting import Shipment, unite
 
 DataFrame = Any  # classic or Connect: the two share an interface, not a class
 
-PACKED_DDL: Final = "key int, lane int, kind tinyint, low string, high string, rows long, ended boolean, blob binary"
+PACKED_DDL: Final = "key long, lane int, kind tinyint, low string, high string, rows long, ended boolean, blob binary"
 
 
-def pack(df: DataFrame, source: str, program: Program) -> DataFrame:
-    """The rows of one source for all shards of a program. Only the columns that some plan reads leave the JVM."""
+def pack(frames: Mapping[str, DataFrame], program: Program, tasks: int | None = None) -> DataFrame:
+    """The rows of some sources for all shards of a program, in at most so many tasks if that is given. Only the columns
+    that some plan reads leave the JVM."""
+    return unite([_shipment(df, source, program) for source, df in frames.items()], tasks, PACKED_DDL)
+
+
+def _shipment(df: DataFrame, source: str, program: Program) -> Shipment:
     routes, timestamp = program.routes(source), program.timestamp(source)
     columns = program.columns(source)
     wanted = [_column(c) for c in columns]
-    schema = _schema(routes, columns, df)
+    known = from_spark(df.select(*wanted).schema)
+    schema = pa.schema([pa.field(f.name, f.type) for f in known])
     if timestamp == ARRIVED:
         # Spark logs the time of a micro-batch before it runs: a batch that is run again has the same stamps.
         stamp = F.current_timestamp()
@@ -37,22 +44,11 @@ def pack(df: DataFrame, source: str, program: Program) -> DataFrame:
             (F.unix_micros(stamp) / 1_000_000).cast("long").alias(ARRIVED) if integer else stamp.alias(ARRIVED)
         )
         schema = schema.append(routes[0].schema.field(ARRIVED))
-
-    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        return Packer(routes, timestamp)(to_engine(b, schema) for b in batches)
-
-    return df.select(*wanted).mapInArrow(run, PACKED_DDL)
+    return Shipment(df.select(*wanted), schema, routes, timestamp)
 
 
 def _column(name: str) -> Any:
     return F.col("`" + name.replace("`", "``") + "`")
-
-
-def _schema(routes: Sequence[Route], columns: Sequence[str], df: DataFrame) -> pa.Schema:
-    from eddyline.runtime.spark.types import from_spark
-
-    known = from_spark(df.select(*[_column(c) for c in columns]).schema)
-    return pa.schema([pa.field(f.name, f.type) for f in known])
 
 
 def process(

@@ -20,7 +20,8 @@ from pyspark.sql.types import StringType, StructField, StructType
 
 from eddyline.core.errors import EddylineError
 from eddyline.runtime.spark import compatibility, hot
-from eddyline.runtime.spark.packing import GROUP_BITS
+from eddyline.runtime.spark.failures import carried
+from eddyline.runtime.spark.keys import group_of, shard_of
 from eddyline.runtime.spark.program import Group, Program
 from eddyline.runtime.spark.segments import Head, SegmentLog
 from eddyline.runtime.spark.shard import BatchClock, Packed, ShardEngine
@@ -82,21 +83,25 @@ class ShardProcessor(StatefulProcessor):
         pass
 
     def handleInputRows(self, key: Any, rows: Any, timerValues: Any) -> Iterator[pd.DataFrame]:
-        return self._step(int(key[0]), _packed(rows), timerValues)
+        return self._told(int(key[0]), _packed(rows), timerValues)
 
     def handleExpiredTimer(self, key: Any, timerValues: Any, expiredTimerInfo: Any) -> Iterator[pd.DataFrame]:
-        return self._step(int(key[0]), iter(()), timerValues)
+        return self._told(int(key[0]), iter(()), timerValues)
+
+    def _told(self, key: int, rows: Iterator[Packed], timer_values: Any) -> Iterator[pd.DataFrame]:
+        with carried():
+            yield from self._step(key, rows, timer_values)
 
     def _step(self, key: int, rows: Iterator[Packed], timer_values: Any) -> Iterator[pd.DataFrame]:
         program: Program = hot.program(self.run, self.pickled)
-        group = program.groups[key >> GROUP_BITS]
-        shard = key & ((1 << GROUP_BITS) - 1)
+        number, shard = group_of(key), shard_of(key)
+        group = program.groups[number]
         now = timer_values.getCurrentProcessingTimeInMs() * 1000 if self.idle else None
         engine, head, warm = self._engine(group, shard, key, now)
-        first = 0 if self.schema is not None else sum(len(g.queries) for g in program.groups[: key >> GROUP_BITS])
-        for number, batch in engine.process(rows, ended=not self.streaming):
-            yield self._frame(first + number, batch)
-        statistics = {"group": key >> GROUP_BITS, "warm": warm, **engine.statistics()}
+        first = 0 if self.schema is not None else sum(len(g.queries) for g in program.groups[:number])
+        for query, batch in engine.process(rows, ended=not self.streaming):
+            yield self._frame(first + query, batch)
+        statistics = {"group": number, "warm": warm, **engine.statistics()}
         if self.log is not None:
             head = self.log.save(engine.state(), head, self.fingerprint, self.facts)
             hot.put(self.run, key, hot.Hot(head, engine))

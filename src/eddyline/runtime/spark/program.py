@@ -20,10 +20,11 @@ from eddyline.core.window import is_time_based
 from eddyline.plan.logical import Aggregate, BoundQuery, Plan, RelationScan, StreamScan, Window, streams_of, walk
 from eddyline.plan.partitioning import Lane, Partitioning, partition
 from eddyline.plan.rules import optimize
-from eddyline.runtime.spark.packing import ARRIVAL, ARRIVED, GROUP_BITS, NOTHING, Route
+from eddyline.runtime.spark.keys import key_of
+from eddyline.runtime.spark.packing import ARRIVAL, ARRIVED, NOTHING, Route
 
 MOST_SHARDS: Final = 1 << 12
-SHARDS_PER_PARTITION: Final = 4  # shard numbers are hashed to partitions: with several for each they come out even
+SHARDS_PER_PARTITION: Final = 2  # so that a partition is no worse off when one shard has more than its share
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,13 +101,18 @@ class Program:
         return any(ARRIVAL in r.schema.names for r in self.routes(source))
 
     def keys(self) -> list[int]:
-        return [i << GROUP_BITS | s for i, g in enumerate(self.groups) for s in range(g.shards)]
+        return [key_of(i, s) for i, g in enumerate(self.groups) for s in range(g.shards)]
 
 
 def check_shards(shards: int) -> int:
-    if not 1 <= shards <= MOST_SHARDS:
+    if not isinstance(shards, int) or not 1 <= shards <= MOST_SHARDS:
         raise JobError(f"the number of shards must be between 1 and {MOST_SHARDS}, not {shards}.")
     return shards
+
+
+def state_partitions(spark: Any) -> int:
+    """How many partitions the state of a new query gets; Spark keeps that number in the checkpoint."""
+    return int(spark.conf.get("spark.sql.shuffle.partitions", "200"))
 
 
 def plan_group(

@@ -17,7 +17,7 @@ from eddyline.runtime.spark import pipeline, requirements
 from eddyline.runtime.spark.counting import Counting
 from eddyline.runtime.spark.explain import explain
 from eddyline.runtime.spark.processor import TAG
-from eddyline.runtime.spark.program import Program
+from eddyline.runtime.spark.program import Program, state_partitions
 from eddyline.runtime.spark.shard import ShardEngine
 from eddyline.runtime.spark.stateless import StatelessPlan, recognise
 from eddyline.runtime.spark.statistics import NAME, OBSERVED, Account
@@ -157,7 +157,10 @@ class SparkQuery:
 def packed(session: SparkRuntime, program: Program, streaming: bool) -> list[Any]:
     """The rows of all sources of a program for its shards: of DataFrames, and of our own readers together."""
     names = program.sources()
-    frames = [pipeline.pack(session.frames[n.lower()], n, program) for n in names if n.lower() in session.frames]
+    theirs = {n: session.frames[n.lower()] for n in names if n.lower() in session.frames}
+    # As many tasks as there are for the state: more would cost each micro-batch their start, and wait for those.
+    tasks = state_partitions(session.spark) if streaming else None
+    frames = [pipeline.pack(theirs, program, tasks)] if theirs else []
     mine = {n: session.opened[n.lower()] for n in names if n.lower() in session.opened}
     if mine:
         from eddyline.runtime.spark.sources import packed_frame

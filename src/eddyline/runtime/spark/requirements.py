@@ -223,6 +223,11 @@ def check_session(spark: Any, *, stateful: bool) -> None:
         )
 
 
+def is_connect(spark: Any) -> bool:
+    """Whether this session is a client of Spark Connect; nothing of it need be imported to tell."""
+    return ".connect." in type(spark).__module__
+
+
 def main() -> int:
     """``python -m eddyline.runtime.spark.requirements``: the sentence, if there is one, and the exit status."""
     try:
@@ -239,7 +244,7 @@ if __name__ == "__main__":
 
 def _check_workers(spark: Any) -> None:
     """Spark takes ``python3`` from the PATH for its workers unless it is told, and that need not be this Python."""
-    if ".connect." in type(spark).__module__ or not str(spark.conf.get("spark.master", "")).startswith("local"):
+    if is_connect(spark) or not str(spark.conf.get("spark.master", "")).startswith("local"):
         return
     name = str(getattr(spark.sparkContext, "pythonExec", "python3"))
     found = shutil.which(name)

@@ -16,7 +16,14 @@ from eddyline.io.source import Source
 from eddyline.plan.logical import BoundQuery, streams_of
 from eddyline.runtime.declaring import Declaring
 from eddyline.runtime.spark import requirements
-from eddyline.runtime.spark.program import SHARDS_PER_PARTITION, Group, Program, check_shards, plan_group
+from eddyline.runtime.spark.program import (
+    SHARDS_PER_PARTITION,
+    Group,
+    Program,
+    check_shards,
+    plan_group,
+    state_partitions,
+)
 from eddyline.runtime.spark.query import SparkQuery
 from eddyline.runtime.spark.types import from_spark, ntz_of, to_spark
 
@@ -157,5 +164,4 @@ def is_frame(source: Any) -> bool:
 
 
 def default_shards(spark: Any) -> int:
-    partitions = int(spark.conf.get("spark.sql.shuffle.partitions", "200"))
-    return SHARDS_PER_PARTITION * min(partitions, MOST_PARTITIONS)
+    return SHARDS_PER_PARTITION * min(state_partitions(spark), MOST_PARTITIONS)

@@ -104,10 +104,11 @@ def packed_frame(
     as Spark runs at once).
     """
     from eddyline.io.source import StrictSource
+    from eddyline.runtime.spark.requirements import is_connect
     from eddyline.runtime.spark.sources.divide import divide
     from eddyline.runtime.spark.sources.shipping import Shipping
 
-    connect = ".connect." in type(spark).__module__
+    connect = is_connect(spark)
     parts, shipping = {}, {}
     for name, source in sources.items():
         definition = definitions[name]

@@ -6,6 +6,7 @@ import base64
 import hashlib
 import pickle
 import weakref
+from abc import abstractmethod
 from collections import OrderedDict
 from collections.abc import Sequence
 from typing import Any, Final
@@ -63,8 +64,9 @@ class Planned(SupportsTriggerAvailableNow):
 
     _planner: Planner | None = None
 
+    @abstractmethod
     def make(self) -> Planner:
-        raise NotImplementedError
+        """A planner of its own, in the process that plans."""
 
     @property
     def planner(self) -> Planner:

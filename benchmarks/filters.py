@@ -1,0 +1,300 @@
+"""Adaptive filters: expensive predicates by counts and by time, cheap ones by time.
+
+Counts come first: predicates answer from the known drop bits and move an injected clock by a declared cost, so that
+runs can be repeated exactly. Profiling is part of the cost and shown apart. Yardsticks (``adaptive.filters.bounds``):
+the *clairvoyant* knows every phase and its best order; the *best fixed order* is the best single one for the whole run.
+In the timed runs both are given the measured prices, and run in the same engine, in its largest batches.
+"""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from statistics import median
+from typing import Any
+from unittest.mock import patch
+
+import numpy as np
+import pyarrow as pa
+
+from benchmarks.filter_cases import FilterCase, cheap, expensive, population
+from benchmarks.harness import Limit, Options, Report, timed
+from eddyline.adaptive.filters.bounds import clairvoyant, optimal_order, order_cost
+from eddyline.adaptive.filters.pipeline import Pipeline
+from eddyline.adaptive.filters.policies import POLICIES, make_policy
+from eddyline.core.catalog import FunctionDef
+from eddyline.core.delta import Bools
+from eddyline.core.time import SystemClock
+from eddyline.expr.evaluate import compile_expr
+from eddyline.expr.nodes import Column, Expr, UserCall
+from eddyline.expr.observed import observe
+from eddyline.expr.predicates import Selection
+from eddyline.runtime.adaptive_conjunction import AdaptiveConjunction
+from eddyline.testing.clock import ManualClock
+
+# Microseconds a row, as the functions of the expensive case take.
+PRICES = (20, 30, 30, 18, 20, 25)
+
+
+@dataclass(slots=True)
+class Counted:
+    """``cost[i]``: microseconds of the i-th stretch of rows, ``profiling`` those spent to learn something."""
+
+    step: int
+    cost: list[float] = field(default_factory=list)
+    profiling: float = 0.0
+    decisions: int = 0
+
+    @property
+    def total(self) -> float:
+        return sum(self.cost)
+
+    def of(self, start: int, stop: int) -> float:
+        return sum(self.cost[start // self.step : stop // self.step])
+
+
+def count(policy: str, drops: Bools, prices: Sequence[float] = PRICES, step: int = 5_000, **options: Any) -> Counted:
+    """Run a policy in the executor of queries, over batches of ``step`` rows (a divisor of a quarter of a phase)."""
+    clock = ManualClock()
+    spent = [0.0]
+
+    def stub(f: int) -> Expr:
+        bits = ~drops[:, f]
+
+        def ask(row: int) -> bool:
+            spent[0] += prices[f]
+            clock.microseconds += int(prices[f])
+            return bool(bits[row])
+
+        definition = FunctionDef(f"f{f}", ask, pa.bool_(), cost=prices[f] / 1e6)
+        return UserCall(definition, (Column("row", pa.int64()),), pa.bool_())
+
+    n = drops.shape[1]
+    pipeline = Pipeline(n, costs=tuple(p / 1e6 for p in prices))
+    conjunction = AdaptiveConjunction(
+        [stub(f) for f in range(n)], make_policy(policy, pipeline, **options), clock=clock
+    )
+    counted = Counted(step)
+    for start in range(0, len(drops), step):
+        rows = np.arange(start, min(start + step, len(drops)))
+        before = spent[0]
+        selection = conjunction.evaluate({"row": pa.array(rows)}, len(rows))
+        if not np.array_equal(selection.keep, ~drops[rows].any(1)):
+            raise AssertionError(f"{policy} gives other rows")
+        counted.cost.append(spent[0] - before)
+    statistics = conjunction.statistics()
+    counted.profiling = float(np.dot(statistics["profiling"], prices))
+    counted.decisions = statistics["decisions"]
+    return counted
+
+
+@dataclass(frozen=True, slots=True)
+class Yardsticks:
+    """What the best could do on a population, phase by phase."""
+
+    drops: Bools
+    changes: tuple[int, ...]
+    prices: tuple[float, ...]
+
+    @property
+    def clairvoyant(self) -> float:
+        return clairvoyant(self.drops, self.changes, self.prices).cost
+
+    @property
+    def best_fixed(self) -> float:
+        return order_cost(self.drops, optimal_order(self.drops, self.prices), self.prices)
+
+    def settled(self, counted: Counted) -> float:
+        """Ours over the clairvoyant's, leaving out the first quarter of each phase."""
+        ours = theirs = 0.0
+        borders = (0, *self.changes, len(self.drops))
+        for low, high in itertools.pairwise(borders):
+            first = low + (high - low) // 4
+            order = optimal_order(self.drops[low:high], self.prices)
+            ours += counted.of(first, high)
+            theirs += order_cost(self.drops[first:high], order, self.prices)
+        return ours / theirs
+
+
+class Expensive:
+    name = "filters-expensive"
+    title = "six Python predicates of 20 to 50 µs, 300,000 rows, the best order changing every 40,000"
+
+    def run(self, options: Options) -> Report:
+        report = Report(self.name, self.title)
+        drops, changes = population(options.scaled(300_000) if not options.quick else 80_000)
+        yard = Yardsticks(drops, changes, PRICES)
+        best, fixed = yard.clairvoyant, yard.best_fixed
+        report.lines.append(
+            f"  {'counted cost':16s} {'× clairvoyant':>14s} {'after 1/4':>10s} {'profiling':>10s} decisions"
+        )
+        report.lines.append(f"  {'best fixed order':16s} {fixed / best:14.3f}")
+        rows = []
+        for policy in POLICIES:
+            counted = count(policy, drops)
+            settled = yard.settled(counted)
+            share = counted.profiling / counted.total
+            rows.append({"policy": policy, "ratio": counted.total / best, "settled": settled, "profiling": share})
+            report.lines.append(
+                f"  {policy:16s} {counted.total / best:14.3f} {settled:10.3f} {share:10.2%} {counted.decisions:9d}"
+            )
+            if policy == "default":
+                report.limits += [
+                    Limit("counted cost against the clairvoyant", counted.total / best, 1.15),
+                    Limit("counted, after the first quarter of each phase", settled, 1.05),
+                    Limit("counted cost against the best fixed order", counted.total / fixed, 1.0),
+                ]
+        report.details = {"counted": rows, "best_fixed": fixed / best}
+        report.lines += self.time(options, report)
+        return report
+
+    def time(self, options: Options, report: Report) -> list[str]:
+        case = expensive(20_000 if options.quick else 300_000)
+        rounds = race(case, 1)
+        report.details["seconds"] = rounds
+        return table(rounds)
+
+
+class Cheap:
+    name = "filters-cheap"
+    title = "six vectorised predicates, 2 million rows, changing every 40,000"
+
+    def run(self, options: Options) -> Report:
+        report = Report(self.name, self.title)
+        rounds = race(cheap(options.scaled(2_000_000)), options.rounds, floor=True)
+        report.lines = table(rounds)
+        ours = [a / b for a, b in zip(rounds["eddyline"], rounds["clairvoyant"], strict=True)]
+        fixed = [a / b for a, b in zip(rounds["eddyline"], rounds["best fixed order"], strict=True)]
+        report.limits = [Limit("time against the clairvoyant", median(ours), 1.15)]
+        report.lines.append(f"  × best fixed order: {median(fixed):.2f}; no filter at all is the floor of the engine")
+        report.details = {"seconds": rounds}
+        return report
+
+
+# ── time ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def race(case: FilterCase, rounds: int, floor: bool = False) -> dict[str, list[float]]:
+    """Seconds of each contestant in each round; they take turns."""
+    prices = measured(case)
+    known = clairvoyant(case.drops, case.changes, prices).orders
+    fixed = optimal_order(case.drops, prices)
+    contestants: dict[str, Callable[[], Callable[[], Any]]] = {
+        "eddyline": lambda: opened(case, case.text),
+        "clairvoyant": lambda: with_orders(case, known),
+        "best fixed order": lambda: opened(case, in_order(case, fixed), strict_order=True),
+        "as written": lambda: opened(case, case.text, strict_order=True),
+    }
+    if floor:
+        contestants["no filter"] = lambda: opened(case, "SELECT Istream(id) FROM rows WHERE id < 0")
+    expected = np.flatnonzero(~case.drops.any(1))
+    found: dict[str, list[float]] = {name: [] for name in contestants}
+    for turn in range(rounds):
+        for name, make in contestants.items():
+            run = make()
+            kept: list[pa.Table] = []
+            found[name].append(timed(lambda run=run, kept=kept: kept.append(run()))[0])  # type: ignore[misc]
+            if turn == 0 and name != "no filter" and not np.array_equal(kept[0]["id"].to_numpy(), expected):
+                raise AssertionError(f"{name} gives other rows")
+    return found
+
+
+def table(found: Mapping[str, Sequence[float]]) -> list[str]:
+    lines = [f"  {'seconds':20s} {'median':>8s} {'min':>8s} {'× clairvoyant':>14s}"]
+    for name, seconds in found.items():
+        against = median(a / b for a, b in zip(seconds, found["clairvoyant"], strict=True))
+        lines.append(f"  {name:20s} {median(seconds):8.3f} {min(seconds):8.3f} {against:14.2f}")
+    return lines
+
+
+def measured(case: FilterCase) -> tuple[float, ...]:
+    """Seconds a row of each predicate alone, in a large batch (row by row: in a small one); the best of three."""
+    prices = []
+    for expr in conjuncts(case):
+        compiled = compile_expr(expr)
+        rows = 300 if expr.function.kind == "row" else 40_000
+        part = {c: case.table.column(c).combine_chunks().slice(0, rows) for c in compiled.columns}
+        part = {c: a.chunk(0) if isinstance(a, pa.ChunkedArray) else a for c, a in part.items()}
+        seconds = []
+        for _ in range(3):
+            begin = time.perf_counter()
+            compiled.rows(part, min(rows, len(case.table)))
+            seconds.append(time.perf_counter() - begin)
+        prices.append(min(seconds) / rows)
+    return tuple(prices)
+
+
+def conjuncts(case: FilterCase) -> list[UserCall]:
+    types = {f.name: f.type for f in case.table.schema}
+    return [
+        UserCall(p.definition(), tuple(Column(c, types[c]) for c in p.columns), pa.bool_()) for p in case.predicates
+    ]
+
+
+def in_order(case: FilterCase, order: Sequence[int]) -> str:
+    """The query with its conjuncts written in another order."""
+    calls = case.text.partition(" WHERE ")[2].split(" AND ")
+    return f"SELECT Istream(id) FROM rows WHERE {' AND '.join(calls[f] for f in order)}"
+
+
+def opened(case: FilterCase, text: str, **options: Any) -> Callable[[], Any]:
+    import eddyline as ed
+
+    session = ed.Session()
+    session.stream("rows", case.table, timestamp="ts")
+    for p in case.predicates:
+        session.function(p.name, p)
+    query = session.query(text, **options)
+    return query.to_arrow
+
+
+def with_orders(case: FilterCase, orders: Sequence[Sequence[int]]) -> Callable[[], Any]:
+    """The same query, with somebody in the place of the adaptive conjunction who knows the order of each phase."""
+    with _known(case, orders):
+        return opened(case, case.text)
+
+
+@contextmanager
+def _known(case: FilterCase, orders: Sequence[Sequence[int]]) -> Iterator[None]:
+    from eddyline.operators.adaptive_select import AdaptiveSelect
+    from eddyline.runtime.filtering import Filtering
+
+    def select(self: Any, name: str, schema: Any, exprs: Sequence[Expr], context: Any) -> Any:
+        return AdaptiveSelect(name, schema, Knows(exprs, orders, (*case.changes, len(case.drops))), context)  # type: ignore[arg-type]
+
+    with patch.object(Filtering, "select", select):
+        yield
+
+
+class Knows:
+    """Asks in the best order of each phase, in batches as large as they come, cut where a phase ends."""
+
+    decisions = ()
+
+    def __init__(self, exprs: Sequence[Expr], orders: Sequence[Sequence[int]], ends: Sequence[int]) -> None:
+        self.compiled, self.orders, self.ends = [compile_expr(e) for e in exprs], orders, ends
+        self.clock, self.seen = SystemClock(), 0
+
+    def evaluate(self, columns: Mapping[str, pa.Array], length: int, times: Any = None) -> Selection:
+        keep, at = np.zeros(length, np.bool_), 0
+        while at < length:
+            phase = int(np.searchsorted(self.ends, self.seen + at, "right"))
+            stop = min(length, self.ends[phase] - self.seen)
+            part = {n: c.slice(at, stop - at) for n, c in columns.items()}
+            found = observe(self.compiled, part, stop - at, self.orders[phase], self.clock)
+            keep[found.alive + at] = True
+            at = stop
+        self.seen += length
+        return Selection(keep)
+
+    def adapts(self) -> list[str]:
+        return []
+
+    def state(self) -> dict[str, Any]:
+        return {}
+
+    def load(self, state: Mapping[str, Any]) -> None:
+        pass

@@ -1,0 +1,59 @@
+"""Figure 8: selectivity of one condition over days, its best classifier, and the gain ratio of the sensor (Q1)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import matplotlib.pyplot as plt
+import numpy as np
+from experiments.routing.lab import readings
+from experiments.routing.report import Number, Verdict, arguments, write
+
+from eddyline.adaptive.routing.gain_ratio import correlation
+from eddyline.adaptive.routing.samples import Samples
+
+WINDOW = 900  # readings: 20 minutes of 45 rooms
+LIGHT = 20.0  # where the paper asks for 500 lux, in units of these sensors
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    options = arguments("figure 8", argv, data=True)
+    data = readings(options.data, "building_rooms")
+    passes = data.measured["light"] > LIGHT
+    names = data.setting.attributes
+    rows = []
+    for start in range(0, int(len(passes) * options.scale) - WINDOW, WINDOW):
+        part = slice(start, start + WINDOW)
+        samples = Samples(1, len(names), data.setting.d)
+        samples.add(0, data.classes[part], passes[part].astype(np.int8))
+        found = correlation(samples.tuples_in[0], samples.tuples_out[0])
+        best = int(np.where(found.significance > 4, found.corrected, -1).argmax())
+        there = found.significance[best] > 4
+        rows.append({
+            "reading": start,
+            "selectivity": float(passes[part].mean()),
+            "best": names[best] if there else "",
+            "gain_ratio_of_room": float(max(found.corrected[0], 0.0)),
+        })  # fmt: skip
+    figure, axes = plt.subplots(3, 1, figsize=(9, 6), sharex=True)
+    at = [r["reading"] for r in rows]
+    axes[0].plot(at, [r["selectivity"] for r in rows])
+    axes[0].set_ylabel(f"selectivity of light > {LIGHT:g}")
+    for place, name in enumerate(names):
+        marked = [r["reading"] for r in rows if r["best"] == name]
+        axes[1].plot(marked, [place] * len(marked), "k|")
+    axes[1].set(yticks=range(len(names)), yticklabels=names)
+    axes[2].plot(at, [r["gain_ratio_of_room"] for r in rows])
+    axes[2].set(ylabel="gain ratio of room", xlabel="reading")
+    used = {n: sum(r["best"] == n for r in rows) / len(rows) for n in (*names, "")}
+    verdict = Verdict(
+        "Figure 8",
+        "the sensor is almost always the best classifier, while the selectivity goes up and down with the day",
+        used["room"] > 0.5 and max(r["selectivity"] for r in rows) > 3 * min(r["selectivity"] for r in rows),
+        [Number(f"windows in which {n or 'nothing'} classifies best", None, used[n]) for n in used],
+    )
+    write(options.out, "figure_8", rows, verdict, figure)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,90 @@
+"""Figures 9 and 10: improvement in time with growing cost of operators, and the overhead per routing call.
+
+Counts times declared cost, plus the measured time of routing and learning: what an executor would take whose operators
+cost so much.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from time import perf_counter
+
+import matplotlib.pyplot as plt
+from experiments.routing.report import Number, Verdict, arguments, write
+
+from eddyline.adaptive.routing.content_learns import ContentLearns
+from eddyline.adaptive.routing.default import Default
+from eddyline.adaptive.routing.policy import RoutingPolicy
+from eddyline.adaptive.routing.sbr import SourceBasedRouting
+from eddyline.adaptive.routing.simulate import Run, simulate
+from eddyline.adaptive.routing.stream_star import random_selectivities, stream_star
+
+COSTS = (0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0)  # microseconds a call
+
+
+class Timed:
+    """A policy, with the time that its routing and its learning take."""
+
+    def __init__(self, policy: RoutingPolicy) -> None:
+        self.policy, self.routing, self.learning = policy, 0.0, 0.0
+
+    def __getattr__(self, name: str) -> object:
+        inner = getattr(self.policy, name)
+        if name not in {"route", "processed", "decide"}:
+            return inner
+        which = "routing" if name == "route" else "learning"
+
+        def timed(*arguments: object) -> object:
+            start = perf_counter()
+            result = inner(*arguments)
+            setattr(self, which, getattr(self, which) + perf_counter() - start)
+            return result
+
+        return timed
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    options = arguments("figures 9 and 10", argv)
+    star = stream_star(random_selectivities(6, seed=1), int(100_000 * options.scale), seed=1)
+    runs: dict[str, tuple[Timed, Run]] = {}
+    for policy in (SourceBasedRouting, ContentLearns, Default):
+        timed = Timed(policy(star.setting))
+        runs[policy.name] = timed, simulate(timed, star.passes, star.classes)  # type: ignore[arg-type]
+    rows = [
+        {"policy": name, "calls": run.calls, "routing_us": t.routing / run.calls * 1e6,
+         "learning_us": t.learning / run.calls * 1e6}
+        for name, (t, run) in runs.items()
+    ]  # fmt: skip
+
+    def seconds(name: str, cost: float) -> float:
+        timed, run = runs[name]
+        return timed.routing + timed.learning + run.calls * cost * 1e-6
+
+    figure, (left, right) = plt.subplots(1, 2, figsize=(10, 3.8))
+    saved = {n: [1 - seconds(n, c) / seconds("sbr", c) for c in COSTS] for n in ("default", "content-learns")}
+    for name, line in saved.items():
+        left.plot(COSTS, line, marker="o", label=name)
+        left.axhline(1 - runs[name][1].calls / runs["sbr"][1].calls, linestyle=":", color="k", linewidth=0.8)
+    left.set(xscale="log", xlabel="cost of an operator, µs a call", ylabel="less time than sbr")
+    left.legend()
+    for part, bottom in (("routing_us", None), ("learning_us", [r["routing_us"] for r in rows])):
+        right.bar([r["policy"] for r in rows], [r[part] for r in rows], bottom=bottom, label=part[:-3])
+    right.set(ylabel="µs per routing call")
+    right.legend()
+    blind, overhead = (sum(r[p] for p in ("routing_us", "learning_us")) for r in (rows[0], rows[-1]))
+    verdict = Verdict(
+        "Figures 9 and 10",
+        "the dearer the operators, the closer the saving in time comes to that in routing calls",
+        saved["default"][-1] > saved["default"][0] and saved["default"] == sorted(saved["default"]),
+        [
+            Number("time saved where operators cost 100 µs", None, saved["default"][-1]),
+            Number("routing calls saved", None, 1 - runs["default"][1].calls / runs["sbr"][1].calls),
+            Number("overhead, of all time, where operators cost 10 µs", 0.05, overhead / (overhead + 10)),
+        ],
+        f"{overhead:.2f} µs per routing call for default, {blind:.2f} for sbr.",
+    )  # fmt: skip
+    write(options.out, "figures_9_10", rows, verdict, figure)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,114 @@
+"""Running selectivities, by cell: W has a cell for each operator, S one for each operator and class."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from eddyline.adaptive.routing.policy import Float64s
+from eddyline.core.delta import Int64s
+
+_CONTRADICTION = 4.0  # standard deviations between the last tuples and the rest
+_LEAST_SPREAD = 0.01  # a selectivity near 0 or 1 is not overthrown by a single tuple
+
+
+class ExponentialAverages:
+    """Footnote 4: selectivity = selectivity·α + pass·(1 − α), tuple by tuple, in the order in which tuples came.
+
+    >>> averages = ExponentialAverages(2, alpha=0.5, start=1.0)
+    >>> averages.add(np.array([0, 1, 0, 0]), np.array([0.0, 1.0, 1.0, 0.0]))
+    >>> averages.values.tolist()  # ((1 → 0.5) → 0.75) → 0.375
+    [0.375, 1.0]
+    """
+
+    __slots__ = ("alpha", "values")
+
+    def __init__(self, cells: int, alpha: float, start: float) -> None:
+        self.alpha = alpha
+        self.values: Float64s = np.full(cells, start)
+
+    def add(self, cells: Int64s, outs: Float64s) -> None:
+        many = np.bincount(cells, minlength=len(self.values))
+        by_cell = np.argsort(cells, kind="stable")
+        # A tuple followed by m others in its cell counts (1 − α)·α^m.
+        followed = np.cumsum(many)[cells[by_cell]] - 1 - np.arange(len(cells))
+        added = np.bincount(
+            cells[by_cell], outs[by_cell] * (1 - self.alpha) * self.alpha**followed, minlength=len(self.values)
+        )
+        self.values = self.values * self.alpha**many + added
+
+    def set(self, cells: Int64s, values: Float64s) -> None:
+        self.values[cells] = values
+
+    def state(self) -> dict[str, Any]:
+        return {"values": self.values.copy()}
+
+    def load(self, state: Mapping[str, Any]) -> None:
+        self.values = np.array(state["values"], np.float64)
+
+
+class CountedAverages:
+    """Means over the last tuples of each cell, up to ``memory`` of them (forgetting smoothly), with the weight of the
+    evidence. Few tuples move it fast and many slowly, so that it needs no start and settles well below the noise of an
+    exponential average of twenty tuples. Where the last ``recent`` tuples of a cell contradict the rest, only these
+    stay.
+
+    >>> averages = CountedAverages(2, memory=1000)
+    >>> averages.add(np.array([0, 0, 1, 0]), np.array([1.0, 0.0, 1.0, 1.0]))
+    >>> averages.means(0.5, weight=1.0).round(3).tolist()
+    [0.625, 0.75]
+    >>> for out in [1.0] * 10 + [0.0] * 3:
+    ...     averages.add(np.zeros(10, np.int64), np.full(10, out))
+    >>> averages.means(0.5, weight=1.0).round(2).tolist()
+    [0.41, 0.75]
+    """
+
+    __slots__ = ("count", "keep", "recent", "recent_total", "retain", "total")
+
+    def __init__(self, cells: int, memory: float, recent: float = 32.0) -> None:
+        self.keep, self.retain = 1 - 1 / memory, 1 - 1 / recent
+        self.count: Float64s = np.zeros(cells)
+        self.total: Float64s = np.zeros(cells)
+        self.recent: Float64s = np.zeros(cells)
+        self.recent_total: Float64s = np.zeros(cells)
+
+    def add(self, cells: Int64s, outs: Float64s) -> None:
+        many = np.bincount(cells, minlength=len(self.count))
+        added = np.bincount(cells, outs, minlength=len(self.count))
+        kept, retained = self.keep**many, self.retain**many
+        self.count, self.total = self.count * kept + many, self.total * kept + added
+        self.recent, self.recent_total = self.recent * retained + many, self.recent_total * retained + added
+        self._contradicted()
+
+    def _contradicted(self) -> None:
+        mean, last = self.total / np.maximum(self.count, 1.0), self.recent_total / np.maximum(self.recent, 1.0)
+        spread = np.maximum(mean * np.maximum(1 - mean, 0.0), _LEAST_SPREAD) / np.maximum(self.recent, 1.0)
+        turned = (np.abs(mean - last) > _CONTRADICTION * np.sqrt(spread)) & (self.count > 2 * self.recent)
+        self.count = np.where(turned, self.recent, self.count)
+        self.total = np.where(turned, self.recent_total, self.total)
+
+    def means(self, prior: Float64s | float, weight: float) -> Float64s:
+        """With ``weight`` tuples of the prior mixed in: an empty cell is worth the prior."""
+        means: Float64s = (self.total + weight * np.asarray(prior)) / (self.count + weight)
+        return means
+
+    def forget(self, most: float) -> None:
+        """Keep the means, with the weight of at most so many tuples."""
+        factor = np.minimum(1.0, most / np.maximum(self.count, 1e-12))
+        self.count, self.total = self.count * factor, self.total * factor
+
+    def set(self, cells: Int64s, count: Float64s, total: Float64s) -> None:
+        self.count[cells], self.total[cells] = count, total
+        self.recent[cells], self.recent_total[cells] = 0.0, 0.0
+
+    def state(self) -> dict[str, Any]:
+        return {name: getattr(self, name).copy() for name in _COUNTS}
+
+    def load(self, state: Mapping[str, Any]) -> None:
+        for name in _COUNTS:
+            setattr(self, name, np.array(state[name], np.float64))
+
+
+_COUNTS = ("count", "total", "recent", "recent_total")

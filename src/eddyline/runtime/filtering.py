@@ -1,0 +1,146 @@
+"""Which selections order themselves, under which policy: what a query's options say, and what pays.
+
+By default a conjunction adapts if at least two of its conjuncts can change places and one of them is dear: a user's
+function, a regular expression, a function that runs row by row. Comparisons and the like that cannot fail cost
+nanoseconds, less than to measure them: they go first, on whole batches, and take no part. A policy that is asked for by
+name gets all conjuncts. ``strict_order`` keeps the written order.
+
+A function that is not deterministic or has side effects is *pinned*: it sees the rows that satisfy the conjuncts
+written before it, no more and no fewer, so nothing passes it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from eddyline.adaptive.filters.pipeline import Pipeline
+from eddyline.adaptive.filters.policies import POLICIES, make_policy, parse_policy
+from eddyline.core.errors import JobError
+from eddyline.core.schema import Schema
+from eddyline.core.time import Clock, SystemClock
+from eddyline.expr.evaluate import Compiled, compile_expr
+from eddyline.expr.nodes import Expr, UserCall, walk
+from eddyline.operators.adaptive_select import AdaptiveSelect
+from eddyline.operators.base import Context, Operator
+from eddyline.operators.select import SelectOperator
+from eddyline.runtime.adaptive_conjunction import AdaptiveConjunction
+
+DEFAULT = "default"
+# Seconds a row that are believed of conjuncts beside one with a declared cost, until they are measured.
+_CHEAP, _DEAR, _BY_ROW = 5e-9, 2e-7, 2e-6
+
+
+@dataclass(frozen=True, slots=True)
+class Filtering:
+    """How the selections of one query are run.
+
+    >>> Filtering.of({"filters": "sweep", "p": 0.05}).parameters
+    {'p': 0.05}
+    >>> Filtering.of({"filters": "swep"})
+    Traceback (most recent call last):
+    ...
+    eddyline.core.errors.JobError: unknown filter policy 'swep'. Did you mean 'sweep'?
+    """
+
+    policy: str | None = None  # None: nobody asked, so what pays is decided here
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    strict: bool = False
+    clock: Clock = field(default_factory=SystemClock)
+
+    @staticmethod
+    def of(options: Mapping[str, Any], clock: Clock | None = None) -> Filtering:
+        """From ``WITH (filters = 'a-greedy', p = 0.05)`` or ``strict_order = TRUE``, checked."""
+        strict, named = options.get("strict_order", False), options.get("filters")
+        if not isinstance(strict, bool):
+            raise JobError(f"the option 'strict_order' is TRUE or FALSE, not {strict!r}.")
+        name: str | None = None
+        written: dict[str, Any] = {}
+        if isinstance(named, str):
+            name, written = parse_policy(named)
+        elif named is not None:
+            raise JobError(f"the option 'filters' is one of {', '.join(POLICIES)}, not {named!r}.")
+        own = {p.name for p in POLICIES[name or DEFAULT].parameters}
+        parameters = {**written, **{k: v for k, v in options.items() if k in own}}
+        make_policy(name or DEFAULT, Pipeline(1), **parameters)
+        return Filtering(name, parameters, strict, clock or SystemClock())
+
+    @property
+    def options(self) -> tuple[str, ...]:
+        """The names of the policy's parameters, which are options of the query."""
+        return tuple(p.name for p in POLICIES[self.policy or DEFAULT].parameters)
+
+    def select(self, name: str, schema: Schema, conjuncts: Sequence[Expr], context: Context) -> Operator:
+        """The operator for a selection."""
+        if len(conjuncts) < 2:
+            return SelectOperator(name, schema, conjuncts, context)
+        if self.strict:
+            return SelectOperator(name, schema, conjuncts, context, why="as written: strict_order")
+        facts = [_Facts.of(c) for c in conjuncts]
+        wall = next((i for i, f in enumerate(facts) if f.pinned), len(facts))
+        first = [i for i in range(wall) if facts[i].trivial] if self.policy is None else []
+        rest = [i for i in range(len(facts)) if i not in first]
+        members = [facts[i] for i in rest]
+        pinned = frozenset(i for i, f in enumerate(members) if f.pinned)
+        free = Pipeline(len(members), pinned).free if members else ()
+        if self.policy is None and not any(members[i].compiled.expensive for i in free):
+            return SelectOperator(name, schema, conjuncts, context, [*first, *rest], _why_not(members, bool(pinned)))
+        costs = _costs(members)
+        pipeline = Pipeline(len(members), pinned, costs, self._initial(costs, pinned), name)
+        policy = make_policy(self.policy or DEFAULT, pipeline, **self.parameters)
+        exprs = [conjuncts[i] for i in rest]
+        adaptive = AdaptiveConjunction(exprs, policy, first=[conjuncts[i] for i in first], clock=self.clock)
+        return AdaptiveSelect(name, schema, adaptive, context)
+
+    def _initial(self, costs: tuple[float, ...] | None, pinned: frozenset[int]) -> tuple[int, ...] | None:
+        """Before anything is measured the declared costs are all there is to go by; a policy of the papers starts as
+        written."""
+        if costs is None or self.policy is not None:
+            return None
+        segments = Pipeline(len(costs), pinned).segments
+        return tuple(sorted(range(len(costs)), key=lambda i: (segments[i], costs[i])))
+
+
+@dataclass(frozen=True, slots=True)
+class _Facts:
+    """What is known of a conjunct before it runs."""
+
+    compiled: Compiled
+    pinned: bool
+    declared: float | None
+
+    @staticmethod
+    def of(conjunct: Expr) -> _Facts:
+        functions = [e.function for e in walk(conjunct) if isinstance(e, UserCall)]
+        costs = [f.cost for f in functions if f.cost is not None]
+        return _Facts(
+            compile_expr(conjunct), not all(f.deterministic for f in functions), sum(costs) if costs else None
+        )
+
+    @property
+    def trivial(self) -> bool:
+        return not (self.compiled.expensive or self.compiled.can_fail)
+
+    @property
+    def guess(self) -> float:
+        if self.declared is not None:
+            return self.declared
+        by_row = any(isinstance(e, UserCall) and e.function.kind == "row" for e in walk(self.compiled.expr))
+        return _BY_ROW if by_row else _DEAR if self.compiled.expensive else _CHEAP
+
+
+def _costs(members: Sequence[_Facts]) -> tuple[float, ...] | None:
+    """Declared costs, the others guessed; None where nothing is declared."""
+    if all(f.declared is None for f in members):
+        return None
+    return tuple(f.guess for f in members)
+
+
+def _why_not(members: Sequence[_Facts], pinned: bool) -> str:
+    dear = sum(f.compiled.expensive for f in members)
+    if not dear:
+        return "fixed: they cost less than to measure them"
+    if pinned:
+        return "fixed: what is not deterministic keeps its place, and leaves nothing to order"
+    return "fixed: cheap ones first"

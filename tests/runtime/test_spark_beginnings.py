@@ -1,0 +1,90 @@
+"""What the driver finds in a checkpoint before anything starts."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from eddyline.core.errors import EddylineError, JobError
+from eddyline.runtime import job as inline
+from eddyline.runtime.spark import beginnings
+from eddyline.runtime.spark import job as on_spark
+from eddyline.runtime.spark.program import Program
+from eddyline.testing.cases import Case
+from eddyline.testing.reference import StreamData
+from tests.runtime.shards import Way, plan
+
+
+def program(width: int = 5, shards: int = 8) -> Program:
+    text = f"SELECT a, count(*) AS n FROM S [RANGE {width}] GROUP BY a"
+    return Program((plan(Case(text, {"S": StreamData([])}, {}), Way(shards=shards)),))
+
+
+def commit(checkpoint: Path) -> None:
+    """As Spark does at the end of a micro-batch."""
+    (checkpoint / "spark" / "commits").mkdir(parents=True)
+    (checkpoint / "spark" / "commits" / "0").touch()
+
+
+def test_a_changed_job_is_refused_even_where_nothing_is_left_to_do(tmp_path: Path) -> None:
+    beginnings.check(tmp_path, program(), 8)
+    commit(tmp_path)
+    beginnings.check(tmp_path, program(), 8)
+    with pytest.raises(EddylineError, match=r"‹window \[RANGE 5\]› became ‹window \[RANGE 6\]›"):
+        beginnings.check(tmp_path, program(width=6), 8)
+    with pytest.raises(EddylineError, match="it had 8 shards and now has 3; pass shards=8"):
+        beginnings.check(tmp_path, program(shards=3), 3)
+    beginnings.check(tmp_path, program(), 8)
+
+
+def test_the_number_of_shards_is_remembered(tmp_path: Path) -> None:
+    assert beginnings.shards_of(tmp_path) is None
+    beginnings.check(tmp_path, program(), 8)
+    assert beginnings.shards_of(tmp_path) is None  # nothing is done yet
+    commit(tmp_path)
+    assert beginnings.shards_of(tmp_path) == 8
+
+
+def test_before_the_first_commit_everything_may_change(tmp_path: Path) -> None:
+    beginnings.check(tmp_path, program(), 8)
+    beginnings.check(tmp_path, program(width=6), 8)
+    commit(tmp_path)
+    beginnings.check(tmp_path, program(width=6), 8)
+
+
+def test_a_checkpoint_without_the_file_is_left_to_the_shards(tmp_path: Path) -> None:
+    commit(tmp_path)
+    beginnings.check(tmp_path, program(), 8)
+    beginnings.check(tmp_path, program(width=6), 8)
+    assert beginnings.shards_of(tmp_path) is None
+
+
+def test_a_damaged_file_is_one_sentence(tmp_path: Path) -> None:
+    commit(tmp_path)
+    (tmp_path / beginnings.FILE).write_text("{")
+    with pytest.raises(EddylineError, match=r"job\.json cannot be read: the checkpoint is damaged"):
+        beginnings.check(tmp_path, program(), 8)
+
+
+def test_the_runtimes_do_not_share_a_checkpoint(tmp_path: Path) -> None:
+    """Their results would be mixed up. Nothing of Spark starts: it is told before."""
+    (tmp_path / "rows.csv").write_text("ts,a\n1,2\n3,4\n")
+    job = tmp_path / "job.cql"
+    job.write_text("CREATE STREAM S FROM 'rows.csv' TIMESTAMP BY ts; SELECT count(*) AS n FROM S [RANGE 5];")
+    common: dict[str, Any] = {
+        "out": tmp_path / "out.csv",
+        "report": None,
+        "strict": False,
+        "progress": None,
+        "stdout": io.StringIO(),
+    }
+    assert inline.run_job(job, checkpoint=tmp_path / "inline", **common) == 0
+    assert inline.run_job(job, checkpoint=tmp_path / "inline", **common) == 0
+    with pytest.raises(JobError, match="was begun with --runtime inline"):
+        on_spark.run_job(job, master=None, shards=None, checkpoint=tmp_path / "inline", **common)
+    commit(tmp_path / "elsewhere")
+    with pytest.raises(JobError, match="was begun with --runtime spark"):
+        inline.run_job(job, checkpoint=tmp_path / "elsewhere", **common)

@@ -1,0 +1,78 @@
+"""Workers are forked from a process that has everything loaded: what a micro-batch imports must be there before."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import pkgutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet as pq
+import pytest
+
+import eddyline as ed
+
+pytest.importorskip("pyspark")
+
+import eddyline.spark as eds
+from eddyline.runtime.spark import daemon
+
+
+@pytest.fixture(scope="module")
+def loaded() -> set[str]:
+    """The modules of a process from which workers would be forked."""
+    program = "from eddyline.runtime.spark import daemon; daemon.preload()"
+    program += "; import json, sys; print(json.dumps([*sys.modules]))"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    return set(json.loads(done.stdout))
+
+
+def test_what_is_listed_exists(loaded: set[str]) -> None:
+    assert set(daemon.MODULES) <= loaded
+
+
+def test_a_micro_batch_imports_nothing_else_of_ours(spark: Any, loaded: set[str], tmp_path: Path) -> None:
+    """Spark's own daemon, as in this session, loads nothing: all that its workers have they imported themselves. A
+    user's function sees the worker that it runs in, and the last call what all micro-batches before have imported."""
+    folder = str(tmp_path)
+
+    def probe(a: int) -> bool:
+        with open(f"{folder}/modules.{os.getpid()}", "w") as file:  # noqa: PTH123
+            json.dump(sorted(sys.modules), file)
+        return True
+
+    rows = pa.table({"ts": list(range(60)), "a": [i % 7 for i in range(60)], "x": [i / 3 for i in range(60)]})
+    pq.write_table(rows, tmp_path / "rows.parquet")
+    pa.csv.write_csv(rows, tmp_path / "rows.csv")
+    (tmp_path / "rows.jsonl").write_text("".join(json.dumps(r) + "\n" for r in rows.to_pylist()))
+    session = ed.Session(spark, rows_per_batch=120, base=tmp_path, shards=2)
+    for name, source in {"P": "rows.parquet", "C": "rows.csv", "J": "rows.jsonl", "M": rows}.items():
+        session.stream(name, source, timestamp="ts")
+    session.function("probe", probe)
+    stateful = session.query(
+        "SELECT P.a, count(*) AS n, avg(C.x) AS m FROM P [RANGE 5], C [RANGE 5], M [PARTITION BY a ROWS 2]"
+        " WHERE P.a = C.a AND P.a = M.a AND probe(P.a) AND P.a NOT IN (SELECT a FROM J [ROWS 1]) GROUP BY P.a"
+    )
+    assert stateful.to_arrow().num_rows > 60
+    frame = spark.read.parquet(str(tmp_path / "rows.parquet"))
+    text = "SELECT Istream(a) FROM S WHERE probe(a)"
+    assert eds.query(text, {"S": frame}, timestamp="ts", functions={"probe": probe}).count() == 60
+
+    workers = [set(json.loads(p.read_text())) for p in tmp_path.glob("modules.*")]
+    imported = {m for m in set[str]().union(*workers) if m.partition(".")[0] in ("eddyline", "numba")}
+    assert {"eddyline.operators.mjoin", "eddyline.runtime.spark.judging", "numba"} <= imported
+    assert imported - loaded == set(), "list them in daemon.MODULES"
+
+
+def test_all_that_plans_are_made_of_is_loaded(loaded: set[str]) -> None:
+    """Plans import operators where they need them, and no one query needs all."""
+    for room in ("operators", "kernels", "synopses"):
+        package = importlib.import_module(f"eddyline.{room}")
+        names = {f"eddyline.{room}.{m.name}" for m in pkgutil.iter_modules(package.__path__)}
+        assert names - loaded == set(), "list them in daemon.MODULES"
