@@ -23,6 +23,7 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor, Stateful
 from benchmarks.spark.configuration import RATE, Configuration
 from eddyline.runtime.spark.packing import PACKED, Route
 from eddyline.runtime.spark.pipeline import PACKED_DDL
+from eddyline.runtime.spark.segments import HEAD
 from eddyline.runtime.spark.types import from_spark
 from eddyline.runtime.spark.uniting import Shipment, unite
 
@@ -64,13 +65,12 @@ def _shipment(df: Any, lane: int, shards: int) -> Shipment:
 
 
 class Identity(StatefulProcessor):
-    """The same state variables as our own processor, and the same number of calls on them."""
+    """The same state variable as our own processor, and the same number of calls on them."""
 
     def __init__(self, kept: int, rows: int) -> None:
         self.kept, self.rows = kept, rows
 
     def init(self, handle: StatefulProcessorHandle) -> None:
-        self.head = handle.getValueState("head", "data binary")
         self.segments = handle.getMapState("segments", "number long", "data binary")
 
     def close(self) -> None:
@@ -80,12 +80,12 @@ class Identity(StatefulProcessor):
         blobs = [b for frame in rows for b in frame[PACKED.names[-1]].tolist() if b is not None]
         if self.rows:
             yield _results(self.rows, None)
-        found = self.head.get()
+        found = self.segments.getValue((HEAD,))
         number = 0 if found is None else int.from_bytes(bytes(found[0]), "little") + 1
         self.segments.updateValue((number,), (b"".join(blobs)[: self.kept],))
         if number:
             self.segments.removeKey((number - 1,))
-        self.head.update((number.to_bytes(8, "little"),))
+        self.segments.updateValue((HEAD,), (number.to_bytes(8, "little"),))
         yield _results(1, f"{sum(map(len, blobs))} bytes")
 
 

@@ -23,7 +23,7 @@ from typing import Any
 
 from eddyline.core.errors import JobError, did_you_mean
 
-__all__ = ["explain", "query", "report", "stream", "window_join"]
+__all__ = ["adaptive_filter", "explain", "query", "report", "stream", "window_join"]
 
 DataFrame = Any  # classic or Connect: the two share an interface, not a class
 Width = int | float | str | timedelta
@@ -105,6 +105,31 @@ def window_join(
         return session.query(join_text(_columns(filled), keys, within)).dataframe(observe)
 
     return _now_or_later(streams, build)
+
+
+def adaptive_filter(
+    df: DataFrame, *predicates: Any, policy: str = "default", strict_order: bool = False, **parameters: Any
+) -> DataFrame:
+    """The rows of a DataFrame, batch or streaming, that satisfy all predicates: each a CQL condition (``"size > 900"``)
+    or an ``ed.predicate(function, *columns)``.
+
+        hot = eds.adaptive_filter(df, "size > 900", ed.predicate(is_bot, "agent"), ed.predicate(near, "lat", "lon"))
+
+    Spark calls every Python function of a conjunction for every row. Here conditions that Spark can compute, and that
+    cannot fail, are Spark's; all functions are one Arrow function that gets only the columns they read, asks each about
+    the rows still alive, and finds the order that costs least while it runs. What a worker learns it keeps from batch
+    to batch and from task to task. ``policy`` and its ``parameters`` are those of the option ``filters`` of a query;
+    ``strict_order`` keeps the written order, for a predicate that guards another.
+    """
+    from eddyline.runtime.spark.frame_filter import plan_filter
+    from eddyline.runtime.spark.session import is_frame
+
+    if not is_frame(df):
+        raise JobError(f"adaptive_filter filters a Spark DataFrame, and this is a {type(df).__name__}.")
+    options = {**parameters, **({} if policy == "default" else {"filters": policy})}
+    if strict_order:
+        options["strict_order"] = True
+    return plan_filter(df, predicates, options).keep(df)
 
 
 def explain(

@@ -163,7 +163,8 @@ def test_explain_says_what_runs_where(table: pa.Table) -> None:
     ]
     assert planned(session, MIXED).explain()[1:] == [
         "filtered by Spark: size > 30",
-        "filtered in Python: suspicious(data) AND folded(data) <> 'attack-b'",
+        "filtered in Python: suspicious(data) AND folded(data) <> 'attack-b', in the order that costs least, found"
+        " while running (policy default)",
         "computed in Python: upper(data)",
         "shipped to Python: data (of 7 columns)",
     ]

@@ -33,6 +33,14 @@ _CHEAP, _DEAR, _BY_ROW = 5e-9, 2e-7, 2e-6
 
 
 @dataclass(frozen=True, slots=True)
+class Fixed:
+    """The order of a conjunction that does not adapt (None: as written), and why it does not."""
+
+    order: tuple[int, ...] | None = None
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Filtering:
     """How the selections of one query are run.
 
@@ -73,10 +81,17 @@ class Filtering:
 
     def select(self, name: str, schema: Schema, conjuncts: Sequence[Expr], context: Context) -> Operator:
         """The operator for a selection."""
+        found = self.arrange(name, conjuncts)
+        if isinstance(found, AdaptiveConjunction):
+            return AdaptiveSelect(name, schema, found, context)
+        return SelectOperator(name, schema, conjuncts, context, found.order, found.why)
+
+    def arrange(self, name: str, conjuncts: Sequence[Expr]) -> AdaptiveConjunction | Fixed:
+        """A conjunction that orders itself, or the order that stays."""
         if len(conjuncts) < 2:
-            return SelectOperator(name, schema, conjuncts, context)
+            return Fixed()
         if self.strict:
-            return SelectOperator(name, schema, conjuncts, context, why="as written: strict_order")
+            return Fixed(why="as written: strict_order")
         facts = [_Facts.of(c) for c in conjuncts]
         wall = next((i for i, f in enumerate(facts) if f.pinned), len(facts))
         first = [i for i in range(wall) if facts[i].trivial] if self.policy is None else []
@@ -85,13 +100,12 @@ class Filtering:
         pinned = frozenset(i for i, f in enumerate(members) if f.pinned)
         free = Pipeline(len(members), pinned).free if members else ()
         if self.policy is None and not any(members[i].compiled.expensive for i in free):
-            return SelectOperator(name, schema, conjuncts, context, [*first, *rest], _why_not(members, bool(pinned)))
+            return Fixed((*first, *rest), _why_not(members, bool(pinned)))
         costs = _costs(members)
         pipeline = Pipeline(len(members), pinned, costs, self._initial(costs, pinned), name)
         policy = make_policy(self.policy or DEFAULT, pipeline, **self.parameters)
         exprs = [conjuncts[i] for i in rest]
-        adaptive = AdaptiveConjunction(exprs, policy, first=[conjuncts[i] for i in first], clock=self.clock)
-        return AdaptiveSelect(name, schema, adaptive, context)
+        return AdaptiveConjunction(exprs, policy, first=[conjuncts[i] for i in first], clock=self.clock)
 
     def _initial(self, costs: tuple[float, ...] | None, pinned: frozenset[int]) -> tuple[int, ...] | None:
         """Before anything is measured the declared costs are all there is to go by; a policy of the papers starts as

@@ -21,6 +21,8 @@ from eddyline.expr.arrays import Bools, Int64s, array_of, scatter
 from eddyline.expr.evaluate import Compiled, compile_expr
 from eddyline.expr.nodes import Expr, columns_of
 from eddyline.expr.predicates import Conjunction
+from eddyline.runtime.filtering import Filtering
+from eddyline.runtime.spark import learned
 from eddyline.runtime.spark.failures import carried
 from eddyline.runtime.spark.types import engine_array, spark_array
 
@@ -52,7 +54,8 @@ def read_by(steps: Iterable[Step]) -> frozenset[str]:
 class Judge:
     """``inputs`` are the columns as they are shipped, ``outputs`` those that go back, with the types Spark wants.
 
-    ``diverting``: a row with an error is marked with its text; otherwise the first error stops the query.
+    ``diverting``: a row with an error is marked with its text; otherwise the first error stops the query. ``filtering``
+    says which conjunctions order themselves, and ``plan`` under which name a worker keeps what they have learned.
 
     >>> from eddyline.expr.nodes import Call, Column, Literal
     >>> a = Column("a", pa.int64())
@@ -70,6 +73,8 @@ class Judge:
     steps: tuple[Step, ...]
     outputs: tuple[tuple[str, pa.DataType], ...]
     diverting: bool = False
+    filtering: Filtering | None = None
+    plan: str = ""
 
     @property
     def drops(self) -> bool:
@@ -84,16 +89,23 @@ class Judge:
 
     def run(self, batches: Iterator[Sequence[pa.Array]]) -> Iterator[pa.StructArray]:
         """One answer for each batch; the expressions are compiled once."""
-        compiled = [_compile(s) for s in self.steps]
+        compiled = [self._compile(number, s) for number, s in enumerate(self.steps)]
         later = [read_by(self.steps[i + 1 :]) | {n for n, _ in self.outputs} for i in range(len(self.steps))]
         for columns in batches:
             with carried():
                 answer = self._judge(_Rows(self.inputs, columns), compiled, later)
             yield answer
 
+    def _compile(self, number: int, step: Step) -> _Compiled:
+        if isinstance(step, Compute):
+            return [(name, compile_expr(e)) for name, e in step.items]
+        if self.filtering is None:
+            return Conjunction(step.conjuncts)
+        return learned.conjunction(self.plan, number, self.filtering, step.conjuncts)
+
     def _judge(self, rows: _Rows, compiled: Sequence[_Compiled], later: Sequence[frozenset[str]]) -> pa.StructArray:
         for step, needed in zip(compiled, later, strict=True):
-            failed = rows.keep(step, needed) if isinstance(step, Conjunction) else rows.compute(step, needed)
+            failed = rows.compute(step, needed) if isinstance(step, list) else rows.keep(step, needed)
             if failed and not self.diverting:
                 raise failed[min(failed)]
         arrays: list[pa.Array] = []
@@ -108,13 +120,7 @@ class Judge:
         return pa.StructArray.from_arrays(arrays, fields=list(self.schema))
 
 
-_Compiled = Conjunction | list[tuple[str, Compiled]]
-
-
-def _compile(step: Step) -> _Compiled:
-    if isinstance(step, Keep):
-        return Conjunction(step.conjuncts)
-    return [(name, compile_expr(e)) for name, e in step.items]
+_Compiled = Conjunction | learned.Ordered | list[tuple[str, Compiled]]
 
 
 class _Rows:
@@ -131,7 +137,7 @@ class _Rows:
     def alive(self) -> int:
         return self.length if self.places is None else len(self.places)
 
-    def keep(self, conjunction: Conjunction, needed: frozenset[str]) -> dict[int, DataError]:
+    def keep(self, conjunction: Conjunction | learned.Ordered, needed: frozenset[str]) -> dict[int, DataError]:
         selection = conjunction.evaluate(self.columns, self.alive)
         return self._drop(selection.keep, selection.errors, needed)
 

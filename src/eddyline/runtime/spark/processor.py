@@ -23,7 +23,7 @@ from eddyline.runtime.spark import compatibility, hot
 from eddyline.runtime.spark.failures import carried
 from eddyline.runtime.spark.keys import group_of, shard_of
 from eddyline.runtime.spark.program import Group, Program
-from eddyline.runtime.spark.segments import Head, SegmentLog
+from eddyline.runtime.spark.segments import HEAD, Head, SegmentLog
 from eddyline.runtime.spark.shard import BatchClock, Packed, ShardEngine
 from eddyline.runtime.spark.types import arrow_schema, from_engine
 
@@ -37,18 +37,17 @@ def typed_output(result: StructType) -> StructType:
 
 
 class _SparkValues:
-    """Spark's state variables as ``segments.Values``."""
+    """Spark's state as ``segments.Values``: one variable for all, since each costs every task some 20 ms to open."""
 
     def __init__(self, handle: StatefulProcessorHandle) -> None:
-        self._head = handle.getValueState("head", "data binary")
         self._segments = handle.getMapState("segments", "number long", "data binary")
 
     def head(self) -> bytes | None:
-        found = self._head.get()
+        found = self._segments.getValue((HEAD,))
         return None if found is None or found[0] is None else bytes(found[0])
 
     def set_head(self, data: bytes) -> None:
-        self._head.update((data,))
+        self._segments.updateValue((HEAD,), (data,))
 
     def segment(self, number: int) -> bytes:
         found = self._segments.getValue((number,))

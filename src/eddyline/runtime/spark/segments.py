@@ -24,6 +24,7 @@ from eddyline.runtime.spark.compatibility import FORMAT, wrong_format
 from eddyline.runtime.state_codec import decode, encode
 
 SEGMENT_BYTES: Final = 8 << 20
+HEAD: Final = -2  # the number under which a store without names keeps the head
 FACTS: Final = -1  # the number under which the facts that state depends on are kept
 
 

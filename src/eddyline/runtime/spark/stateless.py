@@ -19,6 +19,7 @@ There is no lateness here: a micro-batch is one arrival, and a batch DataFrame h
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
@@ -41,6 +42,9 @@ from eddyline.expr.nodes import Column, Expr, columns_of, substitute
 from eddyline.expr.types import TIMESTAMP, type_name
 from eddyline.plan.deletions import cannot_cancel
 from eddyline.plan.logical import BoundQuery, Plan, Project, Select, SetOperation, StreamScan, ToStream, Window
+from eddyline.plan.rewrite import deterministic
+from eddyline.runtime.adaptive_conjunction import AdaptiveConjunction
+from eddyline.runtime.filtering import Filtering
 from eddyline.runtime.spark.counting import Counting
 from eddyline.runtime.spark.judging import Compute, Judge, Keep, Step, read_by
 from eddyline.runtime.spark.native import native
@@ -67,7 +71,11 @@ def recognise(
     branches = []
     for chain in found:
         stream = catalog.streams[chain.scan.stream.lower()]
-        branches.append(_split(chain, stream, frozenset(ntz.get(stream.name.lower(), ())), diverting))
+        branch = _split(chain, stream, frozenset(ntz.get(stream.name.lower(), ())), diverting)
+        if branch.judge is not None:
+            judge = replace(branch.judge, filtering=Filtering.of(query.options), plan=uuid.uuid4().hex)
+            branch = replace(branch, judge=judge)
+        branches.append(branch)
     if len({tuple(b.ntz_outputs) for b in branches}) > 1:
         return None  # one side gives instants and the other what a clock shows: Spark has no column for both
     return StatelessPlan(tuple(branches), result_type(query, plan, catalog, ntz))
@@ -164,7 +172,9 @@ def _split(chain: _Chain, stream: StreamDef, ntz: frozenset[str], diverting: boo
     for step in chain.steps:
         if isinstance(step, Keep):
             conjuncts = [substitute(c, by) for c in step.conjuncts]
-            early = [c for c in conjuncts if not failing and stays_native(c)]
+            # A function that is not deterministic sees no fewer rows than what is written before it lets through.
+            wall = next((i for i, c in enumerate(conjuncts) if not deterministic(c)), len(conjuncts))
+            early = [c for c in conjuncts[:wall] if not failing and stays_native(c)]
             rest = tuple(c for c in conjuncts if c not in early)
             filters += early
             if rest:
@@ -235,6 +245,17 @@ class StatelessPlan:
             seen.add(name)
         return reduce(lambda a, b: a.union(b), results)
 
+    def keep(self, df: DataFrame) -> DataFrame:
+        """The rows of the DataFrame, with all their columns, that a plan over one stream lets through."""
+        (b,) = self.branches
+        columns, clocks = _scanned(b)
+        conditions = [_column(e, columns, clocks) for e in b.filters]
+        if conditions:
+            df = df.filter(reduce(and_, conditions))
+        if b.judge is None or not b.judge.drops:
+            return df
+        return df.withColumn(_ANSWER, _answer(b.judge, columns)).filter(F.col(f"{_ANSWER}.keep")).drop(_ANSWER)
+
     def explain(self) -> list[str]:
         """What Spark computes by itself, what runs in Python, and what is shipped there."""
         lines = ["no shuffle and no state: every element is judged where Spark reads it"]
@@ -248,8 +269,7 @@ def _apply(
     b: Branch, df: DataFrame, schema: StructType, counting: Counting | None, place: int, first: bool
 ) -> DataFrame:
     _check(b, df)
-    columns = {n: F.col(_quoted(c)) for n, c in zip(b.scan.schema.names, b.scan.columns, strict=True)}
-    clocks = frozenset(n for n, c in zip(b.scan.schema.names, b.scan.columns, strict=True) if c in b.ntz)
+    columns, clocks = _scanned(b)
     stamp = None if b.stream.timestamp is None else F.col(_quoted(b.stream.timestamp))
     if counting is not None and first:
         df = counting.arriving(df, place, stamp)
@@ -275,10 +295,27 @@ def _apply(
     return df.select(*(c.alias(f.name) for c, f in zip((*made, time), schema.fields, strict=True)))
 
 
+def _scanned(b: Branch) -> tuple[dict[str, SparkColumn], frozenset[str]]:
+    """The columns of the scan by their names in the plan, and which of them show a clock."""
+    pairs = list(zip(b.scan.schema.names, b.scan.columns, strict=True))
+    return {n: F.col(_quoted(c)) for n, c in pairs}, frozenset(n for n, c in pairs if c in b.ntz)
+
+
 def _judged(
     b: Branch, judge: Judge, df: DataFrame, columns: Mapping[str, SparkColumn]
 ) -> tuple[DataFrame, dict[str, SparkColumn]]:
     """The DataFrame with the answers of the Arrow function beside the columns that native outputs need."""
+    computed = {n: F.col(f"{_ANSWER}.{_quoted(n)}") for n, _ in judge.outputs}
+    read = frozenset[str]().union(*(columns_of(e) for _, e in b.outputs)) - computed.keys()
+    beside = dict.fromkeys([b.source_of(n) for n in sorted(read)])
+    if b.stream.timestamp is not None:
+        beside.setdefault(b.stream.timestamp)
+    df = df.select(*(F.col(_quoted(c)) for c in beside), _answer(judge, columns).alias(_ANSWER))
+    return df, computed
+
+
+def _answer(judge: Judge, columns: Mapping[str, SparkColumn]) -> SparkColumn:
+    """The Arrow function over the columns that it reads."""
 
     def judged(batches: Iterator[tuple[pa.Array, ...]]) -> Iterator[pa.Array]:
         return judge.run(batches if several else ((array,) for array in batches))
@@ -287,14 +324,8 @@ def _judged(
     make: Any = arrow_udf  # whose stub does not know about functions that tell by their type hints what they are
     # Not "deterministic", or Spark would evaluate it once for the filter and again for the projection.
     answer = make(judged, to_spark(with_ntz(judge.schema, judge.schema.names))).asNondeterministic()
-    shipped = [columns[n] for n, _ in judge.inputs] or [F.lit(True)]
-    computed = {n: F.col(f"{_ANSWER}.{_quoted(n)}") for n, _ in judge.outputs}
-    read = frozenset[str]().union(*(columns_of(e) for _, e in b.outputs)) - computed.keys()
-    beside = dict.fromkeys([b.source_of(n) for n in sorted(read)])
-    if b.stream.timestamp is not None:
-        beside.setdefault(b.stream.timestamp)
-    df = df.select(*(F.col(_quoted(c)) for c in beside), answer(*shipped).alias(_ANSWER))
-    return df, computed
+    found: SparkColumn = answer(*([columns[n] for n, _ in judge.inputs] or [F.lit(True)]))
+    return found
 
 
 def _column(e: Expr, columns: Mapping[str, SparkColumn], clocks: Collection[str]) -> SparkColumn:
@@ -328,6 +359,13 @@ def _list(df: DataFrame) -> str:
     return ", ".join(df.schema.names)
 
 
+def _ordering(judge: Judge, step: Keep) -> str:
+    found = None if judge.filtering is None else judge.filtering.arrange("", step.conjuncts)
+    if isinstance(found, AdaptiveConjunction):
+        return f", in the order that costs least, found while running (policy {found.policy.name})"
+    return ""
+
+
 def _explain(b: Branch) -> Iterator[str]:
     shown: dict[str, Expr] = {f.name: Column(c, f.type) for f, c in zip(b.scan.schema, b.scan.columns, strict=True)}
 
@@ -341,7 +379,7 @@ def _explain(b: Branch) -> Iterator[str]:
         return
     for step in b.judge.steps:
         if isinstance(step, Keep):
-            yield f"filtered in Python: {together(step.conjuncts)}"
+            yield f"filtered in Python: {together(step.conjuncts)}{_ordering(b.judge, step)}"
         else:
             shown |= {name: substitute(e, shown) for name, e in step.items}
             yield "computed in Python: " + ", ".join(describe(shown[name]) for name, _ in step.items)
