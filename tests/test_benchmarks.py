@@ -76,7 +76,7 @@ def test_other_results_than_expected_are_refused(tmp_path: Path, monkeypatch: py
     monkeypatch.setattr(data, "FOLDER", tmp_path)
     c = Configuration("chain", "ours", 3_000, 1_000, keys=50, window=1)
     right = data.streams(c).expected
-    ours = Outcome(c, [9, 3, 5], [0.0, 1.0, 2.0], {}, 3_000, right, right, 7.0, 1.0, 0.5, 0, 0, 0, {})
+    ours = Outcome(c, [9, 3, 5], [0.0, 1.0, 2.0], {}, 3_000, right, right, 7.0, 0.0, 1.0, 0.5, 0, 0, 0, {})
     assert Outcome.from_json(ours.to_json()) == ours
     assert f"{right:,} results" in contests.check([ours, replace(ours, configuration=replace(c, side="native"))])
     with pytest.raises(AssertionError, match="instead of"):
@@ -86,15 +86,16 @@ def test_other_results_than_expected_are_refused(tmp_path: Path, monkeypatch: py
 
 
 def test_tables_and_limits_compare_with_spark() -> None:
-    c = Configuration("chain", "ours", 3_000, 1_000)
+    c = Configuration("chain", "ours", 2_000, 1_000)
     used = {"peak": 100.0, "jvm": 60.0, "python": 40.0, "processor_seconds": 9.0}
-    ours = Outcome(c, [9, 1000], [0.0, 1.0], {}, 3_000, 1, 1, 7.0, 10.0, 0.5, 0, 0, 0, {}, {}, used, [2.0, 1.0])
-    spark = replace(ours, configuration=replace(c, side="native"), milliseconds=[9, 6000], seconds=40.0)
+    began = -8.0  # seconds before the first micro-batch
+    ours = Outcome(c, [9, 1000], [0.0, 1.0], {}, 2_000, 1, 1, 7.0, began, 10.5, 0.5, 0, 0, 0, {}, {}, used, [2.0, 1.0])
+    spark = replace(ours, configuration=replace(c, side="native"), milliseconds=[9, 6000], started=-33.0)
     spark.memory = {**used, "peak": 400.0}
     alone, together = contests.table([[ours], [spark]]), contests.table([[replace(ours, memory={})]])
     assert [len(line) for line in (*alone, *together)] == [len(alone[0])] * 5
     assert alone[2].split()[:6] == ["Spark", "6.00", "6.00", "1.00", "40.0", "4.00"]
-    limits = [contests.Bound(w, f).limit([ours], [spark]) for w, f in (("steady", 5), ("total", 5), ("memory", 0.5))]
+    limits = [contests.Bound(w, f).limit([ours], [[spark]]) for w, f in (("steady", 5), ("total", 5), ("memory", 0.5))]
     assert [(x.value, x.met) for x in limits if x is not None] == [(6.0, True), (4.0, False), (0.25, True)]
 
 
