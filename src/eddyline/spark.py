@@ -127,8 +127,8 @@ def adaptive_filter(
     if not is_frame(df):
         raise JobError(f"adaptive_filter filters a Spark DataFrame, and this is a {type(df).__name__}.")
     options = {**parameters, **({} if policy == "default" else {"filters": policy})}
-    if strict_order:
-        options["strict_order"] = True
+    if strict_order is not False:
+        options["strict_order"] = strict_order
     return plan_filter(df, predicates, options).keep(df)
 
 

@@ -73,6 +73,7 @@ def test_streaming_and_strict_order(spark: Any, folder: Path, tmp_path: Path) ->
         ([len], "write ed.predicate"),
         ([ed.predicate(len, "txt")], "Did you mean 'text'"),
         ([3], "a CQL condition"),
+        (["id < 3) OR (id > 5"], "unexpected '\\)'"),
     ],
 )
 def test_mistakes(spark: Any, folder: Path, predicates: list[Any], words: str) -> None:

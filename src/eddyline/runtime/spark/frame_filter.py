@@ -10,9 +10,10 @@ from pyspark.sql.types import StructType
 
 from eddyline.core.errors import JobError, did_you_mean
 from eddyline.core.predicate import Predicate
+from eddyline.cql import bind
 from eddyline.runtime.spark.session import SparkRuntime
 from eddyline.runtime.spark.stateless import StatelessPlan
-from eddyline.runtime.spark.types import from_spark
+from eddyline.runtime.spark.types import from_spark, quoted
 
 DataFrame = Any  # classic or Connect: the two share an interface, not a class
 ROWS = "rows"  # what the DataFrame is called in the query
@@ -23,7 +24,7 @@ def plan_filter(df: DataFrame, predicates: Sequence[Any], options: Mapping[str, 
     if not predicates:
         raise JobError("adaptive_filter needs at least one predicate: a CQL condition, or ed.predicate(function, …).")
     session = SparkRuntime(df.sparkSession)
-    session.stream(ROWS, df.select(*(f"`{c.replace('`', '``')}`" for c in _known(df))), timestamp=None)
+    session.stream(ROWS, df.select(*map(quoted, _known(df))), timestamp=None)
     conjuncts = [_conjunct(session, df, number, p) for number, p in enumerate(predicates, 1)]
     query = session.query(f"SELECT * FROM {ROWS} WHERE {' AND '.join(conjuncts)}", **options)
     plan = query.stateless
@@ -34,6 +35,8 @@ def plan_filter(df: DataFrame, predicates: Sequence[Any], options: Mapping[str, 
 
 def _conjunct(session: SparkRuntime, df: DataFrame, number: int, predicate: Any) -> str:
     if isinstance(predicate, str):
+        # A condition by itself, before it stands in brackets: a stray bracket must not reach into its neighbours.
+        bind(f"SELECT * FROM {ROWS} WHERE {predicate}", session.catalog)
         return f"({predicate})"
     if not isinstance(predicate, Predicate):
         hint = "ed.predicate(function, 'column', …)" if callable(predicate) else "a CQL condition or ed.predicate(…)"
@@ -47,7 +50,7 @@ def _conjunct(session: SparkRuntime, df: DataFrame, number: int, predicate: Any)
     name = f"{re.sub(r'[^0-9A-Za-z_]', '_', predicate.name)}_{number}"
     name = name if name[0].isalpha() else f"p{name}"
     session.function(name, predicate)
-    return f"{name}({', '.join('`' + c.replace('`', '``') + '`' for c in predicate.columns)})"
+    return f"{name}({', '.join(map(quoted, predicate.columns))})"
 
 
 def _known(df: DataFrame) -> list[str]:

@@ -16,7 +16,7 @@ from eddyline.runtime.spark import compatibility
 from eddyline.runtime.spark.packing import ARRIVED
 from eddyline.runtime.spark.processor import TAGGED, ShardProcessor, typed_output
 from eddyline.runtime.spark.program import Program
-from eddyline.runtime.spark.types import from_spark
+from eddyline.runtime.spark.types import from_spark, quoted
 from eddyline.runtime.spark.uniting import Shipment, unite
 
 DataFrame = Any  # classic or Connect: the two share an interface, not a class
@@ -33,7 +33,7 @@ def pack(frames: Mapping[str, DataFrame], program: Program, tasks: int | None = 
 def _shipment(df: DataFrame, source: str, program: Program) -> Shipment:
     routes, timestamp = program.routes(source), program.timestamp(source)
     columns = program.columns(source)
-    wanted = [_column(c) for c in columns]
+    wanted = [F.col(quoted(c)) for c in columns]
     known = from_spark(df.select(*wanted).schema)
     schema = pa.schema([pa.field(f.name, f.type) for f in known])
     if timestamp == ARRIVED:
@@ -45,10 +45,6 @@ def _shipment(df: DataFrame, source: str, program: Program) -> Shipment:
         )
         schema = schema.append(routes[0].schema.field(ARRIVED))
     return Shipment(df.select(*wanted), schema, routes, timestamp)
-
-
-def _column(name: str) -> Any:
-    return F.col("`" + name.replace("`", "``") + "`")
 
 
 def process(

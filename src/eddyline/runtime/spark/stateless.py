@@ -48,7 +48,7 @@ from eddyline.runtime.filtering import Filtering
 from eddyline.runtime.spark.counting import Counting
 from eddyline.runtime.spark.judging import Compute, Judge, Keep, Step, read_by
 from eddyline.runtime.spark.native import native
-from eddyline.runtime.spark.types import from_spark, is_ntz, made_of_ntz, result_type, to_spark, with_ntz
+from eddyline.runtime.spark.types import from_spark, is_ntz, made_of_ntz, quoted, result_type, to_spark, with_ntz
 
 _ANSWER: Final = "__eddyline"  # the column in which the answer of the Arrow function stands for a moment
 
@@ -270,7 +270,7 @@ def _apply(
 ) -> DataFrame:
     _check(b, df)
     columns, clocks = _scanned(b)
-    stamp = None if b.stream.timestamp is None else F.col(_quoted(b.stream.timestamp))
+    stamp = None if b.stream.timestamp is None else F.col(quoted(b.stream.timestamp))
     if counting is not None and first:
         df = counting.arriving(df, place, stamp)
     conditions = [_column(e, columns, clocks) for e in b.filters]
@@ -298,19 +298,19 @@ def _apply(
 def _scanned(b: Branch) -> tuple[dict[str, SparkColumn], frozenset[str]]:
     """The columns of the scan by their names in the plan, and which of them show a clock."""
     pairs = list(zip(b.scan.schema.names, b.scan.columns, strict=True))
-    return {n: F.col(_quoted(c)) for n, c in pairs}, frozenset(n for n, c in pairs if c in b.ntz)
+    return {n: F.col(quoted(c)) for n, c in pairs}, frozenset(n for n, c in pairs if c in b.ntz)
 
 
 def _judged(
     b: Branch, judge: Judge, df: DataFrame, columns: Mapping[str, SparkColumn]
 ) -> tuple[DataFrame, dict[str, SparkColumn]]:
     """The DataFrame with the answers of the Arrow function beside the columns that native outputs need."""
-    computed = {n: F.col(f"{_ANSWER}.{_quoted(n)}") for n, _ in judge.outputs}
+    computed = {n: F.col(f"{_ANSWER}.{quoted(n)}") for n, _ in judge.outputs}
     read = frozenset[str]().union(*(columns_of(e) for _, e in b.outputs)) - computed.keys()
     beside = dict.fromkeys([b.source_of(n) for n in sorted(read)])
     if b.stream.timestamp is not None:
         beside.setdefault(b.stream.timestamp)
-    df = df.select(*(F.col(_quoted(c)) for c in beside), _answer(judge, columns).alias(_ANSWER))
+    df = df.select(*(F.col(quoted(c)) for c in beside), _answer(judge, columns).alias(_ANSWER))
     return df, computed
 
 
@@ -332,10 +332,6 @@ def _column(e: Expr, columns: Mapping[str, SparkColumn], clocks: Collection[str]
     found = native(e, clocks)
     assert found is not None, describe(e)
     return found.build(columns)
-
-
-def _quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"
 
 
 def _check(b: Branch, df: DataFrame) -> None:

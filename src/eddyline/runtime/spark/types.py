@@ -240,6 +240,15 @@ def _timestamps_in(e: Expr) -> list[str]:
 # ── batches ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
+def quoted(name: str) -> str:
+    """A column's name as Spark (and CQL) takes it, whatever is in it.
+
+    >>> quoted("a.b`c")
+    '`a.b``c`'
+    """
+    return "`" + name.replace("`", "``") + "`"
+
+
 def to_engine(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     """The columns of ``schema`` of an Arrow batch from Spark, in the engine's types, copied only where they differ.
 

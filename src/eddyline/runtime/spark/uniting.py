@@ -19,7 +19,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import DataType
 
 from eddyline.runtime.spark.packing import Packer, Route
-from eddyline.runtime.spark.types import to_engine
+from eddyline.runtime.spark.types import quoted, to_engine
 
 DataFrame = Any  # classic or Connect: the two share an interface, not a class
 
@@ -103,14 +103,9 @@ def share(types: Sequence[Sequence[Any]]) -> tuple[list[Any], list[list[int]]]:
 def _placed(df: DataFrame, number: int, slots: Sequence[DataType], taken: Sequence[int]) -> DataFrame:
     by_slot: Mapping[int, str] = dict(zip(taken, df.columns, strict=True))
     columns = [
-        (F.col(_quoted(by_slot[k])) if k in by_slot else F.lit(None).cast(t)).alias(f"_{k}")
-        for k, t in enumerate(slots)
+        (F.col(quoted(by_slot[k])) if k in by_slot else F.lit(None).cast(t)).alias(f"_{k}") for k, t in enumerate(slots)
     ]
     return df.select(F.lit(number).cast("short").alias(SOURCE), *columns)
-
-
-def _quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"
 
 
 def runs(batch: pa.RecordBatch) -> Iterator[tuple[int, pa.RecordBatch]]:
