@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from eddyline.core.errors import EddylineError
-from eddyline.runtime.state_codec import FORMAT, decode, encode, references
+from eddyline.runtime.state_codec import FORMAT, Bytes, decode, encode, references
 
 
 class Snapshots:
@@ -76,7 +76,7 @@ class Snapshots:
         assert isinstance(tree, dict)
         return tree
 
-    def put(self, name: str, data: bytes) -> None:
+    def put(self, name: str, data: Bytes) -> None:
         path = self.pieces / name
         if not path.exists():
             temporary = path.with_suffix(".tmp")

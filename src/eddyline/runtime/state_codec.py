@@ -11,23 +11,33 @@ from __future__ import annotations
 import hashlib
 import io
 from collections.abc import Iterator, Mapping
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 import numpy as np
 import pyarrow as pa
 
 from eddyline.core.aligned import Aligned
 
-FORMAT = 1
+FORMAT = 2
 BLOCK_ROWS = 8192
 BLOCK_BYTES = 1 << 16
 
+# Arrow types whose values are kept as they lie in memory, where none is NULL: an IPC message around each block of each
+# column would take most of the time of a snapshot.
+_TYPES = (
+    *(pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.uint8(), pa.uint16(), pa.uint32(), pa.uint64()),
+    *(pa.float32(), pa.float64(), pa.date32(), pa.timestamp("us"), pa.timestamp("us", "UTC"), pa.duration("us")),
+)
+PLAIN: Final[Mapping[str, pa.DataType]] = {str(t): t for t in _TYPES}
+
+Bytes = bytes | memoryview
+
 
 class Pieces(Protocol):
-    """Where pieces are kept."""
+    """Where pieces are kept. What is put may be a view of memory that changes later: it is to be used at once."""
 
-    def put(self, name: str, data: bytes) -> None: ...
-    def get(self, name: str) -> bytes: ...
+    def put(self, name: str, data: Bytes) -> None: ...
+    def get(self, name: str) -> Bytes: ...
 
 
 def encode(value: Any, pieces: Pieces) -> Any:
@@ -51,9 +61,13 @@ def encode(value: Any, pieces: Pieces) -> Any:
         case list() | tuple():
             return {"l": [encode(v, pieces) for v in value]}
         case np.ndarray():
-            data = np.ascontiguousarray(value).tobytes()
+            data = np.ascontiguousarray(value).reshape(-1).view(np.uint8).data
             cut = [_put(data[i : i + BLOCK_BYTES], pieces) for i in range(0, len(data), BLOCK_BYTES)]
             return {"n": cut, "dtype": str(value.dtype), "shape": list(value.shape)}
+        case pa.Array() if len(value) and not value.null_count and str(value.type) in PLAIN:
+            width = value.type.bit_width // 8
+            values = memoryview(value.buffers()[1])[width * value.offset : width * (value.offset + len(value))]
+            return {"p": _put(values, pieces), "type": str(value.type)}
         case pa.Array():
             return {"a": _put(_ipc(pa.RecordBatch.from_arrays([value], ["x"])), pieces)}
         case pa.RecordBatch():
@@ -78,6 +92,9 @@ def decode(skeleton: Any, pieces: Pieces) -> Any:
         case "n":
             data = b"".join(pieces.get(n) for n in inner)
             return np.frombuffer(data, skeleton["dtype"]).reshape(skeleton["shape"]).copy()
+        case "p":
+            values, of = pieces.get(inner), PLAIN[skeleton["type"]]
+            return pa.Array.from_buffers(of, len(values) * 8 // of.bit_width, [None, pa.py_buffer(values)])
         case "a":
             return _read(pieces.get(inner)).column(0)
         case "b":
@@ -97,11 +114,11 @@ def references(skeleton: Any) -> Iterator[str]:
             yield from references(v)
     elif kind == "n":
         yield from inner
-    elif kind in ("a", "b"):
+    elif kind in ("a", "b", "p"):
         yield inner
 
 
-def _put(data: bytes, pieces: Pieces) -> str:
+def _put(data: Bytes, pieces: Pieces) -> str:
     name = hashlib.sha256(data).hexdigest()[:40]
     pieces.put(name, data)
     return name
@@ -134,6 +151,6 @@ def _ipc(batch: pa.RecordBatch) -> bytes:
     return sink.getvalue()
 
 
-def _read(data: bytes) -> pa.RecordBatch:
+def _read(data: Bytes) -> pa.RecordBatch:
     with pa.ipc.open_stream(data) as reader:
         return reader.read_next_batch()

@@ -16,7 +16,7 @@ from typing import Any, Final
 import pandas as pd
 import pyarrow as pa
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
-from pyspark.sql.types import StringType, StructField, StructType
+from pyspark.sql.types import BinaryType, LongType, StringType, StructField, StructType
 
 from eddyline.core.errors import EddylineError
 from eddyline.runtime.spark import compatibility, hot
@@ -30,6 +30,8 @@ from eddyline.runtime.spark.types import arrow_schema, from_engine
 TAG: Final = "_eddyline"
 TAGGED: Final = "query int, payload binary, _eddyline string"
 STATISTICS: Final = -1
+_NUMBER: Final = StructType([StructField("number", LongType())])
+_DATA: Final = StructType([StructField("data", BinaryType())])
 
 
 def typed_output(result: StructType) -> StructType:
@@ -40,7 +42,8 @@ class _SparkValues:
     """Spark's state as ``segments.Values``: one variable for all, since each costs every task some 20 ms to open."""
 
     def __init__(self, handle: StatefulProcessorHandle) -> None:
-        self._segments = handle.getMapState("segments", "number long", "data binary")
+        # Types, not texts: those would be sent to the JVM to be parsed, twice each.
+        self._segments = handle.getMapState("segments", _NUMBER, _DATA)
 
     def head(self) -> bytes | None:
         found = self._segments.getValue((HEAD,))

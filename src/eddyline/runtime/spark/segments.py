@@ -20,8 +20,10 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
 from eddyline.core.errors import EddylineError
+from eddyline.runtime.spark import near
 from eddyline.runtime.spark.compatibility import FORMAT, wrong_format
-from eddyline.runtime.state_codec import decode, encode
+from eddyline.runtime.spark.near import Near
+from eddyline.runtime.state_codec import Bytes, decode, encode
 
 SEGMENT_BYTES: Final = 8 << 20
 HEAD: Final = -2  # the number under which a store without names keeps the head
@@ -47,7 +49,8 @@ class Place:
 
 @dataclass(slots=True)
 class Head:
-    """What the store says of itself. ``sizes`` are the bytes of each segment, dead ones included."""
+    """What the store says of itself. ``sizes`` are the bytes of each segment, dead ones included; ``near`` tells where
+    a worker shows some of them."""
 
     nonce: str
     program: str
@@ -55,6 +58,7 @@ class Head:
     skeleton: Any = None
     places: dict[str, Place] = field(default_factory=dict)
     sizes: dict[int, int] = field(default_factory=dict)
+    near: dict[int, Near] = field(default_factory=dict)
 
     def pack(self) -> bytes:
         tree = {
@@ -65,6 +69,7 @@ class Head:
             "skeleton": self.skeleton,
             "places": {n: [p.segment, p.start, p.length] for n, p in self.places.items()},
             "sizes": {str(n): s for n, s in self.sizes.items()},
+            "near": {str(n): s.to_json() for n, s in self.near.items()},
         }
         return zlib.compress(json.dumps(tree).encode(), 1)
 
@@ -75,7 +80,8 @@ class Head:
             raise EddylineError(wrong_format(tree["format"]))
         places = {n: Place(*p) for n, p in tree["places"].items()}
         sizes = {int(n): s for n, s in tree["sizes"].items()}
-        return Head(tree["nonce"], tree["program"], tree["batch"], tree["skeleton"], places, sizes)
+        shown = {int(n): Near(*s) for n, s in tree["near"].items()}
+        return Head(tree["nonce"], tree["program"], tree["batch"], tree["skeleton"], places, sizes, shown)
 
 
 class _Gatherer:
@@ -84,9 +90,9 @@ class _Gatherer:
     def __init__(self, kept: Mapping[str, Place]) -> None:
         self.kept = kept
         self.places: dict[str, Place] = {}
-        self.fresh: dict[str, bytes] = {}
+        self.fresh: dict[str, Bytes] = {}
 
-    def put(self, name: str, data: bytes) -> None:
+    def put(self, name: str, data: Bytes) -> None:
         place = self.kept.get(name)
         if place is not None:
             self.places[name] = place
@@ -98,7 +104,8 @@ class _Gatherer:
 
 
 class SegmentLog:
-    """
+    """``showing``: what is written is also shown to other workers of this machine (``near``).
+
     >>> class Memory:
     ...     def __init__(self): self.top, self.parts = None, {}
     ...     def head(self): return self.top
@@ -113,8 +120,8 @@ class SegmentLog:
     {'n': 1, 'text': 'a'}
     """
 
-    def __init__(self, values: Values) -> None:
-        self.values = values
+    def __init__(self, values: Values, *, showing: bool = True) -> None:
+        self.values, self.showing = values, showing
         self.written = 0  # bytes by the last save
 
     def head(self) -> Head | None:
@@ -122,8 +129,15 @@ class SegmentLog:
         return None if data is None else Head.unpack(data)
 
     def load(self, head: Head) -> Any:
-        segments = {n: self.values.segment(n) for n in {p.segment for p in head.places.values()}}
+        segments = {n: self._segment(head, n) for n in {p.segment for p in head.places.values()}}
         return decode(head.skeleton, _Reader(head.places, segments))
+
+    def _segment(self, head: Head, number: int) -> bytes:
+        shown = head.near.get(number)
+        data = None if shown is None else shown.read()
+        if data is None or len(data) != head.sizes[number]:
+            return self.values.segment(number)
+        return data
 
     def facts(self) -> bytes:
         """What was written with the first save."""
@@ -145,18 +159,27 @@ class SegmentLog:
             self.values.set_segment(number, data)
             head.places |= places
             head.sizes[number] = len(data)
+            self._show(head, number, data)
             self.written += len(data)
             number += 1
         used = {p.segment for p in head.places.values()}
         for n, size in old.sizes.items():
             if n in used:
                 head.sizes[n] = size
+                if n in old.near:
+                    head.near[n] = old.near[n]
             else:
                 self.values.drop_segment(n)
         packed = head.pack()
         self.values.set_head(packed)
         self.written += len(packed)
         return head
+
+    def _show(self, head: Head, number: int, data: bytes) -> None:
+        if self.showing and sum(head.sizes.values()) <= near.LARGEST:
+            shown = near.show(data)
+            if shown is not None:
+                head.near[number] = shown
 
 
 def _sparse(head: Head) -> Iterator[int]:
@@ -167,8 +190,8 @@ def _sparse(head: Head) -> Iterator[int]:
     return (n for n, size in head.sizes.items() if 2 * living[n] < size)
 
 
-def _cut(pieces: Mapping[str, bytes], number: int) -> Iterator[tuple[bytes, dict[str, Place]]]:
-    parts: list[bytes] = []
+def _cut(pieces: Mapping[str, Bytes], number: int) -> Iterator[tuple[bytes, dict[str, Place]]]:
+    parts: list[Bytes] = []
     places: dict[str, Place] = {}
     length = 0
     for name, data in pieces.items():
@@ -186,7 +209,7 @@ class _Reader:
     def __init__(self, places: Mapping[str, Place], segments: Mapping[int, bytes]) -> None:
         self.places, self.segments = places, segments
 
-    def put(self, name: str, data: bytes) -> None:
+    def put(self, name: str, data: Bytes) -> None:
         raise AssertionError("only for reading")
 
     def get(self, name: str) -> bytes:
