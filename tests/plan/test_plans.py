@@ -32,8 +32,15 @@ PLANS = {
         changes 1 ← project 1 ← binary-join 1 ← (stream S (a) | select 1 ← stream T (a, b))""",
     # A constant relation is looked up; the stream is not kept.
     "SELECT a FROM S WHERE a IN (SELECT k FROM K)": """
-        i-stream 1 ← project 3 ← look-up 1 ←
-        (seq-window 1 ← stream S (a) | duplicate-eliminate 1 ← project 2 ← project 1 ← relation 1)""",
+        i-stream 1 ← project 3 ← seq-window 1 ← match-select 1 ←
+        (stream S (a) | project 2 ← project 1 ← relation 1)""",
+    # Elements that are judged at their own instant are what Rstream shows; neither they nor the result are kept.
+    "SELECT a FROM S WHERE a IN (SELECT a FROM T [ROWS 3]) AND b > 1": """
+        project 3 ← match-select 1 ← (stream S (a, b) | project 2 ← project 1 ← seq-window 1 ← stream T (a))""",
+    # What changes later on the right changes the answer for rows that are still there.
+    "SELECT a FROM S [RANGE 5] WHERE a IN (SELECT a FROM T [ROWS 3])": """
+        changes 1 ← project 3 ← semijoin 1 ← (seq-window 1 ← stream S (a)
+        | duplicate-eliminate 1 ← project 2 ← project 1 ← seq-window 2 ← stream T (a))""",
 }
 
 

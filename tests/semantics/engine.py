@@ -20,7 +20,7 @@ import eddyline
 from eddyline.core.time import TimeKind
 from eddyline.operators.mjoin import MJoin
 from eddyline.operators.rstream import RStream
-from eddyline.runtime import adaptive_conjunction, running
+from eddyline.runtime import adaptive_conjunction, eddy, running
 from eddyline.testing.cases import Case
 from eddyline.testing.reference import ResultRow
 from eddyline.testing.tables import comparable
@@ -28,6 +28,8 @@ from eddyline.testing.values import ticks
 
 # Policies that profile and decide within a dozen rows.
 HASTY = tuple(f"{n}(p=0.5, window=12)" for n in ("independent", "a-greedy", "sweep", "local-swaps", "default"))
+
+ROUTES = ("sbr", "content-learns(P=0.5, R=8, trial=4, gamma=0.0001, d=3)", "default(R=8, confidence=0.1, d=4)")
 
 # A sample's spread is computed by different formulas: equal up to rounding, and compared to nine digits.
 ROUNDED = ("stddev", "variance", "var_pop")
@@ -115,6 +117,7 @@ def run_engine(case: Case, way: Way | None = None) -> pa.Table:
             stack.enter_context(patch.object(running, "CHUNK", 3))
             stack.enter_context(patch.object(MJoin, "ROOM", 1))
             stack.enter_context(patch.object(RStream, "ROOM", 1))
+            stack.enter_context(patch.multiple(eddy, BEGIN=2, SIZE=4, MOST=8))
             stack.enter_context(patch.multiple(adaptive_conjunction, FIRST=1, TRIAL=4, LEAST=1, MOST=4, LOOK=2))
         return _run(case, way)
 

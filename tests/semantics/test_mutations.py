@@ -14,11 +14,23 @@ import numpy as np
 import pytest
 
 from eddyline.core.window import Range, Rows, Slide
-from eddyline.operators import join_side, look_up, match, mjoin, rstream, seq_window, sets, streams, windows
+from eddyline.operators import (
+    join_side,
+    look_up,
+    match,
+    membership,
+    mjoin,
+    rstream,
+    seq_window,
+    sets,
+    streams,
+    windows,
+)
 from eddyline.plan import physical
 from eddyline.plan.deletions import Deletions
 from eddyline.runtime import running
 from eddyline.runtime.inline import closing, input_manager, relation_changes
+from eddyline.synopses import key_counts
 from eddyline.testing.case_queries import Focus
 from eddyline.testing.cases import draw_case
 from tests.semantics.engine import Way, mismatch, run_engine
@@ -101,6 +113,14 @@ def null_is_found(self: Any, left: Any, n: int) -> Any:
     return self.table.find(columns, n) >= 0 if columns else np.full(n, len(self.table) > 0)
 
 
+def as_of_the_end(at: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda self, columns, time: at(self, columns, np.full(len(time), np.iinfo(np.int64).max))
+
+
+def before_the_instant(at: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda self, columns, time: at(self, columns, time - 1)
+
+
 class NoneAtArrivals:
     NONE = AT_ARRIVALS = Deletions.NONE
     ALL = Deletions.ALL
@@ -162,7 +182,23 @@ MUTATIONS: dict[str, tuple[Focus | None, list[Patch]]] = {
     ),
     "NULL is IN a relation with NULL": (
         Focus("semijoin", "unbounded", "none"),
+        [(membership, "_valid", lambda columns: None)],
+    ),
+    "NULL has a partner in a relation with NULL": (
+        Focus("outer-join", "unbounded", "none"),
         [(look_up.LookUp, "_found", null_is_found)],
+    ),
+    "a window as it will be": (
+        Focus("semijoin", "now", "rstream"),
+        [(key_counts.KeyCounts, "at", as_of_the_end(key_counts.KeyCounts.at))],
+    ),
+    "a window as it was": (
+        Focus("semijoin", "now", "istream"),
+        [(key_counts.KeyCounts, "at", before_the_instant(key_counts.KeyCounts.at))],
+    ),
+    "NOT IN a window with NULL": (
+        Focus("antijoin", "now", "none"),
+        [(key_counts.Tally, "at", lambda self, time: np.zeros(len(time), np.int64))],
     ),
 }
 

@@ -22,7 +22,7 @@ import pyarrow as pa
 from eddyline.core.errors import DataError
 from eddyline.core.time import Clock
 from eddyline.expr.arrays import Bools, Int64s, from_numpy, mask_of
-from eddyline.expr.evaluate import Compiled
+from eddyline.expr.members import Asked
 
 _FEW = 0.1  # below this share of rows even a cheap conjunct is better off with chosen rows
 _INT64 = pa.int64()
@@ -48,7 +48,7 @@ class Observation:
 
 
 def observe(
-    conjuncts: Sequence[Compiled],
+    conjuncts: Sequence[Asked],
     columns: Mapping[str, pa.Array],
     length: int,
     order: Sequence[int],
@@ -88,7 +88,7 @@ def observe(
         rows = alive
         if len(extra):  # so somebody was dropped, and there is a selection vector
             rows = extra if alive is None else np.concatenate([alive, extra])
-        passed, errors = _ask(conjuncts[f], columns, length, rows)
+        passed, errors = ask(conjuncts[f], columns, length, rows)
         spent = clock.nanoseconds() - begin
         if errors:
             failures[f] = {i if rows is None else int(rows[i]): e for i, e in errors.items() if i < count}
@@ -104,11 +104,11 @@ def observe(
     found = np.arange(length) if alive is None else alive
     bits = np.zeros((0, n), np.bool_) if profiler is None else profiler.dropped
     rows_in, rows_out, more, spent_by = counts
-    return Observation(found, _lasting(found, failures), rows_in, rows_out, more, spent_by, bits)
+    return Observation(found, lasting(found, failures), rows_in, rows_out, more, spent_by, bits)
 
 
-def _ask(
-    compiled: Compiled, columns: Mapping[str, pa.Array], length: int, rows: Int64s | None
+def ask(
+    compiled: Asked, columns: Mapping[str, pa.Array], length: int, rows: Int64s | None
 ) -> tuple[Bools, dict[int, DataError]]:
     """Which of the rows (None: all) a conjunct lets live, in their order; the failing ones live on."""
     if rows is None:
@@ -124,7 +124,7 @@ def _ask(
     return passed, errors
 
 
-def _lasting(alive: Int64s, failures: dict[int, dict[int, DataError]]) -> dict[int, DataError]:
+def lasting(alive: Int64s, failures: dict[int, dict[int, DataError]]) -> dict[int, DataError]:
     """Of each row that lived to the end, the error of the first written conjunct that failed."""
     if not failures:
         return {}

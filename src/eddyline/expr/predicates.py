@@ -20,8 +20,7 @@ import pyarrow.compute as pc
 
 from eddyline.core.errors import DataError
 from eddyline.expr.arrays import Bools, array_of, mask_of
-from eddyline.expr.evaluate import Compiled, compile_expr
-from eddyline.expr.nodes import Expr
+from eddyline.expr.members import Asked, Conjunct, answering
 
 _FEW = 0.1  # below this share of rows even a cheap conjunct is better off with filtered columns
 
@@ -73,8 +72,8 @@ class Conjunction:
 
     __slots__ = ("columns", "compiled")
 
-    def __init__(self, conjuncts: Sequence[Expr]) -> None:
-        self.compiled: tuple[Compiled, ...] = tuple(compile_expr(c) for c in conjuncts)
+    def __init__(self, conjuncts: Sequence[Conjunct]) -> None:
+        self.compiled: tuple[Asked, ...] = tuple(map(answering, conjuncts))
         self.columns: frozenset[str] = frozenset[str]().union(*(c.columns for c in self.compiled))
 
     def __len__(self) -> int:
@@ -95,7 +94,7 @@ class Conjunction:
         return _conclude(alive.mask(), failures)
 
 
-def _evaluate_alive(compiled: Compiled, columns: Mapping[str, pa.Array], alive: _Survivors) -> dict[int, DataError]:
+def _evaluate_alive(compiled: Asked, columns: Mapping[str, pa.Array], alive: _Survivors) -> dict[int, DataError]:
     """Ask one conjunct about the surviving rows; update them, and return its errors by row."""
     mask = alive.mask()
     count = int(np.count_nonzero(mask))

@@ -13,7 +13,8 @@ import pyarrow as pa
 from eddyline.core.decision import Decision
 from eddyline.core.delta import Delta, Int64s
 from eddyline.core.schema import Schema
-from eddyline.expr.predicates import Selection
+from eddyline.expr.members import Conjunct, text_of
+from eddyline.expr.predicates import Conjunction, Selection
 from eddyline.operators.base import Context, Operator
 
 
@@ -24,8 +25,42 @@ class OrdersItself(Protocol):
     def decisions(self) -> Sequence[Decision]: ...
     def evaluate(self, columns: Mapping[str, pa.Array], length: int, times: Int64s | None = None) -> Selection: ...
     def adapts(self) -> list[str]: ...
+    def statistics(self) -> dict[str, Any]: ...
     def state(self) -> dict[str, Any]: ...
     def load(self, state: Mapping[str, Any]) -> None: ...
+
+
+class InOrder:
+    """A conjunction that is asked like one that orders itself, and never does."""
+
+    decisions: Sequence[Decision] = ()
+
+    def __init__(self, conjuncts: Sequence[Conjunct], order: Sequence[int] | None = None, why: str = "") -> None:
+        self.conjunction, self.texts = Conjunction(conjuncts), [text_of(c) for c in conjuncts]
+        self.order, self.why = order, why
+
+    def evaluate(self, columns: Mapping[str, pa.Array], length: int, times: Int64s | None = None) -> Selection:
+        return self.conjunction.evaluate(columns, length, self.order)
+
+    def adapts(self) -> list[str]:
+        if not self.why:
+            return []
+        order = range(len(self.texts)) if self.order is None else self.order
+        return [f"{', '.join(self.texts[i] for i in order)} ({self.why})"]
+
+    def statistics(self) -> dict[str, Any]:
+        return {}
+
+    def state(self) -> dict[str, Any]:
+        return {}
+
+    def load(self, state: Mapping[str, Any]) -> None:
+        pass
+
+
+def in_order(name: str, schema: Schema, conjuncts: Sequence[Conjunct]) -> OrdersItself:
+    """The written order, for whoever has no policy."""
+    return InOrder(conjuncts)
 
 
 class AdaptiveSelect(Operator):
@@ -50,6 +85,9 @@ class AdaptiveSelect(Operator):
 
     def adapts(self) -> list[str]:
         return self.conjunction.adapts()
+
+    def statistics(self) -> dict[str, Any]:
+        return self.conjunction.statistics()
 
     def state(self) -> dict[str, Any]:
         return self.conjunction.state()

@@ -95,3 +95,7 @@ class Operator(ABC):
     def adapts(self) -> list[str]:
         """Lines for explain: what could be done in another way, how it is done now, what is known. Empty if nothing."""
         return []
+
+    def statistics(self) -> dict[str, Any]:
+        """What an operator that adapts knows and did, as plain data. Empty if it does not."""
+        return {}

@@ -60,6 +60,11 @@ class MatchOperator(Operator):
         )
         self.present, self.matched = np.zeros(64, np.int64), np.zeros(64, np.int64)
 
+    why = ""  # its rows are not judged together with the other conjuncts
+
+    def adapts(self) -> list[str]:
+        return [self.why] if self.why else []
+
     def process(self, deltas: Sequence[Delta], frontier: int) -> Delta:
         left, right = deltas
         slots = self.bag.slots(left) if len(left) else np.empty(0, np.int64)

@@ -26,7 +26,7 @@ class SelectOperator(Operator):
     ) -> None:
         """``order`` is the one in which the conjuncts are asked (as written by default), ``why`` it stays as it is."""
         super().__init__(name, schema)
-        self.conjunction = Conjunction(conjuncts)
+        self.conjunction, self.texts = Conjunction(conjuncts), [describe(c) for c in conjuncts]
         self.context, self.order, self.why = context, order, why
 
     def process(self, deltas: Sequence[Delta], frontier: int) -> Delta:
@@ -41,6 +41,5 @@ class SelectOperator(Operator):
     def adapts(self) -> list[str]:
         if not self.why:
             return []
-        texts = [describe(c.expr) for c in self.conjunction.compiled]
-        order = range(len(texts)) if self.order is None else self.order
-        return [f"{', '.join(texts[i] for i in order)} ({self.why})"]
+        order = range(len(self.texts)) if self.order is None else self.order
+        return [f"{', '.join(self.texts[i] for i in order)} ({self.why})"]

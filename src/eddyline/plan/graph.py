@@ -7,16 +7,19 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from eddyline.core.schema import Schema
+from eddyline.core.time import TimeKind
 from eddyline.expr.describe import describe
+from eddyline.expr.members import Conjunct
 from eddyline.expr.nodes import Column, Expr
+from eddyline.operators.adaptive_select import OrdersItself
 from eddyline.operators.base import Context, Operator
 from eddyline.operators.project import ProjectOperator
-from eddyline.operators.select import SelectOperator
 from eddyline.plan.deletions import Deletions
-from eddyline.plan.logical import Plan, Project, RelationScan, Select, StreamScan, walk
+from eddyline.plan.logical import Plan, Project, RelationScan, Select, StreamScan, Window, walk
 from eddyline.synopses.store import Stub
 
 MakeSelect = Callable[[str, Schema, Sequence[Expr], Context], Operator]
+MakeJudge = Callable[[str, Schema, Sequence[Conjunct]], OrdersItself]
 
 
 @dataclass(slots=True)
@@ -54,16 +57,24 @@ class PhysicalPlan:
 
 class Graph:
     """The operators built so far. ``relation`` is the builder's way down; it is said in ``physical``. ``select`` makes
-    the operator of a selection: whether it adapts is not the planner's business."""
+    the operator of a selection, ``judge`` the conjunction of one with memberships: whether they adapt is not the
+    planner's business."""
 
-    def __init__(self, select: MakeSelect = SelectOperator) -> None:
+    def __init__(self, select: MakeSelect, judge: MakeJudge, kind: TimeKind) -> None:
         self.context = Context()
-        self.select = select
+        self.select, self.judge, self.kind = select, judge, kind
         self.nodes: list[Node] = []
         self.stubs: list[Stub] = []
         self.counts: dict[str, int] = {}
+        self.obstacles: dict[str, str] = {}  # marks that cannot be conjuncts like any other, and why
 
     def relation(self, p: Plan, need: Deletions) -> Output:
+        raise AssertionError("the builder knows how")
+
+    def stream(self, p: Plan, ordered: bool = False) -> Output:
+        raise AssertionError("the builder knows how")
+
+    def windowed(self, p: Window, child: Output, need: Deletions, shared: bool = True) -> Output:
         raise AssertionError("the builder knows how")
 
     def add(self, operator: Operator | None, inputs: tuple[int, ...], scan: Any = None, note: str = "") -> int:

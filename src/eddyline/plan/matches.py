@@ -8,6 +8,7 @@ from dataclasses import replace
 import pyarrow as pa
 
 from eddyline.core.schema import Field, Schema
+from eddyline.expr.members import Conjunct
 from eddyline.expr.nodes import Call, Case, Cast, Column, Expr, Literal, columns_of
 from eddyline.operators.base import Operator
 from eddyline.operators.join_plan import JoinGraph, Member
@@ -16,13 +17,76 @@ from eddyline.operators.streams import UnionAll
 from eddyline.plan.conjuncts import bare_mark, split_conjuncts
 from eddyline.plan.deletions import Deletions
 from eddyline.plan.graph import Graph, Output, alias_of, conjunction
-from eddyline.plan.logical import MarkJoin, OuterJoin, Project, Select
+from eddyline.plan.logical import MarkJoin, OuterJoin, Plan, Project, Select
+from eddyline.plan.memberships import Flat, Sought, flatten, told
+from eddyline.plan.partitioning.momentary import comes_with_elements
 
 
 class Matches(Graph):
     """The part of the builder that asks whether rows have partners."""
 
-    def match(self, kind: str, left: Output, right: Output, on: Sequence[Expr], mark: str | None = None) -> Output:
+    def judged(self, p: Select, need: Deletions) -> Output | None:
+        """A selection with memberships whose rows are judged once, by all conjuncts alike; None where they cannot be,
+        and the plan that follows says why."""
+        flat = flatten(p)
+        if flat is None:
+            return None
+        sought = flat.sought(self.kind)
+        if isinstance(sought, str):
+            if len(flat.conjuncts) > 1:
+                self.obstacles |= {j.mark: f"{self.told(j, flat)} keeps its place: {sought}" for j in flat.joins}
+            return None
+        stream = flat.stream()
+        if stream is None:
+            return self.match_select(flat, sought, self.relation(flat.base, need))
+        elements, window = stream
+        out = self.match_select(flat, sought, self.stream(elements))
+        return self.windowed(window, out, need, shared=False)
+
+    def judged_elements(self, p: Plan) -> Output | None:
+        """``Rstream`` over rows that are judged at their own instant, and gone at the next, is what passes: each
+        element brings the instant at which it is shown."""
+        match p:
+            case Project():
+                below = self.judged_elements(p.input)
+                return None if below is None else self.project(p, below)
+            case Select() if (flat := flatten(p)) is not None and not flat.constant:
+                sought, stream = flat.sought(self.kind), flat.stream()
+                if isinstance(sought, str) or stream is None or not comes_with_elements(stream[0]):
+                    return None
+                return self.match_select(flat, sought, self.stream(stream[0]))
+            case _:
+                return None
+
+    def match_select(self, flat: Flat, sought: Sequence[Sought], left: Output) -> Output:
+        from eddyline.operators.match_select import MatchSelect
+        from eddyline.operators.membership import Marked, Membership
+
+        memberships, nodes = [], [left.node]
+        for s in sought:
+            right = self.relation(s.join.right, Deletions.ALL)
+            items = tuple(zip(s.schema.names, s.rights, strict=True))
+            node = (
+                self.add(ProjectOperator(self.name("project"), items, self.context), (right.node,)) if items else None
+            )
+            nodes.append(right.node if node is None else node)
+            memberships.append(Membership(s.join.mark, s.lefts, s.schema, s.unknown))
+        conjuncts: list[Conjunct] = []
+        texts = []
+        for c in flat.conjuncts:
+            read = [m for m in memberships if m.mark in columns_of(c)]
+            texts.append(told(c, flat.joins, self.kind))
+            conjuncts.append(Marked(c, read, texts[-1]) if read else c)
+        name = self.name("match-select")
+        operator = MatchSelect(name, left.schema, self.judge(name, left.schema, conjuncts), memberships, self.context)
+        return replace(left, node=self.add(operator, tuple(nodes), note=" AND ".join(texts)), identity=None)
+
+    def told(self, join: MarkJoin, flat: Flat) -> str:
+        return told(Column(join.mark, pa.bool_()), flat.joins, self.kind)
+
+    def match(
+        self, kind: str, left: Output, right: Output, on: Sequence[Expr], mark: str | None = None, why: str = ""
+    ) -> Output:
         """Left rows by their partners. Without a residual the right side goes in as a set of keys: at most one
         partner for each left row, however many rows agree."""
         from eddyline.operators.match import MatchOperator
@@ -47,6 +111,7 @@ class Matches(Graph):
         name = self.name({"semi": "semijoin", "anti": "antijoin", "mark": "mark-join"}[kind])
         by_id = left.ids and left.fifo
         operator = MatchOperator(name, kind, left.schema, right.schema, graph, residual, by_id, self.context, mark)
+        operator.why = why
         note = conjunction(on)
         return Output(self.add(operator, (left.node, right.node), note=note), operator.schema)
 
@@ -68,10 +133,11 @@ class Matches(Graph):
         left = self.relation(p.left, Deletions.ALL)
         right = self.relation(p.right, Deletions.ALL)
         if not p.operands:
-            return self.match("mark", left, right, p.on, p.mark)
+            return self.match("mark", left, right, p.on, p.mark, self.obstacles.get(p.mark, ""))
         equal = tuple(_call("eq", *pair) for pair in p.operands)
         found, hidden, empty = (f"{p.mark}.{n}" for n in ("found", "hidden", "any"))
-        out = self.match("mark", left, right, (*p.on, *equal), found)
+        why = self.obstacles.get(p.mark, "")
+        out = self.match("mark", left, right, (*p.on, *equal), found, why)
         if len(p.operands) == 1:
             ((x, q),) = p.operands
             nulls = self.filter(Select(p.right, (_call("is_null", q),)), right)
@@ -105,7 +171,8 @@ class Matches(Graph):
         rest = tuple(c for c in p.conjuncts if join.mark not in columns_of(c))
         equal = tuple(_call("eq", *pair) for pair in join.operands)
         left = self.relation(Select(join.left, rest) if rest else join.left, Deletions.ALL)
-        return self.match(kind, left, self.relation(join.right, Deletions.ALL), (*join.on, *equal))
+        right = self.relation(join.right, Deletions.ALL)
+        return self.match(kind, left, right, (*join.on, *equal), why=self.obstacles.get(join.mark, ""))
 
     def outer_join(self, p: OuterJoin) -> Output:
         """The inner join, and the rows without a partner padded with NULLs: one antijoin for each kept side."""

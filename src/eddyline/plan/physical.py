@@ -28,6 +28,7 @@ from eddyline.core.time import TimeKind
 from eddyline.core.window import PartitionRows, Range, Rows, Slide, Unbounded, is_time_based, spelled
 from eddyline.expr.describe import describe_aggregate
 from eddyline.expr.nodes import Column, Expr, substitute
+from eddyline.operators.adaptive_select import in_order
 from eddyline.operators.append_only import AppendOnlyWindow
 from eddyline.operators.base import Operator
 from eddyline.operators.join_plan import JoinGraph
@@ -35,7 +36,7 @@ from eddyline.operators.select import SelectOperator
 from eddyline.operators.streams import Changes, ConstantRelation, OrderTies, UnionAll
 from eddyline.plan.conjuncts import split_conjuncts
 from eddyline.plan.deletions import Deletions, cannot_cancel
-from eddyline.plan.graph import MakeSelect, Output, PhysicalPlan, alias_of, conjunction
+from eddyline.plan.graph import MakeJudge, MakeSelect, Output, PhysicalPlan, alias_of, conjunction
 from eddyline.plan.logical import (
     Aggregate,
     BoundQuery,
@@ -60,18 +61,20 @@ from eddyline.synopses.store import Elements, Registry, Stub
 
 
 def build(query: BoundQuery, plan: Plan, catalog: Catalog, registry: Registry, load: Callable[[str], pa.Table],
-          epochs: Mapping[str, int], select: MakeSelect = SelectOperator) -> PhysicalPlan:  # fmt: skip
+          epochs: Mapping[str, int], select: MakeSelect = SelectOperator, judge: MakeJudge = in_order,
+          ) -> PhysicalPlan:  # fmt: skip
     """``load`` brings the rows of a constant relation; ``epochs`` tell from which element on a stream is read, so that
-    only windows over the very same elements share a store; ``select`` makes the operators of selections."""
-    builder = _Builder(query.time_kind, catalog, registry, load, epochs, select)
+    only windows over the very same elements share a store; ``select`` makes the operators of selections, ``judge`` the
+    conjunctions of those with memberships."""
+    builder = _Builder(query.time_kind, catalog, registry, load, epochs, select, judge)
     return builder.finish(plan)
 
 
 class _Builder(Matches):
     def __init__(self, kind: TimeKind, catalog: Catalog, registry: Registry, load: Callable[[str], pa.Table],
-                 epochs: Mapping[str, int], select: MakeSelect) -> None:  # fmt: skip
-        super().__init__(select)
-        self.kind, self.catalog, self.registry, self.load, self.epochs = kind, catalog, registry, load, epochs
+                 epochs: Mapping[str, int], select: MakeSelect, judge: MakeJudge) -> None:  # fmt: skip
+        super().__init__(select, judge, kind)
+        self.catalog, self.registry, self.load, self.epochs = catalog, registry, load, epochs
         self.scans: dict[Hashable, int] = {}
         self.ordered = False  # whether first or last is asked for
 
@@ -136,6 +139,10 @@ class _Builder(Matches):
     def rstream(self, p: ToStream) -> Output:
         from eddyline.operators.rstream import RStream
 
+        momentary = self.judged_elements(p.input)
+        if momentary is not None:
+            return momentary
+
         child = self.relation(p.input, Deletions.ALL)
         everything = list(walk(self.plan))  # the ticks are those of the whole query, not of the part below
         slides = sorted({n.spec.slide for n in everything if isinstance(n, Window) and isinstance(n.spec, Slide)})
@@ -153,7 +160,7 @@ class _Builder(Matches):
             case Window():
                 return self.window(p, need)
             case Select():
-                return self.semijoin(p) or self.filter(p, self.relation(p.input, need))
+                return self.judged(p, need) or self.semijoin(p) or self.filter(p, self.relation(p.input, need))
             case Project():
                 return self.project(p, self.relation(p.input, need))
             case Join():
@@ -181,7 +188,10 @@ class _Builder(Matches):
         return Output(self.add(operator, ()), p.schema, ids=True, append_only=True, constant=True)
 
     def window(self, p: Window, need: Deletions) -> Output:
-        child = self.stream(p.input, ordered=not is_time_based(p.spec))
+        return self.windowed(p, self.stream(p.input, ordered=not is_time_based(p.spec)), need)
+
+    def windowed(self, p: Window, child: Output, need: Deletions, shared: bool = True) -> Output:
+        """A window over a stream that is built already; with ``shared`` it is the stream of the plan."""
         if isinstance(p.spec, Unbounded) or (isinstance(p.spec, Range) and need == Deletions.NONE):
             operator: Operator = AppendOnlyWindow(self.name("seq-window"), p.schema)
             node = self.add(operator, (child.node,), note=spelled(p.spec, self.kind))
@@ -191,7 +201,7 @@ class _Builder(Matches):
         if isinstance(p.spec, PartitionRows):
             operator = PartitionWindow(self.name("seq-window"), p.schema, p.spec)
             return Output(self.add(operator, (child.node,), note=spelled(p.spec, self.kind)), p.schema, ids=True)
-        stub = self.stub_for(p.input)
+        stub = self.stub_for(p.input) if shared else self.private_stub(p.schema)
         if isinstance(p.spec, Rows):
             operator = RowsWindow(self.name("seq-window"), p.schema, p.spec, stub, need)
         else:

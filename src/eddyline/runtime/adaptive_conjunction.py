@@ -23,9 +23,8 @@ from eddyline.core.decision import Decision
 from eddyline.core.delta import Bools, Int64s
 from eddyline.core.errors import DataError
 from eddyline.core.time import Clock, SystemClock
-from eddyline.expr.describe import describe
-from eddyline.expr.evaluate import compile_expr
-from eddyline.expr.nodes import Expr, UserCall, walk
+from eddyline.expr.members import Conjunct, answering, calls_of, text_of
+from eddyline.expr.nodes import Expr
 from eddyline.expr.observed import Observation, observe
 from eddyline.expr.predicates import Conjunction, Selection
 
@@ -73,7 +72,7 @@ class AdaptiveConjunction:
 
     def __init__(
         self,
-        conjuncts: Sequence[Expr],
+        conjuncts: Sequence[Conjunct],
         policy: FilterPolicy,
         *,
         first: Sequence[Expr] = (),
@@ -83,6 +82,7 @@ class AdaptiveConjunction:
         if policy.pipeline.filters != len(conjuncts):
             raise ValueError(f"a policy for {policy.pipeline.filters} filters and {len(conjuncts)} conjuncts")
         self.conjuncts, self.first, self.policy = tuple(conjuncts), tuple(first), policy
+        self.texts = tuple(map(text_of, conjuncts))
         self.clock: Clock = clock or SystemClock()
         self.fixed = size
         self.size, self.look = size or FIRST, LOOK
@@ -91,12 +91,12 @@ class AdaptiveConjunction:
         self._compile()
 
     def _compile(self) -> None:
-        self.compiled = tuple(compile_expr(c) for c in self.conjuncts)
+        self.compiled = tuple(map(answering, self.conjuncts))
         self.before = Conjunction(self.first) if self.first else None
         self.read = tuple(sorted(frozenset[str]().union(*(c.columns for c in self.compiled))))
         self.movable = len(self.policy.pipeline.free) > 0
         # Functions that are called row by row need no trial: their calls cost nothing beside their rows.
-        by_row = [any(isinstance(e, UserCall) and e.function.kind == "row" for e in walk(c)) for c in self.conjuncts]
+        by_row = [any(e.function.kind == "row" for e in calls_of(c)) for c in self.conjuncts]
         self.vectorised = tuple(f for f in self.policy.pipeline.free.tolist() if not by_row[f])
 
     # ── evaluation ────────────────────────────────────────────────────────────────────────────────────────────────
@@ -198,7 +198,7 @@ class AdaptiveConjunction:
     # ── what it did ───────────────────────────────────────────────────────────────────────────────────────────────
 
     def _named(self, decision: Decision) -> Decision:
-        texts = [describe(c) for c in self.conjuncts]
+        texts = self.texts
         before, after = ([texts[f] for f in order] for order in (decision.before, decision.after))
         return replace(decision, before=before, after=after)
 
@@ -211,8 +211,8 @@ class AdaptiveConjunction:
         """The order, and for each conjunct as written what it was asked, let pass and took; what the policy sees."""
         return {
             "policy": self.policy.name,
-            "filters": [describe(c) for c in self.conjuncts],
-            "first": [describe(c) for c in self.first],
+            "filters": list(self.texts),
+            "first": [text_of(c) for c in self.first],
             "order": list(self.policy.order),
             "pinned": sorted(self.policy.pipeline.pinned),
             "size": self.size,
@@ -229,7 +229,7 @@ class AdaptiveConjunction:
         for place, f in enumerate(s["order"], 1):
             passes, price = s["selectivity"][f], s["seconds_per_row"][f]
             known = "not asked yet" if passes is None else f"passes {passes:.1%} of {s['asked'][f]:,} rows"
-            cost = "" if not price else f", {_time(price)} a row"
+            cost = "" if not price else f", {in_units(price)} a row"
             lines.append(f"{place}. {s['filters'][f]}: {known}{cost}{', keeps its place' if f in s['pinned'] else ''}")
         asked, extra = sum(s["asked"]), sum(s["profiling"])
         if extra:
@@ -242,7 +242,7 @@ class AdaptiveConjunction:
         """What was learned, as plain numbers and arrays."""
         return {
             "policy": self.policy.name,
-            "filters": [describe(c) for c in self.conjuncts],
+            "filters": list(self.texts),
             "learned": self.policy.state(),
             "times": self.times.state(),
             "ledger": self.ledger.state(),
@@ -252,7 +252,7 @@ class AdaptiveConjunction:
     def load(self, state: Mapping[str, Any]) -> None:
         """Go on with what another one learned about the same conjuncts under the same policy. What was learned about
         others is of no use here, and the answer does not need it: then this one learns anew."""
-        if state.get("policy") != self.policy.name or list(state["filters"]) != [describe(c) for c in self.conjuncts]:
+        if state.get("policy") != self.policy.name or list(state["filters"]) != list(self.texts):
             return
         self.policy.load(state["learned"])
         self.times.load(state["times"])
@@ -269,9 +269,9 @@ class AdaptiveConjunction:
         self._compile()
 
 
-def _time(seconds: float) -> str:
+def in_units(seconds: float) -> str:
     """
-    >>> _time(3.2e-5), _time(4e-8), _time(0.5)
+    >>> in_units(3.2e-5), in_units(4e-8), in_units(0.5)
     ('32 µs', '40 ns', '500 ms')
     """
     for unit, size in (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6)):

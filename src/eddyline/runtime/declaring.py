@@ -27,7 +27,7 @@ from eddyline.runtime.filtering import Filtering
 from eddyline.runtime.inline.relation_changes import latest
 from eddyline.runtime.inline.scheduler import SCHEDULERS
 
-OPTIONS = ("filters", "on_error", "scheduler", "strict_order")
+OPTIONS = ("filters", "on_error", "routing", "scheduler", "strict_order")
 Q = TypeVar("Q")  # what a session hands out for a query
 
 

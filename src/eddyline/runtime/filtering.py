@@ -20,12 +20,14 @@ from eddyline.adaptive.filters.policies import POLICIES, make_policy, parse_poli
 from eddyline.core.errors import JobError
 from eddyline.core.schema import Schema
 from eddyline.core.time import Clock, SystemClock
-from eddyline.expr.evaluate import Compiled, compile_expr
-from eddyline.expr.nodes import Expr, UserCall, walk
-from eddyline.operators.adaptive_select import AdaptiveSelect
+from eddyline.expr.members import Asked, Conjunct, answering, calls_of
+from eddyline.expr.nodes import Expr
+from eddyline.operators.adaptive_select import AdaptiveSelect, InOrder, OrdersItself
 from eddyline.operators.base import Context, Operator
 from eddyline.operators.select import SelectOperator
 from eddyline.runtime.adaptive_conjunction import AdaptiveConjunction
+from eddyline.runtime.eddy import Eddy
+from eddyline.runtime.routing import Routing
 
 DEFAULT = "default"
 # Seconds a row that are believed of conjuncts beside one with a declared cost, until they are measured.
@@ -56,6 +58,7 @@ class Filtering:
     parameters: Mapping[str, Any] = field(default_factory=dict)
     strict: bool = False
     clock: Clock = field(default_factory=SystemClock)
+    routing: Routing | None = None  # then rows are routed, each its own way
 
     @staticmethod
     def of(options: Mapping[str, Any], clock: Clock | None = None) -> Filtering:
@@ -63,6 +66,9 @@ class Filtering:
         strict, named = options.get("strict_order", False), options.get("filters")
         if not isinstance(strict, bool):
             raise JobError(f"the option 'strict_order' is TRUE or FALSE, not {strict!r}.")
+        routing = Routing.of(options)
+        if routing is not None:
+            return Filtering(None, {}, strict, clock or SystemClock(), routing)
         name: str | None = None
         written: dict[str, Any] = {}
         if isinstance(named, str):
@@ -77,17 +83,49 @@ class Filtering:
     @property
     def options(self) -> tuple[str, ...]:
         """The names of the policy's parameters, which are options of the query."""
+        if self.routing is not None:
+            return self.routing.options
         return tuple(p.name for p in POLICIES[self.policy or DEFAULT].parameters)
 
     def select(self, name: str, schema: Schema, conjuncts: Sequence[Expr], context: Context) -> Operator:
         """The operator for a selection."""
-        found = self.arrange(name, conjuncts)
-        if isinstance(found, AdaptiveConjunction):
-            return AdaptiveSelect(name, schema, found, context)
-        return SelectOperator(name, schema, conjuncts, context, found.order, found.why)
+        found = self._conjunction(name, schema, conjuncts)
+        if isinstance(found, Fixed):
+            return SelectOperator(name, schema, conjuncts, context, found.order, found.why)
+        return AdaptiveSelect(name, schema, found, context)
 
-    def arrange(self, name: str, conjuncts: Sequence[Expr]) -> AdaptiveConjunction | Fixed:
+    def judge(self, name: str, schema: Schema, conjuncts: Sequence[Conjunct]) -> OrdersItself:
+        """The conjunction of a selection that has memberships, for an operator that keeps what they look into."""
+        found = self._conjunction(name, schema, conjuncts)
+        return InOrder(conjuncts, found.order, found.why) if isinstance(found, Fixed) else found
+
+    def _conjunction(
+        self, name: str, schema: Schema, conjuncts: Sequence[Conjunct]
+    ) -> AdaptiveConjunction | Eddy | Fixed:
+        if self.routing is None:
+            return self.arrange(name, conjuncts)
+        self.routing.check(schema, name)
+        return self.route(name, conjuncts)
+
+    def route(self, name: str, conjuncts: Sequence[Conjunct]) -> Eddy | Fixed:
+        """An eddy over the conjuncts, or the order that stays."""
+        if self.routing is None:
+            raise ValueError("the query does not ask for routing")
+        if len(conjuncts) < 2:
+            return Fixed()
+        if self.strict:
+            return Fixed(why="as written: strict_order")
+        facts = [_Facts.of(c) for c in conjuncts]
+        pinned = frozenset(i for i, f in enumerate(facts) if f.pinned)
+        pipeline = Pipeline(len(facts), pinned, _costs(facts), None, name)
+        if not len(pipeline.free):
+            return Fixed(why="fixed: what is not deterministic keeps its place, and leaves nothing to route")
+        return Eddy(conjuncts, self.routing, pipeline, clock=self.clock)
+
+    def arrange(self, name: str, conjuncts: Sequence[Conjunct]) -> AdaptiveConjunction | Fixed:
         """A conjunction that orders itself, or the order that stays."""
+        if self.routing is not None:
+            raise JobError("rows are routed by content in the inline engine only: leave the option 'routing' out here.")
         if len(conjuncts) < 2:
             return Fixed()
         if self.strict:
@@ -104,8 +142,9 @@ class Filtering:
         costs = _costs(members)
         pipeline = Pipeline(len(members), pinned, costs, self._initial(costs, pinned), name)
         policy = make_policy(self.policy or DEFAULT, pipeline, **self.parameters)
-        exprs = [conjuncts[i] for i in rest]
-        return AdaptiveConjunction(exprs, policy, first=[conjuncts[i] for i in first], clock=self.clock)
+        # What is trivial is an expression: to look into a window is not.
+        before = [c for c in (conjuncts[i] for i in first) if isinstance(c, Expr)]
+        return AdaptiveConjunction([conjuncts[i] for i in rest], policy, first=before, clock=self.clock)
 
     def _initial(self, costs: tuple[float, ...] | None, pinned: frozenset[int]) -> tuple[int, ...] | None:
         """Before anything is measured the declared costs are all there is to go by; a policy of the papers starts as
@@ -120,17 +159,17 @@ class Filtering:
 class _Facts:
     """What is known of a conjunct before it runs."""
 
-    compiled: Compiled
+    compiled: Asked
     pinned: bool
     declared: float | None
+    by_row: bool
 
     @staticmethod
-    def of(conjunct: Expr) -> _Facts:
-        functions = [e.function for e in walk(conjunct) if isinstance(e, UserCall)]
+    def of(conjunct: Conjunct) -> _Facts:
+        functions = [call.function for call in calls_of(conjunct)]
         costs = [f.cost for f in functions if f.cost is not None]
-        return _Facts(
-            compile_expr(conjunct), not all(f.deterministic for f in functions), sum(costs) if costs else None
-        )
+        pinned, by_row = not all(f.deterministic for f in functions), any(f.kind == "row" for f in functions)
+        return _Facts(answering(conjunct), pinned, sum(costs) if costs else None, by_row)
 
     @property
     def trivial(self) -> bool:
@@ -140,8 +179,7 @@ class _Facts:
     def guess(self) -> float:
         if self.declared is not None:
             return self.declared
-        by_row = any(isinstance(e, UserCall) and e.function.kind == "row" for e in walk(self.compiled.expr))
-        return _BY_ROW if by_row else _DEAR if self.compiled.expensive else _CHEAP
+        return _BY_ROW if self.by_row else _DEAR if self.compiled.expensive else _CHEAP
 
 
 def _costs(members: Sequence[_Facts]) -> tuple[float, ...] | None:

@@ -66,6 +66,12 @@ class Query:
         ones are kept."""
         return self.running.decisions
 
+    def statistics(self) -> dict[str, dict[str, Any]]:
+        """By operator what those that adapt know and did: of a selection its order or its classifiers, and for each
+        conjunct as written what it was asked, let pass and took; of an eddy also selectivities by class."""
+        operators = [n.operator for n in self.running.physical.nodes if n.operator is not None]
+        return {o.name: found for o in operators if (found := o.statistics())}
+
     def late(self) -> list[dict[str, Any]]:
         """The last late rows of the query's streams with ``_reason``; the report has their exact number."""
         return [row for s in self.running.inputs.values() for row in s.late.to_pylist()]

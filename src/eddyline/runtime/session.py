@@ -103,7 +103,9 @@ class Session(Declaring[Query]):
         inputs = {n: self._input_of(n) for n in streams_of(plan)}
         epochs = {n.lower(): s.accepted for n, s in inputs.items()}
         filtering = Filtering.of(bound.options, self.clock)
-        physical = build(bound, plan, self.catalog, self._registry, self._load, epochs, filtering.select)
+        physical = build(
+            bound, plan, self.catalog, self._registry, self._load, epochs, filtering.select, filtering.judge
+        )
         self._started += 1
         label = bound.name or f"query {self._started}"
         readers: dict[int, StreamReader] = {}

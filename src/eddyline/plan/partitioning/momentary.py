@@ -30,7 +30,7 @@ def momentary(p: Plan) -> bool:
     """Whether every row of a relation-typed plan is made of an element of the present instant."""
     match p:
         case Window():
-            return p.spec == Range(0) and _comes_with_elements(p.input)
+            return p.spec == Range(0) and comes_with_elements(p.input)
         case Select() | Project() | Distinct():
             return momentary(p.input)
         case Join():
@@ -52,13 +52,13 @@ def momentary(p: Plan) -> bool:
             return False
 
 
-def _comes_with_elements(p: Plan) -> bool:
+def comes_with_elements(p: Plan) -> bool:
     """Whether a stream has elements only at instants of elements that they are made of."""
     match p:
         case StreamScan():
             return True
         case Select() | Project():
-            return _comes_with_elements(p.input)
+            return comes_with_elements(p.input)
         case ToStream(kind="rstream"):
             return momentary(p.input)
         case ToStream(kind="istream"):
@@ -72,7 +72,7 @@ def _enters_with_elements(p: Plan) -> bool:
     because time starts, which it does for a constant relation even where a shard has no element."""
     match p:
         case Window():
-            return not isinstance(p.spec, Slide) and _comes_with_elements(p.input)
+            return not isinstance(p.spec, Slide) and comes_with_elements(p.input)
         case RelationScan():
             return not p.constant
         case Select() | Project() | Distinct():

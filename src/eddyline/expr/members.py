@@ -1,0 +1,67 @@
+"""What a conjunct of a conjunction is: an expression, or anything else that answers for rows.
+
+An expression is a function of the tuple. A membership in a window or a relation is not, but it is asked in the same
+way: about some rows, with only its own columns of them. Those who order conjuncts need not know the difference.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final, Protocol
+
+import pyarrow as pa
+
+from eddyline.core.errors import DataError
+from eddyline.expr.arrays import Bools
+from eddyline.expr.describe import describe
+from eddyline.expr.evaluate import compile_expr
+from eddyline.expr.nodes import Expr, UserCall, walk
+
+INSTANT: Final = "_instant"  # the column that tells members at which instant a row is judged
+
+
+class Asked(Protocol):
+    """As much of a compiled expression as its evaluation in a conjunction needs."""
+
+    @property
+    def columns(self) -> frozenset[str]: ...
+    @property
+    def can_fail(self) -> bool: ...
+    @property
+    def expensive(self) -> bool: ...
+    def __call__(self, columns: Mapping[str, pa.Array], length: int) -> pa.Array: ...
+    def rows(
+        self, columns: Mapping[str, pa.Array], length: int, wanted: Bools | None = None
+    ) -> tuple[pa.Array, dict[int, DataError]]: ...
+
+
+class Member(Asked, Protocol):
+    """A conjunct that is more than an expression over the row: ``expr`` is the rest of it, ``text`` is for people."""
+
+    @property
+    def expr(self) -> Expr: ...
+    @property
+    def text(self) -> str: ...
+
+
+Conjunct = Expr | Member
+
+
+def answering(conjunct: Conjunct) -> Asked:
+    """What answers for a conjunct."""
+    return compile_expr(conjunct) if isinstance(conjunct, Expr) else conjunct
+
+
+def text_of(conjunct: Conjunct) -> str:
+    """
+    >>> from eddyline.expr.nodes import Call, Column, Literal
+    >>> text_of(Call("gt", (Column("a", pa.int64()), Literal(1, pa.int64())), pa.bool_()))
+    'a > 1'
+    """
+    return describe(conjunct) if isinstance(conjunct, Expr) else conjunct.text
+
+
+def calls_of(conjunct: Conjunct) -> list[UserCall]:
+    """The calls of users' functions in a conjunct."""
+    expr = conjunct if isinstance(conjunct, Expr) else conjunct.expr
+    return [e for e in walk(expr) if isinstance(e, UserCall)]

@@ -1,0 +1,77 @@
+"""match-select: a select some of whose conjuncts are memberships in relations that may change (IN, EXISTS).
+
+Each row of the first input is judged once, at its own instant, by all conjuncts alike. That is right where a row is
+there at that instant alone (elements of a stream, ``[NOW]``), or where no relation changes; the planner sees to it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from eddyline.core.decision import Decision
+from eddyline.core.delta import Delta
+from eddyline.core.schema import Schema
+from eddyline.expr.members import INSTANT
+from eddyline.operators.adaptive_select import OrdersItself
+from eddyline.operators.base import Context, Operator
+from eddyline.operators.membership import Membership
+
+
+class MatchSelect(Operator):
+    """The inputs after the first are the right sides of the memberships, in their order."""
+
+    def __init__(
+        self,
+        name: str,
+        schema: Schema,
+        conjunction: OrdersItself,
+        memberships: Sequence[Membership],
+        context: Context,
+    ) -> None:
+        super().__init__(name, schema)
+        self.conjunction, self.memberships, self.context = conjunction, tuple(memberships), context
+
+    def process(self, deltas: Sequence[Delta], frontier: int) -> Delta:
+        left, *rights = deltas
+        for membership, right in zip(self.memberships, rights, strict=True):
+            membership.change(right)
+        out = self._judge(left) if len(left) else left
+        for membership in self.memberships:
+            membership.settle()
+        return out
+
+    def _judge(self, left: Delta) -> Delta:
+        columns = {**left.columns, INSTANT: pa.array(left.time)}
+        selection = self.conjunction.evaluate(columns, len(left), left.time)
+        if selection.errors:
+            self.context.fail(left, selection.errors)
+        return left.filter(selection.keep)
+
+    @property
+    def decisions(self) -> Sequence[Decision]:
+        return self.conjunction.decisions
+
+    def adapts(self) -> list[str]:
+        return self.conjunction.adapts()
+
+    def statistics(self) -> dict[str, Any]:
+        return self.conjunction.statistics()
+
+    def state(self) -> dict[str, Any]:
+        return {"learned": self.conjunction.state(), "memberships": [m.state() for m in self.memberships]}
+
+    def load(self, state: dict[str, Any]) -> None:
+        if state["learned"]:
+            self.conjunction.load(state["learned"])
+        for membership, saved in zip(self.memberships, state["memberships"], strict=True):
+            membership.load(saved)
+
+    def size(self) -> tuple[int, int]:
+        sizes = [m.size() for m in self.memberships]
+        return sum(rows for rows, _ in sizes), sum(nbytes for _, nbytes in sizes)
+
+    def describe(self) -> str:
+        return "the keys on the right sides of IN and EXISTS; rows are judged once, at their own instant, and not kept"
