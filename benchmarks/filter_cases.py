@@ -23,6 +23,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pandas as pd
 import pyarrow as pa
 
 from eddyline.adaptive.filters.simulate import draw
@@ -221,7 +222,7 @@ def inside(address: Any) -> Any:
 def balanced(u: Any, v: Any) -> Any:
     """A formula in numpy."""
     a, b = u.to_numpy(), v.to_numpy()
-    return np.sqrt(a * a + b * b) + np.exp(-a * a) < 1.4
+    return pd.Series(np.sqrt(a * a + b * b) + np.exp(-a * a) < 1.4)
 
 
 def listed(code: Any) -> Any:
@@ -233,7 +234,7 @@ def near(latitude: Any, longitude: Any) -> Any:
     """Distance on a sphere (haversine)."""
     a, b = latitude.to_numpy(), longitude.to_numpy()
     h = np.sin((a - HOME[0]) / 2) ** 2 + np.cos(a) * cos(HOME[0]) * np.sin((b - HOME[1]) / 2) ** 2
-    return 2 * np.arcsin(np.sqrt(h)) < FAR
+    return pd.Series(2 * np.arcsin(np.sqrt(h)) < FAR)
 
 
 def _payload(rng: random.Random, attack: bool, mark: bool) -> str:

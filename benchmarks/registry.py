@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from benchmarks import (
     filter_project,
     filters,
+    filters_equal,
     latency,
     linearity,
     macd,
@@ -27,6 +28,7 @@ ALL: tuple[Benchmark, ...] = (
     filter_project.CONTEST,
     filters.Expensive(),
     filters.Cheap(),
+    filters_equal.Equal(),
     latency.Latency(),
     linearity.Linearity(),
     startup.Startup(),

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from benchmarks.harness import Benchmark
-from benchmarks.spark import contests
+from benchmarks.spark import contests, filters
 from benchmarks.spark.breakdown import Floor
 from benchmarks.spark.scaling import Creep, Scaling
 
-ALL: tuple[Benchmark, ...] = (Floor(), *contests.ALL, Scaling(), Creep())
+ALL: tuple[Benchmark, ...] = (Floor(), *contests.ALL, *filters.ALL, Scaling(), Creep())

@@ -23,7 +23,7 @@ from typing import Any
 
 from eddyline.core.errors import JobError, did_you_mean
 
-__all__ = ["adaptive_filter", "explain", "query", "report", "stream", "window_join"]
+__all__ = ["adaptive_filter", "explain", "query", "report", "sentence", "stream", "window_join"]
 
 DataFrame = Any  # classic or Connect: the two share an interface, not a class
 Width = int | float | str | timedelta
@@ -66,14 +66,14 @@ def query(
     Python functions that the query calls: a callable (row-wise, returns a Boolean), or a dictionary of the arguments of
     ``Session.function``. ``shards`` is fixed for the life of a checkpoint: a few for each core that will ever work on
     the query. ``rates`` weigh what is copied in joins without a common key. ``observe`` names the metrics that
-    ``report`` reads (an ``Observation`` for a batch query; None: no statistics); by default those of a query with state
-    are named ``eddyline``, and a query without state is not counted, so that Spark can push its filters into the
-    source. Further options are the query's own (``on_error='invalid'``).
+    ``report`` reads (an ``Observation`` for a batch query; None: no statistics); by default they are named
+    ``eddyline``, and of a query without state they are what its filters do: to count what comes in would keep Spark
+    from pushing its own filters into the source. Further options are the query's own (``on_error='invalid'``).
     """
 
     def build(brought: DataFrame | None) -> DataFrame:
         session = _session(_filled(streams, brought), timestamp, relations, functions, shards, rates)
-        return session.query(text, **options).dataframe(observe)
+        return _remembered(session.query(text, **options), observe)
 
     return _now_or_later(streams, build)
 
@@ -102,13 +102,18 @@ def window_join(
     def build(brought: DataFrame | None) -> DataFrame:
         filled = _filled(streams, brought)
         session = _session(filled, timestamp, None, None, shards, None)
-        return session.query(join_text(_columns(filled), keys, within)).dataframe(observe)
+        return _remembered(session.query(join_text(_columns(filled), keys, within)), observe)
 
     return _now_or_later(streams, build)
 
 
 def adaptive_filter(
-    df: DataFrame, *predicates: Any, policy: str = "default", strict_order: bool = False, **parameters: Any
+    df: DataFrame,
+    *predicates: Any,
+    policy: str = "default",
+    strict_order: bool = False,
+    observe: str | bool | None = True,
+    **parameters: Any,
 ) -> DataFrame:
     """The rows of a DataFrame, batch or streaming, that satisfy all predicates: each a CQL condition (``"size > 900"``)
     or an ``ed.predicate(function, *columns)``.
@@ -120,8 +125,12 @@ def adaptive_filter(
     the rows still alive, and finds the order that costs least while it runs. What a worker learns it keeps from batch
     to batch and from task to task. ``policy`` and its ``parameters`` are those of the option ``filters`` of a query;
     ``strict_order`` keeps the written order, for a predicate that guards another.
+
+    ``explain(df)`` of the result says what runs where, ``report(df)`` (of a streaming one: of its ``StreamingQuery``)
+    the order, selectivities, costs and decisions of every worker. ``observe`` names the metrics that carry them
+    (True: ``eddyline``; None: nothing is told).
     """
-    from eddyline.runtime.spark.frame_filter import plan_filter
+    from eddyline.runtime.spark.frame_filter import filtered
     from eddyline.runtime.spark.session import is_frame
 
     if not is_frame(df):
@@ -129,12 +138,12 @@ def adaptive_filter(
     options = {**parameters, **({} if policy == "default" else {"filters": policy})}
     if strict_order is not False:
         options["strict_order"] = strict_order
-    return plan_filter(df, predicates, options).keep(df)
+    return filtered(df, predicates, options, observe)
 
 
 def explain(
-    text: str,
-    streams: Mapping[str, DataFrame | Declared],
+    what: str | DataFrame,
+    streams: Mapping[str, DataFrame | Declared] | None = None,
     *,
     timestamp: str | None = None,
     relations: Mapping[str, Any] | None = None,
@@ -143,31 +152,69 @@ def explain(
     rates: Mapping[str, float] | None = None,
     **options: Any,
 ) -> str:
-    """How ``query`` would run: the plan, what it keeps and why, how rows travel to the shards. Takes no action."""
+    """How ``query`` would run: the plan, what it keeps and why, how rows travel to the shards; or how a DataFrame of
+    ``query`` or ``adaptive_filter`` runs: what Spark computes, what Python, in which order by now. Takes no action."""
+    if not isinstance(what, str):
+        from eddyline.runtime.spark import watching
+
+        return watching.made(_a_frame(what, "explain")).explain()
+    if streams is None:
+        raise JobError("explain needs the streams of the query: eds.explain(text, {'S': df}).")
     session = _session(streams, timestamp, relations, functions, shards, rates)
-    return str(session.query(text, **options).explain())
+    return str(session.query(what, **options).explain())
 
 
 def report(source: Any, name: str = "eddyline") -> dict[str, Any]:
-    """What all shards counted: of a ``StreamingQuery`` (running or ended), or of the ``Observation`` of a batch query
-    that has run. Keys as in ``eddyline run --report``, and ``shards`` with the figures of each."""
-    from eddyline.runtime.spark.counting import Counting, as_dict
-    from eddyline.runtime.spark.statistics import OBSERVED, Account
+    """What was counted and decided: of a ``StreamingQuery`` (running or ended), of the ``Observation`` of a batch query
+    that has run, or of a batch DataFrame of ``adaptive_filter`` or ``query`` on which an action was taken.
 
-    account, counts = Account(), None
+    Keys as in ``eddyline run --report``. ``shards`` has the figures of each shard of a query with state; ``workers``
+    those of each worker's filters: rows, the current order, and for each filter what it was asked, let pass and took,
+    its selectivity and price by now. ``decisions`` have their evidence, the gain that was expected and the one that was
+    measured. Of a DataFrame this is what the first action saw (on Spark Connect the last).
+    """
+    from eddyline.runtime.spark import watching
+    from eddyline.runtime.spark.counting import Counting, as_dict
+    from eddyline.runtime.spark.session import is_frame
+    from eddyline.runtime.spark.statistics import OBSERVED, Account
+    from eddyline.runtime.spark.telling import Told
+
+    if is_frame(source):
+        return watching.report(source)
+    account, counts, told = Account(), None, Told()
     for observed in _observed(source, name):
+        told.add(watching.texts(observed, name))
         if name in observed and OBSERVED in (metrics := as_dict(observed[name])):
             account.add(metrics[OBSERVED] or ())
         else:
             more = Counting(name).read({n if n != name else f"{n}.out": m for n, m in observed.items()})
             counts = more if counts is None else counts + more
+    filters = told.report() if told.last else {}
     if account.shards:
-        return account.report(0, 0)
+        found = account.report(0, 0)
+        decisions = [*found["decisions"], *filters.get("decisions", ())]
+        return {**filters, **found, "decisions": decisions}
     if counts is None:
         raise JobError(f"nothing was observed under the name {name!r} yet: run the query, or pass observe={name!r}.")
     # Of an Observation only what went out is known: it is one place, behind everything.
     events = counts.events if hasattr(source, "recentProgress") else None
-    return {"events": events, "results": counts.results, "invalid": counts.invalid, "late": 0, "shards": []}
+    known = {"events": events, "results": counts.results, "invalid": counts.invalid}
+    if filters and not events:  # nobody counted
+        known = {}
+    return {"late": 0, "shards": [], **filters, **known}
+
+
+def sentence(error: BaseException) -> str | None:
+    """What went wrong in a predicate or a query, in one sentence, out of Spark's exception with its stack traces of two
+    languages; None if the exception is not about that.
+
+    >>> sentence(RuntimeError("Job aborted … [[eddyline:1]] division by zero in 'a / b' [[/eddyline]] at org.apache…"))
+    "division by zero in 'a / b'"
+    >>> sentence(RuntimeError("No space left on device"))
+    """
+    from eddyline.runtime.spark.failures import sentence as find
+
+    return find(error)
 
 
 def join_text(columns: Mapping[str, Sequence[str]], keys: Sequence[str], within: Width) -> str:
@@ -204,6 +251,22 @@ def _width(width: Width) -> str:
     if isinstance(width, timedelta):
         return f"{width // timedelta(microseconds=1)} microseconds"
     return str(width)
+
+
+def _remembered(asked: Any, observe: Any) -> DataFrame:
+    """The DataFrame of a query, known to ``explain`` and ``report``."""
+    from eddyline.runtime.spark import watching
+
+    df = asked.dataframe(observe)
+    return watching.remember(df, watching.Made(asked.explain, asked.watch))
+
+
+def _a_frame(df: Any, what: str) -> DataFrame:
+    from eddyline.runtime.spark.session import is_frame
+
+    if not is_frame(df):
+        raise JobError(f"{what} takes the text of a query or a Spark DataFrame, and this is a {type(df).__name__}.")
+    return df
 
 
 def _now_or_later(streams: Mapping[str, Any], build: Callable[[DataFrame | None], DataFrame]) -> Any:

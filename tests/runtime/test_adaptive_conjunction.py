@@ -136,7 +136,7 @@ def test_the_default_finds_the_better_order_within_a_large_batch_and_follows_a_c
     best = sum(order_cost(d, optimal_order(d)) for d in np.split(drops, 2))
     assert case.asked.sum() < 1.15 * best
     assert case.asked.sum() == sum(adaptive.statistics()["asked"]) + sum(adaptive.statistics()["profiling"])
-    assert adaptive.size <= 512  # 20 µs a row
+    assert adaptive.size <= 1024  # 20 µs a row
 
 
 def test_prices_count_and_can_be_declared() -> None:

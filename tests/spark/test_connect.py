@@ -67,6 +67,25 @@ found["loud, stream"], query = streamed(
     eds.query(LOUD, {"R": stream}, timestamp="ts", functions=odd, observe="counted"), "loud"
 )
 found["loud, report"] = eds.report(query, "counted")
+even = ed.predicate(lambda k: k % 2 == 0, "k", name="even")
+late = ed.predicate(lambda x: x > 30, "x", name="late")
+filtered = eds.adaptive_filter(batch, "x < 40", even, late)
+found["filter, too early"] = refused(lambda: eds.report(filtered))
+found["filter, batch"] = rows(filtered.select("k", "x"))
+found["filter, batch report"] = eds.report(filtered)
+found["filter, explained"] = eds.explain(filtered)
+found["filter, stream"], query = streamed(
+    eds.adaptive_filter(stream, "x < 40", even, late).select("k", "x"), "filtered"
+)
+found["filter, stream report"] = eds.report(query)
+
+def broken(k):
+    return 1 / k > 0
+
+try:
+    eds.adaptive_filter(batch, ed.predicate(broken, "k")).collect()
+except Exception as error:
+    found["sentence"] = eds.sentence(error)
 found["no state store"] = refused(lambda: eds.query(COUNT, {"R": batch}, timestamp="ts"))
 session = ed.Session(spark, shards=4, base=folder)
 session.stream("R", "in", timestamp="ts")
@@ -156,6 +175,19 @@ def test_a_query_without_state(found: dict[str, Any], table: pa.Table) -> None:
     assert found["loud, batch"] == found["loud, stream"] == expected != []
     report = found["loud, report"]
     assert (report["events"], report["results"], report["invalid"]) == (100, len(expected), 0)
+
+
+def test_a_filter_tells_what_it_did(found: dict[str, Any]) -> None:
+    expected = [[k, x] for k, x in ((i % 3, i / 2) for i in range(100)) if x < 40 and k % 2 == 0 and x > 30]
+    assert "take an action on it" in found["filter, too early"]
+    assert found["filter, batch"] == found["filter, stream"] == sorted(expected) != []
+    for report in (found["filter, batch report"], found["filter, stream report"]):
+        assert (report["rows"], report["kept"]) == (80, len(expected))
+        ((select,),) = (w["selects"] for w in report["workers"])
+        assert {f["filter"].partition("_")[0] for f in select["filters"]} == {"even", "late"}
+        assert all(f["asked"] > 0 for f in select["filters"])
+    assert "by now" in found["filter, explained"]
+    assert "division by zero" in found["sentence"]
 
 
 def test_a_query_with_state(found: dict[str, Any], table: pa.Table) -> None:

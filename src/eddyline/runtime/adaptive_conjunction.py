@@ -32,9 +32,10 @@ FIRST = 64  # rows of the first sub-batches: where filters are vectorised, one t
 TRIAL = 512  # rows of the next, if some are so cheap that so few rows say nothing about them
 LONGEST = 0.04  # seconds: what takes longer needs no more rows to be measured
 LEAST, MOST = 32, 1 << 16  # rows of the others
-PASS = 0.008  # seconds that the rows of one should take: some thirty times what a pass costs beside the filters,
+PASS = 0.03  # seconds that the rows of one should take: some thirty times what a pass costs beside the filters,
 CALLS = 8  # and this many times what calling the filters costs before their first row
-LOOK, HARD = 1024, 0.02  # rows of a sub-batch while the policy looks hard: it profiles more than this share of them
+HARD = 0.02  # while the policy looks hard, and profiles more than this share of the rows, sub-batches are shorter:
+LOOK, QUARTER = 1024, 4  # so many rows, or this part of the others
 
 _NOBODY: Int64s = np.empty(0, np.int64)
 
@@ -193,7 +194,7 @@ class AdaptiveConjunction:
         wanted = max(PASS, CALLS * calls) / price
         if not self.size / 2 < wanted < self.size * 4:
             self.size = max(LEAST, min(MOST, 1 << max(0, int(log2(wanted)))))
-        self.look = max(LOOK, int(calls / price))
+        self.look = max(LEAST, min(LOOK, self.size // QUARTER), int(calls / price))
 
     # ── what it did ───────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -247,6 +248,7 @@ class AdaptiveConjunction:
             "times": self.times.state(),
             "ledger": self.ledger.state(),
             "size": self.size,
+            "look": self.look,
         }
 
     def load(self, state: Mapping[str, Any]) -> None:
@@ -258,7 +260,7 @@ class AdaptiveConjunction:
         self.times.load(state["times"])
         self.ledger.load(state["ledger"])
         if self.fixed is None:
-            self.size = int(state["size"])
+            self.size, self.look = int(state["size"]), int(state["look"])
 
     def __getstate__(self) -> dict[str, Any]:
         compiled = ("compiled", "before", "read", "movable", "vectorised")

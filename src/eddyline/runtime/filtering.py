@@ -102,10 +102,13 @@ class Filtering:
     def _conjunction(
         self, name: str, schema: Schema, conjuncts: Sequence[Conjunct]
     ) -> AdaptiveConjunction | Eddy | Fixed:
-        if self.routing is None:
-            return self.arrange(name, conjuncts)
-        self.routing.check(schema, name)
-        return self.route(name, conjuncts)
+        if self.routing is not None:
+            self.routing.check(schema, name)
+        return self.ordered(name, conjuncts)
+
+    def ordered(self, name: str, conjuncts: Sequence[Conjunct]) -> AdaptiveConjunction | Eddy | Fixed:
+        """As the options ask: routed, ordered for all rows alike, or in the order that stays."""
+        return self.arrange(name, conjuncts) if self.routing is None else self.route(name, conjuncts)
 
     def route(self, name: str, conjuncts: Sequence[Conjunct]) -> Eddy | Fixed:
         """An eddy over the conjuncts, or the order that stays."""
@@ -124,8 +127,6 @@ class Filtering:
 
     def arrange(self, name: str, conjuncts: Sequence[Conjunct]) -> AdaptiveConjunction | Fixed:
         """A conjunction that orders itself, or the order that stays."""
-        if self.routing is not None:
-            raise JobError("rows are routed by content in the inline engine only: leave the option 'routing' out here.")
         if len(conjuncts) < 2:
             return Fixed()
         if self.strict:

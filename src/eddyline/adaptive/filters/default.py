@@ -43,6 +43,7 @@ _SUSPICION = 1.5  # standard errors from which on a better order is worth anothe
 _KEPT = 0.2  # share of the reserve that suspicions leave to changes
 _DEARER = 1.5  # a filter whose cost has changed by this factor is looked at before its time
 _IMPATIENCE, _PATIENCE = 1.25, 2.0  # a false alarm raises the bar for the next by the one, up to the other
+_KNOWN = 1 / 50  # share of the window that must get to a place to say who should stand there
 _FLEETING = 12.0  # batches between changes: with fewer, an order is out of date as soon as it is found
 
 
@@ -137,7 +138,7 @@ class Default(OrderingPolicy):
         self.paid_by_reserve = True
         self.pending = 0  # profile tuples that nobody has looked at
         self.alarmed, self.patience = False, 1.0
-        self.age, self.life = 0, 4 * _FLEETING  # batches since the last change, and usually between changes
+        self.age, self.life = 0, 2 * _FLEETING  # batches since the last change, and usually between changes
         self.looked: Float64s = self.times.averages()  # at the last look
 
     @property
@@ -152,6 +153,8 @@ class Default(OrderingPolicy):
     def wants_profile(self, count: int) -> Int64s:
         found: list[int] = []
         at = 0
+        if self.fleeting and len(self.free):
+            return self._spread(count)
         self.paid_by_reserve = self.bursting
         while at < count and len(self.free):
             bursting = self.bursting
@@ -168,6 +171,19 @@ class Default(OrderingPolicy):
                 if not self.left:
                     self.level, self.left = self.level + 1, self.block
         return np.array(found, np.int64)
+
+    @property
+    def fleeting(self) -> bool:
+        """One time hardly ends before the next begins: an order is out of date as soon as it is found."""
+        return self.life < _FLEETING
+
+    def _spread(self, count: int) -> Int64s:
+        """As many tuples as the purses pay for, from all of a batch: the order will be for all times, so the window must
+        not hold one of them more than others."""
+        self.paid_by_reserve = self.reserve >= self.pocket
+        most = math.ceil(self.reserve if self.paid_by_reserve else self.pocket)
+        heads, _ = self.coins.heads(count, min(self.p, self.block / count), most)
+        return np.array(heads, np.int64)
 
     def processed(self, rows_in: Int64s, rows_out: Int64s, seconds: Float64s) -> None:
         if not len(self.free):
@@ -222,7 +238,7 @@ class Default(OrderingPolicy):
     def _start_over(self) -> None:
         """The tuples in the window are of another time: forget them and look hard. Where one time hardly ends before
         the next begins, they stay, and the order that comes of it is one for all times."""
-        if self.life >= _FLEETING:
+        if not self.fleeting:
             self.window.clear()
         self.rates.settle()
         self.pending = 0
@@ -231,7 +247,7 @@ class Default(OrderingPolicy):
     def _reoptimize(self, now: int | None, averages: Float64s) -> Decision | None:
         tuples = self.window.tuples()
         search = optimal_order if self.pipeline.filters <= _EXACT else greedy_order
-        before, after = self.order, search(tuples, averages, self.segments)
+        before, after = self.order, self._cheap_end(tuples, search(tuples, averages, self.segments), averages)
         if after == before or gain(tuples, before, after, averages) * self.alpha < 1:
             return None
         saved = tuple_costs(tuples, before, averages) - tuple_costs(tuples, after, averages)
@@ -248,6 +264,17 @@ class Default(OrderingPolicy):
         else:
             self._start_over()  # what has changed did not show in the rates; the window holds both times
         return decision
+
+    def _cheap_end(self, tuples: Bools, order: tuple[int, ...], averages: Float64s) -> tuple[int, ...]:
+        """Where next to no tuple of the window gets, the window does not know an order, and any is as good now: filters
+        go by their cost, for the day when more tuples get there. Costs within a factor of two are alike."""
+        reach = len(tuples) - np.searchsorted(np.sort(first_drop(tuples[:, order])), np.arange(len(order)), "left")
+        known = int(np.count_nonzero(reach >= max(1.0, _KNOWN * self.window.size)))
+        end = order[known:]
+        if len(end) < 2:
+            return order
+        dearer = np.log2(averages / averages[list(end)].min()).astype(np.int64)
+        return (*order[:known], *sorted(end, key=lambda f: (self.segments[f], dearer[f])))
 
     def statistics(self) -> Mapping[str, Any]:
         tuples = self.window.tuples()

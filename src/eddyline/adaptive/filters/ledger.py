@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from eddyline.adaptive.filters.history import History
 from eddyline.adaptive.filters.policy import Float64s
 from eddyline.core.decision import Decision
 from eddyline.core.delta import Int64s
@@ -45,6 +46,7 @@ class Ledger:
         self._after: Float64s = np.zeros(filters)  # and after it, of
         self._since = [0, 0]  # so many batches and rows
         self._prices: Float64s = np.ones(filters)
+        self.history = History()
 
     def add(
         self, rows: int, rows_in: Int64s, rows_out: Int64s, extra: Int64s, seconds: Float64s, prices: Float64s
@@ -60,6 +62,7 @@ class Ledger:
         self._recent_rows += rows
         self.rows += rows
         self.batches += 1
+        self.history.add(rows, int(rows_in.sum()), int(extra.sum()))
         self._last.append((rows, rows_in))
         known = ~np.isnan(prices)
         if known.any():
@@ -74,6 +77,7 @@ class Ledger:
     def decided(self, decision: Decision) -> None:
         self._settle()
         self.changes += 1
+        self.history.decided(self.rows)
         self._decisions.append(decision)
         rows = sum(r for r, _ in self._last)
         self._before = sum((a for _, a in self._last), np.zeros(len(self._after))) / rows if rows else None
@@ -113,6 +117,7 @@ class Ledger:
             "selectivity": [None if np.isnan(x) else float(x) for x in passes],
             "seconds_per_row": [None if np.isnan(x) else float(x) for x in price],
             "decisions": self.changes,
+            "history": self.history.statistics(),
         }
 
     def state(self) -> dict[str, Any]:
@@ -124,6 +129,7 @@ class Ledger:
             "recent": self.recent.copy(),
             "recent_rows": self._recent_rows,
             "decisions": [d.to_dict() for d in self.decisions],
+            "history": self.history.state(),
         }
 
     def load(self, state: Mapping[str, Any]) -> None:
@@ -134,3 +140,5 @@ class Ledger:
         self._decisions = deque((Decision(**d) for d in state["decisions"]), maxlen=KEPT)
         self._last.clear()
         self._before = None
+        if "history" in state:  # a snapshot of an earlier version has none
+            self.history.load(state["history"])

@@ -71,6 +71,8 @@ def _stream(query: SparkQuery) -> Iterator[pa.RecordBatch]:
             stopped.set()
             running.stop()
         error = running.exception()
+        if query.watch is not None:
+            query.watch.read(p.observedMetrics for p in running.recentProgress)
         if error is not None:
             raise error
 

@@ -23,7 +23,9 @@ def explain(query: SparkQuery) -> str:
     stateless = query.stateless
     if stateless is not None:
         said = [query.bound.text.strip(), "", "on Spark, without a shuffle: each element is judged where it is read"]
-        return "\n".join([*said, *(f"  {line}" for line in stateless.explain())])
+        said += [f"  {line}" for line in stateless.explain()]
+        told = [] if query.watch is None else list(query.watch.read().explain())
+        return "\n".join([*said, *(["", "by now", *(f"  {line}" for line in told)] if told else [])])
     group = query.program.groups[0]
     engine = ShardEngine(group, 0)
     report = query.account.report(0, 0) if query.account.shards else None

@@ -13,10 +13,31 @@ from eddyline.core.predicate import Predicate
 from eddyline.cql import bind
 from eddyline.runtime.spark.session import SparkRuntime
 from eddyline.runtime.spark.stateless import StatelessPlan
+from eddyline.runtime.spark.statistics import NAME
 from eddyline.runtime.spark.types import from_spark, quoted
+from eddyline.runtime.spark.watching import Made, Watch, remember
 
 DataFrame = Any  # classic or Connect: the two share an interface, not a class
 ROWS = "rows"  # what the DataFrame is called in the query
+
+
+def filtered(
+    df: DataFrame, predicates: Sequence[Any], options: Mapping[str, Any], observe: str | bool | None
+) -> DataFrame:
+    """The rows that satisfy all predicates; the DataFrame is known to ``explain`` and ``report``."""
+    plan = plan_filter(df, predicates, options)
+    watch = None
+    if observe and plan.filters_in_python:
+        watch = Watch(observe if isinstance(observe, str) else NAME, df.isStreaming)
+
+    def explain() -> str:
+        lines = ["adaptive_filter on Spark", *(f"  {line}" for line in plan.explain())]
+        if any(b.filters and b.judge is not None for b in plan.branches):
+            lines.append("  what Spark filters is not shipped")
+        told = [] if watch is None else list(watch.read().explain())
+        return "\n".join([*lines, *(["", "by now", *(f"  {line}" for line in told)] if told else [])])
+
+    return remember(plan.keep(df, watch), Made(explain, watch))
 
 
 def plan_filter(df: DataFrame, predicates: Sequence[Any], options: Mapping[str, Any]) -> StatelessPlan:
@@ -47,7 +68,7 @@ def _conjunct(session: SparkRuntime, df: DataFrame, number: int, predicate: Any)
                 f"predicate {number} ({predicate.name}) reads the column {column!r}, which the DataFrame does not have."
                 + did_you_mean(column, df.columns)
             )
-    name = f"{re.sub(r'[^0-9A-Za-z_]', '_', predicate.name)}_{number}"
+    name = f"{re.sub(r'[^0-9A-Za-z_]', '_', predicate.name)}_{number}"  # no built-in function ends like this
     name = name if name[0].isalpha() else f"p{name}"
     session.function(name, predicate)
     return f"{name}({', '.join(map(quoted, predicate.columns))})"

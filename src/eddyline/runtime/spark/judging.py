@@ -10,7 +10,7 @@ forgets an error of an earlier one.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -24,6 +24,7 @@ from eddyline.expr.predicates import Conjunction
 from eddyline.runtime.filtering import Filtering
 from eddyline.runtime.spark import learned
 from eddyline.runtime.spark.failures import carried
+from eddyline.runtime.spark.telling import tell
 from eddyline.runtime.spark.types import engine_array, spark_array
 
 
@@ -55,7 +56,8 @@ class Judge:
     """``inputs`` are the columns as they are shipped, ``outputs`` those that go back, with the types Spark wants.
 
     ``diverting``: a row with an error is marked with its text; otherwise the first error stops the query. ``filtering``
-    says which conjunctions order themselves, and ``plan`` under which name a worker keeps what they have learned.
+    says which conjunctions order themselves, and ``plan`` under which name a worker keeps what they have learned. With
+    ``tells`` the last answer of a task has a text beside it with what the worker knows by then (``telling``).
 
     >>> from eddyline.expr.nodes import Call, Column, Literal
     >>> a = Column("a", pa.int64())
@@ -75,6 +77,7 @@ class Judge:
     diverting: bool = False
     filtering: Filtering | None = None
     plan: str = ""
+    tells: bool = False
 
     @property
     def drops(self) -> bool:
@@ -82,19 +85,38 @@ class Judge:
         return self.diverting or any(isinstance(s, Keep) for s in self.steps)
 
     @property
+    def filters(self) -> bool:
+        """Whether some conjunction may order itself."""
+        return self.filtering is not None and any(isinstance(s, Keep) for s in self.steps)
+
+    @property
     def schema(self) -> pa.Schema:
-        """The fields of the answer: ``keep`` and ``error`` where they can say something, then the outputs."""
+        """The fields of the answer: ``keep``, ``error`` and ``told`` where they can say something, then the outputs."""
         marks = [("keep", pa.bool_())] if self.drops else []
-        return pa.schema([*marks, *([("error", pa.string())] if self.diverting else []), *self.outputs])
+        texts = [(n, pa.string()) for n, there in (("error", self.diverting), ("told", self.tells)) if there]
+        return pa.schema([*marks, *texts, *self.outputs])
 
     def run(self, batches: Iterator[Sequence[pa.Array]]) -> Iterator[pa.StructArray]:
         """One answer for each batch; the expressions are compiled once."""
         compiled = [self._compile(number, s) for number, s in enumerate(self.steps)]
         later = [read_by(self.steps[i + 1 :]) | {n for n, _ in self.outputs} for i in range(len(self.steps))]
+        books = learned.books(self.plan) if self.tells else None
+        last: _Rows | None = None  # held back until it is known whether another batch comes
         for columns in batches:
+            if last is not None:
+                yield self._answer(last)
+            rows = _Rows(self.inputs, columns)
             with carried():
-                answer = self._judge(_Rows(self.inputs, columns), compiled, later)
-            yield answer
+                self._judge(rows, compiled, later)
+            if books is None:
+                yield self._answer(rows)
+            else:
+                last = rows
+                books.rows += rows.length
+                books.kept += rows.alive
+        if books is not None and last is not None:
+            books.tasks += 1
+            yield self._answer(last, tell(self.plan, books))
 
     def _compile(self, number: int, step: Step) -> _Compiled:
         if isinstance(step, Compute):
@@ -103,19 +125,20 @@ class Judge:
             return Conjunction(step.conjuncts)
         return learned.conjunction(self.plan, number, self.filtering, step.conjuncts)
 
-    def _judge(self, rows: _Rows, compiled: Sequence[_Compiled], later: Sequence[frozenset[str]]) -> pa.StructArray:
+    def _judge(self, rows: _Rows, compiled: Sequence[_Compiled], later: Sequence[frozenset[str]]) -> None:
         for step, needed in zip(compiled, later, strict=True):
             failed = rows.compute(step, needed) if isinstance(step, list) else rows.keep(step, needed)
             if failed and not self.diverting:
                 raise failed[min(failed)]
+
+    def _answer(self, rows: _Rows, told: str | None = None) -> pa.StructArray:
         arrays: list[pa.Array] = []
         if self.drops:
             arrays.append(rows.kept())
         if self.diverting:
-            texts = {row: str(e) for row, e in rows.errors.items()}
-            arrays.append(
-                pa.array([texts.get(i) for i in range(rows.length)], pa.string()) if texts else rows.nothing()
-            )
+            arrays.append(rows.texts({row: str(e) for row, e in rows.errors.items()}))
+        if self.tells:
+            arrays.append(rows.texts({} if told is None else {0: told}))
         arrays += [spark_array(rows.column(name), type) for name, type in self.outputs]
         return pa.StructArray.from_arrays(arrays, fields=list(self.schema))
 
@@ -169,8 +192,10 @@ class _Rows:
             mask[self.places] = True
         return array_of(mask)
 
-    def nothing(self) -> pa.Array:
-        return pa.nulls(self.length, pa.string())
+    def texts(self, by_row: Mapping[int, str]) -> pa.Array:
+        if not by_row:
+            return pa.nulls(self.length, pa.string())
+        return pa.array([by_row.get(i) for i in range(self.length)], pa.string())
 
     def column(self, name: str) -> pa.Array:
         values = self.columns[name]

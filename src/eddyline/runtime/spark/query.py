@@ -22,6 +22,7 @@ from eddyline.runtime.spark.shard import ShardEngine
 from eddyline.runtime.spark.stateless import StatelessPlan, recognise
 from eddyline.runtime.spark.statistics import NAME, OBSERVED, Account
 from eddyline.runtime.spark.types import arrow_schema, from_engine, result_type
+from eddyline.runtime.spark.watching import Watch
 
 if TYPE_CHECKING:
     from eddyline.runtime.spark.session import SparkRuntime
@@ -36,6 +37,7 @@ class SparkQuery:
         self.account = Account()
         self.plan: Plan = optimize(bound.plan, diverting=bound.options.get("on_error") == "invalid")
         self.schema: pa.Schema = result_schema(self.plan.schema, bound.time_kind, signed=not bound.is_stream)
+        self.watch: Watch | None = None  # of the last DataFrame without state
         self._program: Program | None = None
         self._table: pa.Table | None = None
 
@@ -77,8 +79,9 @@ class SparkQuery:
         """The answer as a DataFrame: the query's columns, ``_time``, and ``_sign`` for the changes of a relation.
 
         ``observe`` names the metrics that carry the shards' statistics (or is an ``Observation``, for a batch query);
-        ``eddyline.spark.report`` reads them. True: metrics named ``eddyline`` where they cost nothing, that is, not
-        for a stateless query, where counting what comes in would keep Spark from pushing filters into the source.
+        ``eddyline.spark.report`` reads them. True: metrics named ``eddyline`` where they cost nothing. Of a stateless
+        query these are the filters in Python; to count what comes in would keep Spark from pushing other filters into
+        the source, so that is done only under a name.
         """
         stateless = self.stateless
         if stateless is not None:
@@ -94,7 +97,7 @@ class SparkQuery:
         """Results and statistics together, told apart by ``TAG``."""
         stateless = self.stateless
         if stateless is not None:
-            return self._judged(stateless, None).withColumn(TAG, F.lit(None).cast("string"))
+            return self._judged(stateless, True).withColumn(TAG, F.lit(None).cast("string"))
         program, streaming = self.program, self.streaming
         if not program.sources():
             return self._at_one_instant().withColumn(TAG, F.lit(None).cast("string"))
@@ -109,9 +112,13 @@ class SparkQuery:
 
     def _judged(self, plan: StatelessPlan, observe: Any) -> Any:
         frames = {s: self.session.frames[s.lower()] for s in streams_of(self.plan)}
-        if isinstance(observe, str):
-            return plan.apply(frames, Counting(observe))
-        out = plan.apply(frames)
+        named = isinstance(observe, str)
+        self.watch = None
+        if observe and plan.filters_in_python:
+            self.watch = Watch(observe if named else NAME, self.streaming)
+        if named:
+            return plan.apply(frames, Counting(observe), self.watch)
+        out = plan.apply(frames, None, self.watch)
         if observe and observe is not True:  # an Observation is one place only: behind everything
             out = out.observe(observe, F.count(F.lit(1)).alias("results"))
         return out
@@ -138,6 +145,9 @@ class SparkQuery:
         return explain(self)
 
     def report(self) -> dict[str, Any]:
+        """What was counted, over all shards; of a query without state, what its filters did in each worker."""
+        if self.watch is not None and not self.account.shards:
+            return {"query": self.name, **self.watch.read().report()}
         return self.account.report(0, 0)
 
     @property

@@ -27,6 +27,7 @@ from operator import and_
 from typing import Any, Final
 
 import pyarrow as pa
+from pyspark import cloudpickle
 from pyspark.sql import Column as SparkColumn
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -44,11 +45,15 @@ from eddyline.plan.deletions import cannot_cancel
 from eddyline.plan.logical import BoundQuery, Plan, Project, Select, SetOperation, StreamScan, ToStream, Window
 from eddyline.plan.rewrite import deterministic
 from eddyline.runtime.adaptive_conjunction import AdaptiveConjunction
+from eddyline.runtime.eddy import Eddy
+from eddyline.runtime.eddy_attributes import may_classify
 from eddyline.runtime.filtering import Filtering
+from eddyline.runtime.spark import learned
 from eddyline.runtime.spark.counting import Counting
 from eddyline.runtime.spark.judging import Compute, Judge, Keep, Step, read_by
-from eddyline.runtime.spark.native import native
+from eddyline.runtime.spark.native import native, why_not
 from eddyline.runtime.spark.types import from_spark, is_ntz, made_of_ntz, quoted, result_type, to_spark, with_ntz
+from eddyline.runtime.spark.watching import Watch
 
 _ANSWER: Final = "__eddyline"  # the column in which the answer of the Arrow function stands for a moment
 
@@ -74,11 +79,19 @@ def recognise(
         branch = _split(chain, stream, frozenset(ntz.get(stream.name.lower(), ())), diverting)
         if branch.judge is not None:
             judge = replace(branch.judge, filtering=Filtering.of(query.options), plan=uuid.uuid4().hex)
+            _check_classifier(judge)
             branch = replace(branch, judge=judge)
         branches.append(branch)
     if len({tuple(b.ntz_outputs) for b in branches}) > 1:
         return None  # one side gives instants and the other what a clock shows: Spark has no column for both
     return StatelessPlan(tuple(branches), result_type(query, plan, catalog, ntz))
+
+
+def _check_classifier(judge: Judge) -> None:
+    """A classifier that is none is told now, not by a worker."""
+    routing = None if judge.filtering is None else judge.filtering.routing
+    if routing is not None and routing.classifier is not None and judge.filters:
+        routing.column([name for name, type in judge.inputs if may_classify(type)])
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,11 +239,17 @@ class StatelessPlan:
     branches: tuple[Branch, ...]
     schema: StructType
 
-    def apply(self, frames: DataFrame | Mapping[str, DataFrame], counting: Counting | None = None) -> DataFrame:
+    def apply(
+        self,
+        frames: DataFrame | Mapping[str, DataFrame],
+        counting: Counting | None = None,
+        watch: Watch | None = None,
+    ) -> DataFrame:
         """The result of the query over a DataFrame, batch or streaming, with the declared columns of its stream; over
         several streams, a DataFrame for each name. Nothing is run here.
 
-        With ``counting`` the rows that come in, come out and are invalid are counted as they pass.
+        With ``counting`` the rows that come in, come out and are invalid are counted as they pass; ``watch`` hears what
+        the filters in Python do.
         """
         if not isinstance(frames, Mapping):
             frames = {b.stream.name: frames for b in self.branches}
@@ -241,11 +260,16 @@ class StatelessPlan:
             name = b.stream.name.lower()
             if name not in known:
                 raise JobError(f"there is no DataFrame for the stream {b.stream.name!r}.")
-            results.append(_apply(b, known[name], self.schema, counting, i, name not in seen))
+            results.append(_apply(b, known[name], self.schema, counting, watch, i, name not in seen))
             seen.add(name)
         return reduce(lambda a, b: a.union(b), results)
 
-    def keep(self, df: DataFrame) -> DataFrame:
+    @property
+    def filters_in_python(self) -> bool:
+        """Whether there is something to watch."""
+        return any(b.judge is not None and b.judge.filters for b in self.branches)
+
+    def keep(self, df: DataFrame, watch: Watch | None = None) -> DataFrame:
         """The rows of the DataFrame, with all their columns, that a plan over one stream lets through."""
         (b,) = self.branches
         columns, clocks = _scanned(b)
@@ -254,7 +278,8 @@ class StatelessPlan:
             df = df.filter(reduce(and_, conditions))
         if b.judge is None or not b.judge.drops:
             return df
-        return df.withColumn(_ANSWER, _answer(b.judge, columns)).filter(F.col(f"{_ANSWER}.keep")).drop(_ANSWER)
+        judge = _watched(b.judge, watch)
+        return _kept(df.withColumn(_ANSWER, _answer(judge, columns)), judge, watch).drop(_ANSWER)
 
     def explain(self) -> list[str]:
         """What Spark computes by itself, what runs in Python, and what is shipped there."""
@@ -266,7 +291,13 @@ class StatelessPlan:
 
 
 def _apply(
-    b: Branch, df: DataFrame, schema: StructType, counting: Counting | None, place: int, first: bool
+    b: Branch,
+    df: DataFrame,
+    schema: StructType,
+    counting: Counting | None,
+    watch: Watch | None,
+    place: int,
+    first: bool,
 ) -> DataFrame:
     _check(b, df)
     columns, clocks = _scanned(b)
@@ -279,20 +310,34 @@ def _apply(
     if conditions:
         df = df.filter(reduce(and_, conditions))
     computed: dict[str, SparkColumn] = {}
-    if b.judge is not None:
-        df, computed = _judged(b, b.judge, df, columns)
+    judge = None if b.judge is None else _watched(b.judge, watch)
+    if judge is not None:
+        df, computed = _judged(b, judge, df, columns)
     if counting is not None:
-        keep = F.col(f"{_ANSWER}.keep") if b.judge is not None and b.judge.drops else None
-        error = F.col(f"{_ANSWER}.error") if b.judge is not None and b.judge.diverting else None
+        keep = F.col(f"{_ANSWER}.keep") if judge is not None and judge.drops else None
+        error = F.col(f"{_ANSWER}.error") if judge is not None and judge.diverting else None
         df = counting.leaving(df, place, keep, error)
-    if b.judge is not None and b.judge.drops:
-        df = df.filter(F.col(f"{_ANSWER}.keep"))
+    if judge is not None and judge.drops:
+        df = _kept(df, judge, watch)
     made = [
         computed[e.name] if isinstance(e, Column) and e.name in computed else _column(e, columns, clocks)
         for _, e in b.outputs
     ]
     time = F.current_timestamp() if stamp is None else stamp.cast(schema["_time"].dataType)
     return df.select(*(c.alias(f.name) for c, f in zip((*made, time), schema.fields, strict=True)))
+
+
+def _watched(judge: Judge, watch: Watch | None) -> Judge:
+    return judge if watch is None or not judge.filters else replace(judge, tells=True)
+
+
+def _kept(df: DataFrame, judge: Judge, watch: Watch | None) -> DataFrame:
+    """The rows that are kept. What workers tell is collected from the few rows that pass, and behind the function, so
+    that it keeps nothing from being pushed into the source."""
+    keep, told = F.col(f"{_ANSWER}.keep"), F.col(f"{_ANSWER}.told")
+    if watch is not None and judge.tells:
+        df = watch.see(df.filter(keep | told.isNotNull()), told, judge.plan)
+    return df.filter(keep)
 
 
 def _scanned(b: Branch) -> tuple[dict[str, SparkColumn], frozenset[str]]:
@@ -318,8 +363,13 @@ def _answer(judge: Judge, columns: Mapping[str, SparkColumn]) -> SparkColumn:
     """The Arrow function over the columns that it reads."""
 
     def judged(batches: Iterator[tuple[pa.Array, ...]]) -> Iterator[pa.Array]:
-        return judge.run(batches if several else ((array,) for array in batches))
+        found: Iterator[pa.Array] = learned.judge(plan, pickled).run(
+            batches if several else ((array,) for array in batches)
+        )
+        return found
 
+    # Pickled here and only once: a worker that knows the plan does not unpickle it, with all that its functions carry.
+    plan, pickled = judge.plan, cloudpickle.dumps(judge)  # type: ignore[no-untyped-call]
     several = len(judge.inputs) > 1  # a single column comes without a tuple around it
     make: Any = arrow_udf  # whose stub does not know about functions that tell by their type hints what they are
     # Not "deterministic", or Spark would evaluate it once for the filter and again for the projection.
@@ -356,9 +406,11 @@ def _list(df: DataFrame) -> str:
 
 
 def _ordering(judge: Judge, step: Keep) -> str:
-    found = None if judge.filtering is None else judge.filtering.arrange("", step.conjuncts)
+    found = None if judge.filtering is None else judge.filtering.ordered("", step.conjuncts)
     if isinstance(found, AdaptiveConjunction):
         return f", in the order that costs least, found while running (policy {found.policy.name})"
+    if isinstance(found, Eddy):
+        return f", each row in an order for rows like it, found while running (routing {found.routing.policy})"
     return ""
 
 
@@ -376,6 +428,9 @@ def _explain(b: Branch) -> Iterator[str]:
     for step in b.judge.steps:
         if isinstance(step, Keep):
             yield f"filtered in Python: {together(step.conjuncts)}{_ordering(b.judge, step)}"
+            for c in step.conjuncts:
+                if why := why_not(c):
+                    yield f"  {together([c])} is not left to Spark: {why}"
         else:
             shown |= {name: substitute(e, shown) for name, e in step.items}
             yield "computed in Python: " + ", ".join(describe(shown[name]) for name, _ in step.items)
