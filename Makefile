@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-deep bench bench-spark lint docs clean
+.PHONY: help demo test test-deep bench bench-spark experiments lint docs clean
 
 help:  ## show this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -35,6 +35,9 @@ bench: $(STAMP)  ## ratios against DuckDB and against the bare kernel, in one ru
 
 bench-spark: $(STAMP)  ## ratios of Spark's own operators to ours, in one run
 	@$(BIN)/python -m benchmarks.spark.run
+
+experiments: $(STAMP)  ## the papers' figures and tables again, on one page; some 14 minutes (build/experiments/index.html)
+	@$(BIN)/python -m experiments.run
 
 lint: $(STAMP)  ## ruff and mypy
 	@$(BIN)/ruff check .

@@ -1,4 +1,4 @@
-"""Figures 9 and 10: improvement in time with growing cost of operators, and the overhead per routing call.
+"""Figures 9 and 10 (routing): improvement in time with growing cost of operators, and the overhead per routing call.
 
 Counts times declared cost, plus the measured time of routing and learning: what an executor would take whose operators
 cost so much.
@@ -6,11 +6,9 @@ cost so much.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from time import perf_counter
 
 import matplotlib.pyplot as plt
-from experiments.routing.report import Number, Verdict, arguments, write
 
 from eddyline.adaptive.routing.content_learns import ContentLearns
 from eddyline.adaptive.routing.default import Default
@@ -18,6 +16,7 @@ from eddyline.adaptive.routing.policy import RoutingPolicy
 from eddyline.adaptive.routing.sbr import SourceBasedRouting
 from eddyline.adaptive.routing.simulate import Run, simulate
 from eddyline.adaptive.routing.stream_star import random_selectivities, stream_star
+from experiments.report import Claim, Number, Options, Outcome, Verdict, main
 
 COSTS = (0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0)  # microseconds a call
 
@@ -43,9 +42,8 @@ class Timed:
         return timed
 
 
-def main(argv: Sequence[str] | None = None) -> None:
-    options = arguments("figures 9 and 10", argv)
-    star = stream_star(random_selectivities(6, seed=1), int(100_000 * options.scale), seed=1)
+def run(options: Options) -> Outcome:
+    star = stream_star(random_selectivities(6, seed=1), options.tuples(100_000, 20_000), seed=1)
     runs: dict[str, tuple[Timed, Run]] = {}
     for policy in (SourceBasedRouting, ContentLearns, Default):
         timed = Timed(policy(star.setting))
@@ -74,8 +72,11 @@ def main(argv: Sequence[str] | None = None) -> None:
     blind, overhead = (sum(r[p] for p in ("routing_us", "learning_us")) for r in (rows[0], rows[-1]))
     verdict = Verdict(
         "Figures 9 and 10",
-        "the dearer the operators, the closer the saving in time comes to that in routing calls",
-        saved["default"][-1] > saved["default"][0] and saved["default"] == sorted(saved["default"]),
+        [
+            Claim("the dearer the operators, the more time is saved", saved["default"] == sorted(saved["default"])),
+            Claim("up to what is saved in routing calls, less 5 points, where operators cost 100 µs",
+                  saved["default"][-1] > 1 - runs["default"][1].calls / runs["sbr"][1].calls - 0.05),
+        ],
         [
             Number("time saved where operators cost 100 µs", None, saved["default"][-1]),
             Number("routing calls saved", None, 1 - runs["default"][1].calls / runs["sbr"][1].calls),
@@ -83,8 +84,8 @@ def main(argv: Sequence[str] | None = None) -> None:
         ],
         f"{overhead:.2f} µs per routing call for default, {blind:.2f} for sbr.",
     )  # fmt: skip
-    write(options.out, "figures_9_10", rows, verdict, figure)
+    return Outcome(rows, verdict, figure)
 
 
 if __name__ == "__main__":
-    main()
+    main(run)

@@ -17,6 +17,7 @@ from eddyline.adaptive.filters.pipeline import Pipeline
 from eddyline.adaptive.routing.partition import HashPartition, Partition, RangePartition, classify
 from eddyline.adaptive.routing.setting import Setting
 from eddyline.core.delta import Bools, Int64s
+from experiments.report import VARIABLE, NotHereError
 
 MEASURED = {
     "room_climate": ("light1", "temperature", "humidity", "light2"),
@@ -38,8 +39,11 @@ class Readings:
     classes: Int64s
 
 
-def readings(folder: Path, name: str, d: int = 24, batch: int = 500) -> Readings:
+def readings(folder: Path | None, name: str, d: int = 24, batch: int = 500) -> Readings:
     """Read ``name``.parquet from a folder; classes are assigned as they would be on a stream, batch by batch."""
+    if folder is None or not (folder / f"{name}.parquet").is_file():
+        where = "no folder is named" if folder is None else f"{folder} does not hold it"
+        raise NotHereError(f"it needs {name}.parquet, and {where}: set {VARIABLE} or give --data.")
     table = pq.read_table(folder / f"{name}.parquet").sort_by("ts")
     columns = [table.column(k).to_numpy(zero_copy_only=False) for k in KEYS[name]]
     columns += [pc.hour(table.column("ts")).to_numpy(), pc.minute(table.column("ts")).to_numpy()]

@@ -178,8 +178,8 @@ class Default(OrderingPolicy):
         return self.life < _FLEETING
 
     def _spread(self, count: int) -> Int64s:
-        """As many tuples as the purses pay for, from all of a batch: the order will be for all times, so the window must
-        not hold one of them more than others."""
+        """As many tuples as the purses pay for, from all of a batch: the order will be for all times, so the window
+        must not hold one of them more than others."""
         self.paid_by_reserve = self.reserve >= self.pocket
         most = math.ceil(self.reserve if self.paid_by_reserve else self.pocket)
         heads, _ = self.coins.heads(count, min(self.p, self.block / count), most)

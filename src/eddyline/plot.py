@@ -1,0 +1,165 @@
+"""Pictures of what adapted: filters evaluated per row over time, and selectivities by class.
+
+They take a query, running or finished, or statistics as plain data, and return a matplotlib ``Axes``; matplotlib is an
+optional dependency.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from eddyline.core.errors import EddylineError, JobError, did_you_mean
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+REMEDY = "plots need matplotlib, which is not installed: pip install 'eddyline[plot]'"
+_LONGEST = 34  # letters of a conjunct on an axis
+
+
+def timeline(source: Any, operator: str | None = None, *, ax: Axes | None = None) -> Axes:
+    """Filters evaluated per row as the query went on, profiling on top, and a mark at each decision.
+
+    ``source`` is a query, its ``statistics()``, or the statistics of one operator; ``operator`` names one where several
+    adapt.
+
+    >>> import eddyline as ed
+    >>> session = ed.Session()
+    >>> session.stream("S", [{"ts": i, "a": i % 7} for i in range(5000)], timestamp="ts")
+    >>> session.function("never", lambda a: a > 9)
+    >>> session.function("mostly", lambda a: a < 6)
+    >>> query = session.query("SELECT Istream(ts) FROM S WHERE mostly(a) AND never(a)")
+    >>> query.to_arrow().num_rows
+    0
+    >>> timeline(query).get_ylabel()
+    'filters evaluated per row'
+    """
+    name, told = _one(source, operator, "history", "keeps a history of what it evaluated")
+    history = told["history"]
+    rows = np.array(history["rows"], np.float64)
+    if not len(rows):
+        raise EddylineError(f"{name} has seen no rows yet: there is no timeline to draw.")
+    axis = _axes(ax, (8.0, 3.6))
+    ends = np.concatenate([[0.0], rows.cumsum()])
+    asked, profiling = (np.array(history[k], np.float64) / rows for k in ("asked", "profiling"))
+    axis.stairs(asked + profiling, ends, baseline=asked, fill=True, color="C1", alpha=0.6, label="to learn (profiling)")
+    axis.stairs(asked, ends, baseline=None, color="C0", linewidth=1.5, label="on the way")
+    for i, at in enumerate(history["decided"]):
+        axis.axvline(at, color="C3", linestyle=":", linewidth=1, label="decision" if i == 0 else None)
+    axis.set(xlabel="rows", ylabel="filters evaluated per row", xlim=(0, ends[-1]), ylim=(0, None))
+    axis.xaxis.set_major_formatter(lambda x, _: f"{x:,.0f}")
+    axis.set_title(f"{name}: {told['policy']}" if "policy" in told else name)
+    # Beside the curves, not on them.
+    axis.legend(loc="lower left", bbox_to_anchor=(0, -0.36), ncols=3, frameon=False, fontsize=9)
+    return axis
+
+
+def heat_map(source: Any, attribute: str | None = None, operator: str | None = None, *, ax: Axes | None = None) -> Axes:
+    """Selectivities by class of an attribute and operator: what each lets pass of the rows that it was asked about.
+
+    ``source`` is a query that routes by content, its ``statistics()``, those of one of its operators, or a routing
+    policy; ``attribute`` is by default the one that classifies most of the operators. Grey: nobody was asked.
+
+    >>> from eddyline.adaptive.routing.default import Default
+    >>> from eddyline.adaptive.routing.simulate import simulate
+    >>> from eddyline.adaptive.routing.stream_star import skewed, stream_star
+    >>> star = stream_star(skewed(3, 0.05), 20_000)
+    >>> policy = Default(star.setting)
+    >>> run = simulate(policy, star.passes, star.classes)
+    >>> heat_map(policy).get_ylabel()
+    'attrC'
+    """
+    name, told = _one(source, operator, ("by_class", "classifiers"), "routes by content")
+    attribute, classes, operators, matrix = _by_class(name, told, attribute)
+    axis = _axes(ax, (1.8 + 1.1 * max(len(operators), 3), 1.8 + 0.32 * max(len(classes), 3)))
+    from matplotlib import colormaps
+
+    colours = colormaps["viridis"].with_extremes(bad="lightgrey")
+    image = axis.imshow(np.ma.masked_invalid(matrix), cmap=colours, vmin=0, vmax=1, aspect="auto")
+    axis.set_xticks(range(len(operators)), [_short(o) for o in operators])
+    if max(map(len, operators)) > 8:
+        axis.tick_params(axis="x", rotation=25)
+        for label in axis.get_xticklabels():
+            label.set_horizontalalignment("right")
+    axis.set_yticks(range(len(classes)), classes)
+    if len(classes) <= 40:
+        for (row, column), share in np.ndenumerate(matrix):
+            if share == share:
+                ink = "white" if share < 0.6 else "black"
+                axis.text(column, row, f"{share:.0%}", ha="center", va="center", color=ink, fontsize=8)
+    axis.set(ylabel=attribute, title=f"{name}: share that passes, by class")
+    axis.figure.colorbar(image, ax=axis, format=lambda x, _: f"{x:.0%}")
+    return axis
+
+
+def _by_class(
+    name: str, told: Mapping[str, Any], wanted: str | None
+) -> tuple[str, list[str], list[str], np.ndarray[Any, np.dtype[np.float64]]]:
+    """The attribute, its classes, the operators, and a matrix with NaN where nothing is known."""
+    if "by_class" in told:
+        tables, used = told["by_class"], [a for by in told["classifiers"] for a in by or ()]
+        attribute = _chosen(name, wanted, list(tables), used)
+        table = tables[attribute]
+        return attribute, list(table["classes"]), list(told["filters"]), _matrix(table["selectivity"])
+    # A bare policy knows classes by number, and only of the operators that it has classified.
+    classified = told["classifiers"]
+    of = {o: _text(c["attribute"]) for o, c in classified.items()}
+    attribute = _chosen(name, wanted, sorted(set(of.values())), list(of.values()))
+    columns = {o: classified[o]["selectivity_by_class"] for o in sorted(of) if of[o] == attribute}
+    matrix = _matrix(list(columns.values())).T
+    known = np.flatnonzero(np.isfinite(matrix).any(1))
+    return attribute, [f"class {c}" for c in known], [f"O{o + 1}" for o in columns], matrix[known]
+
+
+def _chosen(name: str, wanted: str | None, there: Sequence[str], used: Sequence[str]) -> str:
+    if wanted is not None:
+        if wanted not in there:
+            raise JobError(f"{name} has no classes of {wanted!r}.{did_you_mean(wanted, there)}")
+        return wanted
+    if not there:
+        raise EddylineError(f"{name} has found no classifier: there is no heat map to draw.")
+    return max(used, key=used.count) if used else there[0]
+
+
+def _matrix(lines: Sequence[Sequence[float | None]]) -> np.ndarray[Any, np.dtype[np.float64]]:
+    return np.array([[np.nan if x is None else x for x in line] for line in lines], np.float64)
+
+
+def _text(attribute: Any) -> str:
+    return attribute if isinstance(attribute, str) else ", ".join(map(str, attribute))
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"
+
+
+def _one(source: Any, operator: str | None, keys: str | tuple[str, ...], what: str) -> tuple[str, Mapping[str, Any]]:
+    """The statistics of one operator, with its name: from a query, from plain data, or from a policy."""
+    keys = (keys,) if isinstance(keys, str) else keys
+    told = source if isinstance(source, Mapping) else source.statistics()
+    if any(k in told for k in keys):
+        return operator or str(getattr(source, "name", "select")), told
+    fitting = {n: s for n, s in told.items() if isinstance(s, Mapping) and any(k in s for k in keys)}
+    if operator is not None:
+        if operator not in fitting:
+            raise JobError(f"no operator named {operator!r} {what}.{did_you_mean(operator, list(fitting))}")
+        return operator, fitting[operator]
+    if not fitting:
+        raise EddylineError(f"nothing in this query {what}: there is nothing to draw.")
+    if len(fitting) > 1:
+        raise JobError(f"several operators adapt; name one of them: {', '.join(fitting)}.")
+    return next(iter(fitting.items()))
+
+
+def _axes(ax: Axes | None, size: tuple[float, float]) -> Axes:
+    try:
+        from matplotlib.figure import Figure
+    except ImportError:
+        raise EddylineError(REMEDY) from None
+    if ax is not None:
+        return ax
+    # A figure of its own: pyplot would choose a backend and keep it open.
+    return Figure(figsize=size, layout="constrained").add_subplot()
