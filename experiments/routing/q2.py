@@ -18,7 +18,6 @@ from eddyline.adaptive.routing.simulate import simulate
 from experiments.report import Claim, Number, Options, Outcome, Verdict, main
 from experiments.routing.lab import MEASURED, near_all_or_none, random_query, readings
 
-
 BATCH = 100
 
 
@@ -31,7 +30,9 @@ def run(options: Options) -> Outcome:
             passes, classes = random_query(data, seed)[:tuples], data.classes[:tuples]
             runs = {
                 "sbr": simulate(SourceBasedRouting(data.setting, seed=seed), passes, classes, batch=BATCH),
-                "minimum": simulate(SourceBasedRouting(data.setting, greed=100, seed=seed), passes, classes, batch=BATCH),
+                "minimum": simulate(
+                    SourceBasedRouting(data.setting, greed=100, seed=seed), passes, classes, batch=BATCH
+                ),
                 "default": simulate(Default(data.setting, seed=seed), passes, classes, batch=BATCH),
                 "content-learns": simulate(ContentLearns(data.setting, seed=seed), passes, classes, batch=BATCH),
             }

@@ -35,11 +35,11 @@ from tests.expr.test_predicates import builtin, predicate
 from tests.semantics.engine import ROUTES
 from tests.synopses.test_key_counts import Memory
 
-NAMES = (*ROUTES, "content-knows")
+NAMES = (*ROUTES, "known-classifier")
 
 
 def routing(name: str) -> Routing:
-    options = {"routing": name, "classifier": "kind"} if name == "content-knows" else {"routing": name}
+    options = {"routing": name, "classifier": "kind"} if name == "known-classifier" else {"routing": name}
     found = Routing.of(options)
     assert found is not None
     return found
@@ -131,9 +131,9 @@ def test_a_query_asks_what_the_simulator_counts(policy: str) -> None:
 def test_content_saves_what_the_lottery_cannot_see() -> None:
     """The bound knows the best order of every class from the first row on."""
     asked = {p: run(p)[1] for p in ("sbr", "content-learns", "default")}
-    asked["content-knows"] = run("content-knows", classifier="attrC")[1]
+    asked["known-classifier"] = run("known-classifier", classifier="attrC")[1]
     bound = simulate(knows(STAR.setting, 0, STAR.passes, STAR.classes), STAR.passes, STAR.classes).calls
-    assert bound < asked["content-knows"] < 1.03 * bound
+    assert bound < asked["known-classifier"] < 1.03 * bound
     assert asked["default"] < 1.06 * bound and asked["default"] < 0.65 * asked["sbr"]
     assert asked["content-learns"] < 0.75 * asked["sbr"]
 
@@ -162,15 +162,15 @@ def test_explain_and_statistics_show_classes_and_routes() -> None:
     ("options", "message"),
     [
         ({"routing": "content-lerns"}, "unknown routing policy 'content-lerns'. Did you mean 'content-learns'?"),
-        ({"routing": 3}, "the option 'routing' is one of sbr, content-learns, default, content-knows, not 3."),
+        ({"routing": 3}, "the option 'routing' is one of sbr, content-learns, default, known-classifier, not 3."),
         ({"routing": "sbr", "filters": "sweep"}, "not by both"),
         ({"routing": "sbr", "gamma": 0.1}, "unknown option 'gamma'"),
         ({"routing": "sbr(gamma=0.1)"}, "has no option 'gamma'"),
         ({"routing": "default(P=8)"}, "P.*8"),
         ({"routing": "default", "d": 1}, "from 2 to 4,096, not 1"),
         ({"routing": "default", "d": "many"}, "'d' is a whole number"),
-        ({"routing": "content-knows"}, "must be told its classifier"),
-        ({"routing": "content-knows", "classifier": "attrX"}, "select 1 cannot route by 'attrX'"),
+        ({"routing": "known-classifier"}, "must be told its classifier"),
+        ({"routing": "known-classifier", "classifier": "attrX"}, "select 1 cannot route by 'attrX'"),
         ({"routing": "sbr", "classifier": "attrC"}, "finds its classifiers itself"),
         ({"classifier": "attrC"}, "unknown option 'classifier'"),
     ],
@@ -229,7 +229,7 @@ def test_what_was_learned_survives_a_snapshot_and_a_pickle(tmp_path: Any) -> Non
     assert copy.evaluate(columns, 600).keep.tolist() == want
 
 
-@pytest.mark.parametrize("policy", ["default", "content-knows"])
+@pytest.mark.parametrize("policy", ["default", "known-classifier"])
 def test_memberships_are_routed_like_others(policy: str) -> None:
     """Each kind of row fails another membership: by windows that stay as they are after the first instant."""
     session = ed.Session(clock=ManualClock())
@@ -241,7 +241,7 @@ def test_memberships_are_routed_like_others(policy: str) -> None:
     )
     session.stream("W", pa.table({"ts": [0, 0], "a": [0, 0]}), timestamp="ts")
     text = "SELECT ts, kind FROM S WHERE a IN (SELECT a FROM W [ROWS 2]) AND b IN (SELECT a FROM W [ROWS 2])"
-    options = {"classifier": "kind"} if policy == "content-knows" else {}
+    options = {"classifier": "kind"} if policy == "known-classifier" else {}
     query = session.query(text, routing=policy, **options)
     assert query.to_arrow()["ts"].to_pylist() == np.flatnonzero(value == 0).tolist()
     explain = query.explain()

@@ -100,6 +100,19 @@ def test_segments_that_live_on_are_still_shown_after_the_next_save() -> None:
 
 
 def test_large_state_is_not_kept_twice(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(near, "LARGEST", 1000)
+    monkeypatch.setattr(near, "LARGEST", 1_000_000)
     log = SegmentLog(_Counted())
-    assert log.save({"a": np.arange(50_000)}, None, "program").near == {}
+    head = log.save({"a": np.arange(100_000)}, None, "program")
+    assert len(head.near) == 1
+    head = log.save({"a": np.arange(100_000), "b": np.arange(40_000) * 3}, head, "program")
+    assert head.near == {}
+    assert log.load(_told(log))["b"][-1] == 119_997
+
+
+def test_a_worker_keeps_few_files_open(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(near, "FILES", len(near._shown) + 3)
+    shown = [show(b"x") for _ in range(5)]
+    assert [s is not None for s in shown] == [True, True, True, False, False]
+    shown.clear()
+    gc.collect()
+    assert show(b"x") is not None

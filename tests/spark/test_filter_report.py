@@ -196,4 +196,4 @@ def test_a_classifier_that_is_no_column_is_refused_before_anything_runs(spark: A
     session.function("even_id", lambda n: n % 2 == 0, returns="boolean")
     text = "SELECT Istream(id) FROM S WHERE odd_text(text) AND even_id(id)"
     with pytest.raises(JobError, match="nothing"):
-        session.query(text, routing="content-knows", classifier="nothing").dataframe()
+        session.query(text, routing="known-classifier", classifier="nothing").dataframe()

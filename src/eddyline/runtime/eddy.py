@@ -233,7 +233,7 @@ class Eddy:
                 "books": self.books.state(),
             }
         return {
-            "policy": f"routing: {self.routing.policy}",
+            "policy": self._who(),
             "filters": list(self.texts),
             "begun": begun,
             "times": self.times.state(),
@@ -242,10 +242,15 @@ class Eddy:
             "decisions": [d.to_dict() for d in self.made],
         }
 
+    def _who(self) -> str:
+        """The policy with all that was asked of it: what was learned under other options is shaped otherwise."""
+        r = self.routing
+        return f"routing: {r.policy}{dict(sorted(r.parameters.items()))} by {r.classifier}, d = {r.d}"
+
     def load(self, state: Mapping[str, Any]) -> None:
         """Go on with what another one learned about the same conjuncts under the same policy; of others nothing is of
         use, and the answer does not need it."""
-        mine = (f"routing: {self.routing.policy}", list(self.texts))
+        mine = (self._who(), list(self.texts))
         if (state.get("policy"), list(state["filters"])) != mine:
             return
         if begun := state["begun"]:

@@ -36,7 +36,7 @@ def may_classify(type: pa.DataType) -> bool:
         or t.is_boolean(type)
         or t.is_string(type)
         or t.is_timestamp(type)
-        or t.is_date(type)
+        or t.is_date32(type)
     )
 
 

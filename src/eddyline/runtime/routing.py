@@ -24,15 +24,15 @@ CLASSIFIER, PARTITIONS = "classifier", "d"
 
 @dataclass(frozen=True, slots=True)
 class Routing:
-    """``policy`` by name with its ``parameters``; ``classifier`` is the column that content-knows is told; ``d`` the
+    """``policy`` by name with its ``parameters``; ``classifier`` is the column that known-classifier is told; ``d`` the
     number of partitions of each attribute.
 
     >>> Routing.of({"routing": "content-learns(R=300)", "p": 0.1})
     Routing(policy='content-learns', parameters={'R': 300, 'P': 0.1}, classifier=None, d=24)
-    >>> Routing.of({"routing": "content-knows"})
+    >>> Routing.of({"routing": "known-classifier"})
     Traceback (most recent call last):
     ...
-    eddyline.core.errors.JobError: content-knows must be told its classifier: WITH (routing = 'content-knows', ...
+    eddyline.core.errors.JobError: known-classifier must be told its classifier: WITH (routing = 'known-classifier', ...
     """
 
     policy: str
@@ -63,7 +63,8 @@ class Routing:
         found = Routing(name, parameters, None if classifier is None else str(classifier), d)
         if name == KnownClassifier.name and classifier is None:
             raise JobError(
-                "content-knows must be told its classifier: WITH (routing = 'content-knows', classifier = 'a column')."
+                "known-classifier must be told its classifier: WITH (routing = 'known-classifier',"
+                " classifier = 'a column')."
             )
         if name != KnownClassifier.name and classifier is not None:
             raise JobError(f"the routing policy {name!r} finds its classifiers itself: leave 'classifier' out.")

@@ -36,7 +36,7 @@ class KnownClassifier(Learner):
     True
     """
 
-    name = "content-knows"
+    name = "known-classifier"
     parameters: ClassVar[tuple[Parameter, ...]] = (MEMORY, COST_AWARE)
 
     def __init__(self, setting: Setting, attribute: int, *, memory: int = 1000, cost_aware: int = 1) -> None:

@@ -7,7 +7,8 @@ nameless file in memory (memfd), and says in the head where. Another worker open
 
 *This is never needed for an answer.* What is not there is read from the store: on other systems than Linux, on another
 machine, when the worker has ended (its files end with it) or has forgotten. Nothing can be mistaken for it either: the
-file's name holds a token that is drawn for it, and the link in ``/proc`` is compared with it before anything is opened.
+file's name holds a token that is drawn for it. The link in ``/proc`` is compared with it before anything is opened, and
+again afterwards, by the file that was opened: the owner may have closed it between the two.
 """
 
 from __future__ import annotations
@@ -20,6 +21,9 @@ from pathlib import Path
 from typing import Final
 
 LARGEST: Final = 16 << 20  # bytes of a shard's state; beyond, a second copy costs more than it saves
+FILES: Final = 64  # that a process shows at a time, of the thousand or so that it may have open
+
+_shown: set[int] = set()  # the files of this process
 
 
 @dataclass(slots=True)
@@ -40,10 +44,12 @@ class Near:
         b'rows'
         >>> Near(shown.process, shown.file, "another").read()
         """
-        link = Path(f"/proc/{self.process}/fd/{self.file}")
+        link, name = Path(f"/proc/{self.process}/fd/{self.file}"), f"/memfd:{self.token} (deleted)"
         with contextlib.suppress(OSError):
-            if str(link.readlink()) == f"/memfd:{self.token} (deleted)":
-                return link.read_bytes()
+            if str(link.readlink()) == name:
+                with link.open("rb") as file:
+                    if str(Path(f"/proc/self/fd/{file.fileno()}").readlink()) == name:
+                        return file.read()
         return None
 
     def to_json(self) -> list[int | str]:
@@ -51,13 +57,15 @@ class Near:
 
     def __del__(self) -> None:
         if self.owned and os.getpid() == self.process:
+            _shown.discard(self.file)
             with contextlib.suppress(OSError):
                 os.close(self.file)
 
 
 def show(data: bytes) -> Near | None:
-    """Keep a segment where other workers find it, as long as the returned value lives; None where that is not known."""
-    if not hasattr(os, "memfd_create"):
+    """Keep a segment where other workers find it, as long as the returned value lives; None where that is not known,
+    or when enough is shown."""
+    if not hasattr(os, "memfd_create") or len(_shown) >= FILES:
         return None
     token = f"eddyline-{secrets.token_hex(16)}"
     try:
@@ -65,6 +73,7 @@ def show(data: bytes) -> Near | None:
     except OSError:  # no more files, or not allowed here
         return None
     near = Near(os.getpid(), file, token, owned=True)
+    _shown.add(file)
     try:
         view = memoryview(data)
         while view:

@@ -159,7 +159,9 @@ class SegmentLog:
             self.values.set_segment(number, data)
             head.places |= places
             head.sizes[number] = len(data)
-            self._show(head, number, data)
+            shown = near.show(data) if self.showing else None
+            if shown is not None:
+                head.near[number] = shown
             self.written += len(data)
             number += 1
         used = {p.segment for p in head.places.values()}
@@ -170,16 +172,12 @@ class SegmentLog:
                     head.near[n] = old.near[n]
             else:
                 self.values.drop_segment(n)
+        if sum(head.sizes.values()) > near.LARGEST:
+            head.near.clear()
         packed = head.pack()
         self.values.set_head(packed)
         self.written += len(packed)
         return head
-
-    def _show(self, head: Head, number: int, data: bytes) -> None:
-        if self.showing and sum(head.sizes.values()) <= near.LARGEST:
-            shown = near.show(data)
-            if shown is not None:
-                head.near[number] = shown
 
 
 def _sparse(head: Head) -> Iterator[int]:
