@@ -36,7 +36,7 @@ bench: $(STAMP)  ## ratios against DuckDB and against the bare kernel, in one ru
 bench-spark: $(STAMP)  ## ratios of Spark's own operators to ours, in one run
 	@$(BIN)/python -m benchmarks.spark.run
 
-experiments: $(STAMP)  ## the papers' figures and tables again, on one page; some 14 minutes (build/experiments/index.html)
+experiments: $(STAMP)  ## the papers' figures and tables again, on one page; about half an hour (build/experiments/index.html)
 	@$(BIN)/python -m experiments.run
 
 lint: $(STAMP)  ## ruff and mypy

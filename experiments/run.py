@@ -1,6 +1,6 @@
 """All experiments, and one page with their figures and verdicts.
 
-python -m experiments.run                                   all of them: some fourteen minutes on one core
+python -m experiments.run                                   all of them: about half an hour, half of it q2
 python -m experiments.run --quick                           a short look at each
 python -m experiments.run --only figure_4_11 table_4_2      some of them; the page shows what else is there
 python -m experiments.run --page-only                       the page again, from results that are there
