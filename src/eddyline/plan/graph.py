@@ -16,6 +16,7 @@ from eddyline.operators.base import Context, Operator
 from eddyline.operators.project import ProjectOperator
 from eddyline.plan.deletions import Deletions
 from eddyline.plan.logical import Plan, Project, RelationScan, Select, StreamScan, Window, walk
+from eddyline.plan.rewrite import deterministic
 from eddyline.synopses.store import Stub
 
 MakeSelect = Callable[[str, Schema, Sequence[Expr], Context], Operator]
@@ -41,6 +42,7 @@ class Output:
     ids: bool = False  # rows carry ids
     fifo: bool = False  # and are deleted in the order of their ids
     append_only: bool = False  # never a deletion
+    leaving: bool = False  # each row is deleted one day, by its id
     constant: bool = False  # all there is comes at the start of time
     identity: frozenset[str] | None = None  # no two changes of one instant that agree on these columns could cancel
 
@@ -88,7 +90,7 @@ class Graph:
 
     def filter(self, p: Select, child: Output) -> Output:
         operator = self.select(self.name("select"), child.schema, p.conjuncts, self.context)
-        node = self.add(operator, (child.node,), note=conjunction(p.conjuncts))
+        node = self.add(once(operator, p.conjuncts, child), (child.node,), note=conjunction(p.conjuncts))
         return replace(child, node=node)
 
     def project(self, p: Project, child: Output) -> Output:
@@ -99,6 +101,15 @@ class Graph:
             identity = frozenset(renamed[n] for n in child.identity)
         node = self.add(operator, (child.node,))
         return replace(child, node=node, schema=p.schema, identity=identity)
+
+
+def once(operator: Operator, conjuncts: Sequence[Expr], child: Output) -> Operator:
+    """A selection that does not ask a function again, where that could give another answer."""
+    if not child.leaving or all(map(deterministic, conjuncts)):
+        return operator
+    from eddyline.operators.judged_once import JudgedOnce
+
+    return JudgedOnce(operator)
 
 
 def conjunction(conjuncts: Sequence[Expr]) -> str:

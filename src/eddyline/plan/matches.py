@@ -16,7 +16,7 @@ from eddyline.operators.project import ProjectOperator
 from eddyline.operators.streams import UnionAll
 from eddyline.plan.conjuncts import bare_mark, split_conjuncts
 from eddyline.plan.deletions import Deletions
-from eddyline.plan.graph import Graph, Output, alias_of, conjunction
+from eddyline.plan.graph import Graph, Output, alias_of, conjunction, once
 from eddyline.plan.logical import MarkJoin, OuterJoin, Plan, Project, Select
 from eddyline.plan.memberships import Flat, Sought, flatten, told
 from eddyline.plan.partitioning.momentary import comes_with_elements
@@ -79,7 +79,8 @@ class Matches(Graph):
             conjuncts.append(Marked(c, read, texts[-1]) if read else c)
         name = self.name("match-select")
         operator = MatchSelect(name, left.schema, self.judge(name, left.schema, conjuncts), memberships, self.context)
-        return replace(left, node=self.add(operator, tuple(nodes), note=" AND ".join(texts)), identity=None)
+        judged = once(operator, flat.conjuncts, left)
+        return replace(left, node=self.add(judged, tuple(nodes), note=" AND ".join(texts)), identity=None)
 
     def told(self, join: MarkJoin, flat: Flat) -> str:
         return told(Column(join.mark, pa.bool_()), flat.joins, self.kind)

@@ -200,14 +200,17 @@ class _Builder(Matches):
 
         if isinstance(p.spec, PartitionRows):
             operator = PartitionWindow(self.name("seq-window"), p.schema, p.spec)
-            return Output(self.add(operator, (child.node,), note=spelled(p.spec, self.kind)), p.schema, ids=True)
+            node = self.add(operator, (child.node,), note=spelled(p.spec, self.kind))
+            return Output(node, p.schema, ids=True, leaving=True)
         stub = self.stub_for(p.input) if shared else self.private_stub(p.schema)
         if isinstance(p.spec, Rows):
             operator = RowsWindow(self.name("seq-window"), p.schema, p.spec, stub, need)
         else:
             operator = TimeWindow(self.name("seq-window"), p.schema, p.spec, stub, need, spelled(p.spec, self.kind))
         node = self.add(operator, (child.node,), note=spelled(p.spec, self.kind))
-        return Output(node, p.schema, ids=True, fifo=True, append_only=need == Deletions.NONE)
+        # Rows that leave a time window while nothing enters may never be told.
+        leaving = need == Deletions.ALL or (isinstance(p.spec, Rows) and need != Deletions.NONE)
+        return Output(node, p.schema, ids=True, fifo=True, append_only=need == Deletions.NONE, leaving=leaving)
 
     def stub_for(self, stream: Plan) -> Callable[[], Stub]:
         what, prefix, fields = self.signature(stream)
