@@ -64,4 +64,4 @@ def test_it_runs_for_real_on_less_data(tmp_path: Path, capsys: pytest.CaptureFix
     assert demo.main(job, screen) == 0
     assert "intrusion:" in screen.getvalue() and "traffic:" in screen.getvalue()
     assert "mjoin 1: join order" in screen.getvalue()
-    assert "look-up 1" in capsys.readouterr().out
+    assert "match-select 1" in capsys.readouterr().out
