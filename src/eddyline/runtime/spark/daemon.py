@@ -42,7 +42,10 @@ MODULES: Final = (
     "eddyline.runtime.spark.judging",
     *(f"eddyline.runtime.spark.sources.{m}" for m in ("directory", "memory", "packed", "parquet", "shipping", "text")),
     # What plans import only where they need it; the kernels are compiled or loaded at their first call all the same.
-    *(f"eddyline.operators.{m}" for m in ("aggregate", "judged_once", "look_up", "match", "match_select", "membership")),
+    *(
+        f"eddyline.operators.{m}"
+        for m in ("aggregate", "judged_once", "look_up", "match", "match_select", "membership")
+    ),
     *(f"eddyline.operators.{m}" for m in ("mjoin", "rstream", "seq_window", "sets")),
 )
 
