@@ -94,11 +94,9 @@ def make(inputs: list[Input], edges: list[tuple[int, int, str]], rng: random.Ran
     names = [n for i in inputs for n in i.schema.names]
     join = MJoin("mjoin 1", specs, graph, residual, stubs, names, Context(start=0))
     arrays = join.arrays
-    arrays.orders = [
-        tuple(rng.sample([j for j in range(len(inputs)) if j != i], len(inputs) - 1)) for i in range(len(inputs))
-    ]
-    arrays.plan()
-    arrays.lay_out([s.capacity for s in join.sides], fresh=True)
+    arrays.set_plan(
+        [tuple(rng.sample([j for j in range(len(inputs)) if j != i], len(inputs) - 1)) for i in range(len(inputs))]
+    )
     return join
 
 

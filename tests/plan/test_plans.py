@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 import eddyline as ed
-from eddyline.kernels import join
+from eddyline.kernels import join_layout as join
 from eddyline.plan.deletions import Deletions
 
 

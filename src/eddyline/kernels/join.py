@@ -4,298 +4,661 @@ The invariant: elements are applied one after another in time order (at one inst
 lower input first), and each is joined with the *current* contents of the other inputs before it changes its own. So
 the output, added up to any instant, is the join of the inputs at that instant.
 
-Inputs are of two kinds. RING: rows enter in row-number order and leave in the same order, at a leave time known when
-they enter (time-based windows, constant and append-only relations) or when LIMIT newer rows have come (tuple-based
-windows); row number = position, expired rows are those below ``first``. BAG: distinct rows in slots with a weight
-(everything else); a deletion names its slot.
-
-Indexes: each is a chained hash table on some join columns of one input (on none: the chain of all rows, for products).
-A record of an index is (next, [previous,] codes of its columns), so that following a chain touches one place. The heads
-of indexes on the same keys lie side by side: an element that probes two inputs and enters a third touches one line. The
-chain of a ring is in descending row order: the walk ends at the first expired row. Chains of bags are doubly linked.
-
 A pipeline is, for each input, a sequence of steps; a step probes one index with codes taken from rows already bound.
+An element runs through it depth first, in two phases that are one loop (5.2.2): what a probe finds depends on one level
+only (READY), its first match is remembered as long as that level stays, and a probe that finds nothing ends all that
+hangs on that level, not only the last choice. So until every input has been probed once only first matches are bound:
+*drop probing*. From there the loops go on where the probes left off: *output generation*.
+
+Caches are stations of a pipeline. CacheLookup before a segment binds all its rows from an entry (a hit), or has the
+segment's whole result written into a new one (a miss); CacheUpdate after a prefix of another pipeline adds what a new
+row joins with. Both need *all* joins of a segment: there a later probe that finds nothing must not end the loops inside
+(FLOOR).
 """
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
-from eddyline.kernels.compile import kernel
+from eddyline.kernels.compile import inlined, kernel
 from eddyline.kernels.hashing import mix, u
-
-RING, BAG = 0, 1
-NO_DELETIONS, AT_ARRIVALS, ALL_DELETIONS = 0, 1, 2
-
-# columns of ``inputs`` (one row an input)
-KIND, POS_OFF, POS_MASK, CODE_OFF, CODE_WIDTH, EV_OFF, EV_LEN, EV_CODE_OFF, DELETES, INDEX_FROM, INDEX_TO, LIMIT = (
-    range(12)
+from eddyline.kernels.join_cache import SLOT, add, alive, create, find, insert, unchain
+from eddyline.kernels.join_index import unlink
+from eddyline.kernels.join_layout import (
+    AC_ACTIVE,
+    AC_AT,
+    AC_CLOCK,
+    AC_DEPTH,
+    AC_ENTERS,
+    AC_FRESH,
+    AC_INPUT,
+    AC_LEAVING,
+    AC_POS,
+    AC_SAMPLE,
+    AC_SIGN,
+    AC_TIME,
+    ALL_DELETIONS,
+    AT_ARRIVALS,
+    BAG,
+    BK_ANCHOR,
+    BK_HEAD,
+    BOUND,
+    BUILDING,
+    CN_LINKS,
+    CN_PROBES,
+    CN_PROFILING,
+    CN_SAMPLES,
+    CO_A,
+    CO_A_KEY,
+    CO_B,
+    CO_B_KEY,
+    CO_OP,
+    CODE_OFF,
+    CODE_WIDTH,
+    CROWDED,
+    CURSOR,
+    DELETES,
+    DONE,
+    EV_CODE_OFF,
+    EV_LEN,
+    EV_OFF,
+    FACTOR,
+    FLOOR,
+    FULL,
+    GE,
+    GROW,
+    GT,
+    HOME,
+    I1,
+    I2,
+    INDEX_FROM,
+    INDEX_TO,
+    IX_COL_OFF,
+    IX_COLS,
+    IX_HEAD_MASK,
+    IX_HEAD_OFF,
+    IX_HEAD_STRIDE,
+    IX_REC_OFF,
+    IX_REC_WIDTH,
+    KIND,
+    LE,
+    LIFE,
+    LIMIT,
+    LK_BITS,
+    LK_BITS_OFF,
+    LK_DISTANCE,
+    LK_KEY_OFF,
+    LK_KEYS,
+    LK_LAST,
+    LK_READY,
+    LK_SEEN,
+    LK_SET,
+    LK_STORE,
+    LK_TOTAL,
+    LK_USED,
+    LK_WINDOWS,
+    LOOKED,
+    LT,
+    MEMO,
+    MEMO_TICK,
+    NEVER,
+    PAUSE,
+    POS_MASK,
+    POS_OFF,
+    RING,
+    SR_ANCHOR,
+    SR_BUCKET_MASK,
+    SR_COMPLETE,
+    SR_ENTRIES,
+    SR_INPUT_OFF,
+    SR_KEYS,
+    SR_LIVE,
+    SR_MISSES,
+    SR_NODE_OFF,
+    SR_NODES,
+    SR_PROBE_WORK,
+    SR_PROBES,
+    SR_SEGMENT,
+    SR_UPDATE_WORK,
+    SR_UPDATES,
+    ST_AFTER,
+    ST_BAG,
+    ST_COLS,
+    ST_COND,
+    ST_COND_END,
+    ST_DEFER,
+    ST_DEFER_END,
+    ST_HEAD_MASK,
+    ST_HEAD_OFF,
+    ST_HEAD_STRIDE,
+    ST_LOOK,
+    ST_LOOK_END,
+    ST_MASK,
+    ST_POS_OFF,
+    ST_PROBE_OFF,
+    ST_READY,
+    ST_REC_OFF,
+    ST_REC_WIDTH,
+    ST_TARGET,
+    ST_UPDATE,
+    ST_UPDATE_END,
+    TICK,
+    UP_KEY_OFF,
+    UP_STORE,
 )
-INPUT_FIELDS = 12
-# columns of ``indexes`` (one row an index)
-IX_INPUT, IX_HEAD_OFF, IX_HEAD_MASK, IX_HEAD_STRIDE, IX_REC_OFF, IX_REC_WIDTH, IX_COLS, IX_COL_OFF = range(8)
-INDEX_FIELDS = 8
-# columns of ``steps`` (one row a step; the pipeline of input s has rows s·(m−1) … (s+1)·(m−1)−1). All but the first
-# three repeat what is said of the target and its index, so that a step is one place in memory.
-ST_TARGET, ST_INDEX, ST_PROBE_OFF = range(3)
-ST_COLS, ST_REC_OFF, ST_REC_WIDTH, ST_MASK, ST_HEAD_OFF, ST_HEAD_MASK, ST_HEAD_STRIDE, ST_POS_OFF, ST_BAG = range(3, 12)
-STEP_FIELDS = 12
-# status of a call
-DONE, FULL, GROW = 0, 1, 2
-NEVER = np.int64((1 << 63) - 1)
-
-_I1 = "int64[::1]"
-_I2 = "int64[:, ::1]"
+from eddyline.kernels.join_profile import drops
 
 
-@kernel(f"void(int64, int64, {_I2}, {_I2}, {_I1}, {_I1}, {_I1}, {_I1})")
-def link(s, pos, inputs, indexes, index_columns, heads, records, codes):
-    """Put a row into all indexes of its input."""
-    mask = inputs[s, POS_MASK]
-    place = inputs[s, CODE_OFF] + (pos & mask) * inputs[s, CODE_WIDTH]
-    bag = inputs[s, KIND] == BAG
-    for x in range(inputs[s, INDEX_FROM], inputs[s, INDEX_TO]):
-        width = indexes[x, IX_REC_WIDTH]
-        ncols = indexes[x, IX_COLS]
-        rec_off = indexes[x, IX_REC_OFF]
-        at = rec_off + (pos & mask) * width
-        h = np.int64(0)
-        for c in range(ncols):
-            code = codes[place + index_columns[indexes[x, IX_COL_OFF] + c]]
-            records[at + width - ncols + c] = code
-            h = mix(h, code)
-        head = indexes[x, IX_HEAD_OFF] + (h & indexes[x, IX_HEAD_MASK]) * indexes[x, IX_HEAD_STRIDE]
-        old = heads[head]
-        records[at] = old
-        if bag:
-            records[at + 1] = -1 - head  # no predecessor: the head itself
-            if old >= 0:
-                records[rec_off + (old & mask) * width + 1] = pos
-        heads[head] = pos
+@inlined
+def _holds(x, conditions, inputs, codes, bound):
+    """Whether a condition between two bound rows holds."""
+    a, b = u(conditions[x, CO_A]), u(conditions[x, CO_B])
+    left = codes[
+        u(inputs[a, CODE_OFF] + (bound[a] & inputs[a, POS_MASK]) * inputs[a, CODE_WIDTH] + conditions[x, CO_A_KEY])
+    ]
+    right = codes[
+        u(inputs[b, CODE_OFF] + (bound[b] & inputs[b, POS_MASK]) * inputs[b, CODE_WIDTH] + conditions[x, CO_B_KEY])
+    ]
+    op = conditions[x, CO_OP]
+    if op == LT:
+        return left < right
+    if op == LE:
+        return left <= right
+    if op == GT:
+        return left > right
+    if op == GE:
+        return left >= right
+    return left != right
 
 
-@kernel(f"void(int64, int64, {_I2}, {_I2}, {_I1}, {_I1})")
-def unlink(s, pos, inputs, indexes, heads, records):
-    """Take a bag's row out of all its indexes."""
-    mask = inputs[s, POS_MASK]
-    for x in range(inputs[s, INDEX_FROM], inputs[s, INDEX_TO]):
-        width = indexes[x, IX_REC_WIDTH]
-        rec_off = indexes[x, IX_REC_OFF]
-        at = rec_off + (pos & mask) * width
-        following, before = records[at], records[at + 1]
-        if before < 0:
-            heads[-1 - before] = following
-        else:
-            records[rec_off + (before & mask) * width] = following
-        if following >= 0:
-            records[rec_off + (following & mask) * width + 1] = before
-
-
-@kernel(
-    f"int64(int64, {_I2}, {_I2}, {_I2}, {_I1}, {_I1}, {_I1}, {_I1}, {_I1}, {_I1}, {_I1}, {_I1}, {_I1}, {_I1},"
-    f" {_I1}, {_I1}, {_I1}, {_I1}, {_I1}, {_I1}, {_I1}, {_I1}, {_I1}, {_I1}, {_I2}, {_I1})"
+SIGNATURE = (
+    f"int64(int64, int64, {I2}, {I2}, {I2}, {I1}, {I1}, {I1}, {I1}, {I1}, {I1}, {I1}, {I1}, {I1}, {I1}, {I1},"
+    f" {I1}, {I1}, {I1}, {I1}, {I1}, {I1}, {I1}, {I1},"
+    f" {I2}, {I2}, {I2}, {I1}, {I1}, {I2}, {I1}, {I1},"
+    f" {I2}, {I2}, {I1}, {I2}, {I1}, {I2}, {I2}, {I1},"
+    f" {I1}, {I1}, {I2}, {I1})"
 )
-def mjoin(
-    frontier, inputs, indexes, steps, index_columns, probes, heads, records, codes, leave, weight, rownum, first, tail,
-    ev_time, ev_code, ev_leave, ev_weight, ev_slot, ev_valid, next_event, counters, out_time, out_weight, out_rows,
-    result,
-):  # fmt: skip
-    """Apply all events with time ≤ frontier. ``result[0]`` is the number of results. Returns DONE, FULL or GROW.
 
-    FULL means that the results of one element do not fit, GROW that the ring of input ``result[1]`` is full: in both
-    cases that element has not been applied, and the caller comes back with more room. The body is one loop without
-    calls, because a call with this many arrays costs more than an element.
-    """
-    m = inputs.shape[0]
-    last = m - 2
-    room = len(out_time)
-    found = np.int64(0)
-    probed = np.int64(0)
-    bound = np.zeros(m, np.int64)
-    cursor = np.zeros(m, np.int64)
-    factor = np.zeros(m + 1, np.int64)
-    wanted = np.zeros((m, max(1, probes.shape[0])), np.int64)  # by depth: the codes that the step looks for
-    next_time = np.full(m, NEVER, np.int64)
-    next_leave = np.full(m, NEVER, np.int64)
-    for i in range(m):
-        if next_event[i] < inputs[i, EV_LEN]:
-            next_time[i] = ev_time[inputs[i, EV_OFF] + next_event[i]]
-        if inputs[i, KIND] == RING and first[i] < tail[i]:
-            next_leave[i] = leave[inputs[i, POS_OFF] + (first[i] & inputs[i, POS_MASK])]
-            if inputs[i, LIMIT] > 0 and tail[i] - first[i] >= inputs[i, LIMIT]:
-                next_leave[i] = next_time[i]
-    status = DONE
-    while True:
-        s, t = np.int64(-1), NEVER
-        d, e = np.int64(-1), NEVER
+
+def _compiled(stations: bool) -> Any:
+    """The kernel, with or without everything that plans without caches, conditions and samples can do without."""
+
+    @kernel(SIGNATURE)
+    def mjoin(
+        frontier, limit, inputs, indexes, steps, index_columns, probes, heads, records, codes, leave, weight, rownum, born,
+        first, tail,
+        ev_time, ev_code, ev_leave, ev_weight, ev_slot, ev_valid, next_event, counters,
+        stores, looks, updates, cells, segment, conditions, bits, refs,
+        machine, wanted, active, sample_at, samples, paths, profile, path_from,
+        out_time, out_weight, out_rows, result,
+    ):  # fmt: skip
+        """Apply events with time ≤ frontier. ``result[0]`` is the number of results. Returns
+
+        DONE: all are applied; PAUSE: ``limit`` have arrived; FULL: there is no room for more results, the element goes on
+        in the next call; GROW: the ring of input ``result[1]`` is full; CROWDED: the complete store ``result[1]`` nearly
+        is. But for FULL every element has been applied or has not begun. The body is one loop, because a call with this
+        many arrays costs more than an element.
+        """
+        m = inputs.shape[0]
+        last = m - 2
+        room = len(out_time)
+        found = np.int64(0)
+        probed = np.int64(0)
+        links = np.int64(0)
+        arrived = np.int64(0)
+        bound, cursor, factor = machine[BOUND], machine[CURSOR], machine[FACTOR]
+        tick, memo, memo_tick, home = machine[TICK], machine[MEMO], machine[MEMO_TICK], machine[HOME]
+        floor, looked, building = machine[FLOOR], machine[LOOKED], machine[BUILDING]
+        key = wanted[m]
+        next_time = np.full(m, NEVER, np.int64)
+        next_leave = np.full(m, NEVER, np.int64)
         for i in range(m):
-            if next_time[u(i)] < t:
-                t, s = next_time[u(i)], np.int64(i)
-            if next_leave[u(i)] < e:
-                e, d = next_leave[u(i)], np.int64(i)
-        if s < 0 and e > frontier:
-            break
-        leaving = e <= t
-        if leaving:
-            # Rows leave before anything arrives at the same instant; in time order where the deletions are wanted.
-            mode = inputs[u(d), DELETES]
-            shows = mode == ALL_DELETIONS or (mode == AT_ARRIVALS and e == t)
-            s, t, pos, sign = d, e, first[u(d)], np.int64(-1)
-            if shows:
-                shows = weight[u(inputs[u(s), POS_OFF] + (pos & inputs[u(s), POS_MASK]))] != 0
-        else:
-            at = u(inputs[u(s), EV_OFF] + next_event[u(s)])
-            if inputs[u(s), KIND] == RING and tail[u(s)] - first[u(s)] > inputs[u(s), POS_MASK]:
-                status = GROW
-                result[1] = s
-                break
-            shows = ev_valid[at] != 0
-            pos = tail[u(s)] if inputs[u(s), KIND] == RING else ev_slot[at]
-            sign = ev_weight[at]
-            width = inputs[u(s), CODE_WIDTH]
-            place = inputs[u(s), CODE_OFF] + (pos & inputs[u(s), POS_MASK]) * width
-            source = inputs[u(s), EV_CODE_OFF] + next_event[u(s)] * width
-            for c in range(width):
-                codes[u(place + c)] = ev_code[u(source + c)]
+            if next_event[i] < inputs[i, EV_LEN]:
+                next_time[i] = ev_time[inputs[i, EV_OFF] + next_event[i]]
+            if inputs[i, KIND] == RING and first[i] < tail[i]:
+                next_leave[i] = leave[inputs[i, POS_OFF] + (first[i] & inputs[i, POS_MASK])]
+                if inputs[i, LIMIT] > 0 and tail[i] - first[i] >= inputs[i, LIMIT]:
+                    next_leave[i] = next_time[i]
+        complete = False
+        for i in range(stores.shape[0]):
+            complete = complete or stores[i, SR_COMPLETE] != 0
+        clock = active[AC_CLOCK]
+        status = DONE
+        resumed = active[AC_ACTIVE] != 0
+        while True:
+            if resumed:  # go on with the element that had no room
+                s, t, pos, sign = active[AC_INPUT], active[AC_TIME], active[AC_POS], active[AC_SIGN]
+                leaving, depth, fresh = active[AC_LEAVING] != 0, active[AC_DEPTH], active[AC_FRESH] != 0
+                at, enters, sample = u(active[AC_AT]), active[AC_ENTERS] != 0, active[AC_SAMPLE]
+                resumed = False
+                active[AC_ACTIVE] = 0
+                shows = True
+            else:
+                s, t = np.int64(-1), NEVER
+                d, e = np.int64(-1), NEVER
+                for i in range(m):
+                    if next_time[u(i)] < t:
+                        t, s = next_time[u(i)], np.int64(i)
+                    if next_leave[u(i)] < e:
+                        e, d = next_leave[u(i)], np.int64(i)
+                if s < 0 and e > frontier:
+                    break
+                if stations and complete:
+                    for i in range(stores.shape[0]):
+                        if stores[i, SR_COMPLETE] != 0 and (
+                            2 * stores[i, SR_ENTRIES] > stores[i, SR_BUCKET_MASK]
+                            or 8 * stores[i, SR_LIVE] > 7 * stores[i, SR_NODES]
+                        ):
+                            status = CROWDED
+                            result[1] = i
+                    if status == CROWDED:
+                        break
+                leaving = e <= t
+                sample = np.int64(-1)
+                depth, fresh = np.int64(0), True
+                at = u(0)
+                if leaving:
+                    # Rows leave before anything arrives at the same instant; in time order where deletions are wanted.
+                    mode = inputs[u(d), DELETES]
+                    shows = mode == ALL_DELETIONS or (mode == AT_ARRIVALS and e == t)
+                    s, t, pos, sign = d, e, first[u(d)], np.int64(-1)
+                    if shows:
+                        shows = weight[u(inputs[u(s), POS_OFF] + (pos & inputs[u(s), POS_MASK]))] != 0
+                    enters = False
+                else:
+                    if arrived >= limit:
+                        status = PAUSE
+                        break
+                    if inputs[u(s), KIND] == RING and tail[u(s)] - first[u(s)] > inputs[u(s), POS_MASK]:
+                        status = GROW
+                        result[1] = s
+                        break
+                    arrived += 1
+                    at = u(inputs[u(s), EV_OFF] + next_event[u(s)])
+                    shows = ev_valid[at] != 0
+                    sign = ev_weight[at]
+                    enters = shows
+                    if inputs[u(s), KIND] == RING:
+                        pos = tail[u(s)]
+                    else:
+                        pos = ev_slot[at]
+                        if weight[u(inputs[u(s), POS_OFF] + (pos & inputs[u(s), POS_MASK]))] != 0:
+                            enters = False
+                        elif enters:
+                            born[u(inputs[u(s), POS_OFF] + (pos & inputs[u(s), POS_MASK]))] += 1  # another life
+                    width = inputs[u(s), CODE_WIDTH]
+                    place = inputs[u(s), CODE_OFF] + (pos & inputs[u(s), POS_MASK]) * width
+                    source = inputs[u(s), EV_CODE_OFF] + next_event[u(s)] * width
+                    for c in range(width):
+                        codes[u(place + c)] = ev_code[u(source + c)]
+                    if stations and next_event[u(s)] == sample_at[0, u(s)]:
+                        sample = np.int64(-2)  # asked for
+                        sample_at[1, u(s)] += 1
+                        sample_at[0, u(s)] = samples[u(sample_at[1, u(s)])]
+                if shows:
+                    bound[u(s)] = pos
+                    factor[0] = sign
+                    if stations:
+                        floor[0] = -1
+                    clock += 1
+                    tick[0] = clock
+                    if stations and sample == -2 and counters[CN_SAMPLES] < profile.shape[0]:
+                        sample = counters[CN_SAMPLES]
+                        counters[CN_SAMPLES] += 1
+                        for c in range(profile.shape[1]):
+                            profile[sample, c] = 0
+                        profile[sample, 0] = s
+                        for f in range(m - 1):
+                            row = s * (m - 1) + f
+                            work = drops(
+                                s, pos, path_from[row], path_from[row + 1], inputs, paths, probes, heads, records, codes,
+                                first, wanted[m + 1],
+                            )  # fmt: skip
+                            profile[sample, 1 + f] = work
+                            counters[CN_PROFILING] += abs(work)
 
-        if shows:  # join the element with the current contents of all other inputs
-            begun = found
-            bound[u(s)] = pos
-            factor[0] = sign
-            depth = np.int64(0)
-            fresh = True
-            while depth >= 0:
-                row = u(s * (m - 1) + depth)
-                target = steps[row, ST_TARGET]
-                ncols = steps[row, ST_COLS]
-                rec_off = steps[row, ST_REC_OFF]
-                width = steps[row, ST_REC_WIDTH]
-                mask = steps[row, ST_MASK]
-                low = first[u(target)]
-                if fresh:
-                    probe = steps[row, ST_PROBE_OFF]
+            if shows:  # join the element with the current contents of all other inputs
+                while depth >= 0:
+                    if depth > last:
+                        if found >= room:
+                            status = FULL
+                            break
+                        out_time[u(found)] = t
+                        out_weight[u(found)] = factor[u(depth)]
+                        for i in range(m):
+                            if inputs[i, KIND] == BAG:
+                                out_rows[i, found] = rownum[inputs[i, POS_OFF] + (bound[i] & inputs[i, POS_MASK])]
+                            else:
+                                out_rows[u(i), u(found)] = bound[u(i)]
+                        found += 1
+                        if stations and sample >= 0:
+                            profile[sample, m + depth] += 1
+                        depth -= 1
+                        if stations:
+                            depth = home[u(depth)]
+                        fresh = False
+                        continue
+                    row = u(s * (m - 1) + depth)
+                    if fresh:
+                        if stations:
+                            home[u(depth)] = depth
+                            looked[u(depth)] = -1
+                        if stations and sample >= 0:
+                            profile[sample, m + depth] += 1
+                        if stations and steps[row, ST_LOOK_END] > steps[row, ST_LOOK]:  # CacheLookup
+                            for look in range(steps[row, ST_LOOK], steps[row, ST_LOOK_END]):
+                                probe = looks[look, LK_KEY_OFF]
+                                h = np.int64(0)
+                                for c in range(looks[look, LK_KEYS]):
+                                    b = u(probes[u(probe + 2 * c)])
+                                    place = (
+                                        inputs[b, CODE_OFF] + (bound[b] & inputs[b, POS_MASK]) * inputs[b, CODE_WIDTH]
+                                    )
+                                    code = codes[u(place + probes[u(probe + 2 * c + 1)])]
+                                    key[u(c)] = code
+                                    h = mix(h, code)
+                                if looks[look, LK_USED] == 0:
+                                    bit = h & looks[look, LK_BITS]
+                                    word = looks[look, LK_BITS_OFF] + (bit >> 6)
+                                    one = np.int64(1) << (bit & 63)
+                                    if bits[word] & one == 0:
+                                        bits[word] |= one
+                                        looks[look, LK_SET] += 1
+                                    looks[look, LK_SEEN] += 1
+                                    if looks[look, LK_SEEN] == looks[look, LK_DISTANCE]:
+                                        looks[look, LK_WINDOWS] += 1
+                                        looks[look, LK_TOTAL] += looks[look, LK_SET]
+                                        looks[look, LK_SEEN] = 0
+                                        looks[look, LK_SET] = 0
+                                        start = looks[look, LK_BITS_OFF]
+                                        for word in range(start, start + (looks[look, LK_BITS] >> 6) + 1):
+                                            bits[word] = 0
+                                    continue
+                                end = looks[look, LK_LAST]
+                                building[u(end)] = 0
+                                if stations and sample >= 0:
+                                    continue  # a profiled element uses no cache
+                                st = looks[look, LK_STORE]
+                                bucket = find(stores, cells, st, key, h)
+                                stores[st, SR_PROBES] += 1
+                                stores[st, SR_PROBE_WORK] += 1
+                                anchored = stores[st, SR_ANCHOR] == s
+                                if bucket >= 0 and anchored:
+                                    anchor = cells[bucket + BK_ANCHOR]
+                                    if anchor < 0 or not alive(anchor, s, inputs, first, weight, born):
+                                        bucket = -2 - bucket
+                                    elif not leaving:
+                                        cells[bucket + BK_ANCHOR] = pos
+                                        if inputs[s, KIND] == BAG:
+                                            own = u(inputs[s, POS_OFF] + pos)
+                                            cells[bucket + BK_ANCHOR] = pos + (born[own] << LIFE)
+                                if bucket >= 0 or stores[st, SR_COMPLETE] != 0:
+                                    looked[u(depth)] = look
+                                    cursor[u(depth)] = bucket  # ≥ 0, or an entry that is not there: an empty one
+                                    for c in range(depth, end + 1):
+                                        home[u(c)] = depth
+                                else:
+                                    stores[st, SR_MISSES] += 1
+                                    bucket = -2 - bucket
+                                    own = u(inputs[u(s), POS_OFF] + (pos & inputs[u(s), POS_MASK]))
+                                    if not anchored:
+                                        create(stores, cells, st, bucket, key, -1)
+                                        building[u(end)] = bucket + 1
+                                    elif not leaving and (enters or weight[own] + sign != 0):
+                                        ref = pos if inputs[s, KIND] == RING else pos + (born[own] << LIFE)
+                                        create(stores, cells, st, bucket, key, ref)
+                                        building[u(end)] = bucket + 1
+                    begun = depth
+                    if stations and looked[u(depth)] >= 0:  # from the entry of a cache
+                        look = looked[u(depth)]
+                        st = looks[look, LK_STORE]
+                        n = stores[st, SR_SEGMENT]
+                        nodes = stores[st, SR_NODE_OFF]
+                        if fresh:
+                            bucket = cursor[u(depth)]
+                            node = cells[u(bucket + BK_HEAD)] if bucket >= 0 else np.int64(-1)
+                            before = np.int64(-1)
+                            memo[u(depth)] = bucket  # the place is not needed for a probe now
+                            memo_tick[u(depth)] = -1
+                        else:
+                            bucket = memo[u(depth)]
+                            before = cursor[u(depth)]
+                            node = cells[u(nodes + before * (1 + n))]
+                        while node >= 0:
+                            stores[st, SR_PROBE_WORK] += 1
+                            here = nodes + node * (1 + n)
+                            lives = True
+                            for x in range(n):
+                                i = segment[u(stores[st, SR_INPUT_OFF] + x)]
+                                if not alive(cells[u(here + 1 + x)], i, inputs, first, weight, born):
+                                    lives = False
+                                    break
+                            if lives:
+                                break
+                            following = cells[u(here)]
+                            unchain(stores, cells, st, bucket, node, before)
+                            node = following
+                        if node < 0:
+                            upper = depth - 1
+                            if fresh:
+                                upper = max(looks[look, LK_READY] - 1, floor[u(depth)])
+                            depth = home[u(upper)] if upper >= 0 else np.int64(-1)
+                            fresh = False
+                            continue
+                        cursor[u(depth)] = node
+                        clock += 1
+                        product = factor[u(depth)]
+                        for x in range(n):
+                            i = segment[u(stores[st, SR_INPUT_OFF] + x)]
+                            ref = cells[u(here + 1 + x)]
+                            if inputs[u(i), KIND] == BAG:
+                                ref &= SLOT
+                                product *= weight[u(inputs[u(i), POS_OFF] + ref)]
+                            bound[u(i)] = ref
+                        depth = looks[look, LK_LAST]
+                        for c in range(begun, depth + 1):
+                            tick[u(c + 1)] = clock
+                        factor[u(depth + 1)] = product
+                        row = u(s * (m - 1) + depth)
+                    else:
+                        target = steps[row, ST_TARGET]
+                        ncols = steps[row, ST_COLS]
+                        rec_off = steps[row, ST_REC_OFF]
+                        width = steps[row, ST_REC_WIDTH]
+                        mask = steps[row, ST_MASK]
+                        low = first[u(target)]
+                        before = links
+                        known = False
+                        if fresh:
+                            known = memo_tick[u(depth)] == tick[u(steps[row, ST_READY])]
+                            if known:
+                                p = memo[u(depth)]
+                            else:
+                                probe = steps[row, ST_PROBE_OFF]
+                                h = np.int64(0)
+                                for c in range(ncols):
+                                    b = u(probes[u(probe + 2 * c)])
+                                    place = (
+                                        inputs[b, CODE_OFF] + (bound[b] & inputs[b, POS_MASK]) * inputs[b, CODE_WIDTH]
+                                    )
+                                    code = codes[u(place + probes[u(probe + 2 * c + 1)])]
+                                    wanted[u(depth), u(c)] = code
+                                    h = mix(h, code)
+                                slot = (h & steps[row, ST_HEAD_MASK]) * steps[row, ST_HEAD_STRIDE]
+                                p = heads[u(steps[row, ST_HEAD_OFF] + slot)]
+                                probed += 1
+                        else:
+                            p = records[u(rec_off + (cursor[u(depth)] & mask) * width)]
+                        if not known:
+                            if ncols == 1:
+                                sought = wanted[u(depth), 0]
+                                while p >= low:
+                                    here = rec_off + (p & mask) * width
+                                    links += 1
+                                    if records[u(here + width - 1)] == sought:
+                                        break
+                                    p = records[u(here)]
+                            else:
+                                key_at = width - ncols
+                                while p >= low:
+                                    here = rec_off + (p & mask) * width
+                                    links += 1
+                                    same = True
+                                    for c in range(ncols):
+                                        if records[u(here + key_at + c)] != wanted[u(depth), u(c)]:
+                                            same = False
+                                            break
+                                    if same:
+                                        break
+                                    p = records[u(here)]
+                            if fresh:
+                                memo[u(depth)] = p
+                                memo_tick[u(depth)] = tick[u(steps[row, ST_READY])]
+                        if stations and sample >= 0:
+                            profile[sample, 2 * m + depth] += links - before + np.int64(fresh and not known)
+                        if p < low:
+                            upper = depth - 1
+                            if fresh:  # nothing that hangs on the level of this probe can have a result
+                                upper = steps[row, ST_READY] - 1
+                                if stations:
+                                    upper = max(upper, floor[u(depth)])
+                            depth = upper
+                            if stations and depth >= 0:
+                                depth = home[u(depth)]
+                            fresh = False
+                            continue
+                        cursor[u(depth)] = p
+                        bound[u(target)] = p
+                        clock += 1
+                        tick[u(depth + 1)] = clock
+                        if steps[row, ST_BAG] != 0:
+                            factor[u(depth + 1)] = factor[u(depth)] * weight[u(steps[row, ST_POS_OFF] + (p & mask))]
+                        else:
+                            factor[u(depth + 1)] = factor[u(depth)]
+                    ground = floor[u(begun)] if stations else np.int64(-1)
+                    if stations and steps[row, ST_AFTER] != 0:
+                        holds = True
+                        if looked[u(begun)] < 0:
+                            for x in range(steps[row, ST_COND], steps[row, ST_COND_END]):
+                                if not _holds(x, conditions, inputs, codes, bound):
+                                    holds = False
+                                    break
+                            if not holds:
+                                fresh = False
+                                continue
+                            if (
+                                steps[row, ST_AFTER] > 1 and building[u(depth)] > 0
+                            ):  # CacheUpdate of the pipeline's own cache
+                                look = steps[row, ST_AFTER] - 2
+                                st = looks[look, LK_STORE]
+                                for x in range(stores[st, SR_SEGMENT]):
+                                    i = segment[u(stores[st, SR_INPUT_OFF] + x)]
+                                    refs[u(x)] = bound[u(i)]
+                                    if inputs[u(i), KIND] == BAG:
+                                        refs[u(x)] += born[u(inputs[u(i), POS_OFF] + bound[u(i)])] << LIFE
+                                stores[st, SR_UPDATES] += 1
+                                stores[st, SR_UPDATE_WORK] += 1
+                                if not add(stores, cells, st, building[u(depth)] - 1, refs):
+                                    building[u(depth)] = 0
+                                ground = depth
+                        for x in range(steps[row, ST_DEFER], steps[row, ST_DEFER_END]):
+                            if not _holds(x, conditions, inputs, codes, bound):
+                                holds = False
+                                break
+                        if not holds:
+                            depth = begun
+                            fresh = False
+                            continue
+                        if enters and steps[row, ST_UPDATE_END] > steps[row, ST_UPDATE]:  # CacheUpdate for others
+                            ground = depth
+                            for x in range(steps[row, ST_UPDATE], steps[row, ST_UPDATE_END]):
+                                st = updates[x, UP_STORE]
+                                probe = updates[x, UP_KEY_OFF]
+                                h = np.int64(0)
+                                for c in range(stores[st, SR_KEYS]):
+                                    b = u(probes[u(probe + 2 * c)])
+                                    place = (
+                                        inputs[b, CODE_OFF] + (bound[b] & inputs[b, POS_MASK]) * inputs[b, CODE_WIDTH]
+                                    )
+                                    key[u(c)] = codes[u(place + probes[u(probe + 2 * c + 1)])]
+                                    h = mix(h, key[u(c)])
+                                for y in range(stores[st, SR_SEGMENT]):
+                                    i = segment[u(stores[st, SR_INPUT_OFF] + y)]
+                                    refs[u(y)] = bound[u(i)]
+                                    if inputs[u(i), KIND] == BAG:
+                                        refs[u(y)] += born[u(inputs[u(i), POS_OFF] + bound[u(i)])] << LIFE
+                                stores[st, SR_UPDATES] += 1
+                                stores[st, SR_UPDATE_WORK] += insert(
+                                    stores, cells, st, key, h, refs, segment, inputs, first, weight, born
+                                )
+                    depth += 1
+                    if stations:
+                        floor[u(depth)] = ground
+                    fresh = True
+                if status == FULL:
+                    active[AC_ACTIVE] = 1
+                    active[AC_INPUT], active[AC_TIME], active[AC_POS], active[AC_SIGN] = s, t, pos, sign
+                    active[AC_LEAVING], active[AC_DEPTH], active[AC_FRESH] = leaving, depth, fresh
+                    active[AC_AT], active[AC_ENTERS], active[AC_SAMPLE] = at, enters, sample
+                    break
+
+            own = u(s)
+            mask = inputs[own, POS_MASK]
+            if leaving:
+                first[own] += 1
+                next_leave[own] = NEVER
+                if first[own] < tail[own]:
+                    next_leave[own] = leave[u(inputs[own, POS_OFF] + (first[own] & mask))]
+                continue
+            where = u(inputs[own, POS_OFF] + (pos & mask))
+            if inputs[own, KIND] == RING:
+                leave[where] = ev_leave[at]
+                weight[where] = ev_valid[at]  # 0: has a NULL key, joins with nothing
+                if first[own] == tail[own]:
+                    next_leave[own] = ev_leave[at]
+                tail[own] += 1
+            else:
+                before = weight[where]
+                weight[where] = before + sign
+                if shows and before != 0 and weight[where] == 0:
+                    unlink(s, pos, inputs, indexes, heads, records)
+            if enters:
+                place = inputs[own, CODE_OFF] + (pos & mask) * inputs[own, CODE_WIDTH]
+                for index in range(inputs[own, INDEX_FROM], inputs[own, INDEX_TO]):
+                    x = u(index)
+                    width = indexes[x, IX_REC_WIDTH]
+                    ncols = indexes[x, IX_COLS]
+                    rec_off = indexes[x, IX_REC_OFF]
+                    here = rec_off + (pos & mask) * width
                     h = np.int64(0)
                     for c in range(ncols):
-                        b = u(probes[u(probe + 2 * c)])
-                        place = inputs[b, CODE_OFF] + (bound[b] & inputs[b, POS_MASK]) * inputs[b, CODE_WIDTH]
-                        code = codes[u(place + probes[u(probe + 2 * c + 1)])]
-                        wanted[u(depth), u(c)] = code
+                        code = codes[u(place + index_columns[u(indexes[x, IX_COL_OFF] + c)])]
+                        records[u(here + width - ncols + c)] = code
                         h = mix(h, code)
-                    slot = (h & steps[row, ST_HEAD_MASK]) * steps[row, ST_HEAD_STRIDE]
-                    p = heads[u(steps[row, ST_HEAD_OFF] + slot)]
-                    probed += 1
-                else:
-                    p = records[u(rec_off + (cursor[u(depth)] & mask) * width)]
-                if ncols == 1:
-                    key = wanted[u(depth), 0]
-                    while p >= low:
-                        here = rec_off + (p & mask) * width
-                        if records[u(here + width - 1)] == key:
-                            break
-                        p = records[u(here)]
-                else:
-                    key_at = width - ncols
-                    while p >= low:
-                        here = rec_off + (p & mask) * width
-                        same = True
-                        for c in range(ncols):
-                            if records[u(here + key_at + c)] != wanted[u(depth), u(c)]:
-                                same = False
-                                break
-                        if same:
-                            break
-                        p = records[u(here)]
-                if p < low:
-                    depth -= 1
-                    fresh = False
-                    continue
-                cursor[u(depth)] = p
-                bound[u(target)] = p
-                if steps[row, ST_BAG] != 0:
-                    factor[u(depth + 1)] = factor[u(depth)] * weight[u(steps[row, ST_POS_OFF] + (p & mask))]
-                else:
-                    factor[u(depth + 1)] = factor[u(depth)]
-                if depth < last:
-                    depth += 1
-                    fresh = True
-                    continue
-                fresh = False
-                if found >= room:
-                    status = FULL
-                    break
-                out_time[u(found)] = t
-                out_weight[u(found)] = factor[u(depth + 1)]
-                for i in range(m):
-                    if inputs[i, KIND] == BAG:
-                        out_rows[i, found] = rownum[inputs[i, POS_OFF] + (bound[i] & inputs[i, POS_MASK])]
-                    else:
-                        out_rows[u(i), u(found)] = bound[u(i)]
-                found += 1
-            if status == FULL:
-                found = begun
-                break
+                    head = indexes[x, IX_HEAD_OFF] + (h & indexes[x, IX_HEAD_MASK]) * indexes[x, IX_HEAD_STRIDE]
+                    old = heads[u(head)]
+                    records[u(here)] = old
+                    if inputs[own, KIND] == BAG:
+                        records[u(here + 1)] = -1 - head
+                        if old >= 0:
+                            records[u(rec_off + (old & mask) * width + 1)] = pos
+                    heads[u(head)] = pos
+            next_event[own] += 1
+            next_time[own] = NEVER
+            if next_event[own] < inputs[own, EV_LEN]:
+                next_time[own] = ev_time[u(inputs[own, EV_OFF] + next_event[own])]
+            if inputs[own, LIMIT] > 0 and tail[own] - first[own] >= inputs[own, LIMIT]:
+                next_leave[own] = next_time[own]  # a full tuple-based window: the next element expels the oldest
+        counters[CN_PROBES] += probed
+        counters[CN_LINKS] += links
+        active[AC_CLOCK] = clock
+        result[0] = found
+        return status
 
-        own = u(s)
-        mask = inputs[own, POS_MASK]
-        if leaving:
-            first[own] += 1
-            next_leave[own] = NEVER
-            if first[own] < tail[own]:
-                next_leave[own] = leave[u(inputs[own, POS_OFF] + (first[own] & mask))]
-            continue
-        where = u(inputs[own, POS_OFF] + (pos & mask))
-        enters = shows
-        if inputs[own, KIND] == RING:
-            leave[where] = ev_leave[at]
-            weight[where] = ev_valid[at]  # 0: has a NULL key, joins with nothing
-            if first[own] == tail[own]:
-                next_leave[own] = ev_leave[at]
-            tail[own] += 1
-        else:
-            before = weight[where]
-            weight[where] = before + sign
-            enters = shows and before == 0 and weight[where] != 0
-            if shows and before != 0 and weight[where] == 0:
-                unlink(s, pos, inputs, indexes, heads, records)
-        if enters:
-            place = inputs[own, CODE_OFF] + (pos & mask) * inputs[own, CODE_WIDTH]
-            for index in range(inputs[own, INDEX_FROM], inputs[own, INDEX_TO]):
-                x = u(index)
-                width = indexes[x, IX_REC_WIDTH]
-                ncols = indexes[x, IX_COLS]
-                rec_off = indexes[x, IX_REC_OFF]
-                here = rec_off + (pos & mask) * width
-                h = np.int64(0)
-                for c in range(ncols):
-                    code = codes[u(place + index_columns[u(indexes[x, IX_COL_OFF] + c)])]
-                    records[u(here + width - ncols + c)] = code
-                    h = mix(h, code)
-                head = indexes[x, IX_HEAD_OFF] + (h & indexes[x, IX_HEAD_MASK]) * indexes[x, IX_HEAD_STRIDE]
-                old = heads[u(head)]
-                records[u(here)] = old
-                if inputs[own, KIND] == BAG:
-                    records[u(here + 1)] = -1 - head
-                    if old >= 0:
-                        records[u(rec_off + (old & mask) * width + 1)] = pos
-                heads[u(head)] = pos
-        next_event[own] += 1
-        next_time[own] = NEVER
-        if next_event[own] < inputs[own, EV_LEN]:
-            next_time[own] = ev_time[u(inputs[own, EV_OFF] + next_event[own])]
-        if inputs[own, LIMIT] > 0 and tail[own] - first[own] >= inputs[own, LIMIT]:
-            next_leave[own] = next_time[own]  # a full tuple-based window: the next element expels the oldest
-    counters[0] += probed
-    result[0] = found
-    return status
+    return mjoin
 
 
-@kernel(f"void(int64, {_I2}, {_I2}, {_I1}, {_I1}, {_I1}, {_I1}, {_I1}, {_I1}, {_I1})")
-def relink(s, inputs, indexes, index_columns, heads, records, codes, first, tail, live):
-    """Rebuild the indexes of one input from its codes: of a ring's rows with ``live`` ≠ 0, of the slots in ``live``."""
-    if inputs[s, KIND] == RING:
-        for p in range(first[s], tail[s]):
-            if live[p - first[s]] != 0:
-                link(s, p, inputs, indexes, index_columns, heads, records, codes)
-    else:
-        for k in range(len(live)):
-            link(s, live[k], inputs, indexes, index_columns, heads, records, codes)
+mjoin = _compiled(True)
+plain_mjoin = _compiled(False)

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from eddyline.core.delta import Int64s
-from eddyline.kernels import join as k
-from eddyline.operators.join_plan import JoinGraph, Member, Step
+from eddyline.kernels import join as kernel
+from eddyline.kernels import join_index
+from eddyline.kernels import join_layout as k
+from eddyline.operators.join_plan import CacheSpec, Condition, JoinGraph, Member, Step, StoreId
 from eddyline.operators.join_side import JoinSide
+from eddyline.operators.join_stations import Bloom, Stations
 
+OPERATORS = {"lt": k.LT, "le": k.LE, "gt": k.GT, "ge": k.GE, "ne": k.NE}
 SMALLEST = 256  # rows that a synopsis has room for at first
 
 
@@ -18,52 +22,133 @@ class JoinArrays:
     """``orders[i]`` is the order in which elements of input i visit the others. Positions of a ring are row numbers,
     those of a bag slots; arrays are indexed by position & (capacity − 1)."""
 
-    def __init__(self, sides: Sequence[JoinSide], graph: JoinGraph) -> None:
-        self.sides, self.graph = list(sides), graph
+    def __init__(self, sides: Sequence[JoinSide], graph: JoinGraph, conditions: Sequence[Condition] = ()) -> None:
+        self.sides, self.graph, self.conditions = list(sides), graph, tuple(conditions)
         m = len(self.sides)
         self.first = np.zeros(m, np.int64)
         self.tail = np.zeros(m, np.int64)
         for i, s in enumerate(self.sides):
             if s.stub is not None:
                 self.first[i] = self.tail[i] = s.stub.low
-        self.counters = np.zeros(4, np.int64)
-        self.orders = [graph.default_order(i) for i in range(m)]
-        self.plan()
-        self.lay_out([s.capacity for s in self.sides], fresh=True)
-
-    def plan(self) -> None:
-        m = len(self.sides)
-        pipelines: list[tuple[Step, ...]] = [self.graph.pipeline(i, self.orders[i]) for i in range(m)]
+        self.counters = np.zeros(k.COUNTERS, np.int64)
+        self.stations, self.bloom = Stations(graph), Bloom()
+        self.machine = np.zeros((k.MACHINE_ROWS, m + 2), np.int64)
+        self.active = np.zeros(k.ACTIVE_FIELDS, np.int64)
+        self.refs = np.zeros(m + 1, np.int64)
+        self.sample_at, self.samples = np.full((2, m), -1, np.int64), np.full(1, -1, np.int64)
+        self.profile = np.zeros((0, 3 * m - 1), np.int64)
+        self.logical: tuple[tuple[tuple[int, ...], ...], ...] | None = None  # by input: the paths of its filters
         self.index_of: dict[tuple[int, tuple[int, ...]], int] = {}
-        wanted = sorted({(st.target, st.columns) for p in pipelines for st in p})
-        for key in wanted:
-            self.index_of[key] = len(self.index_of)
+        self.set_plan([graph.default_order(i) for i in range(m)], fresh=True)
+
+    # ── the plan ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def set_plan(
+        self,
+        orders: Sequence[tuple[int, ...]],
+        used: Sequence[CacheSpec] = (),
+        profiled: Sequence[CacheSpec] = (),
+        *,
+        bloom: Bloom | None = None,
+        sizes: Mapping[StoreId, tuple[int, int]] | None = None,
+        fresh: bool = False,
+    ) -> None:
+        """Take another plan between two elements. The contents of inputs stay where they are; indexes that the new
+        orders need and the old did not are built."""
+        if not self.between_elements:
+            raise RuntimeError("a plan can only change between two elements")
+        m = len(self.sides)
+        self.bloom = bloom or self.bloom
+        self.orders = [tuple(o) for o in orders]
+        pipelines = [self.graph.pipeline(i, self.orders[i]) for i in range(m)]
+        paths: list[list[tuple[Step, ...]]] = [
+            [self.graph.pipeline(i, path) for path in self.logical[i]] if self.logical else [()] * (m - 1)
+            for i in range(m)
+        ]
+        wanted = {(st.target, st.columns) for p in (*pipelines, *(x for xs in paths for x in xs)) for st in p}
+        if missing := not wanted <= self.index_of.keys():
+            self._index(wanted)
+        probes: list[int] = []
+        self.steps = self._steps(pipelines, probes)
+        self.paths = self._steps([x for xs in paths for x in xs], probes)
+        self.path_from = np.cumsum([0, *(len(x) for xs in paths for x in xs)]).astype(np.int64)
+        self.stations.arrange(used, profiled, self.orders, self.steps, probes, self.bloom, sizes or {})
+        self._attach_conditions(used)
+        self.probes = np.array(probes or [0], np.int64)
+        columns = max((len(st.columns) for p in pipelines for st in p), default=1)
+        keys = max((len(c.key) for c in (*used, *profiled)), default=1)
+        self.wanted = np.zeros((m + 2, max(1, columns, keys, m)), np.int64)
+        self.machine[:] = 0
+        if fresh or missing:
+            self.lay_out([s.capacity for s in self.sides], fresh=fresh)
+        else:
+            self._point()
+        self.stations.settle(self.inputs, self.first, self.weight, self.born)
+
+    @property
+    def stationed(self) -> bool:
+        """Whether the plan has more than steps."""
+        return bool(len(self.stations.looks) or len(self.condition_rows) or (self.sample_at[0] >= 0).any())
+
+    @property
+    def between_elements(self) -> bool:
+        return not self.active[k.AC_ACTIVE]
+
+    def _index(self, wanted: set[tuple[int, tuple[int, ...]]]) -> None:
+        self.index_of = {key: x for x, key in enumerate(sorted(wanted))}
         self.indexes = np.zeros((len(wanted), k.INDEX_FIELDS), np.int64)
         columns: list[int] = []
-        for x, (target, cols) in enumerate(wanted):
+        for (target, cols), x in self.index_of.items():
             self.indexes[x, k.IX_INPUT] = target
             self.indexes[x, k.IX_COLS] = len(cols)
             self.indexes[x, k.IX_COL_OFF] = len(columns)
             self.indexes[x, k.IX_REC_WIDTH] = len(cols) + (1 if self.sides[target].ring else 2)
             columns += cols
         self.index_columns = np.array(columns or [0], np.int64)
-        probes: list[int] = []
-        self.steps = np.zeros((m * (m - 1), k.STEP_FIELDS), np.int64)
-        for i, pipeline in enumerate(pipelines):
-            for j, st in enumerate(pipeline):
-                self.steps[i * (m - 1) + j, : k.ST_PROBE_OFF + 1] = (
-                    st.target,
-                    self.index_of[st.target, st.columns],
-                    len(probes),
-                )
+
+    def _steps(self, pipelines: Sequence[tuple[Step, ...]], probes: list[int]) -> Int64s:
+        """Rows for the kernel. A step is ready as soon as the last of the inputs that it takes codes from is bound."""
+        steps = np.zeros((sum(map(len, pipelines)), k.STEP_FIELDS), np.int64)
+        row = 0
+        for pipeline in pipelines:
+            level = {st.target: d for d, st in enumerate(pipeline, 1)}
+            for st in pipeline:
+                steps[row, : k.ST_PROBE_OFF + 1] = st.target, self.index_of[st.target, st.columns], len(probes)
+                steps[row, k.ST_READY] = max((level.get(x.input, 0) for x in st.probes), default=0)
                 for member in st.probes:
                     probes += [member.input, member.key]
-        self.probes = np.array(probes or [0], np.int64)
+                row += 1
+        return steps
+
+    def _attach_conditions(self, used: Sequence[CacheSpec]) -> None:
+        """A condition is looked at when the second of its inputs is bound; one that crosses into a cached segment at
+        the segment's end, for the entry does not depend on it."""
+        m = len(self.sides)
+        rows: list[tuple[int, int, int, int, int]] = []
+        for i, order in enumerate(self.orders):
+            level = {i: 0, **{target: d for d, target in enumerate(order, 1)}}
+            mine = [c for c in used if c.pipeline == i]
+            at: dict[tuple[int, bool], list[Condition]] = {}
+            for c in self.conditions:
+                low, high = sorted((level[c.left.input], level[c.right.input]))
+                step, deferred = high - 1, False
+                for cache in mine:
+                    if cache.first <= step <= cache.last and low <= cache.first:
+                        step, deferred = cache.last, True
+                at.setdefault((step, deferred), []).append(c)
+            for (step, deferred), conditions in at.items():
+                row = i * (m - 1) + step
+                begin, end = (k.ST_DEFER, k.ST_DEFER_END) if deferred else (k.ST_COND, k.ST_COND_END)
+                self.steps[row, begin], self.steps[row, end] = len(rows), len(rows) + len(conditions)
+                self.steps[row, k.ST_AFTER] = max(1, self.steps[row, k.ST_AFTER])
+                for c in conditions:
+                    rows.append((c.left.input, c.left.key, OPERATORS[c.op], c.right.input, c.right.key))
+        self.condition_rows = np.array(rows, np.int64).reshape(len(rows), k.COND_FIELDS)
 
     def lay_out(self, capacities: Sequence[int], fresh: bool = False) -> None:
         """Lay the synopses out for new capacities, keep their contents, rebuild the indexes."""
         m = len(self.sides)
-        old = None if fresh else (self.inputs, self.codes, self.leave, self.weight)
+        old = None if fresh else (self.inputs, self.codes, self.leave, self.weight, self.born)
         self.inputs: Int64s = np.zeros((m, k.INPUT_FIELDS), np.int64)
         if old is not None:
             events = slice(k.EV_OFF, k.EV_CODE_OFF + 1)  # it may be in the middle of them
@@ -82,22 +167,27 @@ class JoinArrays:
         for x in self.indexes:
             x[k.IX_REC_OFF] = records
             records += self.sides[int(x[k.IX_INPUT])].capacity * int(x[k.IX_REC_WIDTH])
-        for st in self.steps:
-            x, side = self.indexes[st[k.ST_INDEX]], self.inputs[st[k.ST_TARGET]]
-            st[k.ST_COLS : k.ST_MASK + 1] = x[k.IX_COLS], x[k.IX_REC_OFF], x[k.IX_REC_WIDTH], side[k.POS_MASK]
-            st[k.ST_HEAD_OFF : k.ST_HEAD_STRIDE + 1] = x[k.IX_HEAD_OFF : k.IX_HEAD_STRIDE + 1]
-            st[k.ST_POS_OFF :] = side[k.POS_OFF], side[k.KIND] == k.BAG
+        self._point()
         self.heads = np.full(max(heads, 1), -1, np.int64)
         self.records = np.zeros(max(records, 1), np.int64)
         self.codes: Int64s = np.zeros(max(code, 1), np.int64)
         self.leave: Int64s = np.zeros(pos, np.int64)
         self.weight: Int64s = np.zeros(pos, np.int64)
         self.rownum = np.zeros(pos, np.int64)
+        self.born: Int64s = np.zeros(pos, np.int64)
         for i in range(m):
             if old is not None:
                 self._copy(i, *old)
             self.relink(i)
         self._number_rows()
+
+    def _point(self) -> None:
+        """Repeat in each step what is said of its target and its index."""
+        for st in (*self.steps, *self.paths):
+            x, side = self.indexes[st[k.ST_INDEX]], self.inputs[st[k.ST_TARGET]]
+            st[k.ST_COLS : k.ST_MASK + 1] = x[k.IX_COLS], x[k.IX_REC_OFF], x[k.IX_REC_WIDTH], side[k.POS_MASK]
+            st[k.ST_HEAD_OFF : k.ST_HEAD_STRIDE + 1] = x[k.IX_HEAD_OFF : k.IX_HEAD_STRIDE + 1]
+            st[k.ST_POS_OFF : k.ST_BAG + 1] = side[k.POS_OFF], side[k.KIND] == k.BAG
 
     def _lay_out_heads(self) -> int:
         """Heads of indexes over the same classes of keys are interleaved: equal keys have equal hashes."""
@@ -133,7 +223,7 @@ class JoinArrays:
         off, cap = int(self.inputs[i, k.POS_OFF]), self.sides[i].capacity
         return np.flatnonzero(self.weight[off : off + cap])
 
-    def _copy(self, i: int, inputs: Int64s, codes: Int64s, leave: Int64s, weight: Int64s) -> None:
+    def _copy(self, i: int, inputs: Int64s, codes: Int64s, leave: Int64s, weight: Int64s, born: Int64s) -> None:
         width = len(self.sides[i].keys)
         old_off, old_mask, old_code = (int(inputs[i, f]) for f in (k.POS_OFF, k.POS_MASK, k.CODE_OFF))
         off, mask, code = (int(self.inputs[i, f]) for f in (k.POS_OFF, k.POS_MASK, k.CODE_OFF))
@@ -142,6 +232,7 @@ class JoinArrays:
         a, b = live & old_mask, live & mask
         self.leave[off + b] = leave[old_off + a]
         self.weight[off + b] = weight[old_off + a]
+        self.born[off + b] = born[old_off + a]
         for c in range(width):
             self.codes[code + b * width + c] = codes[old_code + a * width + c]
 
@@ -153,7 +244,7 @@ class JoinArrays:
         else:
             _, valid = self.sides[i].key_codes(self.sides[i].rows_at(live), len(live))
             live = live[valid != 0]
-        k.relink(
+        join_index.relink(
             i, self.inputs, self.indexes, self.index_columns, self.heads, self.records, self.codes, self.first,
             self.tail, live,
         )  # fmt: skip
@@ -174,7 +265,10 @@ class JoinArrays:
         if smallest:
             first, tail = self.first.copy(), self.tail.copy()
             self.first[:], self.tail[:] = 0, 0  # nothing to link yet
-            self.lay_out(capacities, fresh=True)
+            for s, cap in zip(self.sides, capacities, strict=True):
+                s.capacity = cap
+            self.stations.forget()  # what caches hold are numbers of rows, and rows are numbered anew
+            self.set_plan(self.orders, fresh=True)
             self.first[:], self.tail[:] = first, tail
         elif capacities != [s.capacity for s in self.sides]:
             self.lay_out(capacities)
@@ -210,24 +304,59 @@ class JoinArrays:
         )
 
     def run(
-        self, frontier: int, events: tuple[Int64s, ...], next_event: Int64s, room: int
+        self, frontier: int, events: tuple[Int64s, ...], next_event: Int64s, room: int, limit: int = k.NEVER
     ) -> tuple[int, Int64s, Int64s, Int64s]:
-        """Apply events until all are done, ``room`` results are full or a ring is, which is then made larger: the
-        kernel's status, times, weights, and rows by input."""
+        """Apply events until all are done, ``limit`` of them have arrived, ``room`` results are full, or a ring or a
+        complete store is, which is then made larger: the kernel's status, times, weights, and rows by input."""
         out_time, out_weight = np.empty(room, np.int64), np.empty(room, np.int64)
         out_rows = np.empty((len(self.sides), room), np.int64)
         result = np.zeros(2, np.int64)
-        status = k.mjoin(
-            frontier, self.inputs, self.indexes, self.steps, self.index_columns, self.probes, self.heads, self.records,
-            self.codes, self.leave, self.weight, self.rownum, self.first, self.tail, *events, next_event, self.counters,
+        at = self.stations
+        run = kernel.mjoin if self.stationed else kernel.plain_mjoin
+        status = run(
+            frontier, limit, self.inputs, self.indexes, self.steps, self.index_columns, self.probes, self.heads,
+            self.records, self.codes, self.leave, self.weight, self.rownum, self.born, self.first, self.tail,
+            *events, next_event, self.counters,
+            at.stores, at.looks, at.updates, at.cells, at.segment, self.condition_rows, at.bits, self.refs,
+            self.machine, self.wanted, self.active, self.sample_at, self.samples, self.paths, self.profile, self.path_from,
             out_time, out_weight, out_rows, result,
         )  # fmt: skip
         if status == k.GROW:
             self.grow(int(result[1]))
+        elif status == k.CROWDED:
+            self.enlarge(at.ids[int(result[1])])
         n = int(result[0])
         return int(status), out_time[:n], out_weight[:n], out_rows[:, :n]
 
+    def sample(self, events: Sequence[Int64s], room: int) -> None:
+        """Have elements profiled: by input the numbers of events, increasing. ``room`` is for how many profiles."""
+        self.samples = np.concatenate([np.append(e, -1) for e in events]).astype(np.int64)
+        self.sample_at[1] = np.cumsum([0, *(len(e) + 1 for e in events[:-1])])
+        self.sample_at[0] = self.samples[self.sample_at[1]]
+        self.counters[k.CN_SAMPLES] = 0
+        if len(self.profile) < room:
+            self.profile = np.zeros((room, 3 * len(self.sides) - 1), np.int64)
+
+    def profiles(self) -> Int64s:
+        """What was seen of the sampled elements: input; by logical filter the accesses, negative if it drops; by step
+        the tuples that came, then results; by step the accesses."""
+        return self.profile[: int(self.counters[k.CN_SAMPLES])]
+
+    def enlarge(self, store: StoreId) -> None:
+        """Throw away what has died in a complete store; if that is little, double it."""
+        buckets, nodes = self.stations.size_of(store)
+        before = self.stations.counts(store)
+        self._resize({store: (2 * buckets, nodes)})
+        after = self.stations.counts(store)
+        if 2 * after.live > nodes:
+            self._resize({store: (2 * buckets, 2 * nodes)})
+        elif 4 * after.entries < buckets and before.entries > after.entries:
+            self._resize({store: (buckets, nodes)})
+
+    def _resize(self, sizes: Mapping[StoreId, tuple[int, int]]) -> None:
+        self.set_plan(self.orders, self.stations.used, self.stations.profiled, sizes=sizes)
+
     @property
     def nbytes(self) -> int:
-        arrays = (self.heads, self.records, self.codes, self.leave, self.weight, self.rownum)
-        return int(sum(a.nbytes for a in arrays))
+        arrays = (self.heads, self.records, self.codes, self.leave, self.weight, self.rownum, self.born)
+        return int(sum(a.nbytes for a in arrays)) + self.stations.nbytes

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from eddyline.expr.nodes import Expr
 
@@ -31,6 +32,48 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True)
+class Condition:
+    """``left op right`` for ordered codes of two inputs; op is one of lt, le, gt, ge, ne."""
+
+    left: Member
+    op: str
+    right: Member
+
+
+class StoreId(NamedTuple):
+    """What a store holds. ``anchor`` is the input that an entry needs a living row of, with the entry's key: a pipeline
+    whose own input is in the support has not counted the element that it is just joining."""
+
+    segment: tuple[int, ...]
+    key: tuple[int, ...]
+    support: tuple[int, ...]
+    anchor: int
+    complete: bool
+
+
+@dataclass(frozen=True, slots=True)
+class CacheSpec:
+    """A cache in a pipeline: the results of its steps ``first`` … ``last``, which bind the inputs ``segment``, by the
+    codes of the equality classes ``key``. With ``support`` only the results that join with those inputs need be there
+    (thesis 5.7). A ``complete`` one lacks nothing: what it does not hold is empty.
+    """
+
+    pipeline: int
+    first: int
+    last: int
+    segment: tuple[int, ...]
+    key: tuple[int, ...]
+    support: tuple[int, ...] = ()
+    complete: bool = False
+
+    @property
+    def store(self) -> StoreId:
+        """Caches that agree in this hold the same, and share it."""
+        anchor = self.pipeline if self.pipeline in self.support else -1
+        return StoreId(self.segment, self.key, self.support, anchor, self.complete)
+
+
+@dataclass(frozen=True, slots=True)
 class JoinGraph:
     """``keys[i]`` are the key expressions of input i; ``equalities`` pair members of different inputs."""
 
@@ -48,6 +91,11 @@ class JoinGraph:
             merged = {a, b}.union(*touching)
             classes = [c for c in classes if c not in touching] + [merged]
         return classes
+
+    @property
+    def simple(self) -> bool:
+        """Whether no input has two members of one class: then a class is one code for all, as caches need it."""
+        return all(len({m.input for m in c}) == len(c) for c in self.classes())
 
     def connected(self, target: int, bound: Sequence[int]) -> bool:
         return any(any(m.input == target for m in c) and any(m.input in bound for m in c) for c in self.classes())

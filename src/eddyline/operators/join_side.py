@@ -15,7 +15,7 @@ from eddyline.core.window import Rows, WindowSpec
 from eddyline.expr.evaluate import compile_expr
 from eddyline.expr.nodes import Expr
 from eddyline.expr.predicates import Conjunction
-from eddyline.kernels import join as k
+from eddyline.kernels import join_layout as k
 from eddyline.operators.windows import enter_times, leave_times
 from eddyline.synopses.bag import Bag
 from eddyline.synopses.codes import hash_codes

@@ -7,7 +7,7 @@ codes, ``join_arrays`` lays the synopses out in flat arrays, and this file turns
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -20,10 +20,10 @@ from eddyline.core.window import Unbounded
 from eddyline.expr.evaluate import compile_expr
 from eddyline.expr.nodes import Expr
 from eddyline.expr.predicates import Conjunction
-from eddyline.kernels import join as k
+from eddyline.kernels import join_layout as k
 from eddyline.operators.base import Context, Operator
 from eddyline.operators.join_arrays import JoinArrays
-from eddyline.operators.join_plan import JoinGraph
+from eddyline.operators.join_plan import Condition, JoinGraph
 from eddyline.operators.join_side import JoinInput, JoinSide
 from eddyline.synopses.codes import is_direct
 from eddyline.synopses.store import Stub
@@ -31,8 +31,29 @@ from eddyline.synopses.store import Stub
 EVENTS = ("time", "leave", "weight", "slot", "valid")  # of a side, as they are saved
 
 
+class JoinAdapter(Protocol):
+    """Who watches a join and changes its plan between two elements. The operator obeys and never knows the reason."""
+
+    def begin(self, arrays: JoinArrays, next_event: Int64s, lengths: Sequence[int]) -> int:
+        """Before elements are applied, of which ``next_event`` … ``lengths`` wait: what to profile, and after how many
+        to ask again."""
+
+    def end(self, arrays: JoinArrays, now: int) -> None:
+        """After that many elements, or all; the plan may be changed here."""
+
+    def describe(self) -> list[str]:
+        """Lines for explain."""
+
+    def state(self) -> dict[str, Any]:
+        """What was learned, as plain numbers and arrays."""
+
+    def load(self, state: dict[str, Any], arrays: JoinArrays) -> None:
+        """Go on with what was learned."""
+
+
 class MJoin(Operator):
-    """Joins ``inputs`` on the equalities of ``graph``; ``residual`` is what equality cannot say."""
+    """Joins ``inputs`` on the equalities of ``graph`` and the ``conditions`` between ordered keys; ``residual`` is what
+    neither can say. An ``adapter`` may change the plan while the join runs."""
 
     ROOM = 1 << 12  # results for which there is room at first
 
@@ -45,6 +66,7 @@ class MJoin(Operator):
         stubs: Sequence[Callable[[], Stub] | None],
         output: Sequence[str],
         context: Context,
+        conditions: Sequence[Condition] = (),
     ) -> None:
         schema = Schema(tuple(f for i in inputs for f in i.schema if f.name in output))
         super().__init__(name, schema)
@@ -63,8 +85,9 @@ class MJoin(Operator):
         for e in (*residual, *(x for pair in self.verify for x in pair)):
             wanted |= compile_expr(e).columns
         self.fetch = [tuple(n for n in s.spec.schema.names if n in wanted) for s in self.sides]
-        self.arrays = JoinArrays(self.sides, graph)
+        self.arrays = JoinArrays(self.sides, graph, conditions)
         self.room = self.ROOM
+        self.adapter: JoinAdapter | None = None
 
     @property
     def orders(self) -> list[tuple[int, ...]]:
@@ -81,15 +104,22 @@ class MJoin(Operator):
         next_event = np.zeros(len(self.sides), np.int64)
         parts: list[Delta] = []
         found: list[tuple[Int64s, Int64s, Int64s]] = []
-        status = k.GROW
+        status, adapter = k.PAUSE, self.adapter
+        limit = int(k.NEVER)
         while status != k.DONE:
-            status, time, weight, rows = self.arrays.run(frontier, events, next_event, self.room)
+            if adapter is not None and status == k.PAUSE:
+                limit = adapter.begin(self.arrays, next_event, lengths)
+            before = int(next_event.sum())
+            status, time, weight, rows = self.arrays.run(frontier, events, next_event, self.room, limit)
+            limit -= int(next_event.sum()) - before
             if len(time) and self.can_fail:
                 found.append((time.copy(), weight.copy(), rows.copy()))
             elif len(time):
                 parts.append(self._materialise(time, weight, rows))
             if status == k.FULL:
                 self.room = min(self.room * 4, 1 << 20) if len(time) or self.room < 1 << 20 else self.room * 2
+            elif adapter is not None and status in (k.PAUSE, k.DONE):
+                adapter.end(self.arrays, frontier)
         if found:  # whether a pair has failed is known when its instant is complete
             times, weights, pairs = zip(*found, strict=True)
             parts.append(self._materialise(np.concatenate(times), np.concatenate(weights), np.hstack(pairs)))

@@ -1,0 +1,82 @@
+"""The hash indexes of a join's inputs: putting rows in, taking a bag's rows out, building them anew."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from eddyline.kernels.compile import kernel
+from eddyline.kernels.hashing import mix
+from eddyline.kernels.join_layout import (
+    BAG,
+    CODE_OFF,
+    CODE_WIDTH,
+    I1,
+    I2,
+    INDEX_FROM,
+    INDEX_TO,
+    IX_COL_OFF,
+    IX_COLS,
+    IX_HEAD_MASK,
+    IX_HEAD_OFF,
+    IX_HEAD_STRIDE,
+    IX_REC_OFF,
+    IX_REC_WIDTH,
+    KIND,
+    POS_MASK,
+    RING,
+)
+
+
+@kernel(f"void(int64, int64, {I2}, {I2}, {I1}, {I1}, {I1}, {I1})")
+def link(s, pos, inputs, indexes, index_columns, heads, records, codes):
+    """Put a row into all indexes of its input."""
+    mask = inputs[s, POS_MASK]
+    place = inputs[s, CODE_OFF] + (pos & mask) * inputs[s, CODE_WIDTH]
+    bag = inputs[s, KIND] == BAG
+    for x in range(inputs[s, INDEX_FROM], inputs[s, INDEX_TO]):
+        width = indexes[x, IX_REC_WIDTH]
+        ncols = indexes[x, IX_COLS]
+        rec_off = indexes[x, IX_REC_OFF]
+        at = rec_off + (pos & mask) * width
+        h = np.int64(0)
+        for c in range(ncols):
+            code = codes[place + index_columns[indexes[x, IX_COL_OFF] + c]]
+            records[at + width - ncols + c] = code
+            h = mix(h, code)
+        head = indexes[x, IX_HEAD_OFF] + (h & indexes[x, IX_HEAD_MASK]) * indexes[x, IX_HEAD_STRIDE]
+        old = heads[head]
+        records[at] = old
+        if bag:
+            records[at + 1] = -1 - head  # no predecessor: the head itself
+            if old >= 0:
+                records[rec_off + (old & mask) * width + 1] = pos
+        heads[head] = pos
+
+
+@kernel(f"void(int64, int64, {I2}, {I2}, {I1}, {I1})")
+def unlink(s, pos, inputs, indexes, heads, records):
+    """Take a bag's row out of all its indexes."""
+    mask = inputs[s, POS_MASK]
+    for x in range(inputs[s, INDEX_FROM], inputs[s, INDEX_TO]):
+        width = indexes[x, IX_REC_WIDTH]
+        rec_off = indexes[x, IX_REC_OFF]
+        at = rec_off + (pos & mask) * width
+        following, before = records[at], records[at + 1]
+        if before < 0:
+            heads[-1 - before] = following
+        else:
+            records[rec_off + (before & mask) * width] = following
+        if following >= 0:
+            records[rec_off + (following & mask) * width + 1] = before
+
+
+@kernel(f"void(int64, {I2}, {I2}, {I1}, {I1}, {I1}, {I1}, {I1}, {I1}, {I1})")
+def relink(s, inputs, indexes, index_columns, heads, records, codes, first, tail, live):
+    """Rebuild the indexes of one input from its codes: of a ring's rows with ``live`` ≠ 0, of the slots in ``live``."""
+    if inputs[s, KIND] == RING:
+        for p in range(first[s], tail[s]):
+            if live[p - first[s]] != 0:
+                link(s, p, inputs, indexes, index_columns, heads, records, codes)
+    else:
+        for k in range(len(live)):
+            link(s, live[k], inputs, indexes, index_columns, heads, records, codes)

@@ -1,0 +1,81 @@
+"""What A-Greedy has to know of an element: which logical filters (thesis 5.2.3) would drop it.
+
+The logical filter of an input is the join along the path to it: it drops an element if that join is empty. Paths have
+the form of pipelines; their rows are steps.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from eddyline.kernels.compile import kernel
+from eddyline.kernels.hashing import mix, u
+from eddyline.kernels.join_layout import (
+    CODE_OFF,
+    CODE_WIDTH,
+    I1,
+    I2,
+    POS_MASK,
+    ST_COLS,
+    ST_HEAD_MASK,
+    ST_HEAD_OFF,
+    ST_HEAD_STRIDE,
+    ST_MASK,
+    ST_PROBE_OFF,
+    ST_REC_OFF,
+    ST_REC_WIDTH,
+    ST_TARGET,
+)
+
+MOST = 4096  # accesses after which a filter counts as one that lets the element pass: nobody waits for a profile
+
+
+@kernel(f"int64(int64, int64, int64, int64, {I2}, {I2}, {I1}, {I1}, {I1}, {I1}, {I1}, {I1})")
+def drops(s, pos, start, stop, inputs, paths, probes, heads, records, codes, first, bound):
+    """Probe along the path paths[start:stop]. Returns the accesses it took, negative if the path has no join (and 0 if
+    there is no path)."""
+    work = np.int64(0)
+    depth = np.int64(0)
+    fresh = True
+    cursor = np.zeros(stop - start, np.int64)
+    bound[u(s)] = pos
+    while 0 <= depth < stop - start:
+        row = u(start + depth)
+        target = paths[row, ST_TARGET]
+        ncols = paths[row, ST_COLS]
+        rec_off, width, mask = paths[row, ST_REC_OFF], paths[row, ST_REC_WIDTH], paths[row, ST_MASK]
+        probe = paths[row, ST_PROBE_OFF]
+        if fresh:
+            h = np.int64(0)
+            for c in range(ncols):
+                b = u(probes[u(probe + 2 * c)])
+                place = inputs[b, CODE_OFF] + (bound[b] & inputs[b, POS_MASK]) * inputs[b, CODE_WIDTH]
+                h = mix(h, codes[u(place + probes[u(probe + 2 * c + 1)])])
+            p = heads[u(paths[row, ST_HEAD_OFF] + (h & paths[row, ST_HEAD_MASK]) * paths[row, ST_HEAD_STRIDE])]
+            work += 1
+        else:
+            p = records[u(rec_off + (cursor[u(depth)] & mask) * width)]
+        while p >= first[u(target)]:
+            work += 1
+            here = rec_off + (p & mask) * width
+            same = True
+            for c in range(ncols):
+                b = u(probes[u(probe + 2 * c)])
+                place = inputs[b, CODE_OFF] + (bound[b] & inputs[b, POS_MASK]) * inputs[b, CODE_WIDTH]
+                if records[u(here + width - ncols + c)] != codes[u(place + probes[u(probe + 2 * c + 1)])]:
+                    same = False
+                    break
+            if same:
+                break
+            p = records[u(here)]
+        if p < first[u(target)]:
+            depth -= 1
+            fresh = False
+            continue
+        cursor[u(depth)] = p
+        bound[u(target)] = p
+        depth += 1
+        fresh = True
+        if start + depth == stop or work > MOST:
+            return work
+    return -work

@@ -1,0 +1,238 @@
+"""The caches of a join as the flat arrays that the kernel works on: stores, look-ups, updates."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from eddyline.core.delta import Int64s
+from eddyline.kernels import join_cache
+from eddyline.kernels import join_layout as k
+from eddyline.operators.join_plan import CacheSpec, JoinGraph, Member, StoreId
+
+BUCKETS, NODES = 1 << 10, 1 << 11  # of a new store
+
+
+@dataclass(frozen=True, slots=True)
+class Bloom:
+    """How the keys that a profiled cache would see are counted: ``distance`` of them at a time (W_d of the thesis), in
+    ``alpha`` bits each."""
+
+    distance: int = 1024
+    alpha: int = 8
+
+
+@dataclass(frozen=True, slots=True)
+class StoreCounts:
+    """What a store did since it was made."""
+
+    probes: int
+    misses: int
+    probe_work: int
+    updates: int
+    update_work: int
+    evicted: int
+    replaced: int
+    entries: int
+    live: int
+    buckets: int
+    nodes: int
+    bytes: int
+    complete: bool
+
+
+class Stations:
+    """Which caches are used and which are only profiled. ``sizes`` gives buckets and nodes of a store."""
+
+    def __init__(self, graph: JoinGraph) -> None:
+        self.graph = graph
+        self.classes = graph.classes()
+        self.used: tuple[CacheSpec, ...] = ()
+        self.profiled: tuple[CacheSpec, ...] = ()
+        self.ids: list[StoreId] = []
+        self.stores = np.zeros((0, k.STORE_FIELDS), np.int64)
+        self.cells = np.zeros(1, np.int64)
+        self.segment = np.zeros(1, np.int64)
+        self.looks = np.zeros((0, k.LOOK_FIELDS), np.int64)
+        self.updates = np.zeros((0, k.UPDATE_FIELDS), np.int64)
+        self.bits = np.zeros(1, np.int64)
+        self.looking: list[CacheSpec] = []
+        self.moved: list[tuple[int, int]] = []
+        self._old = (self.stores, self.cells)
+
+    def arrange(
+        self,
+        used: Sequence[CacheSpec],
+        profiled: Sequence[CacheSpec],
+        orders: Sequence[tuple[int, ...]],
+        steps: Int64s,
+        probes: list[int],
+        bloom: Bloom,
+        sizes: Mapping[StoreId, tuple[int, int]],
+    ) -> None:
+        """Write stations into the pipelines; the stores that stay keep what they hold, but for the ``sizes`` given."""
+        m = len(orders)
+        self._store({c.store: None for c in used}, sizes)
+        looks: list[list[int]] = []
+        by_step: dict[int, list[tuple[CacheSpec, bool]]] = {}
+        for cache, uses in (*((c, True) for c in used), *((c, False) for c in profiled)):
+            by_step.setdefault(cache.pipeline * (m - 1) + cache.first, []).append((cache, uses))
+        bits = 0
+        size = 1 << max(6, (bloom.distance * bloom.alpha - 1).bit_length())
+        steps[:, k.ST_LOOK : k.ST_AFTER + 1] = 0
+        steps[:, k.ST_UPDATE : k.ST_UPDATE_END + 1] = 0
+        for row, here in sorted(by_step.items()):
+            steps[row, k.ST_LOOK] = len(looks)
+            # A cache that is used comes last: a hit leaves the step.
+            for cache, uses in sorted(here, key=lambda c: c[1]):
+                bound = (cache.pipeline, *orders[cache.pipeline][: cache.first])
+                members = [self._member(c, bound) for c in cache.key]
+                ready = max((bound.index(x.input) for x in members), default=0)
+                look = [0] * k.LOOK_FIELDS
+                look[k.LK_STORE] = self.ids.index(cache.store) if uses else -1
+                look[k.LK_USED] = int(uses)
+                look[k.LK_FIRST : k.LK_READY + 1] = cache.first, cache.last, len(probes), len(members), ready
+                look[k.LK_BITS_OFF], look[k.LK_BITS], look[k.LK_DISTANCE] = bits, size - 1, bloom.distance
+                bits += 0 if uses else size >> 6
+                if uses:
+                    steps[cache.pipeline * (m - 1) + cache.last, k.ST_AFTER] = 2 + len(looks)
+                looks.append(look)
+                for x in members:
+                    probes += [x.input, x.key]
+            steps[row, k.ST_LOOK_END] = len(looks)
+        self.looks = np.array(looks, np.int64).reshape(len(looks), k.LOOK_FIELDS)
+        self.looking = [c for _, here in sorted(by_step.items()) for c, _ in sorted(here, key=lambda c: c[1])]
+        self.bits = np.zeros(max(1, bits), np.int64)
+        self._maintain(used, orders, steps, probes)
+        self.used, self.profiled = tuple(used), tuple(profiled)
+
+    def _member(self, cls: int, among: Sequence[int]) -> Member:
+        there = [x for x in self.classes[cls] if x.input in among]
+        return min(there, key=lambda x: (among.index(x.input), x.key))
+
+    def _maintain(
+        self, used: Sequence[CacheSpec], orders: Sequence[tuple[int, ...]], steps: Int64s, probes: list[int]
+    ) -> None:
+        """CacheUpdate after the prefix of each pipeline whose input a store depends on."""
+        m = len(orders)
+        users: dict[StoreId, set[int]] = {}
+        for cache in used:
+            users.setdefault(cache.store, set()).add(cache.pipeline)
+        by_step: dict[int, list[tuple[int, tuple[int, ...], StoreId]]] = {}
+        for number, store in enumerate(self.ids):
+            whole = (*store.segment, *store.support)
+            for i in whole:
+                if users[store] == {i}:
+                    continue  # its own pipeline sees only what the entry holds, or writes a new one
+                prefix = orders[i][: len(whole) - 1]
+                if set(prefix) != set(whole) - {i}:
+                    raise ValueError(f"{store} does not satisfy the prefix invariant in the pipeline of {i}")
+                by_step.setdefault(i * (m - 1) + len(prefix) - 1, []).append((number, whole, store))
+        updates: list[tuple[int, int]] = []
+        for row, here in sorted(by_step.items()):
+            steps[row, k.ST_UPDATE] = len(updates)
+            for number, whole, store in here:
+                updates.append((number, len(probes)))
+                for c in store.key:
+                    x = self._member(c, whole)
+                    probes += [x.input, x.key]
+            steps[row, k.ST_UPDATE_END] = len(updates)
+            steps[row, k.ST_AFTER] = max(1, steps[row, k.ST_AFTER])
+        self.updates = np.array(updates, np.int64).reshape(len(updates), k.UPDATE_FIELDS)
+
+    # ── stores ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _store(self, wanted: Mapping[StoreId, None], sizes: Mapping[StoreId, tuple[int, int]]) -> None:
+        ids = list(wanted)
+        old_stores, old_cells, old_ids = self.stores, self.cells, self.ids
+        if ids == old_ids and not any(s in sizes and self._size(old_ids.index(s)) != sizes[s] for s in ids):
+            return
+        stores = np.zeros((len(ids), k.STORE_FIELDS), np.int64)
+        segment: list[int] = []
+        parts: list[Int64s] = []
+        off = 0
+        for n, store in enumerate(ids):
+            inputs, key, support, anchor, complete = store
+            was = old_ids.index(store) if store in old_ids else None
+            buckets, nodes = sizes.get(store) or ((BUCKETS, NODES) if was is None else self._size(was))
+            width, node_width = k.BK_KEY + len(key), 1 + len(inputs)
+            length = buckets * width + nodes * node_width
+            same = was is not None and self._size(was) == (buckets, nodes)
+            if same:
+                stores[n] = old_stores[was]
+                start = int(old_stores[was, k.SR_BUCKET_OFF])
+                parts.append(old_cells[start : start + length])
+            else:
+                stores[n, k.SR_KEYS], stores[n, k.SR_SEGMENT] = len(key), len(inputs)
+                stores[n, k.SR_BUCKET_MASK], stores[n, k.SR_NODES] = buckets - 1, nodes
+                stores[n, k.SR_COMPLETE] = complete
+                stores[n, k.SR_SUPPORTED] = bool(support)
+                stores[n, k.SR_ANCHOR], stores[n, k.SR_FREE] = anchor, -1
+                if was is not None:
+                    stores[n, k.SR_COMPLETE] = old_stores[was, k.SR_COMPLETE]
+                    stores[n, k.SR_PROBES :] = old_stores[was, k.SR_PROBES :]
+                parts.append(np.zeros(length, np.int64))
+            stores[n, k.SR_BUCKET_OFF], stores[n, k.SR_NODE_OFF] = off, off + buckets * width
+            stores[n, k.SR_INPUT_OFF] = len(segment)
+            segment += inputs
+            off += length
+        self.stores, self.ids = stores, ids
+        self.cells = np.concatenate(parts) if parts else np.zeros(1, np.int64)
+        self.segment = np.array(segment or [0], np.int64)
+        self.moved = [
+            (old_ids.index(s), n)
+            for n, s in enumerate(ids)
+            if s in old_ids and self._size(n) != _size(old_stores, old_ids.index(s))
+        ]
+        self._old = (old_stores, old_cells)
+
+    def settle(self, inputs: Int64s, first: Int64s, weight: Int64s, born: Int64s) -> None:
+        """Carry what is alive over into stores of another size. Comes after ``arrange``."""
+        for was, n in self.moved:
+            stores, cells = self._old
+            join_cache.move(
+                stores, cells, was, self.stores, self.cells, n, self.segment, inputs, first, weight, born
+            )  # fmt: skip
+        self.moved, self._old = [], (self.stores, self.cells)
+
+    def _size(self, n: int) -> tuple[int, int]:
+        return _size(self.stores, n)
+
+    def size_of(self, store: StoreId) -> tuple[int, int]:
+        return self._size(self.ids.index(store))
+
+    def counts(self, store: StoreId) -> StoreCounts:
+        r = self.stores[self.ids.index(store)]
+        buckets, nodes = int(r[k.SR_BUCKET_MASK]) + 1, int(r[k.SR_NODES])
+        return StoreCounts(
+            *(int(x) for x in r[k.SR_PROBES : k.SR_REPLACED + 1]),
+            entries=int(r[k.SR_ENTRIES]),
+            live=int(r[k.SR_LIVE]),
+            buckets=buckets,
+            nodes=nodes,
+            bytes=8 * (buckets * (k.BK_KEY + int(r[k.SR_KEYS])) + nodes * (1 + int(r[k.SR_SEGMENT]))),
+            complete=bool(r[k.SR_COMPLETE]),
+        )
+
+    def distinct(self) -> list[tuple[CacheSpec, int, int]]:
+        """For each profiled cache: the Bloom filters that were filled since the last call, and the bits set in them."""
+        out = []
+        for cache, look in zip(self.looking, self.looks, strict=True):
+            if not look[k.LK_USED]:
+                out.append((cache, int(look[k.LK_WINDOWS]), int(look[k.LK_TOTAL])))
+                look[k.LK_WINDOWS] = look[k.LK_TOTAL] = 0
+        return out
+
+    def forget(self) -> None:
+        """Empty all stores: the rows they refer to are numbered anew."""
+        self.stores, self.ids, self.cells = np.zeros((0, k.STORE_FIELDS), np.int64), [], np.zeros(1, np.int64)
+
+    @property
+    def nbytes(self) -> int:
+        return int(self.cells.nbytes + self.bits.nbytes) if self.ids or len(self.looks) else 0
+
+
+def _size(stores: Int64s, n: int) -> tuple[int, int]:
+    return int(stores[n, k.SR_BUCKET_MASK]) + 1, int(stores[n, k.SR_NODES])
