@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from benchmarks import (
+    adaptive_join,
     filter_project,
     filters,
     filters_equal,
@@ -23,6 +24,7 @@ ALL: tuple[Benchmark, ...] = (
     three_way.ALL_COLUMNS,
     multiway.CHAIN,
     multiway.FOUR_WAY,
+    adaptive_join.Adaptive(),
     sliding_aggregate.CONTEST,
     macd.CONTEST,
     filter_project.CONTEST,

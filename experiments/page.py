@@ -44,9 +44,9 @@ def page(out: Path, known: Mapping[str, str]) -> Path:
     """index.html in ``out``: one file, with the images in it."""
     found = results(out, known)
     parts = [f"<!doctype html><html lang=en><meta charset=utf-8><title>Experiments</title><style>{STYLE}</style>"]
-    parts.append("<h1>Experiments</h1><p>One for each figure or table of the papers: S. Babu's thesis, chapter 4, "
-                 "and Content-Based Routing (3 to 10). Counts with declared costs, profiling included, unless it says "
-                 "<i>measured</i>. A verdict is computed from the data, sentence by sentence.</p>")  # fmt: skip
+    parts.append("<h1>Experiments</h1><p>One for each figure or table of the papers: S. Babu's thesis, chapters 4 and "
+                 "5, and Content-Based Routing (3 to 10). Counts with declared costs, profiling included, unless it "
+                 "says <i>measured</i>. A verdict is computed from the data, sentence by sentence.</p>")  # fmt: skip
     parts.append("<table><tr><th>experiment<th>verdict<th>what")
     for name, f in found.items():
         verdict = NOT_RUN if f is None else summary(f)

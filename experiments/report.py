@@ -120,7 +120,7 @@ def parser(about: str) -> argparse.ArgumentParser:
         help="streams drawn for each point of the routing figures 5 to 7 (default %(default)s; the paper has 50)",
     )  # fmt: skip
     found.add_argument(
-        "--data", type=Path, help=f"folder with room_climate.parquet and building_rooms.parquet (default: ${VARIABLE})"
+        "--data", type=Path, help=f"folder with the real data sets, such as room_climate.parquet (default: ${VARIABLE})"
     )
     return found
 

@@ -13,7 +13,7 @@ import eddyline as ed
 from eddyline.adaptive.filters.history import MOST, History
 from eddyline.adaptive.filters.ledger import Ledger
 from eddyline.core.errors import EddylineError, JobError
-from eddyline.plot import REMEDY, heat_map, timeline
+from eddyline.plot import REMEDY, heat_map, join_rates, timeline
 
 
 def query(**options: Any) -> Any:
@@ -60,6 +60,38 @@ def test_the_heat_map_shows_selectivities_by_class() -> None:
     assert [t.get_text() for t in axis.get_yticklabels()] == table["classes"]
     low = table["classes"].index("room 0")
     assert shown[low, 0] < 0.3 < shown[low, 1]
+
+
+def joined(**options: Any) -> Any:
+    random = np.random.default_rng(2)
+    session = ed.Session()
+    for name, keys in (("R", 20), ("S", 20), ("T", 400)):
+        stamps = np.sort(random.integers(0, 20_000, 10_000))
+        session.stream(name, pa.table({"ts": stamps, "a": random.integers(0, keys, 10_000)}), timestamp="ts")
+    windows = "R [RANGE 30] r, S [RANGE 30] s, T [RANGE 30] t"
+    found = session.query(f"SELECT Istream(r.ts) FROM {windows} WHERE r.a = s.a AND s.a = t.a", **options)
+    found.to_arrow()
+    return found
+
+
+def test_the_rates_of_a_join_add_up_and_show_its_changes() -> None:
+    found = joined(joins="a-greedy(p=0.2, window=100)", caches="none")
+    (told,) = found.statistics().values()
+    history = told["history"]
+    assert sum(h["elements"] for h in history) == told["elements"] == history[-1]["total"]
+    axis = join_rates(found, points=5)
+    rate, accesses = (a.patches[0].get_data() for a in axis.figure.axes)
+    assert len(rate.values) <= 6 and (rate.values > 0).all()
+    widths = np.diff(accesses.edges)
+    assert (accesses.values * widths).sum() == pytest.approx(told["accesses"])
+    marks = [line for line in axis.lines if line.get_linestyle() == ":"]
+    assert 0 < len(marks) <= history[-1]["decisions"]
+    with pytest.raises(
+        EddylineError, match=r"^mjoin 1 has nothing to show: its plan stays, or it has seen no elements"
+    ):
+        join_rates(joined(joins="static", caches="none"))
+    with pytest.raises(EddylineError, match=r"^nothing in this query joins three or more inputs"):
+        join_rates(query(filters="a-greedy"))
 
 
 def test_what_cannot_be_drawn_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:

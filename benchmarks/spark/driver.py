@@ -32,6 +32,7 @@ SETTINGS = {
 PLAIN = {
     "spark.driver.defaultJavaOptions": "-Dlog4j2.configurationFile=" + local.LOG.as_uri(),
     "spark.sql.streaming.checkpointFileManagerClass": f"{local.CHECKPOINTING}.FileContextBasedCheckpointFileManager",
+    local.CHECKSUMS: "true",
 }
 
 

@@ -1,4 +1,4 @@
-"""Pictures of what adapted: filters evaluated per row over time, and selectivities by class.
+"""Pictures of what adapted: filters evaluated per row over time, selectivities by class, and the rate of a join.
 
 They take a query, running or finished, or statistics as plain data, and return a matplotlib ``Axes``; matplotlib is an
 optional dependency.
@@ -92,6 +92,57 @@ def heat_map(source: Any, attribute: str | None = None, operator: str | None = N
                 axis.text(column, row, f"{share:.0%}", ha="center", va="center", color=ink, fontsize=8)
     axis.set(ylabel=attribute, title=f"{name}: share that passes, by class")
     axis.figure.colorbar(image, ax=axis, format=lambda x, _: f"{x:.0%}")
+    return axis
+
+
+def join_rates(source: Any, operator: str | None = None, *, points: int = 120, ax: Axes | None = None) -> Axes:
+    """The processing rate of a join as elements came, and the accesses that one took, with a line at each change of its
+    plan: Figure 5.22 of the thesis for your own query.
+
+    ``source`` and ``operator`` are as for ``timeline``. Runs are put together into about ``points`` stretches of equal
+    length. The rate is what this machine did; accesses are the same on any.
+
+    >>> import eddyline as ed
+    >>> session = ed.Session()
+    >>> for name in "RST":
+    ...     session.stream(name, [{"ts": i, "a": i % 5} for i in range(500)], timestamp="ts")
+    >>> text = "SELECT Istream(r.ts) FROM R [ROWS 9] r, S [ROWS 9] s, T [ROWS 9] t WHERE r.a = s.a AND s.a = t.a"
+    >>> query = session.query(text)
+    >>> query.to_arrow().num_rows > 0
+    True
+    >>> join_rates(query).get_ylabel()
+    'elements a second'
+    """
+    name, told = _one(source, operator, "accesses", "joins three or more inputs")
+    history = told.get("history", ())
+    if not history:
+        raise EddylineError(f"{name} has nothing to show: its plan stays, or it has seen no elements yet.")
+    total, elements, seconds, work, made = (
+        np.array([h[n] for h in history], np.float64) for n in ("total", "elements", "seconds", "accesses", "decisions")
+    )
+    axis = _axes(ax, (8.0, 3.8))
+    start = total[0] - elements[0]
+    edges = np.linspace(start, total[-1], max(2, min(points, len(total)) + 1))
+    cut = np.unique(np.searchsorted(total, edges[1:]).clip(0, len(total) - 1)) + 1
+    begin = np.concatenate([[0], cut[:-1]])
+    summed = {n: np.add.reduceat(v, begin) for n, v in (("n", elements), ("s", seconds), ("w", work))}
+    ends = np.concatenate([[start], total[cut - 1]])
+    rate = summed["n"] / np.maximum(summed["s"], 1e-9)
+    axis.stairs(rate, ends, baseline=None, color="C0", linewidth=1.5, label="elements a second")
+    other = axis.twinx()
+    per = summed["w"] / np.maximum(summed["n"], 1)
+    other.stairs(per, ends, baseline=None, color="C1", linewidth=1.2, label="accesses an element (right)")
+    # A history tells how many decisions there were at the end of each run.
+    changes = total[np.flatnonzero(np.diff(made, prepend=made[0]) > 0)]
+    for i, at in enumerate(changes):
+        axis.axvline(at, color="C3", linestyle=":", linewidth=1, label="the plan changes" if i == 0 else None)
+    axis.set(xlabel="elements", ylabel="elements a second", xlim=(ends[0], ends[-1]), ylim=(0, None), title=name)
+    other.set(ylabel="accesses an element", ylim=(0, None))
+    axis.xaxis.set_major_formatter(lambda x, _: f"{x:,.0f}")
+    axis.yaxis.set_major_formatter(lambda y, _: f"{y:,.0f}")
+    handles = [h for a in (axis, other) for h in a.get_legend_handles_labels()[0]]
+    names = [n for a in (axis, other) for n in a.get_legend_handles_labels()[1]]
+    axis.legend(handles, names, loc="lower left", bbox_to_anchor=(0, -0.36), ncols=3, frameon=False, fontsize=9)
     return axis
 
 

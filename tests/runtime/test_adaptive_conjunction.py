@@ -222,7 +222,7 @@ class Pieces:
         PIECES[name] = data
 
 
-def test_a_state_of_other_conjuncts_or_another_policy_is_of_no_use() -> None:
+def test_a_state_of_other_conjuncts_or_another_policy_or_other_parameters_is_of_no_use() -> None:
     case = Counting(draw(3_000, [0.1, 0.9], seed=7), (10, 10))
     learned = AdaptiveConjunction(case.conjuncts, make_policy("default", Pipeline(2)), clock=case.clock)
     case.run(learned)
@@ -232,6 +232,10 @@ def test_a_state_of_other_conjuncts_or_another_policy_is_of_no_use() -> None:
     turned = AdaptiveConjunction(case.conjuncts[::-1], make_policy("default", Pipeline(2)))
     turned.load(learned.state())
     assert turned.ledger.rows == 0
+    narrow = make_policy("default", Pipeline(2), window=50)
+    asked = AdaptiveConjunction(case.conjuncts, narrow, asked={"window": 50})
+    asked.load(learned.state())
+    assert asked.ledger.rows == 0
 
 
 def test_it_can_be_pickled() -> None:

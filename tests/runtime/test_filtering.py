@@ -176,6 +176,28 @@ def test_what_was_learned_survives_a_snapshot(tmp_path: Any) -> None:
     assert restored.report()["decisions"][0]["before"] == ["small(S.a)", "rare(S.b)"]
 
 
+def test_what_was_learned_under_other_parameters_is_not_taken_over(tmp_path: Any) -> None:
+    text = "SELECT Istream(ts) FROM S WHERE small(a) AND rare(b)"
+    first, second = Asked(), Asked()
+    first.session.query(text)
+    first.session.push("S", rows(5_000))
+    first.session.snapshot(tmp_path)
+    restored = second.session.query(text, window=50)
+    second.session.restore(tmp_path)
+    assert select_of(restored).conjunction.ledger.rows == 0
+    second.session.push("S", rows(2_000, 5_000))
+    second.session.finish()
+    expected = [i for i in range(5_000, 7_000) if i % 10 < 9 and i % 7 == 3]
+    assert restored.to_arrow()["ts"].to_pylist()[-len(expected) :] == expected
+
+
+def test_explain_counts_in_good_english() -> None:
+    case = Asked(rows(1))
+    query = case.session.query("SELECT a FROM S [ROWS 5]")
+    query.to_arrow()
+    assert "Now 1 row, " in query.explain()
+
+
 def test_errors_of_rows_that_another_drops_are_forgotten_and_others_diverted() -> None:
     case = Asked()
     case.session.function("inverse", lambda a: 1 / a > 0)

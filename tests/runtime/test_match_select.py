@@ -118,6 +118,30 @@ def test_functions_take_part_and_are_called_once() -> None:
     assert max(calls["slow"].values()) == 1 and len(early) <= len(calls["slow"]) < 2000
 
 
+@pytest.mark.parametrize("deterministic", [True, False])
+def test_a_function_that_is_looked_up_is_asked_once(deterministic: bool) -> None:
+    """``f(a) IN (…)`` is a conjunct like others: a row is asked about once, not once for each row of the window, and
+    what fails is forgotten where another conjunct drops the row. If it is not deterministic it keeps its place."""
+    s = session()
+    calls: Counter[int] = Counter()
+
+    def key(ts: int, a: int) -> int:
+        calls[ts] += 1
+        if a == 7:
+            raise ValueError("seven")
+        return a
+
+    s.function("key", key, returns="bigint", deterministic=deterministic)
+    query = s.query("SELECT ts FROM S WHERE key(ts, a) IN (SELECT a FROM S1 [ROWS 10]) AND a <> 7 AND b > 2")
+    feed(s, [500])
+    s.finish()
+    early = [t for t in range(4000) if t % 10 != 7 and t // 10 % 10 > 2]
+    assert query.to_arrow()["ts"].to_pylist() == [t for t in early if t < CHANGE or t % 10 == 0]
+    assert set(calls.values()) == {1}
+    assert sorted(calls) == (early if deterministic else list(range(4000)))
+    assert isinstance(operator(query), MatchSelect)
+
+
 @pytest.mark.parametrize(
     ("text", "why"),
     [
@@ -132,6 +156,11 @@ def test_functions_take_part_and_are_called_once() -> None:
         (
             "SELECT ts FROM S [NOW] WHERE (a, b) NOT IN (SELECT a, a FROM S1 [ROWS 2]) AND 4 / b > 3",
             "keeps its place: the NULLs of S1 [ROWS 2] must be compared pair by pair",
+        ),
+        (
+            "SELECT ts FROM S [NOW] WHERE b < 3 AND "
+            "EXISTS (SELECT * FROM S2 [ROWS 2] x WHERE x.b = S.b AND x.ts = 4 DIV a)",
+            "keeps its place: whether a row fails depends on which rows of x [ROWS 2] it is compared with",
         ),
     ],
 )

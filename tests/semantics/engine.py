@@ -20,7 +20,8 @@ import eddyline
 from eddyline.core.time import TimeKind
 from eddyline.operators.mjoin import MJoin
 from eddyline.operators.rstream import RStream
-from eddyline.runtime import adaptive_conjunction, eddy, running
+from eddyline.runtime import adaptive_conjunction, eddy, joining, running
+from eddyline.runtime.adaptive_join import Pace
 from eddyline.testing.cases import Case
 from eddyline.testing.reference import ResultRow
 from eddyline.testing.tables import comparable
@@ -28,6 +29,13 @@ from eddyline.testing.values import ticks
 
 # Policies that profile and decide within a dozen rows.
 HASTY = tuple(f"{n}(p=0.5, window=12)" for n in ("independent", "a-greedy", "sweep", "local-swaps", "default"))
+
+# Orders and caches of joins that change after a few elements.
+JOINS: tuple[dict[str, Any], ...] = (
+    *({"joins": p, "caches": "none"} for p in HASTY),
+    {"joins": HASTY[1], "caches": "global(interval=8, W=1, W_d=2, threshold=0.001)"},
+    {"joins": HASTY[4], "caches": "prefix(interval=8, W=1, W_d=2, threshold=0.001, memory=1024, page=64)"},
+)
 
 ROUTES = ("sbr", "content-learns(P=0.5, R=8, trial=4, gamma=0.0001, d=3)", "default(R=8, confidence=0.1, d=4)")
 
@@ -117,9 +125,15 @@ def run_engine(case: Case, way: Way | None = None) -> pa.Table:
             stack.enter_context(patch.object(running, "CHUNK", 3))
             stack.enter_context(patch.object(MJoin, "ROOM", 1))
             stack.enter_context(patch.object(RStream, "ROOM", 1))
+            stack.enter_context(patch.object(joining, "Pace", quick_pace))
             stack.enter_context(patch.multiple(eddy, BEGIN=2, SIZE=4, MOST=8))
             stack.enter_context(patch.multiple(adaptive_conjunction, FIRST=1, TRIAL=4, LEAST=1, MOST=4, LOOK=2))
         return _run(case, way)
+
+
+def quick_pace(look: int = 5, quiet: int = 3, longest: int = 12) -> Pace:
+    """Looks and quiet runs of a few elements, so that plans change in the middle of batches."""
+    return Pace(min(look, 5), min(quiet, 3), longest and 12)
 
 
 def _run(case: Case, way: Way) -> pa.Table:

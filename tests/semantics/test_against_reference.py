@@ -21,7 +21,7 @@ from eddyline.testing.cases import Case, draw_case
 from eddyline.testing.coverage import Coverage
 from eddyline.testing.reference import StreamData
 from eddyline.testing.shrinking import shrink
-from tests.semantics.engine import HASTY, ROUTES, Way, check, mismatch, run_engine, schedule, start
+from tests.semantics.engine import HASTY, JOINS, ROUTES, Way, check, mismatch, run_engine, schedule, start
 
 FACTOR = float(os.environ.get("EDDYLINE_CASES", "1"))
 SEED = int(os.environ.get("EDDYLINE_SEED", "2004"))
@@ -48,6 +48,7 @@ def ways(rng: random.Random) -> list[Way]:
             Way(seed, options={"scheduler": rng.choice(["greedy", "chain"])}),
             Way(seed, small=True, options={"filters": rng.choice(HASTY)}),
             Way(seed, small=True, snapshot=True, options={"filters": rng.choice(HASTY)}),
+            Way(seed, small=True, snapshot=rng.random() < 0.5, options=rng.choice(JOINS)),
             Way(seed, small=True, snapshot=rng.random() < 0.5, options={"routing": rng.choice(ROUTES)}),
         ]
     )

@@ -83,13 +83,11 @@ def test_any_order_gives_the_answer_of_the_reference(options: dict[str, Any]) ->
 
 def test_errors_are_those_of_the_reference() -> None:
     """A row that a membership drops has no error, whichever comes first."""
-    failed = compared = 0
+    failed = compared = apart = 0
     for i in range(150):
         rng = random.Random(f"membership/brittle/{i}")
         case = draw(rng, brittle=True)
-        found, left = judged(case, {})
-        if not found or left:
-            continue  # a semijoin comes after what can fail, and forgets nothing
+        apart += judged(case, {})[1]
         try:
             expected = case.expected()
         except DataError:
@@ -103,4 +101,4 @@ def test_errors_are_those_of_the_reference() -> None:
             assert expected is None or mismatch(case, expected, answer) is None, f"{way}\n{case.snippet()}"
         failed += expected is None
         compared += 1
-    assert compared > 30 and 5 < failed < compared - 5
+    assert compared > 30 and 5 < failed < compared - 5 and apart > 30

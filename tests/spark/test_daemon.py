@@ -76,3 +76,10 @@ def test_all_that_plans_are_made_of_is_loaded(loaded: set[str]) -> None:
         package = importlib.import_module(f"eddyline.{room}")
         names = {f"eddyline.{room}.{m.name}" for m in pkgutil.iter_modules(package.__path__)}
         assert names - loaded == set(), "list them in daemon.MODULES"
+
+
+def test_what_spark_unpickles_before_the_first_micro_batch_is_light() -> None:
+    """It does so in a process that no daemon has prepared, and everything waits for it."""
+    program = "import eddyline.runtime.spark.processor, json, sys; print(json.dumps([*sys.modules]))"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert {"numba", "numpy", "pandas", "pyarrow", "sqlglot"} & set(json.loads(done.stdout)) == set()

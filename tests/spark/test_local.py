@@ -37,7 +37,7 @@ class Count(StatefulProcessor):
 
 def look(batches):
     import gc, sys
-    hot = "eddyline.runtime.spark.processor" in sys.modules and gc.get_freeze_count() > 10_000
+    hot = "eddyline.runtime.spark.visiting" in sys.modules and gc.get_freeze_count() > 10_000
     print("from a worker", file=sys.stderr, flush=True)
     import pyarrow as pa
     yield pa.RecordBatch.from_pydict({"hot": [hot], "python": [sys.executable]})
@@ -90,6 +90,25 @@ def test_a_session_of_the_command_line(tmp_path: Path) -> None:
         "settings": ["local[2]", "2", "127.0.0.1", ROCKSDB],
     }
     assert sorted(p.name for p in tmp_path.iterdir()) == ["checkpoint", "in", "out"]
+    assert list(tmp_path.rglob("*.crc")) == []
+
+
+def test_the_environment_has_the_last_word(tmp_path: Path) -> None:
+    key, folder = "spark.sql.execution.arrow.maxRecordsPerBatch", tmp_path / "out"
+    program = f"""
+from eddyline.runtime.spark.local import local_session
+settings = {{"spark.driver.memory": "1g", "spark.sql.ansi.enabled": "false"}}
+spark = local_session("local[1]", name="mine", settings=settings)
+spark.range(1).write.parquet({str(folder)!r})
+print(spark.conf.get({key!r}), spark.conf.get("spark.sql.ansi.enabled"), spark.sparkContext.appName)
+"""
+    given = f"--conf {key}=77 --conf {local.CHECKSUMS}=true pyspark-shell"
+    environment = {**os.environ, "PYSPARK_SUBMIT_ARGS": given}
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=300, env=environment, check=False
+    )
+    assert done.stdout == "77 false mine\n", done.stderr
+    assert list(folder.glob("*.crc")) != []
 
 
 def test_forking_happens_with_one_thread() -> None:

@@ -38,6 +38,7 @@ from eddyline.expr.failures import Failure, RowErrors, recover
 from eddyline.expr.frames import Frame, Node, Part, Retry
 from eddyline.expr.lazy import case, coalesce, facts, find_first, junction, on_rows
 from eddyline.expr.nodes import Call, Case, Cast, Column, Expr, Literal, UserCall
+from eddyline.expr.noted import noted_part
 from eddyline.expr.types import BOOLEAN, INT8, INT16, INT32, INT64, STRING, cast_can_fail
 from eddyline.expr.user_functions import build_user_function, vectorised
 
@@ -133,6 +134,8 @@ def _compile(e: Expr) -> Part:
             return _membership(e)
         case Call(function="nullif", args=(a, b)):
             return _nullif(e, a, b)
+        case Call(function="noted", args=(value, note)):
+            return noted_part(_compile(value), _compile(note))
         case Call():
             return _call(e)
 

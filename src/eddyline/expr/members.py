@@ -6,7 +6,7 @@ way: about some rows, with only its own columns of them. Those who order conjunc
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final, Protocol
 
 import pyarrow as pa
@@ -36,10 +36,11 @@ class Asked(Protocol):
 
 
 class Member(Asked, Protocol):
-    """A conjunct that is more than an expression over the row: ``expr`` is the rest of it, ``text`` is for people."""
+    """A conjunct that is more than an expression over the row: ``parts`` are the expressions in it, keys that are
+    sought included, ``text`` is for people."""
 
     @property
-    def expr(self) -> Expr: ...
+    def parts(self) -> Sequence[Expr]: ...
     @property
     def text(self) -> str: ...
 
@@ -63,5 +64,5 @@ def text_of(conjunct: Conjunct) -> str:
 
 def calls_of(conjunct: Conjunct) -> list[UserCall]:
     """The calls of users' functions in a conjunct."""
-    expr = conjunct if isinstance(conjunct, Expr) else conjunct.expr
-    return [e for e in walk(expr) if isinstance(e, UserCall)]
+    parts = (conjunct,) if isinstance(conjunct, Expr) else conjunct.parts
+    return [e for part in parts for e in walk(part) if isinstance(e, UserCall)]

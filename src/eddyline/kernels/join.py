@@ -22,9 +22,10 @@ from typing import Any
 
 import numpy as np
 
-from eddyline.kernels.compile import inlined, kernel
+from eddyline.kernels.compile import kernel
 from eddyline.kernels.hashing import mix, u
 from eddyline.kernels.join_cache import SLOT, add, alive, create, find, insert, unchain
+from eddyline.kernels.join_conditions import holds_for
 from eddyline.kernels.join_index import unlink
 from eddyline.kernels.join_layout import (
     AC_ACTIVE,
@@ -46,15 +47,11 @@ from eddyline.kernels.join_layout import (
     BK_HEAD,
     BOUND,
     BUILDING,
+    CN_LEFT,
     CN_LINKS,
     CN_PROBES,
     CN_PROFILING,
     CN_SAMPLES,
-    CO_A,
-    CO_A_KEY,
-    CO_B,
-    CO_B_KEY,
-    CO_OP,
     CODE_OFF,
     CODE_WIDTH,
     CROWDED,
@@ -67,9 +64,7 @@ from eddyline.kernels.join_layout import (
     FACTOR,
     FLOOR,
     FULL,
-    GE,
     GROW,
-    GT,
     HOME,
     I1,
     I2,
@@ -83,7 +78,6 @@ from eddyline.kernels.join_layout import (
     IX_REC_OFF,
     IX_REC_WIDTH,
     KIND,
-    LE,
     LIFE,
     LIMIT,
     LK_BITS,
@@ -100,7 +94,6 @@ from eddyline.kernels.join_layout import (
     LK_USED,
     LK_WINDOWS,
     LOOKED,
-    LT,
     MEMO,
     MEMO_TICK,
     NEVER,
@@ -145,33 +138,11 @@ from eddyline.kernels.join_layout import (
     ST_UPDATE,
     ST_UPDATE_END,
     TICK,
+    UP_FIRST,
     UP_KEY_OFF,
     UP_STORE,
 )
 from eddyline.kernels.join_profile import drops
-
-
-@inlined
-def _holds(x, conditions, inputs, codes, bound):
-    """Whether a condition between two bound rows holds."""
-    a, b = u(conditions[x, CO_A]), u(conditions[x, CO_B])
-    left = codes[
-        u(inputs[a, CODE_OFF] + (bound[a] & inputs[a, POS_MASK]) * inputs[a, CODE_WIDTH] + conditions[x, CO_A_KEY])
-    ]
-    right = codes[
-        u(inputs[b, CODE_OFF] + (bound[b] & inputs[b, POS_MASK]) * inputs[b, CODE_WIDTH] + conditions[x, CO_B_KEY])
-    ]
-    op = conditions[x, CO_OP]
-    if op == LT:
-        return left < right
-    if op == LE:
-        return left <= right
-    if op == GT:
-        return left > right
-    if op == GE:
-        return left >= right
-    return left != right
-
 
 SIGNATURE = (
     f"int64(int64, int64, {I2}, {I2}, {I2}, {I1}, {I1}, {I1}, {I1}, {I1}, {I1}, {I1}, {I1}, {I1}, {I1}, {I1},"
@@ -187,8 +158,8 @@ def _compiled(stations: bool) -> Any:
 
     @kernel(SIGNATURE)
     def mjoin(
-        frontier, limit, inputs, indexes, steps, index_columns, probes, heads, records, codes, leave, weight, rownum, born,
-        first, tail,
+        frontier, limit, inputs, indexes, steps, index_columns, probes, heads, records, codes, leave, weight, rownum,
+        born, first, tail,
         ev_time, ev_code, ev_leave, ev_weight, ev_slot, ev_valid, next_event, counters,
         stores, looks, updates, cells, segment, conditions, bits, refs,
         machine, wanted, active, sample_at, samples, paths, profile, path_from,
@@ -196,10 +167,10 @@ def _compiled(stations: bool) -> Any:
     ):  # fmt: skip
         """Apply events with time ≤ frontier. ``result[0]`` is the number of results. Returns
 
-        DONE: all are applied; PAUSE: ``limit`` have arrived; FULL: there is no room for more results, the element goes on
-        in the next call; GROW: the ring of input ``result[1]`` is full; CROWDED: the complete store ``result[1]`` nearly
-        is. But for FULL every element has been applied or has not begun. The body is one loop, because a call with this
-        many arrays costs more than an element.
+        DONE: all are applied; PAUSE: ``limit`` have arrived; FULL: there is no room for more results, the element goes
+        on in the next call; GROW: the ring of input ``result[1]`` is full; CROWDED: the complete store ``result[1]``
+        nearly is. But for FULL every element has been applied or has not begun. The body is one loop, because a call
+        with this many arrays costs more than an element.
         """
         m = inputs.shape[0]
         last = m - 2
@@ -266,6 +237,9 @@ def _compiled(stations: bool) -> Any:
                     s, t, pos, sign = d, e, first[u(d)], np.int64(-1)
                     if shows:
                         shows = weight[u(inputs[u(s), POS_OFF] + (pos & inputs[u(s), POS_MASK]))] != 0
+                        counters[u(CN_LEFT + s)] += np.int64(shows)
+                        if stations and sample_at[2, u(s)] > 0 and pos % sample_at[2, u(s)] == 0:
+                            sample = np.int64(-2)  # asked for
                     enters = False
                 else:
                     if arrived >= limit:
@@ -313,8 +287,8 @@ def _compiled(stations: bool) -> Any:
                         for f in range(m - 1):
                             row = s * (m - 1) + f
                             work = drops(
-                                s, pos, path_from[row], path_from[row + 1], inputs, paths, probes, heads, records, codes,
-                                first, wanted[m + 1],
+                                s, pos, path_from[row], path_from[row + 1], inputs, paths, conditions, probes, heads,
+                                records, codes, first, wanted[m + 1], wanted[m + 2],
                             )  # fmt: skip
                             profile[sample, 1 + f] = work
                             counters[CN_PROFILING] += abs(work)
@@ -542,7 +516,7 @@ def _compiled(stations: bool) -> Any:
                         holds = True
                         if looked[u(begun)] < 0:
                             for x in range(steps[row, ST_COND], steps[row, ST_COND_END]):
-                                if not _holds(x, conditions, inputs, codes, bound):
+                                if not holds_for(x, conditions, inputs, codes, bound):
                                     holds = False
                                     break
                             if not holds:
@@ -564,7 +538,7 @@ def _compiled(stations: bool) -> Any:
                                     building[u(depth)] = 0
                                 ground = depth
                         for x in range(steps[row, ST_DEFER], steps[row, ST_DEFER_END]):
-                            if not _holds(x, conditions, inputs, codes, bound):
+                            if not holds_for(x, conditions, inputs, codes, bound):
                                 holds = False
                                 break
                         if not holds:
@@ -576,6 +550,16 @@ def _compiled(stations: bool) -> Any:
                             for x in range(steps[row, ST_UPDATE], steps[row, ST_UPDATE_END]):
                                 st = updates[x, UP_STORE]
                                 probe = updates[x, UP_KEY_OFF]
+                                if updates[x, UP_FIRST] != 0:
+                                    # one support of a join is enough, and the first of each input is one of them
+                                    again = False
+                                    for c in range(depth + 1):
+                                        one = updates[x, UP_FIRST] >> c & 1 != 0
+                                        if one and home[u(c)] == c and looked[u(c)] < 0 and cursor[u(c)] != memo[u(c)]:
+                                            again = True
+                                            break
+                                    if again:
+                                        continue
                                 h = np.int64(0)
                                 for c in range(stores[st, SR_KEYS]):
                                     b = u(probes[u(probe + 2 * c)])

@@ -61,9 +61,10 @@ LK_STORE, LK_USED, LK_FIRST, LK_LAST, LK_KEY_OFF, LK_KEYS, LK_READY = range(7)
 LK_BITS_OFF, LK_BITS, LK_DISTANCE, LK_SEEN, LK_SET, LK_WINDOWS, LK_TOTAL = range(7, 14)
 LOOK_FIELDS = 14
 
-# updates (CacheUpdate after a prefix of another pipeline): the store, and where its key is found
-UP_STORE, UP_KEY_OFF = range(2)
-UPDATE_FIELDS = 2
+# updates (CacheUpdate after a prefix of another pipeline): the store, where its key is found, and the steps (as bits)
+# at which only the first match counts: they bind support on which nothing else depends, and one support is enough
+UP_STORE, UP_KEY_OFF, UP_FIRST = range(3)
+UPDATE_FIELDS = 3
 
 # rows of ``machine``: the nested loops of the element that is being joined. It survives a call that ran out of room.
 BOUND, CURSOR, FACTOR, TICK, MEMO, MEMO_TICK, HOME, FLOOR, LOOKED, BUILDING = range(10)
@@ -74,9 +75,8 @@ AC_ACTIVE, AC_INPUT, AC_TIME, AC_POS, AC_SIGN, AC_LEAVING, AC_DEPTH, AC_FRESH, A
 )
 ACTIVE_FIELDS = 12
 
-# counters
-CN_PROBES, CN_LINKS, CN_SAMPLES, CN_PROFILING = range(4)
-COUNTERS = 4
+# counters; from LEFT on by input the rows that were joined when they left
+CN_PROBES, CN_LINKS, CN_SAMPLES, CN_PROFILING, CN_LEFT = range(5)
 
 # status of a call
 DONE, FULL, GROW, PAUSE, CROWDED = range(5)

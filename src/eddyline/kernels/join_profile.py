@@ -10,6 +10,7 @@ import numpy as np
 
 from eddyline.kernels.compile import kernel
 from eddyline.kernels.hashing import mix, u
+from eddyline.kernels.join_conditions import holds_for
 from eddyline.kernels.join_layout import (
     CODE_OFF,
     CODE_WIDTH,
@@ -17,6 +18,8 @@ from eddyline.kernels.join_layout import (
     I2,
     POS_MASK,
     ST_COLS,
+    ST_COND,
+    ST_COND_END,
     ST_HEAD_MASK,
     ST_HEAD_OFF,
     ST_HEAD_STRIDE,
@@ -30,14 +33,13 @@ from eddyline.kernels.join_layout import (
 MOST = 4096  # accesses after which a filter counts as one that lets the element pass: nobody waits for a profile
 
 
-@kernel(f"int64(int64, int64, int64, int64, {I2}, {I2}, {I1}, {I1}, {I1}, {I1}, {I1}, {I1})")
-def drops(s, pos, start, stop, inputs, paths, probes, heads, records, codes, first, bound):
+@kernel(f"int64(int64, int64, int64, int64, {I2}, {I2}, {I2}, {I1}, {I1}, {I1}, {I1}, {I1}, {I1}, {I1})")
+def drops(s, pos, start, stop, inputs, paths, conditions, probes, heads, records, codes, first, bound, cursor):
     """Probe along the path paths[start:stop]. Returns the accesses it took, negative if the path has no join (and 0 if
     there is no path)."""
     work = np.int64(0)
     depth = np.int64(0)
     fresh = True
-    cursor = np.zeros(stop - start, np.int64)
     bound[u(s)] = pos
     while 0 <= depth < stop - start:
         row = u(start + depth)
@@ -74,8 +76,14 @@ def drops(s, pos, start, stop, inputs, paths, probes, heads, records, codes, fir
             continue
         cursor[u(depth)] = p
         bound[u(target)] = p
-        depth += 1
-        fresh = True
+        holds = True
+        for x in range(paths[row, ST_COND], paths[row, ST_COND_END]):
+            if not holds_for(x, conditions, inputs, codes, bound):
+                holds = False
+                break
+        fresh = holds
+        if holds:
+            depth += 1
         if start + depth == stop or work > MOST:
             return work
     return -work

@@ -31,22 +31,20 @@ class OrdersItself(Protocol):
 
 
 class InOrder:
-    """A conjunction that is asked like one that orders itself, and never does."""
+    """A conjunction that is asked like one that orders itself, and never does. ``order`` is the one in which the
+    conjuncts are asked (as written by default), ``why`` it stays as it is."""
 
     decisions: Sequence[Decision] = ()
 
     def __init__(self, conjuncts: Sequence[Conjunct], order: Sequence[int] | None = None, why: str = "") -> None:
         self.conjunction, self.texts = Conjunction(conjuncts), [text_of(c) for c in conjuncts]
-        self.order, self.why = order, why
+        self.order, self.why = list(range(len(conjuncts)) if order is None else order), why
 
     def evaluate(self, columns: Mapping[str, pa.Array], length: int, times: Int64s | None = None) -> Selection:
         return self.conjunction.evaluate(columns, length, self.order)
 
     def adapts(self) -> list[str]:
-        if not self.why:
-            return []
-        order = range(len(self.texts)) if self.order is None else self.order
-        return [f"{', '.join(self.texts[i] for i in order)} ({self.why})"]
+        return [f"{', '.join(self.texts[i] for i in self.order)} ({self.why})"] if self.why else []
 
     def statistics(self) -> dict[str, Any]:
         return {}
@@ -63,8 +61,8 @@ def in_order(name: str, schema: Schema, conjuncts: Sequence[Conjunct]) -> Orders
     return InOrder(conjuncts)
 
 
-class AdaptiveSelect(Operator):
-    """Its only state is what the conjunction has learned, which no answer depends on."""
+class Judging(Operator):
+    """Keeps the rows that its conjunction keeps. What that has learned is state, which no answer depends on."""
 
     def __init__(self, name: str, schema: Schema, conjunction: OrdersItself, context: Context) -> None:
         super().__init__(name, schema)
@@ -72,9 +70,11 @@ class AdaptiveSelect(Operator):
 
     def process(self, deltas: Sequence[Delta], frontier: int) -> Delta:
         (delta,) = deltas
-        if len(delta) == 0:
-            return delta
-        selection = self.conjunction.evaluate(delta.columns, len(delta), delta.time)
+        return self.judge(delta, delta.columns) if len(delta) else delta
+
+    def judge(self, delta: Delta, columns: Mapping[str, pa.Array]) -> Delta:
+        """Those of the rows that pass; ``columns`` are what the conjuncts read."""
+        selection = self.conjunction.evaluate(columns, len(delta), delta.time)
         if selection.errors:
             self.context.fail(delta, selection.errors)
         return delta.filter(selection.keep)
@@ -95,3 +95,7 @@ class AdaptiveSelect(Operator):
     def load(self, state: dict[str, Any]) -> None:
         if state:  # a snapshot of a version that did not learn has none
             self.conjunction.load(state)
+
+
+class AdaptiveSelect(Judging):
+    """A select whose conjunction orders itself."""

@@ -30,13 +30,16 @@ class JoinArrays:
         for i, s in enumerate(self.sides):
             if s.stub is not None:
                 self.first[i] = self.tail[i] = s.stub.low
-        self.counters = np.zeros(k.COUNTERS, np.int64)
+        self.counters = np.zeros(k.CN_LEFT + m, np.int64)
         self.stations, self.bloom = Stations(graph), Bloom()
+        self.stations.compared = frozenset(m.input for c in self.conditions for m in (c.left, c.right))
         self.machine = np.zeros((k.MACHINE_ROWS, m + 2), np.int64)
         self.active = np.zeros(k.ACTIVE_FIELDS, np.int64)
         self.refs = np.zeros(m + 1, np.int64)
-        self.sample_at, self.samples = np.full((2, m), -1, np.int64), np.full(1, -1, np.int64)
+        self.out = np.empty(0, np.int64), np.empty(0, np.int64), np.empty((m, 0), np.int64)
+        self.sample_at, self.samples = np.full((3, m), -1, np.int64), np.full(1, -1, np.int64)
         self.profile = np.zeros((0, 3 * m - 1), np.int64)
+        self.profiling = True
         self.logical: tuple[tuple[tuple[int, ...], ...], ...] | None = None  # by input: the paths of its filters
         self.index_of: dict[tuple[int, tuple[int, ...]], int] = {}
         self.set_plan([graph.default_order(i) for i in range(m)], fresh=True)
@@ -49,6 +52,7 @@ class JoinArrays:
         used: Sequence[CacheSpec] = (),
         profiled: Sequence[CacheSpec] = (),
         *,
+        kept: Sequence[CacheSpec] = (),
         bloom: Bloom | None = None,
         sizes: Mapping[StoreId, tuple[int, int]] | None = None,
         fresh: bool = False,
@@ -72,12 +76,12 @@ class JoinArrays:
         self.steps = self._steps(pipelines, probes)
         self.paths = self._steps([x for xs in paths for x in xs], probes)
         self.path_from = np.cumsum([0, *(len(x) for xs in paths for x in xs)]).astype(np.int64)
-        self.stations.arrange(used, profiled, self.orders, self.steps, probes, self.bloom, sizes or {})
-        self._attach_conditions(used)
+        self.stations.arrange(used, profiled, self.orders, self.steps, probes, self.bloom, sizes or {}, kept)
+        self._attach_conditions(used, [(i, x) for i, xs in enumerate(paths) for x in xs])
         self.probes = np.array(probes or [0], np.int64)
         columns = max((len(st.columns) for p in pipelines for st in p), default=1)
-        keys = max((len(c.key) for c in (*used, *profiled)), default=1)
-        self.wanted = np.zeros((m + 2, max(1, columns, keys, m)), np.int64)
+        keys = max((len(c.key) for c in (*used, *profiled, *kept)), default=1)
+        self.wanted = np.zeros((m + 3, max(1, columns, keys, m)), np.int64)
         self.machine[:] = 0
         if fresh or missing:
             self.lay_out([s.capacity for s in self.sides], fresh=fresh)
@@ -87,8 +91,11 @@ class JoinArrays:
 
     @property
     def stationed(self) -> bool:
-        """Whether the plan has more than steps."""
-        return bool(len(self.stations.looks) or len(self.condition_rows) or (self.sample_at[0] >= 0).any())
+        """Whether there is more to do than steps. To profile nothing while there is nothing else is to leave it."""
+        profiling = self.profiling and (
+            len(self.stations.looks) or (self.sample_at[0] >= 0).any() or (self.sample_at[2] > 0).any()
+        )
+        return bool(len(self.stations.ids) or len(self.condition_rows) or profiling)
 
     @property
     def between_elements(self) -> bool:
@@ -120,30 +127,49 @@ class JoinArrays:
                 row += 1
         return steps
 
-    def _attach_conditions(self, used: Sequence[CacheSpec]) -> None:
+    def _attach_conditions(self, used: Sequence[CacheSpec], paths: Sequence[tuple[int, tuple[Step, ...]]]) -> None:
         """A condition is looked at when the second of its inputs is bound; one that crosses into a cached segment at
         the segment's end, for the entry does not depend on it."""
         m = len(self.sides)
         rows: list[tuple[int, int, int, int, int]] = []
         for i, order in enumerate(self.orders):
-            level = {i: 0, **{target: d for d, target in enumerate(order, 1)}}
             mine = [c for c in used if c.pipeline == i]
             at: dict[tuple[int, bool], list[Condition]] = {}
-            for c in self.conditions:
-                low, high = sorted((level[c.left.input], level[c.right.input]))
+            for c, low, high in self._levels(i, order):
                 step, deferred = high - 1, False
                 for cache in mine:
                     if cache.first <= step <= cache.last and low <= cache.first:
                         step, deferred = cache.last, True
                 at.setdefault((step, deferred), []).append(c)
             for (step, deferred), conditions in at.items():
-                row = i * (m - 1) + step
-                begin, end = (k.ST_DEFER, k.ST_DEFER_END) if deferred else (k.ST_COND, k.ST_COND_END)
-                self.steps[row, begin], self.steps[row, end] = len(rows), len(rows) + len(conditions)
-                self.steps[row, k.ST_AFTER] = max(1, self.steps[row, k.ST_AFTER])
-                for c in conditions:
-                    rows.append((c.left.input, c.left.key, OPERATORS[c.op], c.right.input, c.right.key))
+                row = self.steps[i * (m - 1) + step]
+                begin = k.ST_DEFER if deferred else k.ST_COND
+                row[begin], row[begin + 1] = self._condition_rows(conditions, rows)
+                row[k.ST_AFTER] = max(1, row[k.ST_AFTER])
+        step = 0
+        for i, path in paths:
+            for depth in range(len(path)):
+                here = [c for c, _, high in self._levels(i, [st.target for st in path]) if high - 1 == depth]
+                self.paths[step, k.ST_COND], self.paths[step, k.ST_COND_END] = self._condition_rows(here, rows)
+                step += 1
         self.condition_rows = np.array(rows, np.int64).reshape(len(rows), k.COND_FIELDS)
+
+    def _levels(self, source: int, order: Sequence[int]) -> list[tuple[Condition, int, int]]:
+        """The conditions among these inputs, with the levels on which their two rows are bound."""
+        level = {source: 0, **{target: d for d, target in enumerate(order, 1)}}
+        found = []
+        for c in self.conditions:
+            if c.left.input in level and c.right.input in level:
+                low, high = sorted((level[c.left.input], level[c.right.input]))
+                found.append((c, low, high))
+        return found
+
+    @staticmethod
+    def _condition_rows(conditions: Sequence[Condition], rows: list[tuple[int, int, int, int, int]]) -> tuple[int, int]:
+        begin = len(rows)
+        for c in conditions:
+            rows.append((c.left.input, c.left.key, OPERATORS[c.op], c.right.input, c.right.key))
+        return begin, len(rows)
 
     def lay_out(self, capacities: Sequence[int], fresh: bool = False) -> None:
         """Lay the synopses out for new capacities, keep their contents, rebuild the indexes."""
@@ -304,12 +330,14 @@ class JoinArrays:
         )
 
     def run(
-        self, frontier: int, events: tuple[Int64s, ...], next_event: Int64s, room: int, limit: int = k.NEVER
+        self, frontier: int, events: tuple[Int64s, ...], next_event: Int64s, room: int, limit: int = int(k.NEVER)
     ) -> tuple[int, Int64s, Int64s, Int64s]:
         """Apply events until all are done, ``limit`` of them have arrived, ``room`` results are full, or a ring or a
         complete store is, which is then made larger: the kernel's status, times, weights, and rows by input."""
-        out_time, out_weight = np.empty(room, np.int64), np.empty(room, np.int64)
-        out_rows = np.empty((len(self.sides), room), np.int64)
+        if len(self.out[0]) != room:  # kept from call to call: new pages cost more than the results in them
+            m = len(self.sides)
+            self.out = np.empty(room, np.int64), np.empty(room, np.int64), np.empty((m, room), np.int64)
+        out_time, out_weight, out_rows = self.out
         result = np.zeros(2, np.int64)
         at = self.stations
         run = kernel.mjoin if self.stationed else kernel.plain_mjoin
@@ -318,18 +346,20 @@ class JoinArrays:
             self.records, self.codes, self.leave, self.weight, self.rownum, self.born, self.first, self.tail,
             *events, next_event, self.counters,
             at.stores, at.looks, at.updates, at.cells, at.segment, self.condition_rows, at.bits, self.refs,
-            self.machine, self.wanted, self.active, self.sample_at, self.samples, self.paths, self.profile, self.path_from,
-            out_time, out_weight, out_rows, result,
+            self.machine, self.wanted, self.active, self.sample_at, self.samples, self.paths, self.profile,
+            self.path_from, out_time, out_weight, out_rows, result,
         )  # fmt: skip
         if status == k.GROW:
             self.grow(int(result[1]))
         elif status == k.CROWDED:
             self.enlarge(at.ids[int(result[1])])
         n = int(result[0])
-        return int(status), out_time[:n], out_weight[:n], out_rows[:, :n]
+        return int(status), out_time[:n].copy(), out_weight[:n].copy(), out_rows[:, :n].copy()
 
-    def sample(self, events: Sequence[Int64s], room: int) -> None:
-        """Have elements profiled: by input the numbers of events, increasing. ``room`` is for how many profiles."""
+    def sample(self, events: Sequence[Int64s], room: int, leaving: Sequence[int] | None = None) -> None:
+        """Have elements profiled: by input the numbers of events, increasing; of the rows that leave (and are seen to)
+        each whose number is a multiple of ``leaving``, none if that is 0. ``room`` is for how many profiles."""
+        self.sample_at[2] = 0 if leaving is None else leaving
         self.samples = np.concatenate([np.append(e, -1) for e in events]).astype(np.int64)
         self.sample_at[1] = np.cumsum([0, *(len(e) + 1 for e in events[:-1])])
         self.sample_at[0] = self.samples[self.sample_at[1]]
@@ -354,7 +384,8 @@ class JoinArrays:
             self._resize({store: (buckets, nodes)})
 
     def _resize(self, sizes: Mapping[StoreId, tuple[int, int]]) -> None:
-        self.set_plan(self.orders, self.stations.used, self.stations.profiled, sizes=sizes)
+        at = self.stations
+        self.set_plan(self.orders, at.used, at.profiled, kept=at.kept, sizes=sizes)
 
     @property
     def nbytes(self) -> int:

@@ -40,8 +40,15 @@ class JoinInput:
 class JoinSide:
     """One input's synopsis and the events that are waiting for it."""
 
-    def __init__(self, spec: JoinInput, keys: Sequence[Expr], stub: Callable[[], Stub] | None) -> None:
+    def __init__(
+        self,
+        spec: JoinInput,
+        keys: Sequence[Expr],
+        stub: Callable[[], Stub] | None,
+        ordered: frozenset[int] = frozenset(),
+    ) -> None:
         self.spec = spec
+        self.ordered = ordered  # keys that are compared: their codes have to order as the values do
         self.keys = [compile_expr(e) for e in keys]
         self.ring = spec.window is not None
         self.limit = spec.window.count if isinstance(spec.window, Rows) else 0
@@ -94,7 +101,10 @@ class JoinSide:
         codes = np.empty((n, len(self.keys)), np.int64)
         valid = np.ones(n, np.int64)
         for j, key in enumerate(self.keys):
-            codes[:, j], nulls = hash_codes(key(columns, n))
+            values = key(columns, n)
+            codes[:, j], nulls = hash_codes(values)
+            if j in self.ordered and pa.types.is_floating(values.type):
+                codes[:, j] ^= (codes[:, j] >> 63) & np.int64((1 << 63) - 1)
             if nulls is not None:
                 valid[nulls] = 0
         return codes, valid

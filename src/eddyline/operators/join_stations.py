@@ -49,8 +49,10 @@ class Stations:
     def __init__(self, graph: JoinGraph) -> None:
         self.graph = graph
         self.classes = graph.classes()
+        self.compared: frozenset[int] = frozenset()  # inputs with other conditions than equalities
         self.used: tuple[CacheSpec, ...] = ()
         self.profiled: tuple[CacheSpec, ...] = ()
+        self.kept: tuple[CacheSpec, ...] = ()
         self.ids: list[StoreId] = []
         self.stores = np.zeros((0, k.STORE_FIELDS), np.int64)
         self.cells = np.zeros(1, np.int64)
@@ -71,10 +73,12 @@ class Stations:
         probes: list[int],
         bloom: Bloom,
         sizes: Mapping[StoreId, tuple[int, int]],
+        kept: Sequence[CacheSpec] = (),
     ) -> None:
-        """Write stations into the pipelines; the stores that stay keep what they hold, but for the ``sizes`` given."""
+        """Write stations into the pipelines; the stores that stay keep what they hold, but for the ``sizes`` given.
+        Those of ``kept`` are maintained and not looked up."""
         m = len(orders)
-        self._store({c.store: None for c in used}, sizes)
+        self._store({c.store: None for c in (*used, *kept)}, sizes)
         looks: list[list[int]] = []
         by_step: dict[int, list[tuple[CacheSpec, bool]]] = {}
         for cache, uses in (*((c, True) for c in used), *((c, False) for c in profiled)):
@@ -105,8 +109,8 @@ class Stations:
         self.looks = np.array(looks, np.int64).reshape(len(looks), k.LOOK_FIELDS)
         self.looking = [c for _, here in sorted(by_step.items()) for c, _ in sorted(here, key=lambda c: c[1])]
         self.bits = np.zeros(max(1, bits), np.int64)
-        self._maintain(used, orders, steps, probes)
-        self.used, self.profiled = tuple(used), tuple(profiled)
+        self._maintain((*used, *kept), orders, steps, probes)
+        self.used, self.profiled, self.kept = tuple(used), tuple(profiled), tuple(kept)
 
     def _member(self, cls: int, among: Sequence[int]) -> Member:
         there = [x for x in self.classes[cls] if x.input in among]
@@ -130,11 +134,18 @@ class Stations:
                 if set(prefix) != set(whole) - {i}:
                     raise ValueError(f"{store} does not satisfy the prefix invariant in the pipeline of {i}")
                 by_step.setdefault(i * (m - 1) + len(prefix) - 1, []).append((number, whole, store))
-        updates: list[tuple[int, int]] = []
+        updates: list[tuple[int, int, int]] = []
         for row, here in sorted(by_step.items()):
             steps[row, k.ST_UPDATE] = len(updates)
             for number, whole, store in here:
-                updates.append((number, len(probes)))
+                source = row // (m - 1)
+                ready = [int(steps[source * (m - 1) + j, k.ST_READY]) for j in range(m - 1)]
+                free = sum(
+                    1 << j
+                    for j, x in enumerate(orders[source])
+                    if x in store.support and j + 1 not in ready and x not in self.compared
+                )
+                updates.append((number, len(probes), free))
                 for c in store.key:
                     x = self._member(c, whole)
                     probes += [x.input, x.key]
@@ -207,7 +218,13 @@ class Stations:
         r = self.stores[self.ids.index(store)]
         buckets, nodes = int(r[k.SR_BUCKET_MASK]) + 1, int(r[k.SR_NODES])
         return StoreCounts(
-            *(int(x) for x in r[k.SR_PROBES : k.SR_REPLACED + 1]),
+            probes=int(r[k.SR_PROBES]),
+            misses=int(r[k.SR_MISSES]),
+            probe_work=int(r[k.SR_PROBE_WORK]),
+            updates=int(r[k.SR_UPDATES]),
+            update_work=int(r[k.SR_UPDATE_WORK]),
+            evicted=int(r[k.SR_EVICTED]),
+            replaced=int(r[k.SR_REPLACED]),
             entries=int(r[k.SR_ENTRIES]),
             live=int(r[k.SR_LIVE]),
             buckets=buckets,

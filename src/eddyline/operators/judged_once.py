@@ -1,8 +1,13 @@
-"""judged once: a selection by functions that may answer differently when they are asked again.
+"""judged once: a users' function is asked about a row when it comes, and what it said is remembered until the row goes.
 
-A selection over a window is asked about a row when it enters and when it leaves; functions of the tuple say the same
-both times. One that is not deterministic may not, and the relation would keep rows that are gone, or lose rows twice.
-So the ids of rows that passed are remembered until they leave, and a deletion passes exactly when its insertion did.
+A selection over a relation is asked about a row when it enters and when it leaves. Functions of the tuple would say
+the same both times, at twice the price; one that is not deterministic may not, and the relation would keep rows that
+are gone, or lose rows twice. So what was said of a row is remembered, and a deletion is treated as its insertion was:
+it passes if that passed, and where that failed it fails alike, so that equal rows which fail and come and go within one
+instant still cancel.
+
+Rows of windows are told apart by their ids. Other relations have none: equal rows share an answer as long as one of
+them is there, and so do rows that agree in all columns which the functions read, if those are deterministic.
 
 What comes and goes within one instant was never there: nobody is asked about it.
 """
@@ -10,69 +15,152 @@ What comes and goes within one instant was never there: nobody is asked about it
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Final
 
 import numpy as np
+import pyarrow as pa
 
-from eddyline.core.decision import Decision
 from eddyline.core.delta import Bools, Delta, Int64s
-from eddyline.operators.base import Operator
+from eddyline.core.schema import Field, Schema
+from eddyline.operators.base import Context, Operator
+from eddyline.operators.noting import Within, settled
+from eddyline.operators.streams import net
+from eddyline.synopses.remembered import Remembered
+
+PASSED: Final = "_passed"
 
 
-class JudgedOnce(Operator):
-    """Around a selection whose first input carries ids, and deletes each of its rows one day."""
+@dataclass(frozen=True, slots=True)
+class Settling:
+    """Errors that ``note`` holds count at once."""
 
-    def __init__(self, selection: Operator) -> None:
-        super().__init__(selection.name, selection.schema)
-        self.selection = selection
-        self.kept: Int64s = np.empty(0, np.int64)  # ids of living rows that passed, increasing
+    note: str
+    context: Context
+
+
+class JudgedOnce(Within):
+    """Around an operator that keeps some rows of its first input (of the schema ``given``) and adds columns to them;
+    what follows depends on the row alone. Each row is deleted one day, by its id; with ``keys``, the columns by which
+    rows are told apart, by its value."""
+
+    def __init__(
+        self, inner: Operator, given: Schema, keys: Sequence[str] | None = None, settling: Settling | None = None
+    ) -> None:
+        super().__init__(inner, inner.schema if settling is None else given)
+        self.given, self.keys, self.settling = given, keys, settling
+        own = tuple(f for f in inner.schema if f.name not in given)
+        if keys is None:
+            self.memory = Remembered([pa.int64()], Schema(own))
+        else:  # that a row was dropped must be known as well
+            self.memory = Remembered([given[n].type for n in keys], Schema((*own, Field(PASSED, pa.bool_()))))
+        self.present: Int64s = np.zeros(64, np.int64)  # by slot, where equal rows share one
 
     def process(self, deltas: Sequence[Delta], frontier: int) -> Delta:
         left, *others = deltas
-        assert left.ids is not None or not len(left)
-        if left.ids is None or not len(left):
-            return self.selection.process(deltas, frontier)
-        left = _net(left)
-        ids: Int64s = np.empty(0, np.int64) if left.ids is None else left.ids
-        enters = left.weights > 0
-        out = self.selection.process((left.filter(enters), *others), frontier)
-        passed: Int64s = np.empty(0, np.int64) if out.ids is None else out.ids
-        living = np.union1d(self.kept, passed)
-        self.kept = np.setdiff1d(living, ids[~enters], assume_unique=True)
-        return left.filter(np.isin(ids, living))
+        left = net_ids(left) if self.keys is None else net(left, self.given)
+        asked, where = self._unknown(left)
+        told = self.inner.process((asked, *others), frontier)
+        if not len(left):
+            return Delta.empty(self.schema)
+        self._remember(where, told, len(asked))
+        out = self._recall(left)
+        return out if self.settling is None else settled(out, (self.settling.note,), self.given, self.settling.context)
 
-    @property
-    def decisions(self) -> Sequence[Decision]:
-        return self.selection.decisions
+    def _unknown(self, left: Delta) -> tuple[Delta, list[pa.Array]]:
+        """The rows to ask about, numbered, and their keys."""
+        new = left.weights > 0
+        keys = self._keys(left)
+        if self.keys is not None and len(left):
+            new &= self.memory.find(keys, len(left)) < 0
+            rows = np.flatnonzero(new)
+            if len(rows) > 1:  # equal ones once
+                from eddyline.synopses.keys import numbered
 
-    def adapts(self) -> list[str]:
-        return self.selection.adapts()
+                chosen = pa.array(rows)
+                code, count = numbered([k.take(chosen) for k in keys], len(rows))
+                first = np.empty(count, np.int64)
+                first[code[::-1]] = rows[::-1]
+                new = np.zeros(len(left), np.bool_)
+                new[first] = True
+        asked = left.filter(new)
+        mask = pa.array(new)
+        numbers = np.arange(len(asked))
+        return Delta(asked.time, asked.columns, None, numbers), [k.filter(mask) for k in keys]
 
-    def statistics(self) -> dict[str, Any]:
-        return self.selection.statistics()
+    def _keys(self, left: Delta) -> list[pa.Array]:
+        if self.keys is not None:
+            return [left.columns[n] for n in self.keys]
+        return [pa.array(np.empty(0, np.int64) if left.ids is None else left.ids)]
+
+    def _remember(self, keys: list[pa.Array], told: Delta, asked: int) -> None:
+        if not asked:
+            return
+        numbers: Int64s = np.empty(0, np.int64) if told.ids is None else told.ids
+        own = [n for n in self.memory.payload.names if n != PASSED]
+        if self.keys is None:
+            index = pa.array(numbers)
+            self.memory.put([k.take(index) for k in keys], {n: told.columns[n] for n in own}, len(numbers))
+            return
+        place = np.full(asked, -1, np.int64)
+        place[numbers] = np.arange(len(numbers))
+        index = pa.array(place, mask=place < 0)
+        payload = {n: told.columns[n].take(index) for n in own}
+        self.memory.put(keys, {**payload, PASSED: pa.array(place >= 0)}, asked)
+
+    def _recall(self, left: Delta) -> Delta:
+        """What is known of the rows that come and go, and is forgotten of those that are gone."""
+        slots = self.memory.find(self._keys(left), len(left))
+        known = slots >= 0
+        if self.keys is None:
+            out = left.filter(known)
+            found = slots[known]
+            own = self.memory.take(found)
+            self.memory.release(found[out.weights < 0])
+            return out.with_columns({**out.columns, **own})
+        assert known.all()
+        own = self.memory.take(slots)
+        passed: Bools = np.asarray(own.pop(PASSED))
+        out = left.with_columns({**left.columns, **own}).filter(passed)
+        while self.memory.capacity > len(self.present):
+            self.present = np.concatenate([self.present, np.zeros(len(self.present), np.int64)])
+        np.add.at(self.present, slots, left.weights)
+        touched = np.unique(slots)
+        self.memory.release(touched[self.present[touched] == 0])
+        return out
 
     def state(self) -> dict[str, Any]:
-        return {"selection": self.selection.state(), "kept": self.kept}
+        live = self.memory.table.live_ids()
+        return {"selection": self.inner.state(), "memory": self.memory.state(), "present": self._counts()[live]}
+
+    def _counts(self) -> Int64s:
+        more = max(0, self.memory.capacity - len(self.present))
+        return np.concatenate([self.present, np.zeros(more, np.int64)])
 
     def load(self, state: dict[str, Any]) -> None:
-        self.selection.load(state["selection"])
-        self.kept = np.asarray(state["kept"], np.int64)
+        self.inner.load(state["selection"])
+        self.memory.load(state["memory"])
+        self.present = np.zeros(max(64, self.memory.capacity), np.int64)
+        self.present[self.memory.table.live_ids()] = state["present"]
 
     def size(self) -> tuple[int, int]:
-        rows, size = self.selection.size()
-        return rows + len(self.kept), size + self.kept.nbytes
+        rows, size = self.inner.size()
+        return rows + len(self.memory), size + self.memory.nbytes
 
     def describe(self) -> str:
-        own = "the ids of rows that passed, until they leave: what is not deterministic is asked once"
-        return "; ".join(x for x in (self.selection.describe(), own) if x)
+        own = (
+            "the ids of rows that passed, until they leave: functions are asked about a row once"
+            if self.keys is None
+            else f"what was said of {', '.join(self.keys)}, as long as such a row is there: functions are asked once"
+        )
+        return "; ".join(x for x in (self.inner.describe(), own) if x)
 
 
-def _net(delta: Delta) -> Delta:
+def net_ids(delta: Delta) -> Delta:
     """Without the rows that leave at the instant at which they enter.
 
-    >>> import pyarrow as pa
     >>> d = Delta(np.array([1, 1, 2]), {"a": pa.array([7, 7, 8])}, np.array([1, -1, 1]), np.array([4, 4, 5]))
-    >>> _net(d).ids.tolist()
+    >>> net_ids(d).ids.tolist()
     [5]
     """
     if delta.weight is None or delta.ids is None:

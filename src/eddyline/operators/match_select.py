@@ -11,16 +11,15 @@ from typing import Any
 
 import pyarrow as pa
 
-from eddyline.core.decision import Decision
 from eddyline.core.delta import Delta
 from eddyline.core.schema import Schema
 from eddyline.expr.members import INSTANT
-from eddyline.operators.adaptive_select import OrdersItself
-from eddyline.operators.base import Context, Operator
+from eddyline.operators.adaptive_select import Judging, OrdersItself
+from eddyline.operators.base import Context
 from eddyline.operators.membership import Membership
 
 
-class MatchSelect(Operator):
+class MatchSelect(Judging):
     """The inputs after the first are the right sides of the memberships, in their order."""
 
     def __init__(
@@ -31,41 +30,23 @@ class MatchSelect(Operator):
         memberships: Sequence[Membership],
         context: Context,
     ) -> None:
-        super().__init__(name, schema)
-        self.conjunction, self.memberships, self.context = conjunction, tuple(memberships), context
+        super().__init__(name, schema, conjunction, context)
+        self.memberships = tuple(memberships)
 
     def process(self, deltas: Sequence[Delta], frontier: int) -> Delta:
         left, *rights = deltas
         for membership, right in zip(self.memberships, rights, strict=True):
             membership.change(right)
-        out = self._judge(left) if len(left) else left
+        out = self.judge(left, {**left.columns, INSTANT: pa.array(left.time)}) if len(left) else left
         for membership in self.memberships:
             membership.settle()
         return out
 
-    def _judge(self, left: Delta) -> Delta:
-        columns = {**left.columns, INSTANT: pa.array(left.time)}
-        selection = self.conjunction.evaluate(columns, len(left), left.time)
-        if selection.errors:
-            self.context.fail(left, selection.errors)
-        return left.filter(selection.keep)
-
-    @property
-    def decisions(self) -> Sequence[Decision]:
-        return self.conjunction.decisions
-
-    def adapts(self) -> list[str]:
-        return self.conjunction.adapts()
-
-    def statistics(self) -> dict[str, Any]:
-        return self.conjunction.statistics()
-
     def state(self) -> dict[str, Any]:
-        return {"learned": self.conjunction.state(), "memberships": [m.state() for m in self.memberships]}
+        return {"learned": super().state(), "memberships": [m.state() for m in self.memberships]}
 
     def load(self, state: dict[str, Any]) -> None:
-        if state["learned"]:
-            self.conjunction.load(state["learned"])
+        super().load(state["learned"])
         for membership, saved in zip(self.memberships, state["memberships"], strict=True):
             membership.load(saved)
 

@@ -17,7 +17,8 @@ from eddyline.core.errors import DataError
 from eddyline.core.schema import Schema
 from eddyline.expr.evaluate import compile_expr
 from eddyline.expr.members import INSTANT
-from eddyline.expr.nodes import Expr
+from eddyline.expr.nodes import Column, Expr, substitute
+from eddyline.expr.noted import noted, notes_of
 from eddyline.synopses.key_counts import KeyCounts, Tally
 
 
@@ -26,11 +27,15 @@ class Membership:
 
     With ``unknown`` it is NULL, not FALSE, where SQL says so of ``x IN Q``: x is NULL and Q is not empty, or Q has a
     NULL and no match. Whoever only asks whether it is TRUE can do without.
+
+    A row whose keys fail has failed if there is any right row to compare it with.
     """
 
     def __init__(self, mark: str, keys: Sequence[Expr], right: Schema, unknown: bool = False) -> None:
-        self.mark, self.right, self.unknown = mark, right, unknown
+        self.mark, self.note, self.right, self.unknown = mark, f"{mark}.note", right, unknown
+        self.exprs = tuple(keys)
         self.keys = [compile_expr(e) for e in keys]
+        self.can_fail = any(k.can_fail for k in self.keys)
         self.columns = frozenset[str]({INSTANT}).union(*(k.columns for k in self.keys))
         self.counts = KeyCounts([f.type for f in right]) if self.keys else None
         self.rows, self.nulls = Tally(), Tally()
@@ -58,22 +63,30 @@ class Membership:
         if self.counts is not None:
             self.counts.settle()
 
-    def marks(self, columns: Mapping[str, pa.Array], length: int) -> pa.Array:
-        """The mark of each row."""
+    def marks(self, columns: Mapping[str, pa.Array], length: int) -> tuple[pa.Array, dict[int, DataError]]:
+        """The mark of each row, and the errors of those that have none."""
         time = columns[INSTANT].to_numpy(zero_copy_only=False)
         if self.counts is None:
-            return pa.array(self.rows.at(time) > 0)
-        keys = [key(columns, length) for key in self.keys]
+            return pa.array(self.rows.at(time) > 0), {}
+        keys: list[pa.Array] = []
+        errors: dict[int, DataError] = {}
+        for key in self.keys:
+            values, failed = key.rows(columns, length)
+            keys.append(values)
+            errors = {**failed, **errors}
         valid = _valid(keys)
         found = self.counts.at(keys, time) > 0
         if valid is not None:
             found &= valid
+        if errors:
+            there = self.rows.at(time) > 0
+            errors = {row: e for row, e in errors.items() if there[row]}
         if not self.unknown:
-            return pa.array(found)
+            return pa.array(found), errors
         hidden = self.nulls.at(time) > 0
         if valid is not None:
             hidden |= ~valid & (self.rows.at(time) > 0)
-        return pa.array(found, mask=hidden & ~found)
+        return pa.array(found, mask=hidden & ~found), errors
 
     def state(self) -> dict[str, Any]:
         counts = {} if self.counts is None else self.counts.state()
@@ -98,18 +111,30 @@ def _valid(columns: Sequence[pa.Array]) -> Bools | None:
 
 
 class Marked:
-    """A conjunct that reads marks: ``S.a IN (…)``, ``NOT EXISTS (…)``, ``S.b > 3 OR S.a IN (…)``."""
+    """A conjunct that reads marks: ``S.a IN (…)``, ``NOT EXISTS (…)``, ``S.b > 3 OR S.a IN (…)``.
+
+    Where a mark's keys can fail it is read together with the note of its error, so that whoever does not look at the
+    mark has not failed.
+    """
 
     def __init__(self, expr: Expr, memberships: Sequence[Membership], text: str) -> None:
-        self.expr, self.text = expr, text
-        self._compiled = compile_expr(expr)
+        self.text = text
+        self.parts = (expr, *(e for m in memberships for e in m.exprs))
+        self._compiled = compile_expr(
+            substitute(expr, {m.mark: noted(Column(m.mark, pa.bool_()), m.note) for m in memberships if m.can_fail})
+        )
         self._memberships = tuple(memberships)
-        marks = {m.mark for m in memberships}
-        self.columns = (self._compiled.columns - marks).union(*(m.columns for m in memberships))
+        made = {n for m in memberships for n in (m.mark, m.note)}
+        self.columns = (self._compiled.columns - made).union(*(m.columns for m in memberships))
         self.can_fail, self.expensive = self._compiled.can_fail, True
 
     def _marked(self, columns: Mapping[str, pa.Array], length: int) -> dict[str, pa.Array]:
-        return {**columns, **{m.mark: m.marks(columns, length) for m in self._memberships}}
+        marked = dict(columns)
+        for m in self._memberships:
+            marked[m.mark], errors = m.marks(columns, length)
+            if m.can_fail:
+                marked[m.note] = notes_of(errors, length)
+        return marked
 
     def __call__(self, columns: Mapping[str, pa.Array], length: int) -> pa.Array:
         return self._compiled(self._marked(columns, length), length)

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from eddyline.core.aligned import Aligned, plain
+from eddyline.core.decision import Decision
 from eddyline.core.delta import Delta, Int64s
 from eddyline.core.schema import Schema
 from eddyline.core.window import Unbounded
@@ -41,8 +42,15 @@ class JoinAdapter(Protocol):
     def end(self, arrays: JoinArrays, now: int) -> None:
         """After that many elements, or all; the plan may be changed here."""
 
-    def describe(self) -> list[str]:
+    @property
+    def decisions(self) -> Sequence[Decision]:
+        """What was decided, oldest first."""
+
+    def describe(self, arrays: JoinArrays) -> list[str]:
         """Lines for explain."""
+
+    def statistics(self, arrays: JoinArrays) -> dict[str, Any]:
+        """What is known and was done, as plain data."""
 
     def state(self) -> dict[str, Any]:
         """What was learned, as plain numbers and arrays."""
@@ -56,6 +64,7 @@ class MJoin(Operator):
     neither can say. An ``adapter`` may change the plan while the join runs."""
 
     ROOM = 1 << 12  # results for which there is room at first
+    PAIRS = 1 << 16  # results that are turned into rows at once
 
     def __init__(
         self,
@@ -71,7 +80,11 @@ class MJoin(Operator):
         schema = Schema(tuple(f for i in inputs for f in i.schema if f.name in output))
         super().__init__(name, schema)
         self.graph = graph
-        self.sides = [JoinSide(i, keys, stub) for i, keys, stub in zip(inputs, graph.keys, stubs, strict=True)]
+        compared = {m for c in conditions for m in (c.left, c.right)}
+        self.sides = [
+            JoinSide(spec, keys, stub, frozenset(m.key for m in compared if m.input == i))
+            for i, (spec, keys, stub) in enumerate(zip(inputs, graph.keys, stubs, strict=True))
+        ]
         self.residual = Conjunction(residual) if residual else None
         self.can_fail = any(compile_expr(e).can_fail for e in residual)
         self.context = context
@@ -104,6 +117,7 @@ class MJoin(Operator):
         next_event = np.zeros(len(self.sides), np.int64)
         parts: list[Delta] = []
         found: list[tuple[Int64s, Int64s, Int64s]] = []
+        pairs = 0
         status, adapter = k.PAUSE, self.adapter
         limit = int(k.NEVER)
         while status != k.DONE:
@@ -112,17 +126,18 @@ class MJoin(Operator):
             before = int(next_event.sum())
             status, time, weight, rows = self.arrays.run(frontier, events, next_event, self.room, limit)
             limit -= int(next_event.sum()) - before
-            if len(time) and self.can_fail:
-                found.append((time.copy(), weight.copy(), rows.copy()))
-            elif len(time):
-                parts.append(self._materialise(time, weight, rows))
+            if len(time):
+                found.append((time, weight, rows))
+                pairs += len(time)
+                if pairs >= self.PAIRS and not self.can_fail:
+                    parts.append(self._materialise(*_joined(found)))
+                    found, pairs = [], 0
             if status == k.FULL:
                 self.room = min(self.room * 4, 1 << 20) if len(time) or self.room < 1 << 20 else self.room * 2
             elif adapter is not None and status in (k.PAUSE, k.DONE):
                 adapter.end(self.arrays, frontier)
-        if found:  # whether a pair has failed is known when its instant is complete
-            times, weights, pairs = zip(*found, strict=True)
-            parts.append(self._materialise(np.concatenate(times), np.concatenate(weights), np.hstack(pairs)))
+        if found:  # of those that can fail, all: whether a pair has failed is known when its instant is complete
+            parts.append(self._materialise(*_joined(found)))
         for i, (s, n) in enumerate(zip(self.sides, lengths, strict=True)):
             self._after(i, s, n)
         parts = [p for p in parts if len(p)]
@@ -172,6 +187,8 @@ class MJoin(Operator):
             leaves = Aligned(start, self.arrays.leave[at], len(at))
             weights = Aligned(start, self.arrays.weight[at], len(at))
             out[str(i)] = {**held, "leaves": leaves, "weights": weights, "events": events}
+        if self.adapter is not None:
+            out["adapter"] = self.adapter.state()
         return out
 
     def load(self, state: dict[str, Any]) -> None:
@@ -190,6 +207,18 @@ class MJoin(Operator):
         for i in range(len(self.sides)):
             leaves, weights = (plain(state[str(i)][n]) for n in ("leaves", "weights"))
             self.arrays.put(i, self._held(i), leaves, weights)
+        if self.adapter is not None and "adapter" in state:
+            self.adapter.load(state["adapter"], self.arrays)
+
+    @property
+    def decisions(self) -> Sequence[Decision]:
+        return () if self.adapter is None else self.adapter.decisions
+
+    def adapts(self) -> list[str]:
+        return [] if self.adapter is None else self.adapter.describe(self.arrays)
+
+    def statistics(self) -> dict[str, Any]:
+        return {} if self.adapter is None else self.adapter.statistics(self.arrays)
 
     def _held(self, i: int) -> Int64s:
         """Positions whose leave times and weights are state; a bag's slots may wait with weight 0."""
@@ -219,6 +248,13 @@ class MJoin(Operator):
             }
             why += shown.get(max(modes), "") if modes else ""
         return f"{', '.join(kept)}: {why}"
+
+
+def _joined(found: list[tuple[Int64s, Int64s, Int64s]]) -> tuple[Int64s, Int64s, Int64s]:
+    if len(found) == 1:
+        return found[0]
+    times, weights, rows = zip(*found, strict=True)
+    return np.concatenate(times), np.concatenate(weights), np.hstack(rows)
 
 
 def _decoded(array: pa.Array) -> pa.Array:

@@ -9,14 +9,14 @@ from typing import Any
 from eddyline.core.schema import Schema
 from eddyline.core.time import TimeKind
 from eddyline.expr.describe import describe
-from eddyline.expr.members import Conjunct
+from eddyline.expr.members import Conjunct, answering, calls_of
 from eddyline.expr.nodes import Column, Expr
 from eddyline.operators.adaptive_select import OrdersItself
 from eddyline.operators.base import Context, Operator
+from eddyline.operators.noting import Computation, Compute, NotedSelect, Noting
 from eddyline.operators.project import ProjectOperator
 from eddyline.plan.deletions import Deletions
 from eddyline.plan.logical import Plan, Project, RelationScan, Select, StreamScan, Window, walk
-from eddyline.plan.rewrite import deterministic
 from eddyline.synopses.store import Stub
 
 MakeSelect = Callable[[str, Schema, Sequence[Expr], Context], Operator]
@@ -88,13 +88,62 @@ class Graph:
         self.counts[kind] = self.counts.get(kind, 0) + 1
         return f"{kind} {self.counts[kind]}"
 
-    def filter(self, p: Select, child: Output) -> Output:
-        operator = self.select(self.name("select"), child.schema, p.conjuncts, self.context)
-        node = self.add(once(operator, p.conjuncts, child), (child.node,), note=conjunction(p.conjuncts))
-        return replace(child, node=node)
+    def filter(self, p: Select, child: Output, note: str | None = None) -> Output:
+        """The rows that satisfy the conjuncts; with ``note`` also those that fail, their errors in that column."""
+        name = self.name("select")
+
+        def make(context: Context) -> Operator:
+            return self.select(name, child.schema, p.conjuncts, context)
+
+        return self.judging(make, p.conjuncts, child, (child.node,), conjunction(p.conjuncts), note)
+
+    def judging(
+        self, make: Callable[[Context], Operator], conjuncts: Sequence[Conjunct], child: Output,
+        inputs: tuple[int, ...], text: str, note: str | None = None,
+    ) -> Output:  # fmt: skip
+        """A selection on the rows of ``child``, in which users' functions are asked about a row once."""
+        once = any(map(calls_of, conjuncts)) and not child.append_only
+        if not once and note is None:
+            return replace(child, node=self.add(make(self.context), inputs, note=text))
+        noting = Noting()
+        operator: Operator = NotedSelect(make(noting), noting, note or "_note")
+        if once:
+            operator = self.once(operator, conjuncts, child, note is None)
+        return replace(child, node=self.add(operator, inputs, note=text), schema=operator.schema)
+
+    def once(self, operator: Operator, asked: Sequence[Conjunct], child: Output, settle: bool = False) -> Operator:
+        """An operator on rows that are deleted one day, which is not asked about them again then."""
+        from eddyline.operators.judged_once import JudgedOnce, Settling
+
+        settling = Settling("_note", self.context) if settle else None
+        if child.ids and child.leaving:
+            return JudgedOnce(operator, child.schema, None, settling)
+        read = frozenset[str]().union(*(answering(c).columns for c in asked)) & set(child.schema.names)
+        fickle = not all(call.function.deterministic for c in asked for call in calls_of(c))
+        keys = [n for n in child.schema.names if n in read and not fickle] or list(child.schema.names)
+        return JudgedOnce(operator, child.schema, keys, settling)
+
+    def compute(self, items: Sequence[Computation], child: Output) -> Output:
+        """Hidden columns; users' functions in them are asked about a row once."""
+        operator: Operator = Compute(self.name("compute"), child.schema, items)
+        exprs = [i.expr for i in items]
+        if any(map(calls_of, exprs)) and not child.append_only:
+            operator = self.once(operator, exprs, child)
+        node = self.add(operator, (child.node,), note=", ".join(map(describe, exprs)))
+        return replace(child, node=node, schema=operator.schema)
+
+    def hidden(self, kind: str) -> str:
+        """A name for a hidden column."""
+        return f"_{self.name(kind).replace(' ', '')}"
 
     def project(self, p: Project, child: Output) -> Output:
-        operator = ProjectOperator(self.name("project"), p.items, self.context)
+        """Users' functions in it are asked about a row once, too."""
+        items = p.items
+        if not child.append_only and any(calls_of(e) for _, e in items):
+            made = {n: Computation(self.hidden("value"), self.hidden("note"), e) for n, e in items if calls_of(e)}
+            child = self.compute(tuple(made.values()), child)
+            items = tuple((n, made[n].read if n in made else e) for n, e in items)
+        operator = ProjectOperator(self.name("project"), items, self.context)
         renamed = {e.name: n for n, e in p.items if isinstance(e, Column)}
         identity = None
         if child.identity is not None and child.identity <= renamed.keys():
@@ -103,13 +152,9 @@ class Graph:
         return replace(child, node=node, schema=p.schema, identity=identity)
 
 
-def once(operator: Operator, conjuncts: Sequence[Expr], child: Output) -> Operator:
-    """A selection that does not ask a function again, where that could give another answer."""
-    if not child.leaving or all(map(deterministic, conjuncts)):
-        return operator
-    from eddyline.operators.judged_once import JudgedOnce
-
-    return JudgedOnce(operator)
+def needed(conjuncts: Sequence[Conjunct], need: Deletions) -> Deletions:
+    """The deletions that a selection needs from below: what it remembers of rows it must forget."""
+    return Deletions.ALL if need == Deletions.AT_ARRIVALS and any(map(calls_of, conjuncts)) else need
 
 
 def conjunction(conjuncts: Sequence[Expr]) -> str:

@@ -10,13 +10,14 @@ import pyarrow as pa
 from eddyline.core.schema import Field, Schema
 from eddyline.expr.members import Conjunct
 from eddyline.expr.nodes import Call, Case, Cast, Column, Expr, Literal, columns_of
-from eddyline.operators.base import Operator
+from eddyline.operators.base import Context, Operator
 from eddyline.operators.join_plan import JoinGraph, Member
 from eddyline.operators.project import ProjectOperator
 from eddyline.operators.streams import UnionAll
+from eddyline.plan.brittle import brittle
 from eddyline.plan.conjuncts import bare_mark, split_conjuncts
 from eddyline.plan.deletions import Deletions
-from eddyline.plan.graph import Graph, Output, alias_of, conjunction, once
+from eddyline.plan.graph import Graph, Output, alias_of, conjunction, needed
 from eddyline.plan.logical import MarkJoin, OuterJoin, Plan, Project, Select
 from eddyline.plan.memberships import Flat, Sought, flatten, told
 from eddyline.plan.partitioning.momentary import comes_with_elements
@@ -38,7 +39,7 @@ class Matches(Graph):
             return None
         stream = flat.stream()
         if stream is None:
-            return self.match_select(flat, sought, self.relation(flat.base, need))
+            return self.match_select(flat, sought, self.relation(flat.base, needed(_asked(flat), need)))
         elements, window = stream
         out = self.match_select(flat, sought, self.stream(elements))
         return self.windowed(window, out, need, shared=False)
@@ -78,9 +79,11 @@ class Matches(Graph):
             texts.append(told(c, flat.joins, self.kind))
             conjuncts.append(Marked(c, read, texts[-1]) if read else c)
         name = self.name("match-select")
-        operator = MatchSelect(name, left.schema, self.judge(name, left.schema, conjuncts), memberships, self.context)
-        judged = once(operator, flat.conjuncts, left)
-        return replace(left, node=self.add(judged, tuple(nodes), note=" AND ".join(texts)), identity=None)
+
+        def make(context: Context) -> Operator:
+            return MatchSelect(name, left.schema, self.judge(name, left.schema, conjuncts), memberships, context)
+
+        return replace(self.judging(make, conjuncts, left, tuple(nodes), " AND ".join(texts)), identity=None)
 
     def told(self, join: MarkJoin, flat: Flat) -> str:
         return told(Column(join.mark, pa.bool_()), flat.joins, self.kind)
@@ -124,15 +127,15 @@ class Matches(Graph):
         node = self.add(operator, (left.node, right.node))
         return replace(left, node=node, schema=operator.schema, identity=None)
 
-    def mark_join(self, p: MarkJoin) -> Output:
+    def mark_join(self, p: MarkJoin, left: Output | None = None, right: Output | None = None) -> Output:
         """IN and EXISTS as Boolean columns.
 
         IN is TRUE if a partner is found, else NULL if some row of Q compares as unknown, else FALSE. With one operand
         that row exists iff Q has a NULL, or x is NULL and Q is not empty: both are matches by key alone. Row values
-        need the condition itself, pair by pair.
+        need the condition itself, pair by pair. ``left`` and ``right`` are given where they are built already.
         """
-        left = self.relation(p.left, Deletions.ALL)
-        right = self.relation(p.right, Deletions.ALL)
+        left = left or self.relation(p.left, Deletions.ALL)
+        right = right or self.relation(p.right, Deletions.ALL)
         if not p.operands:
             return self.match("mark", left, right, p.on, p.mark, self.obstacles.get(p.mark, ""))
         equal = tuple(_call("eq", *pair) for pair in p.operands)
@@ -166,6 +169,9 @@ class Matches(Graph):
 
         None where the mark is used in another way, or where NOT IN needs its NULLs.
         """
+        flat = flatten(p)
+        if flat is not None and (out := brittle(self, flat)) is not None:
+            return out
         join, kind = p.input, bare_mark(p)
         if kind is None or not isinstance(join, MarkJoin):
             return None
@@ -212,3 +218,9 @@ def _call(function: str, *args: Expr) -> Call:
 
 def _boolean(name: str) -> Column:
     return Column(name, pa.bool_())
+
+
+def _asked(flat: Flat) -> list[Expr]:
+    """All expressions that are evaluated about a left row."""
+    compared = [x for j in flat.joins for pair in j.operands for x in pair]
+    return [*flat.conjuncts, *(c for j in flat.joins for c in j.on), *compared]

@@ -24,6 +24,7 @@ from eddyline.expr.describe import describe
 from eddyline.expr.nodes import Call, Column, Expr, columns_of, substitute
 from eddyline.plan.conjuncts import split_conjuncts
 from eddyline.plan.deletions import is_constant
+from eddyline.plan.lifting import lift
 from eddyline.plan.logical import MarkJoin, Plan, Project, RelationScan, Select, StreamScan, Window, walk
 
 
@@ -72,17 +73,32 @@ class Flat:
         for join in self.joins:
             if not is_constant(join.right) and self.stream() is None:
                 return f"{_name(join.right, kind)} changes while rows of {_name(self.base, kind)} are there"
-            equal = tuple(Call("eq", pair, pa.bool_()) for pair in join.operands)
-            keys, equalities, residual = split_conjuncts((*join.on, *equal), [self.base.schema, join.right.schema])
-            if residual or any(columns_of(e) & marks for e in keys[0]):
+            lifted = lift(join, _Numbered())
+            if lifted.items and not lifted.total:
+                return f"whether a row fails depends on which rows of {_name(join.right, kind)} it is compared with"
+            schema = Schema((*self.base.schema, *(f for i in lifted.items for f in i.fields)))
+            keys, equalities, residual = split_conjuncts(lifted.conditions, [schema, join.right.schema])
+            pairs = [(a, b) if a.input == 0 else (b, a) for a, b in equalities]
+            lefts = tuple(lifted.written(keys[0][a.key]) for a, _ in pairs)
+            rights = tuple(keys[1][b.key] for _, b in pairs)
+            if residual or any(columns_of(e) & marks for e in lefts):
                 return f"{_name(join.right, kind)} is compared by more than equality of columns"
             unknown = bool(join.operands) and not all(_positive(c, join.mark) for c in self.conjuncts)
             if unknown and (join.on or len(join.operands) > 1):
                 return f"the NULLs of {_name(join.right, kind)} must be compared pair by pair"
-            pairs = [(a, b) if a.input == 0 else (b, a) for a, b in equalities]
-            lefts, rights = (tuple(keys[s][pair[s].key] for pair in pairs) for s in (0, 1))
             found.append(Sought(join, lefts, rights, unknown))
         return tuple(found)
+
+
+class _Numbered:
+    """Names for columns that are only spoken of."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def __call__(self, kind: str) -> str:
+        self.count += 1
+        return f"_{kind}{self.count}"
 
 
 def flatten(p: Select) -> Flat | None:

@@ -34,9 +34,10 @@ from eddyline.operators.base import Operator
 from eddyline.operators.join_plan import JoinGraph
 from eddyline.operators.select import SelectOperator
 from eddyline.operators.streams import Changes, ConstantRelation, OrderTies, UnionAll
+from eddyline.plan.conditions import split_conditions
 from eddyline.plan.conjuncts import split_conjuncts
 from eddyline.plan.deletions import Deletions, cannot_cancel
-from eddyline.plan.graph import MakeJudge, MakeSelect, Output, PhysicalPlan, alias_of, conjunction
+from eddyline.plan.graph import MakeJudge, MakeSelect, Output, PhysicalPlan, alias_of, conjunction, needed
 from eddyline.plan.logical import (
     Aggregate,
     BoundQuery,
@@ -59,21 +60,26 @@ from eddyline.plan.matches import Matches
 from eddyline.plan.rewrite import movable
 from eddyline.synopses.store import Elements, Registry, Stub
 
+AdaptJoin = Callable[[Any, Sequence[str]], None]
+
 
 def build(query: BoundQuery, plan: Plan, catalog: Catalog, registry: Registry, load: Callable[[str], pa.Table],
           epochs: Mapping[str, int], select: MakeSelect = SelectOperator, judge: MakeJudge = in_order,
+          adapt: AdaptJoin | None = None,
           ) -> PhysicalPlan:  # fmt: skip
     """``load`` brings the rows of a constant relation; ``epochs`` tell from which element on a stream is read, so that
     only windows over the very same elements share a store; ``select`` makes the operators of selections, ``judge`` the
-    conjunctions of those with memberships."""
-    builder = _Builder(query.time_kind, catalog, registry, load, epochs, select, judge)
+    conjunctions of those with memberships, ``adapt`` gives a join somebody who changes its plan."""
+    builder = _Builder(query.time_kind, catalog, registry, load, epochs, select, judge, adapt)
     return builder.finish(plan)
 
 
 class _Builder(Matches):
     def __init__(self, kind: TimeKind, catalog: Catalog, registry: Registry, load: Callable[[str], pa.Table],
-                 epochs: Mapping[str, int], select: MakeSelect, judge: MakeJudge) -> None:  # fmt: skip
+                 epochs: Mapping[str, int], select: MakeSelect, judge: MakeJudge,
+                 adapt: AdaptJoin | None) -> None:  # fmt: skip
         super().__init__(select, judge, kind)
+        self.adapt = adapt
         self.catalog, self.registry, self.load, self.epochs = catalog, registry, load, epochs
         self.scans: dict[Hashable, int] = {}
         self.ordered = False  # whether first or last is asked for
@@ -160,9 +166,10 @@ class _Builder(Matches):
             case Window():
                 return self.window(p, need)
             case Select():
-                return self.judged(p, need) or self.semijoin(p) or self.filter(p, self.relation(p.input, need))
+                below = needed(p.conjuncts, need)
+                return self.judged(p, need) or self.semijoin(p) or self.filter(p, self.relation(p.input, below))
             case Project():
-                return self.project(p, self.relation(p.input, need))
+                return self.project(p, self.relation(p.input, needed([e for _, e in p.items], need)))
             case Join():
                 return self.join(p, need)
             case OuterJoin():
@@ -241,7 +248,9 @@ class _Builder(Matches):
     def join(self, p: Join, need: Deletions) -> Output:
         from eddyline.operators.mjoin import MJoin
 
-        keys, equalities, residual = split_conjuncts(p.conjuncts, [i.schema for i in p.inputs])
+        schemas = [i.schema for i in p.inputs]
+        keys, equalities, residual = split_conjuncts(p.conjuncts, schemas)
+        keys, conditions, residual = split_conditions(residual, schemas, keys)
         graph = JoinGraph(keys, equalities)
         inputs, stubs, nodes = [], [], []
         append_only = True
@@ -252,10 +261,12 @@ class _Builder(Matches):
             nodes.append(node)
             append_only = append_only and grows
         kind = "binary-join" if len(inputs) == 2 else "mjoin"
-        operator = MJoin(self.name(kind), inputs, graph, residual, stubs, p.schema.names, self.context)
+        operator = MJoin(self.name(kind), inputs, graph, residual, stubs, p.schema.names, self.context, conditions)
+        self.explain_orders(operator, p)
+        if self.adapt is not None:
+            self.adapt(operator, [alias_of(i) for i in p.inputs])
         note = conjunction(p.conjuncts) or "product"
         node = self.add(operator, tuple(nodes), note=note)
-        self.explain_orders(operator, p)
         return Output(node, operator.schema, append_only=append_only)
 
     def join_input(self, p: Plan, need: Deletions) -> tuple[Any, Callable[[], Stub] | None, int, bool]:

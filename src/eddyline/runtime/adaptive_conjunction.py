@@ -55,7 +55,8 @@ class AdaptiveConjunction:
 
     ``first`` are conjuncts that cost next to nothing and cannot fail: they are asked before all others, on whole
     batches. ``clock`` measures the conjuncts; one that stands still leaves the policy with declared costs. ``size``
-    fixes the rows of a sub-batch: smaller adapts sooner and costs more passes.
+    fixes the rows of a sub-batch: smaller adapts sooner and costs more passes. ``asked`` are the parameters that were
+    asked of the policy: what was learned under others is shaped otherwise, and of no use.
 
     It can be pickled, with what it has learned, wherever its functions can be.
 
@@ -79,11 +80,13 @@ class AdaptiveConjunction:
         first: Sequence[Expr] = (),
         clock: Clock | None = None,
         size: int | None = None,
+        asked: Mapping[str, Any] | None = None,
     ) -> None:
         if policy.pipeline.filters != len(conjuncts):
             raise ValueError(f"a policy for {policy.pipeline.filters} filters and {len(conjuncts)} conjuncts")
         self.conjuncts, self.first, self.policy = tuple(conjuncts), tuple(first), policy
         self.texts = tuple(map(text_of, conjuncts))
+        self.who = f"{policy.name}{dict(sorted((asked or {}).items()))}"
         self.clock: Clock = clock or SystemClock()
         self.fixed = size
         self.size, self.look = size or FIRST, LOOK
@@ -242,7 +245,7 @@ class AdaptiveConjunction:
     def state(self) -> dict[str, Any]:
         """What was learned, as plain numbers and arrays."""
         return {
-            "policy": self.policy.name,
+            "policy": self.who,
             "filters": list(self.texts),
             "learned": self.policy.state(),
             "times": self.times.state(),
@@ -254,7 +257,7 @@ class AdaptiveConjunction:
     def load(self, state: Mapping[str, Any]) -> None:
         """Go on with what another one learned about the same conjuncts under the same policy. What was learned about
         others is of no use here, and the answer does not need it: then this one learns anew."""
-        if state.get("policy") != self.policy.name or list(state["filters"]) != list(self.texts):
+        if state.get("policy") != self.who or list(state["filters"]) != list(self.texts):
             return
         self.policy.load(state["learned"])
         self.times.load(state["times"])

@@ -26,8 +26,9 @@ from eddyline.runtime.declarations import column_named, data_type, duration, pla
 from eddyline.runtime.filtering import Filtering
 from eddyline.runtime.inline.relation_changes import latest
 from eddyline.runtime.inline.scheduler import SCHEDULERS
+from eddyline.runtime.joining import Joining
 
-OPTIONS = ("filters", "on_error", "routing", "scheduler", "strict_order")
+OPTIONS = ("caches", "filters", "joins", "on_error", "routing", "scheduler", "strict_order", "tree")
 Q = TypeVar("Q")  # what a session hands out for a query
 
 
@@ -187,6 +188,7 @@ class Declaring(ABC, Generic[Q]):
 
     def _check_options(self, bound: BoundQuery) -> None:
         check_options(bound.options, (*OPTIONS, *Filtering.of(bound.options).options))
+        Joining.of(bound.options)
         for option, value in bound.options.items():
             known = {"on_error": ("stop", "invalid"), "scheduler": tuple(SCHEDULERS)}.get(option)
             if known is not None and value not in known:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from eddyline.core.decision import Decision
@@ -11,6 +11,8 @@ from eddyline.runtime.progress import size
 from eddyline.runtime.running import RunningQuery
 
 SHOWN_DECISIONS = 20
+JOINS = ("mjoin ", "binary-join ")
+LEGEND = "   ΔR → S → [T → U]: an element of R is joined with S, then with T and U, unless a cache has what they give"
 SHOWN = {
     "istream": "a stream: the rows that enter the result (Istream)",
     "dstream": "a stream: the rows that leave the result (Dstream)",
@@ -41,17 +43,27 @@ def explain(running: RunningQuery, sizes: Mapping[str, tuple[int, int]] | None =
     kept = list(_kept(running, sizes))
     lines += ["", "state"]
     lines += [f"  {line}" for line in kept] or ["  none: every element is judged once and forgotten"]
-    adapting = [(n.operator.name, n.operator.adapts()) for n in running.physical.nodes if n.operator is not None]
-    if any(told for _, told in adapting):
-        lines += ["", "filters"]
-        for name, told in adapting:
-            lines += [f"  {name}: {line}" if i == 0 else f"    {line}" for i, line in enumerate(told)]
+    lines += adapting(
+        [(n.operator.name, n.operator.adapts()) for n in running.physical.nodes if n.operator is not None]
+    )
     decisions = running.decisions
     if decisions:
         hidden = len(decisions) - SHOWN_DECISIONS
         lines += ["", "decided" if hidden <= 0 else f"decided (the last {SHOWN_DECISIONS} of {len(decisions)})"]
-        lines += [f"  {_decided(d)}" for d in decisions[-SHOWN_DECISIONS:]]
+        lines += [f"  {decided_line(d)}" for d in decisions[-SHOWN_DECISIONS:]]
     return "\n".join(lines)
+
+
+def adapting(told: Sequence[tuple[str, Sequence[str]]]) -> list[str]:
+    """What operators say of how they adapt, filters and joins apart."""
+    lines: list[str] = []
+    joins = [t for t in told if t[1] and t[0].startswith(JOINS)]
+    filters = [t for t in told if t[1] and not t[0].startswith(JOINS)]
+    for title, some in (("filters", filters), (f"joins{LEGEND}", joins)):
+        lines += ["", title] if some else []
+        for name, said in some:
+            lines += [f"  {name}: {line}" if i == 0 else f"    {line}" for i, line in enumerate(said)]
+    return lines
 
 
 def _tree(running: RunningQuery, node: int, first: str, rest: str) -> Iterator[str]:
@@ -77,26 +89,32 @@ def _kept(running: RunningQuery, sizes: Mapping[str, tuple[int, int]] | None) ->
         what = n.operator.describe()
         if what:
             rows, bytes = n.operator.size() if sizes is None else sizes.get(n.operator.name, (0, 0))
-            yield f"{n.operator.name}: {what}. Now {rows:,} rows, {size(bytes)}."
+            yield f"{n.operator.name}: {what}. Now {_rows(rows)}, {size(bytes)}."
     shared = {id(s.store): s.store for s in running.physical.stubs if len(s.store.stubs) > 1}
     for store in shared.values():
         rows = store.end - store.first
-        yield f"shared: {len(store.stubs)} windows over the same elements keep them once ({rows:,} rows)."
+        yield f"shared: {len(store.stubs)} windows over the same elements keep them once ({_rows(rows)})."
 
 
-def _decided(d: Decision) -> str:
+def _rows(count: int) -> str:
+    return f"{count:,} row{'' if count == 1 else 's'}"
+
+
+def decided_line(d: Decision | Mapping[str, Any]) -> str:
+    """A decision in one line; as plain data it may come from elsewhere."""
+    told = d.to_dict() if isinstance(d, Decision) else d
     gains = []
-    if d.expected_gain is not None:
-        gains.append(f"expected gain {d.expected_gain:.2f}×")
-    if d.measured_gain is not None:
-        gains.append(f"measured {d.measured_gain:.2f}×")
-    at = "" if d.time is None else f" at {d.time}"
-    return f"{d.operator}{at}: {d.kind} {_brief(d.after)} ({'; '.join([d.reason, *gains])})"
+    if told["expected_gain"] is not None:
+        gains.append(f"expected gain {told['expected_gain']:.2f}×")
+    if told["measured_gain"] is not None:
+        gains.append(f"measured {told['measured_gain']:.2f}×")
+    at = "" if told["time"] is None else f" at {told['time']}"
+    return f"{told['operator']}{at}: {told['kind']} {_brief(told['after'])} ({'; '.join([told['reason'], *gains])})"
 
 
 def _brief(value: Any) -> str:
     if isinstance(value, dict):
         return "; ".join(f"{k} → {_brief(v)}" for k, v in value.items())
     if isinstance(value, list | tuple):
-        return ", ".join(map(_brief, value))
+        return ", ".join(map(_brief, value)) or "none"
     return str(value)

@@ -145,7 +145,8 @@ class Filtering:
         policy = make_policy(self.policy or DEFAULT, pipeline, **self.parameters)
         # What is trivial is an expression: to look into a window is not.
         before = [c for c in (conjuncts[i] for i in first) if isinstance(c, Expr)]
-        return AdaptiveConjunction([conjuncts[i] for i in rest], policy, first=before, clock=self.clock)
+        dear = [conjuncts[i] for i in rest]
+        return AdaptiveConjunction(dear, policy, first=before, clock=self.clock, asked=self.parameters)
 
     def _initial(self, costs: tuple[float, ...] | None, pinned: frozenset[int]) -> tuple[int, ...] | None:
         """Before anything is measured the declared costs are all there is to go by; a policy of the papers starts as

@@ -51,10 +51,10 @@ class Routing:
         if options.get("filters") is not None:
             raise JobError("a query is ordered by 'filters' or routed by 'routing', not by both: leave one out.")
         name, written = parse_policy(named, "routing", NAMES, "default(sets=2)")
-        own = [p.name for p in _parameters(name)]
-        check_options(name, "routing", written, (*own, PARTITIONS))
+        own = _parameters(name)
+        check_options(name, "routing", written, own)
         # The names of options in a text are read in lower case.
-        given = {p: options[n] for p in (*own, PARTITIONS) for n in (p, p.lower()) if n in options}
+        given = {p: options[n] for p in own for n in (p, p.lower()) if n in options}
         parameters = {**written, **given}
         d = parameters.pop(PARTITIONS, 24)
         if not isinstance(d, int) or isinstance(d, bool):
@@ -74,9 +74,9 @@ class Routing:
     @property
     def options(self) -> tuple[str, ...]:
         """The names of options that the policy reads, which are options of the query."""
-        own = [p.name for p in _parameters(self.policy)]
+        own = _parameters(self.policy)
         more = (CLASSIFIER,) if self.policy == KnownClassifier.name else ()
-        return (*dict.fromkeys((*own, *map(str.lower, own), PARTITIONS, *more)),)
+        return (*dict.fromkeys((*own, *map(str.lower, own), *more)),)
 
     def check(self, schema: Schema, who: str) -> None:
         """Whether the rows of a selection have what the policy needs."""
@@ -112,5 +112,7 @@ class Routing:
         return made
 
 
-def _parameters(name: str) -> tuple[Any, ...]:
-    return KnownClassifier.parameters if name == KnownClassifier.name else POLICIES[name].parameters
+def _parameters(name: str) -> tuple[str, ...]:
+    """What can be asked of a policy, and of the eddy around it."""
+    own = KnownClassifier.parameters if name == KnownClassifier.name else POLICIES[name].parameters
+    return (*(p.name for p in own), PARTITIONS)

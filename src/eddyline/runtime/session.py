@@ -22,6 +22,7 @@ from eddyline.runtime.feeds import Feed
 from eddyline.runtime.filtering import Filtering
 from eddyline.runtime.inline.input_manager import InputStream, StreamReader
 from eddyline.runtime.inline.relation_changes import TimedRelation
+from eddyline.runtime.joining import Joining
 from eddyline.runtime.query import Query
 from eddyline.runtime.running import RunningQuery
 from eddyline.runtime.side_streams import SideStream
@@ -102,10 +103,12 @@ class Session(Declaring[Query]):
         plan = optimize(bound.plan, diverting=bound.options.get("on_error") == "invalid")
         inputs = {n: self._input_of(n) for n in streams_of(plan)}
         epochs = {n.lower(): s.accepted for n, s in inputs.items()}
-        filtering = Filtering.of(bound.options, self.clock)
+        filtering, joining = Filtering.of(bound.options, self.clock), Joining.of(bound.options, self.clock)
+        joining.check(plan)
         physical = build(
-            bound, plan, self.catalog, self._registry, self._load, epochs, filtering.select, filtering.judge
-        )
+            bound, plan, self.catalog, self._registry, self._load, epochs, filtering.select, filtering.judge,
+            joining.adapt,
+        )  # fmt: skip
         self._started += 1
         label = bound.name or f"query {self._started}"
         readers: dict[int, StreamReader] = {}

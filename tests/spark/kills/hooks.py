@@ -81,12 +81,12 @@ def tail(batches: Iterable[Any]) -> Iterator[Any]:
 
 def install() -> None:
     """Into a worker (or the daemon that workers are forked from)."""
-    from eddyline.runtime.spark import hot, processor
+    from eddyline.runtime.spark import hot, visiting
     from eddyline.runtime.spark.segments import SegmentLog
     from eddyline.runtime.spark.shard import ShardEngine
 
     process, save, take = ShardEngine.process, SegmentLog.save, hot.take
-    set_head, step = processor._SparkValues.set_head, processor.ShardProcessor._step
+    set_head, step = visiting.SparkValues.set_head, visiting.Visitor.step
 
     def slow_process(self: Any, *arguments: Any, **named: Any) -> Iterator[Any]:
         reporter().say(RAN)
@@ -116,6 +116,6 @@ def install() -> None:
 
     ShardEngine.process = slow_process  # type: ignore[method-assign]
     SegmentLog.save = slow_save  # type: ignore[method-assign]
-    processor._SparkValues.set_head = slow_set_head  # type: ignore[method-assign]
-    processor.ShardProcessor._step = marked_step  # type: ignore[method-assign]
+    visiting.SparkValues.set_head = slow_set_head  # type: ignore[method-assign]
+    visiting.Visitor.step = marked_step  # type: ignore[method-assign]
     hot.take = noted_take

@@ -232,6 +232,12 @@ class Default(OrderingPolicy):
             self.patience, self.alarmed = min(_PATIENCE, self.patience * _IMPATIENCE), False
         return decision
 
+    def alarm(self) -> None:
+        """Whoever runs the filters has seen by other means that the data have changed."""
+        if len(self.free):
+            self._start_over()
+            self.alarmed = True
+
     def _dearer(self, averages: Float64s) -> bool:
         return bool(np.maximum(averages / self.looked, self.looked / averages).max() > _DEARER)
 

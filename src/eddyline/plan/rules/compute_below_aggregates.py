@@ -1,7 +1,8 @@
-"""compute_below_aggregates: keys and arguments that can fail become columns of a projection below the aggregate.
+"""compute_below_aggregates: some keys and arguments become columns of a projection below the aggregate.
 
-Only for ``on_error = 'invalid'``: a projection turns away the rows for which an item fails, an aggregate cannot. Where
-an error stops the query anyway, the aggregate evaluates its arguments itself and no column is built twice.
+Those with users' functions: an aggregate evaluates its arguments when a row comes and when it goes, a projection asks
+functions once. With ``on_error = 'invalid'`` all that can fail: a projection turns away the rows for which an item
+fails, an aggregate cannot. Otherwise the aggregate evaluates its arguments itself and no column is built twice.
 """
 
 from __future__ import annotations
@@ -9,23 +10,22 @@ from __future__ import annotations
 from dataclasses import replace
 
 from eddyline.expr.evaluate import compile_expr
+from eddyline.expr.members import calls_of
 from eddyline.expr.nodes import Column, Expr
 from eddyline.plan.logical import Aggregate, Plan, Project
 from eddyline.plan.rewrite import bottom_up
 
 
-def compute_below_aggregates(plan: Plan) -> Plan:
-    return bottom_up(plan, _compute)
+def compute_below_aggregates(plan: Plan, diverting: bool = False) -> Plan:
+    return bottom_up(plan, lambda p: _compute(p, diverting) if isinstance(p, Aggregate) else p)
 
 
-def _compute(p: Plan) -> Plan:
-    if not isinstance(p, Aggregate):
-        return p
+def _compute(p: Aggregate, diverting: bool) -> Plan:
     asked = [*(e for _, e in p.keys), *(e for _, call in p.aggregates for e in call.args)]
-    failing = list(dict.fromkeys(e for e in asked if compile_expr(e).can_fail))
-    if not failing:
+    moved = list(dict.fromkeys(e for e in asked if (compile_expr(e).can_fail if diverting else calls_of(e))))
+    if not moved:
         return p
-    named = {e: Column(f"_computed{i}", e.type) for i, e in enumerate(failing)}
+    named = {e: Column(f"_computed{i}", e.type) for i, e in enumerate(moved)}
 
     def computed(e: Expr) -> Expr:
         return named.get(e, e)

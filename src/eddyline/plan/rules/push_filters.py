@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from eddyline.expr.nodes import Expr, columns_of, substitute
 from eddyline.plan.logical import Join, MarkJoin, OuterJoin, Plan, Project, Select, is_stream
-from eddyline.plan.rewrite import bottom_up, may_pass, movable, select
+from eddyline.plan.rewrite import bottom_up, deterministic, may_pass, movable, select
 
 
 def push_filters(plan: Plan) -> Plan:
@@ -35,7 +35,7 @@ def _down(p: Plan, conjuncts: tuple[Expr, ...]) -> Plan:
             stay = tuple(c for c in conjuncts if c not in go)
             return select(_into_join(p, (*p.conjuncts, *go)), stay)
         case MarkJoin():
-            go = tuple(c for c in may_pass(conjuncts) if columns_of(c) <= set(p.left.schema.names))
+            go = tuple(c for c in may_pass(_before(p, conjuncts)) if columns_of(c) <= set(p.left.schema.names))
             stay = tuple(c for c in conjuncts if c not in go)
             return select(MarkJoin(_down(p.left, go), p.right, p.mark, p.on, p.operands), stay)
         case OuterJoin(kind="left"):
@@ -49,6 +49,13 @@ def _down(p: Plan, conjuncts: tuple[Expr, ...]) -> Plan:
             return select(Project(_down(p.input, tuple(substitute(c, by) for c in go)), p.items), stay)
         case _:
             return select(p, conjuncts)
+
+
+def _before(p: MarkJoin, conjuncts: tuple[Expr, ...]) -> tuple[Expr, ...]:
+    """What is written before a membership, if that asks a function which is not deterministic; otherwise all."""
+    if all(map(deterministic, (*p.on, *(x for pair in p.operands for x in pair)))):
+        return conjuncts
+    return conjuncts[: next((i for i, c in enumerate(conjuncts) if p.mark in columns_of(c)), len(conjuncts))]
 
 
 def _into_join(p: Join, conjuncts: tuple[Expr, ...]) -> Plan:

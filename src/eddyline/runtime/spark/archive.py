@@ -25,7 +25,8 @@ SWITCH: Final = "EDDYLINE_SPARK_ARCHIVE"
 # The JVM writes its header last: a file that begins otherwise was cut off.
 HEADER: Final = (0xF00BABA8).to_bytes(4, sys.byteorder)
 SILENT: Final = "-Xlog:disable -Xlog:all=error:stderr"
-# Reads files, packs, shuffles, keeps state and writes results: the classes that jobs need.
+# Reads files, packs, shuffles, keeps state and writes results: the classes that jobs need. What Spark reads itself is
+# tried after it (``_train_frames``).
 TRAINING: Final = """
 CREATE STREAM a FROM 'a.csv' TIMESTAMP BY t;
 CREATE STREAM b FROM 'b.csv' TIMESTAMP BY t;
@@ -114,6 +115,30 @@ def _train(job: Path) -> None:
     status = command_line(["run", str(job / "job.cql"), "--runtime", "spark", "--out", str(job / "out"), "--quiet"])
     if status != 0:
         raise EddylineError("the job that the archive is made from has failed.")
+    _train_frames(job)
+
+
+def _train_frames(job: Path) -> None:
+    """The same for Spark's own sources: Parquet read as a stream, joined, and written."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+    from pyspark.sql import SparkSession
+
+    import eddyline.spark as eds
+
+    spark: Any = SparkSession.builder.getOrCreate()
+    frames = {}
+    for name in "ab":
+        (job / name).mkdir()
+        for n in range(2):
+            t = list(range(1000 * n, 1000 * n + 1000))
+            rows = {"t": pa.array(t, pa.timestamp("s", "UTC")), "k": [x * 7 % 10 for x in t], "v": [x / 7 for x in t]}
+            pq.write_table(pa.table(rows), job / name / f"{n}.parquet")
+        reader = spark.readStream.schema("t timestamp, k long, v double").option("maxFilesPerTrigger", 1)
+        frames[name] = reader.parquet(str(job / name))
+    pairs = eds.window_join(frames, on="k", within="10 seconds", timestamp="t")
+    writer = pairs.writeStream.format("parquet").option("path", str(job / "pairs"))
+    writer.option("checkpointLocation", str(job / "checkpoint")).trigger(availableNow=True).start().awaitTermination()
 
 
 def _end() -> None:

@@ -38,8 +38,9 @@ MODULES: Final = (
     "pyspark.sql.datasource",
     "pyspark.sql.worker.plan_data_source_read",
     "eddyline.runtime.spark.pipeline",
-    "eddyline.runtime.spark.processor",
+    "eddyline.runtime.spark.visiting",
     "eddyline.runtime.spark.judging",
+    "eddyline.runtime.joining",
     *(f"eddyline.runtime.spark.sources.{m}" for m in ("directory", "memory", "packed", "parquet", "shipping", "text")),
     # What plans import only where they need it; the kernels are compiled or loaded at their first call all the same.
     *(

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from eddyline.plan.logical import streams_of
 from eddyline.plan.partitioning import partition
+from eddyline.runtime.explain import LEGEND, SHOWN_DECISIONS, decided_line
 from eddyline.runtime.explain import explain as explain_running
+from eddyline.runtime.join_books import bracketed
 from eddyline.runtime.progress import size
 from eddyline.runtime.spark.program import SHARDS_PER_PARTITION
 from eddyline.runtime.spark.shard import ShardEngine
@@ -36,7 +38,73 @@ def explain(query: SparkQuery) -> str:
         rows, bytes = report["state"]["rows"], report["state"]["bytes"]
         stored = report["state"]["stored_bytes"]
         lines.append(f"  all shards together: {rows:,} rows, {size(bytes)}; {size(stored)} in the state store")
+        lines += by_shard(report)
     return "\n".join(lines)
+
+
+def by_shard(report: Mapping[str, Any]) -> list[str]:
+    """The joins of all shards as they stand by now, those with the same plan together, and what shards decided."""
+    joins = [a for a in report["adapting"] if "orders" in a]
+    lines = ["", f"joins in the shards{LEGEND}", *(f"  {line}" for line in drawn_together(joins))] if joins else []
+    decided = sorted((d for d in report["decisions"] if d["time"] is not None), key=lambda d: (d["time"], d["shards"]))
+    if decided:
+        hidden = len(decided) - SHOWN_DECISIONS
+        lines += [
+            "",
+            f"decided in the shards{f' (the last {SHOWN_DECISIONS} of {len(decided)})' if hidden > 0 else ''}",
+        ]
+        lines += [f"  {_shards(d['shards'])}: {decided_line(d)}" for d in decided[-SHOWN_DECISIONS:]]
+    return lines
+
+
+def drawn_together(joins: Sequence[Mapping[str, Any]]) -> list[str]:
+    """
+    >>> one = {"operator": "mjoin 1", "orders": {"R": ["S", "T"], "S": ["T", "R"], "T": ["S", "R"]}, "elements": 9,
+    ...        "accesses": 30, "caches": []}
+    >>> for line in drawn_together([{"shard": 0, **one}, {"shard": 2, **one}]):
+    ...     print(line)
+    mjoin 1 in shards 0, 2: 18 elements came or left, 3.33 accesses each
+      ΔR → S → T
+      ΔS → T → R
+      ΔT → S → R
+    """
+    groups: dict[tuple[Any, ...], list[Mapping[str, Any]]] = {}
+    for j in joins:
+        used = tuple(sorted(c["cache"] for c in j.get("caches", ()) if c["state"] == "used"))
+        orders = tuple((name, *order) for name, order in j["orders"].items())
+        groups.setdefault((j["operator"], orders, used), []).append(j)
+    lines = []
+    for (operator, orders, used), some in groups.items():
+        elements, work = sum(j["elements"] for j in some), sum(j["accesses"] for j in some)
+        cost = f": {elements:,} elements came or left, {work / elements:.2f} accesses each" if elements else ""
+        lines.append(f"{operator} in {_shards([j['shard'] for j in some])}{cost}")
+        spans = {c["cache"]: c["span"] for j in some for c in j.get("caches", ()) if c["state"] == "used"}
+        lines += [f"  Δ{name} → {' → '.join(bracketed(name, steps, spans.values()))}" for name, *steps in orders]
+        lines += [f"  {_cache_in(cache, some)}" for cache in used]
+    return lines
+
+
+def _cache_in(cache: str, joins: Sequence[Mapping[str, Any]]) -> str:
+    """A cache in all the shards that use it: hits together, benefit and cost from the least to the most."""
+    rows = [c for j in joins for c in j["caches"] if c["cache"] == cache]
+    probes, misses = (sum(c.get(n, 0) for c in rows) for n in ("probes", "misses"))
+    figures = [f"hits {1 - misses / probes:.1%}"] if probes else []
+    if all(c["benefit"] is not None for c in rows):
+        spares, costs = (_range([c[n] for c in rows]) for n in ("benefit", "cost"))
+        figures.append(f"spares {spares} and costs {costs} accesses an element")
+    if any("bytes" in c for c in rows):
+        held = sum(c.get("rows", 0) for c in rows)
+        figures.append(f"{held:,} rows in {size(sum(c.get('bytes', 0) for c in rows))}")
+    return f"cache in use  {cache}: {', '.join(figures) or 'nothing is known of it yet'}"
+
+
+def _range(numbers: Sequence[float]) -> str:
+    low, high = f"{min(numbers):.2f}", f"{max(numbers):.2f}"
+    return low if low == high else f"{low} to {high}"
+
+
+def _shards(numbers: Sequence[int]) -> str:
+    return f"shard{'s' if len(numbers) > 1 else ''} {', '.join(map(str, sorted(numbers)))}"
 
 
 def travel(shares: Sequence[int], reasons: Sequence[str]) -> list[str]:

@@ -21,6 +21,7 @@ from eddyline.expr.arrays import Bools, Int64s, array_of, scatter
 from eddyline.expr.evaluate import Compiled, compile_expr
 from eddyline.expr.nodes import Expr, columns_of
 from eddyline.expr.predicates import Conjunction
+from eddyline.operators.adaptive_select import OrdersItself
 from eddyline.runtime.filtering import Filtering
 from eddyline.runtime.spark import learned
 from eddyline.runtime.spark.failures import carried
@@ -143,7 +144,7 @@ class Judge:
         return pa.StructArray.from_arrays(arrays, fields=list(self.schema))
 
 
-_Compiled = Conjunction | learned.Ordered | list[tuple[str, Compiled]]
+_Compiled = Conjunction | OrdersItself | list[tuple[str, Compiled]]
 
 
 class _Rows:
@@ -160,7 +161,7 @@ class _Rows:
     def alive(self) -> int:
         return self.length if self.places is None else len(self.places)
 
-    def keep(self, conjunction: Conjunction | learned.Ordered, needed: frozenset[str]) -> dict[int, DataError]:
+    def keep(self, conjunction: Conjunction | OrdersItself, needed: frozenset[str]) -> dict[int, DataError]:
         selection = conjunction.evaluate(self.columns, self.alive)
         return self._drop(selection.keep, selection.errors, needed)
 

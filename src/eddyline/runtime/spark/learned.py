@@ -9,46 +9,15 @@ from __future__ import annotations
 import pickle
 import uuid
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
-import pyarrow as pa
-
-from eddyline.expr.describe import describe
 from eddyline.expr.nodes import Expr
-from eddyline.expr.predicates import Conjunction, Selection
+from eddyline.operators.adaptive_select import InOrder, OrdersItself
 from eddyline.runtime.filtering import Filtering, Fixed
 
 MOST: Final = 64  # plans that a worker remembers
-
-
-class Ordered(Protocol):
-    """A conjunction that knows its order."""
-
-    def evaluate(self, columns: Mapping[str, pa.Array], length: int) -> Selection: ...
-    def adapts(self) -> list[str]: ...
-
-
-class InOrder:
-    """A conjunction whose order stays. What it does is not measured: there is nothing to choose."""
-
-    def __init__(self, conjuncts: Sequence[Expr], fixed: Fixed) -> None:
-        self.conjuncts, self.fixed = tuple(conjuncts), fixed
-        self.conjunction = Conjunction(conjuncts)
-
-    def evaluate(self, columns: Mapping[str, pa.Array], length: int) -> Selection:
-        return self.conjunction.evaluate(columns, length, self.fixed.order)
-
-    @property
-    def order(self) -> list[int]:
-        return list(range(len(self.conjuncts)) if self.fixed.order is None else self.fixed.order)
-
-    def adapts(self) -> list[str]:
-        first, *others = (describe(self.conjuncts[i]) for i in self.order)
-        if not others:
-            return [f"{first}, alone"]
-        return [f"{', then '.join([first, *others])} ({self.fixed.why or 'as written'})"]
 
 
 @dataclass(slots=True)
@@ -56,7 +25,7 @@ class Books:
     """Of one plan in this worker. ``judge`` is unpickled once, not for each task."""
 
     judge: Any = None
-    selects: dict[int, Ordered] = field(default_factory=dict)  # by the number of the step
+    selects: dict[int, OrdersItself] = field(default_factory=dict)  # by the number of the step
     rows: int = 0
     kept: int = 0
     tasks: int = 0
@@ -86,10 +55,10 @@ def judge(plan: str, pickled: bytes) -> Any:
     return mine.judge
 
 
-def conjunction(plan: str, number: int, filtering: Filtering, conjuncts: Sequence[Expr]) -> Ordered:
+def conjunction(plan: str, number: int, filtering: Filtering, conjuncts: Sequence[Expr]) -> OrdersItself:
     """The conjunction of a step of a plan, with what it has learned."""
     selects = books(plan).selects
     if number not in selects:
         made = filtering.ordered(f"select {number + 1}", conjuncts)
-        selects[number] = InOrder(conjuncts, made) if isinstance(made, Fixed) else made
+        selects[number] = InOrder(conjuncts, made.order, made.why) if isinstance(made, Fixed) else made
     return selects[number]

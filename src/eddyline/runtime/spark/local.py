@@ -7,21 +7,19 @@ by ``PYSPARK_SUBMIT_ARGS="--conf key=value pyspark-shell"`` in the environment, 
 from __future__ import annotations
 
 import contextlib
+import importlib
 import os
 import re
 import socket
 import sys
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from eddyline.core.errors import EddylineError, JobError
 from eddyline.runtime.spark import archive, home, jvm, requirements
 from eddyline.runtime.spark.requirements import PROVIDER_KEY, ROCKSDB
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 DEFAULT_MASTER: Final = "local[*]"
 LOCAL: Final = re.compile(r"local(\[(\*|\d+)(,\s*\d+)?\])?$")
@@ -46,6 +44,7 @@ DRIVER: Final = {
     "spark.ui.showConsoleProgress": "false",
     "spark.log.structuredLogging.enabled": "false",
 }
+CHECKSUMS: Final = "spark.eddyline.local.checksums"
 # For a Spark inside this machine: nothing listens to the network, and workers are forked hot.
 MACHINE: Final = {
     "spark.driver.bindAddress": "127.0.0.1",
@@ -56,6 +55,9 @@ MACHINE: Final = {
     # Spark's other way to write a file of the checkpoint starts ten processes (chmod, readlink) for it, 66 for each
     # micro-batch of a join of three streams. On a local disk renaming is as safe either way.
     "spark.sql.streaming.checkpointFileManagerClass": f"{CHECKPOINTING}.FileSystemBasedCheckpointFileManager",
+    # Beside each file on a local disk Hadoop writes another with its checksum, and starts a process for it too: 4 to
+    # 7 ms for each of the six files of a micro-batch. A process that is killed between the two leaves them out of step.
+    CHECKSUMS: "false",
 }
 # Few threads and short-lived rows: the collector that works alongside them (G1, Java's default) costs a micro-batch
 # about a tenth of its processor time for pauses that nobody would notice.
@@ -66,6 +68,11 @@ PATIENT_COMPILER: Final = (
     "-XX:Tier4InvocationThreshold=50000 -XX:Tier4MinInvocationThreshold=6000 "
     "-XX:Tier4CompileThreshold=150000 -XX:Tier4BackEdgeThreshold=400000"
 )
+# Hadoop starts a process to set the permissions of each file. This way of starting one spares it a helper in between.
+FORKING: Final = {"linux": "-Djdk.lang.Process.launchMechanism=VFORK"}
+# Spark's Python imports pandas when it first speaks to the JVM; the others are for whoever plans queries of ours.
+IMPORTS: Final = ("pyspark.sql", "pandas")
+PLANNING: Final = ("eddyline.runtime.spark.session", "eddyline.runtime.spark.query", "pyspark.sql.streaming")
 
 
 def local_session(
@@ -88,12 +95,18 @@ def local_session(
     requirements.check()
     _environment(master)
     chosen = {"spark.master": master, "spark.app.name": name, **start_settings(master, settings), **(settings or {})}
+    _aside(_import, (*IMPORTS, *(PLANNING if warm else ())))
     start = jvm.launch(chosen, master)
     try:
+        from pyspark import SparkConf, SparkContext
         from pyspark.sql import SparkSession
 
+        # The JVM has all that was chosen, and what the environment overruled; to set it again would overrule that.
+        context: Any = SparkContext.getOrCreate(SparkConf())
+        if warm and LOCAL.match(master):
+            _aside(_start_workers, context)
         builder: Any = SparkSession.builder
-        session = builder.config(map=chosen).getOrCreate()
+        session = builder.getOrCreate()
     except Exception as error:
         said = str(getattr(error, "java_exception", None) or error).splitlines() + start.failed()
         jvm.shut_down()
@@ -102,19 +115,28 @@ def local_session(
     if LOCAL.match(master) and "spark.sql.shuffle.partitions" not in (settings or {}):
         # As many as tasks run at a time. Java counts the cores, and knows of the limits of containers.
         session.conf.set("spark.sql.shuffle.partitions", str(session.sparkContext.defaultParallelism))
-    if warm and LOCAL.match(master):
-        threading.Thread(target=_start_workers, args=(session,), name="spark-workers", daemon=True).start()
+    if context.getConf().get(CHECKSUMS) == "false":
+        local = context._jvm.org.apache.hadoop.fs.FileSystem.getLocal(context._jsc.hadoopConfiguration())
+        local.setWriteChecksum(False)
     return session
 
 
-def _start_workers(session: Any) -> None:
+def _aside(work: Callable[[Any], None], with_what: Any) -> None:
+    threading.Thread(target=work, args=(with_what,), name=work.__name__, daemon=True).start()
+
+
+def _import(names: Iterable[str]) -> None:
+    """What is imported sooner or later, while the JVM starts and this process would wait."""
+    for name in names:
+        with contextlib.suppress(Exception):  # whoever needs it will be told
+            importlib.import_module(name)
+
+
+def _start_workers(context: Any) -> None:
     """A job that does nothing, in Python: the parent of all workers takes two seconds to import what they need."""
     with contextlib.suppress(Exception):  # the session was stopped meanwhile; what is wrong with Python will be told
-        session.range(1).mapInArrow(_same, "id long").collect()
-
-
-def _same(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    return batches
+        tasks = context.defaultParallelism
+        context.parallelize(range(tasks), tasks).map(abs).collect()
 
 
 def check_master(master: str) -> None:
@@ -159,7 +181,12 @@ def start_settings(master: str, settings: Mapping[str, str] | None = None) -> di
     if LOCAL.match(master):
         machine = MACHINE
         collector = "" if _chosen_collector(settings or {}) else COLLECTOR
-        options += [collector, PATIENT_COMPILER, archive.options(requirements.find_java(), home.installed_home())]
+        options += [
+            collector,
+            PATIENT_COMPILER,
+            FORKING.get(sys.platform, ""),
+            archive.options(requirements.find_java(), home.installed_home()),
+        ]
     return {**QUERIES, **DRIVER, **machine, "spark.driver.defaultJavaOptions": " ".join(o for o in options if o)}
 
 

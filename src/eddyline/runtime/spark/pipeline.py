@@ -56,8 +56,10 @@ def process(
         getattr(g.definition(x), "idle", None) is not None for g in program.groups for x in g.lanes
     )
     pickled = cloudpickle.dumps(program)  # type: ignore[no-untyped-call]
-    facts = compatibility.pack(compatibility.facts(program))
-    processor = ShardProcessor(run or uuid.uuid4().hex, facts, pickled, result, streaming, idle)
+    facts = compatibility.facts(program)
+    fingerprint = compatibility.fingerprint(facts)
+    stored = compatibility.pack(facts)
+    processor = ShardProcessor(run or uuid.uuid4().hex, stored, fingerprint, pickled, result, streaming, idle)
     schema: Any = TAGGED if result is None else typed_output(result)
     mode = "ProcessingTime" if idle else "None"
     return everything.groupBy("key").transformWithStateInPandas(processor, schema, "Append", mode)

@@ -1,7 +1,10 @@
-"""The stateful processor: one call for each shard and micro-batch.
+"""The stateful processor as Spark sees it: what it is made of, its state, and whom it calls.
 
-Each call finds the shard's engine (hot in this worker, or rebuilt from the state store), lets it take in the
-micro-batch, stores what changed, and gives out the results and one row of statistics. Two forms of output:
+Spark unpickles this in one more process, before the first micro-batch of a query and only to ask for the names of the
+state: a Python of its own, in no daemon, while everything waits. So this module imports nothing heavy. The work is in
+``visiting``, which is imported with the first row; in workers the daemon has loaded it long before.
+
+Two forms of output:
 
 - *typed*, for a program of one query: its columns, and ``TAG``, which is NULL for results and JSON for statistics;
 - *tagged*, for any program: number of the query, and an Arrow stream of results or JSON.
@@ -9,27 +12,19 @@ micro-batch, stores what changed, and gives out the results and one row of stati
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-import pandas as pd
-import pyarrow as pa
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 from pyspark.sql.types import BinaryType, LongType, StringType, StructField, StructType
 
-from eddyline.core.errors import EddylineError
-from eddyline.runtime.spark import compatibility, hot
-from eddyline.runtime.spark.failures import carried
-from eddyline.runtime.spark.keys import group_of, shard_of
-from eddyline.runtime.spark.program import Group, Program
-from eddyline.runtime.spark.segments import HEAD, Head, SegmentLog
-from eddyline.runtime.spark.shard import BatchClock, Packed, ShardEngine
-from eddyline.runtime.spark.types import arrow_schema, from_engine
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from eddyline.runtime.spark.visiting import Visitor
 
 TAG: Final = "_eddyline"
 TAGGED: Final = "query int, payload binary, _eddyline string"
-STATISTICS: Final = -1
 _NUMBER: Final = StructType([StructField("number", LongType())])
 _DATA: Final = StructType([StructField("data", BinaryType())])
 
@@ -38,138 +33,44 @@ def typed_output(result: StructType) -> StructType:
     return StructType([*result.fields, StructField(TAG, StringType())])
 
 
-class _SparkValues:
-    """Spark's state as ``segments.Values``: one variable for all, since each costs every task some 20 ms to open."""
-
-    def __init__(self, handle: StatefulProcessorHandle) -> None:
-        # Types, not texts: those would be sent to the JVM to be parsed, twice each.
-        self._segments = handle.getMapState("segments", _NUMBER, _DATA)
-
-    def head(self) -> bytes | None:
-        found = self._segments.getValue((HEAD,))
-        return None if found is None or found[0] is None else bytes(found[0])
-
-    def set_head(self, data: bytes) -> None:
-        self._segments.updateValue((HEAD,), (data,))
-
-    def segment(self, number: int) -> bytes:
-        found = self._segments.getValue((number,))
-        if found is None:
-            raise EddylineError(f"the state in this checkpoint is not whole: segment {number} is missing.")
-        return bytes(found[0])
-
-    def set_segment(self, number: int, data: bytes) -> None:
-        self._segments.updateValue((number,), (data,))
-
-    def drop_segment(self, number: int) -> None:
-        self._segments.removeKey((number,))
-
-
 class ShardProcessor(StatefulProcessor):
-    """``program`` is pickled, so that a worker unpickles it once and not for every task. Without ``streaming`` there
-    is one micro-batch, the input ends with it, and nothing need be stored."""
+    """``program`` is pickled, so that a worker unpickles it once and not for every task; ``fingerprint`` is that of
+    ``facts``, what its state depends on (``compatibility``). Without ``streaming`` there is one micro-batch, the input
+    ends with it, and nothing need be stored. With ``idle`` a shard is woken when a stream has been silent too long."""
 
     def __init__(
-        self, run: str, facts: bytes, program: bytes, result: StructType | None, streaming: bool, idle: bool
+        self,
+        run: str,
+        facts: bytes,
+        fingerprint: str,
+        program: bytes,
+        result: StructType | None,
+        streaming: bool,
+        idle: bool,
     ) -> None:
-        self.run, self.facts, self.pickled = run, facts, program
-        self.fingerprint = compatibility.fingerprint(compatibility.unpack(facts))
+        self.run, self.facts, self.fingerprint, self.program = run, facts, fingerprint, program
         self.result, self.streaming, self.idle = result, streaming, idle
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         self.handle = handle
-        self.log = SegmentLog(_SparkValues(handle)) if self.streaming else None
-        self.schema = None if self.result is None else arrow_schema(self.result)
+        # One variable for all, since each costs every task some 20 ms to open. Types, not texts: those would be sent to
+        # the JVM to be parsed, twice each.
+        self.segments = handle.getMapState("segments", _NUMBER, _DATA) if self.streaming else None
+        self._visitor: Visitor | None = None
 
     def close(self) -> None:
         pass
 
     def handleInputRows(self, key: Any, rows: Any, timerValues: Any) -> Iterator[pd.DataFrame]:
-        return self._told(int(key[0]), _packed(rows), timerValues)
+        return self.visitor.visit(int(key[0]), rows, timerValues)
 
     def handleExpiredTimer(self, key: Any, timerValues: Any, expiredTimerInfo: Any) -> Iterator[pd.DataFrame]:
-        return self._told(int(key[0]), iter(()), timerValues)
+        return self.visitor.visit(int(key[0]), iter(()), timerValues)
 
-    def _told(self, key: int, rows: Iterator[Packed], timer_values: Any) -> Iterator[pd.DataFrame]:
-        with carried():
-            yield from self._step(key, rows, timer_values)
+    @property
+    def visitor(self) -> Visitor:
+        if self._visitor is None:
+            from eddyline.runtime.spark.visiting import Visitor
 
-    def _step(self, key: int, rows: Iterator[Packed], timer_values: Any) -> Iterator[pd.DataFrame]:
-        program: Program = hot.program(self.run, self.pickled)
-        number, shard = group_of(key), shard_of(key)
-        group = program.groups[number]
-        now = timer_values.getCurrentProcessingTimeInMs() * 1000 if self.idle else None
-        engine, head, warm = self._engine(group, shard, key, now)
-        first = 0 if self.schema is not None else sum(len(g.queries) for g in program.groups[:number])
-        for query, batch in engine.process(rows, ended=not self.streaming):
-            yield self._frame(first + query, batch)
-        statistics = {"group": number, "warm": warm, **engine.statistics()}
-        if self.log is not None:
-            head = self.log.save(engine.state(), head, self.fingerprint, self.facts)
-            hot.put(self.run, key, hot.Hot(head, engine))
-            statistics |= {"batch": head.batch, "written": self.log.written, "stored": sum(head.sizes.values())}
-            if self.idle:
-                self._set_timer(engine)
-        yield self._tag(json.dumps(statistics, default=str))
-
-    def _engine(self, group: Group, shard: int, key: int, now: int | None) -> tuple[ShardEngine, Head | None, bool]:
-        clock = BatchClock()
-        clock.at = now
-        head = None if self.log is None else self.log.head()
-        if head is None:
-            return ShardEngine(group, shard, clock), None, False
-        if head.program != self.fingerprint:
-            assert self.log is not None
-            then, now_is = compatibility.unpack(self.log.facts()), compatibility.unpack(self.facts)
-            raise EddylineError(compatibility.explain(then, now_is))
-        found = hot.take(self.run, key, head.nonce)
-        if found is not None:
-            assert isinstance(found.engine.clock, BatchClock)
-            found.engine.clock.at = now
-            return found.engine, found.head, True
-        assert self.log is not None
-        engine = ShardEngine(group, shard, clock)
-        engine.load(self.log.load(head))
-        return engine, head, False
-
-    def _set_timer(self, engine: ShardEngine) -> None:
-        """Wake up when a stream falls idle, whether or not rows come until then."""
-        for timer in list(self.handle.listTimers()):
-            self.handle.deleteTimer(timer)
-        wake = engine.next_idle()
-        if wake is not None:
-            self.handle.registerTimer(wake // 1000 + 1)
-
-    def _frame(self, query: int, batch: pa.RecordBatch) -> pd.DataFrame:
-        if self.schema is None:
-            return pd.DataFrame({"query": [query], "payload": [_ipc(batch)], TAG: [None]})
-        table = from_engine(pa.Table.from_batches([batch]), self.schema)
-        columns = {n: _series(c) for n, c in zip(table.schema.names, table.columns, strict=True)}
-        columns[TAG] = _series(pa.chunked_array([pa.nulls(batch.num_rows, pa.string())]))
-        return pd.DataFrame(columns)
-
-    def _tag(self, text: str) -> pd.DataFrame:
-        if self.schema is None:
-            return pd.DataFrame({"query": [STATISTICS], "payload": [None], TAG: [text]})
-        columns = {f.name: _series(pa.chunked_array([pa.nulls(1, f.type)])) for f in self.schema}
-        return pd.DataFrame({**columns, TAG: _series(pa.chunked_array([pa.array([text])]))})
-
-
-def _packed(frames: Iterator[pd.DataFrame]) -> Iterator[Packed]:
-    for frame in frames:
-        lane, kind, rows, ended, blob = (frame[n].tolist() for n in ("lane", "kind", "rows", "ended", "blob"))
-        # A column with NULLs arrives as floats, which cannot hold every timestamp: they travel as text.
-        low, high = ([None if t is None else int(t) for t in frame[n].tolist()] for n in ("low", "high"))
-        yield from zip(lane, kind, low, high, rows, ended, blob, strict=True)
-
-
-def _series(column: pa.ChunkedArray) -> pd.Series[Any]:
-    """A pandas column that *is* the Arrow column: NULLs stay NULLs and integers integers."""
-    return pd.Series(pd.arrays.ArrowExtensionArray(column))
-
-
-def _ipc(batch: pa.RecordBatch) -> bytes:
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, batch.schema) as writer:
-        writer.write_batch(batch)
-    return sink.getvalue().to_pybytes()  # type: ignore[no-any-return]
+            self._visitor = Visitor(self)
+        return self._visitor

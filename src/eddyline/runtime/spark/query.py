@@ -12,6 +12,7 @@ from pyspark.sql.types import StructType
 from eddyline.core.errors import JobError
 from eddyline.plan.logical import BoundQuery, Plan, streams_of
 from eddyline.plan.rules import optimize
+from eddyline.runtime.joining import Joining
 from eddyline.runtime.running import result_schema
 from eddyline.runtime.spark import pipeline, requirements
 from eddyline.runtime.spark.counting import Counting
@@ -36,6 +37,7 @@ class SparkQuery:
         self.name = bound.name or label
         self.account = Account()
         self.plan: Plan = optimize(bound.plan, diverting=bound.options.get("on_error") == "invalid")
+        Joining.of(bound.options).check(self.plan)
         self.schema: pa.Schema = result_schema(self.plan.schema, bound.time_kind, signed=not bound.is_stream)
         self.watch: Watch | None = None  # of the last DataFrame without state
         self._program: Program | None = None

@@ -30,10 +30,12 @@ from eddyline.runtime.inline.arrivals import ticks
 from eddyline.runtime.inline.input_manager import InputStream
 from eddyline.runtime.inline.relation_changes import TimedRelation
 from eddyline.runtime.inline.side_output import Diverted, SideOutput
+from eddyline.runtime.query import Query
 from eddyline.runtime.session import Session
 from eddyline.runtime.spark.packing import ARRIVAL, MALFORMED, MALFORMED_SCHEMA, NOTHING, ROWS, Route, unpack
 from eddyline.runtime.spark.program import Group
 
+DECISIONS = 32  # the last ones of a query, in each micro-batch
 SHOWN = 100  # rows turned away that a shard sends along in one micro-batch, to look at; counts are exact
 
 Packed = tuple[int, int, int | None, int | None, int, bool, bytes | None]  # lane, kind, low, high, rows, ended, blob
@@ -223,7 +225,7 @@ class ShardEngine:
             "arrived": self.arrived,
             "queries": [
                 {
-                    **q.report(),
+                    **told(q),
                     "reached": q.running.reached,
                     "late": sum(s.late.count for s in q.running.inputs.values()),
                 }
@@ -235,6 +237,18 @@ class ShardEngine:
                 for row in _shown(part)
             ][:SHOWN],
         }
+
+
+def told(query: Query) -> dict[str, Any]:
+    """The report of a query, and what its operators learned: as much as may travel with every micro-batch."""
+    report = query.report()
+    planned = [d for d in report["decisions"] if d["time"] is None]
+    made = [d for d in report["decisions"] if d["time"] is not None]
+    adapting = [
+        {"operator": name, **{k: v for k, v in known.items() if k != "history"}}
+        for name, known in query.statistics().items()
+    ]
+    return {**report, "decisions": [*planned, *made[-DECISIONS:]], "adapting": adapting}
 
 
 def _shown(part: Diverted) -> list[dict[str, Any]]:

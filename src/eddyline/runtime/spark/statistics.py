@@ -82,6 +82,9 @@ class Account:
             "operators": list(operators.values()),
             "state": state | {"stored_bytes": sum(s.get("stored", 0) for s in shards)},
             "decisions": _decisions(shards, query),
+            "adapting": [
+                {"shard": s["shard"], **one} for s in shards for one in s["queries"][query].get("adapting", ())
+            ],
             "shards": [
                 {
                     "shard": s["shard"],

@@ -18,9 +18,8 @@ import socket
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
-from eddyline.runtime.adaptive_conjunction import AdaptiveConjunction
-from eddyline.runtime.eddy import Eddy
-from eddyline.runtime.spark.learned import Books, InOrder, Ordered
+from eddyline.operators.adaptive_select import InOrder, OrdersItself
+from eddyline.runtime.spark.learned import Books
 
 TOLD: Final = "eddyline_filters"  # the metric, whatever the observation is called
 DECISIONS: Final = 32  # the last ones go along
@@ -43,15 +42,16 @@ def tell(plan: str, books: Books) -> str:
     return json.dumps(told, default=_plain)
 
 
-def _facts(c: Ordered) -> dict[str, Any]:
-    explained = {"explained": c.adapts()}
-    if isinstance(c, AdaptiveConjunction | Eddy):
-        return {**c.statistics(), "last": [d.to_dict() for d in list(c.decisions)[-DECISIONS:]], **explained}
-    if isinstance(c, InOrder):
-        from eddyline.expr.describe import describe
+def _facts(c: OrdersItself) -> dict[str, Any]:
+    if isinstance(c, InOrder):  # what it does is not measured: there is nothing to choose
+        return {"policy": None, "filters": c.texts, "order": c.order, "explained": [_stays(c)]}
+    known = {**c.statistics(), "last": [d.to_dict() for d in list(c.decisions)[-DECISIONS:]]}
+    return {**known, "explained": c.adapts()}
 
-        return {"policy": None, "filters": [describe(e) for e in c.conjuncts], "order": c.order, **explained}
-    return explained
+
+def _stays(c: InOrder) -> str:
+    first, *others = (c.texts[i] for i in c.order)
+    return f"{', then '.join([first, *others])} ({c.why or 'as written'})" if others else f"{first}, alone"
 
 
 def _plain(value: Any) -> Any:

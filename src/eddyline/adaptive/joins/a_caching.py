@@ -1,0 +1,301 @@
+"""A-Caching: keeps the best set of caches in the pipelines of an MJoin as conditions change."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, ClassVar
+
+from eddyline.adaptive.filters.parameters import Parameter
+from eddyline.adaptive.joins import reasons
+from eddyline.adaptive.joins.candidates import Candidate, Store
+from eddyline.adaptive.joins.memory import Allocation, priorities
+from eddyline.adaptive.joins.model import Statistics, Value, upkeep
+from eddyline.adaptive.joins.parameters import A_CACHING
+from eddyline.adaptive.joins.profiler import Profiler
+from eddyline.adaptive.joins.selection import select
+from eddyline.adaptive.joins.shape import Orders, Shape
+from eddyline.adaptive.joins.states import CacheStates
+from eddyline.core.decision import Decision
+
+_PATIENCE = 0.25  # of the interval: how long the slowest candidate may keep the others waiting
+
+
+class ACaching:
+    """The Re-optimizer of section 5.5.5: every candidate cache is *used*, *profiled* or *unused* (Figure 5.9).
+
+    All candidates start as profiled. When each has W observations of everything, the offline algorithm selects the
+    caches to use; the others are unused. After an interval the unused ones are profiled again, and with them those used
+    caches that hide the probes of an unused one (inefficiency *b* of the thesis). In between, a used cache that costs
+    more than it brings goes at once (*a*), and a selection is computed only if a benefit or cost has moved by more than
+    the threshold since the last (*c*). When pipelines are re-ordered, caches in them go, and those elsewhere that the
+    new orders no longer maintain; new candidates start as profiled.
+
+    A candidate that few tuples reach may not have its W observations in time; after a quarter of the interval the
+    selection goes ahead with those that have at least one. A cache starts empty, so during its first interval it is
+    judged by the misses that were predicted if it has more.
+
+    Parameters
+    ----------
+    interval, interval_time
+        Tuples (or ticks of ``now``) between re-optimisations. Less notices sooner that a cache would help, and profiles
+        more; that a cache no longer helps is noticed at once either way.
+    W
+        Observations in an average. More are steadier and slower.
+    m
+        Most candidates, if globally-consistent caches are among them (section 5.7); 0 for none of these.
+    threshold
+        Relative change that calls for a new selection.
+    W_d, alpha_bits
+        Probes over which distinct keys of a profiled candidate are counted, and bits for each; for whoever counts.
+    global_caches
+        Whether globally-consistent caches are candidates at all.
+    memory, page
+        Bytes for all caches (None: as much as they want), and of a page.
+
+    R⋈S⋈T on a chain; T is eight times as fast as R and S, and its keys repeat:
+
+    >>> chain = Shape(3, (frozenset({0, 1}), frozenset({1, 2})))
+    >>> policy = ACaching(chain, "RST", W=2)
+    >>> policy.orders([(1, 2), (0, 2), (1, 0)], now=0)
+    []
+    >>> policy.rates((10, 10, 80), 100)
+    >>> for pipeline in (0, 1, 2):
+    ...     for _ in range(2):
+    ...         policy.observe(pipeline, deltas=(1, 1, 1), taus=(1.0, 1.0))
+    >>> for candidate, bits in zip(policy.profiled, (100, 20)):
+    ...     for _ in range(2):
+    ...         policy.distinct(candidate, bits, 100)
+    ...     policy.costs(candidate, 0.5, 0.5)
+    >>> decision, = policy.decide(now=7, tuples=1000)
+    >>> decision.before, decision.after, round(decision.expected_gain, 2)
+    ((), ('R⋈S in ΔT',), 1.54)
+    >>> print(decision.reason)
+    R⋈S in ΔT spares 0.8 of 1.6 and costs 0.1 to maintain, missing 20 % of its probes
+
+    S. Babu, K. Munagala, J. Widom, R. Motwani: Adaptive Caching for Continuous Queries, ICDE 2005; S. Babu: Adaptive
+    Query Processing in Data Stream Management Systems, Stanford 2005, sections 5.5 to 5.7.
+    """
+
+    name: ClassVar[str] = "a-caching"
+    parameters: ClassVar[tuple[Parameter, ...]] = A_CACHING
+
+    def __init__(
+        self,
+        shape: Shape,
+        names: Sequence[str],
+        *,
+        interval: int = 10_000,
+        interval_time: int | None = None,
+        W: int = 10,
+        m: int = 6,
+        threshold: float = 0.2,
+        W_d: int = 128,
+        alpha_bits: int = 8,
+        global_caches: bool = True,
+        memory: int | None = None,
+        page: int = 4096,
+        operator: str = "mjoin",
+    ) -> None:
+        given = locals()
+        for parameter in self.parameters:
+            if given[parameter.name] is not None:
+                parameter.check(self.name, given[parameter.name])
+        self.shape, self.names, self.operator = shape, tuple(names), operator
+        self.interval, self.interval_time, self.threshold = interval, interval_time, threshold
+        self.W, self.W_d, self.alpha_bits, self.m = W, W_d, alpha_bits, m if global_caches else 0
+        self.memory = None if memory is None else Allocation(memory, page)
+        self.profiler = Profiler(shape.size, W)
+        self.states = CacheStates()
+        self._decided: dict[Candidate, Value] = {}  # what the last selection rested on
+        self._tuples = self._since = 0
+        self._since_time: int | None = None
+
+    @property
+    def used(self) -> tuple[Candidate, ...]:
+        """The caches to probe and to maintain."""
+        return self.states.used
+
+    @property
+    def profiled(self) -> tuple[Candidate, ...]:
+        """The caches whose distinct keys are to be counted."""
+        return self.states.profiled
+
+    @property
+    def suspended(self) -> tuple[Candidate, ...]:
+        """Those of the profiled that were used until now: whoever keeps maintaining them finds them warm if they are
+        chosen again."""
+        return self.states.suspended
+
+    def orders(self, orders: Orders, now: int | None = None) -> list[Decision]:
+        """The pipelines are now these. Caches that do not survive are dropped, new candidates are profiled."""
+        if tuple(tuple(order) for order in orders) == self.states.pipelines:
+            return []
+        idle, before = not self.profiled, self.states.current
+        done = self.states.reorder(self.shape, orders, self.m)
+        self._decided = {c: v for c, v in self._decided.items() if c in done.stayed}
+        self.profiler.keep(done.stayed)
+        self.profiler.reordered(done.changed)
+        self.profiler.orders = self.states.pipelines
+        if idle:  # else a selection is due already, and does not wait longer because of this
+            self._begin(now)
+        if not done.lost:
+            return []
+        self._allocate({}, {}, self.profiler.statistics())
+        changed = ", ".join(f"Δ{self.names[i]}" for i in done.changed)
+        lost = reasons.labels(done.lost, self.names)
+        reason = f"the new order of {changed} leaves {', '.join(lost)} without its place or its maintenance"
+        return [self._decision(now, before, reason, {"reordered": done.changed, "dropped": lost})]
+
+    def observe(self, pipeline: int, deltas: Sequence[float], taus: Sequence[float]) -> None:
+        """A profiled element of a pipeline: δ_j tuples and τ_j work by operator; the last δ are its results."""
+        self.profiler.observe(pipeline, deltas, taus)
+
+    def rates(self, counts: Sequence[int], tuples: float) -> None:
+        """How many of the last ``tuples`` processed came from each input."""
+        self.profiler.rates(counts, tuples)
+
+    def missed(self, cache: Candidate | Store, probes: int, misses: int) -> None:
+        """What a used cache has seen; a store stands for all that use it."""
+        for c in self.used:
+            if cache in (c, c.store):
+                self.profiler.missed(c, probes, misses)
+
+    def distinct(self, candidate: Candidate, b: int, W_d: int) -> None:
+        """Of W_d tuples that would have probed a profiled cache, b keys (bits set) were distinct."""
+        if self.states.of(candidate) == "profiled":
+            self.profiler.distinct(candidate, b, W_d)
+
+    def costs(
+        self, candidate: Candidate, probe_cost: float, update_cost: float, expected_bytes: float | None = None
+    ) -> None:
+        """What a probe and an update of this cache cost, in the unit of τ, and what memory it would fill."""
+        if candidate in self.states:
+            self.profiler.costs(candidate, probe_cost, update_cost, expected_bytes)
+
+    def decide(self, now: int | None, tuples: int) -> list[Decision]:
+        """Step on after ``tuples`` processed in all. Decisions are in force when this returns."""
+        self._tuples = tuples
+        found = self._monitor(now) if self.used else []
+        if self.profiled:
+            if self._collected():
+                found += self._reoptimize(now)
+        elif self._due(now):
+            for c in self.states.profile():
+                self.profiler.restart(c)
+            self._begin(now)
+        return found
+
+    def _monitor(self, now: int | None) -> list[Decision]:
+        """(a) Used → unused, at once, where benefit − cost is negative. Shared caches go together if together they do
+        not pay, and one of them alone if it is a loss even with its maintenance paid by the others."""
+        before, misses = self.states.current, self.profiler.misses(self.used, self._tuples)
+        statistics = self.profiler.statistics()
+        values = self.profiler.values(misses, statistics)
+        gaining = [c for c in values if values[c].benefit >= 0]
+        spent = upkeep(values, values)
+        earned = {store: sum(values[c].benefit for c in gaining if c.store == store) for store in spent}
+        lost = [c for c in values if values[c].benefit < 0 or earned[c.store] < spent[c.store]]
+        if not lost:
+            return []
+        self.states.drop(lost)
+        for c in lost:
+            self._decided.pop(c, None)  # so that the next selection is computed, whatever the change since the last
+        self._allocate(values, misses, statistics)
+        benefit, cost = reasons.total(lost, values)
+        names = ", ".join(reasons.labels(lost, self.names))
+        reason = f"{names}: now spares {benefit:.3g} and costs {cost:.3g} to maintain"
+        evidence = {"caches": reasons.figures(lost, values, misses, self.names), "work": statistics.total}
+        return [self._decision(now, before, reason, evidence, values, statistics)]
+
+    def _reoptimize(self, now: int | None) -> list[Decision]:
+        """Profiled → used or unused; (c) without a new selection while nothing has moved by the threshold."""
+        before = self.states.current
+        misses = self.profiler.misses((*self.used, *self.profiled), self._tuples)
+        statistics = self.profiler.statistics()
+        values = self.profiler.values(misses, statistics)
+        chosen: Iterable[Candidate] = (c for c in before if c in values)
+        if any(self._moved(c, values[c]) for c in values):
+            chosen = select(list(values), values, statistics, self.states.pipelines, before)
+            self._decided = values
+        for c in self.states.choose(chosen):
+            self.profiler.put_to_use(c, self._tuples + self.interval)
+        self._begin(now)
+        self._allocate(values, misses, statistics)
+        if set(self.used) == set(before):
+            return []
+        reason = reasons.why(before, self.used, values, misses, statistics, self.names)
+        evidence = {"caches": reasons.figures(values, values, misses, self.names), "work": statistics.total}
+        return [self._decision(now, before, reason, evidence, values, statistics)]
+
+    def _moved(self, candidate: Candidate, now: Value) -> bool:
+        last = self._decided.get(candidate)
+        if last is None:
+            return True
+        pairs = ((now.benefit, last.benefit), (now.cost, last.cost))
+        return any(abs(new - old) > self.threshold * abs(old) for new, old in pairs)
+
+    def _collected(self) -> bool:
+        if self._tuples - self._since >= _PATIENCE * self.interval:
+            return True
+        profiled = all(self.profiler.profiled(c) for c in self.profiled)
+        return profiled and all(self.profiler.known(c) for c in self.used)
+
+    def _due(self, now: int | None) -> bool:
+        if self._tuples - self._since >= self.interval:
+            return True
+        if self.interval_time is None or now is None or self._since_time is None:
+            return False
+        return now - self._since_time >= self.interval_time
+
+    def _begin(self, now: int | None) -> None:
+        self._since, self._since_time = self._tuples, now
+
+    def _allocate(
+        self, values: Mapping[Candidate, Value], misses: Mapping[Candidate, float], statistics: Statistics
+    ) -> None:
+        """Priorities for the stores in use."""
+        if self.memory is not None:
+            known = [c for c in self.used if c in values]
+            sizes = {c: self.profiler.expected_bytes(c, statistics, misses[c], self.W_d) for c in known}
+            self.memory.prioritise(priorities(self.used, values, sizes, self.memory))
+
+    def _decision(
+        self,
+        now: int | None,
+        before: Iterable[Candidate],
+        reason: str,
+        evidence: Mapping[str, Any],
+        values: Mapping[Candidate, Value] | None = None,
+        statistics: Statistics | None = None,
+    ) -> Decision:
+        after = self.states.current
+        gain = reasons.gain(before, after, values, statistics) if values is not None and statistics else None
+        return reasons.decision(now, self.operator, self.names, before, after, reason, evidence, gain)
+
+    def statistics(self) -> dict[str, Any]:
+        """What the next decision will rest on, for people: rates and work per unit, and each candidate."""
+        statistics, misses = self.profiler.statistics(), self.profiler.misses(self.states, self._tuples)
+        values, pages = self.profiler.values(misses, statistics), {} if self.memory is None else self.memory.pages
+        told = {c: self.states.of(c) for c in self.states}
+        caches = reasons.table(told, values, misses, pages, self.names)
+        return {"rate": statistics.rate, "d": statistics.d, "c": statistics.c, "caches": caches}
+
+    def state(self) -> dict[str, Any]:
+        """Plain numbers and lists: with them another instance with the same parameters goes on identically."""
+        return {
+            "profiler": self.profiler.state(),
+            "states": self.states.state(),
+            "decided": [[c.state(), v.benefit, v.cost, v.proc] for c, v in self._decided.items()],
+            "tuples": [self._tuples, self._since, self._since_time],
+            "memory": None if self.memory is None else self.memory.state(),
+        }
+
+    def load(self, state: Mapping[str, Any]) -> None:
+        """The inverse of ``state``."""
+        self.profiler.load(state["profiler"])
+        self.states.load(state["states"])
+        self.profiler.orders = self.states.pipelines
+        self._decided = {Candidate.load(c): Value(*figures) for c, *figures in state["decided"]}
+        self._tuples, self._since, self._since_time = state["tuples"]
+        if self.memory is not None and state["memory"] is not None:
+            self.memory.load(state["memory"])

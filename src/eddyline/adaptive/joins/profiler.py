@@ -1,0 +1,203 @@
+"""A-Caching's Profiler: online estimates of all that the cost model needs (section 5.5.3).
+
+Estimates are averages over the W most recent observations. d and c come from profiled elements, which pass through
+their pipeline without caches; rates from counts; the miss probability from the cache itself while it is used, and from
+distinct keys while it is not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from eddyline.adaptive.joins.candidates import Candidate, Store
+from eddyline.adaptive.joins.estimates import Window, miss_probability
+from eddyline.adaptive.joins.model import CacheCosts, Statistics, Value, value
+
+
+class Profiler:
+    """The windows of observations for n pipelines and their candidates.
+
+    >>> profiler = Profiler(3, W=2)
+    >>> profiler.rates((10, 10, 80), 100)
+    >>> for found in (2, 4):
+    ...     profiler.observe(2, deltas=(1, 2, found), taus=(1e-6, 4e-6))
+    >>> statistics = profiler.statistics()
+    >>> [round(d, 3) for d in statistics.d[2]], statistics.c[2]
+    ([0.8, 1.6, 2.4], (1e-06, 2e-06))
+    """
+
+    def __init__(self, size: int, W: int = 10) -> None:
+        self.size, self.W = size, W
+        self.orders: tuple[tuple[int, ...], ...] = ()  # of the pipelines, as far as anybody has said
+        self._deltas = [[Window(W) for _ in range(size)] for _ in range(size)]
+        self._taus = [[Window(W) for _ in range(size - 1)] for _ in range(size)]
+        self._rates = [Window(W) for _ in range(size)]
+        self._estimated: dict[Candidate, Window] = {}  # while profiled
+        self._observed: dict[Candidate, Window] = {}  # while used
+        self._cold: dict[Candidate, int] = {}  # used, and the number of tuples until which it may still fill
+        self._costs: dict[Store, tuple[float, float]] = {}
+        self._bytes: dict[Store, float] = {}
+
+    # -- observations
+
+    def observe(self, pipeline: int, deltas: Sequence[float], taus: Sequence[float]) -> None:
+        """A profiled element: tuples that each operator processed for it, results last, and the work of each."""
+        for window, delta in zip(self._deltas[pipeline], deltas, strict=True):
+            window.push(delta)
+        for window, tau, delta in zip(self._taus[pipeline], taus, deltas[:-1], strict=True):
+            window.push(tau, delta)
+
+    def rates(self, counts: Sequence[int], tuples: float) -> None:
+        """Elements of each input among ``tuples`` processed, or in that many units of time."""
+        for window, count in zip(self._rates, counts, strict=True):
+            window.push(count, tuples)
+
+    def missed(self, candidate: Candidate, probes: int, misses: int) -> None:
+        if probes:
+            self._observed.setdefault(candidate, Window(self.W)).push(misses, probes)
+
+    def distinct(self, candidate: Candidate, bits: int, probes: int) -> None:
+        self._estimated.setdefault(candidate, Window(self.W)).push(miss_probability(bits, probes))
+
+    def costs(self, candidate: Candidate, probe: float, update: float, expected_bytes: float | None = None) -> None:
+        """Shared caches cost the same, so what is told of one holds for all."""
+        self._costs[candidate.store] = (probe, update)
+        if expected_bytes is not None:
+            self._bytes[candidate.store] = expected_bytes
+
+    # -- forgetting
+
+    def reordered(self, pipelines: Iterable[int]) -> None:
+        """The operators of these pipelines stand elsewhere: what was seen of their places is void."""
+        for i in pipelines:
+            for window in (*self._deltas[i], *self._taus[i]):
+                window.clear()
+
+    def restart(self, candidate: Candidate) -> None:
+        """Collect anew how often the candidate would miss, or does."""
+        for known in (self._estimated, self._observed, self._cold):
+            known.pop(candidate, None)
+
+    def put_to_use(self, candidate: Candidate, cold_until: int) -> None:
+        """The cache starts empty and fills until so many tuples have been processed."""
+        self._observed.pop(candidate, None)
+        self._cold[candidate] = cold_until
+
+    def keep(self, candidates: Iterable[Candidate]) -> None:
+        """Forget all other candidates: memory is bounded by those there are."""
+        known = set(candidates)
+        stores = {c.store for c in known}
+        self._estimated = {c: w for c, w in self._estimated.items() if c in known}
+        self._observed = {c: w for c, w in self._observed.items() if c in known}
+        self._cold = {c: t for c, t in self._cold.items() if c in known}
+        self._costs = {s: c for s, c in self._costs.items() if s in stores}
+        self._bytes = {s: b for s, b in self._bytes.items() if s in stores}
+
+    # -- estimates
+
+    def statistics(self) -> Statistics:
+        rate = tuple(w.mean for w in self._rates)
+        return Statistics(
+            rate,
+            tuple(tuple(r * w.mean for w in windows) for r, windows in zip(rate, self._deltas, strict=True)),
+            tuple(tuple(w.mean for w in windows) for windows in self._taus),
+            self.orders,
+        )
+
+    def miss(self, candidate: Candidate, tuples: int) -> float | None:
+        """The miss probability by which a candidate is judged after ``tuples``: observed if it is used, else predicted,
+        and the smaller of the two while it fills. None if nothing is known."""
+        predicted, observed = self._estimated.get(candidate), self._observed.get(candidate)
+        if observed and predicted and tuples < self._cold.get(candidate, 0):
+            return min(observed.mean, predicted.mean)
+        if window := observed or predicted:
+            return window.mean
+        # No probes, no window: what never reaches the segment is spared nothing, however often it would miss.
+        return 1.0 if self._unreached(candidate) else None
+
+    def misses(self, some: Iterable[Candidate], tuples: int) -> dict[Candidate, float]:
+        """Of those about which there is at least one observation of everything."""
+        found = {c: self.miss(c, tuples) for c in some if self.known(c, 1)}
+        return {c: miss for c, miss in found.items() if miss is not None}
+
+    def values(self, misses: Mapping[Candidate, float], statistics: Statistics) -> dict[Candidate, Value]:
+        return {c: value(c, statistics, self.cache_costs(c, statistics, m)) for c, m in misses.items()}
+
+    def cache_costs(self, candidate: Candidate, statistics: Statistics, miss: float) -> CacheCosts:
+        """As told; until then a probe and an update cost what a tuple costs an average operator: a hash probe too."""
+        told = self._costs.get(candidate.store)
+        if told is None:
+            processed = sum(sum(d[:-1]) for d in statistics.d)
+            typical = statistics.total / processed if processed else 0.0
+            told = typical, typical
+        return CacheCosts(*told, miss)
+
+    def expected_bytes(self, candidate: Candidate, statistics: Statistics, miss: float, probes: int) -> float:
+        """As told; until then a reference of 8 bytes per tuple and input for the keys found among W·probes."""
+        told = self._bytes.get(candidate.store)
+        if told is not None:
+            return told
+        d = statistics.d[candidate.pipeline]
+        per_entry = d[candidate.last + 1] / d[candidate.first] if d[candidate.first] else 0.0
+        return max(1.0, miss * self.W * probes) * (32 + 8 * len(candidate.segment) * per_entry)
+
+    def known(self, candidate: Candidate, least: int | None = None) -> bool:
+        """Whether there are W observations (or ``least``) of everything that d and c of the candidate rest on."""
+        least = self.W if least is None else least
+        return all(self._seen(i) >= least for i in (candidate.pipeline, *candidate.inputs))
+
+    def _seen(self, pipeline: int) -> float:
+        """Profiled elements; a pipeline of which nothing comes needs none."""
+        if not self._rates[pipeline]:
+            return 0
+        seen = len(self._deltas[pipeline][0])
+        return seen if seen >= self.W or self._rates[pipeline].sum else float("inf")
+
+    def profiled(self, candidate: Candidate, least: int | None = None) -> bool:
+        """The same, and of the miss probability."""
+        least = self.W if least is None else least
+        window = self._estimated.get(candidate, ())
+        return self.known(candidate, least) and (len(window) >= least or self._unreached(candidate))
+
+    def _unreached(self, candidate: Candidate) -> bool:
+        window = self._deltas[candidate.pipeline][candidate.first]
+        rate = self._rates[candidate.pipeline]
+        return bool((window.full and not window.sum) or (rate and not rate.sum))
+
+    # -- elsewhere
+
+    def state(self) -> dict[str, Any]:
+        return {
+            "deltas": [[w.state() for w in ws] for ws in self._deltas],
+            "taus": [[w.state() for w in ws] for ws in self._taus],
+            "rates": [w.state() for w in self._rates],
+            "estimated": [[c.state(), w.state()] for c, w in self._estimated.items()],
+            "observed": [[c.state(), w.state()] for c, w in self._observed.items()],
+            "cold": [[c.state(), t] for c, t in self._cold.items()],
+            "costs": [[store, *costs] for store, costs in self._costs.items()],
+            "bytes": [[store, size] for store, size in self._bytes.items()],
+        }
+
+    def load(self, state: Mapping[str, Any]) -> None:
+        for mine, saved in ((self._deltas, state["deltas"]), (self._taus, state["taus"])):
+            for windows, rows in zip(mine, saved, strict=True):
+                for window, row in zip(windows, rows, strict=True):
+                    window.load(row)
+        for window, row in zip(self._rates, state["rates"], strict=True):
+            window.load(row)
+        self._estimated = {Candidate.load(c): self._window(w) for c, w in state["estimated"]}
+        self._observed = {Candidate.load(c): self._window(w) for c, w in state["observed"]}
+        self._cold = {Candidate.load(c): int(t) for c, t in state["cold"]}
+        self._costs = {_store(s): (float(p), float(u)) for s, p, u in state["costs"]}
+        self._bytes = {_store(s): float(b) for s, b in state["bytes"]}
+
+    def _window(self, state: Iterable[Sequence[float]]) -> Window:
+        window = Window(self.W)
+        window.load(state)
+        return window
+
+
+def _store(state: Sequence[Sequence[int]]) -> Store:
+    segment, key, support = state
+    return tuple(segment), tuple(key), tuple(support)

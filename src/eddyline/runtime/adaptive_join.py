@@ -1,0 +1,367 @@
+"""A join that changes its plan while it runs: kernel, policies, and the conversation between them (thesis 5.5.6).
+
+The kernel obeys orders and caches and knows no reason; the policies see statistics and know no rows. Elements are
+applied in *runs*. In a look, some elements are profiled: the policies that order pipelines learn which inputs would
+have dropped them, A-Caching learns what the operators cost and how often keys repeat. In a quiet run nothing is
+profiled and nothing is paid for it. While plans change, looks and quiet runs are short; while they do not, quiet runs
+grow. Policies of the papers by name look at all elements, as the papers do.
+
+Work is counted in *accesses*: a probe of an index or of a cache, a record or an entry's row that is followed. So the
+same data lead to the same decisions, whatever else the machine does.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from eddyline.adaptive.filters.default import Default
+from eddyline.adaptive.filters.policy import FilterPolicy
+from eddyline.adaptive.joins.a_caching import ACaching
+from eddyline.adaptive.joins.shape import LogicalFilters, Shape
+from eddyline.core.decision import Decision
+from eddyline.core.delta import Int64s
+from eddyline.core.time import Clock
+from eddyline.kernels import join_layout as k
+from eddyline.operators.join_arrays import JoinArrays
+from eddyline.runtime.join_books import JoinBooks
+from eddyline.runtime.join_memory import CacheSizes, specs
+
+UNIT = 1e-8  # seconds that policies are told for an access; only ratios count
+LOOK, QUIET, LONGEST = 4096, 1 << 15, 1 << 18  # elements
+CHECK, ALARM = (
+    1 << 14,
+    0.05,
+)  # in a quiet run: every so many elements, whether probes an element have moved by this share
+HARD, AGAIN = 3, 2  # looks in a row after an alarm, and after a new order
+PATIENCE = 2.0  # seconds after which a quiet run ends whatever it has seen: the thesis's re-optimisation interval
+ENOUGH = 12  # samples of a pipeline in a look, if A-Caching is collecting
+PLENTY = 96  # … in a look of the default, where looks are rare: enough to be certain of an order
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """How many elements a look has, and a quiet run at first and at most. ``longest`` 0: there are only looks."""
+
+    look: int = LOOK
+    quiet: int = QUIET
+    longest: int = LONGEST
+
+
+class AdaptiveJoin:
+    """``policies`` order the pipelines, one each; None where orders stay. ``caching`` places caches, or is None."""
+
+    def __init__(
+        self,
+        operator: str,
+        names: Sequence[str],
+        shape: Shape,
+        policies: Sequence[FilterPolicy] | None,
+        caching: ACaching | None,
+        sizes: CacheSizes,
+        clock: Clock,
+        pace: Pace,
+        weight: float = 1.0,
+    ) -> None:
+        self.operator, self.names, self.shape = operator, tuple(names), shape
+        self.policies, self.caching, self.sizes, self.pace = policies, caching, sizes, pace
+        self.weight = weight  # of an access of a cache, in accesses of an index
+        self.filters = tuple(LogicalFilters(shape, i) for i in range(shape.size))
+        self.clock, self.books = clock, JoinBooks(operator, self.names, clock)
+        self.looking, self.quiet = True, pace.quiet
+        self.left, self.since = pace.look, clock.nanoseconds()  # of the run: elements still to come, and its beginning
+        self.hard = HARD
+        all_after = np.triu(np.ones((shape.size - 1, shape.size - 1), np.bool_), 1)
+        self._sees_all = [bool((p.reach >= all_after).all()) for p in policies or ()]
+        self._probed = 0
+        self._settled: float | None = None  # probes an element when the plan was settled
+        self._profiles: list[Int64s] = []
+        self._counts = self._arrived = np.zeros(shape.size, np.int64)
+        self.elements = 0
+        self._seen: dict[Any, tuple[int, ...]] = {}
+        self._next = self._before = np.zeros(shape.size, np.int64)
+        self._gone = np.zeros(shape.size, np.int64)
+
+    def attach(self, arrays: JoinArrays, orders: Sequence[tuple[int, ...]] | None = None) -> None:
+        """Put a join under this plan, before its first element or after it was restored."""
+        if self.policies is not None:
+            arrays.logical = tuple(f.paths for f in self.filters)
+        orders = list(arrays.orders) if orders is None else list(orders)
+        if self.caching is not None:
+            self.books.decided(self.caching.orders(orders, None))
+        self._plan(arrays, orders)
+
+    # ── before and after a run ────────────────────────────────────────────────────────────────────────────────────
+
+    def begin(self, arrays: JoinArrays, next_event: Int64s, lengths: Sequence[int]) -> int:
+        self._next, self._before, self._gone = next_event, next_event.copy(), arrays.counters[k.CN_LEFT :].copy()
+        self._probed = int(arrays.counters[k.CN_PROBES])
+        self.books.begin(arrays)
+        arrays.profiling = self.looking
+        if self.looking:
+            waiting = np.asarray(lengths, np.int64) - next_event
+            share = min(1.0, self.left / max(1, int(waiting.sum())))
+            counts = np.ceil(waiting * share).astype(np.int64)
+            chosen = [self._sample(i, int(n)) + next_event[i] for i, n in enumerate(counts)]
+            leaving = [max(1, int(n) // max(1, len(c))) if len(c) else 0 for n, c in zip(counts, chosen, strict=True)]
+            arrays.sample(chosen, max(256, 2 * sum(map(len, chosen)) + 64), leaving)
+            return self.left
+        return min(self.left, CHECK)
+
+    def _sample(self, i: int, count: int) -> Int64s:
+        wanted = np.empty(0, np.int64)
+        if self.policies is not None and count:
+            wanted = self.policies[i].wants_profile(count)
+        least = PLENTY if self.policies is not None and self.pace.longest else 0
+        if self.caching is not None and self.caching.profiled:
+            least = max(least, ENOUGH)
+        if least > len(wanted) and count:
+            wanted = np.union1d(wanted, np.linspace(0, count - 1, min(count, least)).astype(np.int64))
+        return wanted
+
+    def end(self, arrays: JoinArrays, now: int) -> None:
+        arrived = self._next - self._before
+        gone = arrays.counters[k.CN_LEFT :] - self._gone
+        elements = int(arrived.sum() + gone.sum())
+        self.elements += elements
+        self.books.end(arrays, now, elements)
+        self._counts, self._arrived = self._counts + arrived + gone, self._arrived + arrived
+        self.left -= int(arrived.sum())
+        if self.looking and len(arrays.profiles()):
+            self._profiles.append(arrays.profiles().copy())
+        if self.left > 0 and (self.looking or not self._moved(arrays, elements)):
+            return
+        if self.looking or (self.caching is not None and self.caching.used):
+            self._reoptimize(arrays, now)
+        else:
+            self._pace(False)  # nothing was looked at
+
+    def _moved(self, arrays: JoinArrays, elements: int) -> bool:
+        """Whether a quiet run is to end early: the data meet other windows than when the plan was made, or it is time.
+        What a probe finds is in the data alone, so that counting probes costs nothing and tells much."""
+        probed = int(arrays.counters[k.CN_PROBES])
+        self._probed, probes = probed, probed - self._probed
+        if self.clock.nanoseconds() - self.since > PATIENCE * 1e9:
+            return True
+        if elements < CHECK // 2:
+            return False
+        rate = probes / elements
+        if self._settled is None:
+            self._settled = rate
+        if abs(rate - self._settled) <= ALARM * self._settled:
+            return False
+        self.quiet, self._settled, self.hard = self.pace.quiet, None, HARD
+        for policy in self.policies or ():
+            if isinstance(policy, Default):
+                policy.alarm()
+        return True
+
+    def _reoptimize(self, arrays: JoinArrays, now: int) -> None:
+        """A run is over: let the policies speak."""
+        counts, arrived = self._counts, self._arrived
+        self._counts = self._arrived = np.zeros(self.shape.size, np.int64)
+        changed = False
+        orders = list(arrays.orders)
+        profiles = np.concatenate(self._profiles) if self._profiles else arrays.profile[:0]
+        self._profiles = []
+        for i in range(self.shape.size) if self.policies is not None else ():
+            decision = self._order(i, profiles[profiles[:, 0] == i], now)
+            if decision is not None:
+                order = self.filters[i].order_of(self.policies[i].order)  # type: ignore[index]
+                if order != orders[i]:
+                    self.books.decided([self._named(decision, i, orders[i], order)])
+                    orders[i] = order
+                    changed = True
+        if self.caching is not None:
+            changed = self._cache(arrays, profiles, orders, counts, arrived, now, changed)
+        elif changed:
+            self._plan(arrays, orders)
+        self._pace(changed)
+
+    def _pace(self, changed: bool) -> None:
+        self.since = self.clock.nanoseconds()
+        if self.pace.longest == 0:
+            self.left = self.pace.look
+            return
+        if changed:
+            self.quiet, self._settled, self.hard = self.pace.quiet, None, max(self.hard, AGAIN)
+        if self.looking:
+            self.hard = max(0, self.hard - 1)
+            self.looking = self.hard > 0
+        else:
+            self.quiet = min(2 * self.quiet, self.pace.longest)
+            self.looking = True
+        self.left = self.pace.look if self.looking else self.quiet
+
+    # ── orders ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _order(self, i: int, rows: Int64s, now: int) -> Decision | None:
+        """Tell the policy of a pipeline what the sampled elements met, as if the samples had been the batch."""
+        assert self.policies is not None
+        policy, m = self.policies[i], self.shape.size
+        if len(rows):
+            work = rows[:, 1:m]
+            dropped = work < 0
+            order = list(policy.order)
+            in_order = dropped[:, order]
+            place = np.where(in_order.any(1), in_order.argmax(1), m - 1)  # where each was dropped
+            gone = np.bincount(place, minlength=m)
+            came = len(rows) - np.concatenate([[0], np.cumsum(gone[: m - 2])])  # to each position
+            rows_in, rows_out = np.zeros(m - 1, np.int64), np.zeros(m - 1, np.int64)
+            rows_in[order], rows_out[order] = came, came - gone[: m - 1]
+            price = np.abs(work).mean(0) * UNIT
+            policy.processed(rows_in, rows_out, np.where(rows_in > 0, price, np.nan))
+            if not self._sees_all[i]:  # a bit that the policy did not ask for is no drop
+                beyond = np.arange(m - 1)[None, :] > place[:, None]
+                in_order &= ~beyond | policy.reach[np.minimum(place, m - 2)]
+                dropped = np.empty_like(dropped)
+                dropped[:, order] = in_order
+            policy.profiled(dropped, price)
+        return policy.decide(now)
+
+    def _named(self, decision: Decision, i: int, before: tuple[int, ...], after: tuple[int, ...]) -> Decision:
+        labels = ["⋈".join(self.names[x] for x in path) for path in self.filters[i].paths]
+        reason = re.sub(r"\bF(\d+)\b", lambda f: labels[int(f[1]) - 1], decision.reason)
+        return replace(
+            decision,
+            operator=self.operator,
+            kind=f"order of Δ{self.names[i]}",
+            before=[self.names[x] for x in before],
+            after=[self.names[x] for x in after],
+            reason=reason,
+        )
+
+    # ── caches ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _cache(
+        self,
+        arrays: JoinArrays,
+        profiles: Int64s,
+        orders: list[tuple[int, ...]],
+        counts: Int64s,
+        arrived: Int64s,
+        now: int,
+        changed: bool,
+    ) -> bool:
+        caching, m = self.caching, self.shape.size
+        assert caching is not None
+        # Caches are for given orders (5.5): those come first.
+        settled = not changed and (self.hard <= 1 or self.pace.longest == 0)
+        if settled:
+            caching.rates([int(c) for c in counts], float(counts.sum()))
+            for i in range(m):
+                for row in profiles[profiles[:, 0] == i][-caching.W :]:
+                    caching.observe(i, row[m : 2 * m].tolist(), row[2 * m : 3 * m - 1].tolist())
+            self._observe(arrays, counts, arrived)
+        made = caching.orders(orders, now) if changed else []
+        before = (caching.used, caching.profiled)
+        if settled:
+            made += caching.decide(now, self.elements)
+        self.books.decided(made)
+        sizes = self.sizes.fit(arrays, caching)
+        if changed or sizes or before != (caching.used, caching.profiled) or made:
+            self._plan(arrays, orders, sizes)
+        return changed or bool(made)
+
+    def _observe(self, arrays: JoinArrays, counts: Int64s, arrived: Int64s) -> None:
+        caching = self.caching
+        assert caching is not None
+        statistics = caching.profiler.statistics()
+        for candidate, spec in zip(caching.used, specs(caching.used), strict=True):
+            if spec.store not in arrays.stations.ids:
+                continue
+            c = arrays.stations.counts(spec.store)
+            now = (c.probes, c.misses, c.probe_work, c.updates, c.update_work)
+            was = self._seen.get(spec.store, (0,) * 5)
+            if now[0] < was[0]:
+                was = (0,) * 5
+            probes, misses, probe_work, updates, update_work = (a - b for a, b in zip(now, was, strict=True))
+            if probes:
+                caching.missed(candidate, probes, misses)
+                share = arrived[list(candidate.inputs)].sum() / max(1, counts[list(candidate.inputs)].sum())
+                update = update_work / updates if updates else 2.0
+                caching.costs(
+                    candidate,
+                    self.weight * probe_work / probes,
+                    self.weight * update * float(share),
+                    float(c.bytes),
+                )
+        self._seen = {
+            s: (x.probes, x.misses, x.probe_work, x.updates, x.update_work)
+            for s in arrays.stations.ids
+            if (x := arrays.stations.counts(s))
+        }
+        told = {spec: candidate for candidate, spec in zip(caching.profiled, specs(caching.profiled), strict=True)}
+        for spec, windows, bits in arrays.stations.distinct():
+            candidate = told.get(spec)  # type: ignore[assignment]
+            if candidate is None:
+                continue
+            for _ in range(min(windows, caching.W)):
+                caching.distinct(candidate, round(bits / windows), caching.W_d)
+            d = statistics.d[candidate.pipeline]
+            found = d[candidate.last + 1] / d[candidate.first] if d[candidate.first] else 0.0
+            share = arrived[list(candidate.inputs)].sum() / max(1, counts[list(candidate.inputs)].sum())
+            update = (2.0 + (found / 2 if candidate.support else 0.0)) * float(share)
+            caching.costs(candidate, self.weight * (1.0 + found), self.weight * update)
+
+    def _plan(
+        self, arrays: JoinArrays, orders: Sequence[tuple[int, ...]], sizes: Mapping[Any, Any] | None = None
+    ) -> None:
+        caching = self.caching
+        if caching is None:
+            arrays.set_plan(orders)
+            return
+        used = [s for s in specs(caching.used) if self.sizes.has_room(s)]
+        kept = [s for s in specs(caching.suspended) if s.store in arrays.stations.ids and self.sizes.has_room(s)]
+        bloom = self.sizes.bloom(caching)
+        arrays.set_plan(orders, used, specs(caching.profiled), kept=kept, sizes=sizes, bloom=bloom)
+
+    # ── what it did ───────────────────────────────────────────────────────────────────────────────────────────────
+
+    @property
+    def decisions(self) -> Sequence[Decision]:
+        return self.books.decisions
+
+    def describe(self, arrays: JoinArrays) -> list[str]:
+        return self.books.describe(self, arrays)
+
+    def statistics(self, arrays: JoinArrays) -> dict[str, Any]:
+        return self.books.statistics(self, arrays)
+
+    # ── state ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def state(self) -> dict[str, Any]:
+        """What was learned. What caches hold is not state: they fill again."""
+        return {
+            "names": list(self.names),
+            "orders": [list(o) for o in self.books.orders],
+            "policies": None if self.policies is None else [{"name": p.name, **p.state()} for p in self.policies],
+            "caching": None if self.caching is None else self.caching.state(),
+            "elements": self.elements,
+            "run": [int(self.looking), self.left, self.quiet, self.hard],
+            "books": self.books.state(),
+        }
+
+    def load(self, state: Mapping[str, Any], arrays: JoinArrays) -> None:
+        """Go on with what another learned about the same join under the same policies; else learn anew."""
+        if list(state["names"]) != list(self.names):
+            return
+        orders = [tuple(int(x) for x in o) for o in state["orders"]] or list(arrays.orders)
+        saved = state["policies"]
+        if self.policies is None or saved is None or [p.name for p in self.policies] != [p["name"] for p in saved]:
+            orders = list(arrays.orders)
+        else:
+            for policy, mine in zip(self.policies, saved, strict=True):
+                policy.load({key: value for key, value in mine.items() if key != "name"})
+        self.elements = int(state["elements"])
+        looking, self.left, self.quiet, self.hard = (int(x) for x in state["run"])
+        self.looking = bool(looking)
+        self.books.load(state["books"])
+        if self.caching is not None and state["caching"] is not None:
+            self.caching.load(state["caching"])
+        self._seen = {}
+        self.attach(arrays, orders)
