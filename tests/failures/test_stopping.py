@@ -7,6 +7,7 @@ import shutil
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +51,14 @@ def inputs() -> dict[str, str | bytes]:
 def small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(source, "BATCH_ROWS", 16)
     monkeypatch.setattr(feeds.Feed.__init__, "__defaults__", (16,))
+
+
+@pytest.fixture(autouse=True)
+def interruptible() -> Iterator[None]:
+    """A program that a shell starts in the background ignores Ctrl-C; so would these tests."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 def answer(done: Outcome, folder: str) -> dict[str, list[dict[str, Any]]]:

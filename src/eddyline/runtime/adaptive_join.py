@@ -39,8 +39,8 @@ CHECK, ALARM = (
 )  # in a quiet run: every so many elements, whether probes an element have moved by this share
 HARD, AGAIN = 3, 2  # looks in a row after an alarm, and after a new order
 PATIENCE = 2.0  # seconds after which a quiet run ends whatever it has seen: the thesis's re-optimisation interval
-ENOUGH = 12  # samples of a pipeline in a look, if A-Caching is collecting
-PLENTY = 96  # … in a look of the default, where looks are rare: enough to be certain of an order
+ENOUGH = 12  # samples of a pipeline in a look, if A-Caching is collecting: they use no caches
+PLENTY = 96  # samples of a pipeline in a look of the default, where looks are rare: enough to be certain of an order
 
 
 @dataclass(frozen=True, slots=True)

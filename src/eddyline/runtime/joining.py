@@ -98,7 +98,7 @@ class Joining:
         options = DEFAULT_CACHES if named is None else {}
         caches = caching.make_caching(named or "global", shape, names, join.name, **options) if graph.simple else None
         if caches is not None and named is not None:
-            pace = Pace(pace.look, pace.quiet, 0)
+            pace = Pace(max(256, min(pace.look, caches.interval // 5)), pace.quiet, 0)
         if policies is None and caches is None:
             join.adapter = FixedJoin(names, "the orders stay as they are, and there are no caches")
             return
