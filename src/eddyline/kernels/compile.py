@@ -17,6 +17,7 @@ from typing import Any
 
 import numba
 from numba.core import config, sigutils, types
+from numba.extending import intrinsic
 
 Function = Callable[..., Any]
 
@@ -85,3 +86,23 @@ def _fits(given: Any, wanted: Any) -> bool:
 def inlined(function: Function) -> Function:
     """A helper that becomes part of each kernel that calls it, and is not compiled on its own."""
     return function if config.DISABLE_JIT else numba.njit(inline="always")(function)
+
+
+if config.DISABLE_JIT:
+
+    def borrowed(array: Any) -> Any:
+        return array
+
+else:
+
+    @intrinsic
+    def borrowed(typingctx: Any, array: Any) -> Any:
+        """The same array, not counted as a reference: its owner lives as long as the call. numba counts an array that a
+        helper reads on some paths only, atomically, which costs more than reading it."""
+
+        def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            lent = context.make_array(array)(context, builder, args[0])
+            lent.meminfo = lent.meminfo.type(None)
+            return lent._getvalue()
+
+        return array(array), codegen

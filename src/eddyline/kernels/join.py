@@ -24,7 +24,7 @@ import numpy as np
 
 from eddyline.kernels.compile import kernel
 from eddyline.kernels.hashing import mix, u
-from eddyline.kernels.join_cache import SLOT, add, alive, create, find, insert, unchain
+from eddyline.kernels.join_cache import SLOT, add, create, find, insert, unchain
 from eddyline.kernels.join_conditions import holds_for
 from eddyline.kernels.join_index import unlink
 from eddyline.kernels.join_layout import (
@@ -43,7 +43,6 @@ from eddyline.kernels.join_layout import (
     ALL_DELETIONS,
     AT_ARRIVALS,
     BAG,
-    BK_ANCHOR,
     BK_HEAD,
     BOUND,
     BUILDING,
@@ -80,29 +79,24 @@ from eddyline.kernels.join_layout import (
     KIND,
     LIFE,
     LIMIT,
-    LK_BITS,
-    LK_BITS_OFF,
-    LK_DISTANCE,
     LK_KEY_OFF,
     LK_KEYS,
     LK_LAST,
     LK_READY,
-    LK_SEEN,
-    LK_SET,
     LK_STORE,
-    LK_TOTAL,
     LK_USED,
-    LK_WINDOWS,
     LOOKED,
     MEMO,
     MEMO_TICK,
     NEVER,
+    NODE,
     PAUSE,
     POS_MASK,
     POS_OFF,
     RING,
     SR_ANCHOR,
     SR_BUCKET_MASK,
+    SR_BUCKET_WIDTH,
     SR_COMPLETE,
     SR_ENTRIES,
     SR_INPUT_OFF,
@@ -142,7 +136,7 @@ from eddyline.kernels.join_layout import (
     UP_KEY_OFF,
     UP_STORE,
 )
-from eddyline.kernels.join_profile import drops
+from eddyline.kernels.join_profile import count_key, drops
 
 SIGNATURE = (
     f"int64(int64, int64, {I2}, {I2}, {I2}, {I1}, {I1}, {I1}, {I1}, {I1}, {I1}, {I1}, {I1}, {I1}, {I1}, {I1},"
@@ -195,6 +189,7 @@ def _compiled(stations: bool) -> Any:
         complete = False
         for i in range(stores.shape[0]):
             complete = complete or stores[i, SR_COMPLETE] != 0
+        empty = False
         clock = active[AC_CLOCK]
         status = DONE
         resumed = active[AC_ACTIVE] != 0
@@ -322,7 +317,8 @@ def _compiled(stations: bool) -> Any:
                         if stations and sample >= 0:
                             profile[sample, m + depth] += 1
                         if stations and steps[row, ST_LOOK_END] > steps[row, ST_LOOK]:  # CacheLookup
-                            for look in range(steps[row, ST_LOOK], steps[row, ST_LOOK_END]):
+                            for one_look in range(steps[row, ST_LOOK], steps[row, ST_LOOK_END]):
+                                look = u(one_look)
                                 probe = looks[look, LK_KEY_OFF]
                                 h = np.int64(0)
                                 for c in range(looks[look, LK_KEYS]):
@@ -334,21 +330,7 @@ def _compiled(stations: bool) -> Any:
                                     key[u(c)] = code
                                     h = mix(h, code)
                                 if looks[look, LK_USED] == 0:
-                                    bit = h & looks[look, LK_BITS]
-                                    word = looks[look, LK_BITS_OFF] + (bit >> 6)
-                                    one = np.int64(1) << (bit & 63)
-                                    if bits[word] & one == 0:
-                                        bits[word] |= one
-                                        looks[look, LK_SET] += 1
-                                    looks[look, LK_SEEN] += 1
-                                    if looks[look, LK_SEEN] == looks[look, LK_DISTANCE]:
-                                        looks[look, LK_WINDOWS] += 1
-                                        looks[look, LK_TOTAL] += looks[look, LK_SET]
-                                        looks[look, LK_SEEN] = 0
-                                        looks[look, LK_SET] = 0
-                                        start = looks[look, LK_BITS_OFF]
-                                        for word in range(start, start + (looks[look, LK_BITS] >> 6) + 1):
-                                            bits[word] = 0
+                                    count_key(look, h, looks, bits)
                                     continue
                                 end = looks[look, LK_LAST]
                                 building[u(end)] = 0
@@ -360,15 +342,22 @@ def _compiled(stations: bool) -> Any:
                                 stores[st, SR_PROBE_WORK] += 1
                                 anchored = stores[st, SR_ANCHOR] == s
                                 if bucket >= 0 and anchored:
-                                    anchor = cells[bucket + BK_ANCHOR]
-                                    if anchor < 0 or not alive(anchor, s, inputs, first, weight, born):
+                                    hold = u(bucket + stores[u(st), SR_BUCKET_WIDTH] - 1)
+                                    anchor = cells[hold]
+                                    if inputs[u(s), KIND] == RING:
+                                        lives = anchor >= first[u(s)]
+                                    else:
+                                        own = u(inputs[u(s), POS_OFF] + (anchor & SLOT))
+                                        lives = anchor >= 0 and born[own] == anchor >> LIFE and weight[own] != 0
+                                    if not lives:
                                         bucket = -2 - bucket
                                     elif not leaving:
-                                        cells[bucket + BK_ANCHOR] = pos
-                                        if inputs[s, KIND] == BAG:
-                                            own = u(inputs[s, POS_OFF] + pos)
-                                            cells[bucket + BK_ANCHOR] = pos + (born[own] << LIFE)
-                                if bucket >= 0 or stores[st, SR_COMPLETE] != 0:
+                                        cells[hold] = pos
+                                        if inputs[u(s), KIND] == BAG:
+                                            cells[hold] += born[u(inputs[u(s), POS_OFF] + pos)] << LIFE
+                                if bucket >= 0 and cells[u(bucket + BK_HEAD)] < NODE:
+                                    empty = True
+                                elif bucket >= 0 or stores[u(st), SR_COMPLETE] != 0:
                                     looked[u(depth)] = look
                                     cursor[u(depth)] = bucket  # ≥ 0, or an entry that is not there: an empty one
                                     for c in range(depth, end + 1):
@@ -376,14 +365,20 @@ def _compiled(stations: bool) -> Any:
                                 else:
                                     stores[st, SR_MISSES] += 1
                                     bucket = -2 - bucket
-                                    own = u(inputs[u(s), POS_OFF] + (pos & inputs[u(s), POS_MASK]))
-                                    if not anchored:
-                                        create(stores, cells, st, bucket, key, -1)
-                                        building[u(end)] = bucket + 1
-                                    elif not leaving and (enters or weight[own] + sign != 0):
-                                        ref = pos if inputs[s, KIND] == RING else pos + (born[own] << LIFE)
+                                    writes, ref = True, np.int64(-1)
+                                    if anchored:
+                                        own = u(inputs[u(s), POS_OFF] + (pos & inputs[u(s), POS_MASK]))
+                                        writes = not leaving and (enters or weight[own] + sign != 0)
+                                        ref = pos if inputs[u(s), KIND] == RING else pos + (born[own] << LIFE)
+                                    if writes:
                                         create(stores, cells, st, bucket, key, ref)
                                         building[u(end)] = bucket + 1
+                        if stations and empty:  # a hit without a join: nothing that hangs on the key has a result
+                            empty = False
+                            upper = max(looks[u(look), LK_READY] - 1, floor[u(depth)])
+                            depth = home[u(upper)] if upper >= 0 else np.int64(-1)
+                            fresh = False
+                            continue
                     begun = depth
                     if stations and looked[u(depth)] >= 0:  # from the entry of a cache
                         look = looked[u(depth)]
@@ -392,7 +387,7 @@ def _compiled(stations: bool) -> Any:
                         nodes = stores[st, SR_NODE_OFF]
                         if fresh:
                             bucket = cursor[u(depth)]
-                            node = cells[u(bucket + BK_HEAD)] if bucket >= 0 else np.int64(-1)
+                            node = cells[u(bucket + BK_HEAD)] - NODE if bucket >= 0 else np.int64(-1)
                             before = np.int64(-1)
                             memo[u(depth)] = bucket  # the place is not needed for a probe now
                             memo_tick[u(depth)] = -1
@@ -405,9 +400,14 @@ def _compiled(stations: bool) -> Any:
                             here = nodes + node * (1 + n)
                             lives = True
                             for x in range(n):
-                                i = segment[u(stores[st, SR_INPUT_OFF] + x)]
-                                if not alive(cells[u(here + 1 + x)], i, inputs, first, weight, born):
-                                    lives = False
+                                i = u(segment[u(stores[st, SR_INPUT_OFF] + x)])
+                                ref = cells[u(here + 1 + x)]
+                                if inputs[i, KIND] == RING:
+                                    lives = ref >= first[i]
+                                else:
+                                    own = u(inputs[i, POS_OFF] + (ref & SLOT))
+                                    lives = born[own] == ref >> LIFE and weight[own] != 0
+                                if not lives:
                                     break
                             if lives:
                                 break

@@ -47,13 +47,15 @@ CO_A, CO_A_KEY, CO_OP, CO_B, CO_B_KEY = range(5)
 COND_FIELDS = 5
 LT, LE, GT, GE, NE = range(5)
 
-# stores: the contents of a cache, which pipelines may share (thesis 5.4.1). A bucket is (state, anchor, head, count,
-# codes of the key), a node (next, references to the rows of the segment's inputs).
-SR_KEYS, SR_SEGMENT, SR_INPUT_OFF, SR_BUCKET_OFF, SR_BUCKET_MASK, SR_NODE_OFF, SR_NODES = range(7)
-SR_COMPLETE, SR_SUPPORTED, SR_ANCHOR, SR_FREE, SR_UNUSED, SR_HAND, SR_ENTRIES, SR_LIVE = range(7, 15)
-SR_PROBES, SR_MISSES, SR_PROBE_WORK, SR_UPDATES, SR_UPDATE_WORK, SR_EVICTED, SR_REPLACED = range(15, 22)
-STORE_FIELDS = 22
-BK_STATE, BK_ANCHOR, BK_HEAD, BK_COUNT, BK_KEY = range(5)
+# stores: the contents of a cache, which pipelines may share (thesis 5.4.1). A bucket is (head, codes of the key[, the
+# anchor]), a node (next, references to the rows of the segment's inputs). Buckets are small because most of what a look
+# costs is to fetch one. Its head is NOTHING if there is no entry, else EMPTY or NODE + the first node.
+SR_KEYS, SR_SEGMENT, SR_INPUT_OFF, SR_BUCKET_OFF, SR_BUCKET_MASK, SR_BUCKET_WIDTH, SR_NODE_OFF, SR_NODES = range(8)
+SR_COMPLETE, SR_SUPPORTED, SR_ANCHOR, SR_FREE, SR_UNUSED, SR_HAND, SR_ENTRIES, SR_LIVE = range(8, 16)
+SR_PROBES, SR_MISSES, SR_PROBE_WORK, SR_UPDATES, SR_UPDATE_WORK, SR_EVICTED, SR_REPLACED = range(16, 23)
+STORE_FIELDS = 23
+BK_HEAD, BK_KEY = range(2)
+NOTHING, EMPTY, NODE = range(3)
 
 # look-ups (CacheLookup before a segment): FIRST … LAST are its steps; READY as for steps. A profiled one does not use
 # its store: it hashes keys into a Bloom filter of BITS + 1 bits, W_d (DISTANCE) of them at a time.

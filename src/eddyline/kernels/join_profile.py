@@ -16,6 +16,13 @@ from eddyline.kernels.join_layout import (
     CODE_WIDTH,
     I1,
     I2,
+    LK_BITS,
+    LK_BITS_OFF,
+    LK_DISTANCE,
+    LK_SEEN,
+    LK_SET,
+    LK_TOTAL,
+    LK_WINDOWS,
     POS_MASK,
     ST_COLS,
     ST_COND,
@@ -87,3 +94,23 @@ def drops(s, pos, start, stop, inputs, paths, conditions, probes, heads, records
         if start + depth == stop or work > MOST:
             return work
     return -work
+
+
+@kernel(f"void(uint64, int64, {I2}, {I1})")
+def count_key(look, h, looks, bits):
+    """Set the bit of a key in the Bloom filter of a profiled cache (5.5.3); a full window of keys begins another."""
+    bit = h & looks[look, LK_BITS]
+    word = looks[look, LK_BITS_OFF] + (bit >> 6)
+    one = np.int64(1) << (bit & 63)
+    if bits[word] & one == 0:
+        bits[word] |= one
+        looks[look, LK_SET] += 1
+    looks[look, LK_SEEN] += 1
+    if looks[look, LK_SEEN] == looks[look, LK_DISTANCE]:
+        looks[look, LK_WINDOWS] += 1
+        looks[look, LK_TOTAL] += looks[look, LK_SET]
+        looks[look, LK_SEEN] = 0
+        looks[look, LK_SET] = 0
+        start = looks[look, LK_BITS_OFF]
+        for word in range(start, start + (looks[look, LK_BITS] >> 6) + 1):
+            bits[word] = 0

@@ -12,7 +12,7 @@ from eddyline.kernels import join_index
 from eddyline.kernels import join_layout as k
 from eddyline.operators.join_plan import CacheSpec, Condition, JoinGraph, Member, Step, StoreId
 from eddyline.operators.join_side import JoinSide
-from eddyline.operators.join_stations import Bloom, Stations
+from eddyline.operators.join_stations import BUCKETS, NODES, Bloom, Stations
 
 OPERATORS = {"lt": k.LT, "le": k.LE, "gt": k.GT, "ge": k.GE, "ne": k.NE}
 SMALLEST = 256  # rows that a synopsis has room for at first
@@ -373,15 +373,13 @@ class JoinArrays:
         return self.profile[: int(self.counters[k.CN_SAMPLES])]
 
     def enlarge(self, store: StoreId) -> None:
-        """Throw away what has died in a complete store; if that is little, double it."""
+        """Throw away what has died in a complete store, and leave room for three times what is alive and more: what it
+        costs to go through all is then little for each join that came since."""
         buckets, nodes = self.stations.size_of(store)
-        before = self.stations.counts(store)
         self._resize({store: (2 * buckets, nodes)})
         after = self.stations.counts(store)
-        if 2 * after.live > nodes:
-            self._resize({store: (2 * buckets, 2 * nodes)})
-        elif 4 * after.entries < buckets and before.entries > after.entries:
-            self._resize({store: (buckets, nodes)})
+        fits = max(BUCKETS, 1 << (4 * after.entries).bit_length()), max(NODES, 1 << (4 * after.live).bit_length())
+        self._resize({store: fits})
 
     def _resize(self, sizes: Mapping[StoreId, tuple[int, int]]) -> None:
         at = self.stations

@@ -50,6 +50,15 @@ class StoreId(NamedTuple):
     anchor: int
     complete: bool
 
+    @property
+    def bucket_words(self) -> int:
+        """Words of a bucket, as ``kernels.join_layout`` draws it."""
+        return 1 + len(self.key) + (self.anchor >= 0)
+
+    @property
+    def node_words(self) -> int:
+        return 1 + len(self.segment)
+
 
 @dataclass(frozen=True, slots=True)
 class CacheSpec:

@@ -168,7 +168,7 @@ class Stations:
             inputs, key, support, anchor, complete = store
             was = old_ids.index(store) if store in old_ids else None
             buckets, nodes = sizes.get(store) or ((BUCKETS, NODES) if was is None else self._size(was))
-            width, node_width = k.BK_KEY + len(key), 1 + len(inputs)
+            width, node_width = store.bucket_words, store.node_words
             length = buckets * width + nodes * node_width
             same = was is not None and self._size(was) == (buckets, nodes)
             if same:
@@ -178,6 +178,7 @@ class Stations:
             else:
                 stores[n, k.SR_KEYS], stores[n, k.SR_SEGMENT] = len(key), len(inputs)
                 stores[n, k.SR_BUCKET_MASK], stores[n, k.SR_NODES] = buckets - 1, nodes
+                stores[n, k.SR_BUCKET_WIDTH] = width
                 stores[n, k.SR_COMPLETE] = complete
                 stores[n, k.SR_SUPPORTED] = bool(support)
                 stores[n, k.SR_ANCHOR], stores[n, k.SR_FREE] = anchor, -1
@@ -229,7 +230,7 @@ class Stations:
             live=int(r[k.SR_LIVE]),
             buckets=buckets,
             nodes=nodes,
-            bytes=8 * (buckets * (k.BK_KEY + int(r[k.SR_KEYS])) + nodes * (1 + int(r[k.SR_SEGMENT]))),
+            bytes=8 * (buckets * store.bucket_words + nodes * store.node_words),
             complete=bool(r[k.SR_COMPLETE]),
         )
 
