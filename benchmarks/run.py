@@ -47,6 +47,21 @@ def main(
     )
     reports: list[Report] = []
     failed: dict[str, str] = {}
+    part = options.quick or chosen.only
+    out = chosen.out or HERE / "results" / (results[1] if part else results[0])
+    out.parent.mkdir(parents=True, exist_ok=True)
+
+    def write(target: Path) -> None:
+        found = {
+            "machine": machine,
+            "quick": options.quick,
+            "seconds": time.perf_counter() - begin,
+            "benchmarks": [r.to_json() for r in reports],
+            "failed": failed,
+        }
+        target.write_text(json.dumps(found, indent=2, ensure_ascii=False) + "\n")
+
+    so_far = out.with_name(f"{out.stem}-so-far.json")  # what a run that is broken off has found
     for benchmark in [find(n, among) for n in chosen.only] if chosen.only else among:
         print(f"{benchmark.name}: {benchmark.title}", flush=True)
         try:
@@ -59,19 +74,10 @@ def main(
         for line in (*report.lines, *(f"  {limit}" for limit in report.limits)):
             print(line)
         print(flush=True)
-    spent = time.perf_counter() - begin
-    _summary(reports, spent)
-    part = options.quick or chosen.only
-    out = chosen.out or HERE / "results" / (results[1] if part else results[0])
-    out.parent.mkdir(parents=True, exist_ok=True)
-    found = {
-        "machine": machine,
-        "quick": options.quick,
-        "seconds": spent,
-        "benchmarks": [r.to_json() for r in reports],
-        "failed": failed,
-    }
-    out.write_text(json.dumps(found, indent=2, ensure_ascii=False) + "\n")
+        write(so_far)
+    _summary(reports, time.perf_counter() - begin)
+    write(out)
+    so_far.unlink(missing_ok=True)
     for name, text in failed.items():
         print(f"FAILED {name}: {text.splitlines()[0]}")
     print(out.resolve())

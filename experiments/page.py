@@ -10,6 +10,8 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
+from PIL import Image
+
 from experiments.report import Number
 
 STYLE = """
@@ -20,6 +22,7 @@ font-weight: 600; } code { background: #f3f3f3; padding: .1rem .3rem; } .n { tex
 section { border-top: 2px solid #ddd; margin-top: 2.5rem; } .note { color: #555; }
 """
 NOT_RUN = "not run here"
+PICTURES = ("stocks",)  # that a page of the documentation shows
 
 
 def results(out: Path, known: Mapping[str, str]) -> dict[str, dict[str, Any] | None]:
@@ -105,7 +108,7 @@ def about(module: str) -> tuple[str, str]:
 
 
 def docs(out: Path, known: Mapping[str, str], folder: Path) -> list[Path]:
-    """Write the summary table, and Figure 4.25's into the page on filters, between marks."""
+    """Write the summary table, and Figure 4.25's into the page on filters, between marks; and the pictures of pages."""
     found = results(out, known)
     lines = ["| experiment | verdict | number | ours | the paper's |", "|---|---|---|---|---|"]
     for name, f in found.items():
@@ -123,7 +126,15 @@ def docs(out: Path, known: Mapping[str, str], folder: Path) -> list[Path]:
     written = [between(folder / "experiments.md", "summary", text)]
     if (tradeoff := found.get("figure_4_25")) is not None:
         written.append(between(folder / "adaptive-filters.md", "figure_4_25", tradeoff["table"]))
-    return written
+    return written + [picture(out / f"{n}.png", folder / "images") for n in PICTURES if found.get(n) is not None]
+
+
+def picture(path: Path, folder: Path) -> Path:
+    """A copy with few colours, as plots have: a third of the size."""
+    folder.mkdir(exist_ok=True)
+    with Image.open(path) as image:
+        image.convert("RGB").quantize(64).save(folder / path.name, optimize=True)
+    return folder / path.name
 
 
 def between(path: Path, mark: str, text: str) -> Path:

@@ -33,6 +33,7 @@ class Configuration:
     store: str = "hdfs"  # the state store of Spark's own operators; transformWithState runs on RocksDB alone
     memory: str = "6g"  # -Xmx
     plain: bool = False  # a JVM with Java's own choices (collector, compiler), not those of the command line's sessions
+    lean: bool = False  # Spark's own with as small a heap as our side has
     extra: dict[str, str] = field(default_factory=dict)  # settings of the session beside the common ones
 
     @property
@@ -47,7 +48,7 @@ class Configuration:
     @property
     def title(self) -> str:
         store = f" {self.store}" if self.side.startswith("native") else ""
-        store += " plain JVM" if self.plain else ""
+        store += " plain JVM" if self.plain else " small heap" if self.lean else ""
         return f"{self.workload} {self.side}{store}, {self.events / 1e6:.1f} M events by {self.batch / 1e3:.0f} k"
 
     def to_json(self) -> dict[str, Any]:

@@ -59,6 +59,10 @@ def _tables(c: Configuration) -> Mapping[str, pa.Table]:
         return joins.many_way(4, c.events, c.seconds, c.keys)
     if c.workload == "chain":
         return joins.chain(c.events, c.seconds, c.keys)
+    if c.workload == "skewed":
+        from benchmarks.spark import skewed
+
+        return skewed.tables(c)
     if c.workload == "macd":
         return {"trades": trades.trades(events=c.events, rate=2_000_000 / 600, symbols=c.keys).table()}
     raise ValueError(f"there is no workload {c.workload!r}")

@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Sequence
 from typing import IO
@@ -21,6 +22,7 @@ from benchmarks.spark.worker import MARK
 # Spark gives a Python worker ten seconds to start, which a machine that does much else may not.
 NOT_YET = "Python worker failed to connect back"
 ATTEMPTS = 3
+LIMIT = 300  # seconds for one configuration; the longest takes about a third of it
 
 
 def measure(configurations: Sequence[Configuration], together: bool = False) -> list[Outcome]:
@@ -68,6 +70,7 @@ class Driver:
             stderr=self.errors,
             text=True,
         )
+        self._ended = False
         self.sampler = Sampler(self.process.pid)
         self.sampler.start()
 
@@ -76,7 +79,12 @@ class Driver:
         assert self.process.stdout is not None
         self.process.stdin.write(json.dumps(c.to_json()) + "\n")
         self.process.stdin.flush()
+        overdue = threading.Timer(LIMIT, self._end)
+        overdue.start()
         line = next((x for x in self.process.stdout if x.startswith(MARK)), None)
+        overdue.cancel()
+        if self._ended:
+            raise TimeoutError(f"{c.title} took more than {LIMIT} s.")
         if line is None:
             self.errors.seek(0)
             raise RuntimeError(f"{c.title} failed:\n{self.errors.read()[-6000:]}")
@@ -85,6 +93,11 @@ class Driver:
         found.memory = usage.to_json()
         found.processor = [usage.spent(b, b + ms / 1000) for b, ms in zip(found.begun, found.milliseconds, strict=True)]
         return found
+
+    def _end(self) -> None:
+        """Spark's JVM and its workers end with the process that talks to them."""
+        self._ended = True
+        self.process.kill()
 
     def stop(self) -> None:
         """The driver ends when it is told no more; Spark and its workers end with it."""

@@ -7,6 +7,7 @@ from typing import Any
 
 import pyspark.sql.functions as F
 
+from benchmarks.spark import skewed
 from benchmarks.spark.configuration import Configuration
 from benchmarks.spark.native import TINY, Checked
 
@@ -26,6 +27,8 @@ WHERE S.ap > L.ap"""
 def join(c: Configuration, streams: Mapping[str, Any]) -> Any:
     import eddyline.spark as eds
 
+    if c.workload == "skewed":
+        return skewed.ours(c, streams)
     if c.workload == "chain":
         return eds.query(CHAIN.format(c.window), dict(streams), timestamp="ts", shards=c.shards)
     return eds.window_join(dict(streams), on="key", within=f"{c.window} seconds", timestamp="ts", shards=c.shards)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pyspark.sql.functions as F
 
-from benchmarks.spark import floor, native, ours
+from benchmarks.spark import floor, native, ours, skewed
 from benchmarks.spark.configuration import Configuration
 from benchmarks.spark.data import Streams
 
@@ -21,6 +21,7 @@ SCHEMAS = {
         "S": "ts timestamp, a long, b long, val double",
         "T": "ts timestamp, b long, val double",
     },
+    "skewed": skewed.SCHEMAS,
     "macd": {"trades": "ts timestamp, symbol string, price double, size long"},
 }
 
@@ -50,7 +51,11 @@ def plan(spark: Any, c: Configuration, data: Streams) -> Plan:
         frame, times = ours.join(c, sources), ours.times(list(sources))
         values = [F.col(ours.column(n, "val")) for n in sources]
     else:
-        frame, times = native.join(sources, native.ON[c.workload], c.window), native.times(list(sources))
+        if c.workload == "skewed":
+            frame = skewed.native(c, sources)
+        else:
+            frame = native.join(sources, native.ON[c.workload], c.window)
+        times = native.times(list(sources))
         values = [F.col(f"val{n}") for n in sources]
     # Every time and value of a result goes into its hash: equal sums mean equal bags of results.
     weight = F.pmod(F.xxhash64(*times, *values), F.lit(1 << 40))

@@ -7,4 +7,4 @@ from benchmarks.spark import contests, filters
 from benchmarks.spark.breakdown import Floor
 from benchmarks.spark.scaling import Creep, Scaling
 
-ALL: tuple[Benchmark, ...] = (Floor(), *contests.ALL, *filters.ALL, Scaling(), Creep())
+ALL: tuple[Benchmark, ...] = (contests.THREE_WAY, Floor(), *contests.ALL[1:], Creep(), *filters.ALL, Scaling())

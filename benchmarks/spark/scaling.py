@@ -54,13 +54,12 @@ class Scaling:
                 "keys": [_keyed(c, 25_000), replace(_keyed(c, 25_000), side="native")],
                 "shards": [replace(c, shards=1)],
             }
-        ours = Configuration("three-way", "ours", 2_000_000, 100_000)
+        ours = Configuration("three-way", "ours", 1_500_000, 100_000)
         both = [ours, replace(ours, side="native")]
-        long = replace(ours, events=3_000_000)
         return {
-            # Eight micro-batches at least, and long enough for windows to fill.
-            "events": [replace(c, batch=n, events=max(600_000, 8 * n)) for n in EVENTS for c in both],
-            "keys": [_keyed(replace(c, events=long.events), n) for n in KEYS for c in both],
+            # Six micro-batches at least, and long enough for windows to fill.
+            "events": [replace(c, batch=n, events=max(600_000, 6 * n)) for n in EVENTS for c in both],
+            "keys": [_keyed(c, n) for n in KEYS for c in both],
             "shards": [replace(ours, shards=n) for n in SHARDS],
         }
 

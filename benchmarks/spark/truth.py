@@ -20,7 +20,7 @@ def expected(c: Configuration, folder: Path, closed: int) -> int:
     import duckdb
 
     connection = duckdb.connect()
-    names = STREAMS[c.workload][0] if c.workload in STREAMS else ("trades",)
+    names = {"macd": ("trades",), "skewed": ("R", "S", "T", "U", "V")}.get(c.workload) or STREAMS[c.workload][0]
     for n in names:
         connection.execute(
             f"CREATE VIEW {n} AS SELECT * REPLACE (ts::TIMESTAMP AS ts) FROM read_parquet('{folder / n}/*.parquet')"
@@ -38,6 +38,10 @@ def question(c: Configuration, closed: int) -> str:
       AND abs(epoch_us(S.ts) - epoch_us(T.ts)) <= 60000000
       AND epoch_us(greatest(R.ts, S.ts, T.ts)) < 7
     """
+    if c.workload == "skewed":
+        from benchmarks.spark import skewed
+
+        return skewed.question(c, closed)
     if c.workload == "macd":
         return f"SELECT count(*) FROM ({PANES}) WHERE diff > {TINY} AND epoch_us(e) < {closed}"
     names, equal = STREAMS[c.workload]

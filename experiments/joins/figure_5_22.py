@@ -18,7 +18,7 @@ from experiments.joins.three_way import CACHE, ORDERS, OTHER, REPEATS, query
 from experiments.report import Claim, Number, Options, Outcome, Verdict, main
 
 INTERVAL, FACTOR, WITHIN = 10_000, 20, 1.10
-CACHES = f"global(interval={INTERVAL}, W=50, W_d=1024)"  # W = 10 drops a good cache for ten unlucky samples
+CACHES = f"global(interval={INTERVAL}, W_d=1024)"
 PART = 2500  # arrivals between two points of the curve
 PLANS = {
     "T⋈(R⋈S)": Plan(ORDERS, (CACHE,)),

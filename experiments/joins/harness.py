@@ -20,6 +20,7 @@ import pyarrow as pa
 
 from eddyline.adaptive.joins.candidates import Candidate
 from eddyline.adaptive.joins.shape import Shape
+from eddyline.core.decision import Decision
 from eddyline.core.delta import Delta, Int64s
 from eddyline.core.schema import Field, Schema
 from eddyline.core.window import Rows, WindowSpec
@@ -103,6 +104,7 @@ class Run:
     hits: float  # of the probes of caches; NaN without
     updates: float  # of caches, for each probe of one
     series: tuple[tuple[int, int, int, float], ...] = ()  # by part: last time, elements, accesses, seconds
+    decisions: tuple[Decision, ...] = ()  # the last hundred, of the whole run; their times are the ends of parts
 
     @property
     def each(self) -> float:
@@ -283,6 +285,7 @@ def execute(
         elements, probes, accesses, learning, seconds, join.results, join.digest,
         sum(arrays.stations.counts(s).bytes for s in arrays.stations.ids), used, tuple(arrays.orders),
         1 - missed / looked if looked else float("nan"), updated / looked if looked else float("nan"), tuple(series),
+        () if meter.inner is None else tuple(meter.inner.decisions),
     )  # fmt: skip
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 
@@ -96,3 +98,17 @@ def test_many_filters_are_ordered_greedily() -> None:
     drops = draw(20_000, rates, seed=7)
     run = simulate(Default(Pipeline(12)), drops, batch=250)
     assert order_cost(drops, run.order) <= 1.1 * order_cost(drops, optimal_order(drops))
+
+
+def test_hopes_for_nothing_where_its_order_is_the_best_and_for_anything_after_an_alarm() -> None:
+    policy = Default(Pipeline(2))
+    assert policy.hoped == math.inf
+    drops = np.zeros((200, 2), np.bool_)
+    drops[:150, 0] = True
+    drops[150:, 1] = True
+    policy.processed(np.array([200, 50]), np.array([50, 0]), np.array([1e-8, 1e-8]))
+    policy.profiled(drops, np.array([1e-8, 1e-8]))
+    assert policy.decide(0) is None
+    assert policy.hoped == 0
+    policy.alarm()
+    assert policy.hoped == math.inf

@@ -91,3 +91,22 @@ def test_the_changelog_names_the_format_of_saved_state() -> None:
 
 def test_the_papers_page_is_up_to_date() -> None:
     assert PAGE.read_text(encoding="utf-8") == page(paper_queries()), "run: python -m tests.papers.page"
+
+
+def test_options_of_queries() -> None:
+    from eddyline.runtime.declaring import OPTIONS as KNOWN
+
+    assert quoted(section(read("docs/language.md"), "Statements")) >= set(KNOWN)
+
+
+def test_options_of_cache_policies_and_their_defaults() -> None:
+    from eddyline.adaptive.joins.policies import POLICIES, defaults
+    from eddyline.runtime.joining import DEFAULT_CACHES
+
+    table = section(read("docs/adaptive-joins.md"), "In a query")
+    rows = dict(re.findall(r"^\| `(\w+)` \| ([^|]+?) \| ", table, re.MULTILINE))
+    assert list(rows) == [p.name for p in POLICIES["global"]]
+    for name, told in rows.items():
+        numbers = [float(n.replace(",", "")) for n in re.findall(r"\d[\d,.]*", told)]
+        usual, ours = defaults("global").get(name), DEFAULT_CACHES.get(name)
+        assert numbers == [n for n in (usual, ours) if n is not None], (name, told)

@@ -79,6 +79,16 @@ def test_a_failed_claim_is_shown_everywhere(tmp_path: Path) -> None:
     assert "| 1 | 2 |" in (tmp_path / "adaptive-filters.md").read_text(encoding="utf-8")
 
 
+def test_the_documentation_shows_pictures(tmp_path: Path) -> None:
+    figure = Figure()
+    figure.add_subplot().plot(range(9))
+    write(tmp_path, "stocks", Outcome([{"x": 1}], Verdict("Trades", [Claim("it rises", True)], []), figure))
+    (tmp_path / "experiments.md").write_text("<!-- summary: begin -->\n<!-- summary: end -->\n", "utf-8")
+    (shown,) = [p for p in page.docs(tmp_path, {"stocks": "experiments.joins.stocks"}, tmp_path) if p.suffix == ".png"]
+    assert shown == tmp_path / "images" / "stocks.png"
+    assert 0 < shown.stat().st_size < (tmp_path / "stocks.png").stat().st_size
+
+
 def test_counts_can_be_repeated_and_profiling_is_in_them() -> None:
     drops = setting.stream(20_000, 4, seed=3)
     first, again = (setting.settle(("optimal", "a-greedy"), drops, seed=1) for _ in range(2))

@@ -14,7 +14,7 @@ import pytest
 
 from eddyline.core.errors import EddylineError, JobError
 from eddyline.io.resolve import open_source
-from eddyline.io.sinks import check_target, open_sink
+from eddyline.io.sinks import open_sink
 from tests.io.read import rows
 
 SCHEMA = pa.schema(
@@ -127,9 +127,9 @@ def test_csv_on_standard_output() -> None:
 
 def test_mistakes(tmp_path: Path) -> None:
     with pytest.raises(JobError, match=r"the name must end in \.parquet, .*Did you mean '\.parquet'\?"):
-        check_target("out.parque")
+        open_sink(tmp_path / "out.parque", SCHEMA)
     with pytest.raises(JobError, match="the name must end in"):
-        check_target("out.parquet.gz")
+        open_sink(tmp_path / "out.parquet.gz", SCHEMA)
     (tmp_path / "d.csv").mkdir()
     with pytest.raises(JobError, match="it is a directory"):
         open_sink(tmp_path / "d.csv", SCHEMA)

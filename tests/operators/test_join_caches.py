@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -204,39 +204,58 @@ def random_graph(m: int, rng: random.Random) -> tuple[list[Edge], list[tuple[int
     return edges, thetas
 
 
-def check(join: MJoin, inputs: Sequence[Input], edges: Sequence[Edge], thetas: Any, rng: random.Random) -> None:
-    total: Counter[tuple[Any, ...]] = Counter()
-    after = -1
-    while after < END:
-        upto = min(END, after + rng.choice([1, 3, 10, 30]))
-        join.room = rng.choice([1, 3, 4096])
-        out = join.process([i.delta(after, upto) for i in inputs], upto)
-        rows = [c.to_pylist() for c in out.columns.values()]
-        by_time: dict[int, list[tuple[tuple[Any, ...], int]]] = {}
-        for n, (t, w) in enumerate(zip(out.time.tolist(), out.weights.tolist(), strict=True)):
-            by_time.setdefault(t, []).append((tuple(c[n] for c in rows), w))
-        for t in range(after + 1, upto + 1):
-            for row, w in by_time.get(t, []):
-                total[row] += w
-            total = Counter({r: w for r, w in total.items() if w})
-            assert total == nested_loops(inputs, edges, thetas, t), (t, edges, thetas)
-        after = upto
+class Case:
+    """A random graph over random inputs."""
+
+    def __init__(self, rng: random.Random, inputs: Sequence[Input]) -> None:
+        self.rng, self.inputs = rng, inputs
+        self.edges, self.thetas = random_graph(len(inputs), rng)
+
+    def build(self) -> MJoin:
+        return build(self.inputs, self.edges, self.thetas)
+
+    def steps(self) -> Iterator[tuple[int, int, list[Delta]]]:
+        """Pieces of the time and what came in each."""
+        after = -1
+        while after < END:
+            upto = min(END, after + self.rng.choice([1, 3, 10, 30]))
+            yield after, upto, [i.delta(after, upto) for i in self.inputs]
+            after = upto
+
+    def check(self, join: MJoin) -> None:
+        total: Counter[tuple[Any, ...]] = Counter()
+        for after, upto, deltas in self.steps():
+            join.room = self.rng.choice([1, 3, 4096])
+            out = join.process(deltas, upto)
+            rows = [c.to_pylist() for c in out.columns.values()]
+            by_time: dict[int, list[tuple[tuple[Any, ...], int]]] = {}
+            for n, (t, w) in enumerate(zip(out.time.tolist(), out.weights.tolist(), strict=True)):
+                by_time.setdefault(t, []).append((tuple(c[n] for c in rows), w))
+            for t in range(after + 1, upto + 1):
+                for row, w in by_time.get(t, []):
+                    total[row] += w
+                total = Counter({r: w for r, w in total.items() if w})
+                assert total == nested_loops(self.inputs, self.edges, self.thetas, t), (t, self.edges, self.thetas)
+
+
+def flipping(join: MJoin, rng: random.Random) -> MJoin:
+    """The join under random orders and caches that change between elements."""
+    shape = shape_of(join)
+    join.adapter = Flipper(shape, rng)
+    join.adapter.arrange(join.arrays, [random_order(shape, i, rng) for i in range(shape.size)])
+    return join
 
 
 @pytest.mark.parametrize("seed", range(200))
 def test_any_orders_and_caches_flipped_between_elements_give_the_join(seed: int) -> None:
     rng = random.Random(seed)
     m = rng.randint(2, 5)
-    inputs = [Input(n, rng, m < 4) for n in "RSTUV"[:m]]
-    edges, thetas = random_graph(m, rng)
-    join = build(inputs, edges, thetas)
+    case = Case(rng, [Input(n, rng, m < 4) for n in "RSTUV"[:m]])
+    join = case.build()
     if not join.graph.simple:
         return  # caches are refused there; the test of the operator has such graphs
-    shape = shape_of(join)
-    join.arrays.logical = tuple(LogicalFilters(shape, i).paths for i in range(m))
-    join.adapter = Flipper(shape, rng)
-    join.adapter.arrange(join.arrays, [random_order(shape, i, rng) for i in range(m)])
-    check(join, inputs, edges, thetas, rng)
+    join.arrays.logical = tuple(LogicalFilters(shape_of(join), i).paths for i in range(m))
+    case.check(flipping(join, rng))
 
 
 @pytest.mark.parametrize("seed", range(60))
@@ -249,19 +268,13 @@ def test_results_without_deletions_are_those_of_the_plain_join(seed: int) -> Non
         i.window = rng.choice([Range(4), Range(9), Rows(3), Unbounded()])
         i.deletes = rng.choice([k.NO_DELETIONS, k.AT_ARRIVALS])
         i.changes = [(t, v, 1) for t, v in i.rows]
-    edges, thetas = random_graph(m, rng)
-    plain, join = build(inputs, edges, thetas), build(inputs, edges, thetas)
+    case = Case(rng, inputs)
+    plain, join = case.build(), case.build()
     if not join.graph.simple:
         return
-    shape = shape_of(join)
-    join.adapter = Flipper(shape, rng)
-    join.adapter.arrange(join.arrays, [random_order(shape, i, rng) for i in range(m)])
-    after = -1
-    while after < END:
-        upto = min(END, after + rng.choice([1, 3, 10, 30]))
-        deltas = [i.delta(after, upto) for i in inputs]
+    flipping(join, rng)
+    for _, upto, deltas in case.steps():
         assert changes(join.process(deltas, upto)) == changes(plain.process(deltas, upto))
-        after = upto
 
 
 def changes(delta: Delta) -> Counter[tuple[Any, ...]]:
@@ -277,9 +290,8 @@ def test_trees_of_joins_with_complete_stores_give_the_join(seed: int) -> None:
     """An XJoin keeps every subresult whole; stores begin with hardly any room and grow."""
     rng = random.Random(seed)
     m = rng.randint(3, 5)
-    inputs = [Input(n, rng, m < 5) for n in "RSTUV"[:m]]
-    edges, thetas = random_graph(m, rng)
-    join = build(inputs, edges, thetas)
+    case = Case(rng, [Input(n, rng, m < 5) for n in "RSTUV"[:m]])
+    join = case.build()
     shape = shape_of(join)
     if not join.graph.simple or not shape.whole(range(m)):
         return
@@ -289,7 +301,7 @@ def test_trees_of_joins_with_complete_stores_give_the_join(seed: int) -> None:
     roomy = seed % 2 == 0  # else one element may have more results than there is room for: then a store may miss
     sizes = {c.store: (4, 128 if roomy else 8) for c in specs}
     join.arrays.set_plan(laid.orders, specs, sizes=sizes)
-    check(join, inputs, edges, thetas, rng)
+    case.check(join)
     for c in specs if roomy else ():
         counts = join.arrays.stations.counts(c.store)
         assert counts.complete and not counts.misses
@@ -299,11 +311,10 @@ def test_the_random_plans_reach_every_kind_of_cache() -> None:
     seen = Counter[str]()
     for seed in range(60):
         rng = random.Random(seed)
-        inputs = [Input(n, rng, True) for n in "RST"]
-        edges, thetas = random_graph(3, rng)
-        join = build(inputs, edges, thetas)
+        case = Case(rng, [Input(n, rng, True) for n in "RST"])
+        join = case.build()
         if join.graph.simple:
             join.adapter = Flipper(shape_of(join), rng)
-            check(join, inputs, edges, thetas, rng)
+            case.check(join)
             seen += join.adapter.seen
     assert all(seen[what] > 30 for what in ("hits", "supported", "anchored", "samples")), seen

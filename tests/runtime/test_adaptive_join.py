@@ -232,16 +232,21 @@ def test_explain_says_which_plan_stays() -> None:
     tables = drifting(4)
     text = f"SELECT Istream(r.ts AS x) {CHAIN.format('RANGE 40')}"
     _, still = answers(tables, text, joins="static", caches="none")
-    assert joins_of(still)[1:3] == ["mjoin 1: the orders stay as they are, and there are no caches", "Δr → s → t → u"]
+    _, why, cost, *drawn = joins_of(still)
+    assert why == "mjoin 1: the orders stay as they are, and there are no caches" and drawn[0] == "Δr → s → t → u"
+    (told,) = still.statistics().values()
+    each = told["accesses"] / told["elements"]
+    assert cost == f"{told['elements']:,} elements came or left, {each:.2f} accesses each"
     _, tree = answers(tables, text, tree="((R, s), (T, u))")
-    assert joins_of(tree)[1:6] == [
-        "mjoin 1: the tree (r⋈s)⋈(t⋈u) stays",
+    _, why, cost, *drawn = joins_of(tree)
+    assert why == "mjoin 1: the tree (r⋈s)⋈(t⋈u) stays" and "accesses each" in cost
+    assert drawn[:4] == [
         "Δr → s → [t → u]",
         "Δs → r → [t → u]",
         "Δt → u → [s → r]",
         "Δu → t → [s → r]",
     ]
-    assert joins_of(tree)[6].startswith("kept: t⋈u, for Δr, Δs, ")
+    assert drawn[4].startswith("kept: t⋈u, for Δr, Δs, ")
     assert [(d.kind, d.after) for d in tree.decisions][-1] == ("join tree", "(r⋈s)⋈(t⋈u)")
 
 
@@ -311,9 +316,9 @@ TWO = "SELECT Istream(r.a) FROM R [ROWS 5] r, S [ROWS 5] s WHERE r.a = s.a"
 @pytest.mark.parametrize(
     ("text", "options", "sentence"),
     [
-        (THREE, {"joins": "a-gredy"}, "unknown filter policy 'a-gredy'. Did you mean 'a-greedy'?"),
+        (THREE, {"joins": "a-gredy"}, "unknown join policy 'a-gredy'. Did you mean 'a-greedy'?"),
         (THREE, {"joins": 3}, "the option 'joins' is a text such as 'a-greedy', not 3."),
-        (THREE, {"joins": "a-greedy(q=1)"}, "the filter policy 'a-greedy' has no option 'q'. It has: "),
+        (THREE, {"joins": "a-greedy(q=1)"}, "the join policy 'a-greedy' has no option 'q'. It has: "),
         (THREE, {"caches": "gobal"}, "unknown cache policy 'gobal'. Did you mean 'global'?"),
         (THREE, {"caches": True}, "the option 'caches' is a text such as 'global(memory=65536)', not True."),
         (THREE, {"caches": "global(memory=-1)"}, "the option 'memory' of 'global' must be a whole number "),

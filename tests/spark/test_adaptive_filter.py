@@ -5,27 +5,22 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 import eddyline as ed
 import eddyline.spark as eds
 from eddyline.core.errors import JobError
+from tests.spark.files import write_parts
 
 ROWS = 20_000
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    place = tmp_path_factory.mktemp("rows")
-    for i in range(2):
-        numbers = range(i * ROWS // 2, (i + 1) * ROWS // 2)
-        table = pa.table(
-            {"id": list(numbers), "text": [f"t{n % 100}" for n in numbers], "tags": [[n] for n in numbers]}
-        )
-        pq.write_table(table, place / f"{i}.parquet")
-    return place
+    def columns(numbers: range) -> dict[str, list[Any]]:
+        return {"id": list(numbers), "text": [f"t{n % 100}" for n in numbers], "tags": [[n] for n in numbers]}
+
+    return write_parts(tmp_path_factory.mktemp("rows"), ROWS, 2, columns)
 
 
 def counted(function: Any, path: Path) -> Any:

@@ -5,32 +5,23 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 import eddyline as ed
 import eddyline.spark as eds
 from eddyline.core.errors import JobError
+from tests.spark.files import write_parts
 
 ROWS = 30_000
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    place = tmp_path_factory.mktemp("told")
-    for i in range(3):
-        numbers = range(i * ROWS // 3, (i + 1) * ROWS // 3)
-        table = pa.table(
-            {
-                "ts": list(numbers),
-                "id": list(numbers),
-                "text": [f"t{n % 100}" for n in numbers],
-                "more": [0.5] * len(numbers),
-            }
-        )
-        pq.write_table(table, place / f"{i}.parquet")
-    return place
+    def columns(numbers: range) -> dict[str, list[Any]]:
+        texts, more = [f"t{n % 100}" for n in numbers], [0.5] * len(numbers)
+        return {"ts": list(numbers), "id": list(numbers), "text": texts, "more": more}
+
+    return write_parts(tmp_path_factory.mktemp("told"), ROWS, 3, columns)
 
 
 OFTEN = ed.predicate(lambda n: n % 20 != 0, "id", name="often")

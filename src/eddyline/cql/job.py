@@ -83,7 +83,8 @@ class CreateView:
 
 @dataclass(frozen=True, slots=True)
 class QueryStatement:
-    """``target`` is the path of INSERT INTO; ``query_text`` is the query's own part of the job's ``text``."""
+    """``target`` is the path of INSERT INTO; ``query_text`` is the query's own part of the job's ``text``, and
+    ``options_span`` the place of its ``WITH (…)``."""
 
     name: str | None
     target: str | None
@@ -92,6 +93,7 @@ class QueryStatement:
     options: Mapping[str, Any]
     span: Span
     text: str = field(repr=False, default="")
+    options_span: Span | None = None
 
 
 Statement = CreateStream | CreateRelation | CreateView | QueryStatement
@@ -174,7 +176,7 @@ def _view(cursor: Cursor, span: Span) -> CreateView:
     name = cursor.name("the name of the view")
     if not cursor.word("AS"):
         raise cursor.error(f"expected AS after the name of the view, but {cursor.found()}.")
-    query, query_text, options = _query_part(cursor)
+    query, query_text, options, _ = _query_part(cursor)
     return CreateView(name, query, query_text, options, span, cursor.text)
 
 
@@ -185,22 +187,24 @@ def _query(cursor: Cursor, span: Span) -> QueryStatement:
         cursor.expect(TokenType.COLON, ":")
     if cursor.word("INSERT", "INTO"):
         target = cursor.string("the path to write to")
-    query, query_text, options = _query_part(cursor)
-    return QueryStatement(name, target, query, query_text, options, span, cursor.text)
+    query, query_text, options, place = _query_part(cursor)
+    return QueryStatement(name, target, query, query_text, options, span, cursor.text, place)
 
 
-def _query_part(cursor: Cursor) -> tuple[exp.Expression, str, dict[str, Any]]:
+def _query_part(cursor: Cursor) -> tuple[exp.Expression, str, dict[str, Any], Span | None]:
     tokens, option_tokens = split_options(cursor.rest)
     if not tokens:
         raise cursor.error(f"expected a query, but {cursor.found()}.")
     options: dict[str, Any] = {}
+    place = None
     if option_tokens:
+        place = Span(option_tokens[0].start, option_tokens[-1].end + 1)
         tail = Cursor(option_tokens, cursor.text)
         options = parse_options(tail)
         if tail.current is not None:
             raise tail.error(f"unexpected '{tail.current.text}' after the options.")
     query_text = cursor.text[tokens[0].start : tokens[-1].end + 1]
-    return parse_query(tokens, cursor.text), query_text, options
+    return parse_query(tokens, cursor.text), query_text, options, place
 
 
 def _source(cursor: Cursor) -> str:

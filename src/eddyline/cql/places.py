@@ -38,25 +38,35 @@ def item_text(node: Any, text: str) -> str:
     return words
 
 
-def quoted_place(message: str, text: str, span: Span, name: str | None = None, otherwise: str | None = None) -> Span:
+def quoted_place(
+    message: str,
+    text: str,
+    span: Span,
+    name: str | None = None,
+    otherwise: str | None = None,
+    options: Span | None = None,
+) -> Span:
     """The first word in the statement at ``span`` that a message quotes: where the reader should look.
 
     ``name``, that of the thing declared, is where to look only if nothing else is quoted; ``otherwise`` is where to
-    look if nothing is. The whole statement if that is not there either.
+    look if nothing is. The whole statement if that is not there either. A word that stands in the ``options`` of the
+    statement too is meant there: a column may be called like an option.
 
     >>> text = "CREATE STREAM S FROM 's.csv' TIMESTAMP BY tz"
     >>> place = quoted_place("'S' has no column 'tz'. Did you mean 'ts'?", text, Span(0, len(text)), "S")
     >>> text[place.start : place.end]
     'tz'
     """
-    quoted = re.findall(r"'([^']+)'", message)
+    quoted = re.findall(r"'([^']*)'", message)
     own = [q for q in quoted if q == name]
     words = [q for q in quoted if q not in own] + own
     for word in (*words, otherwise):
         if word is None:
             continue
-        for flags in (0, re.IGNORECASE):
-            found = re.compile(rf"(?<!\w){re.escape(word)}(?!\w)", flags).search(text, span.start, span.end)
-            if found is not None:
-                return Span(found.start(), found.end())
+        pattern = rf"(?<!\w){re.escape(word)}(?!\w)" if word else "''"
+        for where in (span,) if options is None else (options, span):
+            for flags in (0, re.IGNORECASE):
+                found = re.compile(pattern, flags).search(text, where.start, where.end)
+                if found is not None:
+                    return Span(found.start(), found.end())
     return span

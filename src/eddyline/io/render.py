@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable
 from typing import Any, Final, TextIO
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 WIDEST: Final = 60  # characters of a cell on the console
-
-Text = Callable[[Any], str]
 
 
 class TablePrinter:

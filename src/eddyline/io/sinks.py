@@ -79,12 +79,6 @@ def open_sink(
     return FileSink(path, schema, write)
 
 
-def check_target(target: str | Path) -> None:
-    """Raises a JobError if no sink goes by that name, before anything is run."""
-    if str(target) != "-":
-        _writer(Path(target))
-
-
 class _Base:
     rows = 0
 

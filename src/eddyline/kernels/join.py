@@ -22,121 +22,14 @@ from typing import Any
 
 import numpy as np
 
+from eddyline.kernels import join_layout as k
 from eddyline.kernels.compile import kernel
 from eddyline.kernels.hashing import mix, u
 from eddyline.kernels.join_cache import SLOT, add, create, find, insert, unchain
-from eddyline.kernels.join_conditions import holds_for
 from eddyline.kernels.join_index import unlink
-from eddyline.kernels.join_layout import (
-    AC_ACTIVE,
-    AC_AT,
-    AC_CLOCK,
-    AC_DEPTH,
-    AC_ENTERS,
-    AC_FRESH,
-    AC_INPUT,
-    AC_LEAVING,
-    AC_POS,
-    AC_SAMPLE,
-    AC_SIGN,
-    AC_TIME,
-    ALL_DELETIONS,
-    AT_ARRIVALS,
-    BAG,
-    BK_HEAD,
-    BOUND,
-    BUILDING,
-    CN_LEFT,
-    CN_LINKS,
-    CN_PROBES,
-    CN_PROFILING,
-    CN_SAMPLES,
-    CODE_OFF,
-    CODE_WIDTH,
-    CROWDED,
-    CURSOR,
-    DELETES,
-    DONE,
-    EV_CODE_OFF,
-    EV_LEN,
-    EV_OFF,
-    FACTOR,
-    FLOOR,
-    FULL,
-    GROW,
-    HOME,
-    I1,
-    I2,
-    INDEX_FROM,
-    INDEX_TO,
-    IX_COL_OFF,
-    IX_COLS,
-    IX_HEAD_MASK,
-    IX_HEAD_OFF,
-    IX_HEAD_STRIDE,
-    IX_REC_OFF,
-    IX_REC_WIDTH,
-    KIND,
-    LIFE,
-    LIMIT,
-    LK_KEY_OFF,
-    LK_KEYS,
-    LK_LAST,
-    LK_READY,
-    LK_STORE,
-    LK_USED,
-    LOOKED,
-    MEMO,
-    MEMO_TICK,
-    NEVER,
-    NODE,
-    PAUSE,
-    POS_MASK,
-    POS_OFF,
-    RING,
-    SR_ANCHOR,
-    SR_BUCKET_MASK,
-    SR_BUCKET_WIDTH,
-    SR_COMPLETE,
-    SR_ENTRIES,
-    SR_INPUT_OFF,
-    SR_KEYS,
-    SR_LIVE,
-    SR_MISSES,
-    SR_NODE_OFF,
-    SR_NODES,
-    SR_PROBE_WORK,
-    SR_PROBES,
-    SR_SEGMENT,
-    SR_UPDATE_WORK,
-    SR_UPDATES,
-    ST_AFTER,
-    ST_BAG,
-    ST_COLS,
-    ST_COND,
-    ST_COND_END,
-    ST_DEFER,
-    ST_DEFER_END,
-    ST_HEAD_MASK,
-    ST_HEAD_OFF,
-    ST_HEAD_STRIDE,
-    ST_LOOK,
-    ST_LOOK_END,
-    ST_MASK,
-    ST_POS_OFF,
-    ST_PROBE_OFF,
-    ST_READY,
-    ST_REC_OFF,
-    ST_REC_WIDTH,
-    ST_TARGET,
-    ST_UPDATE,
-    ST_UPDATE_END,
-    TICK,
-    UP_FIRST,
-    UP_KEY_OFF,
-    UP_STORE,
-)
+from eddyline.kernels.join_layout import I1, I2
 from eddyline.kernels.join_profile import count_key, drops
+from eddyline.kernels.join_rows import code_of, holds_for
 
 SIGNATURE = (
     f"int64(int64, int64, {I2}, {I2}, {I2}, {I1}, {I1}, {I1}, {I1}, {I1}, {I1}, {I1}, {I1}, {I1}, {I1}, {I1},"
@@ -173,37 +66,37 @@ def _compiled(stations: bool) -> Any:
         probed = np.int64(0)
         links = np.int64(0)
         arrived = np.int64(0)
-        bound, cursor, factor = machine[BOUND], machine[CURSOR], machine[FACTOR]
-        tick, memo, memo_tick, home = machine[TICK], machine[MEMO], machine[MEMO_TICK], machine[HOME]
-        floor, looked, building = machine[FLOOR], machine[LOOKED], machine[BUILDING]
+        bound, cursor, factor = machine[k.BOUND], machine[k.CURSOR], machine[k.FACTOR]
+        tick, memo, memo_tick, home = machine[k.TICK], machine[k.MEMO], machine[k.MEMO_TICK], machine[k.HOME]
+        floor, looked, building = machine[k.FLOOR], machine[k.LOOKED], machine[k.BUILDING]
         key = wanted[m]
-        next_time = np.full(m, NEVER, np.int64)
-        next_leave = np.full(m, NEVER, np.int64)
+        next_time = np.full(m, k.NEVER, np.int64)
+        next_leave = np.full(m, k.NEVER, np.int64)
         for i in range(m):
-            if next_event[i] < inputs[i, EV_LEN]:
-                next_time[i] = ev_time[inputs[i, EV_OFF] + next_event[i]]
-            if inputs[i, KIND] == RING and first[i] < tail[i]:
-                next_leave[i] = leave[inputs[i, POS_OFF] + (first[i] & inputs[i, POS_MASK])]
-                if inputs[i, LIMIT] > 0 and tail[i] - first[i] >= inputs[i, LIMIT]:
+            if next_event[i] < inputs[i, k.EV_LEN]:
+                next_time[i] = ev_time[inputs[i, k.EV_OFF] + next_event[i]]
+            if inputs[i, k.KIND] == k.RING and first[i] < tail[i]:
+                next_leave[i] = leave[inputs[i, k.POS_OFF] + (first[i] & inputs[i, k.POS_MASK])]
+                if inputs[i, k.LIMIT] > 0 and tail[i] - first[i] >= inputs[i, k.LIMIT]:
                     next_leave[i] = next_time[i]
         complete = False
         for i in range(stores.shape[0]):
-            complete = complete or stores[i, SR_COMPLETE] != 0
+            complete = complete or stores[i, k.SR_COMPLETE] != 0
         empty = False
-        clock = active[AC_CLOCK]
-        status = DONE
-        resumed = active[AC_ACTIVE] != 0
+        clock = active[k.AC_CLOCK]
+        status = k.DONE
+        resumed = active[k.AC_ACTIVE] != 0
         while True:
             if resumed:  # go on with the element that had no room
-                s, t, pos, sign = active[AC_INPUT], active[AC_TIME], active[AC_POS], active[AC_SIGN]
-                leaving, depth, fresh = active[AC_LEAVING] != 0, active[AC_DEPTH], active[AC_FRESH] != 0
-                at, enters, sample = u(active[AC_AT]), active[AC_ENTERS] != 0, active[AC_SAMPLE]
+                s, t, pos, sign = active[k.AC_INPUT], active[k.AC_TIME], active[k.AC_POS], active[k.AC_SIGN]
+                leaving, depth, fresh = active[k.AC_LEAVING] != 0, active[k.AC_DEPTH], active[k.AC_FRESH] != 0
+                at, enters, sample = u(active[k.AC_AT]), active[k.AC_ENTERS] != 0, active[k.AC_SAMPLE]
                 resumed = False
-                active[AC_ACTIVE] = 0
+                active[k.AC_ACTIVE] = 0
                 shows = True
             else:
-                s, t = np.int64(-1), NEVER
-                d, e = np.int64(-1), NEVER
+                s, t = np.int64(-1), k.NEVER
+                d, e = np.int64(-1), k.NEVER
                 for i in range(m):
                     if next_time[u(i)] < t:
                         t, s = next_time[u(i)], np.int64(i)
@@ -213,13 +106,13 @@ def _compiled(stations: bool) -> Any:
                     break
                 if stations and complete:
                     for i in range(stores.shape[0]):
-                        if stores[i, SR_COMPLETE] != 0 and (
-                            2 * stores[i, SR_ENTRIES] > stores[i, SR_BUCKET_MASK]
-                            or 8 * stores[i, SR_LIVE] > 7 * stores[i, SR_NODES]
+                        if stores[i, k.SR_COMPLETE] != 0 and (
+                            2 * stores[i, k.SR_ENTRIES] > stores[i, k.SR_BUCKET_MASK]
+                            or 8 * stores[i, k.SR_LIVE] > 7 * stores[i, k.SR_NODES]
                         ):
-                            status = CROWDED
+                            status = k.CROWDED
                             result[1] = i
-                    if status == CROWDED:
+                    if status == k.CROWDED:
                         break
                 leaving = e <= t
                 sample = np.int64(-1)
@@ -227,39 +120,39 @@ def _compiled(stations: bool) -> Any:
                 at = u(0)
                 if leaving:
                     # Rows leave before anything arrives at the same instant; in time order where deletions are wanted.
-                    mode = inputs[u(d), DELETES]
-                    shows = mode == ALL_DELETIONS or (mode == AT_ARRIVALS and e == t)
+                    mode = inputs[u(d), k.DELETES]
+                    shows = mode == k.ALL_DELETIONS or (mode == k.AT_ARRIVALS and e == t)
                     s, t, pos, sign = d, e, first[u(d)], np.int64(-1)
                     if shows:
-                        shows = weight[u(inputs[u(s), POS_OFF] + (pos & inputs[u(s), POS_MASK]))] != 0
-                        counters[u(CN_LEFT + s)] += np.int64(shows)
+                        shows = weight[u(inputs[u(s), k.POS_OFF] + (pos & inputs[u(s), k.POS_MASK]))] != 0
+                        counters[u(k.CN_LEFT + s)] += np.int64(shows)
                         if stations and sample_at[2, u(s)] > 0 and pos % sample_at[2, u(s)] == 0:
                             sample = np.int64(-2)  # asked for
                     enters = False
                 else:
                     if arrived >= limit:
-                        status = PAUSE
+                        status = k.PAUSE
                         break
-                    if inputs[u(s), KIND] == RING and tail[u(s)] - first[u(s)] > inputs[u(s), POS_MASK]:
-                        status = GROW
+                    if inputs[u(s), k.KIND] == k.RING and tail[u(s)] - first[u(s)] > inputs[u(s), k.POS_MASK]:
+                        status = k.GROW
                         result[1] = s
                         break
                     arrived += 1
-                    at = u(inputs[u(s), EV_OFF] + next_event[u(s)])
+                    at = u(inputs[u(s), k.EV_OFF] + next_event[u(s)])
                     shows = ev_valid[at] != 0
                     sign = ev_weight[at]
                     enters = shows
-                    if inputs[u(s), KIND] == RING:
+                    if inputs[u(s), k.KIND] == k.RING:
                         pos = tail[u(s)]
                     else:
                         pos = ev_slot[at]
-                        if weight[u(inputs[u(s), POS_OFF] + (pos & inputs[u(s), POS_MASK]))] != 0:
+                        if weight[u(inputs[u(s), k.POS_OFF] + (pos & inputs[u(s), k.POS_MASK]))] != 0:
                             enters = False
                         elif enters:
-                            born[u(inputs[u(s), POS_OFF] + (pos & inputs[u(s), POS_MASK]))] += 1  # another life
-                    width = inputs[u(s), CODE_WIDTH]
-                    place = inputs[u(s), CODE_OFF] + (pos & inputs[u(s), POS_MASK]) * width
-                    source = inputs[u(s), EV_CODE_OFF] + next_event[u(s)] * width
+                            born[u(inputs[u(s), k.POS_OFF] + (pos & inputs[u(s), k.POS_MASK]))] += 1  # another life
+                    width = inputs[u(s), k.CODE_WIDTH]
+                    place = inputs[u(s), k.CODE_OFF] + (pos & inputs[u(s), k.POS_MASK]) * width
+                    source = inputs[u(s), k.EV_CODE_OFF] + next_event[u(s)] * width
                     for c in range(width):
                         codes[u(place + c)] = ev_code[u(source + c)]
                     if stations and next_event[u(s)] == sample_at[0, u(s)]:
@@ -273,9 +166,9 @@ def _compiled(stations: bool) -> Any:
                         floor[0] = -1
                     clock += 1
                     tick[0] = clock
-                    if stations and sample == -2 and counters[CN_SAMPLES] < profile.shape[0]:
-                        sample = counters[CN_SAMPLES]
-                        counters[CN_SAMPLES] += 1
+                    if stations and sample == -2 and counters[k.CN_SAMPLES] < profile.shape[0]:
+                        sample = counters[k.CN_SAMPLES]
+                        counters[k.CN_SAMPLES] += 1
                         for c in range(profile.shape[1]):
                             profile[sample, c] = 0
                         profile[sample, 0] = s
@@ -286,19 +179,19 @@ def _compiled(stations: bool) -> Any:
                                 records, codes, first, wanted[m + 1], wanted[m + 2],
                             )  # fmt: skip
                             profile[sample, 1 + f] = work
-                            counters[CN_PROFILING] += abs(work)
+                            counters[k.CN_PROFILING] += abs(work)
 
             if shows:  # join the element with the current contents of all other inputs
                 while depth >= 0:
                     if depth > last:
                         if found >= room:
-                            status = FULL
+                            status = k.FULL
                             break
                         out_time[u(found)] = t
                         out_weight[u(found)] = factor[u(depth)]
                         for i in range(m):
-                            if inputs[i, KIND] == BAG:
-                                out_rows[i, found] = rownum[inputs[i, POS_OFF] + (bound[i] & inputs[i, POS_MASK])]
+                            if inputs[i, k.KIND] == k.BAG:
+                                out_rows[i, found] = rownum[inputs[i, k.POS_OFF] + (bound[i] & inputs[i, k.POS_MASK])]
                             else:
                                 out_rows[u(i), u(found)] = bound[u(i)]
                         found += 1
@@ -316,78 +209,74 @@ def _compiled(stations: bool) -> Any:
                             looked[u(depth)] = -1
                         if stations and sample >= 0:
                             profile[sample, m + depth] += 1
-                        if stations and steps[row, ST_LOOK_END] > steps[row, ST_LOOK]:  # CacheLookup
-                            for one_look in range(steps[row, ST_LOOK], steps[row, ST_LOOK_END]):
+                        if stations and steps[row, k.ST_LOOK_END] > steps[row, k.ST_LOOK]:  # CacheLookup
+                            for one_look in range(steps[row, k.ST_LOOK], steps[row, k.ST_LOOK_END]):
                                 look = u(one_look)
-                                probe = looks[look, LK_KEY_OFF]
+                                probe = looks[look, k.LK_KEY_OFF]
                                 h = np.int64(0)
-                                for c in range(looks[look, LK_KEYS]):
-                                    b = u(probes[u(probe + 2 * c)])
-                                    place = (
-                                        inputs[b, CODE_OFF] + (bound[b] & inputs[b, POS_MASK]) * inputs[b, CODE_WIDTH]
-                                    )
-                                    code = codes[u(place + probes[u(probe + 2 * c + 1)])]
+                                for c in range(looks[look, k.LK_KEYS]):
+                                    code = code_of(probe + 2 * c, probes, bound, inputs, codes)
                                     key[u(c)] = code
                                     h = mix(h, code)
-                                if looks[look, LK_USED] == 0:
+                                if looks[look, k.LK_USED] == 0:
                                     count_key(look, h, looks, bits)
                                     continue
-                                end = looks[look, LK_LAST]
+                                end = looks[look, k.LK_LAST]
                                 building[u(end)] = 0
                                 if stations and sample >= 0:
                                     continue  # a profiled element uses no cache
-                                st = looks[look, LK_STORE]
+                                st = looks[look, k.LK_STORE]
                                 bucket = find(stores, cells, st, key, h)
-                                stores[st, SR_PROBES] += 1
-                                stores[st, SR_PROBE_WORK] += 1
-                                anchored = stores[st, SR_ANCHOR] == s
+                                stores[st, k.SR_PROBES] += 1
+                                stores[st, k.SR_PROBE_WORK] += 1
+                                anchored = stores[st, k.SR_ANCHOR] == s
                                 if bucket >= 0 and anchored:
-                                    hold = u(bucket + stores[u(st), SR_BUCKET_WIDTH] - 1)
+                                    hold = u(bucket + stores[u(st), k.SR_BUCKET_WIDTH] - 1)
                                     anchor = cells[hold]
-                                    if inputs[u(s), KIND] == RING:
+                                    if inputs[u(s), k.KIND] == k.RING:
                                         lives = anchor >= first[u(s)]
                                     else:
-                                        own = u(inputs[u(s), POS_OFF] + (anchor & SLOT))
-                                        lives = anchor >= 0 and born[own] == anchor >> LIFE and weight[own] != 0
+                                        own = u(inputs[u(s), k.POS_OFF] + (anchor & SLOT))
+                                        lives = anchor >= 0 and born[own] == anchor >> k.LIFE and weight[own] != 0
                                     if not lives:
                                         bucket = -2 - bucket
                                     elif not leaving:
                                         cells[hold] = pos
-                                        if inputs[u(s), KIND] == BAG:
-                                            cells[hold] += born[u(inputs[u(s), POS_OFF] + pos)] << LIFE
-                                if bucket >= 0 and cells[u(bucket + BK_HEAD)] < NODE:
+                                        if inputs[u(s), k.KIND] == k.BAG:
+                                            cells[hold] += born[u(inputs[u(s), k.POS_OFF] + pos)] << k.LIFE
+                                if bucket >= 0 and cells[u(bucket + k.BK_HEAD)] < k.NODE:
                                     empty = True
-                                elif bucket >= 0 or stores[u(st), SR_COMPLETE] != 0:
+                                elif bucket >= 0 or stores[u(st), k.SR_COMPLETE] != 0:
                                     looked[u(depth)] = look
                                     cursor[u(depth)] = bucket  # ≥ 0, or an entry that is not there: an empty one
                                     for c in range(depth, end + 1):
                                         home[u(c)] = depth
                                 else:
-                                    stores[st, SR_MISSES] += 1
+                                    stores[st, k.SR_MISSES] += 1
                                     bucket = -2 - bucket
                                     writes, ref = True, np.int64(-1)
                                     if anchored:
-                                        own = u(inputs[u(s), POS_OFF] + (pos & inputs[u(s), POS_MASK]))
+                                        own = u(inputs[u(s), k.POS_OFF] + (pos & inputs[u(s), k.POS_MASK]))
                                         writes = not leaving and (enters or weight[own] + sign != 0)
-                                        ref = pos if inputs[u(s), KIND] == RING else pos + (born[own] << LIFE)
+                                        ref = pos if inputs[u(s), k.KIND] == k.RING else pos + (born[own] << k.LIFE)
                                     if writes:
                                         create(stores, cells, st, bucket, key, ref)
                                         building[u(end)] = bucket + 1
                         if stations and empty:  # a hit without a join: nothing that hangs on the key has a result
                             empty = False
-                            upper = max(looks[u(look), LK_READY] - 1, floor[u(depth)])
+                            upper = max(looks[u(look), k.LK_READY] - 1, floor[u(depth)])
                             depth = home[u(upper)] if upper >= 0 else np.int64(-1)
                             fresh = False
                             continue
                     begun = depth
                     if stations and looked[u(depth)] >= 0:  # from the entry of a cache
                         look = looked[u(depth)]
-                        st = looks[look, LK_STORE]
-                        n = stores[st, SR_SEGMENT]
-                        nodes = stores[st, SR_NODE_OFF]
+                        st = looks[look, k.LK_STORE]
+                        n = stores[st, k.SR_SEGMENT]
+                        nodes = stores[st, k.SR_NODE_OFF]
                         if fresh:
                             bucket = cursor[u(depth)]
-                            node = cells[u(bucket + BK_HEAD)] - NODE if bucket >= 0 else np.int64(-1)
+                            node = cells[u(bucket + k.BK_HEAD)] - k.NODE if bucket >= 0 else np.int64(-1)
                             before = np.int64(-1)
                             memo[u(depth)] = bucket  # the place is not needed for a probe now
                             memo_tick[u(depth)] = -1
@@ -396,17 +285,17 @@ def _compiled(stations: bool) -> Any:
                             before = cursor[u(depth)]
                             node = cells[u(nodes + before * (1 + n))]
                         while node >= 0:
-                            stores[st, SR_PROBE_WORK] += 1
+                            stores[st, k.SR_PROBE_WORK] += 1
                             here = nodes + node * (1 + n)
                             lives = True
                             for x in range(n):
-                                i = u(segment[u(stores[st, SR_INPUT_OFF] + x)])
+                                i = u(segment[u(stores[st, k.SR_INPUT_OFF] + x)])
                                 ref = cells[u(here + 1 + x)]
-                                if inputs[i, KIND] == RING:
+                                if inputs[i, k.KIND] == k.RING:
                                     lives = ref >= first[i]
                                 else:
-                                    own = u(inputs[i, POS_OFF] + (ref & SLOT))
-                                    lives = born[own] == ref >> LIFE and weight[own] != 0
+                                    own = u(inputs[i, k.POS_OFF] + (ref & SLOT))
+                                    lives = born[own] == ref >> k.LIFE and weight[own] != 0
                                 if not lives:
                                     break
                             if lives:
@@ -417,7 +306,7 @@ def _compiled(stations: bool) -> Any:
                         if node < 0:
                             upper = depth - 1
                             if fresh:
-                                upper = max(looks[look, LK_READY] - 1, floor[u(depth)])
+                                upper = max(looks[look, k.LK_READY] - 1, floor[u(depth)])
                             depth = home[u(upper)] if upper >= 0 else np.int64(-1)
                             fresh = False
                             continue
@@ -425,43 +314,39 @@ def _compiled(stations: bool) -> Any:
                         clock += 1
                         product = factor[u(depth)]
                         for x in range(n):
-                            i = segment[u(stores[st, SR_INPUT_OFF] + x)]
+                            i = segment[u(stores[st, k.SR_INPUT_OFF] + x)]
                             ref = cells[u(here + 1 + x)]
-                            if inputs[u(i), KIND] == BAG:
+                            if inputs[u(i), k.KIND] == k.BAG:
                                 ref &= SLOT
-                                product *= weight[u(inputs[u(i), POS_OFF] + ref)]
+                                product *= weight[u(inputs[u(i), k.POS_OFF] + ref)]
                             bound[u(i)] = ref
-                        depth = looks[look, LK_LAST]
+                        depth = looks[look, k.LK_LAST]
                         for c in range(begun, depth + 1):
                             tick[u(c + 1)] = clock
                         factor[u(depth + 1)] = product
                         row = u(s * (m - 1) + depth)
                     else:
-                        target = steps[row, ST_TARGET]
-                        ncols = steps[row, ST_COLS]
-                        rec_off = steps[row, ST_REC_OFF]
-                        width = steps[row, ST_REC_WIDTH]
-                        mask = steps[row, ST_MASK]
+                        target = steps[row, k.ST_TARGET]
+                        ncols = steps[row, k.ST_COLS]
+                        rec_off = steps[row, k.ST_REC_OFF]
+                        width = steps[row, k.ST_REC_WIDTH]
+                        mask = steps[row, k.ST_MASK]
                         low = first[u(target)]
                         before = links
                         known = False
                         if fresh:
-                            known = memo_tick[u(depth)] == tick[u(steps[row, ST_READY])]
+                            known = memo_tick[u(depth)] == tick[u(steps[row, k.ST_READY])]
                             if known:
                                 p = memo[u(depth)]
                             else:
-                                probe = steps[row, ST_PROBE_OFF]
+                                probe = steps[row, k.ST_PROBE_OFF]
                                 h = np.int64(0)
                                 for c in range(ncols):
-                                    b = u(probes[u(probe + 2 * c)])
-                                    place = (
-                                        inputs[b, CODE_OFF] + (bound[b] & inputs[b, POS_MASK]) * inputs[b, CODE_WIDTH]
-                                    )
-                                    code = codes[u(place + probes[u(probe + 2 * c + 1)])]
+                                    code = code_of(probe + 2 * c, probes, bound, inputs, codes)
                                     wanted[u(depth), u(c)] = code
                                     h = mix(h, code)
-                                slot = (h & steps[row, ST_HEAD_MASK]) * steps[row, ST_HEAD_STRIDE]
-                                p = heads[u(steps[row, ST_HEAD_OFF] + slot)]
+                                slot = (h & steps[row, k.ST_HEAD_MASK]) * steps[row, k.ST_HEAD_STRIDE]
+                                p = heads[u(steps[row, k.ST_HEAD_OFF] + slot)]
                                 probed += 1
                         else:
                             p = records[u(rec_off + (cursor[u(depth)] & mask) * width)]
@@ -489,13 +374,13 @@ def _compiled(stations: bool) -> Any:
                                     p = records[u(here)]
                             if fresh:
                                 memo[u(depth)] = p
-                                memo_tick[u(depth)] = tick[u(steps[row, ST_READY])]
+                                memo_tick[u(depth)] = tick[u(steps[row, k.ST_READY])]
                         if stations and sample >= 0:
                             profile[sample, 2 * m + depth] += links - before + np.int64(fresh and not known)
                         if p < low:
                             upper = depth - 1
                             if fresh:  # nothing that hangs on the level of this probe can have a result
-                                upper = steps[row, ST_READY] - 1
+                                upper = steps[row, k.ST_READY] - 1
                                 if stations:
                                     upper = max(upper, floor[u(depth)])
                             depth = upper
@@ -507,15 +392,15 @@ def _compiled(stations: bool) -> Any:
                         bound[u(target)] = p
                         clock += 1
                         tick[u(depth + 1)] = clock
-                        if steps[row, ST_BAG] != 0:
-                            factor[u(depth + 1)] = factor[u(depth)] * weight[u(steps[row, ST_POS_OFF] + (p & mask))]
+                        if steps[row, k.ST_BAG] != 0:
+                            factor[u(depth + 1)] = factor[u(depth)] * weight[u(steps[row, k.ST_POS_OFF] + (p & mask))]
                         else:
                             factor[u(depth + 1)] = factor[u(depth)]
                     ground = floor[u(begun)] if stations else np.int64(-1)
-                    if stations and steps[row, ST_AFTER] != 0:
+                    if stations and steps[row, k.ST_AFTER] != 0:
                         holds = True
                         if looked[u(begun)] < 0:
-                            for x in range(steps[row, ST_COND], steps[row, ST_COND_END]):
+                            for x in range(steps[row, k.ST_COND], steps[row, k.ST_COND_END]):
                                 if not holds_for(x, conditions, inputs, codes, bound):
                                     holds = False
                                     break
@@ -523,21 +408,21 @@ def _compiled(stations: bool) -> Any:
                                 fresh = False
                                 continue
                             if (
-                                steps[row, ST_AFTER] > 1 and building[u(depth)] > 0
+                                steps[row, k.ST_AFTER] > 1 and building[u(depth)] > 0
                             ):  # CacheUpdate of the pipeline's own cache
-                                look = steps[row, ST_AFTER] - 2
-                                st = looks[look, LK_STORE]
-                                for x in range(stores[st, SR_SEGMENT]):
-                                    i = segment[u(stores[st, SR_INPUT_OFF] + x)]
+                                look = steps[row, k.ST_AFTER] - 2
+                                st = looks[look, k.LK_STORE]
+                                for x in range(stores[st, k.SR_SEGMENT]):
+                                    i = segment[u(stores[st, k.SR_INPUT_OFF] + x)]
                                     refs[u(x)] = bound[u(i)]
-                                    if inputs[u(i), KIND] == BAG:
-                                        refs[u(x)] += born[u(inputs[u(i), POS_OFF] + bound[u(i)])] << LIFE
-                                stores[st, SR_UPDATES] += 1
-                                stores[st, SR_UPDATE_WORK] += 1
+                                    if inputs[u(i), k.KIND] == k.BAG:
+                                        refs[u(x)] += born[u(inputs[u(i), k.POS_OFF] + bound[u(i)])] << k.LIFE
+                                stores[st, k.SR_UPDATES] += 1
+                                stores[st, k.SR_UPDATE_WORK] += 1
                                 if not add(stores, cells, st, building[u(depth)] - 1, refs):
                                     building[u(depth)] = 0
                                 ground = depth
-                        for x in range(steps[row, ST_DEFER], steps[row, ST_DEFER_END]):
+                        for x in range(steps[row, k.ST_DEFER], steps[row, k.ST_DEFER_END]):
                             if not holds_for(x, conditions, inputs, codes, bound):
                                 holds = False
                                 break
@@ -545,59 +430,55 @@ def _compiled(stations: bool) -> Any:
                             depth = begun
                             fresh = False
                             continue
-                        if enters and steps[row, ST_UPDATE_END] > steps[row, ST_UPDATE]:  # CacheUpdate for others
+                        if enters and steps[row, k.ST_UPDATE_END] > steps[row, k.ST_UPDATE]:  # CacheUpdate for others
                             ground = depth
-                            for x in range(steps[row, ST_UPDATE], steps[row, ST_UPDATE_END]):
-                                st = updates[x, UP_STORE]
-                                probe = updates[x, UP_KEY_OFF]
-                                if updates[x, UP_FIRST] != 0:
+                            for x in range(steps[row, k.ST_UPDATE], steps[row, k.ST_UPDATE_END]):
+                                st = updates[x, k.UP_STORE]
+                                probe = updates[x, k.UP_KEY_OFF]
+                                if updates[x, k.UP_FIRST] != 0:
                                     # one support of a join is enough, and the first of each input is one of them
                                     again = False
                                     for c in range(depth + 1):
-                                        one = updates[x, UP_FIRST] >> c & 1 != 0
+                                        one = updates[x, k.UP_FIRST] >> c & 1 != 0
                                         if one and home[u(c)] == c and looked[u(c)] < 0 and cursor[u(c)] != memo[u(c)]:
                                             again = True
                                             break
                                     if again:
                                         continue
                                 h = np.int64(0)
-                                for c in range(stores[st, SR_KEYS]):
-                                    b = u(probes[u(probe + 2 * c)])
-                                    place = (
-                                        inputs[b, CODE_OFF] + (bound[b] & inputs[b, POS_MASK]) * inputs[b, CODE_WIDTH]
-                                    )
-                                    key[u(c)] = codes[u(place + probes[u(probe + 2 * c + 1)])]
+                                for c in range(stores[st, k.SR_KEYS]):
+                                    key[u(c)] = code_of(probe + 2 * c, probes, bound, inputs, codes)
                                     h = mix(h, key[u(c)])
-                                for y in range(stores[st, SR_SEGMENT]):
-                                    i = segment[u(stores[st, SR_INPUT_OFF] + y)]
+                                for y in range(stores[st, k.SR_SEGMENT]):
+                                    i = segment[u(stores[st, k.SR_INPUT_OFF] + y)]
                                     refs[u(y)] = bound[u(i)]
-                                    if inputs[u(i), KIND] == BAG:
-                                        refs[u(y)] += born[u(inputs[u(i), POS_OFF] + bound[u(i)])] << LIFE
-                                stores[st, SR_UPDATES] += 1
-                                stores[st, SR_UPDATE_WORK] += insert(
+                                    if inputs[u(i), k.KIND] == k.BAG:
+                                        refs[u(y)] += born[u(inputs[u(i), k.POS_OFF] + bound[u(i)])] << k.LIFE
+                                stores[st, k.SR_UPDATES] += 1
+                                stores[st, k.SR_UPDATE_WORK] += insert(
                                     stores, cells, st, key, h, refs, segment, inputs, first, weight, born
                                 )
                     depth += 1
                     if stations:
                         floor[u(depth)] = ground
                     fresh = True
-                if status == FULL:
-                    active[AC_ACTIVE] = 1
-                    active[AC_INPUT], active[AC_TIME], active[AC_POS], active[AC_SIGN] = s, t, pos, sign
-                    active[AC_LEAVING], active[AC_DEPTH], active[AC_FRESH] = leaving, depth, fresh
-                    active[AC_AT], active[AC_ENTERS], active[AC_SAMPLE] = at, enters, sample
+                if status == k.FULL:
+                    active[k.AC_ACTIVE] = 1
+                    active[k.AC_INPUT], active[k.AC_TIME], active[k.AC_POS], active[k.AC_SIGN] = s, t, pos, sign
+                    active[k.AC_LEAVING], active[k.AC_DEPTH], active[k.AC_FRESH] = leaving, depth, fresh
+                    active[k.AC_AT], active[k.AC_ENTERS], active[k.AC_SAMPLE] = at, enters, sample
                     break
 
             own = u(s)
-            mask = inputs[own, POS_MASK]
+            mask = inputs[own, k.POS_MASK]
             if leaving:
                 first[own] += 1
-                next_leave[own] = NEVER
+                next_leave[own] = k.NEVER
                 if first[own] < tail[own]:
-                    next_leave[own] = leave[u(inputs[own, POS_OFF] + (first[own] & mask))]
+                    next_leave[own] = leave[u(inputs[own, k.POS_OFF] + (first[own] & mask))]
                 continue
-            where = u(inputs[own, POS_OFF] + (pos & mask))
-            if inputs[own, KIND] == RING:
+            where = u(inputs[own, k.POS_OFF] + (pos & mask))
+            if inputs[own, k.KIND] == k.RING:
                 leave[where] = ev_leave[at]
                 weight[where] = ev_valid[at]  # 0: has a NULL key, joins with nothing
                 if first[own] == tail[own]:
@@ -609,35 +490,35 @@ def _compiled(stations: bool) -> Any:
                 if shows and before != 0 and weight[where] == 0:
                     unlink(s, pos, inputs, indexes, heads, records)
             if enters:
-                place = inputs[own, CODE_OFF] + (pos & mask) * inputs[own, CODE_WIDTH]
-                for index in range(inputs[own, INDEX_FROM], inputs[own, INDEX_TO]):
+                place = inputs[own, k.CODE_OFF] + (pos & mask) * inputs[own, k.CODE_WIDTH]
+                for index in range(inputs[own, k.INDEX_FROM], inputs[own, k.INDEX_TO]):
                     x = u(index)
-                    width = indexes[x, IX_REC_WIDTH]
-                    ncols = indexes[x, IX_COLS]
-                    rec_off = indexes[x, IX_REC_OFF]
+                    width = indexes[x, k.IX_REC_WIDTH]
+                    ncols = indexes[x, k.IX_COLS]
+                    rec_off = indexes[x, k.IX_REC_OFF]
                     here = rec_off + (pos & mask) * width
                     h = np.int64(0)
                     for c in range(ncols):
-                        code = codes[u(place + index_columns[u(indexes[x, IX_COL_OFF] + c)])]
+                        code = codes[u(place + index_columns[u(indexes[x, k.IX_COL_OFF] + c)])]
                         records[u(here + width - ncols + c)] = code
                         h = mix(h, code)
-                    head = indexes[x, IX_HEAD_OFF] + (h & indexes[x, IX_HEAD_MASK]) * indexes[x, IX_HEAD_STRIDE]
+                    head = indexes[x, k.IX_HEAD_OFF] + (h & indexes[x, k.IX_HEAD_MASK]) * indexes[x, k.IX_HEAD_STRIDE]
                     old = heads[u(head)]
                     records[u(here)] = old
-                    if inputs[own, KIND] == BAG:
+                    if inputs[own, k.KIND] == k.BAG:
                         records[u(here + 1)] = -1 - head
                         if old >= 0:
                             records[u(rec_off + (old & mask) * width + 1)] = pos
                     heads[u(head)] = pos
             next_event[own] += 1
-            next_time[own] = NEVER
-            if next_event[own] < inputs[own, EV_LEN]:
-                next_time[own] = ev_time[u(inputs[own, EV_OFF] + next_event[own])]
-            if inputs[own, LIMIT] > 0 and tail[own] - first[own] >= inputs[own, LIMIT]:
+            next_time[own] = k.NEVER
+            if next_event[own] < inputs[own, k.EV_LEN]:
+                next_time[own] = ev_time[u(inputs[own, k.EV_OFF] + next_event[own])]
+            if inputs[own, k.LIMIT] > 0 and tail[own] - first[own] >= inputs[own, k.LIMIT]:
                 next_leave[own] = next_time[own]  # a full tuple-based window: the next element expels the oldest
-        counters[CN_PROBES] += probed
-        counters[CN_LINKS] += links
-        active[AC_CLOCK] = clock
+        counters[k.CN_PROBES] += probed
+        counters[k.CN_LINKS] += links
+        active[k.AC_CLOCK] = clock
         result[0] = found
         return status
 

@@ -13,72 +13,43 @@ from __future__ import annotations
 
 import numpy as np
 
+from eddyline.kernels import join_layout as k
 from eddyline.kernels.compile import borrowed, inlined, kernel
 from eddyline.kernels.hashing import mix, u
-from eddyline.kernels.join_layout import (
-    BK_HEAD,
-    BK_KEY,
-    EMPTY,
-    I1,
-    I2,
-    KIND,
-    LIFE,
-    NODE,
-    NOTHING,
-    POS_OFF,
-    RING,
-    SR_ANCHOR,
-    SR_BUCKET_MASK,
-    SR_BUCKET_OFF,
-    SR_BUCKET_WIDTH,
-    SR_COMPLETE,
-    SR_ENTRIES,
-    SR_EVICTED,
-    SR_FREE,
-    SR_HAND,
-    SR_INPUT_OFF,
-    SR_KEYS,
-    SR_LIVE,
-    SR_NODE_OFF,
-    SR_NODES,
-    SR_REPLACED,
-    SR_SEGMENT,
-    SR_SUPPORTED,
-    SR_UNUSED,
-)
+from eddyline.kernels.join_layout import I1, I2
 
-SLOT = np.int64((1 << LIFE) - 1)
+SLOT = np.int64((1 << k.LIFE) - 1)
 
 
 @inlined
 def alive(ref, i, inputs, first, weight, born):
     """Whether the row that a reference names is still among the contents of input i. All arrays are read on every path:
     one that is read on some is counted as a reference by numba, which costs more than all else here."""
-    bag = np.int64(inputs[u(i), KIND] != RING)
-    place = u(inputs[u(i), POS_OFF] + (ref & SLOT) * bag)
-    there = (born[place] == ref >> LIFE) & (weight[place] != 0)
+    bag = np.int64(inputs[u(i), k.KIND] != k.RING)
+    place = u(inputs[u(i), k.POS_OFF] + (ref & SLOT) * bag)
+    there = (born[place] == ref >> k.LIFE) & (weight[place] != 0)
     return (there & (bag != 0)) | ((ref >= first[u(i)]) & (bag == 0))
 
 
 @kernel(f"int64({I2}, {I1}, int64, {I1}, int64)")
 def find(stores, cells, st, key, h):
     """Where the entry of a key is, or −2 − the place that it would get."""
-    nk = stores[u(st), SR_KEYS]
-    width = stores[u(st), SR_BUCKET_WIDTH]
-    off, mask = stores[u(st), SR_BUCKET_OFF], stores[u(st), SR_BUCKET_MASK]
+    nk = stores[u(st), k.SR_KEYS]
+    width = stores[u(st), k.SR_BUCKET_WIDTH]
+    off, mask = stores[u(st), k.SR_BUCKET_OFF], stores[u(st), k.SR_BUCKET_MASK]
     b = h & mask
     while True:
         at = off + b * width
-        if cells[u(at)] == NOTHING:
+        if cells[u(at)] == k.NOTHING:
             return -2 - at
         same = True
         for c in range(nk):
-            if cells[u(at + BK_KEY + c)] != key[u(c)]:
+            if cells[u(at + k.BK_KEY + c)] != key[u(c)]:
                 same = False
                 break
         if same:
             return at
-        if stores[u(st), SR_COMPLETE] == 0:
+        if stores[u(st), k.SR_COMPLETE] == 0:
             return -2 - at
         b = (b + 1) & mask
 
@@ -86,32 +57,32 @@ def find(stores, cells, st, key, h):
 @kernel(f"void({I2}, {I1}, int64, int64)")
 def clear(stores, cells, st, at):
     """Forget an entry."""
-    width = 1 + stores[st, SR_SEGMENT]
-    off = stores[st, SR_NODE_OFF]
-    node = cells[at + BK_HEAD] - NODE
+    width = 1 + stores[st, k.SR_SEGMENT]
+    off = stores[st, k.SR_NODE_OFF]
+    node = cells[at + k.BK_HEAD] - k.NODE
     while node >= 0:
         following = cells[off + node * width]
-        cells[off + node * width] = stores[st, SR_FREE]
-        stores[st, SR_FREE] = node
-        stores[st, SR_LIVE] -= 1
+        cells[off + node * width] = stores[st, k.SR_FREE]
+        stores[st, k.SR_FREE] = node
+        stores[st, k.SR_LIVE] -= 1
         node = following
-    cells[at + BK_HEAD] = NOTHING
-    stores[st, SR_ENTRIES] -= 1
+    cells[at + k.BK_HEAD] = k.NOTHING
+    stores[st, k.SR_ENTRIES] -= 1
 
 
 @kernel(f"void({I2}, {I1}, int64, int64, {I1}, int64)")
 def create(stores, cells, st, at, key, anchor):
     """An empty entry for a key; what was there gives way."""
     stores, cells, key = borrowed(stores), borrowed(cells), borrowed(key)
-    if cells[u(at + BK_HEAD)] != NOTHING:
+    if cells[u(at + k.BK_HEAD)] != k.NOTHING:
         clear(stores, cells, st, at)
-        stores[u(st), SR_REPLACED] += 1
-    cells[u(at + BK_HEAD)] = EMPTY
-    for c in range(stores[u(st), SR_KEYS]):
-        cells[u(at + BK_KEY + c)] = key[u(c)]
-    if stores[u(st), SR_ANCHOR] >= 0:
-        cells[u(at + stores[u(st), SR_BUCKET_WIDTH] - 1)] = anchor
-    stores[u(st), SR_ENTRIES] += 1
+        stores[u(st), k.SR_REPLACED] += 1
+    cells[u(at + k.BK_HEAD)] = k.EMPTY
+    for c in range(stores[u(st), k.SR_KEYS]):
+        cells[u(at + k.BK_KEY + c)] = key[u(c)]
+    if stores[u(st), k.SR_ANCHOR] >= 0:
+        cells[u(at + stores[u(st), k.SR_BUCKET_WIDTH] - 1)] = anchor
+    stores[u(st), k.SR_ENTRIES] += 1
 
 
 @kernel(f"int64({I2}, {I1}, int64, int64)")
@@ -119,21 +90,21 @@ def evict(stores, cells, st, at):
     """A node, taken from the entry that the hand comes to, but not from the one at ``at``; −1 if there is none. It is
     the last that may be tried: the entry that wants it is not complete then, and goes too."""
     node = np.int64(-1)
-    if stores[st, SR_COMPLETE] != 0:  # evicting would make it incomplete, and so does this: from now on it may miss
-        stores[st, SR_COMPLETE] = 0
+    if stores[st, k.SR_COMPLETE] != 0:  # evicting would make it incomplete, and so does this: from now on it may miss
+        stores[st, k.SR_COMPLETE] = 0
     else:
-        for _ in range(stores[st, SR_BUCKET_MASK] + 1):
-            victim = stores[st, SR_BUCKET_OFF] + stores[st, SR_HAND] * stores[st, SR_BUCKET_WIDTH]
-            stores[st, SR_HAND] = (stores[st, SR_HAND] + 1) & stores[st, SR_BUCKET_MASK]
-            if victim != at and cells[victim + BK_HEAD] >= NODE:
+        for _ in range(stores[st, k.SR_BUCKET_MASK] + 1):
+            victim = stores[st, k.SR_BUCKET_OFF] + stores[st, k.SR_HAND] * stores[st, k.SR_BUCKET_WIDTH]
+            stores[st, k.SR_HAND] = (stores[st, k.SR_HAND] + 1) & stores[st, k.SR_BUCKET_MASK]
+            if victim != at and cells[victim + k.BK_HEAD] >= k.NODE:
                 clear(stores, cells, st, victim)
-                stores[st, SR_EVICTED] += 1
-                node = stores[st, SR_FREE]
-                stores[st, SR_FREE] = cells[stores[st, SR_NODE_OFF] + node * (1 + stores[st, SR_SEGMENT])]
+                stores[st, k.SR_EVICTED] += 1
+                node = stores[st, k.SR_FREE]
+                stores[st, k.SR_FREE] = cells[stores[st, k.SR_NODE_OFF] + node * (1 + stores[st, k.SR_SEGMENT])]
                 break
     if node < 0:
         clear(stores, cells, st, at)
-        stores[st, SR_EVICTED] += 1
+        stores[st, k.SR_EVICTED] += 1
     return node
 
 
@@ -141,23 +112,23 @@ def evict(stores, cells, st, at):
 def add(stores, cells, st, at, refs):
     """Add a join to an entry. False: there was no room, and the entry is gone, for it would not be complete."""
     stores, cells, refs = borrowed(stores), borrowed(cells), borrowed(refs)
-    width = 1 + stores[u(st), SR_SEGMENT]
-    off = stores[u(st), SR_NODE_OFF]
-    node = stores[u(st), SR_FREE]
+    width = 1 + stores[u(st), k.SR_SEGMENT]
+    off = stores[u(st), k.SR_NODE_OFF]
+    node = stores[u(st), k.SR_FREE]
     if node >= 0:
-        stores[u(st), SR_FREE] = cells[u(off + node * width)]
-    elif stores[u(st), SR_UNUSED] < stores[u(st), SR_NODES]:
-        node = stores[u(st), SR_UNUSED]
-        stores[u(st), SR_UNUSED] += 1
+        stores[u(st), k.SR_FREE] = cells[u(off + node * width)]
+    elif stores[u(st), k.SR_UNUSED] < stores[u(st), k.SR_NODES]:
+        node = stores[u(st), k.SR_UNUSED]
+        stores[u(st), k.SR_UNUSED] += 1
     else:
         node = evict(stores, cells, st, at)
     if node >= 0:
         here = off + node * width
-        cells[u(here)] = cells[u(at + BK_HEAD)] - NODE
+        cells[u(here)] = cells[u(at + k.BK_HEAD)] - k.NODE
         for x in range(width - 1):
             cells[u(here + 1 + x)] = refs[u(x)]
-        cells[u(at + BK_HEAD)] = NODE + node
-        stores[u(st), SR_LIVE] += 1
+        cells[u(at + k.BK_HEAD)] = k.NODE + node
+        stores[u(st), k.SR_LIVE] += 1
     return node >= 0
 
 
@@ -169,25 +140,25 @@ def insert(stores, cells, st, key, h, refs, segment, inputs, first, weight, born
     first, weight, born = borrowed(first), borrowed(weight), borrowed(born)
     at = find(stores, cells, st, key, h)
     work = np.int64(1)
-    if at < 0 and stores[u(st), SR_COMPLETE] != 0:
+    if at < 0 and stores[u(st), k.SR_COMPLETE] != 0:
         at = -2 - at
         create(stores, cells, st, at, key, -1)
     if at >= 0:
         work += 1
         new = True
-        if stores[u(st), SR_SUPPORTED] != 0:  # the same join may be supported by many: it is held once
-            n = stores[u(st), SR_SEGMENT]
-            node, before = cells[u(at + BK_HEAD)] - NODE, np.int64(-1)
+        if stores[u(st), k.SR_SUPPORTED] != 0:  # the same join may be supported by many: it is held once
+            n = stores[u(st), k.SR_SEGMENT]
+            node, before = cells[u(at + k.BK_HEAD)] - k.NODE, np.int64(-1)
             while node >= 0 and new:
                 work += 1
-                here = stores[u(st), SR_NODE_OFF] + node * (1 + n)
+                here = stores[u(st), k.SR_NODE_OFF] + node * (1 + n)
                 following = cells[u(here)]
                 same, dead = True, False
                 for x in range(n):
                     ref = cells[u(here + 1 + x)]
                     if ref != refs[u(x)]:
                         same = False
-                        if not alive(ref, segment[u(stores[u(st), SR_INPUT_OFF] + x)], inputs, first, weight, born):
+                        if not alive(ref, segment[u(stores[u(st), k.SR_INPUT_OFF] + x)], inputs, first, weight, born):
                             dead = True
                             break
                 if same:
@@ -205,47 +176,47 @@ def insert(stores, cells, st, key, h, refs, segment, inputs, first, weight, born
 @kernel(f"void({I2}, {I1}, int64, int64, int64, int64)")
 def unchain(stores, cells, st, at, node, before):
     """Take a node out of the list of an entry."""
-    width = 1 + stores[st, SR_SEGMENT]
-    here = stores[st, SR_NODE_OFF] + node * width
+    width = 1 + stores[st, k.SR_SEGMENT]
+    here = stores[st, k.SR_NODE_OFF] + node * width
     if before < 0:
-        cells[at + BK_HEAD] = NODE + cells[here]
+        cells[at + k.BK_HEAD] = k.NODE + cells[here]
     else:
-        cells[stores[st, SR_NODE_OFF] + before * width] = cells[here]
-    cells[here] = stores[st, SR_FREE]
-    stores[st, SR_FREE] = node
-    stores[st, SR_LIVE] -= 1
+        cells[stores[st, k.SR_NODE_OFF] + before * width] = cells[here]
+    cells[here] = stores[st, k.SR_FREE]
+    stores[st, k.SR_FREE] = node
+    stores[st, k.SR_LIVE] -= 1
 
 
 @kernel(f"void({I2}, {I1}, int64, {I2}, {I1}, int64, {I1}, {I2}, {I1}, {I1}, {I1})")
 def move(old, old_cells, was, stores, cells, st, segment, inputs, first, weight, born):
     """Copy what is alive of a store into an empty one of another size. Of a complete one empty entries are nothing."""
-    nk, n, width = stores[st, SR_KEYS], stores[st, SR_SEGMENT], stores[st, SR_BUCKET_WIDTH]
+    nk, n, width = stores[st, k.SR_KEYS], stores[st, k.SR_SEGMENT], stores[st, k.SR_BUCKET_WIDTH]
     key, refs = np.zeros(max(nk, 1), np.int64), np.zeros(n, np.int64)
-    for b in range(old[was, SR_BUCKET_MASK] + 1):
-        at = old[was, SR_BUCKET_OFF] + b * width
-        if old_cells[at + BK_HEAD] == NOTHING:
+    for b in range(old[was, k.SR_BUCKET_MASK] + 1):
+        at = old[was, k.SR_BUCKET_OFF] + b * width
+        if old_cells[at + k.BK_HEAD] == k.NOTHING:
             continue
         h = np.int64(0)
         for c in range(nk):
-            key[c] = old_cells[at + BK_KEY + c]
+            key[c] = old_cells[at + k.BK_KEY + c]
             h = mix(h, key[c])
         place = np.int64(-1)
-        node = old_cells[at + BK_HEAD] - NODE
+        node = old_cells[at + k.BK_HEAD] - k.NODE
         anchor = old_cells[at + width - 1]
         whole = True
-        if old[was, SR_COMPLETE] == 0:
-            if old[was, SR_BUCKET_OFF] + (h & old[was, SR_BUCKET_MASK]) * width != at:
+        if old[was, k.SR_COMPLETE] == 0:
+            if old[was, k.SR_BUCKET_OFF] + (h & old[was, k.SR_BUCKET_MASK]) * width != at:
                 continue  # it was complete once and this entry stood elsewhere: nobody has kept it up since
             place = find(stores, cells, st, key, h)
             if place < 0:
                 place = -2 - place
             create(stores, cells, st, place, key, anchor)
         while node >= 0 and whole:
-            here = old[was, SR_NODE_OFF] + node * (1 + n)
+            here = old[was, k.SR_NODE_OFF] + node * (1 + n)
             lives = True
             for x in range(n):
                 refs[x] = old_cells[here + 1 + x]
-                i = segment[stores[st, SR_INPUT_OFF] + x]
+                i = segment[stores[st, k.SR_INPUT_OFF] + x]
                 lives = lives and alive(refs[x], i, inputs, first, weight, born)
             if lives:
                 if place < 0:

@@ -4,46 +4,29 @@ from __future__ import annotations
 
 import numpy as np
 
+from eddyline.kernels import join_layout as k
 from eddyline.kernels.compile import kernel
 from eddyline.kernels.hashing import mix
-from eddyline.kernels.join_layout import (
-    BAG,
-    CODE_OFF,
-    CODE_WIDTH,
-    I1,
-    I2,
-    INDEX_FROM,
-    INDEX_TO,
-    IX_COL_OFF,
-    IX_COLS,
-    IX_HEAD_MASK,
-    IX_HEAD_OFF,
-    IX_HEAD_STRIDE,
-    IX_REC_OFF,
-    IX_REC_WIDTH,
-    KIND,
-    POS_MASK,
-    RING,
-)
+from eddyline.kernels.join_layout import I1, I2
 
 
 @kernel(f"void(int64, int64, {I2}, {I2}, {I1}, {I1}, {I1}, {I1})")
 def link(s, pos, inputs, indexes, index_columns, heads, records, codes):
     """Put a row into all indexes of its input."""
-    mask = inputs[s, POS_MASK]
-    place = inputs[s, CODE_OFF] + (pos & mask) * inputs[s, CODE_WIDTH]
-    bag = inputs[s, KIND] == BAG
-    for x in range(inputs[s, INDEX_FROM], inputs[s, INDEX_TO]):
-        width = indexes[x, IX_REC_WIDTH]
-        ncols = indexes[x, IX_COLS]
-        rec_off = indexes[x, IX_REC_OFF]
+    mask = inputs[s, k.POS_MASK]
+    place = inputs[s, k.CODE_OFF] + (pos & mask) * inputs[s, k.CODE_WIDTH]
+    bag = inputs[s, k.KIND] == k.BAG
+    for x in range(inputs[s, k.INDEX_FROM], inputs[s, k.INDEX_TO]):
+        width = indexes[x, k.IX_REC_WIDTH]
+        ncols = indexes[x, k.IX_COLS]
+        rec_off = indexes[x, k.IX_REC_OFF]
         at = rec_off + (pos & mask) * width
         h = np.int64(0)
         for c in range(ncols):
-            code = codes[place + index_columns[indexes[x, IX_COL_OFF] + c]]
+            code = codes[place + index_columns[indexes[x, k.IX_COL_OFF] + c]]
             records[at + width - ncols + c] = code
             h = mix(h, code)
-        head = indexes[x, IX_HEAD_OFF] + (h & indexes[x, IX_HEAD_MASK]) * indexes[x, IX_HEAD_STRIDE]
+        head = indexes[x, k.IX_HEAD_OFF] + (h & indexes[x, k.IX_HEAD_MASK]) * indexes[x, k.IX_HEAD_STRIDE]
         old = heads[head]
         records[at] = old
         if bag:
@@ -56,10 +39,10 @@ def link(s, pos, inputs, indexes, index_columns, heads, records, codes):
 @kernel(f"void(int64, int64, {I2}, {I2}, {I1}, {I1})")
 def unlink(s, pos, inputs, indexes, heads, records):
     """Take a bag's row out of all its indexes."""
-    mask = inputs[s, POS_MASK]
-    for x in range(inputs[s, INDEX_FROM], inputs[s, INDEX_TO]):
-        width = indexes[x, IX_REC_WIDTH]
-        rec_off = indexes[x, IX_REC_OFF]
+    mask = inputs[s, k.POS_MASK]
+    for x in range(inputs[s, k.INDEX_FROM], inputs[s, k.INDEX_TO]):
+        width = indexes[x, k.IX_REC_WIDTH]
+        rec_off = indexes[x, k.IX_REC_OFF]
         at = rec_off + (pos & mask) * width
         following, before = records[at], records[at + 1]
         if before < 0:
@@ -73,10 +56,10 @@ def unlink(s, pos, inputs, indexes, heads, records):
 @kernel(f"void(int64, {I2}, {I2}, {I1}, {I1}, {I1}, {I1}, {I1}, {I1}, {I1})")
 def relink(s, inputs, indexes, index_columns, heads, records, codes, first, tail, live):
     """Rebuild the indexes of one input from its codes: of a ring's rows with ``live`` ≠ 0, of the slots in ``live``."""
-    if inputs[s, KIND] == RING:
+    if inputs[s, k.KIND] == k.RING:
         for p in range(first[s], tail[s]):
             if live[p - first[s]] != 0:
                 link(s, p, inputs, indexes, index_columns, heads, records, codes)
     else:
-        for k in range(len(live)):
-            link(s, live[k], inputs, indexes, index_columns, heads, records, codes)
+        for n in range(len(live)):
+            link(s, live[n], inputs, indexes, index_columns, heads, records, codes)

@@ -8,34 +8,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from eddyline.kernels import join_layout as k
 from eddyline.kernels.compile import kernel
 from eddyline.kernels.hashing import mix, u
-from eddyline.kernels.join_conditions import holds_for
-from eddyline.kernels.join_layout import (
-    CODE_OFF,
-    CODE_WIDTH,
-    I1,
-    I2,
-    LK_BITS,
-    LK_BITS_OFF,
-    LK_DISTANCE,
-    LK_SEEN,
-    LK_SET,
-    LK_TOTAL,
-    LK_WINDOWS,
-    POS_MASK,
-    ST_COLS,
-    ST_COND,
-    ST_COND_END,
-    ST_HEAD_MASK,
-    ST_HEAD_OFF,
-    ST_HEAD_STRIDE,
-    ST_MASK,
-    ST_PROBE_OFF,
-    ST_REC_OFF,
-    ST_REC_WIDTH,
-    ST_TARGET,
-)
+from eddyline.kernels.join_layout import I1, I2
+from eddyline.kernels.join_rows import code_of, holds_for
 
 MOST = 4096  # accesses after which a filter counts as one that lets the element pass: nobody waits for a profile
 
@@ -50,17 +27,15 @@ def drops(s, pos, start, stop, inputs, paths, conditions, probes, heads, records
     bound[u(s)] = pos
     while 0 <= depth < stop - start:
         row = u(start + depth)
-        target = paths[row, ST_TARGET]
-        ncols = paths[row, ST_COLS]
-        rec_off, width, mask = paths[row, ST_REC_OFF], paths[row, ST_REC_WIDTH], paths[row, ST_MASK]
-        probe = paths[row, ST_PROBE_OFF]
+        target = paths[row, k.ST_TARGET]
+        ncols = paths[row, k.ST_COLS]
+        rec_off, width, mask = paths[row, k.ST_REC_OFF], paths[row, k.ST_REC_WIDTH], paths[row, k.ST_MASK]
+        probe = paths[row, k.ST_PROBE_OFF]
         if fresh:
             h = np.int64(0)
             for c in range(ncols):
-                b = u(probes[u(probe + 2 * c)])
-                place = inputs[b, CODE_OFF] + (bound[b] & inputs[b, POS_MASK]) * inputs[b, CODE_WIDTH]
-                h = mix(h, codes[u(place + probes[u(probe + 2 * c + 1)])])
-            p = heads[u(paths[row, ST_HEAD_OFF] + (h & paths[row, ST_HEAD_MASK]) * paths[row, ST_HEAD_STRIDE])]
+                h = mix(h, code_of(probe + 2 * c, probes, bound, inputs, codes))
+            p = heads[u(paths[row, k.ST_HEAD_OFF] + (h & paths[row, k.ST_HEAD_MASK]) * paths[row, k.ST_HEAD_STRIDE])]
             work += 1
         else:
             p = records[u(rec_off + (cursor[u(depth)] & mask) * width)]
@@ -69,9 +44,7 @@ def drops(s, pos, start, stop, inputs, paths, conditions, probes, heads, records
             here = rec_off + (p & mask) * width
             same = True
             for c in range(ncols):
-                b = u(probes[u(probe + 2 * c)])
-                place = inputs[b, CODE_OFF] + (bound[b] & inputs[b, POS_MASK]) * inputs[b, CODE_WIDTH]
-                if records[u(here + width - ncols + c)] != codes[u(place + probes[u(probe + 2 * c + 1)])]:
+                if records[u(here + width - ncols + c)] != code_of(probe + 2 * c, probes, bound, inputs, codes):
                     same = False
                     break
             if same:
@@ -84,7 +57,7 @@ def drops(s, pos, start, stop, inputs, paths, conditions, probes, heads, records
         cursor[u(depth)] = p
         bound[u(target)] = p
         holds = True
-        for x in range(paths[row, ST_COND], paths[row, ST_COND_END]):
+        for x in range(paths[row, k.ST_COND], paths[row, k.ST_COND_END]):
             if not holds_for(x, conditions, inputs, codes, bound):
                 holds = False
                 break
@@ -99,18 +72,18 @@ def drops(s, pos, start, stop, inputs, paths, conditions, probes, heads, records
 @kernel(f"void(uint64, int64, {I2}, {I1})")
 def count_key(look, h, looks, bits):
     """Set the bit of a key in the Bloom filter of a profiled cache (5.5.3); a full window of keys begins another."""
-    bit = h & looks[look, LK_BITS]
-    word = looks[look, LK_BITS_OFF] + (bit >> 6)
+    bit = h & looks[look, k.LK_BITS]
+    word = looks[look, k.LK_BITS_OFF] + (bit >> 6)
     one = np.int64(1) << (bit & 63)
     if bits[word] & one == 0:
         bits[word] |= one
-        looks[look, LK_SET] += 1
-    looks[look, LK_SEEN] += 1
-    if looks[look, LK_SEEN] == looks[look, LK_DISTANCE]:
-        looks[look, LK_WINDOWS] += 1
-        looks[look, LK_TOTAL] += looks[look, LK_SET]
-        looks[look, LK_SEEN] = 0
-        looks[look, LK_SET] = 0
-        start = looks[look, LK_BITS_OFF]
-        for word in range(start, start + (looks[look, LK_BITS] >> 6) + 1):
+        looks[look, k.LK_SET] += 1
+    looks[look, k.LK_SEEN] += 1
+    if looks[look, k.LK_SEEN] == looks[look, k.LK_DISTANCE]:
+        looks[look, k.LK_WINDOWS] += 1
+        looks[look, k.LK_TOTAL] += looks[look, k.LK_SET]
+        looks[look, k.LK_SEEN] = 0
+        looks[look, k.LK_SET] = 0
+        start = looks[look, k.LK_BITS_OFF]
+        for word in range(start, start + (looks[look, k.LK_BITS] >> 6) + 1):
             bits[word] = 0

@@ -135,13 +135,17 @@ class MJoin(Operator):
             if status == k.FULL:
                 self.room = min(self.room * 4, 1 << 20) if len(time) or self.room < 1 << 20 else self.room * 2
             elif adapter is not None and status in (k.PAUSE, k.DONE):
-                adapter.end(self.arrays, frontier)
+                adapter.end(self.arrays, frontier if status == k.DONE else self._reached(next_event))
         if found:  # of those that can fail, all: whether a pair has failed is known when its instant is complete
             parts.append(self._materialise(*_joined(found)))
         for i, (s, n) in enumerate(zip(self.sides, lengths, strict=True)):
             self._after(i, s, n)
         parts = [p for p in parts if len(p)]
         return Delta.concat(parts) if parts else Delta.empty(self.schema)
+
+    def _reached(self, next_event: Int64s) -> int:
+        """The time of the last event that has been applied."""
+        return max(int(s.time[n - 1]) for s, n in zip(self.sides, next_event.tolist(), strict=True) if n)
 
     def _after(self, i: int, s: JoinSide, count: int) -> None:
         if s.stub is not None:

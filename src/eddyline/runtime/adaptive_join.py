@@ -20,8 +20,9 @@ from typing import Any
 import numpy as np
 
 from eddyline.adaptive.filters.default import Default
-from eddyline.adaptive.filters.policy import FilterPolicy
+from eddyline.adaptive.filters.policy import FilterPolicy, Float64s
 from eddyline.adaptive.joins.a_caching import ACaching
+from eddyline.adaptive.joins.candidates import Store
 from eddyline.adaptive.joins.shape import LogicalFilters, Shape
 from eddyline.core.decision import Decision
 from eddyline.core.delta import Int64s
@@ -32,14 +33,18 @@ from eddyline.runtime.join_books import JoinBooks
 from eddyline.runtime.join_memory import CacheSizes, specs
 
 UNIT = 1e-8  # seconds that policies are told for an access; only ratios count
-LOOK, QUIET, LONGEST = 4096, 1 << 15, 1 << 18  # elements
+LOOK, QUIET, LONGEST = 4096, 1 << 15, 1 << 19  # elements
 CHECK, ALARM = (
     1 << 14,
     0.05,
 )  # in a quiet run: every so many elements, whether probes an element have moved by this share
 HARD, AGAIN = 3, 2  # looks in a row after an alarm, and after a new order
 PATIENCE = 2.0  # seconds after which a quiet run ends whatever it has seen: the thesis's re-optimisation interval
-ENOUGH = 12  # samples of a pipeline in a look, if A-Caching is collecting: they use no caches
+ENOUGH, SOME = 12, 6  # samples of a pipeline in a look, if A-Caching is collecting or has caches: they use none
+CALM = 4  # times the alarm's share that false alarms can make of it
+LITTLE = 0.01  # of the accesses of an element: what spares less is taken where it is found, and not looked for
+CHANCE, OFTEN = 3.0, 8  # standard deviations that are chance; looks of which policies are told at least one
+FEW = 96  # or one in so many
 PLENTY = 96  # samples of a pipeline in a look of the default, where looks are rare: enough to be certain of an order
 
 
@@ -77,14 +82,19 @@ class AdaptiveJoin:
         self.hard = HARD
         all_after = np.triu(np.ones((shape.size - 1, shape.size - 1), np.bool_), 1)
         self._sees_all = [bool((p.reach >= all_after).all()) for p in policies or ()]
-        self._probed = 0
+        self._watched = 0, 0  # probes and elements of a quiet run since they were last compared
         self._settled: float | None = None  # probes an element when the plan was settled
+        self._tolerance, self._alarmed = ALARM, False  # a false alarm makes the next less easy
+        self._shares, self._each = [1.0] * shape.size, 0.0  # elements by input, and accesses an element, of late
         self._profiles: list[Int64s] = []
-        self._counts = self._arrived = np.zeros(shape.size, np.int64)
+        self._told = self._untold = np.zeros((shape.size, shape.size))  # by pipeline: samples, dropped by each filter
+        self._kept_back = 0  # looks of which the policies know nothing
+        self._arrived = self._left = [0] * shape.size  # by input, since the policies last spoke
         self.elements = 0
         self._seen: dict[Any, tuple[int, ...]] = {}
-        self._next = self._before = np.zeros(shape.size, np.int64)
-        self._gone = np.zeros(shape.size, np.int64)
+        self._next = np.zeros(shape.size, np.int64)
+        self._before: list[int] = []  # next events and counters when a run began
+        self._counted: list[int] = []
 
     def attach(self, arrays: JoinArrays, orders: Sequence[tuple[int, ...]] | None = None) -> None:
         """Put a join under this plan, before its first element or after it was restored."""
@@ -98,8 +108,7 @@ class AdaptiveJoin:
     # ── before and after a run ────────────────────────────────────────────────────────────────────────────────────
 
     def begin(self, arrays: JoinArrays, next_event: Int64s, lengths: Sequence[int]) -> int:
-        self._next, self._before, self._gone = next_event, next_event.copy(), arrays.counters[k.CN_LEFT :].copy()
-        self._probed = int(arrays.counters[k.CN_PROBES])
+        self._next, self._before, self._counted = next_event, next_event.tolist(), arrays.counters.tolist()
         self.books.begin(arrays)
         arrays.profiling = self.looking
         if self.looking:
@@ -114,47 +123,55 @@ class AdaptiveJoin:
 
     def _sample(self, i: int, count: int) -> Int64s:
         wanted = np.empty(0, np.int64)
-        if self.policies is not None and count:
+        if self.policies is not None and count and not self._idle:
             wanted = self.policies[i].wants_profile(count)
         least = PLENTY if self.policies is not None and self.pace.longest else 0
         if self.caching is not None and self.caching.profiled:
-            least = max(least, ENOUGH)
+            least = max(least, ENOUGH, count // FEW)
+        elif self.caching is not None and self.caching.used:
+            least = max(least, SOME)
         if least > len(wanted) and count:
-            wanted = np.union1d(wanted, np.linspace(0, count - 1, min(count, least)).astype(np.int64))
+            spread = np.arange(min(count, least)) * count // min(count, least)
+            wanted = np.union1d(wanted, spread) if len(wanted) else spread
         return wanted
 
     def end(self, arrays: JoinArrays, now: int) -> None:
-        arrived = self._next - self._before
-        gone = arrays.counters[k.CN_LEFT :] - self._gone
-        elements = int(arrived.sum() + gone.sum())
+        # Lists: this is done every few thousand elements, and arrays of a few numbers cost more than the numbers.
+        arrived = [a - b for a, b in zip(self._next.tolist(), self._before, strict=True)]
+        counted = [a - b for a, b in zip(arrays.counters.tolist(), self._counted, strict=True)]
+        gone, many = counted[k.CN_LEFT :], sum(arrived)
+        elements = many + sum(gone)
         self.elements += elements
         self.books.end(arrays, now, elements)
-        self._counts, self._arrived = self._counts + arrived + gone, self._arrived + arrived
-        self.left -= int(arrived.sum())
+        self._arrived = [a + b for a, b in zip(self._arrived, arrived, strict=True)]
+        self._left = [a + b for a, b in zip(self._left, gone, strict=True)]
+        self.left -= many
+        if elements:
+            self._each = (counted[k.CN_PROBES] + counted[k.CN_LINKS]) / elements
         if self.looking and len(arrays.profiles()):
             self._profiles.append(arrays.profiles().copy())
-        if self.left > 0 and (self.looking or not self._moved(arrays, elements)):
+        if self.left > 0 and (self.looking or not self._moved(counted[k.CN_PROBES], elements)):
             return
         if self.looking or (self.caching is not None and self.caching.used):
             self._reoptimize(arrays, now)
         else:
             self._pace(False)  # nothing was looked at
 
-    def _moved(self, arrays: JoinArrays, elements: int) -> bool:
+    def _moved(self, probes: int, elements: int) -> bool:
         """Whether a quiet run is to end early: the data meet other windows than when the plan was made, or it is time.
         What a probe finds is in the data alone, so that counting probes costs nothing and tells much."""
-        probed = int(arrays.counters[k.CN_PROBES])
-        self._probed, probes = probed, probed - self._probed
+        probes, elements = self._watched[0] + probes, self._watched[1] + elements
+        self._watched = probes, elements
         if self.clock.nanoseconds() - self.since > PATIENCE * 1e9:
             return True
         if elements < CHECK // 2:
             return False
-        rate = probes / elements
+        rate, self._watched = probes / elements, (0, 0)
         if self._settled is None:
             self._settled = rate
-        if abs(rate - self._settled) <= ALARM * self._settled:
+        if abs(rate - self._settled) <= self._tolerance * self._settled:
             return False
-        self.quiet, self._settled, self.hard = self.pace.quiet, None, HARD
+        self.quiet, self._settled, self.hard, self._alarmed = self.pace.quiet, None, HARD, True
         for policy in self.policies or ():
             if isinstance(policy, Default):
                 policy.alarm()
@@ -162,13 +179,16 @@ class AdaptiveJoin:
 
     def _reoptimize(self, arrays: JoinArrays, now: int) -> None:
         """A run is over: let the policies speak."""
-        counts, arrived = self._counts, self._arrived
-        self._counts = self._arrived = np.zeros(self.shape.size, np.int64)
+        arrived = np.array(self._arrived)
+        counts = arrived + np.array(self._left)
+        self._arrived = self._left = [0] * self.shape.size
         changed = False
         orders = list(arrays.orders)
         profiles = np.concatenate(self._profiles) if self._profiles else arrays.profile[:0]
         self._profiles = []
-        for i in range(self.shape.size) if self.policies is not None else ():
+        self._shares = (counts / max(1, counts.sum())).tolist()
+        little = True
+        for i in range(self.shape.size) if self.policies is not None and self._news(profiles) else ():
             decision = self._order(i, profiles[profiles[:, 0] == i], now)
             if decision is not None:
                 order = self.filters[i].order_of(self.policies[i].order)  # type: ignore[index]
@@ -176,26 +196,61 @@ class AdaptiveJoin:
                     self.books.decided([self._named(decision, i, orders[i], order)])
                     orders[i] = order
                     changed = True
+                    saved = float(decision.evidence.get("saved", np.inf)) * self._shares[i]
+                    little = little and saved <= LITTLE * self._each * UNIT
         if self.caching is not None:
-            changed = self._cache(arrays, profiles, orders, counts, arrived, now, changed)
+            made = self._cache(arrays, profiles, orders, counts, arrived, now, changed)
+            little = little and made == changed
+            changed = made
         elif changed:
             self._plan(arrays, orders)
-        self._pace(changed)
+        self._pace(changed and not little)
 
     def _pace(self, changed: bool) -> None:
-        self.since = self.clock.nanoseconds()
+        self.since, self._watched = self.clock.nanoseconds(), (0, 0)
         if self.pace.longest == 0:
             self.left = self.pace.look
             return
         if changed:
             self.quiet, self._settled, self.hard = self.pace.quiet, None, max(self.hard, AGAIN)
+            self._tolerance, self._alarmed = ALARM, False
+        elif self._alarmed and self.looking:
+            self._tolerance, self._alarmed = min(CALM * ALARM, 1.5 * self._tolerance), False
         if self.looking:
-            self.hard = max(0, self.hard - 1)
+            # Nobody who looked hard has seen a better order: once was enough.
+            self.hard = 0 if self._content else max(0, self.hard - 1)
             self.looking = self.hard > 0
         else:
             self.quiet = min(2 * self.quiet, self.pace.longest)
             self.looking = True
         self.left = self.pace.look if self.looking else self.quiet
+
+    @property
+    def _content(self) -> bool:
+        """Whether all the better orders that are suspected would spare too little to look for them."""
+        hoped = [p.hoped if isinstance(p, Default) else np.inf for p in self.policies or ()]
+        spared = sum(h * s for h, s in zip(hoped, self._shares, strict=False) if s)  # of which nothing comes, nothing
+        return spared <= LITTLE * self._each * UNIT
+
+    @property
+    def _idle(self) -> bool:
+        """Looks are a matter of routine: nothing has happened, and nobody suspects a better order."""
+        return self.pace.longest > 0 and self.hard == 0 and self._content
+
+    def _news(self, profiles: Int64s) -> bool:
+        """Whether policies are to be told of a look, which costs more than the look: if it is no matter of routine, or
+        if what the filters drop has moved by more than chance since they were told. Once in a while they are told
+        anyway, for what all filters together drop can change while none of them does."""
+        m = self.shape.size
+        if not len(profiles) and self.pace.longest:
+            return False
+        seen = [np.bincount(profiles[:, 0], profiles[:, f] < 0 if f else None, m) for f in range(m)]
+        self._untold = self._untold + np.stack(seen, 1)
+        self._kept_back += 1
+        if self._idle and self._kept_back < OFTEN and unlikely(self._told, self._untold) < CHANCE:
+            return False
+        self._told, self._untold, self._kept_back = np.stack(seen, 1), np.zeros((m, m)), 0
+        return True
 
     # ── orders ────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -210,9 +265,9 @@ class AdaptiveJoin:
             in_order = dropped[:, order]
             place = np.where(in_order.any(1), in_order.argmax(1), m - 1)  # where each was dropped
             gone = np.bincount(place, minlength=m)
-            came = len(rows) - np.concatenate([[0], np.cumsum(gone[: m - 2])])  # to each position
+            passed = len(rows) - gone[: m - 1].cumsum()  # each position
             rows_in, rows_out = np.zeros(m - 1, np.int64), np.zeros(m - 1, np.int64)
-            rows_in[order], rows_out[order] = came, came - gone[: m - 1]
+            rows_in[order], rows_out[order] = passed + gone[: m - 1], passed
             price = np.abs(work).mean(0) * UNIT
             policy.processed(rows_in, rows_out, np.where(rows_in > 0, price, np.nan))
             if not self._sees_all[i]:  # a bit that the policy did not ask for is no drop
@@ -254,8 +309,12 @@ class AdaptiveJoin:
         if settled:
             caching.rates([int(c) for c in counts], float(counts.sum()))
             for i in range(m):
-                for row in profiles[profiles[:, 0] == i][-caching.W :]:
-                    caching.observe(i, row[m : 2 * m].tolist(), row[2 * m : 3 * m - 1].tolist())
+                rows = profiles[profiles[:, 0] == i]
+                if len(rows):
+                    sums = rows.sum(0).tolist()
+                    caching.observe(i, sums[m : 2 * m], sums[2 * m :], len(rows))
+            ring = arrays.inputs[:, k.KIND] == k.RING
+            caching.windows(np.where(ring, arrays.tail - arrays.first, 0).tolist())
             self._observe(arrays, counts, arrived)
         made = caching.orders(orders, now) if changed else []
         before = (caching.used, caching.profiled)
@@ -271,27 +330,26 @@ class AdaptiveJoin:
         caching = self.caching
         assert caching is not None
         statistics = caching.profiler.statistics()
+        upkept: dict[Store, int] = {}
         for candidate, spec in zip(caching.used, specs(caching.used), strict=True):
             if spec.store not in arrays.stations.ids:
                 continue
             c = arrays.stations.counts(spec.store)
-            now = (c.probes, c.misses, c.probe_work, c.updates, c.update_work)
-            was = self._seen.get(spec.store, (0,) * 5)
+            now = (c.probes, c.misses, c.updates, c.update_work)
+            was = self._seen.get(spec.store, (0,) * 4)
             if now[0] < was[0]:
-                was = (0,) * 5
-            probes, misses, probe_work, updates, update_work = (a - b for a, b in zip(now, was, strict=True))
+                was = (0,) * 4
+            probes, misses, updates, update_work = (a - b for a, b in zip(now, was, strict=True))
+            upkept[candidate.store] = update_work
             if probes:
                 caching.missed(candidate, probes, misses)
                 share = arrived[list(candidate.inputs)].sum() / max(1, counts[list(candidate.inputs)].sum())
-                update = update_work / updates if updates else 2.0
-                caching.costs(
-                    candidate,
-                    self.weight * probe_work / probes,
-                    self.weight * update * float(share),
-                    float(c.bytes),
-                )
+                update = self.weight * (update_work / updates if updates else 2.0) * float(share)
+                caching.costs(candidate, self.weight, update, row_cost=self.weight)
+        for held, work in upkept.items():
+            caching.upkept(held, self.weight * work, float(counts.sum()))
         self._seen = {
-            s: (x.probes, x.misses, x.probe_work, x.updates, x.update_work)
+            s: (x.probes, x.misses, x.updates, x.update_work)
             for s in arrays.stations.ids
             if (x := arrays.stations.counts(s))
         }
@@ -306,7 +364,7 @@ class AdaptiveJoin:
             found = d[candidate.last + 1] / d[candidate.first] if d[candidate.first] else 0.0
             share = arrived[list(candidate.inputs)].sum() / max(1, counts[list(candidate.inputs)].sum())
             update = (2.0 + (found / 2 if candidate.support else 0.0)) * float(share)
-            caching.costs(candidate, self.weight * (1.0 + found), self.weight * update)
+            caching.costs(candidate, self.weight, self.weight * update, row_cost=self.weight)
 
     def _plan(
         self, arrays: JoinArrays, orders: Sequence[tuple[int, ...]], sizes: Mapping[Any, Any] | None = None
@@ -365,3 +423,15 @@ class AdaptiveJoin:
             self.caching.load(state["caching"])
         self._seen = {}
         self.attach(arrays, orders)
+
+
+def unlikely(before: Float64s, now: Float64s) -> float:
+    """By how many standard deviations the share that has moved most has moved; rows are samples, then drops by filter.
+
+    >>> round(unlikely(np.array([[100, 50, 20]]), np.array([[400, 200, 140]])), 1)
+    2.9
+    """
+    pooled = (before[:, 1:] + now[:, 1:] + 1) / (before[:, :1] + now[:, :1] + 2)
+    many, more = np.maximum(before[:, :1], 1), np.maximum(now[:, :1], 1)
+    moved = np.abs(before[:, 1:] / many - now[:, 1:] / more) / np.sqrt(pooled * (1 - pooled) * (1 / many + 1 / more))
+    return float((moved * (before[:, :1] > 0) * (now[:, :1] > 0)).max())

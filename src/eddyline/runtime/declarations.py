@@ -11,7 +11,7 @@ import pyarrow as pa
 from eddyline.core.errors import CqlError, JobError, did_you_mean
 from eddyline.core.schema import Schema
 from eddyline.core.time import TimeKind
-from eddyline.cql.job import Statement
+from eddyline.cql.job import QueryStatement, Statement
 from eddyline.cql.places import quoted_place
 from eddyline.cql.windows import IntervalText, resolve_duration
 from eddyline.expr.types import parse_type, type_name
@@ -76,5 +76,6 @@ def placed(error: JobError, statement: Statement, otherwise: str | None = None) 
     if isinstance(error, CqlError) and error.span is not None:
         return error
     message = str(error)
-    span = quoted_place(message, statement.text, statement.span, statement.name, otherwise)
+    options = statement.options_span if isinstance(statement, QueryStatement) else None
+    span = quoted_place(message, statement.text, statement.span, statement.name, otherwise, options)
     return CqlError(message, statement.text, span)

@@ -12,7 +12,7 @@ from eddyline.core.delta import Int64s
 from eddyline.kernels import join_layout as k
 from eddyline.operators.join_arrays import JoinArrays
 from eddyline.operators.join_plan import CacheSpec
-from eddyline.runtime.join_books import accesses, drawn, held, named_cache
+from eddyline.runtime.join_books import accesses, drawn, each, held, named_cache
 
 
 class FixedJoin:
@@ -23,24 +23,31 @@ class FixedJoin:
         self, names: Sequence[str], why: str, kept: Sequence[CacheSpec] = (), decisions: Sequence[Decision] = ()
     ) -> None:
         self.names, self.why, self.kept, self.decisions = tuple(names), why, tuple(kept), tuple(decisions)
-        self.elements = 0
+        self.elements = self.work = 0
         self._next = np.zeros(0, np.int64)
-        self._before = 0
+        self._before = (0, 0)
 
     def attach(self, arrays: JoinArrays, orders: Sequence[tuple[int, ...]]) -> None:
         arrays.set_plan(orders, self.kept)
 
     def begin(self, arrays: JoinArrays, next_event: Int64s, lengths: Sequence[int]) -> int:
         arrays.profiling = False
-        self._before = int(next_event.sum())
         self._next = next_event
+        self._before = self._done(arrays)
         return int(k.NEVER)
 
     def end(self, arrays: JoinArrays, now: int) -> None:
-        self.elements += int(self._next.sum()) - self._before
+        elements, work = (after - before for after, before in zip(self._done(arrays), self._before, strict=True))
+        self.elements += elements
+        self.work += work
+
+    def _done(self, arrays: JoinArrays) -> tuple[int, int]:
+        """Elements that came or left, for those that leave are joined too where it can show; and accesses."""
+        return int(self._next.sum() + arrays.counters[k.CN_LEFT :].sum()), accesses(arrays)[0]
 
     def describe(self, arrays: JoinArrays) -> list[str]:
-        lines = [self.why, *drawn(self.names, arrays)]
+        cost = [each(self.elements, self.work)] if self.elements else []
+        lines = [self.why, *cost, *drawn(self.names, arrays)]
         for store in dict.fromkeys(c.store for c in self.kept):
             mine = [c for c in arrays.stations.used if (c.segment, c.key) == (store.segment, store.key)]
             told = held(arrays, mine[0]) if mine else None
@@ -56,16 +63,16 @@ class FixedJoin:
             "ordering": None,
             "caching": None,
             "elements": self.elements,
-            "accesses": accesses(arrays)[0],
+            "accesses": self.work,
             "kept": [named_cache(c, self.names) for c in arrays.stations.used],
         }
 
     def state(self) -> dict[str, Any]:
-        return {"names": list(self.names), "elements": self.elements}
+        return {"names": list(self.names), "elements": self.elements, "work": self.work}
 
     def load(self, state: Mapping[str, Any], arrays: JoinArrays) -> None:
         """What was kept is gone. It fills again as it is asked for, and until then lacks something: no longer complete,
         or what it does not hold would count as empty."""
-        self.elements = int(state.get("elements", 0))
+        self.elements, self.work = int(state.get("elements", 0)), int(state.get("work", 0))
         fill = [CacheSpec(c.pipeline, c.first, c.last, c.segment, c.key) for c in self.kept]
         arrays.set_plan(arrays.orders, fill)

@@ -9,8 +9,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from eddyline.core.decision import Decision
 from eddyline.core.time import Clock
 from eddyline.kernels import join_layout as k
@@ -26,7 +24,9 @@ KEPT, POINTS = 100, 2048  # decisions; runs of the history
 SAVED = 32  # decisions that are part of a snapshot
 SHOWN = 6  # caches that explain lists, unless more are in use
 STATES = {"used": "cache in use  ", "profiled": "cache weighed ", "unused": "cache not used"}
-TIMES = re.compile(r"([\d.]+(?:e[-+]?\d+)?) s against ([\d.]+(?:e[-+]?\d+)?) s a tuple")
+_SECONDS = r"([\d.]+(?:e[-+]?\d+)?)"
+TIMES = re.compile(f"{_SECONDS} s against {_SECONDS} s a tuple")
+SAVED_TIME = re.compile(f"costs {_SECONDS} ± {_SECONDS} s less")
 SETTLED = 4096  # elements after which a change has shown what it gained
 
 
@@ -89,7 +89,7 @@ class JoinBooks:
 
     def _cost(self) -> str:
         learned = f", and {self.profiling / self.work:.1%} more to learn" if self.work and self.profiling else ""
-        return f"{self.elements:,} elements came or left, {self.work / self.elements:.2f} accesses each{learned}"
+        return f"{each(self.elements, self.work)}{learned}"
 
     def _caches(self, join: AdaptiveJoin, arrays: JoinArrays) -> list[str]:
         """Those in use, then those that would bring most; a join of seven inputs has dozens."""
@@ -189,14 +189,24 @@ def _for_people(d: Decision) -> Decision:
     """Policies are told accesses as if they were seconds; people are told accesses."""
     from eddyline.runtime.adaptive_join import UNIT
 
-    def told(found: re.Match[str]) -> str:
-        mine, other = (float(text) / UNIT for text in found.groups())
-        return f"{mine:.2f} against {other:.2f} accesses a tuple"
+    def in_accesses(text: str, pattern: re.Pattern[str], words: str) -> str:
+        return pattern.sub(lambda found: words.format(*(float(seconds) / UNIT for seconds in found.groups())), text)
 
+    reason = in_accesses(d.reason, TIMES, "{:.2f} against {:.2f} accesses a tuple")
+    reason = in_accesses(reason, SAVED_TIME, "takes {:.2f} ± {:.2f} accesses less")
     evidence = dict(d.evidence)
     if "seconds" in evidence:
         evidence["accesses"] = [None if s is None else s / UNIT for s in evidence.pop("seconds")]
-    return replace(d, reason=TIMES.sub(told, d.reason), evidence=evidence)
+    evidence |= {key: evidence[key] / UNIT for key in ("saved", "error") if key in evidence}
+    return replace(d, reason=reason, evidence=evidence)
+
+
+def each(elements: int, work: int) -> str:
+    """
+    >>> each(48_000, 120_000)
+    '48,000 elements came or left, 2.50 accesses each'
+    """
+    return f"{elements:,} elements came or left, {work / elements:.2f} accesses each"
 
 
 def worth(benefit: float, cost: float, used: bool) -> str:
@@ -263,5 +273,5 @@ def accesses(arrays: JoinArrays) -> tuple[int, int]:
     """Accesses so far, and those made only to learn."""
     stores = arrays.stations.stores
     cached = int(stores[:, k.SR_PROBE_WORK].sum() + stores[:, k.SR_UPDATE_WORK].sum()) if len(stores) else 0
-    own = int(arrays.counters[k.CN_PROBES] + arrays.counters[k.CN_LINKS])
-    return own + cached, int(np.int64(arrays.counters[k.CN_PROFILING]))
+    counters = arrays.counters.tolist()
+    return counters[k.CN_PROBES] + counters[k.CN_LINKS] + cached, counters[k.CN_PROFILING]

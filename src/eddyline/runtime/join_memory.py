@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from eddyline.adaptive.joins.a_caching import ACaching
 from eddyline.adaptive.joins.candidates import Candidate
-from eddyline.kernels import join_layout as k
+from eddyline.adaptive.joins.memory import PLACES
 from eddyline.operators.join_arrays import JoinArrays
 from eddyline.operators.join_plan import CacheSpec, StoreId
 from eddyline.operators.join_stations import BUCKETS, NODES, Bloom
@@ -21,7 +21,7 @@ def specs(candidates: Iterable[Candidate]) -> list[CacheSpec]:
 
 
 def words(store: StoreId, buckets: int, nodes: int) -> int:
-    return buckets * (k.BK_KEY + len(store.key)) + nodes * (1 + len(store.segment))
+    return buckets * store.bucket_words + nodes * store.node_words
 
 
 class CacheSizes:
@@ -30,6 +30,7 @@ class CacheSizes:
 
     def __init__(self) -> None:
         self.sizes: dict[StoreId, tuple[int, int]] = {}
+        self._wants: dict[StoreId, tuple[int, int]] = {}  # what they would have if there were memory enough
         self._pushed: dict[StoreId, tuple[int, int, int]] = {}
 
     def has_room(self, spec: CacheSpec) -> bool:
@@ -44,8 +45,12 @@ class CacheSizes:
         of = {spec.store: c for c, spec in zip(caching.used, specs(caching.used), strict=True)}
         for c, spec in zip(caching.suspended, specs(caching.suspended), strict=True):
             of.setdefault(spec.store, c)
-        for store in of:
-            wanted[store] = self._wanted(store, arrays)
+        expected = {} if caching.memory is None else caching.entries()
+        for store, candidate in of.items():
+            # Whoever says how much memory there is means it to be used.
+            roomy = 2 if caching.memory is None else 2 * PLACES
+            wanted[store] = self._wanted(store, arrays, _size_for(expected.get(candidate)), roomy)
+        self._wants = dict(wanted)
         if caching.memory is not None:
             for store, candidate in of.items():
                 held = int(caching.memory.pages.get(candidate.store, 0))
@@ -57,14 +62,15 @@ class CacheSizes:
             for store, candidate in of.items():
                 pages = int(caching.memory.pages.get(candidate.store, 0))
                 wanted[store] = within(store, wanted[store], pages * caching.memory.page_bytes)
+        # What a cache wants is asked for again at every look: others may have gone.
         changed = {s: size for s, size in wanted.items() if self.sizes.get(s) != size}
         self.sizes = wanted
         return changed
 
-    def _wanted(self, store: StoreId, arrays: JoinArrays) -> tuple[int, int]:
-        size = self.sizes.get(store) or (BUCKETS, NODES)
-        if store not in arrays.stations.ids or size == (0, 0):
-            return BUCKETS, NODES
+    def _wanted(self, store: StoreId, arrays: JoinArrays, first: tuple[int, int], roomy: int) -> tuple[int, int]:
+        size = self._wants.get(store) or first
+        if store not in arrays.stations.ids:
+            return size
         c = arrays.stations.counts(store)
         before = self._pushed.get(store, (0, 0, 0))
         if c.misses < before[0]:
@@ -72,20 +78,28 @@ class CacheSizes:
         misses, replaced, evicted = c.misses - before[0], c.replaced - before[1], c.evicted - before[2]
         self._pushed[store] = (c.misses, c.replaced, c.evicted)
         buckets, nodes = size
-        if replaced > CROWDED * misses and replaced > 16 and 2 * c.entries > buckets:
+        if self.sizes.get(store) != size:
+            return size  # it is crowded because it did not get what it wants
+        if replaced > CROWDED * misses and replaced > 16 and roomy * c.entries > buckets:
             buckets *= 2
         if evicted > CROWDED * misses and evicted > 16:
             nodes *= 2
         return (buckets, nodes) if 8 * words(store, buckets, nodes) <= LARGEST else size
 
 
+def _size_for(expected: tuple[float, float] | None) -> tuple[int, int]:
+    """Where memory is scarce a cache asks for what it is expected to need, and not for what most find enough."""
+    if expected is None:
+        return BUCKETS, NODES
+    entries, rows = expected
+    return 1 << max(4, int(PLACES * entries - 1).bit_length()), 16 + int(1.25 * entries * rows)
+
+
 def within(store: StoreId, wanted: tuple[int, int], bytes: int) -> tuple[int, int]:
     """The largest size up to what is wanted that fits; (0, 0) if none does."""
     buckets, nodes = wanted
-    if 8 * words(store, buckets, nodes) <= bytes:
-        return wanted
-    width, node = 8 * (k.BK_KEY + len(store.key)), 8 * (1 + len(store.segment))
-    while buckets > 1 and 2 * buckets * width > bytes:
+    width, node = 8 * store.bucket_words, 8 * store.node_words
+    while buckets > 1 and buckets * width + -(-nodes * buckets // wanted[0]) * node > bytes:
         buckets //= 2
     nodes = min(nodes, (bytes - buckets * width) // node)
     return (buckets, nodes) if nodes > 0 else (0, 0)

@@ -27,10 +27,10 @@ from eddyline.runtime.adaptive_join import AdaptiveJoin, Pace
 from eddyline.runtime.fixed_join import FixedJoin
 from eddyline.runtime.join_memory import CacheSizes
 
-STAYS = "static"
+STAYS, OURS = "static", "default"
 # Beyond the papers' defaults: where elements take less than a microsecond, 10,000 of them are no interval.
 _EXAMPLES = {"joins": "a-greedy", "caches": "global(memory=65536)", "tree": "((R, S), T)"}
-DEFAULT_CACHES: dict[str, Any] = {"interval": 100_000, "W": 64, "W_d": 1024}
+DEFAULT_CACHES: dict[str, Any] = {"interval": 500_000, "W": 64, "W_d": 1024}
 DEARER = 3.0  # what an access of a cache takes, in those of an index: unless named, caches have to pay in time
 # Shares of the elements of a look, which are few of all; there profiling may cost as much as the look.
 DEFAULT_ORDERS: dict[str, Any] = {"p": 0.05, "burst": 0.2, "overhead": 1.0, "confidence": 3.0}
@@ -65,8 +65,7 @@ class Joining:
                 "the option 'tree' fixes the plan of a join; 'joins' and 'caches' cannot be given beside it."
             )
         if joins is not None:
-            name, given = ordering.parse_policy(joins)
-            ordering.make_policy(name, Pipeline(2), **given)
+            ordering.make_policy(joins, Pipeline(2), "join")
         if caches is not None:
             caching.make_caching(caches, Shape(3, (frozenset(range(3)),)), "RST")
         return Joining(joins, caches, tree, clock or SystemClock())
@@ -98,7 +97,8 @@ class Joining:
         options = DEFAULT_CACHES if named is None else {}
         caches = caching.make_caching(named or "global", shape, names, join.name, **options) if graph.simple else None
         if caches is not None and named is not None:
-            pace = Pace(max(256, min(pace.look, caches.interval // 5)), pace.quiet, 0)
+            # Five looks an interval, which counts those that leave as well.
+            pace = Pace(max(256, min(pace.look, caches.interval // 10)), pace.quiet, 0)
         if policies is None and caches is None:
             join.adapter = FixedJoin(names, "the orders stay as they are, and there are no caches")
             return
@@ -124,16 +124,18 @@ class Joining:
         join.adapter = adapter
 
     def _policies(self, shape: Shape, orders: Sequence[tuple[int, ...]], operator: str) -> tuple[Any, Pace]:
-        name, given = ("default", DEFAULT_ORDERS) if self.joins is None else ordering.parse_policy(self.joins)
+        name, given = ordering.parse_policy(self.joins or OURS)
         if name == STAYS:
             return None, Pace()
+        if name == OURS:
+            given = {**DEFAULT_ORDERS, **given}
         made = []
         for i in range(shape.size):
             filters = LogicalFilters(shape, i)
             first = tuple(filters.targets.index(x) for x in orders[i])
             pipeline = Pipeline(shape.size - 1, initial=first, operator=operator)
             made.append(ordering.make_policy(name, pipeline, **given))
-        return made, Pace() if self.joins is None else Pace(longest=0)
+        return made, Pace() if name == OURS else Pace(longest=0)
 
 
 def _name(policy: str) -> str:
@@ -176,6 +178,8 @@ def read_tree(text: str, names: Sequence[str]) -> Tree:
     known = {n.lower(): i for i, n in enumerate(names)}
     example = f"(({', '.join(names[:2])}), {', '.join(names[2:])})" if len(names) > 2 else f"({', '.join(names)})"
     wrong = JobError(f"the tree {text!r} must name each of {', '.join(names)} once, in brackets such as {example}.")
+    if text.count("(") >= len(names):  # each holds two at least; and however deep, it is one sentence
+        raise wrong
     at = 0
 
     def part() -> Tree:

@@ -22,7 +22,6 @@ class Query:
         self.session, self.name, self.running = session, name, running
         self._table: list[pa.RecordBatch] = []
         self._begin = session.clock.nanoseconds()
-        self._seconds = 0.0
 
     @property
     def schema(self) -> pa.Schema:

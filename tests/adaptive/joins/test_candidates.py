@@ -50,7 +50,7 @@ def test_the_trees_of_figure_5_8() -> None:
 
 def test_example_5_5_2() -> None:
     found = prefix_caches(clique(6), EXAMPLE)
-    shared = {s: [c.pipeline for c in found if c.store == (s, (0,), ())] for s in ((0, 1), (0, 1, 2))}
+    shared = {s: [c.pipeline for c in found if c.store == (s, (0,), (), -1)] for s in ((0, 1), (0, 1, 2))}
     assert shared == {(0, 1): [2, 3, 5], (0, 1, 2): [3, 4]}
 
 

@@ -13,6 +13,7 @@ for each filter; a cost of 1 each counts evaluations.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -25,6 +26,7 @@ from eddyline.core.delta import Bools, Int64s
 
 Costs = Sequence[float] | npt.NDArray[np.float64]
 MOST = 16  # filters: the optimum takes 2ⁿ numbers
+_FEW = 5  # filters for which loops are faster than arrays
 
 
 def order_cost(drops: Bools, order: Sequence[int], costs: Costs | None = None) -> float:
@@ -122,6 +124,8 @@ def optimal_order(
     n = drops.shape[1]
     if n > MOST:
         raise ValueError(f"the optimum is computed for at most {MOST} filters, not {n}")
+    if n <= _FEW and not changes and (costs is None or np.ndim(costs) == 1):
+        return _few(_survivors(drops).tolist(), _prices(drops, costs).tolist(), segments)
     phases = np.split(drops, list(changes))
     prices = [np.ones(n)] * len(phases) if costs is None else np.broadcast_to(np.asarray(costs), (len(phases), n))
     # What filter f costs when it is asked after the set S.
@@ -144,6 +148,24 @@ def optimal_order(
         order.append(int(last[left]))
         left ^= 1 << order[-1]
     return tuple(reversed(order))
+
+
+def _few(survivors: list[float], prices: list[float], segments: Int64s | None) -> tuple[int, ...]:
+    """The same for few filters, for which arrays cost more than what is in them."""
+    n = len(prices)
+    homes = [0] * n if segments is None else segments.tolist()
+    best: list[tuple[float, tuple[int, ...]]] = [(0.0, ())]
+    for these in range(1, 1 << n):
+        found: tuple[float, tuple[int, ...]] = (math.inf, ())
+        for f in range(n - 1, -1, -1):  # the last written first: among equals it comes last
+            if these >> f & 1:
+                before = these ^ (1 << f)
+                total, order = best[before]
+                total = total + survivors[before] * prices[f] if homes[f] == homes[len(order)] else math.inf
+                if total < found[0] or not found[1]:
+                    found = total, (*order, f)
+        best.append(found)
+    return best[-1][1]
 
 
 def approximation(drops: Bools, order: Sequence[int], costs: Costs | None = None) -> float:

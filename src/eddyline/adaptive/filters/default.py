@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from itertools import accumulate
 from typing import Any, ClassVar
 
 import numpy as np
@@ -138,6 +139,7 @@ class Default(OrderingPolicy):
         self.paid_by_reserve = True
         self.pending = 0  # profile tuples that nobody has looked at
         self.alarmed, self.patience = False, 1.0
+        self.hoped = math.inf  # what another order is suspected to save a tuple: 0 if none is, inf if none was tried
         self.age, self.life = 0, 2 * _FLEETING  # batches since the last change, and usually between changes
         self.looked: Float64s = self.times.averages()  # at the last look
 
@@ -247,19 +249,21 @@ class Default(OrderingPolicy):
         if not self.fleeting:
             self.window.clear()
         self.rates.settle()
-        self.pending = 0
+        self.pending, self.hoped = 0, math.inf
         self.level, self.left = 0, self.block
 
     def _reoptimize(self, now: int | None, averages: Float64s) -> Decision | None:
         tuples = self.window.tuples()
         search = optimal_order if self.pipeline.filters <= _EXACT else greedy_order
         before, after = self.order, self._cheap_end(tuples, search(tuples, averages, self.segments), averages)
+        self.hoped = 0.0
         if after == before or gain(tuples, before, after, averages) * self.alpha < 1:
             return None
         saved = tuple_costs(tuples, before, averages) - tuple_costs(tuples, after, averages)
         mean, error = float(saved.mean()), float(saved.std() / math.sqrt(len(saved)))
         if mean < self.confidence * error:
-            if mean >= _SUSPICION * error and self.reserve > _KEPT * self.most[0]:
+            self.hoped = mean if mean >= _SUSPICION * error else 0.0
+            if self.hoped and self.reserve > _KEPT * self.most[0]:
                 self.level, self.left = min(self.level, 1), self.block
             return None
         self.order = after
@@ -274,8 +278,9 @@ class Default(OrderingPolicy):
     def _cheap_end(self, tuples: Bools, order: tuple[int, ...], averages: Float64s) -> tuple[int, ...]:
         """Where next to no tuple of the window gets, the window does not know an order, and any is as good now: filters
         go by their cost, for the day when more tuples get there. Costs within a factor of two are alike."""
-        reach = len(tuples) - np.searchsorted(np.sort(first_drop(tuples[:, order])), np.arange(len(order)), "left")
-        known = int(np.count_nonzero(reach >= max(1.0, _KNOWN * self.window.size)))
+        gone = np.bincount(first_drop(tuples[:, order]), minlength=len(order)).tolist()
+        reach = [len(tuples) - n for n in accumulate(gone[:-1], initial=0)]
+        known = sum(n >= max(1.0, _KNOWN * self.window.size) for n in reach)
         end = order[known:]
         if len(end) < 2:
             return order
@@ -311,6 +316,7 @@ class Default(OrderingPolicy):
         self.looked = np.array(state["looked"], np.float64)
         for name in _SCALARS:
             setattr(self, name, type(getattr(self, name))(state[name]))
+        self.hoped = math.inf  # until it has looked itself
 
 
 _SCALARS = ("level", "left", "reserve", "pocket", "paid_by_reserve", "pending", "alarmed", "patience", "age", "life")

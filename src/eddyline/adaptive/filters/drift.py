@@ -10,6 +10,7 @@ profile tuples show that.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -59,14 +60,15 @@ class DropRates:
         """By how many standard deviations the rate of the filter that has moved most is away from its reference.
         Forgotten rows count with their weight, which overstates the deviation to be expected.
         """
-        enough = (self.asked >= _FEWEST) & (self.recently_asked >= _FEWEST_RECENT)
-        if not enough.any():
-            return 0.0
-        before, now = self.asked[enough], self.recently_asked[enough]
-        dropped, recently = self.dropped[enough], self.recently_dropped[enough]
-        pooled = (dropped + recently + 1) / (before + now + 2)  # never 0 nor 1
-        deviation = np.sqrt(pooled * (1 - pooled) * (1 / before + 1 / now))
-        return float((np.abs(dropped / before - recently / now) / deviation).max())
+        most = 0.0
+        counts = (self.asked, self.recently_asked, self.dropped, self.recently_dropped)
+        # Filters are few: arrays would cost more than the numbers in them.
+        for before, now, dropped, recently in zip(*(c.tolist() for c in counts), strict=True):
+            if before >= _FEWEST and now >= _FEWEST_RECENT:
+                pooled = (dropped + recently + 1) / (before + now + 2)  # never 0 nor 1
+                deviation = math.sqrt(pooled * (1 - pooled) * (1 / before + 1 / now))
+                most = max(most, abs(dropped / before - recently / now) / deviation)
+        return most
 
     def settle(self) -> None:
         """A decision was made: what comes now is the reference."""

@@ -61,11 +61,6 @@ class MatrixView:
         """Figure 4.5 with line 10 replaced."""
         self.V -= self._counts(bits)
 
-    def recompute(self, window: Bools) -> None:
-        """From scratch."""
-        self.V[:] = 0
-        self.insert(window)
-
     def _counts(self, bits: Bools) -> Int64s:
         """What the tuples add to V: row r gets those whose first filter to drop them, dc, stands at r or later."""
         n = len(self.order)

@@ -19,8 +19,9 @@ Policy = type[Static | Independent | AGreedy | Sweep | LocalSwaps | Default]
 POLICIES: dict[str, Policy] = {p.name: p for p in (Static, Independent, AGreedy, Sweep, LocalSwaps, Default)}
 
 
-def make_policy(text: str, pipeline: Pipeline, **options: Any) -> FilterPolicy:
-    """A policy for a pipeline, named as in ``WITH (filters = 'sweep')``; options in the text or beside it.
+def make_policy(text: str, pipeline: Pipeline, kind: str = "filter", **options: Any) -> FilterPolicy:
+    """A policy for a pipeline, named as in ``WITH (filters = 'sweep')``; options in the text or beside it. ``kind`` is
+    what messages call it.
 
     >>> make_policy("A-Greedy(p = 0.05, window = 200)", Pipeline(3)).p
     0.05
@@ -35,24 +36,24 @@ def make_policy(text: str, pipeline: Pipeline, **options: Any) -> FilterPolicy:
     ...
     eddyline.core.errors.JobError: the filter policy 'sweep' has no option 'windw'. Did you mean 'window'?
     """
-    name, written = parse_policy(text)
+    name, written = parse_policy(text, kind)
     policy = POLICIES[name]
     given = {**written, **options}
     known = {p.name: p for p in policy.parameters}
-    naming.check_options(name, "filter", given, known)
+    naming.check_options(name, kind, given, known)
     for option, value in given.items():
         known[option].check(name, value)
     made: FilterPolicy = policy(pipeline, **given)
     return made
 
 
-def parse_policy(text: str) -> tuple[str, dict[str, Any]]:
+def parse_policy(text: str, kind: str = "filter") -> tuple[str, dict[str, Any]]:
     """The name of a policy and the options written in brackets after it.
 
     >>> parse_policy("default(overhead=0.01)")
     ('default', {'overhead': 0.01})
     """
-    return naming.parse_policy(text, "filter", POLICIES, "a-greedy(p=0.05)")
+    return naming.parse_policy(text, kind, POLICIES, "a-greedy(p=0.05)")
 
 
 def defaults(name: str) -> dict[str, int | float]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -41,14 +42,17 @@ class ProcessingTimes:
 
     def add(self, rows: Int64s, seconds: Float64s) -> None:
         """A batch: rows that the filter was asked about, and seconds for each."""
-        known = (rows > 0) & ~np.isnan(seconds)
-        price = np.maximum(np.where(known, seconds, 0.0), _LEAST)
-        seen = self.rows > 0
-        price = np.where(seen, np.minimum(price, _CAP * self.total / np.where(seen, self.rows, 1.0)), price)
-        asked = np.where(known, np.maximum(rows, _FEWEST), 0)
-        keep = 0.5 ** (asked / MEMORY)
-        self.rows = self.rows * keep + asked
-        self.total = self.total * keep + asked * price
+        # Filters are few: arrays would cost more than the numbers in them.
+        kept, total = self.rows.tolist(), self.total.tolist()
+        for f, (many, price) in enumerate(zip(rows.tolist(), seconds.tolist(), strict=True)):
+            if many > 0 and not math.isnan(price):
+                price = max(price, _LEAST)
+                if kept[f] > 0:
+                    price = min(price, _CAP * total[f] / kept[f])
+                asked = max(many, _FEWEST)
+                keep = 0.5 ** (asked / MEMORY)
+                kept[f], total[f] = kept[f] * keep + asked, total[f] * keep + asked * price
+        self.rows, self.total = np.array(kept), np.array(total)
         self._averages = None
 
     def averages(self) -> Float64s:

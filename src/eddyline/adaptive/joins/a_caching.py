@@ -8,8 +8,8 @@ from typing import Any, ClassVar
 from eddyline.adaptive.filters.parameters import Parameter
 from eddyline.adaptive.joins import reasons
 from eddyline.adaptive.joins.candidates import Candidate, Store
-from eddyline.adaptive.joins.memory import Allocation, priorities
-from eddyline.adaptive.joins.model import Statistics, Value, upkeep
+from eddyline.adaptive.joins.memory import CLEARLY, Allocation, priorities, remembered, shares, squeezed
+from eddyline.adaptive.joins.model import Statistics, Value, net, upkeep
 from eddyline.adaptive.joins.parameters import A_CACHING
 from eddyline.adaptive.joins.profiler import Profiler
 from eddyline.adaptive.joins.selection import select
@@ -17,7 +17,15 @@ from eddyline.adaptive.joins.shape import Orders, Shape
 from eddyline.adaptive.joins.states import CacheStates
 from eddyline.core.decision import Decision
 
-_PATIENCE = 0.25  # of the interval: how long the slowest candidate may keep the others waiting
+# Of the interval:
+_PATIENCE = 0.25  # how long the slowest candidate may keep the others waiting
+_RECENT = 0.5  # over how many tuples rates are averaged
+_COLDEST = 4  # how long a cache may fill at most
+
+_HASTY = 2  # selections after a jump that are not the last word: at first windows hold what came before it
+
+# Profiled elements of a pipeline in an average: one in so many of an interval, and never fewer or more than these.
+_EVERY, _LEAST, _MOST = 400, 64, 512
 
 
 class ACaching:
@@ -31,8 +39,10 @@ class ACaching:
     new orders no longer maintain; new candidates start as profiled.
 
     A candidate that few tuples reach may not have its W observations in time; after a quarter of the interval the
-    selection goes ahead with those that have at least one. A cache starts empty, so during its first interval it is
-    judged by the misses that were predicted if it has more.
+    selection goes ahead with those that have at least one, if any has. A cache starts empty: while it fills, for an
+    interval and until the window of its pipeline is another, it is judged by the misses that were predicted if it has
+    more. A rate that jumps by more than the threshold ends the interval, and after the next selection, or the next two,
+    profiling goes on: benefits and costs are then others, and change until windows hold what came since.
 
     Parameters
     ----------
@@ -104,11 +114,14 @@ class ACaching:
         self.interval, self.interval_time, self.threshold = interval, interval_time, threshold
         self.W, self.W_d, self.alpha_bits, self.m = W, W_d, alpha_bits, m if global_caches else 0
         self.memory = None if memory is None else Allocation(memory, page)
-        self.profiler = Profiler(shape.size, W)
+        sample = min(_MOST, max(_LEAST, interval // _EVERY))
+        self.profiler = Profiler(shape.size, W, _RECENT * interval, threshold, sample)
         self.states = CacheStates()
         self._decided: dict[Candidate, Value] = {}  # what the last selection rested on
         self._tuples = self._since = 0
         self._since_time: int | None = None
+        self._jumped = False  # a rate, since the last step
+        self._hasty = 0  # selections to come after which profiling goes on
 
     @property
     def used(self) -> tuple[Candidate, ...]:
@@ -117,8 +130,8 @@ class ACaching:
 
     @property
     def profiled(self) -> tuple[Candidate, ...]:
-        """The caches whose distinct keys are to be counted."""
-        return self.states.profiled
+        """The caches whose distinct keys are to be counted; without memory there is nothing to learn."""
+        return () if self.memory is not None and not self.memory.budget else self.states.profiled
 
     @property
     def suspended(self) -> tuple[Candidate, ...]:
@@ -146,40 +159,67 @@ class ACaching:
         reason = f"the new order of {changed} leaves {', '.join(lost)} without its place or its maintenance"
         return [self._decision(now, before, reason, {"reordered": done.changed, "dropped": lost})]
 
-    def observe(self, pipeline: int, deltas: Sequence[float], taus: Sequence[float]) -> None:
-        """A profiled element of a pipeline: δ_j tuples and τ_j work by operator; the last δ are its results."""
-        self.profiler.observe(pipeline, deltas, taus)
+    def observe(self, pipeline: int, deltas: Sequence[float], taus: Sequence[float], elements: int = 1) -> None:
+        """A profiled element of a pipeline, or several together: δ_j tuples and τ_j work by operator; the last δ are
+        results."""
+        self.profiler.observe(pipeline, deltas, taus, elements)
 
     def rates(self, counts: Sequence[int], tuples: float) -> None:
         """How many of the last ``tuples`` processed came from each input."""
-        self.profiler.rates(counts, tuples)
+        self._jumped |= self.profiler.rates(counts, tuples)
+
+    def windows(self, rows: Sequence[float]) -> None:
+        """How many rows each input has now."""
+        self.profiler.windows = tuple(float(r) for r in rows)
+
+    def upkept(self, store: Store, work: float, tuples: float) -> None:
+        """The work of maintaining a used cache while so many tuples were processed."""
+        if any(c.store == store for c in self.used):
+            self.profiler.upkept(store, work, tuples)
 
     def missed(self, cache: Candidate | Store, probes: int, misses: int) -> None:
         """What a used cache has seen; a store stands for all that use it."""
         for c in self.used:
             if cache in (c, c.store):
-                self.profiler.missed(c, probes, misses)
+                self.profiler.missed(c, probes, misses, self._tuples)
 
     def distinct(self, candidate: Candidate, b: int, W_d: int) -> None:
         """Of W_d tuples that would have probed a profiled cache, b keys (bits set) were distinct."""
         if self.states.of(candidate) == "profiled":
+            if self._hasty:  # the last window is the one that has most of the new time in it
+                self.profiler.restart(candidate)
             self.profiler.distinct(candidate, b, W_d)
 
     def costs(
-        self, candidate: Candidate, probe_cost: float, update_cost: float, expected_bytes: float | None = None
+        self,
+        candidate: Candidate,
+        probe_cost: float,
+        update_cost: float,
+        expected_bytes: float | None = None,
+        row_cost: float = 0.0,
     ) -> None:
-        """What a probe and an update of this cache cost, in the unit of τ, and what memory it would fill."""
+        """What a probe of this cache costs, with each row that it gives, and an update, in the unit of τ; and what
+        memory it would fill."""
         if candidate in self.states:
-            self.profiler.costs(candidate, probe_cost, update_cost, expected_bytes)
+            self.profiler.costs(candidate, probe_cost, update_cost, expected_bytes, row_cost)
 
     def decide(self, now: int | None, tuples: int) -> list[Decision]:
         """Step on after ``tuples`` processed in all. Decisions are in force when this returns."""
         self._tuples = tuples
         found = self._monitor(now) if self.used else []
+        jumped, self._jumped = self._jumped, False
+        if self.profiled and jumped:  # what they have seen until now is of another time
+            for c in self.profiled:
+                self.profiler.restart(c)
+        if jumped and self._hasty in (0, _HASTY):  # but jump after jump must not put off every selection
+            self._hasty = _HASTY - (self._hasty == _HASTY)
+            if self.profiled:
+                self._begin(now)
         if self.profiled:
             if self._collected():
                 found += self._reoptimize(now)
-        elif self._due(now):
+        elif self._due(now) or (jumped and self._waited(_PATIENCE)):
+            self._hasty -= self._hasty > 0 and not jumped
             for c in self.states.profile():
                 self.profiler.restart(c)
             self._begin(now)
@@ -190,7 +230,7 @@ class ACaching:
         not pay, and one of them alone if it is a loss even with its maintenance paid by the others."""
         before, misses = self.states.current, self.profiler.misses(self.used, self._tuples)
         statistics = self.profiler.statistics()
-        values = self.profiler.values(misses, statistics)
+        values = self.profiler.values(misses, statistics, self._tuples)
         gaining = [c for c in values if values[c].benefit >= 0]
         spent = upkeep(values, values)
         earned = {store: sum(values[c].benefit for c in gaining if c.store == store) for store in spent}
@@ -212,13 +252,13 @@ class ACaching:
         before = self.states.current
         misses = self.profiler.misses((*self.used, *self.profiled), self._tuples)
         statistics = self.profiler.statistics()
-        values = self.profiler.values(misses, statistics)
+        values = self.profiler.values(misses, statistics, self._tuples)
         chosen: Iterable[Candidate] = (c for c in before if c in values)
         if any(self._moved(c, values[c]) for c in values):
-            chosen = select(list(values), values, statistics, self.states.pipelines, before)
+            chosen = self._select(values, misses, statistics, before)
             self._decided = values
         for c in self.states.choose(chosen):
-            self.profiler.put_to_use(c, self._tuples + self.interval)
+            self.profiler.put_to_use(c, self._tuples + self._filling(c, statistics))
         self._begin(now)
         self._allocate(values, misses, statistics)
         if set(self.used) == set(before):
@@ -226,6 +266,48 @@ class ACaching:
         reason = reasons.why(before, self.used, values, misses, statistics, self.names)
         evidence = {"caches": reasons.figures(values, values, misses, self.names), "work": statistics.total}
         return [self._decision(now, before, reason, evidence, values, statistics)]
+
+    def _select(
+        self,
+        values: Mapping[Candidate, Value],
+        misses: Mapping[Candidate, float],
+        statistics: Statistics,
+        before: Sequence[Candidate],
+    ) -> tuple[Candidate, ...]:
+        """The best set, as if there were memory enough (section 5.6). If there is not, what does not pay with the share
+        that its priority gives it is left out, worst first, and what is then best is looked for again."""
+        pool, orders = list(values), self.states.pipelines
+        if self.memory is None:
+            return select(pool, values, statistics, orders, before)
+        ample = {c: self.profiler.ample(c, m) for c, m in misses.items()}
+        best = self.profiler.values(ample, statistics, self._tuples)
+        sizes = {c: self.profiler.expected_bytes(c, statistics, m, self.W_d) for c, m in ample.items()}
+        budget = self.memory.budget * self.memory.page_bytes
+        while True:
+            chosen = select(pool, best, statistics, orders, before)
+            given = shares(chosen, best, sizes, budget)
+            kept, fitted = {s: remembered(s, share) for s, share in given.items()}, {}
+            for c in chosen:
+                work, held = statistics.work(c.pipeline, c.operators), self.memory.pages.get(c.store, 0)
+                as_now = c in self.used and given[c.store] * sizes[c] <= (held + 1) * self.memory.page_bytes
+                fitted[c] = values[c] if as_now else squeezed(ample[c], best[c], work, kept[c.store])
+            gains = {}
+            for s in given:
+                sharing = [c for c in chosen if c.store == s]
+                work = sum(statistics.work(c.pipeline, c.operators) for c in sharing)
+                gains[s] = net(sharing, fitted) - (CLEARLY * work if given[s] < 1 else 0.0)
+            worst = min(gains, key=lambda s: (gains[s], s), default=None)
+            if worst is None or gains[worst] > 0:
+                self.profiler.kept = kept
+                return chosen
+            pool = [c for c in pool if c.store != worst]
+
+    def _filling(self, candidate: Candidate, statistics: Statistics) -> int:
+        """Tuples for which a new cache fills. Elements of the window that were there before it miss once more when they
+        leave, so that takes until the window is another: as many arrivals as it has rows, half of its tuples."""
+        rows, rate = self.profiler.windows[candidate.pipeline], statistics.rate[candidate.pipeline]
+        turn = 2 * rows / rate if rate else 0.0
+        return int(max(self.interval, min(turn, _COLDEST * self.interval)))
 
     def _moved(self, candidate: Candidate, now: Value) -> bool:
         last = self._decided.get(candidate)
@@ -235,13 +317,18 @@ class ACaching:
         return any(abs(new - old) > self.threshold * abs(old) for new, old in pairs)
 
     def _collected(self) -> bool:
-        if self._tuples - self._since >= _PATIENCE * self.interval:
+        if self._waited(_PATIENCE) and any(self.profiler.profiled(c, 1) for c in self.profiled):
+            return True
+        if self._waited(1.0):
             return True
         profiled = all(self.profiler.profiled(c) for c in self.profiled)
         return profiled and all(self.profiler.known(c) for c in self.used)
 
+    def _waited(self, share: float) -> bool:
+        return self._tuples - self._since >= share * self.interval
+
     def _due(self, now: int | None) -> bool:
-        if self._tuples - self._since >= self.interval:
+        if self._hasty or self._waited(1.0):
             return True
         if self.interval_time is None or now is None or self._since_time is None:
             return False
@@ -259,6 +346,11 @@ class ACaching:
             sizes = {c: self.profiler.expected_bytes(c, statistics, misses[c], self.W_d) for c in known}
             self.memory.prioritise(priorities(self.used, values, sizes, self.memory))
 
+    def entries(self) -> dict[Candidate, tuple[float, float]]:
+        """How many entries each of the caches in use is expected to have, and rows in each."""
+        statistics, misses = self.profiler.statistics(), self.profiler.misses(self.states.current, self._tuples)
+        return {c: self.profiler.expected_entries(c, statistics, m, self.W_d) for c, m in misses.items()}
+
     def _decision(
         self,
         now: int | None,
@@ -275,7 +367,8 @@ class ACaching:
     def statistics(self) -> dict[str, Any]:
         """What the next decision will rest on, for people: rates and work per unit, and each candidate."""
         statistics, misses = self.profiler.statistics(), self.profiler.misses(self.states, self._tuples)
-        values, pages = self.profiler.values(misses, statistics), {} if self.memory is None else self.memory.pages
+        values = self.profiler.values(misses, statistics, self._tuples)
+        pages = {} if self.memory is None else self.memory.pages
         told = {c: self.states.of(c) for c in self.states}
         caches = reasons.table(told, values, misses, pages, self.names)
         return {"rate": statistics.rate, "d": statistics.d, "c": statistics.c, "caches": caches}
@@ -286,7 +379,7 @@ class ACaching:
             "profiler": self.profiler.state(),
             "states": self.states.state(),
             "decided": [[c.state(), v.benefit, v.cost, v.proc] for c, v in self._decided.items()],
-            "tuples": [self._tuples, self._since, self._since_time],
+            "tuples": [self._tuples, self._since, self._since_time, self._jumped, self._hasty],
             "memory": None if self.memory is None else self.memory.state(),
         }
 
@@ -296,6 +389,7 @@ class ACaching:
         self.states.load(state["states"])
         self.profiler.orders = self.states.pipelines
         self._decided = {Candidate.load(c): Value(*figures) for c, *figures in state["decided"]}
-        self._tuples, self._since, self._since_time = state["tuples"]
+        self._tuples, self._since, self._since_time, jumped, self._hasty = state["tuples"]
+        self._jumped = bool(jumped)
         if self.memory is not None and state["memory"] is not None:
             self.memory.load(state["memory"])

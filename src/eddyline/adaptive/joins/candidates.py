@@ -14,7 +14,7 @@ from typing import Any
 
 from eddyline.adaptive.joins.shape import Orders, Shape
 
-Store = tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]  # segment, key, support
+Store = tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...], int]  # segment, key, support, anchor (-1: none)
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -45,8 +45,16 @@ class Candidate:
 
     @property
     def store(self) -> Store:
-        """The identity of the cache's contents: candidates with equal stores are shared caches (Definition 5.5.1)."""
-        return self.segment, self.key, self.support
+        """The identity of the cache's contents: candidates with equal stores are shared caches (Definition 5.5.1).
+
+        What an anchored cache holds stands as long as rows of its own pipeline do: it is nobody else's.
+
+        >>> exact = [Candidate(i, 0, 1, (0, 1), (0,)).store for i in (2, 3)]
+        >>> anchored = [Candidate(i, 0, 1, (0, 1), (0,), (2, 3)).store for i in (2, 3)]
+        >>> exact[0] == exact[1], anchored[0] == anchored[1]
+        (True, False)
+        """
+        return self.segment, self.key, self.support, self.pipeline if self.anchored else -1
 
     @property
     def operators(self) -> range:

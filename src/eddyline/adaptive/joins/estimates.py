@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Iterable, Sequence
 
@@ -31,6 +32,31 @@ class Window:
         self._values.append(float(value))
         self._weights.append(float(weight))
 
+    def forget(self, weight: float) -> None:
+        """Only as much of the past counts as is needed for so much weight; the last observation always does.
+
+        >>> window = Window(5)
+        >>> for count in (9, 9, 1, 1):
+        ...     window.push(count, 10)
+        >>> window.forget(20)
+        >>> window.mean
+        0.1
+        """
+        total = sum(self._weights)
+        while len(self._weights) > 1 and total - self._weights[0] >= weight:
+            total -= self._weights.popleft()
+            self._values.popleft()
+
+    def keep(self, observations: int) -> None:
+        """Only so many of them."""
+        while len(self._values) > observations:
+            self._weights.popleft()
+            self._values.popleft()
+
+    @property
+    def weight(self) -> float:
+        return sum(self._weights)
+
     def clear(self) -> None:
         self._values.clear()
         self._weights.clear()
@@ -59,6 +85,29 @@ class Window:
         self.clear()
         for v, w in state:
             self.push(v, w)
+
+
+def anchored_miss_probability(bits: int, tuples: int, rows: float) -> float:
+    """The same for a cache whose entries stand only while a row of the probing input with their key does, of the
+    ``rows`` that its window has.
+
+    A row that leaves finds the entry that it made when it came, or that it found. A row that comes finds one if the
+    window has another of its key. Where W_d reaches further than the window, that is less than recurs: as many keys as
+    were distinct among all of them, equally frequent, say how often.
+
+    >>> miss_probability(958, 4096), round(anchored_miss_probability(958, 4096, 300), 2)
+    (0.23388671875, 0.38)
+    """
+    seen = tuples / 2 + rows  # rows whose arrival or departure was among the tuples
+    if rows <= 0 or tuples / 2 <= rows:
+        return miss_probability(bits, tuples)
+    if bits >= seen:
+        return 0.5
+    low, high = float(bits), float(bits) * tuples
+    for _ in range(50):
+        keys = (low + high) / 2
+        low, high = (keys, high) if keys * -math.expm1(-seen / keys) < bits else (low, keys)
+    return 0.5 * math.exp(-rows / low)
 
 
 def miss_probability(bits: int, tuples: int) -> float:

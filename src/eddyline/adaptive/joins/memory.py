@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable, Iterable, Mapping
 from typing import Any
 
 from eddyline.adaptive.joins.candidates import Candidate, Store
 from eddyline.adaptive.joins.model import Value, net
+
+CLEARLY = 0.1  # of the work of its segment that a cache with less memory than it needs has to save
+PLACES = 4  # of a direct-mapped cache for each key: with fewer, keys push each other out
 
 
 class Allocation:
@@ -93,6 +97,55 @@ class Allocation:
         self._pages = {_frozen(cache): int(pages) for cache, _, pages in state["caches"]}
 
 
+def shares(
+    chosen: Iterable[Candidate], values: Mapping[Candidate, Value], sizes: Mapping[Candidate, float], budget: float
+) -> dict[Store, float]:
+    """What part of the memory that it needs each store would get of so many bytes: the highest priorities all of it,
+    as long as it lasts.
+
+    >>> one, other = Candidate(2, 0, 1, (0, 1), (0,)), Candidate(0, 0, 1, (1, 2), (0,))
+    >>> shares([one, other], {one: Value(5.0, 1.0, 0.0), other: Value(8.0, 1.0, 0.0)}, {one: 100, other: 400}, 200)
+    {((0, 1), (0,), (), -1): 1.0, ((1, 2), (0,), (), -1): 0.25}
+    """
+    groups: dict[Store, list[Candidate]] = {}
+    for c in chosen:
+        groups.setdefault(c.store, []).append(c)
+    needs = {s: max(sizes[c] for c in g) for s, g in groups.items()}
+    given, left = {}, budget
+    for store in sorted(groups, key=lambda s: (-net(groups[s], values) / needs[s], s)):
+        given[store] = min(1.0, left / needs[store])
+        left -= given[store] * needs[store]
+    return given
+
+
+def remembered(store: Store, share: float) -> float:
+    """The part of its keys that a direct-mapped cache still has when they come again, if it has this share of the
+    memory it needs, which is ``PLACES`` places a key: of n keys in b places (b/n)(1 − e^(−n/b)). Entries of an anchored
+    cache are asked again at the end of their lives, which n others have begun since: e^(−n/b).
+
+    >>> [round(remembered(((0, 1), (0,), (), -1), share), 2) for share in (0, 0.1, 0.25, 0.5, 1, 2)]
+    [0.0, 0.37, 0.63, 0.79, 0.88, 0.94]
+    >>> round(remembered(((0, 1), (0,), (2,), 2), 0.5), 2)
+    0.61
+    """
+    places = PLACES * share
+    if places <= 0:
+        return 0.0
+    return math.exp(-1 / places) if store[3] >= 0 else places * -math.expm1(-1 / places)
+
+
+def squeezed(miss: float, value: Value, work: float, kept: float) -> Value:
+    """The figures of a cache that keeps this part of its keys: as many of its hits, and of the rows that are brought
+    to it those of the missing entries only knock.
+
+    >>> squeezed(0.1, Value(benefit=80.0, cost=10.0, proc=20.0), work=100.0, kept=0.5)
+    Value(benefit=35.0, cost=7.5, proc=65.0)
+    """
+    lost = (1 - miss) * (1 - kept)
+    proc = value.proc + lost * work
+    return Value(work - proc, value.cost * (1 + kept) / 2, proc)
+
+
 def priorities(
     used: Iterable[Candidate], values: Mapping[Candidate, Value], sizes: Mapping[Candidate, float], old: Allocation
 ) -> dict[Store, float]:
@@ -100,7 +153,7 @@ def priorities(
 
     >>> cache = Candidate(2, 0, 1, (0, 1), (0,))
     >>> priorities([cache], {cache: Value(5.0, 1.0, 0.0)}, {cache: 200.0}, Allocation(0))
-    {((0, 1), (0,), ()): 0.02}
+    {((0, 1), (0,), (), -1): 0.02}
     """
     groups: dict[Store, list[Candidate]] = {}
     for c in used:

@@ -133,10 +133,7 @@ class ContentLearns(Learner):
     def processed(self, outputs: Outputs, seconds: Float64s) -> None:
         super().processed(outputs, seconds)
         asked = outputs >= 0
-        rows, operators = np.nonzero(asked)
-        self.W.add(operators, outputs[rows, operators].astype(np.float64))
-        rows, operators, cells = self._cells(asked, self._columns(self.CA))
-        self.S.add(cells, outputs[rows, operators].astype(np.float64))
+        self._average(self.W, self.S, outputs)
         if self.tried:
             # After an operator that multiplies, a tuple's later evaluations are counted once: a bound from below.
             self.contest.add(asked @ self.times.averages(), self.new_way)

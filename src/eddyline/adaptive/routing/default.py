@@ -205,12 +205,7 @@ class Default(Learner):
     def processed(self, outputs: Outputs, seconds: Float64s) -> None:
         super().processed(outputs, seconds)
         asked = outputs >= 0
-        rows, operators = np.nonzero(asked)
-        self.W.add(operators, outputs[rows, operators].astype(np.float64))
-        columns = self._columns(self.CA)
-        rows, operators, cells = self._cells(asked, columns)
-        self.S.add(cells, outputs[rows, operators].astype(np.float64))
-        self._watch(outputs, asked, rows, operators, cells)
+        self._watch(outputs, asked, *self._average(self.W, self.S, outputs))
         if (self.CA != NONE).any():
             usual = np.ones(len(outputs), np.bool_)
             usual[self.sampled] = False

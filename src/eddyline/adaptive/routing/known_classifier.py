@@ -62,11 +62,7 @@ class KnownClassifier(Learner):
 
     def processed(self, outputs: Outputs, seconds: Float64s) -> None:
         super().processed(outputs, seconds)
-        asked = outputs >= 0
-        rows, operators = np.nonzero(asked)
-        self.W.add(operators, outputs[rows, operators].astype(np.float64))
-        rows, operators, cells = self._cells(asked, self._columns(self.CA))
-        self.S.add(cells, outputs[rows, operators].astype(np.float64))
+        self._average(self.W, self.S, outputs)
 
     def statistics(self) -> Mapping[str, Any]:
         S, W = self._known()

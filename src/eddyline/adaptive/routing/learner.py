@@ -8,15 +8,17 @@ from typing import Any
 import numpy as np
 
 from eddyline.adaptive.filters.coins import Coins
+from eddyline.adaptive.routing.averages import CountedAverages, ExponentialAverages
 from eddyline.adaptive.routing.base import Router, expected_cost, ranks
 from eddyline.adaptive.routing.candidates import Candidates
 from eddyline.adaptive.routing.contest import Contest
-from eddyline.adaptive.routing.policy import Classifier, Float64s
+from eddyline.adaptive.routing.policy import Classifier, Float64s, Outputs
 from eddyline.adaptive.routing.samples import Samples
 from eddyline.adaptive.routing.setting import Setting
 from eddyline.core.decision import Decision
 from eddyline.core.delta import Bools, Int64s
 
+Averages = CountedAverages | ExponentialAverages
 NONE = -1
 _NO_CLASSES: Int64s = np.empty((0, 0), np.int64)
 
@@ -79,6 +81,15 @@ class Learner(Router):
         if not rows:
             return _NO_CLASSES.ravel(), _NO_CLASSES.ravel(), _NO_CLASSES.ravel()
         return np.concatenate(rows), np.concatenate(operators), np.concatenate(cells)
+
+    def _average(self, W: Averages, S: Averages, outputs: Outputs) -> tuple[Int64s, Int64s, Int64s]:
+        """Add what operators made of the sub-batch to what is known of them, and of them by class: see ``_cells``."""
+        asked = outputs >= 0
+        rows, operators = np.nonzero(asked)
+        W.add(operators, outputs[rows, operators].astype(np.float64))
+        rows, operators, cells = self._cells(asked, self._columns(self.CA))
+        S.add(cells, outputs[rows, operators].astype(np.float64))
+        return rows, operators, cells
 
     def _name(self, candidate: int) -> str | None:
         """``'light'``, ``'light ÷4'`` for classes of four neighbouring ranges, ``'light, hour'`` for a set."""

@@ -1,0 +1,81 @@
+"""When a join that nobody gave a policy looks at its elements, and of which looks its policies are told."""
+
+from __future__ import annotations
+
+from typing import Any
+from unittest.mock import patch
+
+import numpy as np
+import pyarrow as pa
+
+import eddyline as ed
+from eddyline.runtime.adaptive_join import AdaptiveJoin, unlikely
+
+QUERY = "SELECT Istream(R.ts AS x) FROM R [RANGE 2000], S [RANGE 2000], T [RANGE 2000] WHERE R.k = S.k AND S.k = T.k"
+
+
+def looks(count: int, rare_from: int | None = None, piece: int = 60_000) -> tuple[list[str], ed.Query]:
+    """What happens over ``count`` elements, one a tick, alternating between three streams; from ``rare_from`` on, T has
+    none of the others' keys. ``piece`` elements are pushed at a time."""
+    happened: list[str] = []
+    ends, orders, alarms = AdaptiveJoin._reoptimize, AdaptiveJoin._order, AdaptiveJoin._moved
+
+    def look(self: AdaptiveJoin, *given: Any) -> None:
+        happened.append("look")
+        ends(self, *given)
+
+    def told(self: AdaptiveJoin, *given: Any) -> Any:
+        happened.append("told")
+        return orders(self, *given)
+
+    def moved(self: AdaptiveJoin, *given: Any) -> bool:
+        found = alarms(self, *given)
+        happened.extend(["alarm"] if found else [])
+        return found
+
+    rng = np.random.default_rng(3)
+    key = rng.integers(0, 600, count)
+    ts = np.arange(count)
+    stream = ts % 3
+    if rare_from is not None:
+        key[(stream == 2) & (ts >= rare_from)] += 10_000
+    session = ed.Session()
+    for name in "RST":
+        session.stream(name, schema=pa.schema([("ts", pa.int64()), ("k", pa.int64())]), timestamp="ts")
+    with (
+        patch.object(AdaptiveJoin, "_reoptimize", look),
+        patch.object(AdaptiveJoin, "_order", told),
+        patch.object(AdaptiveJoin, "_moved", moved),
+    ):
+        query = session.query(QUERY)
+        for begin in range(0, count, piece):
+            mine = slice(begin, begin + piece)
+            for i, name in enumerate("RST"):
+                at = stream[mine] == i
+                session.push(name, pa.table({"ts": ts[mine][at], "k": key[mine][at]}))
+        session.finish()
+    return happened, query
+
+
+def test_where_nothing_changes_looks_get_rare_and_most_are_kept_from_the_policies() -> None:
+    happened, query = looks(900_000)
+    assert 4 <= happened.count("look") <= 14
+    assert happened.count("told") < 2 * happened.count("look")  # of three pipelines
+    assert not [d for d in query.decisions if d.kind.startswith("order of")]
+
+
+def test_a_change_raises_an_alarm_also_if_elements_come_in_small_pieces() -> None:
+    for piece in (60_000, 3_000):
+        happened, query = looks(300_000, rare_from=180_000, piece=piece)
+        assert "alarm" in happened
+        made = [(d.time, d.after) for d in query.decisions if d.kind == "order of ΔR"]
+        assert made
+        assert made[-1][1] == ["T", "S"]
+
+
+def test_what_is_chance_is_no_news() -> None:
+    rng = np.random.default_rng(5)
+    told = np.array([[96, *rng.binomial(96, 0.5, 2)]] * 3)
+    assert unlikely(told, np.array([[96, *rng.binomial(96, 0.5, 2)]] * 3)) < 3
+    assert unlikely(told, np.array([[96, 5, 48]] * 3)) > 3
+    assert unlikely(told, np.zeros((3, 3))) == 0  # nothing was seen
