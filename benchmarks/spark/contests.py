@@ -67,10 +67,11 @@ class Contest:
     workload: str
     sizes: tuple[Size, ...]
     keys: int = 100_000
+    shards: int = 4  # two for each task; where streams have no common key one, for more only copy rows to the same task
 
     def configurations(self, size: Size, options: Options) -> list[Configuration]:
         """Ours first."""
-        ours = Configuration(self.workload, "ours", size.events, size.batch, self.keys)
+        ours = Configuration(self.workload, "ours", size.events, size.batch, self.keys, shards=self.shards)
         peers = [replace(ours, side=side, store=store, events=n) for side, store, n in size.peers]
         if size.one:
             ours = replace(ours, shards=1, extra={PARTITIONS: "1"})
@@ -202,7 +203,9 @@ THREE_WAY = Contest(
     ),
 )
 FOUR_WAY = Contest("four-way", "four-way windowed join, 60 s, 100,000 keys, 2,500 events/s", "four-way", _JOINS)
-CHAIN = Contest("chain", "chain join R.a = S.a, S.b = T.b, 60 s, 100,000 keys, 2,500 events/s", "chain", _JOINS)
+CHAIN = Contest(
+    "chain", "chain join R.a = S.a, S.b = T.b, 60 s, 100,000 keys, 2,500 events/s", "chain", _JOINS, shards=2
+)
 MACD = Contest(
     "macd",
     "averages over 10 s and over 60 s for each of 200 symbols, every 2 s, joined; 3,333 trades/s",
@@ -223,5 +226,6 @@ SKEWED = Contest(
     "join of five streams, Zipf keys, rates and selectivities that drift; windows of up to 800 s",
     "skewed",
     (Size(_ALL, 500_000, (("native", "hdfs", _ALL),), (Bound("steady", 5.0),)),),
+    shards=2,
 )
 ALL = (THREE_WAY, FOUR_WAY, CHAIN, SKEWED, MACD)

@@ -15,7 +15,7 @@ from experiments.joins.harness import Plan, compare
 from experiments.joins.points import search, setting
 from experiments.report import Claim, Number, Options, Outcome, Verdict, main
 
-MEMORY = (0, 4, 8, 16, 32, 64, 96, 128, 192, 256, 384, 512, 1024)  # KB
+MEMORY = (0, 4, 8, 16, 32, 48, 64, 80, 96, 112, 128, 160, 192, 256, 384, 512, 1024)  # KB
 CACHES = "global(interval=200000, W_d=16384, page=1024, memory={})"
 
 

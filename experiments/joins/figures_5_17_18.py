@@ -17,7 +17,7 @@ from experiments.report import Claim, Number, Options, Outcome, Verdict, main
 
 SIZES = (3, 4, 5, 6, 7)
 VALUES, MANY = 50, 5
-LEARN = {"joins": "static", "caches": "prefix(interval=20000, W_d=256, W=50)"}
+LEARN = {"joins": "static", "caches": "prefix(interval=20000, W_d=256, W=10)"}
 
 
 def run(options: Options) -> Outcome:
@@ -25,7 +25,7 @@ def run(options: Options) -> Outcome:
     for n in SIZES:
         times = [1] * (n // 2) + [MANY] * (n - n // 2)
         join = on_one_attribute([m * VALUES for m in times], keys=4 * VALUES)
-        data = in_step(options.tuples(max(400, 24_000 // 3 ** (n - 3)), 400), times, ["a"] * n)
+        data = in_step(options.tuples(max(1600, 24_000 // 3 ** (n - 3)), 400), times, ["a"] * n)
         orders = tuple(tuple(x for x in range(n) if x != i) for i in range(n))
         caches = execute(join, data, Plan(orders, options=LEARN)).caches
         chosen[n] = (len(caches), len(prefix_caches(join.shape, orders)))

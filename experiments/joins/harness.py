@@ -29,7 +29,7 @@ from eddyline.expr.nodes import Column
 from eddyline.kernels import join_layout as k
 from eddyline.operators.base import Context
 from eddyline.operators.join_arrays import JoinArrays
-from eddyline.operators.join_plan import CacheSpec, JoinGraph, Member
+from eddyline.operators.join_plan import CacheSpec, JoinGraph, Member, StoreId
 from eddyline.operators.join_side import JoinInput
 from eddyline.operators.mjoin import MJoin
 from eddyline.runtime.joining import Joining
@@ -283,10 +283,16 @@ def execute(
     used = tuple(Candidate(c.pipeline, c.first, c.last, c.segment, c.key, c.support) for c in arrays.stations.used)
     return Run(
         elements, probes, accesses, learning, seconds, join.results, join.digest,
-        sum(arrays.stations.counts(s).bytes for s in arrays.stations.ids), used, tuple(arrays.orders),
+        sum(_bytes(arrays, s) for s in arrays.stations.ids), used, tuple(arrays.orders),
         1 - missed / looked if looked else float("nan"), updated / looked if looked else float("nan"), tuple(series),
         () if meter.inner is None else tuple(meter.inner.decisions),
     )  # fmt: skip
+
+
+def _bytes(arrays: JoinArrays, store: StoreId) -> int:
+    """Of a cache what it was given; of a complete store, which takes as much room as it likes, what is in it."""
+    c = arrays.stations.counts(store)
+    return 8 * (c.entries * store.bucket_words + c.live * store.node_words) if store.complete else c.bytes
 
 
 class DifferentResultsError(AssertionError):

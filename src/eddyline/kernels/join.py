@@ -107,7 +107,7 @@ def _compiled(stations: bool) -> Any:
                 if stations and complete:
                     for i in range(stores.shape[0]):
                         if stores[i, k.SR_COMPLETE] != 0 and (
-                            2 * stores[i, k.SR_ENTRIES] > stores[i, k.SR_BUCKET_MASK]
+                            2 * stores[i, k.SR_ENTRIES] >= stores[i, k.SR_BUCKETS]
                             or 8 * stores[i, k.SR_LIVE] > 7 * stores[i, k.SR_NODES]
                         ):
                             status = k.CROWDED

@@ -18,6 +18,7 @@ from eddyline.kernels.compile import borrowed, inlined, kernel
 from eddyline.kernels.hashing import mix, u
 from eddyline.kernels.join_layout import I1, I2
 
+LOW = np.int64((1 << 32) - 1)
 SLOT = np.int64((1 << k.LIFE) - 1)
 
 
@@ -31,13 +32,19 @@ def alive(ref, i, inputs, first, weight, born):
     return (there & (bag != 0)) | ((ref >= first[u(i)]) & (bag == 0))
 
 
+@inlined
+def place_of(h, buckets):
+    """The bucket of a hash: of any number of them, so that a cache has as many as its memory allows."""
+    return ((h & LOW) * buckets) >> 32
+
+
 @kernel(f"int64({I2}, {I1}, int64, {I1}, int64)")
 def find(stores, cells, st, key, h):
     """Where the entry of a key is, or −2 − the place that it would get."""
     nk = stores[u(st), k.SR_KEYS]
     width = stores[u(st), k.SR_BUCKET_WIDTH]
-    off, mask = stores[u(st), k.SR_BUCKET_OFF], stores[u(st), k.SR_BUCKET_MASK]
-    b = h & mask
+    off, buckets = stores[u(st), k.SR_BUCKET_OFF], stores[u(st), k.SR_BUCKETS]
+    b = place_of(h, buckets)
     while True:
         at = off + b * width
         if cells[u(at)] == k.NOTHING:
@@ -51,7 +58,7 @@ def find(stores, cells, st, key, h):
             return at
         if stores[u(st), k.SR_COMPLETE] == 0:
             return -2 - at
-        b = (b + 1) & mask
+        b = b + 1 if b + 1 < buckets else 0
 
 
 @kernel(f"void({I2}, {I1}, int64, int64)")
@@ -93,9 +100,9 @@ def evict(stores, cells, st, at):
     if stores[st, k.SR_COMPLETE] != 0:  # evicting would make it incomplete, and so does this: from now on it may miss
         stores[st, k.SR_COMPLETE] = 0
     else:
-        for _ in range(stores[st, k.SR_BUCKET_MASK] + 1):
+        for _ in range(stores[st, k.SR_BUCKETS]):
             victim = stores[st, k.SR_BUCKET_OFF] + stores[st, k.SR_HAND] * stores[st, k.SR_BUCKET_WIDTH]
-            stores[st, k.SR_HAND] = (stores[st, k.SR_HAND] + 1) & stores[st, k.SR_BUCKET_MASK]
+            stores[st, k.SR_HAND] = (stores[st, k.SR_HAND] + 1) % stores[st, k.SR_BUCKETS]
             if victim != at and cells[victim + k.BK_HEAD] >= k.NODE:
                 clear(stores, cells, st, victim)
                 stores[st, k.SR_EVICTED] += 1
@@ -192,7 +199,7 @@ def move(old, old_cells, was, stores, cells, st, segment, inputs, first, weight,
     """Copy what is alive of a store into an empty one of another size. Of a complete one empty entries are nothing."""
     nk, n, width = stores[st, k.SR_KEYS], stores[st, k.SR_SEGMENT], stores[st, k.SR_BUCKET_WIDTH]
     key, refs = np.zeros(max(nk, 1), np.int64), np.zeros(n, np.int64)
-    for b in range(old[was, k.SR_BUCKET_MASK] + 1):
+    for b in range(old[was, k.SR_BUCKETS]):
         at = old[was, k.SR_BUCKET_OFF] + b * width
         if old_cells[at + k.BK_HEAD] == k.NOTHING:
             continue
@@ -205,7 +212,7 @@ def move(old, old_cells, was, stores, cells, st, segment, inputs, first, weight,
         anchor = old_cells[at + width - 1]
         whole = True
         if old[was, k.SR_COMPLETE] == 0:
-            if old[was, k.SR_BUCKET_OFF] + (h & old[was, k.SR_BUCKET_MASK]) * width != at:
+            if old[was, k.SR_BUCKET_OFF] + place_of(h, old[was, k.SR_BUCKETS]) * width != at:
                 continue  # it was complete once and this entry stood elsewhere: nobody has kept it up since
             place = find(stores, cells, st, key, h)
             if place < 0:

@@ -50,7 +50,7 @@ LT, LE, GT, GE, NE = range(5)
 # stores: the contents of a cache, which pipelines may share (thesis 5.4.1). A bucket is (head, codes of the key[, the
 # anchor]), a node (next, references to the rows of the segment's inputs). Buckets are small because most of what a look
 # costs is to fetch one. Its head is NOTHING if there is no entry, else EMPTY or NODE + the first node.
-SR_KEYS, SR_SEGMENT, SR_INPUT_OFF, SR_BUCKET_OFF, SR_BUCKET_MASK, SR_BUCKET_WIDTH, SR_NODE_OFF, SR_NODES = range(8)
+SR_KEYS, SR_SEGMENT, SR_INPUT_OFF, SR_BUCKET_OFF, SR_BUCKETS, SR_BUCKET_WIDTH, SR_NODE_OFF, SR_NODES = range(8)
 SR_COMPLETE, SR_SUPPORTED, SR_ANCHOR, SR_FREE, SR_UNUSED, SR_HAND, SR_ENTRIES, SR_LIVE = range(8, 16)
 SR_PROBES, SR_MISSES, SR_PROBE_WORK, SR_UPDATES, SR_UPDATE_WORK, SR_EVICTED, SR_REPLACED = range(16, 23)
 STORE_FIELDS = 23

@@ -42,6 +42,7 @@ class JoinArrays:
         self.profiling = True
         self.logical: tuple[tuple[tuple[int, ...], ...], ...] | None = None  # by input: the paths of its filters
         self.index_of: dict[tuple[int, tuple[int, ...]], int] = {}
+        self._pipelines: dict[tuple[int, tuple[int, ...]], tuple[Step, ...]] = {}
         self.set_plan([graph.default_order(i) for i in range(m)], fresh=True)
 
     # ── the plan ──────────────────────────────────────────────────────────────────────────────────────────────────
@@ -64,10 +65,9 @@ class JoinArrays:
         m = len(self.sides)
         self.bloom = bloom or self.bloom
         self.orders = [tuple(o) for o in orders]
-        pipelines = [self.graph.pipeline(i, self.orders[i]) for i in range(m)]
+        pipelines = [self._pipeline(i, self.orders[i]) for i in range(m)]
         paths: list[list[tuple[Step, ...]]] = [
-            [self.graph.pipeline(i, path) for path in self.logical[i]] if self.logical else [()] * (m - 1)
-            for i in range(m)
+            [self._pipeline(i, path) for path in self.logical[i]] if self.logical else [()] * (m - 1) for i in range(m)
         ]
         wanted = {(st.target, st.columns) for p in (*pipelines, *(x for xs in paths for x in xs)) for st in p}
         if missing := not wanted <= self.index_of.keys():
@@ -88,6 +88,13 @@ class JoinArrays:
         else:
             self._point()
         self.stations.settle(self.inputs, self.first, self.weight, self.born)
+
+    def _pipeline(self, source: int, order: tuple[int, ...]) -> tuple[Step, ...]:
+        """Kept: a plan that changes takes most of them over."""
+        found = self._pipelines.get((source, order))
+        if found is None:
+            found = self._pipelines[source, order] = self.graph.pipeline(source, order)
+        return found
 
     @property
     def stationed(self) -> bool:

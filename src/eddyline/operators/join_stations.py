@@ -177,7 +177,7 @@ class Stations:
                 parts.append(old_cells[start : start + length])
             else:
                 stores[n, k.SR_KEYS], stores[n, k.SR_SEGMENT] = len(key), len(inputs)
-                stores[n, k.SR_BUCKET_MASK], stores[n, k.SR_NODES] = buckets - 1, nodes
+                stores[n, k.SR_BUCKETS], stores[n, k.SR_NODES] = buckets, nodes
                 stores[n, k.SR_BUCKET_WIDTH] = width
                 stores[n, k.SR_COMPLETE] = complete
                 stores[n, k.SR_SUPPORTED] = bool(support)
@@ -217,7 +217,7 @@ class Stations:
 
     def counts(self, store: StoreId) -> StoreCounts:
         r = self.stores[self.ids.index(store)]
-        buckets, nodes = int(r[k.SR_BUCKET_MASK]) + 1, int(r[k.SR_NODES])
+        buckets, nodes = int(r[k.SR_BUCKETS]), int(r[k.SR_NODES])
         return StoreCounts(
             probes=int(r[k.SR_PROBES]),
             misses=int(r[k.SR_MISSES]),
@@ -253,4 +253,4 @@ class Stations:
 
 
 def _size(stores: Int64s, n: int) -> tuple[int, int]:
-    return int(stores[n, k.SR_BUCKET_MASK]) + 1, int(stores[n, k.SR_NODES])
+    return int(stores[n, k.SR_BUCKETS]), int(stores[n, k.SR_NODES])

@@ -34,10 +34,9 @@ from eddyline.runtime.join_memory import CacheSizes, specs
 
 UNIT = 1e-8  # seconds that policies are told for an access; only ratios count
 LOOK, QUIET, LONGEST = 4096, 1 << 15, 1 << 19  # elements
-CHECK, ALARM = (
-    1 << 14,
-    0.05,
-)  # in a quiet run: every so many elements, whether probes an element have moved by this share
+LONGER = 4  # times as long is a quiet run as the one before, if the look between them showed nothing
+# In a quiet run: every so many elements, whether probes an element have moved by this share.
+CHECK, ALARM = 1 << 14, 0.05
 HARD, AGAIN = 3, 2  # looks in a row after an alarm, and after a new order
 PATIENCE = 2.0  # seconds after which a quiet run ends whatever it has seen: the thesis's re-optimisation interval
 ENOUGH, SOME = 12, 6  # samples of a pipeline in a look, if A-Caching is collecting or has caches: they use none
@@ -119,7 +118,7 @@ class AdaptiveJoin:
             leaving = [max(1, int(n) // max(1, len(c))) if len(c) else 0 for n, c in zip(counts, chosen, strict=True)]
             arrays.sample(chosen, max(256, 2 * sum(map(len, chosen)) + 64), leaving)
             return self.left
-        return min(self.left, CHECK)
+        return min(self.left, self._check)
 
     def _sample(self, i: int, count: int) -> Int64s:
         wanted = np.empty(0, np.int64)
@@ -157,6 +156,11 @@ class AdaptiveJoin:
         else:
             self._pace(False)  # nothing was looked at
 
+    @property
+    def _check(self) -> int:
+        """The longer all has been quiet, the longer a change may go unseen: it is then a small share of the run."""
+        return max(CHECK, self.quiet // OFTEN)
+
     def _moved(self, probes: int, elements: int) -> bool:
         """Whether a quiet run is to end early: the data meet other windows than when the plan was made, or it is time.
         What a probe finds is in the data alone, so that counting probes costs nothing and tells much."""
@@ -164,7 +168,7 @@ class AdaptiveJoin:
         self._watched = probes, elements
         if self.clock.nanoseconds() - self.since > PATIENCE * 1e9:
             return True
-        if elements < CHECK // 2:
+        if elements < self._check // 2:
             return False
         rate, self._watched = probes / elements, (0, 0)
         if self._settled is None:
@@ -221,7 +225,7 @@ class AdaptiveJoin:
             self.hard = 0 if self._content else max(0, self.hard - 1)
             self.looking = self.hard > 0
         else:
-            self.quiet = min(2 * self.quiet, self.pace.longest)
+            self.quiet = min(LONGER * self.quiet, self.pace.longest)
             self.looking = True
         self.left = self.pace.look if self.looking else self.quiet
 

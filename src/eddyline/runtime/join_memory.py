@@ -92,14 +92,14 @@ def _size_for(expected: tuple[float, float] | None) -> tuple[int, int]:
     if expected is None:
         return BUCKETS, NODES
     entries, rows = expected
-    return 1 << max(4, int(PLACES * entries - 1).bit_length()), 16 + int(1.25 * entries * rows)
+    return max(16, int(PLACES * entries)), 16 + int(1.25 * entries * rows)
 
 
 def within(store: StoreId, wanted: tuple[int, int], bytes: int) -> tuple[int, int]:
-    """The largest size up to what is wanted that fits; (0, 0) if none does."""
+    """The largest size up to what is wanted that fits, buckets and nodes cut alike; (0, 0) if none does."""
     buckets, nodes = wanted
     width, node = 8 * store.bucket_words, 8 * store.node_words
-    while buckets > 1 and buckets * width + -(-nodes * buckets // wanted[0]) * node > bytes:
-        buckets //= 2
+    share = min(1.0, bytes / (buckets * width + nodes * node))
+    buckets = max(1, int(share * buckets))
     nodes = min(nodes, (bytes - buckets * width) // node)
     return (buckets, nodes) if nodes > 0 else (0, 0)
