@@ -199,8 +199,8 @@ def test_with_too_little_memory_a_cache_is_not_used() -> None:
     assert ample.states()[RS] == "used"
     none = squeezed_world(0)
     assert none.policy.profiled == () and none.policy.used == () and none.decisions == []
-    # Twenty keys, four places of 40 bytes each, and a row: less than a quarter of that does not pay.
-    used = [squeezed_world(memory).states()[RS] == "used" for memory in (64, 256, 512, 1024, 2048, 4096, 8192)]
+    # Twenty keys, four places of 16 bytes each, and a row of 24: a fourteenth of that does not pay.
+    used = [squeezed_world(memory).states()[RS] == "used" for memory in (64, 128, 256, 512, 1024, 2048, 4096)]
     assert used == sorted(used) and not used[1] and used[-1]
 
 

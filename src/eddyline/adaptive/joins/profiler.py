@@ -207,13 +207,14 @@ class Profiler:
         return CacheCosts(probe + row * rows, update, miss)
 
     def expected_bytes(self, candidate: Candidate, statistics: Statistics, miss: float, probes: int) -> float:
-        """As told; until then some places for each key, with 8 bytes a class and 32 for the entry, and 8 bytes per row
-        and input."""
+        """As told; until then some places for each key, of a word each for the list, for every class of the key and for
+        the anchor, and of each row one for the list and for every input."""
         told = self._bytes.get(candidate.store)
         if told is not None:
             return told
         entries, rows = self.expected_entries(candidate, statistics, miss, probes)
-        return entries * (PLACES * 8 * (4 + len(candidate.key)) + 8 * (1 + len(candidate.segment)) * rows)
+        place = 1 + len(candidate.key) + candidate.anchored
+        return 8 * entries * (PLACES * place + (1 + len(candidate.segment)) * rows)
 
     def expected_entries(
         self, candidate: Candidate, statistics: Statistics, miss: float, probes: int
