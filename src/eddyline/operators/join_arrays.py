@@ -8,28 +8,23 @@ import numpy as np
 
 from eddyline.core.delta import Int64s
 from eddyline.kernels import join as kernel
-from eddyline.kernels import join_index
 from eddyline.kernels import join_layout as k
-from eddyline.operators.join_plan import CacheSpec, Condition, JoinGraph, Member, Step, StoreId
+from eddyline.operators import join_side
+from eddyline.operators.join_contents import JoinContents
+from eddyline.operators.join_plan import CacheSpec, Condition, JoinGraph, Step, StoreId
 from eddyline.operators.join_side import JoinSide
 from eddyline.operators.join_stations import BUCKETS, NODES, Bloom, Stations
 
 OPERATORS = {"lt": k.LT, "le": k.LE, "gt": k.GT, "ge": k.GE, "ne": k.NE}
-SMALLEST = 256  # rows that a synopsis has room for at first
 
 
-class JoinArrays:
-    """``orders[i]`` is the order in which elements of input i visit the others. Positions of a ring are row numbers,
-    those of a bag slots; arrays are indexed by position & (capacity − 1)."""
+class JoinArrays(JoinContents):
+    """``orders[i]`` is the order in which elements of input i visit the others."""
 
     def __init__(self, sides: Sequence[JoinSide], graph: JoinGraph, conditions: Sequence[Condition] = ()) -> None:
-        self.sides, self.graph, self.conditions = list(sides), graph, tuple(conditions)
+        super().__init__(sides, graph)
+        self.conditions = tuple(conditions)
         m = len(self.sides)
-        self.first = np.zeros(m, np.int64)
-        self.tail = np.zeros(m, np.int64)
-        for i, s in enumerate(self.sides):
-            if s.stub is not None:
-                self.first[i] = self.tail[i] = s.stub.low
         self.counters = np.zeros(k.CN_LEFT + m, np.int64)
         self.stations, self.bloom = Stations(graph), Bloom()
         self.stations.compared = frozenset(m.input for c in self.conditions for m in (c.left, c.right))
@@ -41,7 +36,6 @@ class JoinArrays:
         self.profile = np.zeros((0, 3 * m - 1), np.int64)
         self.profiling = True
         self.logical: tuple[tuple[tuple[int, ...], ...], ...] | None = None  # by input: the paths of its filters
-        self.index_of: dict[tuple[int, tuple[int, ...]], int] = {}
         self._pipelines: dict[tuple[int, tuple[int, ...]], tuple[Step, ...]] = {}
         self.set_plan([graph.default_order(i) for i in range(m)], fresh=True)
 
@@ -71,7 +65,7 @@ class JoinArrays:
         ]
         wanted = {(st.target, st.columns) for p in (*pipelines, *(x for xs in paths for x in xs)) for st in p}
         if missing := not wanted <= self.index_of.keys():
-            self._index(wanted)
+            self.index(wanted)
         probes: list[int] = []
         self.steps = self._steps(pipelines, probes)
         self.paths = self._steps([x for xs in paths for x in xs], probes)
@@ -86,7 +80,7 @@ class JoinArrays:
         if fresh or missing:
             self.lay_out([s.capacity for s in self.sides], fresh=fresh)
         else:
-            self._point()
+            self.moved()
         self.stations.settle(self.inputs, self.first, self.weight, self.born)
 
     def _pipeline(self, source: int, order: tuple[int, ...]) -> tuple[Step, ...]:
@@ -107,18 +101,6 @@ class JoinArrays:
     @property
     def between_elements(self) -> bool:
         return not self.active[k.AC_ACTIVE]
-
-    def _index(self, wanted: set[tuple[int, tuple[int, ...]]]) -> None:
-        self.index_of = {key: x for x, key in enumerate(sorted(wanted))}
-        self.indexes = np.zeros((len(wanted), k.INDEX_FIELDS), np.int64)
-        columns: list[int] = []
-        for (target, cols), x in self.index_of.items():
-            self.indexes[x, k.IX_INPUT] = target
-            self.indexes[x, k.IX_COLS] = len(cols)
-            self.indexes[x, k.IX_COL_OFF] = len(columns)
-            self.indexes[x, k.IX_REC_WIDTH] = len(cols) + (1 if self.sides[target].ring else 2)
-            columns += cols
-        self.index_columns = np.array(columns or [0], np.int64)
 
     def _steps(self, pipelines: Sequence[tuple[Step, ...]], probes: list[int]) -> Int64s:
         """Rows for the kernel. A step is ready as soon as the last of the inputs that it takes codes from is bound."""
@@ -178,43 +160,7 @@ class JoinArrays:
             rows.append((c.left.input, c.left.key, OPERATORS[c.op], c.right.input, c.right.key))
         return begin, len(rows)
 
-    def lay_out(self, capacities: Sequence[int], fresh: bool = False) -> None:
-        """Lay the synopses out for new capacities, keep their contents, rebuild the indexes."""
-        m = len(self.sides)
-        old = None if fresh else (self.inputs, self.codes, self.leave, self.weight, self.born)
-        self.inputs: Int64s = np.zeros((m, k.INPUT_FIELDS), np.int64)
-        if old is not None:
-            events = slice(k.EV_OFF, k.EV_CODE_OFF + 1)  # it may be in the middle of them
-            self.inputs[:, events] = old[0][:, events]
-        pos = code = 0
-        for i, (s, cap) in enumerate(zip(self.sides, capacities, strict=True)):
-            s.capacity = cap
-            mine = np.flatnonzero(self.indexes[:, k.IX_INPUT] == i)
-            low, high = (int(mine[0]), int(mine[-1]) + 1) if len(mine) else (0, 0)
-            self.inputs[i, : k.CODE_WIDTH + 1] = (k.RING if s.ring else k.BAG, pos, cap - 1, code, len(s.keys))
-            self.inputs[i, k.DELETES :] = s.spec.deletes, low, high, s.limit
-            pos += cap
-            code += cap * len(s.keys)
-        heads = self._lay_out_heads()
-        records = 0
-        for x in self.indexes:
-            x[k.IX_REC_OFF] = records
-            records += self.sides[int(x[k.IX_INPUT])].capacity * int(x[k.IX_REC_WIDTH])
-        self._point()
-        self.heads = np.full(max(heads, 1), -1, np.int64)
-        self.records = np.zeros(max(records, 1), np.int64)
-        self.codes: Int64s = np.zeros(max(code, 1), np.int64)
-        self.leave: Int64s = np.zeros(pos, np.int64)
-        self.weight: Int64s = np.zeros(pos, np.int64)
-        self.rownum = np.zeros(pos, np.int64)
-        self.born: Int64s = np.zeros(pos, np.int64)
-        for i in range(m):
-            if old is not None:
-                self._copy(i, *old)
-            self.relink(i)
-        self._number_rows()
-
-    def _point(self) -> None:
+    def moved(self) -> None:
         """Repeat in each step what is said of its target and its index."""
         for st in (*self.steps, *self.paths):
             x, side = self.indexes[st[k.ST_INDEX]], self.inputs[st[k.ST_TARGET]]
@@ -222,76 +168,12 @@ class JoinArrays:
             st[k.ST_HEAD_OFF : k.ST_HEAD_STRIDE + 1] = x[k.IX_HEAD_OFF : k.IX_HEAD_STRIDE + 1]
             st[k.ST_POS_OFF : k.ST_BAG + 1] = side[k.POS_OFF], side[k.KIND] == k.BAG
 
-    def _lay_out_heads(self) -> int:
-        """Heads of indexes over the same classes of keys are interleaved: equal keys have equal hashes."""
-        number = {m: c for c, members in enumerate(self.graph.classes()) for m in members}
-        groups: dict[tuple[int, ...], list[int]] = {}
-        for (target, columns), x in self.index_of.items():
-            groups.setdefault(tuple(number[Member(target, c)] for c in columns), []).append(x)
-        heads = 0
-        for classes, group in groups.items():
-            largest = max(self.sides[int(self.indexes[x, k.IX_INPUT])].capacity for x in group)
-            slots = largest if classes else 1
-            for j, x in enumerate(group):
-                self.indexes[x, k.IX_HEAD_OFF : k.IX_HEAD_STRIDE + 1] = heads + j, slots - 1, len(group)
-            heads += slots * len(group)
-        return heads
-
-    def _number_rows(self) -> None:
-        for i, s in enumerate(self.sides):
-            if s.bag is not None:
-                slots = np.arange(min(s.bag.table.capacity, s.capacity))
-                self.rownum[self.place(i, slots)] = s.bag.rownum[slots]
-
-    def grow(self, i: int) -> None:
-        """Double the ring of an input that is full, and with it those that soon will be: each growth rebuilds all."""
-        held = self.tail - self.first
-        soon = [s.ring and (j == i or 2 * int(held[j]) > s.capacity) for j, s in enumerate(self.sides)]
-        self.lay_out([s.capacity * (2 if grows else 1) for s, grows in zip(self.sides, soon, strict=True)])
-
-    def live(self, i: int) -> Int64s:
-        """Positions of input i that hold a row."""
-        if self.sides[i].ring:
-            return np.arange(self.first[i], self.tail[i], dtype=np.int64)
-        off, cap = int(self.inputs[i, k.POS_OFF]), self.sides[i].capacity
-        return np.flatnonzero(self.weight[off : off + cap])
-
-    def _copy(self, i: int, inputs: Int64s, codes: Int64s, leave: Int64s, weight: Int64s, born: Int64s) -> None:
-        width = len(self.sides[i].keys)
-        old_off, old_mask, old_code = (int(inputs[i, f]) for f in (k.POS_OFF, k.POS_MASK, k.CODE_OFF))
-        off, mask, code = (int(self.inputs[i, f]) for f in (k.POS_OFF, k.POS_MASK, k.CODE_OFF))
-        ring = self.sides[i].ring
-        live = self.live(i) if ring else np.arange(min(old_mask, mask) + 1, dtype=np.int64)
-        a, b = live & old_mask, live & mask
-        self.leave[off + b] = leave[old_off + a]
-        self.weight[off + b] = weight[old_off + a]
-        self.born[off + b] = born[old_off + a]
-        for c in range(width):
-            self.codes[code + b * width + c] = codes[old_code + a * width + c]
-
-    def relink(self, i: int) -> None:
-        off, mask = int(self.inputs[i, k.POS_OFF]), int(self.inputs[i, k.POS_MASK])
-        live = self.live(i)
-        if self.sides[i].ring:
-            live = np.ascontiguousarray(self.weight[off + (live & mask)])
-        else:
-            _, valid = self.sides[i].key_codes(self.sides[i].rows_at(live), len(live))
-            live = live[valid != 0]
-        join_index.relink(
-            i, self.inputs, self.indexes, self.index_columns, self.heads, self.records, self.codes, self.first,
-            self.tail, live,
-        )  # fmt: skip
-
-    def place(self, i: int, positions: Int64s) -> Int64s:
-        """Where the leave times, weights and row numbers of positions are."""
-        return int(self.inputs[i, k.POS_OFF]) + (positions & int(self.inputs[i, k.POS_MASK]))
-
     def make_room(self, smallest: bool = False) -> None:
         """Make room for the slots of bags (rings grow when they are full); ``smallest``: from nothing, to load."""
         capacities = []
         for i, s in enumerate(self.sides):
             need = int(self.tail[i] - self.first[i]) if s.bag is None else s.bag.table.capacity
-            cap = SMALLEST if smallest else s.capacity
+            cap = join_side.SMALLEST if smallest else s.capacity
             while cap < need:
                 cap *= 2
             capacities.append(cap)
@@ -307,17 +189,6 @@ class JoinArrays:
             self.lay_out(capacities)
         else:
             self._number_rows()
-
-    def put(self, i: int, positions: Int64s, leaves: Int64s, weights: Int64s) -> None:
-        """Fill one input with rows that its synopsis already holds, and index them."""
-        side, at = self.sides[i], self.place(i, positions)
-        self.leave[at], self.weight[at] = leaves, weights
-        codes, _ = side.key_codes(side.rows_at(positions), len(positions))
-        width, code = len(side.keys), int(self.inputs[i, k.CODE_OFF])
-        base = code + (positions & int(self.inputs[i, k.POS_MASK])) * width
-        for j in range(width):
-            self.codes[base + j] = codes[:, j]
-        self.relink(i)
 
     def events(self, lengths: Sequence[int]) -> tuple[Int64s, ...]:
         """The first events of each input, one after another."""
@@ -394,5 +265,4 @@ class JoinArrays:
 
     @property
     def nbytes(self) -> int:
-        arrays = (self.heads, self.records, self.codes, self.leave, self.weight, self.rownum, self.born)
-        return int(sum(a.nbytes for a in arrays)) + self.stations.nbytes
+        return super().nbytes + self.stations.nbytes
