@@ -46,9 +46,9 @@ def _compiled(stations: bool) -> Any:
     ):  # fmt: skip
         """Apply events with time ≤ frontier. ``result[0]`` is the number of results. Returns
 
-        DONE: all are applied; PAUSE: ``limit`` have arrived; FULL: there is no room for more results, the element goes
-        on in the next call; GROW: the ring of input ``result[1]`` is full; CROWDED: the complete store ``result[1]``
-        nearly is. But for FULL every element has been applied or has not begun.
+        DONE: all are applied; PAUSE: ``limit`` have arrived, or there were MOST probes; FULL: there is no room for more
+        results, the element goes on in the next call; GROW: the ring of input ``result[1]`` is full; CROWDED: the
+        complete store ``result[1]`` nearly is. But for FULL every element has been applied or has not begun.
         """
         # Of what an element's own loop takes nothing is counted as a reference, which would cost more than an element.
         contents = (
@@ -71,6 +71,7 @@ def _compiled(stations: bool) -> Any:
         probed = np.int64(0)
         links = np.int64(0)
         arrived = np.int64(0)
+        most = counters[k.CN_MOST] - counters[k.CN_PROBES]
         bound, factor, tick, floor = machine[k.BOUND], machine[k.FACTOR], machine[k.TICK], machine[k.FLOOR]
         next_time = np.full(m, k.NEVER, np.int64)
         next_leave = np.full(m, k.NEVER, np.int64)
@@ -136,7 +137,7 @@ def _compiled(stations: bool) -> Any:
                             sample = np.int64(-2)  # asked for
                     enters = False
                 else:
-                    if arrived >= limit:
+                    if arrived >= limit or probed >= most:
                         status = k.PAUSE
                         break
                     if inputs[u(s), k.KIND] == k.RING and tail[u(s)] - first[u(s)] > inputs[u(s), k.POS_MASK]:

@@ -77,8 +77,8 @@ AC_ACTIVE, AC_INPUT, AC_TIME, AC_POS, AC_SIGN, AC_LEAVING, AC_DEPTH, AC_FRESH, A
 )
 ACTIVE_FIELDS = 12
 
-# counters; from LEFT on by input the rows that were joined when they left
-CN_PROBES, CN_LINKS, CN_SAMPLES, CN_PROFILING, CN_LEFT = range(5)
+# counters; at MOST probes the kernel pauses; from LEFT on by input the rows that were joined when they left
+CN_PROBES, CN_LINKS, CN_SAMPLES, CN_PROFILING, CN_MOST, CN_LEFT = range(6)
 
 # status of a call
 DONE, FULL, GROW, PAUSE, CROWDED = range(5)

@@ -26,6 +26,7 @@ class JoinArrays(JoinContents):
         self.conditions = tuple(conditions)
         m = len(self.sides)
         self.counters = np.zeros(k.CN_LEFT + m, np.int64)
+        self.pause_after()
         self.stations, self.bloom = Stations(graph), Bloom()
         self.stations.compared = frozenset(m.input for c in self.conditions for m in (c.left, c.right))
         self.machine = np.zeros((k.MACHINE_ROWS, m + 2), np.int64)
@@ -233,6 +234,10 @@ class JoinArrays(JoinContents):
             self.enlarge(at.ids[int(result[1])])
         n = int(result[0])
         return int(status), out_time[:n].copy(), out_weight[:n].copy(), out_rows[:, :n].copy()
+
+    def pause_after(self, probes: int | None = None) -> None:
+        """Have the kernel pause between two elements when it has made so many more probes, or never."""
+        self.counters[k.CN_MOST] = k.NEVER if probes is None else self.counters[k.CN_PROBES] + probes
 
     def sample(self, events: Sequence[Int64s], room: int, leaving: Sequence[int] | None = None) -> None:
         """Have elements profiled: by input the numbers of events, increasing; of the rows that leave (and are seen to)

@@ -37,6 +37,7 @@ LOOK, QUIET, LONGEST = 4096, 1 << 15, 1 << 19  # elements
 LONGER = 4  # times as long is a quiet run as the one before, if the look between them showed nothing
 # In a quiet run: every so many elements, whether probes an element have moved by this share.
 CHECK, ALARM = 1 << 14, 0.05
+MORE = 1.25  # times the usual probes of a check end it early
 HARD, AGAIN = 3, 2  # looks in a row after an alarm, and after a new order
 PATIENCE = 2.0  # seconds after which a quiet run ends whatever it has seen: the thesis's re-optimisation interval
 ENOUGH, SOME = 12, 6  # samples of a pipeline in a look, if A-Caching is collecting or has caches: they use none
@@ -85,6 +86,7 @@ class AdaptiveJoin:
         self._settled: float | None = None  # probes an element when the plan was settled
         self._tolerance, self._alarmed = ALARM, False  # a false alarm makes the next less easy
         self._shares, self._each = [1.0] * shape.size, 0.0  # elements by input, and accesses an element, of late
+        self._both = 1.0  # elements that came or left for each that came, of late
         self._profiles: list[Int64s] = []
         self._told = self._untold = np.zeros((shape.size, shape.size))  # by pipeline: samples, dropped by each filter
         self._kept_back = 0  # looks of which the policies know nothing
@@ -117,7 +119,11 @@ class AdaptiveJoin:
             chosen = [self._sample(i, int(n)) + next_event[i] for i, n in enumerate(counts)]
             leaving = [max(1, int(n) // max(1, len(c))) if len(c) else 0 for n, c in zip(counts, chosen, strict=True)]
             arrays.sample(chosen, max(256, 2 * sum(map(len, chosen)) + 64), leaving)
+            arrays.pause_after()
             return self.left
+        # Where elements suddenly take many more probes, that is seen after a check's probes, not after its elements.
+        usual = None if self._settled is None else self._settled * self._both * self._check
+        arrays.pause_after(None if usual is None else max(CHECK, int(MORE * usual)))
         return min(self.left, self._check)
 
     def _sample(self, i: int, count: int) -> Int64s:
@@ -146,6 +152,7 @@ class AdaptiveJoin:
         self._left = [a + b for a, b in zip(self._left, gone, strict=True)]
         self.left -= many
         if elements:
+            self._both = elements / max(1, many)
             self._each = (counted[k.CN_PROBES] + counted[k.CN_LINKS]) / elements
         if self.looking and len(arrays.profiles()):
             self._profiles.append(arrays.profiles().copy())
@@ -168,14 +175,15 @@ class AdaptiveJoin:
         self._watched = probes, elements
         if self.clock.nanoseconds() - self.since > PATIENCE * 1e9:
             return True
-        if elements < self._check // 2:
+        if max(elements, probes / self._settled if self._settled else 0) < self._check // 2:
             return False
         rate, self._watched = probes / elements, (0, 0)
         if self._settled is None:
             self._settled = rate
         if abs(rate - self._settled) <= self._tolerance * self._settled:
             return False
-        self.quiet, self._settled, self.hard, self._alarmed = self.pace.quiet, None, HARD, True
+        # If nothing comes of it, this is what is usual now; else what is usual has to be seen.
+        self.quiet, self._settled, self.hard, self._alarmed = self.pace.quiet, rate, HARD, True
         for policy in self.policies or ():
             if isinstance(policy, Default):
                 policy.alarm()
