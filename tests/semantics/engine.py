@@ -19,6 +19,7 @@ import pyarrow as pa
 import eddyline
 from eddyline.core.time import TimeKind
 from eddyline.operators.mjoin import MJoin
+from eddyline.operators.panes import Panes
 from eddyline.operators.rstream import RStream
 from eddyline.runtime import adaptive_conjunction, eddy, joining, running
 from eddyline.runtime.adaptive_join import Pace
@@ -121,6 +122,7 @@ def run_engine(case: Case, way: Way | None = None) -> pa.Table:
     """The engine's answer: the query's columns, ``_time`` and, for relations, ``_sign``."""
     way = way or Way()
     with ExitStack() as stack:
+        stack.enter_context(patch.multiple(Panes, few=way.seed % 4, rest=way.seed % 2))
         if way.small:
             stack.enter_context(patch.object(running, "CHUNK", 3))
             stack.enter_context(patch.object(MJoin, "ROOM", 1))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 import numpy as np
@@ -137,7 +137,7 @@ class Count(Accumulator):
 class IntegerSum(Accumulator):
     """SUM (in 64 bits) and AVG of integers."""
 
-    arrays = ("sums",)
+    arrays: tuple[str, ...] = ("sums",)
 
     def __init__(self) -> None:
         self.sums: Int64s = np.zeros((0, 3), np.int64)
@@ -163,7 +163,7 @@ class IntegerSum(Accumulator):
 class DoubleSum(Accumulator):
     """SUM and AVG of doubles: exact, rounded when they are looked at."""
 
-    arrays = ("sums",)
+    arrays: tuple[str, ...] = ("sums",)
 
     def __init__(self) -> None:
         self.sums: Int64s = np.zeros((0, exact.ROW), np.int64)
@@ -180,6 +180,51 @@ class DoubleSum(Accumulator):
     def emitted(self, function: str) -> Codes:
         codes = quotient(self.total, self.count) if function == "avg" else self.total.view(np.int64)
         return Codes(codes, self.count > 0)
+
+
+class PaneCount(Count):
+    """COUNT over panes, each with the number that it stands for."""
+
+    def walk(self, w: Walk, arguments: tuple[Argument, ...]) -> None:
+        (n,) = arguments
+        super().walk(replace(w, weight=w.weight * n.codes), ())
+
+
+class PaneIntegerSum(IntegerSum):
+    """SUM and AVG over panes of integers: a sum and a number each."""
+
+    arrays = ("sums", "counts")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.counts: Int64s = np.zeros(0, np.int64)
+
+    def walk(self, w: Walk, arguments: tuple[Argument, ...]) -> None:
+        total, n = arguments
+        super().walk(w, (total,))
+        self.counts = grown(self.counts, w.capacity)
+        aggregates.count(w.group, w.weight * n.codes, NO_NULLS, w.slot, self.counts, self.count)
+
+
+class PaneDoubleSum(DoubleSum):
+    """SUM and AVG over panes of doubles: a sum, what is to be added to it to be exact, and a number each."""
+
+    arrays = ("sums", "counts")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.counts: Int64s = np.zeros(0, np.int64)
+
+    def walk(self, w: Walk, arguments: tuple[Argument, ...]) -> None:
+        total, rest, n = arguments
+        # Two elements for each pane, of which the second ends the instant; zeros need not be added.
+        slot, parts = np.full(2 * len(w.slot), -1, np.int64), np.empty(2 * len(w.slot), np.int64)
+        slot[1::2], parts[::2], parts[1::2] = w.slot, total.codes, rest.codes
+        group, weight = np.repeat(w.group, 2), np.repeat(w.weight, 2)
+        twice = replace(w, group=group, weight=weight, slot=slot)
+        super().walk(twice, (Argument(total.array, parts, parts != 0),))
+        self.counts = grown(self.counts, w.capacity)
+        aggregates.count(w.group, w.weight * n.codes, NO_NULLS, w.slot, self.counts, self.count)
 
 
 class Spread(Accumulator):

@@ -34,6 +34,9 @@ from eddyline.operators.accumulators import (
     FifoExtreme,
     IntegerSum,
     Overflow,
+    PaneCount,
+    PaneDoubleSum,
+    PaneIntegerSum,
     Spread,
     TreeExtremes,
     Walk,
@@ -43,6 +46,7 @@ from eddyline.operators.accumulators import (
 from eddyline.operators.arrivals import Arrivals, Ends
 from eddyline.operators.bags import DecimalSum, SortedBags, UserBags
 from eddyline.operators.base import Context, Operator
+from eddyline.operators.bundles import ROWS, Bundles
 from eddyline.operators.outputs import Output, emits_objects, label, output
 from eddyline.synopses.codes import is_direct
 from eddyline.synopses.keys import KeyTable
@@ -58,6 +62,7 @@ class AggregateOperator(Operator):
     stream, through selections and projections; the delta then carries ids): minima and maxima cost O(1) instead of
     O(log n). ``append_only`` promises that nothing ever leaves: they and FIRST/LAST keep one value for each group.
     ``inserts_only`` leaves out −old: for an ``Istream`` above that keeps the keys, where deletions cannot show.
+    ``bundles`` tells that the input's rows are panes, and where their parts are.
     """
 
     def __init__(
@@ -71,6 +76,7 @@ class AggregateOperator(Operator):
         fifo: bool = False,
         inserts_only: bool = False,
         append_only: bool = False,
+        bundles: Bundles | None = None,
     ) -> None:
         fields = (*(Field(n, e.type) for n, e in keys), *(Field(n, a.type) for n, a in aggregates))
         super().__init__(name, Schema(fields))
@@ -78,25 +84,30 @@ class AggregateOperator(Operator):
         self.fifo, self.append_only, self.input_schema = fifo or append_only, append_only, input_schema
         self.key_names = tuple(n for n, _ in keys)
         self.risky: dict[str, Compiled] = {}  # what can fail, by the name of the column that holds it then
-        self.key_columns = [self._key(e) for _, e in keys]
+        self.bundles = bundles
+        self.key_columns = [
+            self._key(e if bundles is None else bundles.key(i)) for i, (_, e) in enumerate(keys)
+        ]  # fmt: skip
         self.groups = KeyTable([e.type for _, e in keys])
         self.calls = tuple(call for _, call in aggregates)
         self.started = False
 
         self.expressions: list[Expr] = []
-        self.arguments = [tuple(self._argument(e) for e in call.args) for call in self.calls]
-        self.evaluators = [self._values(e) for e in self.expressions]
+        self.arguments = [tuple(map(self._argument, self._read(call))) for call in self.calls]
         self.arrivals: Arrivals | None = None
         if any(c.user is not None or c.function in ("first", "last") for c in self.calls):
             ends = any(c.function in ("first", "last") for c in self.calls)
             self.arrivals = Arrivals(input_schema, ends, append_only)
         self.distincts: dict[tuple[int, ...], DistinctWeights] = {}
-        self.accumulators: dict[tuple[Any, ...], Accumulator] = {("rows", (), False): Count()}
+        counted = () if bundles is None else (self._argument(ROWS),)
+        first = Count() if bundles is None else PaneCount()
+        self.accumulators: dict[tuple[Any, ...], Accumulator] = {("rows", counted, False): first}
         self.outputs: list[Output] = [
             output(call, self._accumulator(call, indexes), emits_objects(call))
             for call, indexes in zip(self.calls, self.arguments, strict=True)
         ]
-        self.rows = self.accumulators["rows", (), False]
+        self.evaluators = [self._values(e) for e in self.expressions]
+        self.rows = first
 
         # Indexed by group id; ``mark`` and ``latest`` are scratch of ``emission_points``.
         self.shown: Bools = np.zeros(0, np.bool_)
@@ -126,6 +137,9 @@ class AggregateOperator(Operator):
         self.expressions.append(e)
         return len(self.expressions) - 1
 
+    def _read(self, call: AggregateCall) -> tuple[Expr, ...]:
+        return call.args if self.bundles is None else self.bundles.parts(call)
+
     def _accumulator(self, call: AggregateCall, indexes: tuple[int, ...]) -> Accumulator:
         """The accumulator of a call, shared with the calls that need the same one."""
         kind, distinct = call.function, call.distinct
@@ -149,6 +163,10 @@ class AggregateOperator(Operator):
 
     def _make(self, call: AggregateCall) -> Accumulator:
         types = tuple(a.type for a in call.args)
+        if self.bundles is not None:
+            if call.function == "count":
+                return PaneCount()
+            return PaneDoubleSum() if pa.types.is_floating(types[0]) else PaneIntegerSum()
         if call.user is not None:
             assert self.arrivals is not None
             return UserBags(call.user, types, call.distinct, self.arrivals)
@@ -270,7 +288,7 @@ class AggregateOperator(Operator):
     def _alive(self, touched: Int64s, size: int) -> Bools:
         """By slot, whether the group has a row in the output."""
         if self.grouped:
-            alive: Bools = self.rows.emitted("count").codes > 0  # type: ignore[union-attr]
+            alive: Bools = self.rows.emitted("count").codes > 0
         else:
             alive = np.ones(size, np.bool_)
         alive[: len(touched)] = self.shown[touched]

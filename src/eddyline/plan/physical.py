@@ -31,6 +31,7 @@ from eddyline.expr.nodes import Column, Expr, substitute
 from eddyline.operators.adaptive_select import in_order
 from eddyline.operators.append_only import AppendOnlyWindow
 from eddyline.operators.base import Operator
+from eddyline.operators.bundles import Bundles
 from eddyline.operators.join_plan import JoinGraph
 from eddyline.operators.select import SelectOperator
 from eddyline.operators.streams import Changes, ConstantRelation, OrderTies, UnionAll
@@ -57,6 +58,7 @@ from eddyline.plan.logical import (
     walk,
 )
 from eddyline.plan.matches import Matches
+from eddyline.plan.panes import panes_below, same_panes
 from eddyline.plan.rewrite import movable
 from eddyline.synopses.store import Elements, Registry, Stub
 
@@ -82,6 +84,7 @@ class _Builder(Matches):
         self.adapt = adapt
         self.catalog, self.registry, self.load, self.epochs = catalog, registry, load, epochs
         self.scans: dict[Hashable, int] = {}
+        self.paned: dict[Hashable, Output] = {}
         self.ordered = False  # whether first or last is asked for
 
     def finish(self, plan: Plan) -> PhysicalPlan:
@@ -316,15 +319,38 @@ class _Builder(Matches):
     def aggregate(self, p: Aggregate, need: Deletions) -> Output:
         from eddyline.operators.aggregate import AggregateOperator
 
-        child = self.relation(p.input, Deletions.ALL)
+        bundles = panes_below(p)
+        child = self.relation(p.input, Deletions.ALL) if bundles is None else self.panes(p, bundles)
         operator = AggregateOperator(
-            self.name("aggregate"), p.keys, p.aggregates, child.schema, p.grouped, self.context,
-            fifo=child.fifo, inserts_only=need == Deletions.NONE, append_only=child.append_only,
+            self.name("aggregate"), p.keys, p.aggregates, child.schema, p.grouped, self.context, fifo=child.fifo,
+            inserts_only=need == Deletions.NONE, append_only=child.append_only, bundles=bundles,
         )  # fmt: skip
         node = self.add(operator, (child.node,), note=", ".join(describe_aggregate(a) for _, a in p.aggregates))
         # Old and new row of a group differ, but only where all columns are kept can one tell.
         append_only = need == Deletions.NONE
         return Output(node, p.schema, append_only=append_only, identity=frozenset(p.schema.names))
+
+    def panes(self, p: Aggregate, bundles: Bundles) -> Output:
+        """A sliding window over panes. Panes of the same elements that hold the same are made once."""
+        from eddyline.operators.panes import Panes
+
+        window = p.input
+        assert isinstance(window, Window)
+        alike = self.same_panes(p)
+        if alike is None or alike not in self.paned:
+            others = [n for n in walk(self.plan) if alike is not None and self.same_panes(n) == alike]
+            windows: list[Any] = [n.input.spec for n in (p, *others)]  # type: ignore[union-attr]
+            operator = Panes(self.name("panes"), bundles, windows)
+            node = self.add(operator, (self.stream(window.input).node,), note=bundles.describe())
+            alike = node if alike is None else alike
+            self.paned[alike] = Output(node, operator.schema, append_only=True)
+        source = StreamScan("", "", bundles.schema, bundles.schema.names)
+        return self.windowed(Window(source, window.spec), self.paned[alike], Deletions.ALL, shared=False)
+
+    def same_panes(self, p: Plan) -> Hashable | None:
+        if not (isinstance(p, Aggregate) and isinstance(p.input, Window)):
+            return None
+        return same_panes(p, self.signature(p.input.input)[0])
 
     def distinct(self, p: Distinct) -> Output:
         from eddyline.operators.sets import SetOperator

@@ -47,7 +47,7 @@ MODULES: Final = (
         f"eddyline.operators.{m}"
         for m in ("aggregate", "judged_once", "look_up", "match", "match_select", "membership")
     ),
-    *(f"eddyline.operators.{m}" for m in ("mjoin", "rstream", "seq_window", "sets")),
+    *(f"eddyline.operators.{m}" for m in ("mjoin", "panes", "rstream", "seq_window", "sets")),
 )
 
 

@@ -1,0 +1,148 @@
+"""Panes: a stream is made smaller before sliding windows that are only added up.
+
+Between two instants at which a window can change, the order and the times of elements cannot show: they enter
+together and leave together. So below ``[RANGE w SLIDE l]`` all elements of one such *pane* and one group become one
+element, which holds the exact sums of what the aggregate adds up, how many there were of each, and how many in all.
+Windows, synopses and aggregates above then work on panes.
+
+The ends of panes are the instants k·l, where elements enter, and k·l − w, where those before them leave; where several
+windows share panes, the ends of all. The operator remembers nothing: what of a pane comes in two pieces becomes two
+elements, and each has the time of an element of its pane that has come, so it enters and leaves when they do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from eddyline.core.delta import Delta, Int64s
+from eddyline.core.window import Slide
+from eddyline.expr.evaluate import compile_expr
+from eddyline.expr.nodes import Column
+from eddyline.kernels import panes as kernels
+from eddyline.operators.accumulators import Argument, Float64s, writable
+from eddyline.operators.base import Operator
+from eddyline.operators.bundles import ROWS, Bundles, Kept
+from eddyline.synopses.codes import direct_values, is_direct
+from eddyline.synopses.keys import KeyTable
+
+FEW = 64  # elements that are not worth adding up
+MOST_GROUPS = 1 << 16  # that are known from one batch to the next
+WORTH = 0.5  # panes for each element, beyond which adding up is not
+REST = 15  # batches that are then passed on as they are
+
+
+class Panes(Operator):
+    """Elements of a stream in, fewer elements out.
+
+    >>> from eddyline.expr.nodes import AggregateCall
+    >>> price, by = Column("p", pa.float64()), Column("k", pa.string())
+    >>> bundles = Bundles.of([by], [AggregateCall("avg", (price,), pa.float64())])
+    >>> panes = Panes("panes 1", bundles, [Slide(10, 2)])
+    >>> panes.few = 0
+    >>> columns = {"k": pa.array(["x", "x", "y", "x"]), "p": pa.array([1.5, None, 4.0, 8.0])}
+    >>> out = panes.process([Delta(np.array([1, 2, 2, 3]), columns)], 3)
+    >>> out.time.tolist(), out.columns["_key0"].to_pylist(), out.columns["_sum0"].to_pylist()
+    ([2, 2, 3], ['x', 'y', 'x'], [1.5, 4.0, 8.0])
+    >>> out.columns["_rows"].to_pylist(), out.columns["_count0"].to_pylist()
+    ([2, 1, 1], [1, 1, 1])
+    """
+
+    few, rest = FEW, REST
+
+    def __init__(self, name: str, bundles: Bundles, windows: Collection[Slide]) -> None:
+        super().__init__(name, bundles.schema)
+        self.bundles = bundles
+        # A pane ends at the multiples of a slide, some of them shifted.
+        self.ends = sorted({(w.slide, shift) for w in windows for shift in (0, -w.width % w.slide)})
+        self.keys = [e if isinstance(e, Column) else compile_expr(e) for e in bundles.keys]
+        self.arguments = [compile_expr(e) for e in bundles.arguments]
+        self.kinds: Int64s = np.array(bundles.kinds, np.int64)
+        self.groups = KeyTable([e.type for e in bundles.keys])
+        self.place: Int64s = np.empty(0, np.int64)
+        self.resting = 0
+
+    def process(self, deltas: Sequence[Delta], frontier: int) -> Delta:
+        (delta,) = deltas
+        n = len(delta)
+        if n == 0:
+            return Delta.empty(self.schema)
+        columns = [delta.columns[e.name] if isinstance(e, Column) else e(delta.columns, n) for e in self.keys]
+        arguments = [
+            Argument.of(f(delta.columns, n), is_direct(e.type))
+            for f, e in zip(self.arguments, self.bundles.arguments, strict=True)
+        ]
+        if self.resting or n < self.few:
+            self.resting = max(0, self.resting - 1)
+            return self._singly(delta.time, columns, arguments)
+        out = self._added_up(delta.time, columns, arguments)
+        if len(out) > WORTH * n:
+            self.resting = self.rest
+        return out
+
+    def _added_up(self, time: Int64s, columns: Sequence[pa.Array], arguments: Sequence[Argument]) -> Delta:
+        n, width = len(time), len(arguments)
+        codes = np.zeros((width, n), np.int64)
+        for k, a in enumerate(arguments):
+            if len(a.codes):
+                codes[k] = a.codes
+        nullable = any(len(a.valid) for a in arguments)
+        valid = np.ones((width, n if nullable else 0), np.bool_)
+        for k, a in enumerate(arguments):
+            if len(a.valid):
+                valid[k] = a.valid
+        group = self._group(columns, n)
+        ends, when, first, rows = (np.empty(n, np.int64) for _ in range(4))
+        whole, count = np.empty((width, n), np.int64), np.empty((width, n), np.int64)
+        rest = np.empty((width, n), np.float64)
+        made = kernels.add_up(
+            writable(time), self._end(time), group, codes, codes.view(np.float64), valid, self.kinds, self.place,
+            ends, when, first, rows, whole, whole.view(np.float64), rest, count,
+        )  # fmt: skip
+        index = pa.array(first[:made])
+        taken = [c.take(index) for c in columns]
+        return self._delta(when[:made].copy(), taken, rows[:made], count[:, :made], whole[:, :made], rest[:, :made])
+
+    def _singly(self, time: Int64s, columns: Sequence[pa.Array], arguments: Sequence[Argument]) -> Delta:
+        """Each element on its own, in the form of a pane."""
+        n, width = len(time), len(arguments)
+        count, whole = np.ones((width, n), np.int64), np.zeros((width, n), np.int64)
+        for k, a in enumerate(arguments):
+            if self.kinds[k] != Kept.COUNT:
+                whole[k] = a.codes
+            if len(a.valid):
+                count[k] = a.valid
+                whole[k] *= a.valid
+        return self._delta(time, columns, np.ones(n, np.int64), count, whole, np.zeros((width, n)))
+
+    def _delta(
+        self, time: Int64s, keys: Sequence[pa.Array], rows: Int64s, count: Int64s, whole: Int64s, rest: Float64s
+    ) -> Delta:
+        out: dict[str, pa.Array] = {self.bundles.key(i).name: c for i, c in enumerate(keys)}
+        out[ROWS.name] = pa.array(rows)
+        for k, kind in enumerate(self.kinds.tolist()):
+            out[f"_count{k}"] = pa.array(count[k])
+            if kind != Kept.COUNT:
+                out[f"_sum{k}"] = direct_values(whole[k], self.schema[f"_sum{k}"].type)
+            if kind == Kept.DOUBLE:
+                out[f"_rest{k}"] = pa.array(rest[k])
+        return Delta(time, out)
+
+    def _group(self, columns: Sequence[pa.Array], n: int) -> Int64s:
+        """The table of groups is only there to be quicker: it may be forgotten at any time."""
+        if not columns:
+            group = np.zeros(n, np.int64)
+        else:
+            if len(self.groups) > MOST_GROUPS:
+                self.groups = KeyTable(self.groups.types)
+            group = writable(self.groups.intern(columns, n))
+        if len(self.place) < max(1, self.groups.capacity):
+            self.place = np.full(2 * max(1, self.groups.capacity), -1, np.int64)
+        return group
+
+    def _end(self, time: Int64s) -> Int64s:
+        """The end of each element's pane."""
+        found = [-(-(time - shift) // slide) * slide + shift for slide, shift in self.ends]
+        return writable(found[0] if len(found) == 1 else np.minimum.reduce(found))
