@@ -22,7 +22,7 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor, Stateful
 
 from benchmarks.spark.configuration import RATE, Configuration
 from eddyline.runtime.spark.packing import PACKED, Route
-from eddyline.runtime.spark.pipeline import PACKED_DDL
+from eddyline.runtime.spark.pipeline import PACKED_TYPE
 from eddyline.runtime.spark.segments import HEAD
 from eddyline.runtime.spark.types import from_spark
 from eddyline.runtime.spark.uniting import Shipment, unite
@@ -42,8 +42,8 @@ def step(c: Configuration, streams: Mapping[str, Any]) -> Any:
         return _all(streams.values())
     if c.side == "map":
         return _all(df.mapInArrow(_same, df.schema) for df in streams.values())
-    shipments = [_shipment(df, lane, c.shards) for lane, df in enumerate(streams.values())]
-    packed = unite(shipments, TASKS, PACKED_DDL)
+    shipments = [_shipment(df, lane, c) for lane, df in enumerate(streams.values())]
+    packed = unite(shipments, TASKS, PACKED_TYPE)
     if c.side == "pack":
         return packed
     kept = min(c.batch, c.window * RATE) * ROW_BYTES // c.shards
@@ -59,9 +59,11 @@ def _same(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     return batches
 
 
-def _shipment(df: Any, lane: int, shards: int) -> Shipment:
+def _shipment(df: Any, lane: int, c: Configuration) -> Shipment:
+    key = "symbol" if c.workload == "macd" else "key"
+    df = df.select("ts", key, "price" if c.workload == "macd" else "val")
     schema = from_spark(df.schema)
-    return Shipment(df, schema, [Route(0, lane, schema, ("key",), (shards,))], "ts")
+    return Shipment(df, schema, [Route(0, lane, schema, (key,), (c.shards,))], "ts")
 
 
 class Identity(StatefulProcessor):

@@ -102,7 +102,7 @@ def _write(table: pa.Table, folder: Path, number: int) -> None:
 
 
 def read_packed(spark: Any, folder: Path, streaming: bool) -> Any:
-    return _read(spark, pipeline.PACKED_DDL, folder, streaming)
+    return _read(spark, pipeline.PACKED_TYPE, folder, streaming)
 
 
 def _read(spark: Any, schema: Any, folder: Path, streaming: bool) -> Any:

@@ -21,6 +21,8 @@ import tempfile
 from pathlib import Path
 from typing import Any, Final
 
+from eddyline.runtime.spark import home
+
 SWITCH: Final = "EDDYLINE_SPARK_ARCHIVE"
 # The JVM writes its header last: a file that begins otherwise was cut off.
 HEADER: Final = (0xF00BABA8).to_bytes(4, sys.byteorder)
@@ -56,11 +58,7 @@ def place(java: str, spark_home: Path) -> Path:
     """Where the archive for this Java and these jars is, if it is."""
     digest = hashlib.sha256()
     runtime = Path(java).resolve()
-    for file in (
-        runtime,
-        runtime.parent.parent / "lib" / "modules",
-        *sorted((spark_home / "jars").resolve().glob("*.jar")),
-    ):
+    for file in (runtime, runtime.parent.parent / "lib" / "modules", *home.jars(spark_home)):
         with contextlib.suppress(OSError):
             found = file.stat()
             digest.update(f"{file} {found.st_size} {found.st_mtime_ns}\n".encode())
@@ -79,7 +77,7 @@ def complete(file: Path) -> bool:
 def write() -> Path:
     """Run a small job in a JVM that writes the archive as it ends, and wait for that."""
     from eddyline.core.errors import EddylineError
-    from eddyline.runtime.spark import home, requirements
+    from eddyline.runtime.spark import requirements
 
     requirements.check()
     java, spark_home = requirements.find_java(), home.installed_home()

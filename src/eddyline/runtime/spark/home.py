@@ -1,18 +1,26 @@
-"""Where Spark is installed, seen without its zipped Python sources.
+"""Where Spark is installed, seen without what slows its start.
 
 Spark puts ``$SPARK_HOME/python/lib/pyspark.zip`` in front of the path of every Python process that it starts, and
 Python compiles what it imports from there anew each time: close to a second a process, and the first micro-batch of a
 query waits for six of them, one after another. Where pyspark was installed by pip the same modules are there a second
-time, compiled. So Spark is started from a folder that has the installed programs and jars (as links) and no zip.
+time, compiled. And whatever session is made, the machine-learning library registers functions of its own with it,
+which takes more than a second and which no job of ours can call. So Spark is started from a folder that has the
+installed programs and jars (as links), no zip, and not that library.
 """
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
+import shutil
+import tempfile
 from pathlib import Path
+from typing import Final
 
-LINKED = ("bin", "jars")
+PROGRAMS: Final = "bin"
+JARS: Final = "jars"
+LEFT_OUT: Final = ("spark-mllib_",)  # how their names begin
 
 
 def installed_home() -> Path:
@@ -20,6 +28,12 @@ def installed_home() -> Path:
     from pyspark.find_spark_home import _find_spark_home
 
     return Path(_find_spark_home())
+
+
+def jars(installed: Path) -> list[Path]:
+    """The jars that Spark is started with, in order of their names; the same for the folder of links to them."""
+    found = (installed / JARS).glob("*.jar")
+    return sorted(j.resolve() for j in found if not j.name.startswith(LEFT_OUT))
 
 
 def spark_home(cache: Path) -> Path:
@@ -33,14 +47,30 @@ def spark_home(cache: Path) -> Path:
     packaged = Path(pyspark.__file__).parent
     if "SPARK_HOME" in os.environ or installed.resolve() != packaged.resolve() or (installed / "conf").exists():
         return installed
-    light = cache / f"spark-{hashlib.sha256(str(installed).encode()).hexdigest()[:16]}"
     try:
-        light.mkdir(parents=True, exist_ok=True)
-        for name in LINKED:
-            if not (light / name).exists():
-                (light / name).symlink_to(installed / name, target_is_directory=True)
-    except FileExistsError:
-        pass  # another process was faster
+        linked = jars(installed)
+        listed = "\n".join(map(str, (installed, *linked)))
+        light = cache / f"spark-{hashlib.sha256(listed.encode()).hexdigest()[:16]}"
+        if not light.is_dir():
+            _link(light, installed, linked)
     except OSError:
         return installed
-    return light if all((light / name).is_dir() for name in LINKED) else installed
+    return light
+
+
+def _link(light: Path, installed: Path, linked: list[Path]) -> None:
+    """All at once: nobody sees a folder that has some of the links."""
+    light.parent.mkdir(parents=True, exist_ok=True)
+    unfinished = Path(tempfile.mkdtemp(prefix=f"{light.name}.", dir=light.parent))
+    try:
+        (unfinished / PROGRAMS).symlink_to(installed / PROGRAMS, target_is_directory=True)
+        (unfinished / JARS).mkdir()
+        for jar in linked:
+            (unfinished / JARS / jar.name).symlink_to(jar)
+        unfinished.chmod(0o755)
+        with contextlib.suppress(OSError):  # another process was faster
+            unfinished.rename(light)
+    finally:
+        shutil.rmtree(unfinished, ignore_errors=True)
+    if not light.is_dir():
+        raise NotADirectoryError(light)

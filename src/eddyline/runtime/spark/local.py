@@ -127,7 +127,19 @@ def local_session(
     if context.getConf().get(CHECKSUMS) == "false":
         local = context._jvm.org.apache.hadoop.fs.FileSystem.getLocal(context._jsc.hadoopConfiguration())
         local.setWriteChecksum(False)
+    if LOCAL.match(master):
+        _forget_origins(context._jsc.hadoopConfiguration())
     return session
+
+
+def _forget_origins(settings: Any) -> None:
+    """Hadoop notes of each of its thousand settings which file it is from. Spark sends all settings to the tasks, for
+    each source and each state store of each micro-batch, and Hadoop compresses these notes one by one: most of the 10
+    ms that it takes. Nobody reads them."""
+    with contextlib.suppress(Exception):  # not a public name of Hadoop's
+        noted = settings.getClass().getDeclaredField("updatingResource")
+        noted.setAccessible(True)
+        noted.get(settings).clear()
 
 
 def _aside(work: Callable[[Any], None], with_what: Any) -> None:

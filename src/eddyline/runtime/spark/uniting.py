@@ -16,7 +16,7 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 from pyspark.sql import functions as F
-from pyspark.sql.types import DataType
+from pyspark.sql.types import DataType, StructType
 
 from eddyline.runtime.spark.packing import Packer, Route
 from eddyline.runtime.spark.types import quoted, to_engine
@@ -40,14 +40,14 @@ class Shipment:
         return [f.dataType for f in self.frame.schema.fields]
 
 
-def unite(shipments: Sequence[Shipment], tasks: int | None, ddl: str) -> DataFrame:
+def unite(shipments: Sequence[Shipment], tasks: int | None, packed: StructType) -> DataFrame:
     """The packed rows of several sources; in at most so many tasks, if that is given."""
     if len(shipments) == 1:
-        return _alone(shipments[0], ddl)
+        return _alone(shipments[0], packed, tasks)
     types = [s.types() for s in shipments]
     slots, places = share(types)
     if len(slots) > WIDEST * max(map(len, types)):
-        apart = reduce(lambda a, b: a.union(b), (_alone(s, ddl) for s in shipments))
+        apart = reduce(lambda a, b: a.union(b), (_alone(s, packed) for s in shipments))
         return apart if tasks is None else apart.coalesce(tasks)
     together = reduce(
         lambda a, b: a.union(b),
@@ -68,16 +68,17 @@ def unite(shipments: Sequence[Shipment], tasks: int | None, ddl: str) -> DataFra
         for packer in packers.values():
             yield from packer.rest()
 
-    return together.mapInArrow(run, ddl)
+    return together.mapInArrow(run, packed)
 
 
-def _alone(s: Shipment, ddl: str) -> DataFrame:
+def _alone(s: Shipment, packed: StructType, tasks: int | None = None) -> DataFrame:
     schema, routes, timestamp = s.schema, s.routes, s.timestamp
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         return Packer(routes, timestamp)(to_engine(b, schema) for b in batches)
 
-    return s.frame.mapInArrow(run, ddl)
+    frame = s.frame if tasks is None else s.frame.coalesce(tasks)
+    return frame.mapInArrow(run, packed)
 
 
 def share(types: Sequence[Sequence[Any]]) -> tuple[list[Any], list[list[int]]]:
