@@ -5,12 +5,16 @@
 - *Skewed*: the join of ``skewed_star``, whose best order changes with each phase. Fixed orders are the orders in which
   one can write the streams. The accesses of all of them are counted over a tenth of the data; those that are the best
   or the worst of a phase or of the whole are then timed, in turns with adapting, which starts from the worst of all.
+  Memory that is given back stays with the process meanwhile: to get it again from a virtual machine's host can take
+  longer than a third of a phase, whichever plan happens to ask for it.
 """
 
 from __future__ import annotations
 
+import ctypes
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from itertools import permutations
@@ -30,6 +34,7 @@ ROUNDS = 5  # of which the fastest counts, by phase and plan: the best of many p
 PIECES = 20  # of a phase, in which it arrives
 STAYS = {"joins": "static", "caches": "none"}
 ADAPTIVE = "adaptive"
+M_TRIM_THRESHOLD, M_MMAP_MAX = -1, -4  # of malloc.h
 
 
 class Adaptive:
@@ -49,6 +54,7 @@ class Adaptive:
         return report
 
     def _skewed(self, options: Options, report: Report) -> None:
+        keep_memory()
         small, data = (skewed_data(options.scaled(n)) for n in (PHASE // 10, PHASE))
         counted = {o: run(small, o, STAYS).accesses for o in map("".join, permutations(skewed.OTHERS))}
         chosen, worst = extremes(counted)
@@ -136,6 +142,14 @@ def _join(data: Mapping[str, pa.Table], text: str, options: Mapping[str, Any]) -
     session.run()
     query.fetch()
     return time.perf_counter() - start
+
+
+def keep_memory() -> None:
+    """Have freed memory kept for the next who asks, where the C library is GNU's; for the rest of this process."""
+    with suppress(OSError, AttributeError):
+        library = ctypes.CDLL(None)
+        library.mallopt(M_MMAP_MAX, 0)
+        library.mallopt(M_TRIM_THRESHOLD, -1)
 
 
 # ── skewed ────────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from eddyline.core.window import Range
+from eddyline.core.window import Range, Slide
 from eddyline.operators import join_contents, join_side
 from eddyline.operators.join_contents import JoinContents
 from tests.operators import test_join_caches as caches
@@ -51,3 +51,15 @@ def test_a_ring_gets_the_room_that_its_window_will_need() -> None:
         grown += before != [s.capacity for s in join.sides]
     # 20 · 401 rows and 401: in two steps, where doubling would take six.
     assert ([s.capacity for s in join.sides], grown) == ([16384, 1024], 2)
+
+
+def test_a_burst_does_not_claim_what_a_window_never_holds() -> None:
+    """All rows of a slide leave together; that says nothing about how many there will be."""
+    rng = random.Random(0)
+    inputs = [orders.Input(n, rng) for n in "RS"]
+    for i, window in zip(inputs, (Slide(10, 10), Range(10)), strict=True):
+        i.window = window
+        i.rows = [(1 + 10 * (t // 5000), t, "x") for t in range(10_000)]
+    join = orders.make(inputs, [(0, 1, "k")], rng, [])
+    join.process([i.delta(-1, 40) for i in inputs], 40)
+    assert [s.capacity for s in join.sides] == [8192, 16384]

@@ -19,6 +19,7 @@ from eddyline.operators.join_plan import JoinGraph, Member
 from eddyline.operators.join_side import JoinSide
 
 STRIDE = 16  # what a ring grows by at most
+BURST = 4  # … where all came at one instant, which says nothing about the next
 SPARE = 8  # one part in so many is left free, so that small inputs can grow without large ones being moved
 
 
@@ -195,7 +196,8 @@ class JoinContents:
             ahead = side.limit + 1
         elif isinstance(window, Range | Slide):
             begin, end = self.leave[self.place(i, np.array([self.first[i], self.tail[i] - 1]))]
-            ahead = 3 * held * window.width // (2 * max(int(end - begin), 1))
+            span = max(int(end - begin), window.slide if isinstance(window, Slide) else 0)
+            ahead = 3 * held * window.width // (2 * span) if span else BURST * held if full else held
         need = max(min(ahead, STRIDE * held), 2 * held if full else held)
         return max(side.capacity, 1 << (need - 1).bit_length())
 

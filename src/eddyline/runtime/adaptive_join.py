@@ -152,7 +152,7 @@ class AdaptiveJoin:
         self._left = [a + b for a, b in zip(self._left, gone, strict=True)]
         self.left -= many
         if elements:
-            self._both = elements / max(1, many)
+            self._both = elements / many if many else self._both
             self._each = (counted[k.CN_PROBES] + counted[k.CN_LINKS]) / elements
         if self.looking and len(arrays.profiles()):
             self._profiles.append(arrays.profiles().copy())

@@ -53,9 +53,10 @@ def spark_home(cache: Path) -> Path:
         light = cache / f"spark-{hashlib.sha256(listed.encode()).hexdigest()[:16]}"
         if not light.is_dir():
             _link(light, installed, linked)
+        whole = (light / PROGRAMS).is_dir() and len(list((light / JARS).iterdir())) == len(linked)
     except OSError:
         return installed
-    return light
+    return light if whole else installed  # somebody has tidied up in the cache
 
 
 def _link(light: Path, installed: Path, linked: list[Path]) -> None:
@@ -67,7 +68,8 @@ def _link(light: Path, installed: Path, linked: list[Path]) -> None:
         (unfinished / JARS).mkdir()
         for jar in linked:
             (unfinished / JARS / jar.name).symlink_to(jar)
-        unfinished.chmod(0o755)
+        for folder in (unfinished, unfinished / JARS):  # others may share the cache
+            folder.chmod(0o755)
         with contextlib.suppress(OSError):  # another process was faster
             unfinished.rename(light)
     finally:
