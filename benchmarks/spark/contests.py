@@ -70,7 +70,7 @@ class Contest:
     workload: str
     sizes: tuple[Size, ...]
     keys: int = 100_000
-    shards: int = 2  # one for each task, the default
+    shards: int = 2  # one for each task, as docs/spark.md advises
 
     def configurations(self, size: Size, options: Options) -> list[Configuration]:
         """Ours first."""

@@ -75,7 +75,7 @@ def parser() -> argparse.ArgumentParser:
         "--shards",
         metavar="N",
         type=int,
-        help="engines that a query is split over on Spark, fixed by its checkpoint (one for each core)",
+        help="engines that a query is split over on Spark, fixed by its checkpoint (two for each core)",
     )
     run.add_argument(
         "--out",

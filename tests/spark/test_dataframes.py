@@ -81,7 +81,7 @@ def test_a_window_join_of_batches_is_the_inline_answer(spark: Any, folder: Path,
     assert rows(joined.toArrow()) == rows(inline(streams, text))
     report = eds.report(seen)
     assert report["events"] == sum(t.num_rows for t in streams.values())
-    assert len(report["shards"]) == 2
+    assert len(report["shards"]) == 4
 
 
 def test_a_streaming_join_gives_what_is_closed(

@@ -24,9 +24,7 @@ from eddyline.runtime.spark.keys import key_of
 from eddyline.runtime.spark.packing import ARRIVAL, ARRIVED, NOTHING, Route
 
 MOST_SHARDS: Final = 1 << 12
-# Shards are dealt to partitions in turn. Two for each took a tenth longer, and in a join without a common key, where
-# each further shard is another copy of rows, half as long again.
-SHARDS_PER_PARTITION: Final = 1
+SHARDS_PER_PARTITION: Final = 2  # so that a partition is no worse off when one shard has more than its share
 
 
 @dataclass(frozen=True, slots=True)
