@@ -194,10 +194,7 @@ class PaneIntegerSum(IntegerSum):
     """SUM and AVG over panes of integers: a sum and a number each."""
 
     arrays = ("sums", "counts")
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.counts: Int64s = np.zeros(0, np.int64)
+    counts: Int64s = np.zeros(0, np.int64)
 
     def walk(self, w: Walk, arguments: tuple[Argument, ...]) -> None:
         total, n = arguments
@@ -210,10 +207,7 @@ class PaneDoubleSum(DoubleSum):
     """SUM and AVG over panes of doubles: a sum, what is to be added to it to be exact, and a number each."""
 
     arrays = ("sums", "counts")
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.counts: Int64s = np.zeros(0, np.int64)
+    counts: Int64s = np.zeros(0, np.int64)
 
     def walk(self, w: Walk, arguments: tuple[Argument, ...]) -> None:
         total, rest, n = arguments

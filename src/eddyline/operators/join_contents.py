@@ -41,15 +41,7 @@ class Laid:
 class JoinContents:
     """Synopses of the inputs of a join, with a chained hash index for every set of columns that is probed."""
 
-    laid: Laid
-    inputs: Int64s
-    heads: Int64s
-    records: Int64s
-    codes: Int64s
-    leave: Int64s
-    weight: Int64s
-    born: Int64s
-    rownum: Int64s
+    laid: Laid  # as of the last layout
 
     def __init__(self, sides: Sequence[JoinSide], graph: JoinGraph) -> None:
         self.sides, self.graph = list(sides), graph

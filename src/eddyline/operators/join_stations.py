@@ -30,7 +30,6 @@ class StoreCounts:
 
     probes: int
     misses: int
-    probe_work: int
     updates: int
     update_work: int
     evicted: int
@@ -221,7 +220,6 @@ class Stations:
         return StoreCounts(
             probes=int(r[k.SR_PROBES]),
             misses=int(r[k.SR_MISSES]),
-            probe_work=int(r[k.SR_PROBE_WORK]),
             updates=int(r[k.SR_UPDATES]),
             update_work=int(r[k.SR_UPDATE_WORK]),
             evicted=int(r[k.SR_EVICTED]),
