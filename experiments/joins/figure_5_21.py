@@ -40,7 +40,8 @@ def run(options: Options) -> Outcome:
         found[point], greedy[point] = measure(point, options)
     least = {p: min(found[p][k].each for k in KINDS[:3]) for p in TABLE}
     behind = {p: found[p]["G"].each / least[p] - 1 for p in TABLE}
-    slower = {p: max(found[p][k].rate for k in KINDS[:3]) / found[p]["G"].rate - 1 for p in TABLE}
+    quickest = {p: max(found[p][k].rate for k in KINDS[:3]) for p in TABLE}
+    slower = {k: max(quickest[p] / found[p][k].rate - 1 for p in TABLE) for k in ("G", "G by time")}
     ratio = {k: {p: found[p][k].each / found[p]["M"].each for p in TABLE} for k in KINDS}
     verdict = Verdict(
         "Figure 5.21",
@@ -52,13 +53,16 @@ def run(options: Options) -> Outcome:
             Claim("there are points where X outperforms P", any(ratio["X"][p] < 0.98 * ratio["P"][p] for p in TABLE)),
             Claim("there are points where G outperforms X", any(ratio["G"][p] < 0.98 * ratio["X"][p] for p in TABLE)),
             Claim("G is never more than 5 % behind the best of M, X and P in accesses", max(behind.values()) < 0.05),
-            Claim("G is never more than 15 % behind the best of M, X and P in time", max(slower.values()) < 0.15),
+            Claim("G, chosen by time, is never more than 15 % behind the best of M, X and P in time",
+                  slower["G by time"] < 0.15),
+            Claim("G, chosen by accesses, is never more than 15 % behind in time", slower["G"] < 0.15),
             Claim("A-Greedy's orders cost at most 5 % more than the best", max(greedy.values()) < 1.05),
         ],
         [
             *(Number(f"{p}: accesses of {k} over M's", None, ratio[k][p]) for p in TABLE for k in "XPG"),
             Number("G behind the best of M, X and P in accesses, at most", None, max(behind.values())),
-            Number("G behind the best of M, X and P in time, at most", None, max(slower.values())),
+            Number("G by time behind the best of M, X and P in time, at most", None, slower["G by time"]),
+            Number("G by accesses behind the best of M, X and P in time, at most", None, slower["G"]),
             Number("A-Greedy's orders over the best, at most", None, max(greedy.values()), "×"),
             Number("the same over M's orders alone, as in the thesis", None,
                    max(found[p]["G over M"].each / least[p] - 1 for p in TABLE)),
@@ -102,9 +106,10 @@ def _caches(run: Run) -> str:
 
 
 def _table(found: dict[str, dict[str, Run]]) -> str:
-    lines = ["| point | M | X | P | G | G's caches |", "|---|---|---|---|---|---|"]
+    columns = (*KINDS, "G by time")
+    lines = [f"| point | {' | '.join(columns)} | G's caches |", "|---" * (len(columns) + 2) + "|"]
     for p, runs in found.items():
-        cells = " | ".join(f"{runs[k].each:.2f} ({runs[k].rate / 1e6:.1f} M/s)" for k in KINDS)
+        cells = " | ".join(f"{runs[k].each:.2f} ({runs[k].rate / 1e6:.1f} M/s)" for k in columns)
         lines.append(f"| {p} | {cells} | {_caches(runs['G']) or 'none'} |")
     return "\n".join(lines) + "\n\nAccesses for each element, and elements a second."
 

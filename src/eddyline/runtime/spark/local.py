@@ -61,6 +61,9 @@ MACHINE: Final = {
     # Spark sorts the packed rows of a shard, a few large ones, in pages that it sizes by the heap: 64 MB of zeros for
     # each task, which fill the old generation. A row that needs a larger page gets one.
     "spark.buffer.pageSize": "4m",
+    # What is shuffled stays on this disk, packed: to compress it and add it up is a third of what a shuffle takes.
+    "spark.shuffle.compress": "false",
+    "spark.shuffle.checksum.enabled": "false",
 }
 # Few threads and short-lived rows: the collector that works alongside them (G1, Java's default) costs a micro-batch
 # about a tenth of its processor time for pauses that nobody would notice.
@@ -77,6 +80,8 @@ PATIENT_COMPILER: Final = (
     "-XX:Tier4InvocationThreshold=100000 -XX:Tier4MinInvocationThreshold=12000 "
     "-XX:Tier4CompileThreshold=300000 -XX:Tier4BackEdgeThreshold=800000"
 )
+# Netty, which holds Arrow's memory, would start Java's flight recorder for events that nobody records.
+NO_RECORDER: Final = "-Dio.netty.jfr.enabled=false"
 # Hadoop starts a process to set the permissions of each file. This way of starting one spares it a helper in between.
 FORKING: Final = {"linux": "-Djdk.lang.Process.launchMechanism=VFORK"}
 # Spark's Python imports pandas when it first speaks to the JVM; the others are for whoever plans queries of ours.
@@ -128,18 +133,20 @@ def local_session(
         local = context._jvm.org.apache.hadoop.fs.FileSystem.getLocal(context._jsc.hadoopConfiguration())
         local.setWriteChecksum(False)
     if LOCAL.match(master):
-        _forget_origins(context._jsc.hadoopConfiguration())
+        _forget_origins(context)
     return session
 
 
-def _forget_origins(settings: Any) -> None:
+def _forget_origins(context: Any) -> None:
     """Hadoop notes of each of its thousand settings which file it is from. Spark sends all settings to the tasks, for
     each source and each state store of each micro-batch, and Hadoop compresses these notes one by one: most of the 10
     ms that it takes. Nobody reads them."""
     with contextlib.suppress(Exception):  # not a public name of Hadoop's
+        settings = context._jsc.hadoopConfiguration()
         noted = settings.getClass().getDeclaredField("updatingResource")
         noted.setAccessible(True)
-        noted.get(settings).clear()
+        # Not clear(): of a Java map that Python holds that is a call for each entry, a second in all.
+        noted.set(settings, context._jvm.java.util.concurrent.ConcurrentHashMap())
 
 
 def _aside(work: Callable[[Any], None], with_what: Any) -> None:
@@ -207,6 +214,7 @@ def start_settings(master: str, settings: Mapping[str, str] | None = None) -> di
             f"-XX:MaxNewSize={_young(master, settings or {})}m",
             CLASSES,
             PATIENT_COMPILER,
+            NO_RECORDER,
             FORKING.get(sys.platform, ""),
             archive.options(requirements.find_java(), home.installed_home()),
         ]
