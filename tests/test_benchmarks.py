@@ -95,8 +95,13 @@ def test_tables_and_limits_compare_with_spark() -> None:
     alone, together = contests.table([[ours], [spark]]), contests.table([[replace(ours, memory={})]])
     assert [len(line) for line in (*alone, *together)] == [len(alone[0])] * 5
     assert alone[2].split()[:6] == ["Spark", "6.00", "6.00", "1.00", "40.0", "4.00"]
-    limits = [contests.Bound(w, f).limit([ours], [[spark]]) for w, f in (("steady", 5), ("total", 5), ("memory", 0.5))]
-    assert [(x.value, x.met) for x in limits if x is not None] == [(6.0, True), (4.0, False), (0.25, True)]
+    # The other form of ours starts later, has a shorter micro-batch and takes more memory.
+    paths = replace(ours, configuration=replace(c, side="paths"), milliseconds=[9, 500], started=-12.0)
+    paths.memory = {**used, "peak": 120.0}
+    bounds = (contests.Bound("steady", 7), contests.Bound("total", 5), contests.Bound("memory", 0.5))
+    limits = [b.limit([[ours], [paths], [spark]]) for b in bounds]
+    assert [(x.value, x.met) for x in limits if x is not None] == [(12.0, True), (4.0, False), (0.3, True)]
+    assert contests.label(paths.configuration, c) == "ours, paths"
 
 
 def test_memory_is_that_of_the_whole_tree() -> None:

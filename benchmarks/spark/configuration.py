@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, field
 from statistics import median
 from typing import Any
 
+OURS = ("ours", "paths")  # over DataFrames that Spark reads, and over paths that our readers read
 RATE = 2_500  # events a second of all streams together
 
 
@@ -14,7 +15,8 @@ RATE = 2_500  # events a second of all streams together
 class Configuration:
     """One plan over one stream of events, in a driver of its own.
 
-    ``side`` is ``"ours"``, a form of Spark's own (``"native"``, …) or a step of the floor (``"read"``, ``"map"``, …).
+    ``side`` is ``"ours"`` (DataFrames in) or ``"paths"`` (our own readers), a form of Spark's own (``"native"``, …) or
+    a step of the floor (``"read"``, ``"map"``, …).
 
     >>> c = Configuration("three-way", "native", 6_000_000, 500_000)
     >>> c.batches, c.seconds, c.title

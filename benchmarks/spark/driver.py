@@ -10,7 +10,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from benchmarks.spark.configuration import Configuration, Outcome
+from benchmarks.spark.configuration import OURS, Configuration, Outcome
 from benchmarks.spark.data import streams
 from eddyline.runtime.spark import local
 
@@ -47,7 +47,7 @@ def session(c: Configuration, folder: str) -> Any:
         "spark.sql.warehouse.dir": f"{folder}/warehouse",
     }
     # Python workers are started early only for the side that needs them.
-    return local.local_session("local[2]", name="eddyline benchmarks", settings=settings, warm=c.side == "ours")
+    return local.local_session("local[2]", name="eddyline benchmarks", settings=settings, warm=c.side in OURS)
 
 
 def _java(c: Configuration) -> dict[str, str]:

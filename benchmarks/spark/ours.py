@@ -24,14 +24,30 @@ ON (S.symbol = L.symbol)
 WHERE S.ap > L.ap"""
 
 
-def join(c: Configuration, streams: Mapping[str, Any]) -> Any:
+def text(c: Configuration, columns: Mapping[str, Sequence[str]]) -> str:
+    """The query of a workload, given the columns of its streams."""
     import eddyline.spark as eds
 
-    if c.workload == "skewed":
-        return skewed.ours(c, streams)
-    if c.workload == "chain":
-        return eds.query(CHAIN.format(c.window), dict(streams), timestamp="ts", shards=c.shards)
-    return eds.window_join(dict(streams), on="key", within=f"{c.window} seconds", timestamp="ts", shards=c.shards)
+    if c.workload in ("three-way", "four-way"):
+        return eds.join_text(columns, ["key"], f"{c.window} seconds")
+    return {"chain": CHAIN.format(c.window), "macd": MACD}.get(c.workload) or skewed.text(c)
+
+
+def over_frames(c: Configuration, streams: Mapping[str, Any]) -> Any:
+    import eddyline.spark as eds
+
+    asked = text(c, {n: df.columns for n, df in streams.items()})
+    return eds.query(asked, dict(streams), timestamp="ts", shards=c.shards)
+
+
+def over_paths(spark: Any, c: Configuration, folders: Mapping[str, str], columns: Mapping[str, Sequence[str]]) -> Any:
+    """As the command line runs it: our own readers, so that no row passes through Java before it is packed."""
+    import eddyline as ed
+
+    session = ed.Session(spark, shards=c.shards, rows_per_batch=c.batch)
+    for name, folder in folders.items():
+        session.stream(name, f"{folder}/*.parquet", timestamp="ts")
+    return session.query(text(c, columns)).dataframe()
 
 
 def column(stream: str, name: str) -> str:
@@ -43,8 +59,5 @@ def times(names: Sequence[str]) -> list[Any]:
     return [F.unix_micros(column(n, "ts")) for n in names]
 
 
-def macd(c: Configuration, streams: Mapping[str, Any]) -> Checked:
-    import eddyline.spark as eds
-
-    above = eds.query(MACD, dict(streams), timestamp="ts", shards=c.shards)
-    return above, F.unix_micros("_time"), F.when(F.col("diff") > TINY, F.col("diff"))
+def above(averages: Any) -> Checked:
+    return averages, F.unix_micros("_time"), F.when(F.col("diff") > TINY, F.col("diff"))

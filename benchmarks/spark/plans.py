@@ -9,7 +9,7 @@ from typing import Any
 import pyspark.sql.functions as F
 
 from benchmarks.spark import floor, native, ours, skewed
-from benchmarks.spark.configuration import Configuration
+from benchmarks.spark.configuration import OURS, Configuration
 from benchmarks.spark.data import Streams
 
 KEYED = "ts timestamp, key long, val double"
@@ -44,12 +44,18 @@ def plan(spark: Any, c: Configuration, data: Streams) -> Plan:
     }  # fmt: skip
     if c.side in floor.STEPS:
         return Plan(floor.step(c, sources))
-    if c.workload == "macd":
-        frame = ours.macd(c, sources) if c.side == "ours" else native.MACD[c.side](sources["trades"])
-        return Plan(*frame)
-    if c.side == "ours":
-        frame, times = ours.join(c, sources), ours.times(list(sources))
+    if c.side in OURS:
+        if c.side == "paths":
+            columns = {n: df.columns for n, df in sources.items()}
+            frame = ours.over_paths(spark, c, {n: data.path(n) for n in sources}, columns)
+        else:
+            frame = ours.over_frames(c, sources)
+        if c.workload == "macd":
+            return Plan(*ours.above(frame))
+        times = ours.times(list(sources))
         values = [F.col(ours.column(n, "val")) for n in sources]
+    elif c.workload == "macd":
+        return Plan(*native.MACD[c.side](sources["trades"]))
     else:
         if c.workload == "skewed":
             frame = skewed.native(c, sources)

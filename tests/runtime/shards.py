@@ -17,9 +17,10 @@ from typing import Any
 
 import pyarrow as pa
 
+from eddyline.core import time as core
 from eddyline.plan.logical import streams_of
 from eddyline.runtime.spark.keys import shard_of
-from eddyline.runtime.spark.packing import ARRIVAL, Packer
+from eddyline.runtime.spark.packing import ARRIVAL, Packer, Route
 from eddyline.runtime.spark.program import Group, Program, plan_group
 from eddyline.runtime.spark.segments import Head, SegmentLog
 from eddyline.runtime.spark.shard import Packed, ShardEngine
@@ -42,6 +43,7 @@ class Way:
     positions: bool = True  # rows bring their position in the source; otherwise ties are ordered by value
     tasks: int = 1  # map tasks that share the rows of a micro-batch
     hot: float = 1.0  # the share of engines that stay in the worker; the others are rebuilt from what was stored
+    told: float = 0.5  # the share of map tasks that know what is late in their micro-batch
     options: Mapping[str, Any] = field(default_factory=dict)  # of the query
 
 
@@ -161,15 +163,28 @@ def plan(case: Case, way: Way) -> Group:
     return plan_group([bound], case.catalog(), load, shards=way.shards, positions=names)
 
 
-def pack(program: Program, arrived: Arrived, number: int, tasks: int, rng: random.Random) -> Iterator[pa.RecordBatch]:
-    """The packed rows of one micro-batch as map tasks make them; the last one brings the end of the input."""
+def pack(
+    program: Program,
+    arrived: Arrived,
+    number: int,
+    tasks: int,
+    rng: random.Random,
+    bounds: Mapping[int, int] | None = None,
+    told: float = 0.0,
+) -> Iterator[pa.RecordBatch]:
+    """The packed rows of one micro-batch as map tasks make them; the last one brings the end of the input. ``bounds``
+    are those of lanes that may travel as panes."""
+
+    def bound(route: Route) -> int | None:
+        return (bounds or {}).get(route.lane, core.BEGINNING) if rng.random() < told else None
+
     for name in program.sources():
         rows = arrived.batches[name][number]
         ended = number == arrived.count - 1
         share = [rng.randrange(tasks) for _ in rows]
         for task in range(tasks):
             part = [a for a, t in zip(rows, share, strict=True) if t == task]
-            packer = Packer(program.routes(name), program.timestamp(name))
+            packer = Packer(program.routes(name), program.timestamp(name), bound)
             positioned = program.positioned(name)
             batches = [to_batch(arrived.case, name, piece, positioned) for piece in _pieces(part, rng)]
             yield from packer(iter(batches), ended=ended and task == 0)
@@ -220,6 +235,7 @@ class Shard:
     log: SegmentLog = field(default_factory=lambda: SegmentLog(Memory()))
     engine: ShardEngine | None = None
     head: Head | None = None
+    bounds: Mapping[int, int] = field(default_factory=dict)  # of lanes that may travel as panes
 
     def step(self, rows: Sequence[Packed], stay: bool) -> tuple[list[pa.RecordBatch], str]:
         engine = self.engine
@@ -233,6 +249,7 @@ class Shard:
         found = [batch for _, batch in engine.process(rows)]
         self.head = self.log.save(engine.state(), self.head, "program")
         self.engine = engine if stay else None
+        self.bounds = {lane: engine.bound(lane) for lane in engine.panes}
         return found, tagged(engine, 0, self.head.batch)
 
 
@@ -264,7 +281,8 @@ def run(arrived: Arrived, way: Way) -> Answer:
     tables = []
     for number in range(arrived.count):
         inboxes: dict[int, list[Packed]] = {s.number: [] for s in shards}
-        for rows in pack(program, arrived, number, way.tasks, rng):
+        (known,) = {tuple(s.bounds.items()) for s in shards}  # all shards agree
+        for rows in pack(program, arrived, number, way.tasks, rng, dict(known), way.told):
             for key, row in unpacked(rows):
                 inboxes[shard_of(key)].append(row)
         found: list[pa.RecordBatch] = []

@@ -6,13 +6,17 @@ element, which holds the exact sums of what the aggregate adds up, how many ther
 Windows, synopses and aggregates above then work on panes.
 
 The ends of panes are the instants k·l, where elements enter, and k·l − w, where those before them leave; where several
-windows share panes, the ends of all. The operator remembers nothing: what of a pane comes in two pieces becomes two
+windows share panes, the ends of all. The operator needs no memory: what of a pane comes in two pieces becomes two
 elements, and each has the time of an element of its pane that has come, so it enters and leaves when they do.
+
+For the same reason panes can be made elsewhere, by anybody who has some elements in order of time, and be handed in
+beside the elements themselves. They wait here until their instants are closed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -63,26 +67,42 @@ class Panes(Operator):
         self.groups = KeyTable([e.type for e in bundles.keys])
         self.place: Int64s = np.empty(0, np.int64)
         self.resting = 0
+        self.waiting = Delta.empty(self.schema)  # made elsewhere, in order of time
 
     def process(self, deltas: Sequence[Delta], frontier: int) -> Delta:
         (delta,) = deltas
+        made = self._made(delta) if len(delta) else Delta.empty(self.schema)
+        if not len(self.waiting):
+            return made
+        closed = int(self.waiting.time.searchsorted(frontier, "right"))
+        ready, self.waiting = self.waiting.slice(0, closed), self.waiting.slice(closed, len(self.waiting))
+        return Delta.merge([ready, made])
+
+    def hand_in(self, panes: Delta) -> None:
+        """Panes that were made elsewhere, of elements whose instants are all still open."""
+        self.waiting = Delta.merge([self.waiting, panes])
+
+    def _made(self, delta: Delta) -> Delta:
         n = len(delta)
-        if n == 0:
-            return Delta.empty(self.schema)
-        columns = [delta.columns[e.name] if isinstance(e, Column) else e(delta.columns, n) for e in self.keys]
-        arguments = [
-            Argument.of(f(delta.columns, n), is_direct(e.type))
-            for f, e in zip(self.arguments, self.bundles.arguments, strict=True)
-        ]
         if self.resting or n < self.few:
             self.resting = max(0, self.resting - 1)
-            return self._singly(delta.time, columns, arguments)
-        out = self._added_up(delta.time, columns, arguments)
+            return self._singly(delta.time, *self._evaluated(delta.columns, n))
+        out, _ = self.make(delta.time, delta.columns)
         if len(out) > WORTH * n:
             self.resting = self.rest
         return out
 
-    def _added_up(self, time: Int64s, columns: Sequence[pa.Array], arguments: Sequence[Argument]) -> Delta:
+    def _evaluated(self, columns: Mapping[str, pa.Array], n: int) -> tuple[list[pa.Array], list[Argument]]:
+        keys = [columns[e.name] if isinstance(e, Column) else e(columns, n) for e in self.keys]
+        arguments = [
+            Argument.of(f(columns, n), is_direct(e.type))
+            for f, e in zip(self.arguments, self.bundles.arguments, strict=True)
+        ]
+        return keys, arguments
+
+    def make(self, time: Int64s, elements: Mapping[str, pa.Array]) -> tuple[Delta, Int64s]:
+        """The panes of some elements in order of time, and which element is the first of each."""
+        columns, arguments = self._evaluated(elements, len(time))
         n, width = len(time), len(arguments)
         codes = np.zeros((width, n), np.int64)
         for k, a in enumerate(arguments):
@@ -103,7 +123,8 @@ class Panes(Operator):
         )  # fmt: skip
         index = pa.array(first[:made])
         taken = [c.take(index) for c in columns]
-        return self._delta(when[:made].copy(), taken, rows[:made], count[:, :made], whole[:, :made], rest[:, :made])
+        panes = self._delta(when[:made].copy(), taken, rows[:made], count[:, :made], whole[:, :made], rest[:, :made])
+        return panes, first[:made]
 
     def _singly(self, time: Int64s, columns: Sequence[pa.Array], arguments: Sequence[Argument]) -> Delta:
         """Each element on its own, in the form of a pane."""
@@ -129,6 +150,16 @@ class Panes(Operator):
             if kind == Kept.DOUBLE:
                 out[f"_rest{k}"] = pa.array(rest[k])
         return Delta(time, out)
+
+    def state(self) -> dict[str, Any]:
+        waiting = self.waiting
+        return {"time": waiting.time, "columns": dict(waiting.columns)} if len(waiting) else {}
+
+    def load(self, state: dict[str, Any]) -> None:
+        self.waiting = Delta(state["time"], state["columns"]) if state else Delta.empty(self.schema)
+
+    def size(self) -> tuple[int, int]:
+        return len(self.waiting), sum(c.nbytes for c in self.waiting.columns.values())
 
     def _group(self, columns: Sequence[pa.Array], n: int) -> Int64s:
         """The table of groups is only there to be quicker: it may be forgotten at any time."""

@@ -3,16 +3,19 @@
 ``Aggregate`` directly over ``[RANGE w SLIDE l]`` of a stream, with counts, sums and averages of expressions that cannot
 fail: the window cannot show more of its elements than their sums for each group between two instants at which it can
 change. Everywhere else windows get the elements themselves.
+
+Panes can also be made where a stream is read, before its elements travel: if nobody needs them but one set of panes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Hashable
+from dataclasses import dataclass
 
 from eddyline.core.window import Slide
 from eddyline.expr.nodes import Column, Expr, substitute
 from eddyline.operators.bundles import Bundles
-from eddyline.plan.logical import Aggregate, Plan, StreamScan, Window, walk
+from eddyline.plan.logical import Aggregate, Plan, StreamScan, ToStream, Window, walk
 from eddyline.synopses.store import Elements
 
 
@@ -26,11 +29,43 @@ def panes_below(p: Plan) -> Bundles | None:
 def same_panes(p: Plan, elements: Elements | None) -> Hashable | None:
     """The panes below an aggregate over these elements of a stream, independent of its alias: those that are equal can
     be made once. None: there is nothing to compare."""
+    if elements is None or not isinstance(p, Aggregate):
+        return None
+    bundles = _in_source(p)
+    return None if bundles is None else (elements, bundles)
+
+
+@dataclass(frozen=True, slots=True)
+class SourcePanes:
+    """Panes in terms of a stream's own columns, and the windows that set their ends."""
+
+    bundles: Bundles
+    windows: tuple[Slide, ...]
+
+
+def panes_for_all(p: Plan, stream: str) -> SourcePanes | None:
+    """The panes that can stand in for the elements of a stream everywhere in a plan; None: somebody needs elements.
+
+    An ``Rstream`` does: it shows its relation at the instant of each of them.
+    """
+    nodes = list(walk(p))
+    scans = [n for n in nodes if isinstance(n, StreamScan) and n.stream.lower() == stream.lower()]
+    if not scans or any(isinstance(n, ToStream) and n.kind == "rstream" for n in nodes):
+        return None
+    above = [n for n in nodes if isinstance(n, Aggregate) and isinstance(n.input, Window) and n.input.input in scans]
+    found = {_in_source(n) for n in above}
+    if len(above) != len(scans) or len(found) != 1:
+        return None
+    (bundles,) = found
+    windows: list[Slide] = [n.input.spec for n in above]  # type: ignore[union-attr, misc]
+    return None if bundles is None else SourcePanes(bundles, tuple(windows))
+
+
+def _in_source(p: Aggregate) -> Bundles | None:
     bundles = panes_below(p)
-    if bundles is None or elements is None:
+    if bundles is None:
         return None
     scan = next(n for n in walk(p) if isinstance(n, StreamScan))
     by: dict[str, Expr] = {f.name: Column(c, f.type) for f, c in zip(scan.schema, scan.columns, strict=True)}
     keys = tuple(substitute(e, by) for e in bundles.keys)
-    arguments = tuple(substitute(e, by) for e in bundles.arguments)
-    return elements, keys, arguments, bundles.summed
+    return Bundles(keys, tuple(substitute(e, by) for e in bundles.arguments), bundles.summed)

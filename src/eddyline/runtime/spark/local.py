@@ -34,6 +34,9 @@ QUERIES: Final = {
     PROVIDER_KEY: ROCKSDB,
     # State is committed as the change, not as files of the whole store.
     "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
+    # Otherwise the store looks for each key before it writes or removes it, only to count them: state is a few large
+    # values, and the one that is removed would be read first.
+    "spark.sql.streaming.stateStore.rocksdb.trackTotalNumberOfRows": "false",
     "spark.sql.execution.arrow.maxRecordsPerBatch": "100000",
     # With a limit in bytes Spark adds up the size of the batch after each row: half of what shipping rows costs.
     "spark.sql.execution.arrow.maxBytesPerBatch": str(2**31 - 1),

@@ -6,7 +6,8 @@ of this step (``PACKED``):
 =========  =============================================================================================
 ``key``    which engine gets it: ``keys.key_of(group, shard)``
 ``lane``   number of the lane in its group
-``kind``   ``ROWS`` or ``MALFORMED`` (rows that a reader could not take apart)
+``kind``   ``ROWS``, ``PANES`` (what rows add up to, where that is all that is asked for) or ``MALFORMED`` (rows that
+           a reader could not take apart)
 ``low``    the smallest and the largest timestamp, in ticks, of *all* rows behind this flush, whatever shard they
 ``high``   went to: so every shard knows how far a stream has come, and a quiet one holds nothing back
 ``rows``   how many rows arrived; on one row of a flush and group only, before any copying: adding up counts each once
@@ -21,9 +22,9 @@ Equal values meet in one shard because the coordinate is a hash of the value alo
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -36,6 +37,10 @@ from eddyline.plan.partitioning import ANY
 from eddyline.runtime.inline.arrivals import FARTHEST, ticks
 from eddyline.runtime.spark.keys import key_of
 from eddyline.synopses.codes import hash_codes
+
+if TYPE_CHECKING:
+    from eddyline.plan.panes import SourcePanes
+    from eddyline.runtime.spark.paning import Paning, Split
 
 PACKED: Final = pa.schema(
     [
@@ -51,6 +56,7 @@ PACKED: Final = pa.schema(
 )
 ROWS: Final = 0
 MALFORMED: Final = 1
+PANES: Final = 2
 NOTHING: Final = -1  # in place of a lane, for a group that has none and only must be woken
 ARRIVAL: Final = "_arrival"  # hidden column: the position of a row in its source, where the source has positions
 ARRIVED: Final = "_arrived"  # hidden column: the timestamp of streams that are stamped on arrival
@@ -64,9 +70,12 @@ class Route:
 
     group: int
     lane: int
-    schema: pa.Schema  # of the blobs
+    schema: pa.Schema  # of the blobs with rows
     split: tuple[str | None, ...]
     shares: tuple[int, ...]
+    panes: SourcePanes | None = None  # what they may add up to on the way
+    program: str = ""
+    streaming: bool = True
 
     @property
     def shards(self) -> int:
@@ -134,8 +143,9 @@ class Packer:
     (['1', '1'], ['3', '3'], [3, 0])
     """
 
-    def __init__(self, routes: Sequence[Route], timestamp: str) -> None:
-        self.routes, self.timestamp = routes, timestamp
+    def __init__(self, routes: Sequence[Route], timestamp: str, bound: Bound | None = None) -> None:
+        self.routes, self.timestamp, self.bound = routes, timestamp, bound
+        self._paning: dict[int, Paning] = {}
         self._held: list[pa.RecordBatch] = []
         self._bytes = 0
 
@@ -164,15 +174,33 @@ class Packer:
         if batch is not None:
             low, high = (None if t is None else str(t) for t in _extent(batch.column(self.timestamp)))
         counted: set[int] = set()
-        for route in self.routes:
-            blobs = {} if batch is None or route.lane == NOTHING else _blobs(route, batch)
+        for number, route in enumerate(self.routes):
+            rows = batch if route.lane != NOTHING else None
+            panes = None if rows is None else self._panes(number, rows)
+            if panes is not None:
+                rows, made, first = panes
+                for shard, blob in _blobs(route, first, made).items():
+                    out.add(key_of(route.group, shard), route.lane, PANES, low, high, 0, False, blob)
+            blobs = {} if rows is None or not rows.num_rows else _blobs(route, rows, _conform(rows, route.schema))
             for shard in range(route.shards):
-                rows = count if shard == 0 and route.group not in counted else 0
+                new = count if shard == 0 and route.group not in counted else 0
                 key = key_of(route.group, shard)
-                out.add(key, route.lane, ROWS, low, high, rows, ended, blobs.get(shard))
+                out.add(key, route.lane, ROWS, low, high, new, ended, blobs.get(shard))
             counted.add(route.group)
         self._held, self._bytes = [], 0
         return out.batch()
+
+    def _panes(self, number: int, batch: pa.RecordBatch) -> Split | None:
+        """Rows that must travel as they are, panes of the others and the first row of each; None: all must."""
+        route = self.routes[number]
+        bound = None if route.panes is None or self.bound is None else self.bound(route)
+        if route.panes is None or bound is None:
+            return None
+        if number not in self._paning:
+            from eddyline.runtime.spark.paning import Paning
+
+            self._paning[number] = Paning(route.panes, self.timestamp)
+        return self._paning[number].split(batch, bound)
 
     def malformed(self, rows: Sequence[InvalidRow]) -> pa.RecordBatch:
         """Rows that could not be read go to the first shard of the first lane of each group, where they are counted."""
@@ -185,6 +213,9 @@ class Packer:
         for route in first.values():
             out.add(key_of(route.group, 0), route.lane, MALFORMED, None, None, len(rows), False, blob)
         return out.batch()
+
+
+Bound = Callable[[Route], int | None]  # what of a route's rows is late now: see ``bounds.known``
 
 
 def unpack(blob: bytes, schema: pa.Schema) -> pa.RecordBatch:
@@ -227,11 +258,11 @@ def _extent(column: pa.Array) -> tuple[int | None, int | None]:
     return low, high
 
 
-def _blobs(route: Route, batch: pa.RecordBatch) -> dict[int, bytes]:
-    chosen = _conform(batch, route.schema)
+def _blobs(route: Route, keyed: pa.RecordBatch, chosen: pa.RecordBatch) -> dict[int, bytes]:
+    """The shares of ``chosen`` by shard; the rows of ``keyed`` have the columns that tell where each goes."""
     if route.shards == 1:
         return {0: chosen.serialize().to_pybytes()}
-    own = route.own(batch)
+    own = route.own(keyed)
     copies = route.copies()
     first = int(own[0]) if len(own) else 0
     if (own == first).all():

@@ -25,14 +25,17 @@ DataFrame = Any  # classic or Connect: the two share an interface, not a class
 PACKED_TYPE: Final = to_spark(PACKED)
 
 
-def pack(frames: Mapping[str, DataFrame], program: Program, tasks: int | None = None) -> DataFrame:
+def pack(
+    frames: Mapping[str, DataFrame], program: Program, tasks: int | None = None, streaming: bool = True
+) -> DataFrame:
     """The rows of some sources for all shards of a program, in at most so many tasks if that is given. Only the columns
     that some plan reads leave the JVM."""
-    return unite([_shipment(df, source, program) for source, df in frames.items()], tasks, PACKED_TYPE)
+    shipments = [_shipment(df, source, program, streaming) for source, df in frames.items()]
+    return unite(shipments, tasks, PACKED_TYPE)
 
 
-def _shipment(df: DataFrame, source: str, program: Program) -> Shipment:
-    routes, timestamp = program.routes(source), program.timestamp(source)
+def _shipment(df: DataFrame, source: str, program: Program, streaming: bool) -> Shipment:
+    routes, timestamp = program.routes(source, streaming), program.timestamp(source)
     columns = program.columns(source)
     wanted = [F.col(quoted(c)) for c in columns]
     known = from_spark(df.select(*wanted).schema)

@@ -6,6 +6,7 @@ A program holds all groups of a job, so that one Spark query reads every source 
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
@@ -18,6 +19,7 @@ from eddyline.core.schema import Field, Schema
 from eddyline.core.time import TimeKind
 from eddyline.core.window import is_time_based
 from eddyline.plan.logical import Aggregate, BoundQuery, Plan, RelationScan, StreamScan, Window, streams_of, walk
+from eddyline.plan.panes import SourcePanes, panes_for_all
 from eddyline.plan.partitioning import Lane, Partitioning, partition
 from eddyline.plan.rules import optimize
 from eddyline.runtime.spark.keys import key_of
@@ -41,6 +43,7 @@ class Group:
     strict: bool
     ordered: bool  # whether the order of elements with equal timestamps can show
     reasons: tuple[str, ...]
+    panes: Mapping[str, SourcePanes] = field(default_factory=dict)  # by lane, where nobody needs its elements
 
     @property
     def shards(self) -> int:
@@ -67,15 +70,16 @@ class Group:
 class Program:
     groups: tuple[Group, ...]
     options: Mapping[str, Any] = field(default_factory=dict)
+    name: str = field(default_factory=lambda: uuid.uuid4().hex)  # of no other program
 
     def sources(self) -> tuple[str, ...]:
         """The declared streams and timed relations that must be shipped."""
         return tuple(dict.fromkeys(lane.source for g in self.groups for lane in g.lanes))
 
-    def routes(self, source: str) -> list[Route]:
+    def routes(self, source: str, streaming: bool = True) -> list[Route]:
         """How rows of a source travel. They also wake the groups that read nothing but constants."""
         found = [
-            Route(i, number, g.schema(lane), lane.split, g.shares)
+            Route(i, number, g.schema(lane), lane.split, g.shares, g.panes.get(lane.name), self.name, streaming)
             for i, g in enumerate(self.groups)
             for number, lane in enumerate(g.lanes)
             if lane.source.lower() == source.lower()
@@ -147,7 +151,22 @@ def plan_group(
         lanes.add("relations", replace(definition, name=lane.name, source=None), lane.name)
     tables = {lane.source: _ipc(load(lane.source)) for lane in constants}
     name = main.name or "the query"
-    return Group(name, bound, lanes, shipped, constants, split.shares, tables, strict, ordered, split.reasons)
+    panes = {} if followers or ordered else _panes(split.plan, shipped, lanes)
+    reasons = (*split.reasons, *(f"{n} travels as panes: sums {p.bundles.describe()}" for n, p in panes.items()))
+    return Group(name, bound, lanes, shipped, constants, split.shares, tables, strict, ordered, reasons, panes)
+
+
+def _panes(plan: Plan, shipped: Sequence[Lane], lanes: Catalog) -> dict[str, SourcePanes]:
+    """The lanes whose rows may be added up before they travel. A stream that can fall idle is left out, and so is one
+    that is stamped on arrival: what is late there does not follow from what it has shown."""
+    found = {}
+    for lane in shipped:
+        stream = lanes.streams.get(lane.name.lower())
+        if stream is not None and stream.timestamp not in (None, ARRIVED) and stream.idle is None:
+            panes = panes_for_all(plan, lane.name)
+            if panes is not None:
+                found[lane.name] = panes
+    return found
 
 
 def _split(

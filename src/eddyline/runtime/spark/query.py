@@ -172,21 +172,23 @@ def packed(session: SparkRuntime, program: Program, streaming: bool) -> list[Any
     theirs = {n: session.frames[n.lower()] for n in names if n.lower() in session.frames}
     # As many tasks as there are for the state: more would cost each micro-batch their start, and wait for those.
     tasks = state_partitions(session.spark) if streaming else None
-    frames = [pipeline.pack(theirs, program, tasks)] if theirs else []
+    frames = [pipeline.pack(theirs, program, tasks, streaming)] if theirs else []
     mine = {n: session.opened[n.lower()] for n in names if n.lower() in session.opened}
     if mine:
         from eddyline.runtime.spark.sources import packed_frame
 
         definitions = {n: session.definition(n) for n in mine}
-        frames.append(
-            packed_frame(
-                session.spark,
-                program,
-                mine,
-                definitions,
-                rows_per_batch=session.rows_per_batch,
-                streaming=streaming,
-                strict=session.strict,
-            )
+        # One state partition and one task that reads: then a micro-batch is one task, without a shuffle.
+        alone = tasks == 1
+        read = packed_frame(
+            session.spark,
+            program,
+            mine,
+            definitions,
+            rows_per_batch=session.rows_per_batch,
+            streaming=streaming,
+            strict=session.strict,
+            tasks=1 if alone else None,
         )
+        frames.append(read.coalesce(1) if alone else read)
     return frames

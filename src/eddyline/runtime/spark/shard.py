@@ -23,8 +23,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from eddyline.core.delta import combine
+from eddyline.core.delta import Delta, combine
+from eddyline.core.errors import EddylineError
 from eddyline.core.time import BEGINNING, Clock, SystemClock
+from eddyline.operators.panes import Panes
+from eddyline.plan.logical import StreamScan
 from eddyline.plan.partitioning import Lane
 from eddyline.runtime.inline.arrivals import ticks
 from eddyline.runtime.inline.input_manager import InputStream
@@ -32,7 +35,8 @@ from eddyline.runtime.inline.relation_changes import TimedRelation
 from eddyline.runtime.inline.side_output import Diverted, SideOutput
 from eddyline.runtime.query import Query
 from eddyline.runtime.session import Session
-from eddyline.runtime.spark.packing import ARRIVAL, MALFORMED, MALFORMED_SCHEMA, NOTHING, ROWS, Route, unpack
+from eddyline.runtime.spark.packing import ARRIVAL, MALFORMED, MALFORMED_SCHEMA, NOTHING, PANES, ROWS, Route, unpack
+from eddyline.runtime.spark.paning import pane_schema
 from eddyline.runtime.spark.program import Group
 
 DECISIONS = 32  # the last ones of a query, in each micro-batch
@@ -71,8 +75,7 @@ class Muted(SideOutput):
 class _Delivery:
     """What one micro-batch brings on one lane."""
 
-    blobs: list[bytes] = field(default_factory=list)
-    malformed: list[bytes] = field(default_factory=list)
+    blobs: dict[int, list[bytes]] = field(default_factory=lambda: {ROWS: [], MALFORMED: [], PANES: []})  # by kind
     low: int | None = None
     high: int | None = None
     ended: bool = False
@@ -82,7 +85,7 @@ class _Delivery:
         self.heard = self.heard or kind == ROWS
         self.ended = self.ended or ended
         if blob is not None:
-            (self.malformed if kind == MALFORMED else self.blobs).append(blob)
+            self.blobs[kind].append(blob)
         if low is not None and high is not None:
             self.low = low if self.low is None else min(self.low, low)
             self.high = high if self.high is None else max(self.high, high)
@@ -95,6 +98,7 @@ class ShardEngine:
         self.group, self.shard = group, shard
         self.clock = clock or BatchClock()
         self.arrived = dict.fromkeys((lane.source for lane in group.lanes), 0)
+        self.handed_in = 0  # panes that came in place of rows
         self.turned_away: list[tuple[str, Diverted]] = []  # in this micro-batch: 'late' or 'invalid'
         self.session = Session(clock=self.clock, strict=group.strict)
         self.session.adopt(group.catalog, {lane.name: self._constant(lane) for lane in group.constants})
@@ -107,6 +111,16 @@ class ShardEngine:
         for q in self.queries:
             q.running.invalid.keep = 0
             q.running.invalid.subscribers.append(self._collector("invalid"))
+        self.panes = {n: self._panes_of(lane) for n, lane in enumerate(group.lanes) if lane.name in group.panes}
+
+    def _panes_of(self, lane: Lane) -> Panes:
+        """The operator that makes panes of a lane's elements, and takes those that were made before."""
+        nodes = self.queries[0].running.physical.nodes
+        mine = {i for i, n in enumerate(nodes) if isinstance(n.scan, StreamScan) and n.scan.stream == lane.name}
+        above = {id(n.operator): n.operator for n in nodes if mine.intersection(n.inputs)}
+        (operator,) = above.values()
+        assert isinstance(operator, Panes)
+        return operator
 
     def _coordinates(self) -> list[int]:
         left, out = self.shard, []
@@ -161,9 +175,9 @@ class ShardEngine:
                 continue
             deliveries[lane].add(kind, low, high, end, blob)
             self.arrived[self.group.lanes[lane].source] += count
-        started = self.queries[0].running.physical.context.start is not None
-        for stream, schema, delivery in zip(self.streams, self.schemas, deliveries, strict=True):
-            self._deliver(stream, schema, delivery, started)
+        started = self._started
+        for number, (stream, delivery) in enumerate(zip(self.streams, deliveries, strict=True)):
+            self._deliver(number, delivery, started)
             if ended or delivery.ended:
                 stream.finish()
             else:
@@ -175,13 +189,24 @@ class ShardEngine:
             for batch in q.fetch():
                 yield number, batch
 
-    def _deliver(self, stream: InputStream, schema: pa.Schema, delivery: _Delivery, started: bool) -> None:
+    @property
+    def _started(self) -> bool:
+        return self.queries[0].running.physical.context.start is not None
+
+    def bound(self, lane: int) -> int:
+        """Elements of a lane that are before this are late, in the next micro-batch."""
+        return self.streams[lane].shown_bound if self._started else BEGINNING
+
+    def _deliver(self, lane: int, delivery: _Delivery, started: bool) -> None:
+        stream = self.streams[lane]
         before = stream.shown_bound if started else BEGINNING
         stream.patient = not started
-        if delivery.blobs:
-            batches = [unpack(b, schema) for b in delivery.blobs]
+        if delivery.blobs[ROWS]:
+            batches = [unpack(b, self.schemas[lane]) for b in delivery.blobs[ROWS]]
             stream.accept(in_order(batches, str(stream.definition.timestamp), self.group.ordered))
-        for blob in delivery.malformed:
+        for blob in delivery.blobs[PANES]:
+            self._hand_in(lane, blob, before)
+        for blob in delivery.blobs[MALFORMED]:
             bad = unpack(blob, MALFORMED_SCHEMA)
             stream.reject(bad.column(0).to_pylist(), bad.column(1).to_pylist())
         if delivery.heard:
@@ -195,6 +220,16 @@ class ShardEngine:
         if low >= before:  # otherwise time has begun, and what is on time comes after its start
             stream.saw(low)
 
+    def _hand_in(self, lane: int, blob: bytes, before: int) -> None:
+        operator = self.panes[lane]
+        made = unpack(blob, pane_schema(self.group.panes[self.group.lanes[lane].name]))
+        time, *columns = made.columns
+        at = time.to_numpy(zero_copy_only=False).copy()
+        if len(at) and at[0] < before:
+            raise EddylineError("panes of late elements reached a shard: please report this mistake of ours.")
+        self.handed_in += len(at)
+        operator.hand_in(Delta(at, dict(zip(operator.schema.names, columns, strict=True))))
+
     def next_idle(self) -> int | None:
         """The wall-clock time (µs) at which the next stream falls idle if it stays silent; None: no stream can."""
         waiting = [s.idle_at for s in self.streams if not (s.idle or s.finished)]
@@ -206,12 +241,14 @@ class ShardEngine:
         return {
             "session": self.session.state(),
             "arrived": dict(self.arrived),
+            "handed_in": self.handed_in,
             "spoke": [s.spoke_at for s in self.streams],
         }
 
     def load(self, state: Mapping[str, Any]) -> None:
         self.session.load(state["session"])
         self.arrived = dict(state["arrived"])
+        self.handed_in = state["handed_in"]
         # Unlike a session that was stopped, a shard that moved to another worker has been listening all the time.
         for stream, spoke in zip(self.streams, state["spoke"], strict=True):
             stream.spoke_at = spoke
@@ -223,6 +260,7 @@ class ShardEngine:
         return {
             "shard": self.shard,
             "arrived": self.arrived,
+            "panes": self.handed_in,
             "queries": [
                 {
                     **told(q),

@@ -93,6 +93,7 @@ class Account:
                     "bytes": s["queries"][query]["state"]["bytes"],
                     "seconds": s["queries"][query]["seconds"],
                     "reached": s["queries"][query]["reached"],
+                    "panes": s["panes"],
                     "written": s.get("written", 0),
                 }
                 for s in shards

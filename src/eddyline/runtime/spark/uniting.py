@@ -18,6 +18,7 @@ import pyarrow as pa
 from pyspark.sql import functions as F
 from pyspark.sql.types import DataType, StructType
 
+from eddyline.runtime.spark import bounds
 from eddyline.runtime.spark.packing import Packer, Route
 from eddyline.runtime.spark.types import quoted, to_engine
 
@@ -63,7 +64,7 @@ def unite(shipments: Sequence[Shipment], tasks: int | None, packed: StructType) 
             for number, part in runs(batch):
                 schema, taken, routes, timestamp = ways[number]
                 own = pa.RecordBatch.from_arrays([part.column(1 + k) for k in taken], names=schema.names)
-                packer = packers.setdefault(number, Packer(routes, timestamp))
+                packer = packers.setdefault(number, Packer(routes, timestamp, bounds.known))
                 yield from packer.take(to_engine(own, schema))
         for packer in packers.values():
             yield from packer.rest()
@@ -75,7 +76,7 @@ def _alone(s: Shipment, packed: StructType, tasks: int | None = None) -> DataFra
     schema, routes, timestamp = s.schema, s.routes, s.timestamp
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        return Packer(routes, timestamp)(to_engine(b, schema) for b in batches)
+        return Packer(routes, timestamp, bounds.known)(to_engine(b, schema) for b in batches)
 
     frame = s.frame if tasks is None else s.frame.coalesce(tasks)
     return frame.mapInArrow(run, packed)

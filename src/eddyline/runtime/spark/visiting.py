@@ -14,7 +14,7 @@ import pandas as pd
 import pyarrow as pa
 
 from eddyline.core.errors import EddylineError
-from eddyline.runtime.spark import compatibility, hot
+from eddyline.runtime.spark import bounds, compatibility, hot
 from eddyline.runtime.spark.failures import carried
 from eddyline.runtime.spark.keys import group_of, shard_of
 from eddyline.runtime.spark.processor import TAG, ShardProcessor
@@ -78,6 +78,8 @@ class Visitor:
         if self.log is not None:
             head = self.log.save(engine.state(), head, asked.fingerprint, asked.facts)
             hot.put(asked.run, key, hot.Hot(head, engine))
+            for lane in engine.panes:
+                bounds.tell(program.name, number, lane, engine.bound(lane))
             statistics |= {"batch": head.batch, "written": self.log.written, "stored": sum(head.sizes.values())}
             if asked.idle:
                 self._set_timer(engine)

@@ -115,7 +115,7 @@ def packed_frame(
         columns = tuple(program.columns(name))
         parts[name] = divide(source, definition.name, definition.timestamp, columns, in_file=not connect)
         careful = strict or isinstance(source, StrictSource)
-        routes = tuple(program.routes(name))
+        routes = tuple(program.routes(name, streaming))
         shipping[name] = Shipping(routes, program.timestamp(name), columns, program.positioned(name), careful)
     # A client of Spark Connect is not told how many tasks run at once.
     number = tasks or (8 if connect else int(spark.sparkContext.defaultParallelism))

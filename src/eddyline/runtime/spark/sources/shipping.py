@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from eddyline.io.source import InvalidRow
+from eddyline.runtime.spark import bounds
 from eddyline.runtime.spark.packing import ARRIVAL, ARRIVED, Packer, Route
 from eddyline.runtime.spark.sources.tasks import Load, Task, check
 
@@ -32,7 +33,7 @@ class Shipping:
 def pack(task: Task, shipping: Mapping[str, Shipping]) -> Iterator[pa.RecordBatch]:
     for load in task.loads:
         how = shipping[load.source]
-        packer = Packer(how.routes, how.timestamp)
+        packer = Packer(how.routes, how.timestamp, bounds.known)
         malformed: list[InvalidRow] = []
         yield from packer(_batches(load, how, task.stamp, malformed), load.ended)
         if malformed:
