@@ -137,8 +137,10 @@ def _run(options: argparse.Namespace) -> int:
     common |= {"progress": progress, "stdout": sys.stdout}
     try:
         if runtime == "inline":
+            from eddyline.runtime.allocation import keep_memory
             from eddyline.runtime.job import run_job
 
+            keep_memory()
             return run_job(path, **common)
         from eddyline.runtime.spark.requirements import check
 

@@ -83,20 +83,3 @@ def test_what_spark_unpickles_before_the_first_micro_batch_is_light() -> None:
     program = "import eddyline.runtime.spark.processor, json, sys; print(json.dumps([*sys.modules]))"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert {"numba", "numpy", "pandas", "pyarrow", "sqlglot"} & set(json.loads(done.stdout)) == set()
-
-
-def test_freed_memory_is_kept_unless_the_environment_says_otherwise(monkeypatch: pytest.MonkeyPatch) -> None:
-    said: list[tuple[int, int]] = []
-
-    class Library:
-        def __init__(self, name: None) -> None:
-            self.mallopt = lambda parameter, value: said.append((parameter, value))
-
-    monkeypatch.setattr(daemon.ctypes, "CDLL", Library)
-    for name in [n for n in os.environ if n.startswith("MALLOC_")]:
-        monkeypatch.delenv(name)
-    daemon.keep_memory()
-    assert said == [(-3, daemon.LARGEST_KEPT), (-1, daemon.MOST_KEPT)]
-    monkeypatch.setenv("MALLOC_ARENA_MAX", "2")
-    daemon.keep_memory()
-    assert len(said) == 2

@@ -9,8 +9,7 @@ What makes forking after the imports sound and cheap, and work in the workers:
 - *No thread may exist at the fork*, since a lock that another thread holds stays locked in the child for ever.
   OpenBLAS (numpy) and jemalloc (Arrow) start threads when they are loaded, unless they are told not to, and so they
   are; ``eddyline`` starts none. ``threads()`` counts, and tests hold it to one.
-- *Freed memory is kept.* The system's allocator gives large pieces back and asks for them again, and then each of
-  their pages is cleared anew: to put 1.6 MB of state into its message took 8 ms, and takes 1 ms with pages at hand.
+- *Freed memory is kept* (``runtime.allocation``).
 - *What was imported is frozen* out of the garbage collector. Spark's workers collect after each task, which with all
   of these modules in memory takes 0.1 s, and touches (so: copies) every page that they could have shared.
 """
@@ -18,7 +17,6 @@ What makes forking after the imports sound and cheap, and work in the workers:
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import gc
 import importlib
 import os
@@ -26,14 +24,10 @@ import sys
 from pathlib import Path
 from typing import Final
 
+from eddyline.runtime.allocation import keep_memory
+
 # Set before numpy and Arrow are loaded; a user's own settings win.
 ONE_THREAD: Final = {"OPENBLAS_NUM_THREADS": "1", "JE_ARROW_MALLOC_CONF": "background_thread:false"}
-# Parameters of glibc's mallopt, and bytes: pieces larger than the first go back at once, and what lies unused beyond
-# the second goes back too.
-_TRIM_THRESHOLD: Final = -1
-_MMAP_THRESHOLD: Final = -3
-LARGEST_KEPT: Final = 32 << 20
-MOST_KEPT: Final = 128 << 20
 MODULES: Final = (
     "numpy",
     "pyarrow.compute",
@@ -73,17 +67,6 @@ def preload() -> None:
         _prepare_numba()
     gc.collect()
     gc.freeze()
-
-
-def keep_memory() -> None:
-    """Tell the allocator to keep what is freed, up to a limit; where it is not glibc's, nothing happens. What the
-    environment says of this allocator wins."""
-    if any(name.startswith("MALLOC_") for name in os.environ):
-        return
-    with contextlib.suppress(OSError, AttributeError, TypeError):
-        mallopt = ctypes.CDLL(None).mallopt
-        mallopt(_MMAP_THRESHOLD, LARGEST_KEPT)
-        mallopt(_TRIM_THRESHOLD, MOST_KEPT)
 
 
 def _prepare_numba() -> None:
