@@ -1,8 +1,8 @@
 """Memory that is freed stays in the process, for processes of our own: the command line, and Spark's Python workers.
 
 The system's allocator gives pieces of a megabyte back when they are freed and asks for them again a moment later, and
-then each of their pages is cleared anew. To put 1.6 MB of state into its message took 8 ms that way, and takes 1 ms with
-pages at hand. A library does not decide this for its user: ``import eddyline`` changes nothing.
+then each of their pages is cleared anew. To put 1.6 MB of state into its message took 8 ms that way, and takes 1 ms
+with pages at hand. A library does not decide this for its user: ``import eddyline`` changes nothing.
 """
 
 from __future__ import annotations
