@@ -11,6 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from eddyline.core.errors import EddylineError
 from eddyline.core.time import BEGINNING
 from eddyline.cql import bind
 from eddyline.plan.panes import panes_for_all
@@ -18,6 +19,7 @@ from eddyline.plan.rules import optimize
 from eddyline.runtime.spark import bounds, packing, paning
 from eddyline.runtime.spark.packing import MALFORMED, PANES, ROWS, Packer
 from eddyline.runtime.spark.program import Program
+from eddyline.runtime.spark.shard import ShardEngine
 from eddyline.testing.cases import Case
 from eddyline.testing.reference import StreamData
 from tests.runtime.shards import Way, arrive, compare, plan, run, unpacked
@@ -127,6 +129,59 @@ def test_which_streams_travel_as_panes(text: str, shipped: bool) -> None:
     case = Case(text, {"S": StreamData([])}, {})
     assert (panes_for_all(optimize(bind(text, case.catalog()).plan), "S") is not None) is shipped
     assert bool(plan(case, Way(shards=4, positions=False)).panes) is shipped
+
+
+def tables(*times: int) -> pa.RecordBatch:
+    return pa.RecordBatch.from_pydict({"ts": list(times), "a": [1] * len(times), "b": [1] * len(times)})
+
+
+def delivered(program: Program, batch: pa.RecordBatch, told: int | None, ended: bool = False) -> list[Any]:
+    packed = Packer(program.routes("S"), "ts", lambda route: told)(iter([batch]), ended)
+    return [row for b in packed for _, row in unpacked(b)]
+
+
+def counting(slack: int) -> Program:
+    case = Case("SELECT a, count(*) AS n FROM S [RANGE 10 SLIDE 2] GROUP BY a", {"S": StreamData([], slack)}, {})
+    return Program((plan(case, Way(positions=False)),))
+
+
+def test_what_was_closed_stays_closed_with_a_larger_slack(any_number: Counter[int]) -> None:
+    """Slack may change between two starts: what the stream has shown less the new one lies before what was closed."""
+    (before,), (after,) = counting(0).groups, counting(20).groups
+    first = ShardEngine(before, 0)
+    list(first.process(delivered(counting(0), tables(1, 2, 30), BEGINNING)))
+    answers = []
+    for paned in (False, True):
+        shard = ShardEngine(after, 0)
+        shard.load(first.state())
+        assert shard.bound(0) == 30
+        found = []
+        for batch, ended in ((tables(32), False), (tables(14, 15, 33), False), (tables(90), True)):
+            rows = delivered(counting(20), batch, shard.bound(0) if paned else None, ended)
+            found += [r for _, b in shard.process(rows) for r in b.to_pylist()]
+        answers.append((found, shard.statistics()["queries"][0]["late"]))
+    assert answers[0] == answers[1]
+    assert answers[0][1] == 2
+
+
+def test_panes_of_another_past_are_refused(any_number: Counter[int]) -> None:
+    """12 is late by now, though the pane that it is in ends with 16, which is not."""
+    program = counting(0)
+    shard = ShardEngine(program.groups[0], 0)
+    list(shard.process(delivered(program, tables(1, 15), BEGINNING)))
+    with pytest.raises(EddylineError, match="did not bring the same rows"):
+        list(shard.process(delivered(program, tables(12, 16), BEGINNING)))
+
+
+def test_panes_are_made_of_the_declared_types(any_number: Counter[int]) -> None:
+    case = Case("SELECT a, sum(x) AS r FROM S [RANGE 8 SLIDE 8] GROUP BY a", {"S": StreamData([])}, {})
+    program = Program((plan(case, Way(positions=False)),))
+    rows = pa.RecordBatch.from_pydict({"ts": [1, 2], "a": [1, 1], "x": [3, 4]})  # x is declared as a double
+    shard = ShardEngine(program.groups[0], 0)
+    later = pa.RecordBatch.from_pydict({"ts": [9], "a": [1], "x": [0]})
+    list(shard.process(delivered(program, rows, BEGINNING)))
+    found = [r for _, b in shard.process(delivered(program, later, 2, ended=True)) for r in b.to_pylist()]
+    assert [r["r"] for r in found] == [7.0]
 
 
 def packed_kinds(told: int | None, rows: int = 400) -> Counter[int]:

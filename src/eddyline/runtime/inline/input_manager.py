@@ -189,12 +189,15 @@ class InputStream:
         return BEGINNING if self.shown is None else self.shown - self._slack
 
     @property
+    def late_before(self) -> int:
+        """What comes now with a smaller time is late. Others may have closed more than this stream has shown: while it
+        was idle, or with another slack before the last start."""
+        return max(self.shown_bound, self._closed + 1) if self._closed > BEGINNING else self.shown_bound
+
+    @property
     def bound(self) -> int:
         """All instants < ``bound`` are complete; BEGINNING while nothing was shown, NEVER when finished or idle."""
-        if self.finished or self.idle:
-            return NEVER
-        # While it was idle, others may have closed more than it has shown since.
-        return max(self.shown_bound, self._closed + 1) if self._closed > BEGINNING else self.shown_bound
+        return NEVER if self.finished or self.idle else self.late_before
 
     def heartbeat(self, time: int) -> None:
         """Promise that no element before ``time`` − slack will come: those that do are late."""

@@ -1,13 +1,14 @@
 """How far streams had come before a micro-batch, for whoever reads its rows.
 
 What is late is decided by what came in *earlier* micro-batches, and only the shards know that. They write it down for
-the workers of their machine, in the folder that Spark keeps for its application there and removes with it. A worker
+the other workers of their executor, in the folder that Spark keeps for the files of its application there. A worker
 that reads rows of the very next micro-batch can then tell which of them are late, and make panes of all others where
 they are read. Nothing rests on it: a worker that does not know ships rows as they are, and the shards judge them.
 
-What is known can be trusted, because it is a function of the checkpoint: however often a micro-batch is run again, by
-whomever, it ends with the same bounds. It is known under the number of the micro-batch, the checkpoint's own name for
-the query, and a name drawn for each program.
+What is known can be trusted, because it follows from the rows of earlier micro-batches: however often one is run again,
+by whomever, it ends with the same bounds, if its source brings the same rows again, as Spark requires of one. It is
+known under the number of the micro-batch, Spark's names for the query and for this start of it, and a name drawn for
+each program. The shards check it all the same: panes tell the smallest time in them.
 """
 
 from __future__ import annotations
@@ -20,10 +21,10 @@ from typing import Any, Final
 from eddyline.core.time import BEGINNING
 from eddyline.runtime.spark.packing import Route
 
-_BATCH, _QUERY = "streaming.sql.batchId", "sql.streaming.queryId"  # what Spark tells its tasks
+_BATCH, _NAMES = "streaming.sql.batchId", ("sql.streaming.queryId", "spark.jobGroup.id")  # what Spark tells its tasks
 FOLDER: Final = "eddyline-bounds"
 
-Place = tuple[Path, str, int]  # folder of the application, streaming query, micro-batch
+Place = tuple[Path, str, int]  # folder of the application, streaming query and its start, micro-batch
 
 
 def tell(program: str, group: int, lane: int, bound: int) -> None:
@@ -66,7 +67,9 @@ def _place() -> Place | None:
     from pyspark import SparkFiles, TaskContext
 
     context: Any = TaskContext.get()
-    query, batch = (None, None) if context is None else map(context.getLocalProperty, (_QUERY, _BATCH))
-    if query is None or batch is None:
+    if context is None:
         return None
-    return Path(SparkFiles.getRootDirectory()), query, int(batch)
+    batch, *names = map(context.getLocalProperty, (_BATCH, *_NAMES))
+    if batch is None or None in names:
+        return None
+    return Path(SparkFiles.getRootDirectory()), "-".join(names), int(batch)

@@ -9,7 +9,8 @@ of this step (``PACKED``):
 ``kind``   ``ROWS``, ``PANES`` (what rows add up to, where that is all that is asked for) or ``MALFORMED`` (rows that
            a reader could not take apart)
 ``low``    the smallest and the largest timestamp, in ticks, of *all* rows behind this flush, whatever shard they
-``high``   went to: so every shard knows how far a stream has come, and a quiet one holds nothing back
+``high``   went to: so every shard knows how far a stream has come, and a quiet one holds nothing back. Of ``PANES``
+           the smallest timestamp in them, and NULL
 ``rows``   how many rows arrived; on one row of a flush and group only, before any copying: adding up counts each once
 ``ended``  the input is at its end
 ``blob``   the shard's share as an Arrow record batch without its schema (lanes know it), NULL as a mere heartbeat
@@ -178,9 +179,9 @@ class Packer:
             rows = batch if route.lane != NOTHING else None
             panes = None if rows is None else self._panes(number, rows)
             if panes is not None:
-                rows, made, first = panes
+                rows, made, first, earliest = panes
                 for shard, blob in _blobs(route, first, made).items():
-                    out.add(key_of(route.group, shard), route.lane, PANES, low, high, 0, False, blob)
+                    out.add(key_of(route.group, shard), route.lane, PANES, str(earliest), None, 0, False, blob)
             blobs = {} if rows is None or not rows.num_rows else _blobs(route, rows, _conform(rows, route.schema))
             for shard in range(route.shards):
                 new = count if shard == 0 and route.group not in counted else 0
@@ -200,7 +201,7 @@ class Packer:
             from eddyline.runtime.spark.paning import Paning
 
             self._paning[number] = Paning(route.panes, self.timestamp)
-        return self._paning[number].split(batch, bound)
+        return self._paning[number].split(_typed(batch, route.schema), bound)
 
     def malformed(self, rows: Sequence[InvalidRow]) -> pa.RecordBatch:
         """Rows that could not be read go to the first shard of the first lane of each group, where they are counted."""
@@ -283,12 +284,21 @@ def _blobs(route: Route, keyed: pa.RecordBatch, chosen: pa.RecordBatch) -> dict[
     return out
 
 
+def _typed(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """All columns, those of the schema in its types."""
+    arrays = [
+        _column(c, schema.field(n).type) if n in schema.names else c
+        for n, c in zip(batch.schema.names, batch.columns, strict=True)
+    ]
+    return pa.RecordBatch.from_arrays(arrays, names=batch.schema.names)
+
+
 def _conform(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    arrays = []
-    for f in schema:
-        column = batch.column(f.name)
-        if column.type != f.type:
-            column = column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
-            column = column if column.type == f.type else pc.cast(column, f.type)
-        arrays.append(column)
-    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+    return pa.RecordBatch.from_arrays([_column(batch.column(f.name), f.type) for f in schema], schema=schema)
+
+
+def _column(column: pa.Array, kind: pa.DataType) -> pa.Array:
+    if column.type == kind:
+        return column
+    column = column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
+    return column if column.type == kind else pc.cast(column, kind)

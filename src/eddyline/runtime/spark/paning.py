@@ -15,8 +15,9 @@ from eddyline.runtime.inline.arrivals import FARTHEST, ticks
 AT: Final = "_at"  # the time of a pane: that of its last element
 
 
-# Rows that the shards must judge (late, or without a valid time), panes of all others, and the first row of each pane.
-Split = tuple[pa.RecordBatch, pa.RecordBatch, pa.RecordBatch]
+# Rows that the shards must judge (late, or without a valid time), panes of all others, the first row of each pane, and
+# the smallest time in them.
+Split = tuple[pa.RecordBatch, pa.RecordBatch, pa.RecordBatch, int]
 
 
 def pane_schema(panes: SourcePanes) -> pa.Schema:
@@ -32,7 +33,7 @@ class Paning:
     >>> by, price = Column("k", pa.string()), Column("p", pa.float64())
     >>> bundles = Bundles.of([by], [AggregateCall("avg", (price,), pa.float64())])
     >>> rows = pa.RecordBatch.from_pydict({"ts": [3, 3, 4, 4, 1], "k": list("xxxxy"), "p": [1.0, 2.0, 4.0, 0.5, 9.0]})
-    >>> rest, panes, first = Paning(SourcePanes(bundles, (Slide(4, 2),)), "ts").split(rows, bound=3)
+    >>> rest, panes, *_ = Paning(SourcePanes(bundles, (Slide(4, 2),)), "ts").split(rows, bound=3)
     >>> rest.column("k").to_pylist(), panes.column("_sum0").to_pylist(), panes.column("_at").to_pylist()
     (['y'], [7.5], [4])
     """
@@ -51,11 +52,13 @@ class Paning:
         if (np.diff(time) < 0).any():
             order = np.argsort(time, kind="stable")
             batch, time = batch.take(pa.array(order)), time[order]
+        if not len(time):
+            return None
         names = batch.schema.names
         made, first = self.operator.make(time, dict(zip(names, batch.columns, strict=True)))
         if len(made) > WORTH * len(time):
             return None
-        return rest, self._batch(made), batch.take(pa.array(first))
+        return rest, self._batch(made), batch.take(pa.array(first)), int(time[0])
 
     def _batch(self, made: Delta) -> pa.RecordBatch:
         columns = [pa.array(made.time), *(_plain(made.columns[f.name]) for f in list(self.schema)[1:])]

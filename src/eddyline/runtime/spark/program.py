@@ -20,7 +20,7 @@ from eddyline.core.time import TimeKind
 from eddyline.core.window import is_time_based
 from eddyline.plan.logical import Aggregate, BoundQuery, Plan, RelationScan, StreamScan, Window, streams_of, walk
 from eddyline.plan.panes import SourcePanes, panes_for_all
-from eddyline.plan.partitioning import Lane, Partitioning, partition
+from eddyline.plan.partitioning import ANY, Lane, Partitioning, partition
 from eddyline.plan.rules import optimize
 from eddyline.runtime.spark.keys import key_of
 from eddyline.runtime.spark.packing import ARRIVAL, ARRIVED, NOTHING, Route
@@ -163,7 +163,8 @@ def _panes(plan: Plan, shipped: Sequence[Lane], lanes: Catalog) -> dict[str, Sou
     for lane in shipped:
         stream = lanes.streams.get(lane.name.lower())
         if stream is not None and stream.timestamp not in (None, ARRIVED) and stream.idle is None:
-            panes = panes_for_all(plan, lane.name)
+            # Whether a task that is run again ships rows or panes, each element must go to the same shard.
+            panes = None if ANY in lane.split else panes_for_all(plan, lane.name)
             if panes is not None:
                 found[lane.name] = panes
     return found

@@ -15,7 +15,7 @@ What makes a shard's answer its exact share of the whole answer:
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -75,13 +75,19 @@ class Muted(SideOutput):
 class _Delivery:
     """What one micro-batch brings on one lane."""
 
-    blobs: dict[int, list[bytes]] = field(default_factory=lambda: {ROWS: [], MALFORMED: [], PANES: []})  # by kind
+    blobs: dict[int, list[bytes]] = field(default_factory=lambda: {ROWS: [], MALFORMED: []})  # by kind
+    panes: list[tuple[bytes, int]] = field(default_factory=list)
     low: int | None = None
     high: int | None = None
     ended: bool = False
     heard: bool = False  # rows came, here or in another shard
 
     def add(self, kind: int, low: int | None, high: int | None, ended: bool, blob: bytes | None) -> None:
+        if kind == PANES:
+            assert blob is not None
+            assert low is not None
+            self.panes.append((blob, low))
+            return
         self.heard = self.heard or kind == ROWS
         self.ended = self.ended or ended
         if blob is not None:
@@ -115,12 +121,12 @@ class ShardEngine:
 
     def _panes_of(self, lane: Lane) -> Panes:
         """The operator that makes panes of a lane's elements, and takes those that were made before."""
-        nodes = self.queries[0].running.physical.nodes
-        mine = {i for i, n in enumerate(nodes) if isinstance(n.scan, StreamScan) and n.scan.stream == lane.name}
-        above = {id(n.operator): n.operator for n in nodes if mine.intersection(n.inputs)}
-        (operator,) = above.values()
-        assert isinstance(operator, Panes)
-        return operator
+        nodes, name = self.queries[0].running.physical.nodes, lane.name.lower()
+        mine = {i for i, n in enumerate(nodes) if isinstance(n.scan, StreamScan) and n.scan.stream.lower() == name}
+        above = [n.operator for n in nodes if mine.intersection(n.inputs)]
+        assert len(above) == 1, f"{lane.name} is read by {len(above)} operators"
+        assert isinstance(above[0], Panes)
+        return above[0]
 
     def _coordinates(self) -> list[int]:
         left, out = self.shard, []
@@ -195,17 +201,17 @@ class ShardEngine:
 
     def bound(self, lane: int) -> int:
         """Elements of a lane that are before this are late, in the next micro-batch."""
-        return self.streams[lane].shown_bound if self._started else BEGINNING
+        return self.streams[lane].late_before if self._started else BEGINNING
 
     def _deliver(self, lane: int, delivery: _Delivery, started: bool) -> None:
         stream = self.streams[lane]
         before = stream.shown_bound if started else BEGINNING
         stream.patient = not started
+        if delivery.panes:
+            self._hand_in(lane, delivery.panes)
         if delivery.blobs[ROWS]:
             batches = [unpack(b, self.schemas[lane]) for b in delivery.blobs[ROWS]]
             stream.accept(in_order(batches, str(stream.definition.timestamp), self.group.ordered))
-        for blob in delivery.blobs[PANES]:
-            self._hand_in(lane, blob, before)
         for blob in delivery.blobs[MALFORMED]:
             bad = unpack(blob, MALFORMED_SCHEMA)
             stream.reject(bad.column(0).to_pylist(), bad.column(1).to_pylist())
@@ -220,15 +226,21 @@ class ShardEngine:
         if low >= before:  # otherwise time has begun, and what is on time comes after its start
             stream.saw(low)
 
-    def _hand_in(self, lane: int, blob: bytes, before: int) -> None:
-        operator = self.panes[lane]
-        made = unpack(blob, pane_schema(self.group.panes[self.group.lanes[lane].name]))
-        time, *columns = made.columns
-        at = time.to_numpy(zero_copy_only=False).copy()
-        if len(at) and at[0] < before:
-            raise EddylineError("panes of late elements reached a shard: please report this mistake of ours.")
-        self.handed_in += len(at)
-        operator.hand_in(Delta(at, dict(zip(operator.schema.names, columns, strict=True))))
+    def _hand_in(self, lane: int, panes: Sequence[tuple[bytes, int]]) -> None:
+        """Panes that were made where rows were read, each blob with the smallest time of an element in it."""
+        if any(low < self.bound(lane) for _, low in panes):
+            raise EddylineError(
+                f"{self.group.lanes[lane].source!r} did not bring the same rows when a micro-batch was run again, and"
+                " what is late depends on them: start the query again, from a source that can be replayed."
+            )
+        operator, schema = self.panes[lane], pane_schema(self.group.panes[self.group.lanes[lane].name])
+        made = []
+        for blob, _ in panes:
+            time, *columns = unpack(blob, schema).columns
+            at = time.to_numpy(zero_copy_only=False).copy()
+            made.append(Delta(at, dict(zip(operator.schema.names, columns, strict=True))))
+            self.handed_in += len(at)
+        operator.hand_in(Delta.merge(made))
 
     def next_idle(self) -> int | None:
         """The wall-clock time (µs) at which the next stream falls idle if it stays silent; None: no stream can."""
@@ -248,7 +260,7 @@ class ShardEngine:
     def load(self, state: Mapping[str, Any]) -> None:
         self.session.load(state["session"])
         self.arrived = dict(state["arrived"])
-        self.handed_in = state["handed_in"]
+        self.handed_in = state.get("handed_in", 0)
         # Unlike a session that was stopped, a shard that moved to another worker has been listening all the time.
         for stream, spoke in zip(self.streams, state["spoke"], strict=True):
             stream.spoke_at = spoke
