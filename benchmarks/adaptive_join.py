@@ -1,7 +1,9 @@
 """Joins that re-order and cache themselves, against plans that stay.
 
 - *Nothing to gain*: the three-way join of uniform data. Adapting is compared with the same kernel under the written
-  order and without caches, in pairs.
+  order and without caches, in pairs: both get the same piece of the data, one after the other, before the next piece
+  comes. Whole runs one after the other would differ by a tenth for what neighbours do to memory and caches meanwhile,
+  whoever runs: three times what is to be measured.
 - *Skewed*: the join of ``skewed_star``, whose best order changes with each phase. Fixed orders are the orders in which
   one can write the streams. The accesses of all of them are counted over a tenth of the data; those that are the best
   or the worst of a phase or of the whole are then timed, in turns with adapting, which starts from the worst of all.
@@ -12,6 +14,7 @@
 from __future__ import annotations
 
 import ctypes
+import gc
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -32,6 +35,7 @@ from benchmarks.three_way import EVENTS, QUERY
 PHASE, SECONDS = 800_000, 400  # elements of R a phase; the whole lasts so long
 ROUNDS = 5  # of which the fastest counts, by phase and plan: the best of many plans would else be the luckiest
 PIECES = 20  # of a phase, in which it arrives
+PAIRED = 32  # pieces of the join where nothing is to be gained
 STAYS = {"joins": "static", "caches": "none"}
 ADAPTIVE = "adaptive"
 M_TRIM_THRESHOLD, M_MMAP_MAX = -1, -4  # of malloc.h
@@ -117,31 +121,46 @@ def extremes(counted: Mapping[str, Sequence[int]]) -> tuple[list[str], str]:
 
 
 def paired(events: int, seconds: int, rounds: int) -> list[float]:
+    """Time of adapting over that of staying, by round; the first round warms up."""
     from eddyline.datasets.joins import three_way
 
-    data = three_way(events, seconds)
-    for options in ({}, STAYS):
-        _join(data, QUERY, options)
+    pieces = cut(three_way(events, seconds), 0, seconds * 1_000_000, PAIRED)
     ratios = []
-    for n in range(rounds):
-        took = {}
-        for options in ({}, STAYS) if n % 2 else (STAYS, {}):
-            took[bool(options)] = _join(data, QUERY, options)
+    for n in range(rounds + 1):
+        took = {False: 0.0, True: 0.0}
+        sides = [(stays, *_started(pieces[0], STAYS if stays else {})) for stays in (n % 2 == 0, n % 2 == 1)]
+        gc.collect()
+        for at, piece in enumerate(pieces):
+            for stays, session, query in sides if at % 2 else reversed(sides):
+                start = time.perf_counter()
+                for name, table in piece.items():
+                    session.push(name, table)
+                query.fetch()
+                took[stays] += time.perf_counter() - start
         ratios.append(took[False] / took[True])
-    return ratios
+    return ratios[1:]
 
 
-def _join(data: Mapping[str, pa.Table], text: str, options: Mapping[str, Any]) -> float:
+def _started(like: Mapping[str, pa.Table], options: Mapping[str, Any]) -> tuple[Any, Any]:
     import eddyline as ed
 
     session = ed.Session()
-    for name, table in data.items():
-        session.stream(name, table, timestamp="ts")
-    query = session.query(text, **options)
-    start = time.perf_counter()
-    session.run()
-    query.fetch()
-    return time.perf_counter() - start
+    for name, table in like.items():
+        session.stream(name, schema=table.schema, timestamp="ts")
+    return session, session.query(QUERY, **options)
+
+
+def cut(data: Mapping[str, pa.Table], low: int, high: int, pieces: int) -> list[dict[str, pa.Table]]:
+    """What comes from ``low`` to before ``high``, in pieces of equal time.
+
+    >>> data = {"R": pa.table({"ts": pa.array([1, 4, 5], pa.int64())})}
+    >>> [piece["R"]["ts"].to_pylist() for piece in cut(data, 0, 6, 2)]
+    [[1], [4, 5]]
+    """
+    times = {n: t["ts"].combine_chunks().cast(pa.int64()).to_numpy() for n, t in data.items()}
+    borders = [low + (high - low) * p // pieces for p in range(pieces + 1)]
+    at = {n: np.searchsorted(t, borders).tolist() for n, t in times.items()}
+    return [{n: t.slice(at[n][p], at[n][p + 1] - at[n][p]) for n, t in data.items()} for p in range(pieces)]
 
 
 def keep_memory() -> None:

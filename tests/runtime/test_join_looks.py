@@ -10,11 +10,14 @@ import pyarrow as pa
 
 import eddyline as ed
 from eddyline.runtime.adaptive_join import AdaptiveJoin, unlikely
+from eddyline.runtime.join_growth import Settled
 
-QUERY = "SELECT Istream(R.ts AS x) FROM R [RANGE 2000], S [RANGE 2000], T [RANGE 2000] WHERE R.k = S.k AND S.k = T.k"
+QUERY = "SELECT Istream(R.ts AS x) FROM R [RANGE {0}], S [RANGE {0}], T [RANGE {0}] WHERE R.k = S.k AND S.k = T.k"
 
 
-def looks(count: int, rare_from: int | None = None, piece: int = 60_000) -> tuple[list[str], ed.Query]:
+def looks(
+    count: int, rare_from: int | None = None, piece: int = 60_000, window: int = 2000, keys: int = 600
+) -> tuple[list[str], ed.Query]:
     """What happens over ``count`` elements, one a tick, alternating between three streams; from ``rare_from`` on, T has
     none of the others' keys. ``piece`` elements are pushed at a time."""
     happened: list[str] = []
@@ -34,11 +37,11 @@ def looks(count: int, rare_from: int | None = None, piece: int = 60_000) -> tupl
         return found
 
     rng = np.random.default_rng(3)
-    key = rng.integers(0, 600, count)
+    key = rng.integers(0, keys, count)
     ts = np.arange(count)
     stream = ts % 3
     if rare_from is not None:
-        key[(stream == 2) & (ts >= rare_from)] += 10_000
+        key[(stream == 2) & (ts >= rare_from)] += 1_000_000
     session = ed.Session()
     for name in "RST":
         session.stream(name, schema=pa.schema([("ts", pa.int64()), ("k", pa.int64())]), timestamp="ts")
@@ -47,7 +50,7 @@ def looks(count: int, rare_from: int | None = None, piece: int = 60_000) -> tupl
         patch.object(AdaptiveJoin, "_order", told),
         patch.object(AdaptiveJoin, "_moved", moved),
     ):
-        query = session.query(QUERY)
+        query = session.query(QUERY.format(window))
         for begin in range(0, count, piece):
             mine = slice(begin, begin + piece)
             for i, name in enumerate("RST"):
@@ -73,9 +76,27 @@ def test_a_change_raises_an_alarm_also_if_elements_come_in_small_pieces() -> Non
         assert made[-1][1] == ["T", "S"]
 
 
+def test_windows_that_fill_raise_no_alarm_and_hide_no_change() -> None:
+    happened, _ = looks(200_000, window=150_000, keys=100_000)
+    assert "alarm" not in happened
+    happened, query = looks(200_000, rare_from=60_000, window=150_000, keys=30_000)
+    assert "alarm" in happened
+    assert ["T", "S"] in [d.after for d in query.decisions if d.kind == "order of ΔR"]
+
+
+def test_what_growth_explains() -> None:
+    settled = Settled(1.1, [100, 100, 100, 100])
+    assert 1.1 < settled.expected([150] * 4) < settled.expected([300] * 4) < 3
+    assert abs(Settled(settled.expected([300] * 4), [300] * 4).expected([100] * 4) - 1.1) < 1e-6  # there and back
+    assert settled.expected([300, 300, 300, 100]) == 1.1  # one has not grown: nothing is explained
+    for rate, rows in ((1.0, [100] * 3), (2.5, [100] * 3), (1.1, [100, 0, 100])):  # where the model says nothing
+        assert Settled(rate, rows).expected([200] * 3) == rate
+    assert settled.expected([0] * 4) == 1.1
+
+
 def test_what_is_chance_is_no_news() -> None:
     rng = np.random.default_rng(5)
-    told = np.array([[96, *rng.binomial(96, 0.5, 2)]] * 3)
-    assert unlikely(told, np.array([[96, *rng.binomial(96, 0.5, 2)]] * 3)) < 3
-    assert unlikely(told, np.array([[96, 5, 48]] * 3)) > 3
-    assert unlikely(told, np.zeros((3, 3))) == 0  # nothing was seen
+    told = [[96, *rng.binomial(96, 0.5, 2).tolist()]] * 3
+    assert unlikely(told, [[96, *rng.binomial(96, 0.5, 2).tolist()]] * 3) < 3
+    assert unlikely(told, [[96, 5, 48]] * 3) > 3
+    assert unlikely(told, [[0] * 3] * 3) == 0  # nothing was seen

@@ -105,24 +105,24 @@ class JoinArrays(JoinContents):
 
     def _steps(self, pipelines: Sequence[tuple[Step, ...]], probes: list[int]) -> Int64s:
         """Rows for the kernel. A step is ready as soon as the last of the inputs that it takes codes from is bound."""
-        steps = np.zeros((sum(map(len, pipelines)), k.STEP_FIELDS), np.int64)
-        row = 0
+        rows: list[list[int]] = []
         for pipeline in pipelines:
             level = {st.target: d for d, st in enumerate(pipeline, 1)}
             for st in pipeline:
-                steps[row, : k.ST_PROBE_OFF + 1] = st.target, self.index_of[st.target, st.columns], len(probes)
-                steps[row, k.ST_READY] = max((level.get(x.input, 0) for x in st.probes), default=0)
+                row = [0] * k.STEP_FIELDS
+                row[: k.ST_PROBE_OFF + 1] = st.target, self.index_of[st.target, st.columns], len(probes)
+                row[k.ST_READY] = max((level.get(x.input, 0) for x in st.probes), default=0)
                 for member in st.probes:
                     probes += [member.input, member.key]
-                row += 1
-        return steps
+                rows.append(row)
+        return np.array(rows, np.int64).reshape(len(rows), k.STEP_FIELDS)
 
     def _attach_conditions(self, used: Sequence[CacheSpec], paths: Sequence[tuple[int, tuple[Step, ...]]]) -> None:
         """A condition is looked at when the second of its inputs is bound; one that crosses into a cached segment at
         the segment's end, for the entry does not depend on it."""
         m = len(self.sides)
         rows: list[tuple[int, int, int, int, int]] = []
-        for i, order in enumerate(self.orders):
+        for i, order in enumerate(self.orders if self.conditions else ()):
             mine = [c for c in used if c.pipeline == i]
             at: dict[tuple[int, bool], list[Condition]] = {}
             for c, low, high in self._levels(i, order):
@@ -137,7 +137,7 @@ class JoinArrays(JoinContents):
                 row[begin], row[begin + 1] = self._condition_rows(conditions, rows)
                 row[k.ST_AFTER] = max(1, row[k.ST_AFTER])
         step = 0
-        for i, path in paths:
+        for i, path in paths if self.conditions else ():
             for depth in range(len(path)):
                 here = [c for c, _, high in self._levels(i, [st.target for st in path]) if high - 1 == depth]
                 self.paths[step, k.ST_COND], self.paths[step, k.ST_COND_END] = self._condition_rows(here, rows)
@@ -163,11 +163,12 @@ class JoinArrays(JoinContents):
 
     def moved(self) -> None:
         """Repeat in each step what is said of its target and its index."""
-        for st in (*self.steps, *self.paths):
-            x, side = self.indexes[st[k.ST_INDEX]], self.inputs[st[k.ST_TARGET]]
-            st[k.ST_COLS : k.ST_MASK + 1] = x[k.IX_COLS], x[k.IX_REC_OFF], x[k.IX_REC_WIDTH], side[k.POS_MASK]
-            st[k.ST_HEAD_OFF : k.ST_HEAD_STRIDE + 1] = x[k.IX_HEAD_OFF : k.IX_HEAD_STRIDE + 1]
-            st[k.ST_POS_OFF : k.ST_BAG + 1] = side[k.POS_OFF], side[k.KIND] == k.BAG
+        for st in (self.steps, self.paths):
+            x, side = self.indexes[st[:, k.ST_INDEX]], self.inputs[st[:, k.ST_TARGET]]
+            st[:, k.ST_COLS : k.ST_MASK] = x[:, [k.IX_COLS, k.IX_REC_OFF, k.IX_REC_WIDTH]]
+            st[:, k.ST_MASK] = side[:, k.POS_MASK]
+            st[:, k.ST_HEAD_OFF : k.ST_HEAD_STRIDE + 1] = x[:, k.IX_HEAD_OFF : k.IX_HEAD_STRIDE + 1]
+            st[:, k.ST_POS_OFF], st[:, k.ST_BAG] = side[:, k.POS_OFF], side[:, k.KIND] == k.BAG
 
     def make_room(self, smallest: bool = False) -> None:
         """Make room for the slots of bags (rings grow when they are full); ``smallest``: from nothing, to load."""
@@ -239,12 +240,15 @@ class JoinArrays(JoinContents):
         """Have the kernel pause between two elements when it has made so many more probes, or never."""
         self.counters[k.CN_MOST] = k.NEVER if probes is None else self.counters[k.CN_PROBES] + probes
 
-    def sample(self, events: Sequence[Int64s], room: int, leaving: Sequence[int] | None = None) -> None:
+    def sample(self, events: Sequence[Sequence[int]], room: int, leaving: Sequence[int] | None = None) -> None:
         """Have elements profiled: by input the numbers of events, increasing; of the rows that leave (and are seen to)
         each whose number is a multiple of ``leaving``, none if that is 0. ``room`` is for how many profiles."""
         self.sample_at[2] = 0 if leaving is None else leaving
-        self.samples = np.concatenate([np.append(e, -1) for e in events]).astype(np.int64)
-        self.sample_at[1] = np.cumsum([0, *(len(e) + 1 for e in events[:-1])])
+        samples: list[int] = []
+        for i, numbers in enumerate(events):
+            self.sample_at[1, i] = len(samples)
+            samples += (*numbers, -1)
+        self.samples = np.array(samples, np.int64)
         self.sample_at[0] = self.samples[self.sample_at[1]]
         self.counters[k.CN_SAMPLES] = 0
         if len(self.profile) < room:

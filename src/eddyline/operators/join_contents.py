@@ -219,6 +219,11 @@ class JoinContents:
     def indexes_of(self, i: int) -> range:
         return range(int(self.inputs[i, k.INDEX_FROM]), int(self.inputs[i, k.INDEX_TO]))
 
+    def rows(self) -> list[int]:
+        """How many rows each window has; 0 for bags, which nobody counts."""
+        held = zip(self.sides, self.first.tolist(), self.tail.tolist(), strict=True)
+        return [tail - first if side.ring else 0 for side, first, tail in held]
+
     def live(self, i: int) -> Int64s:
         """Positions of input i that hold a row."""
         if self.sides[i].ring:

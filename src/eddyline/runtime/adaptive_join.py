@@ -12,15 +12,16 @@ same data lead to the same decisions, whatever else the machine does.
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from eddyline.adaptive.filters.default import Default
-from eddyline.adaptive.filters.policy import FilterPolicy, Float64s
+from eddyline.adaptive.filters.policy import FilterPolicy
 from eddyline.adaptive.joins.a_caching import ACaching
 from eddyline.adaptive.joins.candidates import Store
 from eddyline.adaptive.joins.shape import LogicalFilters, Shape
@@ -29,7 +30,8 @@ from eddyline.core.delta import Int64s
 from eddyline.core.time import Clock
 from eddyline.kernels import join_layout as k
 from eddyline.operators.join_arrays import JoinArrays
-from eddyline.runtime.join_books import JoinBooks
+from eddyline.runtime.join_books import JoinBooks, accesses
+from eddyline.runtime.join_growth import Settled
 from eddyline.runtime.join_memory import CacheSizes, specs
 
 UNIT = 1e-8  # seconds that policies are told for an access; only ratios count
@@ -83,12 +85,14 @@ class AdaptiveJoin:
         all_after = np.triu(np.ones((shape.size - 1, shape.size - 1), np.bool_), 1)
         self._sees_all = [bool((p.reach >= all_after).all()) for p in policies or ()]
         self._watched = 0, 0  # probes and elements of a quiet run since they were last compared
-        self._settled: float | None = None  # probes an element when the plan was settled
+        self._settled: Settled | None = None  # probes an element when the plan was settled
+        self._usual: float | None = None  # probes an element when they were last compared
+        self._rows: list[int] = []  # of the windows at that time, or when the quiet run began
         self._tolerance, self._alarmed = ALARM, False  # a false alarm makes the next less easy
         self._shares, self._each = [1.0] * shape.size, 0.0  # elements by input, and accesses an element, of late
         self._both = 1.0  # elements that came or left for each that came, of late
         self._profiles: list[Int64s] = []
-        self._told = self._untold = np.zeros((shape.size, shape.size))  # by pipeline: samples, dropped by each filter
+        self._told = self._untold = [[0] * shape.size] * shape.size  # by pipeline: samples, dropped by each filter
         self._kept_back = 0  # looks of which the policies know nothing
         self._arrived = self._left = [0] * shape.size  # by input, since the policies last spoke
         self.elements = 0
@@ -110,53 +114,57 @@ class AdaptiveJoin:
 
     def begin(self, arrays: JoinArrays, next_event: Int64s, lengths: Sequence[int]) -> int:
         self._next, self._before, self._counted = next_event, next_event.tolist(), arrays.counters.tolist()
-        self.books.begin(arrays)
+        self.books.begin(accesses(arrays, self._counted))
         arrays.profiling = self.looking
         if self.looking:
-            waiting = np.asarray(lengths, np.int64) - next_event
-            share = min(1.0, self.left / max(1, int(waiting.sum())))
-            counts = np.ceil(waiting * share).astype(np.int64)
-            chosen = [self._sample(i, int(n)) + next_event[i] for i, n in enumerate(counts)]
-            leaving = [max(1, int(n) // max(1, len(c))) if len(c) else 0 for n, c in zip(counts, chosen, strict=True)]
+            waiting = [n - b for n, b in zip(lengths, self._before, strict=True)]
+            share = min(1.0, self.left / max(1, sum(waiting)))
+            counts = [math.ceil(n * share) for n in waiting]
+            chosen = [[b + n for n in s] for b, s in zip(self._before, self._samples(counts), strict=True)]
+            leaving = [max(1, n // len(c)) if c else 0 for n, c in zip(counts, chosen, strict=True)]
             arrays.sample(chosen, max(256, 2 * sum(map(len, chosen)) + 64), leaving)
             arrays.pause_after()
             return self.left
         # Where elements suddenly take many more probes, that is seen after a check's probes, not after its elements.
-        usual = None if self._settled is None else self._settled * self._both * self._check
+        check = self._check
+        self._rows = self._rows or arrays.rows()
+        usual = None if self._usual is None else self._usual * self._both * check
         arrays.pause_after(None if usual is None else max(CHECK, int(MORE * usual)))
-        return min(self.left, self._check)
+        return min(self.left, check)
 
-    def _sample(self, i: int, count: int) -> Int64s:
-        wanted = np.empty(0, np.int64)
-        if self.policies is not None and count and not self._idle:
-            wanted = self.policies[i].wants_profile(count)
+    def _samples(self, counts: Sequence[int]) -> Iterator[Sequence[int]]:
+        """By input, which of its next elements are profiled."""
         least = PLENTY if self.policies is not None and self.pace.longest else 0
-        if self.caching is not None and self.caching.profiled:
-            least = max(least, ENOUGH, count // FEW)
-        elif self.caching is not None and self.caching.used:
+        collecting = self.caching is not None and bool(self.caching.profiled)
+        if not collecting and self.caching is not None and self.caching.used:
             least = max(least, SOME)
-        if least > len(wanted) and count:
-            spread = np.arange(min(count, least)) * count // min(count, least)
-            wanted = np.union1d(wanted, spread) if len(wanted) else spread
-        return wanted
+        asks = self.policies is not None and not self._idle
+        for i, count in enumerate(counts):
+            wanted: Sequence[int] = self.policies[i].wants_profile(count).tolist() if asks and count else ()  # type: ignore[index]
+            many = min(count, max(least, ENOUGH, count // FEW) if collecting else least)
+            if many > len(wanted):
+                spread = [n * count // many for n in range(many)]
+                wanted = sorted({*wanted, *spread}) if wanted else spread
+            yield wanted
 
     def end(self, arrays: JoinArrays, now: int) -> None:
         # Lists: this is done every few thousand elements, and arrays of a few numbers cost more than the numbers.
+        counters = arrays.counters.tolist()
         arrived = [a - b for a, b in zip(self._next.tolist(), self._before, strict=True)]
-        counted = [a - b for a, b in zip(arrays.counters.tolist(), self._counted, strict=True)]
+        counted = [a - b for a, b in zip(counters, self._counted, strict=True)]
         gone, many = counted[k.CN_LEFT :], sum(arrived)
         elements = many + sum(gone)
         self.elements += elements
-        self.books.end(arrays, now, elements)
+        self.books.end(arrays.orders, accesses(arrays, counters), now, elements)
         self._arrived = [a + b for a, b in zip(self._arrived, arrived, strict=True)]
         self._left = [a + b for a, b in zip(self._left, gone, strict=True)]
         self.left -= many
         if elements:
             self._both = elements / many if many else self._both
             self._each = (counted[k.CN_PROBES] + counted[k.CN_LINKS]) / elements
-        if self.looking and len(arrays.profiles()):
+        if self.looking and counters[k.CN_SAMPLES]:
             self._profiles.append(arrays.profiles().copy())
-        if self.left > 0 and (self.looking or not self._moved(counted[k.CN_PROBES], elements)):
+        if self.left > 0 and (self.looking or not self._moved(arrays, counted[k.CN_PROBES], elements)):
             return
         if self.looking or (self.caching is not None and self.caching.used):
             self._reoptimize(arrays, now)
@@ -168,22 +176,28 @@ class AdaptiveJoin:
         """The longer all has been quiet, the longer a change may go unseen: it is then a small share of the run."""
         return max(CHECK, self.quiet // OFTEN)
 
-    def _moved(self, probes: int, elements: int) -> bool:
-        """Whether a quiet run is to end early: the data meet other windows than when the plan was made, or it is time.
-        What a probe finds is in the data alone, so that counting probes costs nothing and tells much."""
+    def _moved(self, arrays: JoinArrays, probes: int, elements: int) -> bool:
+        """Whether a quiet run is to end early: the data meet other windows than when the plan was made, and not only
+        fuller ones, or it is time. What a probe finds is in the data alone, so that counting probes costs nothing and
+        tells much."""
         probes, elements = self._watched[0] + probes, self._watched[1] + elements
         self._watched = probes, elements
         if self.clock.nanoseconds() - self.since > PATIENCE * 1e9:
             return True
-        if max(elements, probes / self._settled if self._settled else 0) < self._check // 2:
+        if max(elements, probes / self._usual if self._usual else 0) < self._check // 2:
             return False
-        rate, self._watched = probes / elements, (0, 0)
+        rate, self._watched, self._usual = probes / elements, (0, 0), probes / elements
+        before, self._rows = self._rows, arrays.rows()
+        rows = [(a + b) / 2 for a, b in zip(before, self._rows, strict=True)]
         if self._settled is None:
-            self._settled = rate
-        if abs(rate - self._settled) <= self._tolerance * self._settled:
+            self._settled = Settled(rate, rows)
+        due = self._settled.expected(rows)
+        if abs(rate - due) <= self._tolerance * due:
             return False
-        # If nothing comes of it, this is what is usual now; else what is usual has to be seen.
-        self.quiet, self._settled, self.hard, self._alarmed = self.pace.quiet, rate, HARD, True
+        # If nothing comes of it, this is what is usual now; else what is usual has to be seen. That windows fill is no
+        # excuse any more until a plan has changed: what has come may show what it does to the orders only when more of
+        # it is there.
+        self.quiet, self._settled, self.hard, self._alarmed = self.pace.quiet, Settled(rate), HARD, True
         for policy in self.policies or ():
             if isinstance(policy, Default):
                 policy.alarm()
@@ -191,17 +205,15 @@ class AdaptiveJoin:
 
     def _reoptimize(self, arrays: JoinArrays, now: int) -> None:
         """A run is over: let the policies speak."""
-        arrived = np.array(self._arrived)
-        counts = arrived + np.array(self._left)
+        arrived, counts = self._arrived, [a + b for a, b in zip(self._arrived, self._left, strict=True)]
         self._arrived = self._left = [0] * self.shape.size
         changed = False
         orders = list(arrays.orders)
-        profiles = np.concatenate(self._profiles) if self._profiles else arrays.profile[:0]
-        self._profiles = []
-        self._shares = (counts / max(1, counts.sum())).tolist()
+        profiles = self._by_input()
+        self._shares = [n / max(1, sum(counts)) for n in counts]
         little = True
         for i in range(self.shape.size) if self.policies is not None and self._news(profiles) else ():
-            decision = self._order(i, profiles[profiles[:, 0] == i], now)
+            decision = self._order(i, profiles[i], now)
             if decision is not None:
                 order = self.filters[i].order_of(self.policies[i].order)  # type: ignore[index]
                 if order != orders[i]:
@@ -218,13 +230,22 @@ class AdaptiveJoin:
             self._plan(arrays, orders)
         self._pace(changed and not little)
 
+    def _by_input(self) -> list[Int64s]:
+        """The profiles of the run that is over."""
+        parts, self._profiles = self._profiles, []
+        if not parts:
+            return [np.empty((0, 3 * self.shape.size - 1), np.int64)] * self.shape.size
+        rows = parts[0] if len(parts) == 1 else np.concatenate(parts)
+        return [rows[rows[:, 0] == i] for i in range(self.shape.size)]
+
     def _pace(self, changed: bool) -> None:
-        self.since, self._watched = self.clock.nanoseconds(), (0, 0)
+        self.since, self._watched, self._rows = self.clock.nanoseconds(), (0, 0), []
         if self.pace.longest == 0:
             self.left = self.pace.look
             return
         if changed:
             self.quiet, self._settled, self.hard = self.pace.quiet, None, max(self.hard, AGAIN)
+            self._usual = None
             self._tolerance, self._alarmed = ALARM, False
         elif self._alarmed and self.looking:
             self._tolerance, self._alarmed = min(CALM * ALARM, 1.5 * self._tolerance), False
@@ -249,19 +270,21 @@ class AdaptiveJoin:
         """Looks are a matter of routine: nothing has happened, and nobody suspects a better order."""
         return self.pace.longest > 0 and self.hard == 0 and self._content
 
-    def _news(self, profiles: Int64s) -> bool:
+    def _news(self, profiles: Sequence[Int64s]) -> bool:
         """Whether policies are to be told of a look, which costs more than the look: if it is no matter of routine, or
         if what the filters drop has moved by more than chance since they were told. Once in a while they are told
         anyway, for what all filters together drop can change while none of them does."""
         m = self.shape.size
-        if not len(profiles) and self.pace.longest:
+        if self.pace.longest == 0:
+            return True
+        if not any(map(len, profiles)):
             return False
-        seen = [np.bincount(profiles[:, 0], profiles[:, f] < 0 if f else None, m) for f in range(m)]
-        self._untold = self._untold + np.stack(seen, 1)
+        seen = [[len(rows), *np.count_nonzero(rows[:, 1:m] < 0, axis=0).tolist()] for rows in profiles]
+        self._untold = [[a + b for a, b in zip(*both, strict=True)] for both in zip(self._untold, seen, strict=True)]
         self._kept_back += 1
         if self._idle and self._kept_back < OFTEN and unlikely(self._told, self._untold) < CHANCE:
             return False
-        self._told, self._untold, self._kept_back = np.stack(seen, 1), np.zeros((m, m)), 0
+        self._told, self._untold, self._kept_back = seen, [[0] * m] * m, 0
         return True
 
     # ── orders ────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -307,10 +330,10 @@ class AdaptiveJoin:
     def _cache(
         self,
         arrays: JoinArrays,
-        profiles: Int64s,
+        profiles: Sequence[Int64s],
         orders: list[tuple[int, ...]],
-        counts: Int64s,
-        arrived: Int64s,
+        counts: Sequence[int],
+        arrived: Sequence[int],
         now: int,
         changed: bool,
     ) -> bool:
@@ -319,14 +342,12 @@ class AdaptiveJoin:
         # Caches are for given orders (5.5): those come first.
         settled = not changed and (self.hard <= 1 or self.pace.longest == 0)
         if settled:
-            caching.rates([int(c) for c in counts], float(counts.sum()))
-            for i in range(m):
-                rows = profiles[profiles[:, 0] == i]
+            caching.rates(counts, float(sum(counts)))
+            for i, rows in enumerate(profiles):
                 if len(rows):
                     sums = rows.sum(0).tolist()
                     caching.observe(i, sums[m : 2 * m], sums[2 * m :], len(rows))
-            ring = arrays.inputs[:, k.KIND] == k.RING
-            caching.windows(np.where(ring, arrays.tail - arrays.first, 0).tolist())
+            caching.windows(arrays.rows())
             self._observe(arrays, counts, arrived)
         made = caching.orders(orders, now) if changed else []
         before = (caching.used, caching.profiled)
@@ -338,10 +359,14 @@ class AdaptiveJoin:
             self._plan(arrays, orders, sizes)
         return changed or bool(made)
 
-    def _observe(self, arrays: JoinArrays, counts: Int64s, arrived: Int64s) -> None:
+    def _observe(self, arrays: JoinArrays, counts: Sequence[int], arrived: Sequence[int]) -> None:
         caching = self.caching
         assert caching is not None
-        statistics = caching.profiler.statistics()
+
+        def coming(inputs: Iterable[int]) -> float:
+            """The share that came, and did not leave, of the elements of these inputs."""
+            return sum(arrived[i] for i in inputs) / max(1, sum(counts[i] for i in inputs))
+
         upkept: dict[Store, int] = {}
         for candidate, spec in zip(caching.used, specs(caching.used), strict=True):
             if spec.store not in arrays.stations.ids:
@@ -355,27 +380,28 @@ class AdaptiveJoin:
             upkept[candidate.store] = update_work
             if probes:
                 caching.missed(candidate, probes, misses)
-                share = arrived[list(candidate.inputs)].sum() / max(1, counts[list(candidate.inputs)].sum())
-                update = self.weight * (update_work / updates if updates else 2.0) * float(share)
+                update = self.weight * (update_work / updates if updates else 2.0) * coming(candidate.inputs)
                 caching.costs(candidate, self.weight, update, row_cost=self.weight)
         for held, work in upkept.items():
-            caching.upkept(held, self.weight * work, float(counts.sum()))
+            caching.upkept(held, self.weight * work, float(sum(counts)))
         self._seen = {
             s: (x.probes, x.misses, x.updates, x.update_work)
             for s in arrays.stations.ids
             if (x := arrays.stations.counts(s))
         }
+        if not caching.profiled:
+            return
+        statistics = caching.profiler.statistics()
         told = {spec: candidate for candidate, spec in zip(caching.profiled, specs(caching.profiled), strict=True)}
         for spec, windows, bits in arrays.stations.distinct():
             candidate = told.get(spec)  # type: ignore[assignment]
             if candidate is None:
                 continue
-            for _ in range(min(windows, caching.W)):
-                caching.distinct(candidate, round(bits / windows), caching.W_d)
+            if windows:
+                caching.distinct(candidate, round(bits / windows), caching.W_d, min(windows, caching.W))
             d = statistics.d[candidate.pipeline]
             found = d[candidate.last + 1] / d[candidate.first] if d[candidate.first] else 0.0
-            share = arrived[list(candidate.inputs)].sum() / max(1, counts[list(candidate.inputs)].sum())
-            update = (2.0 + (found / 2 if candidate.support else 0.0)) * float(share)
+            update = (2.0 + (found / 2 if candidate.support else 0.0)) * coming(candidate.inputs)
             caching.costs(candidate, self.weight, self.weight * update, row_cost=self.weight)
 
     def _plan(
@@ -437,13 +463,16 @@ class AdaptiveJoin:
         self.attach(arrays, orders)
 
 
-def unlikely(before: Float64s, now: Float64s) -> float:
+def unlikely(before: Sequence[Sequence[int]], now: Sequence[Sequence[int]]) -> float:
     """By how many standard deviations the share that has moved most has moved; rows are samples, then drops by filter.
 
-    >>> round(unlikely(np.array([[100, 50, 20]]), np.array([[400, 200, 140]])), 1)
+    >>> round(unlikely([[100, 50, 20]], [[400, 200, 140]]), 1)
     2.9
     """
-    pooled = (before[:, 1:] + now[:, 1:] + 1) / (before[:, :1] + now[:, :1] + 2)
-    many, more = np.maximum(before[:, :1], 1), np.maximum(now[:, :1], 1)
-    moved = np.abs(before[:, 1:] / many - now[:, 1:] / more) / np.sqrt(pooled * (1 - pooled) * (1 / many + 1 / more))
-    return float((moved * (before[:, :1] > 0) * (now[:, :1] > 0)).max())
+    most = 0.0
+    for (many, *dropped), (more, *lately) in zip(before, now, strict=True):
+        for was, is_now in zip(dropped, lately, strict=True) if many and more else ():
+            pooled = (was + is_now + 1) / (many + more + 2)  # never 0 nor 1
+            deviation = math.sqrt(pooled * (1 - pooled) * (1 / many + 1 / more))
+            most = max(most, abs(was / many - is_now / more) / deviation)
+    return most

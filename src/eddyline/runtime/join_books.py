@@ -46,13 +46,14 @@ class JoinBooks:
         self._epoch = [0, 0]  # elements and accesses since the plan changed
         self._waiting: tuple[float, int] | None = None  # accesses an element before the last change; its decision
 
-    def begin(self, arrays: JoinArrays) -> None:
-        self._began, self._at_begin = self.clock.nanoseconds(), accesses(arrays)
+    def begin(self, done: tuple[int, int]) -> None:
+        """A run begins after so many ``accesses``."""
+        self._began, self._at_begin = self.clock.nanoseconds(), done
 
-    def end(self, arrays: JoinArrays, now: int, elements: int) -> None:
+    def end(self, orders: Sequence[tuple[int, ...]], done: tuple[int, int], now: int, elements: int) -> None:
         seconds = (self.clock.nanoseconds() - self._began) / 1e9
-        work, profiling = (a - b for a, b in zip(accesses(arrays), self._at_begin, strict=True))
-        self.orders = list(arrays.orders)
+        work, profiling = done[0] - self._at_begin[0], done[1] - self._at_begin[1]
+        self.orders = list(orders)
         self.elements += elements
         self.work += work
         self.profiling += profiling
@@ -269,9 +270,9 @@ def named_cache(cache: CacheSpec, names: Sequence[str]) -> str:
     return f"{'⋈'.join(names[x] for x in cache.segment)} in Δ{names[cache.pipeline]}"
 
 
-def accesses(arrays: JoinArrays) -> tuple[int, int]:
-    """Accesses so far, and those made only to learn."""
+def accesses(arrays: JoinArrays, counters: Sequence[int] | None = None) -> tuple[int, int]:
+    """Accesses so far, and those made only to learn; ``counters`` are those of the join, if somebody has them."""
     stores = arrays.stations.stores
     cached = int(stores[:, k.SR_PROBE_WORK].sum() + stores[:, k.SR_UPDATE_WORK].sum()) if len(stores) else 0
-    counters = arrays.counters.tolist()
+    counters = arrays.counters.tolist() if counters is None else counters
     return counters[k.CN_PROBES] + counters[k.CN_LINKS] + cached, counters[k.CN_PROFILING]

@@ -183,12 +183,13 @@ class ACaching:
             if cache in (c, c.store):
                 self.profiler.missed(c, probes, misses, self._tuples)
 
-    def distinct(self, candidate: Candidate, b: int, W_d: int) -> None:
-        """Of W_d tuples that would have probed a profiled cache, b keys (bits set) were distinct."""
+    def distinct(self, candidate: Candidate, b: int, W_d: int, times: int = 1) -> None:
+        """Of W_d tuples that would have probed a profiled cache, b keys (bits set) were distinct; so many times."""
         if self.states.of(candidate) == "profiled":
             if self._hasty:  # the last window is the one that has most of the new time in it
                 self.profiler.restart(candidate)
-            self.profiler.distinct(candidate, b, W_d)
+                times = 1
+            self.profiler.distinct(candidate, b, W_d, times)
 
     def costs(
         self,

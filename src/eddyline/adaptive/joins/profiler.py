@@ -96,11 +96,13 @@ class Profiler:
                 window.clear()
             window.push(misses, probes)
 
-    def distinct(self, candidate: Candidate, bits: int, probes: int) -> None:
+    def distinct(self, candidate: Candidate, bits: int, probes: int, times: int = 1) -> None:
         miss = miss_probability(bits, probes)
         if candidate.anchored:
             miss = anchored_miss_probability(bits, probes, self.windows[candidate.pipeline])
-        self._estimated.setdefault(candidate, Window(self.W)).push(miss)
+        window = self._estimated.setdefault(candidate, Window(self.W))
+        for _ in range(times):
+            window.push(miss)
 
     def upkept(self, store: Store, work: float, tuples: float) -> None:
         """What it took to maintain a store in use while so many tuples were processed."""
