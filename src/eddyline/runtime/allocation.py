@@ -17,7 +17,7 @@ from typing import Final
 _TRIM_THRESHOLD: Final = -1
 _MMAP_THRESHOLD: Final = -3
 LARGEST_KEPT: Final = 32 << 20
-MOST_KEPT: Final = 128 << 20
+MOST_KEPT: Final = 64 << 20
 
 
 def keep_memory() -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import importlib
 import os
+import pkgutil
 import re
 import socket
 import sys
@@ -137,6 +138,7 @@ def local_session(
         local.setWriteChecksum(False)
     if LOCAL.match(master):
         _forget_origins(context)
+        _skip_empty_search(context)
     return session
 
 
@@ -150,6 +152,19 @@ def _forget_origins(context: Any) -> None:
         noted.setAccessible(True)
         # Not clear(): of a Java map that Python holds that is a call for each entry, a second in all.
         noted.set(settings, context._jvm.java.util.concurrent.ConcurrentHashMap())
+
+
+def _skip_empty_search(context: Any) -> None:
+    """Before it uses any data source written in Python, Spark starts two processes of Python to look for modules that
+    bring others: half a second, and memory that they keep. It looks for names that begin with ``pyspark_``; where there
+    are none, it is told what it would find."""
+    if any(m.name.startswith("pyspark_") for m in pkgutil.iter_modules()):
+        return
+    with contextlib.suppress(Exception):  # not a public name of Spark's
+        package = context._jvm.org.apache.spark.sql.execution.datasources
+        manager = getattr(getattr(package, "DataSourceManager$"), "MODULE$")
+        nothing = context._jvm.scala.Predef.Map().empty()
+        getattr(manager, "dataSourceBuilders_$eq")(context._jvm.scala.Some(nothing))
 
 
 def _aside(work: Callable[[Any], None], with_what: Any) -> None:
