@@ -16,6 +16,10 @@ from eddyline.core.errors import EddylineError, JobError
 from eddyline.runtime.spark import jvm, local
 from eddyline.runtime.spark.requirements import PROVIDER_KEY, ROCKSDB
 
+SOURCES = """
+package = spark.sparkContext._jvm.org.apache.spark.sql.execution.datasources
+sources = getattr(getattr(package, "DataSourceManager$"), "MODULE$").dataSourceBuilders().toString()
+"""
 PROGRAM = """
 import json, sys
 import pandas as pd
@@ -61,7 +65,9 @@ try:
 except Exception as error:
     failure = str(error)
 keys = ["spark.master", "spark.sql.shuffle.partitions", "spark.driver.host", "%PROVIDER%"]
+%SOURCES%
 print(json.dumps({
+    "sources": sources,
     "hot": looked.hot, "python": looked.python, "rows": rows, "mistake": "a mistake of the user" in failure,
     "settings": [spark.conf.get(k) for k in keys],
 }))
@@ -72,7 +78,12 @@ spark.stop()
 def test_a_session_of_the_command_line(tmp_path: Path) -> None:
     plain = {k: v for k, v in os.environ.items() if not k.startswith(("PYSPARK", "SPARK"))}
     done = subprocess.run(
-        [sys.executable, "-c", PROGRAM.replace("%PROVIDER%", PROVIDER_KEY), str(tmp_path)],
+        [
+            sys.executable,
+            "-c",
+            PROGRAM.replace("%PROVIDER%", PROVIDER_KEY).replace("%SOURCES%", SOURCES),
+            str(tmp_path),
+        ],
         capture_output=True,
         text=True,
         timeout=300,
@@ -87,6 +98,7 @@ def test_a_session_of_the_command_line(tmp_path: Path) -> None:
         "python": sys.executable,
         "rows": [5, 5],
         "mistake": True,
+        "sources": "Some(Map())",  # nobody searches for data sources where there are none
         "settings": ["local[2]", "2", "127.0.0.1", ROCKSDB],
     }
     assert sorted(p.name for p in tmp_path.iterdir()) == ["checkpoint", "in", "out"]
@@ -100,14 +112,16 @@ from eddyline.runtime.spark.local import local_session
 settings = {{"spark.driver.memory": "1g", "spark.sql.ansi.enabled": "false"}}
 spark = local_session("local[1]", name="mine", settings=settings)
 spark.range(1).write.parquet({str(folder)!r})
-print(spark.conf.get({key!r}), spark.conf.get("spark.sql.ansi.enabled"), spark.sparkContext.appName)
+{SOURCES}
+print(spark.conf.get({key!r}), spark.conf.get("spark.sql.ansi.enabled"), spark.sparkContext.appName, sources)
 """
+    (tmp_path / "pyspark_other.py").write_text("")  # might bring a data source
     given = f"--conf {key}=77 --conf {local.CHECKSUMS}=true pyspark-shell"
-    environment = {**os.environ, "PYSPARK_SUBMIT_ARGS": given}
+    environment = {**os.environ, "PYSPARK_SUBMIT_ARGS": given, "PYTHONPATH": str(tmp_path)}
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, timeout=300, env=environment, check=False
     )
-    assert done.stdout == "77 false mine\n", done.stderr
+    assert done.stdout == "77 false mine None\n", done.stderr
     assert list(folder.glob("*.crc")) != []
 
 
