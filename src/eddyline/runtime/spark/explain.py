@@ -12,7 +12,7 @@ from eddyline.runtime.explain import LEGEND, SHOWN_DECISIONS, decided_line
 from eddyline.runtime.explain import explain as explain_running
 from eddyline.runtime.join_books import bracketed
 from eddyline.runtime.progress import size
-from eddyline.runtime.spark.program import SHARDS_PER_PARTITION
+from eddyline.runtime.spark.program import SHARDS_PER_PARTITION, needs_order, panes_by_lane, told_of_panes
 from eddyline.runtime.spark.shard import ShardEngine
 
 if TYPE_CHECKING:
@@ -118,4 +118,5 @@ def travel_of(query: Query, session: Session) -> list[str]:
     if any("(" in s for s in streams_of(running.plan)):
         return ["runs where the query is whose late or invalid rows it reads"]
     split = partition(running.plan, session.catalog, SHARDS_PER_PARTITION * (os.cpu_count() or 1))
-    return travel(split.shares, split.reasons)
+    panes = {} if needs_order(split.plan) else panes_by_lane(split.plan, split.lanes, session.catalog)
+    return travel(split.shares, (*split.reasons, *map(told_of_panes, panes.items())))

@@ -142,7 +142,7 @@ def plan_group(
     shipped = tuple(lane for lane in split.lanes if not lane.constant and "(" not in lane.source)
     constants = tuple(lane for lane in split.lanes if lane.constant)
     # Side streams cannot count on an order either.
-    ordered = any(map(_needs_order, renamed))
+    ordered = any(map(needs_order, renamed))
     lanes = Catalog(functions=catalog.functions, aggregates=catalog.aggregates)
     for lane in shipped:
         _add(lane, lanes, catalog, renamed, ordered, positions)
@@ -151,23 +151,28 @@ def plan_group(
         lanes.add("relations", replace(definition, name=lane.name, source=None), lane.name)
     tables = {lane.source: _ipc(load(lane.source)) for lane in constants}
     name = main.name or "the query"
-    panes = {} if followers or ordered else _panes(split.plan, shipped, lanes)
-    reasons = (*split.reasons, *(f"{n} travels as panes: sums {p.bundles.describe()}" for n, p in panes.items()))
+    panes = {} if followers or ordered else panes_by_lane(split.plan, shipped, lanes)
+    reasons = (*split.reasons, *map(told_of_panes, panes.items()))
     return Group(name, bound, lanes, shipped, constants, split.shares, tables, strict, ordered, reasons, panes)
 
 
-def _panes(plan: Plan, shipped: Sequence[Lane], lanes: Catalog) -> dict[str, SourcePanes]:
+def panes_by_lane(plan: Plan, shipped: Sequence[Lane], catalog: Catalog) -> dict[str, SourcePanes]:
     """The lanes whose rows may be added up before they travel. A stream that can fall idle is left out, and so is one
     that is stamped on arrival: what is late there does not follow from what it has shown."""
     found = {}
     for lane in shipped:
-        stream = lanes.streams.get(lane.name.lower())
+        stream = catalog.streams.get(lane.name.lower()) or catalog.streams.get(lane.source.lower())
         if stream is not None and stream.timestamp not in (None, ARRIVED) and stream.idle is None:
             # Whether a task that is run again ships rows or panes, each element must go to the same shard.
             panes = None if ANY in lane.split else panes_for_all(plan, lane.name)
             if panes is not None:
                 found[lane.name] = panes
     return found
+
+
+def told_of_panes(lane: tuple[str, SourcePanes]) -> str:
+    name, panes = lane
+    return f"{name} travels as panes: sums {panes.bundles.describe()}"
 
 
 def _split(
@@ -201,7 +206,7 @@ def _copies(split: Partitioning) -> bool:
     )
 
 
-def _needs_order(plan: Plan) -> bool:
+def needs_order(plan: Plan) -> bool:
     """Whether the order of elements with equal timestamps can show."""
     for n in walk(plan):
         if isinstance(n, Window) and not is_time_based(n.spec):
