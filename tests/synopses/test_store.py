@@ -23,6 +23,11 @@ def check(stub: Stub) -> None:
     found = stub.take(wanted, ("S.a", "S.s"))
     assert found["S.a"].to_pylist() == wanted.tolist()
     assert found["S.s"].to_pylist() == [f"r{i}" for i in wanted]
+    for many in (1, 3, 2 * len(wanted)) if len(wanted) else ():  # few, one twice perhaps, and in any order
+        some = np.random.default_rng(len(wanted)).choice(wanted, many)
+        found = stub.take(some, ("S.a", "S.s"))
+        assert found["S.a"].to_pylist() == some.tolist()
+        assert found["S.s"].to_pylist() == [f"r{i}" for i in some]
 
 
 @pytest.mark.parametrize("seed", range(20))

@@ -17,6 +17,7 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from eddyline.core.aligned import Aligned, plain
@@ -77,17 +78,27 @@ class Store:
         names = self.schema.names if names is None else names
         if len(rows) == 0 or not names:
             return {n: pa.array([], self.schema[n].type) for n in names}
-        low, high = int(rows.min()), int(rows.max())
-        a, b = bisect_right(self.starts, low) - 1, bisect_right(self.starts, high) - 1
+        a, b = (bisect_right(self.starts, int(row)) - 1 for row in (rows.min(), rows.max()))
         index = pa.array(rows - self.starts[a])
         if a == b:
             chunk = self.chunks[a]
             return {n: chunk[n].take(index) for n in names}
-        out = {}
-        for n in names:
-            parts = [self.chunks[i][n] for i in range(a, b + 1)]
-            out[n] = combine(parts).take(index)
-        return out
+        chunks = self.chunks[a : b + 1]
+        if 2 * len(rows) > self.starts[b] + self.lengths[b] - self.starts[a]:
+            return {n: combine([c[n] for c in chunks]).take(index) for n in names}
+        # Few of many: to put the chunks together would be to copy a window for a handful of results.
+        home = np.searchsorted(self.starts[a + 1 : b + 1], rows, side="right")
+        order = np.argsort(home, kind="stable")
+        ends = np.cumsum(np.bincount(home, minlength=len(chunks))).tolist()
+        picks = [
+            (chunk, pa.array(rows[order[low:high]] - start))
+            for chunk, start, low, high in zip(chunks, self.starts[a : b + 1], (0, *ends[:-1]), ends, strict=True)
+            if low < high
+        ]
+        back = np.empty_like(order)
+        back[order] = np.arange(len(order))
+        index = pa.array(back)
+        return {n: combine([chunk[n].take(pick) for chunk, pick in picks]).take(index) for n in names}
 
     def trim(self) -> None:
         """Drop the chunks that no stub needs."""
