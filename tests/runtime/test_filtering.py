@@ -117,7 +117,7 @@ def test_strict_order_asks_as_written_and_the_default_less() -> None:
     text = "SELECT Istream(ts) FROM S WHERE small(a) AND rare(b)"
     asked = {}
     for strict in (True, False):
-        case = Asked(rows(6_000))
+        case = Asked(rows(6_000), ManualClock())
         answer = case.session.query(text, strict_order=strict).to_arrow()["ts"].to_pylist()
         assert answer == [i for i in range(6_000) if i % 10 < 9 and i % 7 == 3]
         asked[strict] = case.calls
@@ -155,6 +155,10 @@ def test_explain_and_report_tell_the_same_decisions() -> None:
     assert found[0]["evidence"]["profiled"] > 0 and found[0]["measured_gain"] > 1
     assert "select 1 at " in text and "expected gain " in text and "; measured " in text
     assert [d.to_dict() for d in query.decisions] == report["decisions"]
+    (adapting,) = report["adapting"]
+    (known,) = query.statistics().values()
+    assert adapting == {"operator": "select 1", **{k: v for k, v in known.items() if k != "history"}}
+    assert adapting["asked"][1] + adapting["profiling"][1] == case.calls["rare"]
     json.dumps(report)
 
 

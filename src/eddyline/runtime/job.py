@@ -199,6 +199,7 @@ def job_report(session: Session, queries: Sequence[Query], seconds: float) -> di
         "operators": [{"query": n, **o} for n, r in reports.items() for o in r["operators"]],
         "state": state,
         "decisions": [{"query": n, **d} for n, r in reports.items() for d in r["decisions"]],
+        "adapting": [{"query": n, **a} for n, r in reports.items() for a in r["adapting"]],
         "queries": reports,
     }
 

@@ -111,6 +111,10 @@ class Query:
                 "peak_bytes": r.peak[1],
             },
             "decisions": [d.to_dict() for d in self.decisions],
+            "adapting": [
+                {"operator": name, **{k: v for k, v in known.items() if k != "history"}}
+                for name, known in self.statistics().items()
+            ],
         }
 
     def drop(self) -> None:

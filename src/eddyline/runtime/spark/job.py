@@ -232,6 +232,7 @@ def job_report(reports: Mapping[str, Mapping[str, Any]], account: Account, secon
         "operators": [{"query": n, **o} for n, r in reports.items() for o in r["operators"]],
         "state": state,
         "decisions": [{"query": n, **d} for n, r in reports.items() for d in r["decisions"]],
+        "adapting": [{"query": n, **a} for n, r in reports.items() for a in r.get("adapting", ())],
         "queries": reports,
     }
 

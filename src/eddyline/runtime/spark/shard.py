@@ -290,15 +290,11 @@ class ShardEngine:
 
 
 def told(query: Query) -> dict[str, Any]:
-    """The report of a query, and what its operators learned: as much as may travel with every micro-batch."""
+    """The report of a query: as much of it as may travel with every micro-batch."""
     report = query.report()
     planned = [d for d in report["decisions"] if d["time"] is None]
     made = [d for d in report["decisions"] if d["time"] is not None]
-    adapting = [
-        {"operator": name, **{k: v for k, v in known.items() if k != "history"}}
-        for name, known in query.statistics().items()
-    ]
-    return {**report, "decisions": [*planned, *made[-DECISIONS:]], "adapting": adapting}
+    return {**report, "decisions": [*planned, *made[-DECISIONS:]]}
 
 
 def _shown(part: Diverted) -> list[dict[str, Any]]:
