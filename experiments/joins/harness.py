@@ -32,6 +32,7 @@ from eddyline.operators.join_arrays import JoinArrays
 from eddyline.operators.join_plan import CacheSpec, JoinGraph, Member, StoreId
 from eddyline.operators.join_side import JoinInput
 from eddyline.operators.mjoin import MJoin
+from eddyline.runtime.join_books import CACHED
 from eddyline.runtime.joining import Joining
 from eddyline.synopses.store import Registry
 
@@ -231,7 +232,7 @@ def counts(arrays: JoinArrays) -> tuple[Int64s, Int64s]:
     c, stores = arrays.counters, arrays.stations.stores
     by = stores.sum(0) if len(stores) else np.zeros(k.STORE_FIELDS, np.int64)
     probes = int(c[k.CN_PROBES] + by[k.SR_PROBES])
-    accesses = int(c[k.CN_PROBES] + c[k.CN_LINKS] + by[k.SR_PROBE_WORK] + by[k.SR_UPDATE_WORK] + c[k.CN_PROFILING])
+    accesses = int(c[k.CN_PROBES] + c[k.CN_LINKS] + by[CACHED].sum() + c[k.CN_PROFILING])
     work = np.array([probes, accesses, int(c[k.CN_PROFILING])], np.int64)
     return work, np.array([by[k.SR_PROBES], by[k.SR_MISSES], by[k.SR_UPDATES]], np.int64)
 

@@ -138,3 +138,10 @@ def test_arrivals_are_cut_by_time() -> None:
     data = Arrivals.of([np.arange(4.0), np.arange(2.0) + 0.5], [{"a": np.arange(4)}, {"a": np.arange(2)}])
     cut = data.between(1, 3)
     assert [t.tolist() for t, _ in cut] == [[2], [3]] and data.times == (0, 5)
+
+
+def test_an_entry_that_is_filled_after_a_miss_is_not_an_update() -> None:
+    """Each value makes one R ⋈ S, and ten of T's elements ask for it: that is one update for ten probes. What a miss
+    writes is part of what the probe costs (5.5.1)."""
+    found = three_way.both(three_way.query(), in_step(8 * three_way.VALUES, (1, 1, 5), three_way.COLUMNS), times=1)
+    assert 0.08 < found["C"].updates < 0.12

@@ -250,6 +250,20 @@ def test_explain_says_which_plan_stays() -> None:
     assert [(d.kind, d.after) for d in tree.decisions][-1] == ("join tree", "(r⋈s)⋈(t⋈u)")
 
 
+def test_explain_says_that_a_tree_has_a_product_and_what_caches_may_take() -> None:
+    chain = "SELECT Istream(r.a) FROM R [ROWS 9] r, S [ROWS 9] s, T [ROWS 9] t WHERE r.a = s.a AND s.b = t.b"
+    for options, told in (
+        ({"tree": "((r, t), s)"}, "though no condition joins r with t: a product"),
+        ({"caches": "global(memory = 8192)"}, "caches take 0 B of 8.0 kB"),
+        ({"caches": "global(memory = 0)"}, "there is no memory for caches, not even a page"),
+    ):
+        session = ed.Session()
+        for name in "RST":
+            schema = pa.schema([("ts", pa.int64()), ("a", pa.int64()), ("b", pa.int64())])
+            session.stream(name, schema=schema, timestamp="ts")
+        assert told in str(session.query(chain, **options).explain()), (options, session.queries[0].explain())
+
+
 def test_an_input_that_must_be_equal_to_itself_has_no_caches() -> None:
     text = f"SELECT Istream(r.ts AS x) {WINDOWS} WHERE r.a = s.a AND r.b = s.a AND s.b = t.b"
     found, query = answers(drifting(4), text)
@@ -330,7 +344,7 @@ TWO = "SELECT Istream(r.a) FROM R [ROWS 5] r, S [ROWS 5] s WHERE r.a = s.a"
         (
             THREE,
             {"tree": "(r, s)"},
-            "the tree '(r, s)' must name each of r, s, t once, in brackets such as ((r, s), t).",
+            "the tree '(r, s)' must name each of r, s, t once, in brackets such as ((r, s), t): t is missing.",
         ),
         (THREE, {"tree": "((r, s), x)"}, "the tree '((r, s), x)' must name each of r, s, t once, in brackets such as "),
         (THREE, {"tree": "r, s, t"}, "the tree 'r, s, t' must name each of r, s, t once, in brackets such as "),
@@ -344,7 +358,7 @@ TWO = "SELECT Istream(r.a) FROM R [ROWS 5] r, S [ROWS 5] s WHERE r.a = s.a"
         (
             TWO,
             {"tree": "((r, s), t)"},
-            "the tree '((r, s), t)' must name each of r, s once, in brackets such as (r, s).",
+            "the tree '((r, s), t)' must name each of r, s once, in brackets such as (r, s): t is none of them.",
         ),
         (
             ONE,

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import numba
+from llvmlite import ir
 from numba.core import config, sigutils, types
 from numba.extending import intrinsic
 
@@ -93,6 +94,9 @@ if config.DISABLE_JIT:
     def borrowed(array: Any) -> Any:
         return array
 
+    def prefetch(array: Any, index: Any) -> None:
+        pass
+
 else:
 
     @intrinsic
@@ -106,3 +110,19 @@ else:
             return lent._getvalue()
 
         return array(array), codegen
+
+    @intrinsic
+    def prefetch(typingctx: Any, array: Any, index: Any) -> Any:
+        """Have a place of a one-dimensional array fetched while other work goes on. It is not read: nothing depends on
+        it, and no place is wrong."""
+
+        def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            data = context.make_array(array)(context, builder, args[0]).data
+            place = builder.gep(data, [args[1]])
+            byte, word = ir.IntType(8).as_pointer(), ir.IntType(32)
+            kind = ir.FunctionType(ir.VoidType(), [byte, word, word, word])
+            call = builder.module.declare_intrinsic("llvm.prefetch", [byte], kind)
+            builder.call(call, [builder.bitcast(place, byte), word(0), word(3), word(1)])  # to read, keep, data
+            return context.get_dummy_value()
+
+        return types.void(array, index), codegen

@@ -18,6 +18,7 @@ import numpy as np
 from eddyline.kernels import join_layout as k
 from eddyline.kernels.compile import borrowed, kernel
 from eddyline.kernels.hashing import mix, u
+from eddyline.kernels.join_ahead import AHEAD, NEARER, fetch_heads, fetch_records
 from eddyline.kernels.join_element import through_stations, through_steps
 from eddyline.kernels.join_index import unlink
 from eddyline.kernels.join_layout import I1, I2
@@ -44,7 +45,8 @@ def _compiled(stations: bool) -> Any:
         machine, wanted, active, sample_at, samples, paths, profile, path_from,
         out_time, out_weight, out_rows, result,
     ):  # fmt: skip
-        """Apply events with time ≤ frontier. ``result[0]`` is the number of results. Returns
+        """Apply events with time ≤ frontier. ``result[0]`` is the number of results, those of earlier calls that nobody
+        has taken among them. Returns
 
         DONE: all are applied; PAUSE: ``limit`` have arrived, or there were MOST probes; FULL: there is no room for more
         results, the element goes on in the next call; GROW: the ring of input ``result[1]`` is full; CROWDED: the
@@ -67,7 +69,7 @@ def _compiled(stations: bool) -> Any:
         )  # fmt: skip
         out = borrowed(out_time), borrowed(out_weight), borrowed(out_rows)
         m = inputs.shape[0]
-        found = np.int64(0)
+        found = result[0]
         probed = np.int64(0)
         links = np.int64(0)
         arrived = np.int64(0)
@@ -90,6 +92,7 @@ def _compiled(stations: bool) -> Any:
         complete = False
         for i in range(stores.shape[0]):
             complete = complete or stores[i, k.SR_COMPLETE] != 0
+        far = counters[k.CN_FAR] != 0
         clock = active[k.AC_CLOCK]
         status = k.DONE
         resumed = active[k.AC_ACTIVE] != 0
@@ -135,6 +138,14 @@ def _compiled(stations: bool) -> Any:
                         counters[u(k.CN_LEFT + s)] += np.int64(shows)
                         if stations and sample_at[2, u(s)] > 0 and pos % sample_at[2, u(s)] == 0:
                             sample = np.int64(-2)  # asked for
+                        if far:
+                            width, behind = inputs[u(s), k.CODE_WIDTH], tail[u(s)] - pos
+                            if behind > AHEAD:
+                                place = inputs[u(s), k.CODE_OFF] + ((pos + AHEAD) & inputs[u(s), k.POS_MASK]) * width
+                                fetch_heads(s, codes, place, inputs, indexes, index_columns, heads)
+                            if behind > NEARER:
+                                place = inputs[u(s), k.CODE_OFF] + ((pos + NEARER) & inputs[u(s), k.POS_MASK]) * width
+                                fetch_records(s, codes, place, inputs, steps, probes, heads, records)
                     enters = False
                 else:
                     if arrived >= limit or probed >= most:
@@ -155,13 +166,19 @@ def _compiled(stations: bool) -> Any:
                         pos = ev_slot[at]
                         if weight[u(inputs[u(s), k.POS_OFF] + (pos & inputs[u(s), k.POS_MASK]))] != 0:
                             enters = False
-                        elif enters:
-                            born[u(inputs[u(s), k.POS_OFF] + (pos & inputs[u(s), k.POS_MASK]))] += 1  # another life
+                        else:  # another life, also of a row that joins with nothing: what died here must stay dead
+                            born[u(inputs[u(s), k.POS_OFF] + (pos & inputs[u(s), k.POS_MASK]))] += 1
                     width = inputs[u(s), k.CODE_WIDTH]
                     place = inputs[u(s), k.CODE_OFF] + (pos & inputs[u(s), k.POS_MASK]) * width
                     source = inputs[u(s), k.EV_CODE_OFF] + next_event[u(s)] * width
                     for c in range(width):
                         codes[u(place + c)] = ev_code[u(source + c)]
+                    if far:
+                        behind = inputs[u(s), k.EV_LEN] - next_event[u(s)]
+                        if behind > AHEAD:
+                            fetch_heads(s, ev_code, source + AHEAD * width, inputs, indexes, index_columns, heads)
+                        if behind > NEARER:
+                            fetch_records(s, ev_code, source + NEARER * width, inputs, steps, probes, heads, records)
                     if stations and next_event[u(s)] == sample_at[0, u(s)]:
                         sample = np.int64(-2)  # asked for
                         sample_at[1, u(s)] += 1

@@ -277,8 +277,7 @@ def _form(stations: bool) -> Any:
                             refs[u(x)] = bound[u(i)]
                             if inputs[u(i), k.KIND] == k.BAG:
                                 refs[u(x)] += born[u(inputs[u(i), k.POS_OFF] + bound[u(i)])] << k.LIFE
-                        stores[st, k.SR_UPDATES] += 1
-                        stores[st, k.SR_UPDATE_WORK] += 1
+                        stores[st, k.SR_FILLS] += 1
                         if not add(stores, cells, st, building[u(depth)] - 1, refs):
                             building[u(depth)] = 0
                         ground = depth

@@ -52,8 +52,8 @@ LT, LE, GT, GE, NE = range(5)
 # costs is to fetch one. Its head is NOTHING if there is no entry, else EMPTY or NODE + the first node.
 SR_KEYS, SR_SEGMENT, SR_INPUT_OFF, SR_BUCKET_OFF, SR_BUCKETS, SR_BUCKET_WIDTH, SR_NODE_OFF, SR_NODES = range(8)
 SR_COMPLETE, SR_SUPPORTED, SR_ANCHOR, SR_FREE, SR_UNUSED, SR_HAND, SR_ENTRIES, SR_LIVE = range(8, 16)
-SR_PROBES, SR_MISSES, SR_PROBE_WORK, SR_UPDATES, SR_UPDATE_WORK, SR_EVICTED, SR_REPLACED = range(16, 23)
-STORE_FIELDS = 23
+SR_PROBES, SR_MISSES, SR_PROBE_WORK, SR_UPDATES, SR_UPDATE_WORK, SR_EVICTED, SR_REPLACED, SR_FILLS = range(16, 24)
+STORE_FIELDS = 24
 BK_HEAD, BK_KEY = range(2)
 NOTHING, EMPTY, NODE = range(3)
 
@@ -77,8 +77,9 @@ AC_ACTIVE, AC_INPUT, AC_TIME, AC_POS, AC_SIGN, AC_LEAVING, AC_DEPTH, AC_FRESH, A
 )
 ACTIVE_FIELDS = 12
 
-# counters; at MOST probes the kernel pauses; from LEFT on by input the rows that were joined when they left
-CN_PROBES, CN_LINKS, CN_SAMPLES, CN_PROFILING, CN_MOST, CN_LEFT = range(6)
+# counters; at MOST probes the kernel pauses; FAR: whether it has memory fetched ahead; from LEFT on by input the rows
+# that were joined when they left
+CN_PROBES, CN_LINKS, CN_SAMPLES, CN_PROFILING, CN_MOST, CN_FAR, CN_LEFT = range(7)
 
 # status of a call
 DONE, FULL, GROW, PAUSE, CROWDED = range(5)

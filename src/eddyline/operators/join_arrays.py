@@ -15,6 +15,7 @@ from eddyline.operators.join_plan import CacheSpec, Condition, JoinGraph, Step, 
 from eddyline.operators.join_side import JoinSide
 from eddyline.operators.join_stations import BUCKETS, NODES, Bloom, Stations
 
+NEAR = 1 << 15  # words of heads and records: so many stay in the processor's cache, and are not worth fetching ahead
 OPERATORS = {"lt": k.LT, "le": k.LE, "gt": k.GT, "ge": k.GE, "ne": k.NE}
 
 
@@ -33,6 +34,7 @@ class JoinArrays(JoinContents):
         self.active = np.zeros(k.ACTIVE_FIELDS, np.int64)
         self.refs = np.zeros(m + 1, np.int64)
         self.out = np.empty(0, np.int64), np.empty(0, np.int64), np.empty((m, 0), np.int64)
+        self.result = np.zeros(2, np.int64)  # results in ``out``; what is full
         self.sample_at, self.samples = np.full((3, m), -1, np.int64), np.full(1, -1, np.int64)
         self.profile = np.zeros((0, 3 * m - 1), np.int64)
         self.profiling = True
@@ -211,14 +213,14 @@ class JoinArrays(JoinContents):
 
     def run(
         self, frontier: int, events: tuple[Int64s, ...], next_event: Int64s, room: int, limit: int = int(k.NEVER)
-    ) -> tuple[int, Int64s, Int64s, Int64s]:
+    ) -> int:
         """Apply events until all are done, ``limit`` of them have arrived, ``room`` results are full, or a ring or a
-        complete store is, which is then made larger: the kernel's status, times, weights, and rows by input."""
+        complete store is, which is then made larger: the kernel's status. Results wait until somebody takes them."""
         if len(self.out[0]) != room:  # kept from call to call: new pages cost more than the results in them
+            assert not self.found
             m = len(self.sides)
             self.out = np.empty(room, np.int64), np.empty(room, np.int64), np.empty((m, room), np.int64)
-        out_time, out_weight, out_rows = self.out
-        result = np.zeros(2, np.int64)
+        self.counters[k.CN_FAR] = len(self.heads) + len(self.records) > NEAR
         at = self.stations
         run = kernel.mjoin if self.stationed else kernel.plain_mjoin
         status = run(
@@ -227,14 +229,24 @@ class JoinArrays(JoinContents):
             *events, next_event, self.counters,
             at.stores, at.looks, at.updates, at.cells, at.segment, self.condition_rows, at.bits, self.refs,
             self.machine, self.wanted, self.active, self.sample_at, self.samples, self.paths, self.profile,
-            self.path_from, out_time, out_weight, out_rows, result,
+            self.path_from, *self.out, self.result,
         )  # fmt: skip
         if status == k.GROW:
-            self.grow(int(result[1]))
+            self.grow(int(self.result[1]))
         elif status == k.CROWDED:
-            self.enlarge(at.ids[int(result[1])])
-        n = int(result[0])
-        return int(status), out_time[:n].copy(), out_weight[:n].copy(), out_rows[:, :n].copy()
+            self.enlarge(at.ids[int(self.result[1])])
+        return int(status)
+
+    @property
+    def found(self) -> int:
+        """Results that wait."""
+        return int(self.result[0])
+
+    def take(self) -> tuple[Int64s, Int64s, Int64s]:
+        """Times, weights and rows by input of the results that wait, which are overwritten by the next run."""
+        n = self.found
+        self.result[0] = 0
+        return self.out[0][:n], self.out[1][:n], self.out[2][:, :n]
 
     def pause_after(self, probes: int | None = None) -> None:
         """Have the kernel pause between two elements when it has made so many more probes, or never."""
@@ -253,6 +265,10 @@ class JoinArrays(JoinContents):
         self.counters[k.CN_SAMPLES] = 0
         if len(self.profile) < room:
             self.profile = np.zeros((room, 3 * len(self.sides) - 1), np.int64)
+
+    def sample_none(self) -> None:
+        """Have no element profiled, whichever kernel runs."""
+        self.sample_at[0], self.sample_at[2] = -1, 0
 
     def profiles(self) -> Int64s:
         """What was seen of the sampled elements: input; by logical filter the accesses, negative if it drops; by step

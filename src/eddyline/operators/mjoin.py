@@ -116,28 +116,28 @@ class MJoin(Operator):
         events = self.arrays.events(lengths)
         next_event = np.zeros(len(self.sides), np.int64)
         parts: list[Delta] = []
-        found: list[tuple[Int64s, Int64s, Int64s]] = []
-        pairs = 0
+        found: list[tuple[Int64s, Int64s, Int64s]] = []  # for which there was no room
         status, adapter = k.PAUSE, self.adapter
         limit = int(k.NEVER)
         while status != k.DONE:
             if adapter is not None and status == k.PAUSE:
                 limit = adapter.begin(self.arrays, next_event, lengths)
             before = int(next_event.sum())
-            status, time, weight, rows = self.arrays.run(frontier, events, next_event, self.room, limit)
+            status = self.arrays.run(frontier, events, next_event, self.room, limit)
             limit -= int(next_event.sum()) - before
-            if len(time):
-                found.append((time, weight, rows))
-                pairs += len(time)
-                if pairs >= self.PAIRS and not self.can_fail:
-                    parts.append(self._materialise(*_joined(found)))
-                    found, pairs = [], 0
+            if self.arrays.found >= self.PAIRS and not self.can_fail:
+                parts.append(self._materialise(*_joined([*found, self.arrays.take()])))
+                found = []
             if status == k.FULL:
-                self.room = min(self.room * 4, 1 << 20) if len(time) or self.room < 1 << 20 else self.room * 2
+                if self.arrays.found:
+                    time, weight, rows = self.arrays.take()
+                    found.append((time.copy(), weight.copy(), rows.copy()))
+                self.room = min(self.room * 4, 1 << 20)
             elif adapter is not None and status in (k.PAUSE, k.DONE):
                 adapter.end(self.arrays, frontier if status == k.DONE else self._reached(next_event))
-        if found:  # of those that can fail, all: whether a pair has failed is known when its instant is complete
-            parts.append(self._materialise(*_joined(found)))
+        if found or self.arrays.found:
+            # Of those that can fail, all: whether a pair has failed is known when its instant is complete.
+            parts.append(self._materialise(*_joined([*found, self.arrays.take()])))
         for i, (s, n) in enumerate(zip(self.sides, lengths, strict=True)):
             self._after(i, s, n)
         parts = [p for p in parts if len(p)]
@@ -207,6 +207,7 @@ class MJoin(Operator):
             for n in EVENTS:
                 setattr(s, n, mine["events"][n])
             s.codes = mine["events"]["codes"].reshape(len(s.time), len(s.keys))
+        self.arrays.result[:], self.arrays.active[:] = 0, 0
         self.arrays.make_room(smallest=True)
         for i in range(len(self.sides)):
             leaves, weights = (plain(state[str(i)][n]) for n in ("leaves", "weights"))

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -23,7 +23,6 @@ import numpy as np
 from eddyline.adaptive.filters.default import Default
 from eddyline.adaptive.filters.policy import FilterPolicy
 from eddyline.adaptive.joins.a_caching import ACaching
-from eddyline.adaptive.joins.candidates import Store
 from eddyline.adaptive.joins.shape import LogicalFilters, Shape
 from eddyline.core.decision import Decision
 from eddyline.core.delta import Int64s
@@ -31,19 +30,16 @@ from eddyline.core.time import Clock
 from eddyline.kernels import join_layout as k
 from eddyline.operators.join_arrays import JoinArrays
 from eddyline.runtime.join_books import JoinBooks, accesses
-from eddyline.runtime.join_growth import Settled
+from eddyline.runtime.join_caching import CacheProfiles
 from eddyline.runtime.join_memory import CacheSizes, specs
+from eddyline.runtime.join_watch import CHECK, SELDOM, Done, Watch
 
 UNIT = 1e-8  # seconds that policies are told for an access; only ratios count
-LOOK, QUIET, LONGEST = 4096, 1 << 15, 1 << 19  # elements
+LOOK, QUIET, LONGEST = 4096, 1 << 16, 1 << 20  # elements
 LONGER = 4  # times as long is a quiet run as the one before, if the look between them showed nothing
-# In a quiet run: every so many elements, whether probes an element have moved by this share.
-CHECK, ALARM = 1 << 14, 0.05
-MORE = 1.25  # times the usual probes of a check end it early
 HARD, AGAIN = 3, 2  # looks in a row after an alarm, and after a new order
 PATIENCE = 2.0  # seconds after which a quiet run ends whatever it has seen: the thesis's re-optimisation interval
 ENOUGH, SOME = 12, 6  # samples of a pipeline in a look, if A-Caching is collecting or has caches: they use none
-CALM = 4  # times the alarm's share that false alarms can make of it
 LITTLE = 0.01  # of the accesses of an element: what spares less is taken where it is found, and not looked for
 CHANCE, OFTEN = 3.0, 8  # standard deviations that are chance; looks of which policies are told at least one
 FEW = 96  # or one in so many
@@ -76,30 +72,35 @@ class AdaptiveJoin:
     ) -> None:
         self.operator, self.names, self.shape = operator, tuple(names), shape
         self.policies, self.caching, self.sizes, self.pace = policies, caching, sizes, pace
-        self.weight = weight  # of an access of a cache, in accesses of an index
+        self.weight = weight  # of an access of a cache
         self.filters = tuple(LogicalFilters(shape, i) for i in range(shape.size))
         self.clock, self.books = clock, JoinBooks(operator, self.names, clock)
         self.looking, self.quiet = True, pace.quiet
-        self.left, self.since = pace.look, clock.nanoseconds()  # of the run: elements still to come, and its beginning
-        self.hard = HARD
+        self.left = pace.look  # of the run: elements still to come
+        self.hard = 1  # windows are empty at first: what is seen then is not worth a second look
         all_after = np.triu(np.ones((shape.size - 1, shape.size - 1), np.bool_), 1)
         self._sees_all = [bool((p.reach >= all_after).all()) for p in policies or ()]
-        self._watched = 0, 0  # probes and elements of a quiet run since they were last compared
-        self._settled: Settled | None = None  # probes an element when the plan was settled
-        self._usual: float | None = None  # probes an element when they were last compared
-        self._rows: list[int] = []  # of the windows at that time, or when the quiet run began
-        self._tolerance, self._alarmed = ALARM, False  # a false alarm makes the next less easy
-        self._shares, self._each = [1.0] * shape.size, 0.0  # elements by input, and accesses an element, of late
         self._both = 1.0  # elements that came or left for each that came, of late
+        self.elements = 0
+        self._start_over()
+
+    def _start_over(self) -> None:
+        """With what was learned, but nothing that was going on."""
+        shape = self.shape
+        self.since = self.clock.nanoseconds()  # the beginning of the run
+        self.watch = Watch()
+        self._shares, self._each = [1.0] * shape.size, 0.0  # elements by input, and accesses an element, of late
         self._profiles: list[Int64s] = []
         self._told = self._untold = [[0] * shape.size] * shape.size  # by pipeline: samples, dropped by each filter
         self._kept_back = 0  # looks of which the policies know nothing
         self._arrived = self._left = [0] * shape.size  # by input, since the policies last spoke
-        self.elements = 0
-        self._seen: dict[Any, tuple[int, ...]] = {}
-        self._next = np.zeros(shape.size, np.int64)
-        self._before: list[int] = []  # next events and counters when a run began
-        self._counted: list[int] = []
+        self._taken = [0] * shape.size  # samples of the look that goes on, by pipeline
+        self._stores = CacheProfiles(self.weight)
+        self._next, self._came = np.zeros(shape.size, np.int64), np.zeros(shape.size, np.int64)
+        self._counted: list[int] = []  # when the stretch began
+        # The stretch of a quiet run that goes on, if one does: of which join, and how many elements it has at most.
+        self._going: JoinArrays | None = None
+        self._stretch = self._so_far = self._now = 0
 
     def attach(self, arrays: JoinArrays, orders: Sequence[tuple[int, ...]] | None = None) -> None:
         """Put a join under this plan, before its first element or after it was restored."""
@@ -113,27 +114,35 @@ class AdaptiveJoin:
     # ── before and after a run ────────────────────────────────────────────────────────────────────────────────────
 
     def begin(self, arrays: JoinArrays, next_event: Int64s, lengths: Sequence[int]) -> int:
-        self._next, self._before, self._counted = next_event, next_event.tolist(), arrays.counters.tolist()
+        self._next = next_event
+        if self._going is not None:
+            self._came -= next_event
+            self.books.resume()
+            return self._stretch - self._so_far
+        before, self._counted = next_event.tolist(), arrays.counters.tolist()
+        self._came[:] = -next_event
         self.books.begin(accesses(arrays, self._counted))
         arrays.profiling = self.looking
         if self.looking:
-            waiting = [n - b for n, b in zip(lengths, self._before, strict=True)]
+            waiting = [n - b for n, b in zip(lengths, before, strict=True)]
             share = min(1.0, self.left / max(1, sum(waiting)))
             counts = [math.ceil(n * share) for n in waiting]
-            chosen = [[b + n for n in s] for b, s in zip(self._before, self._samples(counts), strict=True)]
+            chosen = [[b + n for n in s] for b, s in zip(before, self._samples(counts), strict=True)]
             leaving = [max(1, n // len(c)) if c else 0 for n, c in zip(counts, chosen, strict=True)]
             arrays.sample(chosen, max(256, 2 * sum(map(len, chosen)) + 64), leaving)
             arrays.pause_after()
             return self.left
-        # Where elements suddenly take many more probes, that is seen after a check's probes, not after its elements.
+        arrays.sample_none()
         check = self._check
-        self._rows = self._rows or arrays.rows()
-        usual = None if self._usual is None else self._usual * self._both * check
-        arrays.pause_after(None if usual is None else max(CHECK, int(MORE * usual)))
-        return min(self.left, check)
+        self.watch.begin(arrays.rows())
+        arrays.pause_after(self.watch.most(self._both * check))
+        self._going, self._stretch, self._so_far = arrays, min(self.left, check), 0
+        return self._stretch
 
     def _samples(self, counts: Sequence[int]) -> Iterator[Sequence[int]]:
-        """By input, which of its next elements are profiled."""
+        """By input, which of its next elements are profiled. A look may see its elements in many small pieces: at each
+        it has taken its share of what it is to take in all."""
+        part = (self.pace.look - self.left + sum(counts)) / self.pace.look
         least = PLENTY if self.policies is not None and self.pace.longest else 0
         collecting = self.caching is not None and bool(self.caching.profiled)
         if not collecting and self.caching is not None and self.caching.used:
@@ -141,63 +150,76 @@ class AdaptiveJoin:
         asks = self.policies is not None and not self._idle
         for i, count in enumerate(counts):
             wanted: Sequence[int] = self.policies[i].wants_profile(count).tolist() if asks and count else ()  # type: ignore[index]
-            many = min(count, max(least, ENOUGH, count // FEW) if collecting else least)
+            due = int(part * (max(least, ENOUGH) if collecting else least)) - self._taken[i]
+            many = min(count, max(0, due, count // FEW if collecting else 0))
             if many > len(wanted):
                 spread = [n * count // many for n in range(many)]
                 wanted = sorted({*wanted, *spread}) if wanted else spread
+            self._taken[i] += len(wanted)
             yield wanted
 
     def end(self, arrays: JoinArrays, now: int) -> None:
-        # Lists: this is done every few thousand elements, and arrays of a few numbers cost more than the numbers.
-        counters = arrays.counters.tolist()
-        arrived = [a - b for a, b in zip(self._next.tolist(), self._before, strict=True)]
-        counted = [a - b for a, b in zip(counters, self._counted, strict=True)]
-        gone, many = counted[k.CN_LEFT :], sum(arrived)
-        elements = many + sum(gone)
-        self.elements += elements
-        self.books.end(arrays.orders, accesses(arrays, counters), now, elements)
-        self._arrived = [a + b for a, b in zip(self._arrived, arrived, strict=True)]
-        self._left = [a + b for a, b in zip(self._left, gone, strict=True)]
-        self.left -= many
-        if elements:
-            self._both = elements / many if many else self._both
-            self._each = (counted[k.CN_PROBES] + counted[k.CN_LINKS]) / elements
-        if self.looking and counters[k.CN_SAMPLES]:
+        self._came += self._next
+        self._now = now
+        if self._going is not None:
+            # Elements may come in many small pieces, and to keep books of each would cost more than to join it.
+            self._so_far = int(self._came.sum())
+            probes, most = arrays.counters[k.CN_PROBES], arrays.counters[k.CN_MOST]
+            since = self._so_far + self.watch.done[-1]  # the last check, or what was closed because somebody asked
+            if 2 * since < self._stretch and probes < most and not self._late:
+                self.books.rest()
+                return
+        looked = self.looking and arrays.counters[k.CN_SAMPLES] > 0
+        done = self._account(arrays)
+        if looked:
             self._profiles.append(arrays.profiles().copy())
-        if self.left > 0 and (self.looking or not self._moved(arrays, counted[k.CN_PROBES], elements)):
+        moved = not self.looking and self._moved(arrays, done)  # also if the run is over: a look may see less
+        if self.left > 0 and not moved:
             return
         if self.looking or (self.caching is not None and self.caching.used):
             self._reoptimize(arrays, now)
         else:
             self._pace(False)  # nothing was looked at
 
+    def _account(self, arrays: JoinArrays) -> Done:
+        """Enter what was done since the stretch began, which is over.
+
+        Lists: this is done every few thousand elements, and arrays of a few numbers cost more than the numbers."""
+        self._going = None
+        counters = arrays.counters.tolist()
+        arrived = self._came.tolist()
+        counted = [a - b for a, b in zip(counters, self._counted, strict=True)]
+        gone, many = counted[k.CN_LEFT :], sum(arrived)
+        elements = many + sum(gone)
+        self.elements += elements
+        work = self.books.end(arrays.orders, accesses(arrays, counters), self._now, elements)
+        self._arrived = [a + b for a, b in zip(self._arrived, arrived, strict=True)]
+        self._left = [a + b for a, b in zip(self._left, gone, strict=True)]
+        self.left -= many
+        if elements:
+            self._both = elements / many if many else self._both
+            self._each = (counted[k.CN_PROBES] + counted[k.CN_LINKS]) / elements
+        return counted[k.CN_PROBES], work - counted[k.CN_PROBES] - counted[k.CN_LINKS], elements
+
+    def _close(self) -> None:
+        """Enter what was done so far, for somebody asks. The next element begins another stretch."""
+        if self._going is not None:
+            self.watch.add(self._account(self._going))
+
+    @property
+    def _late(self) -> bool:
+        return self.clock.nanoseconds() - self.since > PATIENCE * 1e9
+
     @property
     def _check(self) -> int:
-        """The longer all has been quiet, the longer a change may go unseen: it is then a small share of the run."""
-        return max(CHECK, self.quiet // OFTEN)
+        """Elements. The longer all has been quiet, the longer a change may go unseen: a small share of the run."""
+        return min(SELDOM, max(CHECK, self.quiet // OFTEN))
 
-    def _moved(self, arrays: JoinArrays, probes: int, elements: int) -> bool:
-        """Whether a quiet run is to end early: the data meet other windows than when the plan was made, and not only
-        fuller ones, or it is time. What a probe finds is in the data alone, so that counting probes costs nothing and
-        tells much."""
-        probes, elements = self._watched[0] + probes, self._watched[1] + elements
-        self._watched = probes, elements
-        if self.clock.nanoseconds() - self.since > PATIENCE * 1e9:
-            return True
-        if max(elements, probes / self._usual if self._usual else 0) < self._check // 2:
-            return False
-        rate, self._watched, self._usual = probes / elements, (0, 0), probes / elements
-        before, self._rows = self._rows, arrays.rows()
-        rows = [(a + b) / 2 for a, b in zip(before, self._rows, strict=True)]
-        if self._settled is None:
-            self._settled = Settled(rate, rows)
-        due = self._settled.expected(rows)
-        if abs(rate - due) <= self._tolerance * due:
-            return False
-        # If nothing comes of it, this is what is usual now; else what is usual has to be seen. That windows fill is no
-        # excuse any more until a plan has changed: what has come may show what it does to the orders only when more of
-        # it is there.
-        self.quiet, self._settled, self.hard, self._alarmed = self.pace.quiet, Settled(rate), HARD, True
+    def _moved(self, arrays: JoinArrays, done: Done) -> bool:
+        """Whether a quiet run is to end early: the data have changed, or it is time."""
+        if not self.watch.moved(done, arrays.rows(), self._check):
+            return self._late
+        self.quiet, self.hard = self.pace.quiet, HARD
         for policy in self.policies or ():
             if isinstance(policy, Default):
                 policy.alarm()
@@ -239,16 +261,16 @@ class AdaptiveJoin:
         return [rows[rows[:, 0] == i] for i in range(self.shape.size)]
 
     def _pace(self, changed: bool) -> None:
-        self.since, self._watched, self._rows = self.clock.nanoseconds(), (0, 0), []
+        self.since = self.clock.nanoseconds()
+        self.watch.run_over()
+        self._taken = [0] * self.shape.size
         if self.pace.longest == 0:
             self.left = self.pace.look
             return
         if changed:
-            self.quiet, self._settled, self.hard = self.pace.quiet, None, max(self.hard, AGAIN)
-            self._usual = None
-            self._tolerance, self._alarmed = ALARM, False
-        elif self._alarmed and self.looking:
-            self._tolerance, self._alarmed = min(CALM * ALARM, 1.5 * self._tolerance), False
+            self.quiet, self.hard = self.pace.quiet, max(self.hard, AGAIN)
+        if changed or self.looking:
+            self.watch.looked(changed)
         if self.looking:
             # Nobody who looked hard has seen a better order: once was enough.
             self.hard = 0 if self._content else max(0, self.hard - 1)
@@ -337,76 +359,32 @@ class AdaptiveJoin:
         now: int,
         changed: bool,
     ) -> bool:
-        caching, m = self.caching, self.shape.size
+        caching = self.caching
         assert caching is not None
         # Caches are for given orders (5.5): those come first.
         settled = not changed and (self.hard <= 1 or self.pace.longest == 0)
-        if settled:
-            caching.rates(counts, float(sum(counts)))
-            for i, rows in enumerate(profiles):
-                if len(rows):
-                    sums = rows.sum(0).tolist()
-                    caching.observe(i, sums[m : 2 * m], sums[2 * m :], len(rows))
-            caching.windows(arrays.rows())
-            self._observe(arrays, counts, arrived)
+        # After an alarm new orders may come; but a cache that no longer pays goes at once.
+        alarmed = not changed and not settled and not self.looking
+        if settled or alarmed:
+            self._stores.tell(caching, arrays, profiles, counts, arrived)
+        else:
+            self._stores.pass_over(arrays)
         made = caching.orders(orders, now) if changed else []
         before = (caching.used, caching.profiled)
         if settled:
             made += caching.decide(now, self.elements)
+        elif alarmed:
+            made += caching.monitor(now, self.elements)
         self.books.decided(made)
         sizes = self.sizes.fit(arrays, caching)
         if changed or sizes or before != (caching.used, caching.profiled) or made:
             self._plan(arrays, orders, sizes)
         return changed or bool(made)
 
-    def _observe(self, arrays: JoinArrays, counts: Sequence[int], arrived: Sequence[int]) -> None:
-        caching = self.caching
-        assert caching is not None
-
-        def coming(inputs: Iterable[int]) -> float:
-            """The share that came, and did not leave, of the elements of these inputs."""
-            return sum(arrived[i] for i in inputs) / max(1, sum(counts[i] for i in inputs))
-
-        upkept: dict[Store, int] = {}
-        for candidate, spec in zip(caching.used, specs(caching.used), strict=True):
-            if spec.store not in arrays.stations.ids:
-                continue
-            c = arrays.stations.counts(spec.store)
-            now = (c.probes, c.misses, c.updates, c.update_work)
-            was = self._seen.get(spec.store, (0,) * 4)
-            if now[0] < was[0]:
-                was = (0,) * 4
-            probes, misses, updates, update_work = (a - b for a, b in zip(now, was, strict=True))
-            upkept[candidate.store] = update_work
-            if probes:
-                caching.missed(candidate, probes, misses)
-                update = self.weight * (update_work / updates if updates else 2.0) * coming(candidate.inputs)
-                caching.costs(candidate, self.weight, update, row_cost=self.weight)
-        for held, work in upkept.items():
-            caching.upkept(held, self.weight * work, float(sum(counts)))
-        self._seen = {
-            s: (x.probes, x.misses, x.updates, x.update_work)
-            for s in arrays.stations.ids
-            if (x := arrays.stations.counts(s))
-        }
-        if not caching.profiled:
-            return
-        statistics = caching.profiler.statistics()
-        told = {spec: candidate for candidate, spec in zip(caching.profiled, specs(caching.profiled), strict=True)}
-        for spec, windows, bits in arrays.stations.distinct():
-            candidate = told.get(spec)  # type: ignore[assignment]
-            if candidate is None:
-                continue
-            if windows:
-                caching.distinct(candidate, round(bits / windows), caching.W_d, min(windows, caching.W))
-            d = statistics.d[candidate.pipeline]
-            found = d[candidate.last + 1] / d[candidate.first] if d[candidate.first] else 0.0
-            update = (2.0 + (found / 2 if candidate.support else 0.0)) * coming(candidate.inputs)
-            caching.costs(candidate, self.weight, self.weight * update, row_cost=self.weight)
-
     def _plan(
         self, arrays: JoinArrays, orders: Sequence[tuple[int, ...]], sizes: Mapping[Any, Any] | None = None
     ) -> None:
+        self.books.orders = [tuple(o) for o in orders]
         caching = self.caching
         if caching is None:
             arrays.set_plan(orders)
@@ -423,15 +401,18 @@ class AdaptiveJoin:
         return self.books.decisions
 
     def describe(self, arrays: JoinArrays) -> list[str]:
+        self._close()
         return self.books.describe(self, arrays)
 
     def statistics(self, arrays: JoinArrays) -> dict[str, Any]:
+        self._close()
         return self.books.statistics(self, arrays)
 
     # ── state ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def state(self) -> dict[str, Any]:
         """What was learned. What caches hold is not state: they fill again."""
+        self._close()
         return {
             "names": list(self.names),
             "orders": [list(o) for o in self.books.orders],
@@ -444,22 +425,29 @@ class AdaptiveJoin:
 
     def load(self, state: Mapping[str, Any], arrays: JoinArrays) -> None:
         """Go on with what another learned about the same join under the same policies; else learn anew."""
-        if list(state["names"]) != list(self.names):
+        self._start_over()
+        if list(state["names"]) != list(self.names) or "policies" not in state:  # of a plan that stayed
+            self.attach(arrays)
             return
         orders = [tuple(int(x) for x in o) for o in state["orders"]] or list(arrays.orders)
         saved = state["policies"]
+        run = state["run"]
         if self.policies is None or saved is None or [p.name for p in self.policies] != [p["name"] for p in saved]:
             orders = list(arrays.orders)
+            run = run if self.policies is None and saved is None else None
         else:
             for policy, mine in zip(self.policies, saved, strict=True):
                 policy.load({key: value for key, value in mine.items() if key != "name"})
         self.elements = int(state["elements"])
-        looking, self.left, self.quiet, self.hard = (int(x) for x in state["run"])
-        self.looking = bool(looking)
+        if run is not None:
+            looking, self.left, self.quiet, self.hard = (int(x) for x in run)
+            self.looking = bool(looking)
+        if self.pace.longest == 0:
+            self.looking, self.left = True, max(1, min(self.left, self.pace.look))
         self.books.load(state["books"])
-        if self.caching is not None and state["caching"] is not None:
-            self.caching.load(state["caching"])
-        self._seen = {}
+        learned = state["caching"]
+        if self.caching is not None and learned is not None and learned.get("given") == self.caching.given:
+            self.caching.load(learned)
         self.attach(arrays, orders)
 
 

@@ -27,6 +27,7 @@ STATES = {"used": "cache in use  ", "profiled": "cache weighed ", "unused": "cac
 _SECONDS = r"([\d.]+(?:e[-+]?\d+)?)"
 TIMES = re.compile(f"{_SECONDS} s against {_SECONDS} s a tuple")
 SAVED_TIME = re.compile(f"costs {_SECONDS} ± {_SECONDS} s less")
+CACHED = [k.SR_PROBE_WORK, k.SR_UPDATE_WORK, k.SR_FILLS]  # accesses of a store
 SETTLED = 4096  # elements after which a change has shown what it gained
 
 
@@ -41,17 +42,29 @@ class JoinBooks:
         # by run: time reached, elements in all, elements, seconds, accesses, number of decisions so far
         self.history: deque[tuple[int, int, int, float, int, int]] = deque(maxlen=POINTS)
         self.made = self.elements = self.work = self.profiling = 0
-        self._began = 0
+        self._began = self._spent = 0  # nanoseconds: when elements came, and what those before took
+        self._resting = False
         self._at_begin = (0, 0)
         self._epoch = [0, 0]  # elements and accesses since the plan changed
         self._waiting: tuple[float, int] | None = None  # accesses an element before the last change; its decision
 
     def begin(self, done: tuple[int, int]) -> None:
         """A run begins after so many ``accesses``."""
-        self._began, self._at_begin = self.clock.nanoseconds(), done
+        self._began, self._at_begin, self._spent = self.clock.nanoseconds(), done, 0
 
-    def end(self, orders: Sequence[tuple[int, ...]], done: tuple[int, int], now: int, elements: int) -> None:
-        seconds = (self.clock.nanoseconds() - self._began) / 1e9
+    def rest(self) -> None:
+        """The run goes on when more elements come."""
+        self._spent += self.clock.nanoseconds() - self._began
+        self._resting = True
+
+    def resume(self) -> None:
+        self._began, self._resting = self.clock.nanoseconds(), False
+
+    def end(self, orders: Sequence[tuple[int, ...]], done: tuple[int, int], now: int, elements: int) -> int:
+        """The run is over: the accesses that it took."""
+        if not self._resting:
+            self.rest()
+        self._resting, seconds = False, self._spent / 1e9
         work, profiling = done[0] - self._at_begin[0], done[1] - self._at_begin[1]
         self.orders = list(orders)
         self.elements += elements
@@ -68,6 +81,7 @@ class JoinBooks:
                 gain = before * self._epoch[0] / self._epoch[1]
                 self.decisions[place] = replace(self.decisions[place], measured_gain=gain)
             self._waiting = None
+        return work
 
     def decided(self, decisions: Sequence[Decision]) -> None:
         for d in decisions:
@@ -96,6 +110,12 @@ class JoinBooks:
         """Those in use, then those that would bring most; a join of seven inputs has dozens."""
         lines: list[str] = []
         hidden = 0
+        memory = join.caching.memory if join.caching is not None else None
+        if memory is not None and not memory.budget:
+            return ["there is no memory for caches, not even a page"]
+        if memory is not None:
+            held_now = arrays.stations.cells.nbytes if arrays.stations.ids else 0
+            lines.append(f"caches take {size(held_now)} of {size(memory.budget * memory.page_bytes)}")
         rows = list(zip(self._table(join), specs(_all(join)), strict=True))
         rows.sort(key=lambda r: (r[0]["state"] != "used", -_net(r[0])))
         for row, spec in rows:
@@ -273,6 +293,6 @@ def named_cache(cache: CacheSpec, names: Sequence[str]) -> str:
 def accesses(arrays: JoinArrays, counters: Sequence[int] | None = None) -> tuple[int, int]:
     """Accesses so far, and those made only to learn; ``counters`` are those of the join, if somebody has them."""
     stores = arrays.stations.stores
-    cached = int(stores[:, k.SR_PROBE_WORK].sum() + stores[:, k.SR_UPDATE_WORK].sum()) if len(stores) else 0
+    cached = int(stores[:, CACHED].sum()) if len(stores) else 0
     counters = arrays.counters.tolist() if counters is None else counters
     return counters[k.CN_PROBES] + counters[k.CN_LINKS] + cached, counters[k.CN_PROFILING]

@@ -11,6 +11,7 @@ import pytest
 from eddyline.adaptive.joins.a_caching import ACaching
 from eddyline.adaptive.joins.candidates import Candidate, conflicts, prefix_invariant
 from eddyline.adaptive.joins.policies import POLICIES, defaults, make_caching
+from eddyline.adaptive.joins.states import CacheStates, hides
 from eddyline.core.decision import Decision
 from eddyline.core.errors import JobError
 from tests.adaptive.joins.graphs import EXAMPLE, chain, clique, random_orders, random_shape
@@ -133,7 +134,7 @@ def test_misses_of_the_first_interval_are_those_of_an_empty_cache() -> None:
 
 
 def test_a_used_cache_is_profiled_again_only_if_it_hides_an_unused_one() -> None:
-    policy = ACaching(clique(6), [f"R{i}" for i in range(1, 7)], interval=1000, W=1)
+    policy = ACaching(clique(6), [f"R{i}" for i in range(1, 7)], interval=1000, W=1, memory=1 << 20)
     policy.orders(EXAMPLE)
     wide = next(c for c in policy.profiled if len(c.segment) == 5)
     pair = next(c for c in policy.profiled if c.pipeline == 3 and len(c.segment) == 2)
@@ -154,6 +155,8 @@ def test_a_used_cache_is_profiled_again_only_if_it_hides_an_unused_one() -> None
     # wide begins at the first operator of ΔR6 and hides R4⋈R5 behind it; pair and its superset begin together.
     assert set(policy.used) == {pair} and wide in policy.profiled and policy.suspended == (wide,)
     before = len(policy.states.current)
+    policy._allocate({}, {}, policy.profiler.statistics())
+    assert wide.store in policy.memory.pages  # and finds what it holds when it returns
     step(1002)
     assert set(policy.used) == {wide, pair} and policy.suspended == () and before == 2
 
@@ -184,6 +187,23 @@ def test_re_ordering_drops_what_it_breaks_and_profiles_what_is_new() -> None:
     assert "ΔS" in decision.reason and decision.evidence["dropped"] == (RS,)
     assert world.states() == {"S⋈T in ΔR": "profiled", "(R⋈S)⋉T in ΔT": "profiled"}
     assert world.policy.profiler.statistics().d[1] == (0, 0, 0)  # what was seen of the places in ΔS is void
+
+
+def test_a_new_candidate_behind_a_cache_in_use_is_not_profiled() -> None:
+    """It would see the misses of that cache only."""
+    rng, hidden = random.Random(5), 0
+    for _ in range(300):
+        shape = clique(5)
+        states, orders = CacheStates(), random_orders(rng, shape)
+        states.reorder(shape, orders, 60)
+        states.choose([c for c in states.profiled if len(c.operators) > 2][:1])
+        before = set(states)
+        other = rng.randrange(5)
+        states.reorder(shape, [*orders[:other], random_orders(rng, shape)[other], *orders[other + 1 :]], 60)
+        behind = [c for c in set(states) - before if any(hides(u, c) for u in states.used)]
+        assert {states.of(c) for c in behind} <= {"unused"}
+        hidden += len(behind)
+    assert hidden > 5
 
 
 def test_caches_survive_a_re_ordering_that_does_not_touch_them() -> None:

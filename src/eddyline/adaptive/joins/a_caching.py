@@ -113,6 +113,7 @@ class ACaching:
         self.shape, self.names, self.operator = shape, tuple(names), operator
         self.interval, self.interval_time, self.threshold = interval, interval_time, threshold
         self.W, self.W_d, self.alpha_bits, self.m = W, W_d, alpha_bits, m if global_caches else 0
+        self.given = {**{p.name: given[p.name] for p in self.parameters}, "m": self.m}  # under which it learns
         self.memory = None if memory is None else Allocation(memory, page)
         sample = min(_MOST, max(_LEAST, interval // _EVERY))
         self.profiler = Profiler(shape.size, W, _RECENT * interval, threshold, sample)
@@ -225,6 +226,11 @@ class ACaching:
                 self.profiler.restart(c)
             self._begin(now)
         return found
+
+    def monitor(self, now: int | None, tuples: int) -> list[Decision]:
+        """Drop what no longer pays, and decide nothing else."""
+        self._tuples = tuples
+        return self._monitor(now) if self.used else []
 
     def _monitor(self, now: int | None) -> list[Decision]:
         """(a) Used → unused, at once, where benefit − cost is negative. Shared caches go together if together they do
@@ -341,11 +347,11 @@ class ACaching:
     def _allocate(
         self, values: Mapping[Candidate, Value], misses: Mapping[Candidate, float], statistics: Statistics
     ) -> None:
-        """Priorities for the stores in use."""
+        """Priorities for the stores in use, and for those that may soon be again."""
         if self.memory is not None:
-            known = [c for c in self.used if c in values]
+            known = [c for c in self.states.current if c in values]
             sizes = {c: self.profiler.expected_bytes(c, statistics, misses[c], self.W_d) for c in known}
-            self.memory.prioritise(priorities(self.used, values, sizes, self.memory))
+            self.memory.prioritise(priorities(self.states.current, values, sizes, self.memory))
 
     def entries(self) -> dict[Candidate, tuple[float, float]]:
         """How many entries each of the caches in use is expected to have, and rows in each."""
@@ -377,6 +383,7 @@ class ACaching:
     def state(self) -> dict[str, Any]:
         """Plain numbers and lists: with them another instance with the same parameters goes on identically."""
         return {
+            "given": dict(self.given),
             "profiler": self.profiler.state(),
             "states": self.states.state(),
             "decided": [[c.state(), v.benefit, v.cost, v.proc] for c, v in self._decided.items()],

@@ -87,14 +87,18 @@ class CacheStates:
 
     def reorder(self, shape: Shape, orders: Orders, m: int) -> Reordering:
         """Step 5: caches in re-ordered pipelines go, with those elsewhere that are no longer maintained; the new
-        candidates are profiled, the others stay what they were."""
+        candidates are profiled unless a cache in use hides their probes, the others stay what they were."""
         new = tuple(tuple(order) for order in orders)
         old, before = self.pipelines, self.current
         changed = tuple(i for i, order in enumerate(new) if not old or order != old[i])
         surviving = frozenset(still_valid(self._states, old, new) if old else ())
         # A survivor in use stays a candidate even if the quota would now go to others.
         found = {*candidates(shape, new, m), *(c for c in before if c in surviving)}
-        self._states = {c: self._states[c] if c in surviving else "profiled" for c in sorted(found)}
+        using = [c for c in self.used if c in surviving]
+        self._states = {
+            c: self._states[c] if c in surviving else "unused" if any(hides(u, c) for u in using) else "profiled"
+            for c in sorted(found)
+        }
         stayed = surviving & found
         self._suspended &= stayed
         self.pipelines = new
