@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from eddyline.adaptive.filters.bounds import clairvoyant, optimal_order, order_cost
+from eddyline.adaptive.filters.call_times import CallTimes
 from eddyline.adaptive.filters.default import Default
 from eddyline.adaptive.filters.drift import DropRates
 from eddyline.adaptive.filters.pipeline import Pipeline
@@ -91,6 +92,27 @@ def test_a_pause_is_not_a_price() -> None:
     for _ in range(20):
         times.add(np.array([500]), np.array([1e-5]))  # this one is
     assert times.averages()[0] > 6e-6
+
+
+@pytest.mark.parametrize("prices", [(10, 1), (10, 10, 10, 10, 10, 1), (100, 100, 1, 100), (1, 1, 10), (1, 20)])
+@pytest.mark.parametrize("rows", [50, 200, 3000])
+def test_prices_that_come_in_turn_are_their_mean(prices: tuple[int, ...], rows: int) -> None:
+    """A pause at the beginning is forgotten, the dear half of a filter is not."""
+    averages, line, seen = ProcessingTimes(1), CallTimes(1), []
+    for n in range(600):
+        price = prices[n % len(prices)] * 1e-6 * (1000 if n == 0 else 1)
+        b = line.add(np.array([rows]), np.array([price * rows]))
+        averages.add(np.array([rows]), np.array([price]))
+        if n >= 300:
+            seen.append([float(b[0]), float(averages.averages()[0])])
+    assert np.mean(seen, 0) == pytest.approx(np.mean(prices) * 1e-6, rel=0.25)
+
+
+def test_one_cheap_row_does_not_make_thousands_forgotten() -> None:
+    line = CallTimes(1)
+    for rows, price in ((65_536, 50e-6), (65_536, 50e-6), (1, 5e-6)):
+        b = line.add(np.array([rows]), np.array([rows * price]))
+    assert b[0] == pytest.approx(50e-6, rel=0.01)
 
 
 def test_many_filters_are_ordered_greedily() -> None:
