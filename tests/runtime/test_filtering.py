@@ -125,6 +125,25 @@ def test_strict_order_asks_as_written_and_the_default_less() -> None:
     assert asked[False]["rare"] <= 6_000 and asked[False].total() < 0.75 * asked[True].total()
 
 
+@pytest.mark.parametrize("held_up", [{1}, {70}, {1, 200}], ids=["first row", "second pass", "twice"])
+@pytest.mark.parametrize("routing", [None, "default"])
+def test_a_model_that_is_loaded_at_a_row_of_the_first_is_not_what_its_filter_costs(
+    held_up: set[int], routing: str | None
+) -> None:
+    case = Asked(rows(6_000), ManualClock())
+
+    def loads(b: int) -> bool:
+        case.told("loads")
+        if case.calls["loads"] in held_up:
+            case.clock.advance(500_000)
+        return b == 3
+
+    case.session.function("loads", loads)
+    query = case.session.query("SELECT Istream(ts) FROM S WHERE small(a) AND loads(b)", routing=routing)
+    assert query.to_arrow().num_rows == len([i for i in range(6_000) if i % 10 < 9 and i % 7 == 3])
+    assert case.calls["small"] < 3_000  # 857 of them have to be asked, all before a better order is known
+
+
 def test_what_is_not_deterministic_sees_what_survives_before_it() -> None:
     case = Asked(rows(6_000))
     text = "SELECT Istream(ts) FROM S WHERE small(a) AND rare(b) AND fickle(a) AND b > 2 AND s > ''"

@@ -24,7 +24,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_parts(tmp_path_factory.mktemp("told"), ROWS, 3, columns)
 
 
-OFTEN = ed.predicate(lambda n: n % 100 != 0, "id", name="often")
+# Dear, and hardly ever false: a worker would have to be held up for a second at ``rare`` to believe another order.
+OFTEN = ed.predicate(lambda n: sum(range(3000)) > 0 and n % 100 != 0, "id", name="often")
 RARE = ed.predicate(lambda t: t in ("t3", "t7"), "text", name="rare")
 SCHEMA = "ts long, id long, text string, more double"
 KEPT = [n for n in range(18_000) if n % 100 in (3, 7)]

@@ -3,11 +3,17 @@
 A vectorised filter takes a + b·k for k rows. Every filter is called once for a batch in whatever order they stand, so
 the calls cost the same in all orders, and only b may decide between them. Time divided by rows would make a filter that
 stands behind others, and sees few rows at a time, look many times dearer than the same filter in front.
+
+The first calls are the ones to distrust: a model is loaded at the first row, a process is held up, and there is no past
+to tell that from a price. So they are kept, and judged by one another until there are enough of them. Whatever a and b
+are, k rows take at most max(1, k/j) times as long as j rows: a call that took far longer than most others allow was
+held up, and counts as the longest that can be believed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from functools import partial
 from math import isnan, sqrt
 from typing import Any
 
@@ -19,6 +25,8 @@ from eddyline.core.delta import Int64s
 _FADING = 1 / 64  # how much of the past a call makes forgotten, if it has as many rows as those before it
 _SPREAD = 0.5  # of the numbers of rows, relative to their mean: with less, one line fits as well as another
 _CAP = 4.0  # a call is believed up to this multiple of what was expected: a pause is not the filter's price
+_EARLY = 8  # calls that are judged by one another; later ones by what was learned before them
+_ENOUGH = 16  # rows of a call that may speak about larger ones: single rows may be dear or cheap by chance
 _LEAST = 1e-10
 
 
@@ -36,14 +44,25 @@ class CallTimes:
     1.00e-06
     >>> print(f"{times.add(np.array([10]), np.array([60e-6]))[0]:.2e}")
     1.00e-06
+
+    A row takes a microsecond, and the first one half a second more:
+
+    >>> times = CallTimes(1)
+    >>> for seconds in (0.5, 0, 0, 0):
+    ...     print(f"{times.add(np.array([64]), np.array([64e-6 + seconds]))[0]:.1e}")
+    7.8e-03
+    2.5e-06
+    2.0e-06
+    1.7e-06
     """
 
-    __slots__ = ("_lines", "largest", "marginal")
+    __slots__ = ("_early", "_lines", "largest", "marginal")
 
     def __init__(self, filters: int) -> None:
         self.marginal: Float64s = np.full(filters, np.nan)
         self.largest: Int64s = np.zeros(filters, np.int64)  # calls, in rows
         self._lines = [[0.0] * 6 for _ in range(filters)]  # a, then sums: calls, rows, seconds, rows², rows·seconds
+        self._early: list[list[tuple[float, float]]] = [[] for _ in range(filters)]  # the first calls: rows, seconds
 
     @property
     def fixed(self) -> Float64s:
@@ -57,8 +76,19 @@ class CallTimes:
         for f, (k, t) in enumerate(zip(rows.tolist(), seconds.tolist(), strict=True)):
             if k > 0 and t > 0:
                 self.largest[f] = max(self.largest[f], k)
-                self.marginal[f] = self._learn(self._lines[f], float(self.marginal[f]), float(k), t)
+                self.marginal[f] = self._called(f, float(k), t)
         return self.marginal
+
+    def _called(self, f: int, k: float, t: float) -> float:
+        line, early = self._lines[f], self._early[f]
+        if len(early) == _EARLY:
+            return self._learn(line, float(self.marginal[f]), k, t)
+        early.append((k, t))
+        marginal = float("nan")
+        line[:] = [0.0] * 6
+        for call in map(partial(_believed, early), range(len(early))):
+            marginal = self._learn(line, marginal, *call)
+        return marginal
 
     def _learn(self, line: list[float], marginal: float, k: float, t: float) -> float:
         fixed, calls, sum_k, sum_t, sum_kk, sum_kt = line
@@ -82,9 +112,28 @@ class CallTimes:
         return marginal
 
     def state(self) -> dict[str, Any]:
-        return {"marginal": self.marginal.copy(), "largest": self.largest.copy(), "lines": np.array(self._lines)}
+        early = np.zeros((len(self._early), _EARLY, 2))
+        for f, calls in enumerate(self._early):
+            early[f, : len(calls)] = np.array(calls).reshape(-1, 2)
+        lines = np.array(self._lines)
+        return {"marginal": self.marginal.copy(), "largest": self.largest.copy(), "lines": lines, "early": early}
 
     def load(self, state: Mapping[str, Any]) -> None:
         self.marginal = np.array(state["marginal"], np.float64)
         self.largest = np.array(state["largest"], np.int64)
         self._lines = np.asarray(state["lines"], np.float64).tolist()
+        early = np.asarray(state["early"], np.float64).tolist()
+        self._early = [[(k, t) for k, t in calls if k] for calls in early]
+
+
+def _believed(calls: Sequence[tuple[float, float]], i: int) -> tuple[float, float]:
+    """A call, and as much of its time as most of the others allow. Those with next to no rows have no say about many.
+
+    >>> calls = [(64, 0.5), (64, 0.001), (32, 0.0005), (1, 0.1)]
+    >>> [_believed(calls, i) for i in range(4)]
+    [(64, 0.004), (64, 0.001), (32, 0.0005), (1, 0.004)]
+    """
+    k, t = calls[i]
+    others = (c for place, c in enumerate(calls) if place != i and c[0] >= min(_ENOUGH, k / _CAP))
+    allowed = sorted(other * max(1.0, k / j) for j, other in others)
+    return k, min(t, _CAP * allowed[(len(allowed) - 1) // 2]) if allowed else t

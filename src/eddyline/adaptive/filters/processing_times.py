@@ -14,6 +14,7 @@ from eddyline.core.delta import Int64s
 MEMORY = 4096  # rows after which a measurement counts half
 _FEWEST = 256  # rows that a measurement counts for at least: an executor knows the price of a row from other calls, too
 _CAP = 4.0  # a batch is believed up to this multiple of the average: a pause is not the filter's price
+_EARLY = 1024  # rows up to which the average is believed up to the same multiple of a batch: it may be of a pause
 _LEAST = 1e-9
 
 
@@ -21,7 +22,8 @@ class ProcessingTimes:
     """Averages weighted by rows, forgetting by halves; a filter that sees few rows of each batch is not left behind.
 
     A pause of the process looks like a filter that has become dear. It is cut to four times the average, and gone after
-    a few thousand rows; a filter that really has become dearer gets there in a few batches.
+    a few thousand rows; a filter that really has become dearer gets there in a few batches. One that was held up at its
+    very first rows, to load a model say, is cut as soon as the next batch shows what it costs.
 
     >>> times = ProcessingTimes(2)
     >>> times.add(np.array([500, 50]), np.array([1.0, 2.0]))
@@ -30,6 +32,9 @@ class ProcessingTimes:
     >>> times.add(np.array([500, 0]), np.array([1000.0, np.nan]))
     >>> times.averages().round(2).tolist()
     [2.56, 2.0]
+    >>> times.add(np.array([0, 50]), np.array([np.nan, 0.01]))
+    >>> times.averages().round(3).tolist()
+    [2.563, 0.025]
     """
 
     __slots__ = ("_averages", "declared", "rows", "total")
@@ -49,6 +54,8 @@ class ProcessingTimes:
                 price = max(price, _LEAST)
                 if kept[f] > 0:
                     price = min(price, _CAP * total[f] / kept[f])
+                if kept[f] < _EARLY:
+                    total[f] = min(total[f], _CAP * price * kept[f])
                 asked = max(many, _FEWEST)
                 keep = 0.5 ** (asked / MEMORY)
                 kept[f], total[f] = kept[f] * keep + asked, total[f] * keep + asked * price
