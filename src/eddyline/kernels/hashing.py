@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 from numba.core import config, types
+from numba.extending import intrinsic
 
 from eddyline.kernels.compile import inlined, kernel
 
@@ -49,10 +50,17 @@ if config.DISABLE_JIT:
     u: Any = int
 else:
 
-    @inlined
-    def u(i):
-        """An index that is known not to be negative: an unsigned one spares the check for Python's a[-1]."""
-        return np.uint64(i)
+    @intrinsic
+    def u(typingctx: Any, i: Any) -> Any:
+        """An index that is known not to be negative: an unsigned one spares the check for Python's a[-1]. Kernels have
+        hundreds of them: a helper that numba inlines would take half of the compiler's time."""
+        if not isinstance(i, types.Integer):
+            return None
+
+        def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            return context.cast(builder, args[0], i, types.uint64)
+
+        return types.uint64(i), codegen
 
     @inlined
     def mix(h, key):

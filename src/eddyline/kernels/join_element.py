@@ -126,13 +126,13 @@ def _form(stations: bool) -> Any:
                                 building[u(end)] = bucket + 1
                 if stations and empty:  # a hit without a join: nothing that hangs on the key has a result
                     empty = False
-                    upper = max(looks[u(look), k.LK_READY] - 1, floor[u(depth)])
+                    upper = max(looks[look, k.LK_READY] - 1, floor[u(depth)])
                     depth = home[u(upper)] if upper >= 0 else np.int64(-1)
                     fresh = False
                     continue
             begun = depth
             if stations and looked[u(depth)] >= 0:  # from the entry of a cache
-                look = looked[u(depth)]
+                look = u(looked[u(depth)])
                 st = looks[look, k.LK_STORE]
                 n = stores[st, k.SR_SEGMENT]
                 nodes = stores[st, k.SR_NODE_OFF]
@@ -270,7 +270,7 @@ def _form(stations: bool) -> Any:
                         fresh = False
                         continue
                     if steps[row, k.ST_AFTER] > 1 and building[u(depth)] > 0:  # CacheUpdate of the pipeline's own cache
-                        look = steps[row, k.ST_AFTER] - 2
+                        look = u(steps[row, k.ST_AFTER] - 2)
                         st = looks[look, k.LK_STORE]
                         for x in range(stores[st, k.SR_SEGMENT]):
                             i = segment[u(stores[st, k.SR_INPUT_OFF] + x)]
