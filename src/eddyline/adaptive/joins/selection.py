@@ -97,6 +97,10 @@ def greedy(
     Every operator has to be covered, by itself (at d·c) or by a cache. Repeatedly taken is what costs least per newly
     covered operator: an operator, or a group of shared caches with its maintenance paid once. A cache that contains one
     chosen earlier replaces it. What in the end does not pay is left out: its operators cover themselves.
+
+    Where operators are cheap the cover takes them one by one, and leaves caches out that others already pay for. So the
+    set is then improved, as long as one cache more, or all that share a store, in the place of what they exclude, is a
+    gain. That makes no set worse, and keeps the bound.
     """
     work = [[statistics.work(i, (j,)) for j in range(len(c))] for i, c in enumerate(statistics.c)]
     left = {(i, j) for i, costs in enumerate(work) for j in range(len(costs))}
@@ -119,7 +123,24 @@ def greedy(
         for c in taken:
             chosen = {o for o in chosen if not _contains(c, o)} | {c}
             left -= {(c.pipeline, j) for j in c.operators}
-    return _paying(chosen, values)
+    return _improved(_paying(chosen, values), groups, values, orders)
+
+
+def _improved(
+    chosen: tuple[Candidate, ...], groups: Mapping[Store, Sequence[Candidate]], values: Values, orders: Orders
+) -> tuple[Candidate, ...]:
+    gaining = [tuple(c for c in group if values[c].benefit > 0) for group in groups.values()]
+    moves = [*((c,) for group in gaining for c in group), *(group for group in gaining if len(group) > 1)]
+    while True:
+        tried = []
+        for more in moves:
+            kept = [c for c in chosen if c not in more and not any(conflicts(c, m, orders) for m in more)]
+            if not _clash(more, orders):
+                tried.append(_paying((*kept, *more), values))
+        best = max(tried, key=lambda some: net(some, values), default=())
+        if not _better(net(best, values), net(chosen, values)):
+            return chosen
+        chosen = best
 
 
 def _cheapest(
