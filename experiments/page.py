@@ -121,12 +121,24 @@ def docs(out: Path, known: Mapping[str, str], folder: Path) -> list[Path]:
         for i, n in enumerate(shown):
             head = f"`{name}` | {summary(f)}" if i == 0 else " | "
             lines.append(f"| {head} | {n.what} | {n.show(n.ours)} | {n.show(n.paper)} |")
-    missed = [f"- `{name}`: {c['text']}." for name, f in found.items() if f for c in f["claims"] if not c["holds"]]
+    missed = [line for name, f in found.items() if f for line in _missed(name, f)]
     text = "\n".join(lines) + "\n\n" + ("What does not hold here:\n\n" + "\n".join(missed) if missed else "All hold.")
     written = [between(folder / "experiments.md", "summary", text)]
     if (tradeoff := found.get("figure_4_25")) is not None:
         written.append(between(folder / "adaptive-filters.md", "figure_4_25", tradeoff["table"]))
     return written + [picture(out / f"{n}.png", folder / "images") for n in PICTURES if found.get(n) is not None]
+
+
+def _missed(name: str, f: Mapping[str, Any]) -> Iterator[str]:
+    """The claims that do not hold, and why, as far as the experiment says.
+
+    >>> list(_missed("figure_0", {"claims": [{"text": "it rises", "holds": False}], "note": "It is flat."}))
+    ['- `figure_0`: it rises.', '  It is flat.']
+    """
+    lines = [f"- `{name}`: {c['text']}." for c in f["claims"] if not c["holds"]]
+    yield from lines
+    if lines and f["note"]:
+        yield f"  {f['note']}"
 
 
 def picture(path: Path, folder: Path) -> Path:

@@ -51,7 +51,10 @@ def run(options: Options) -> Outcome:
             Claim("P significantly (5 %) outperforms M at most points",
                   sum(v < 0.95 for v in ratio["P"].values()) >= 5),
             Claim("there are points where X outperforms P", any(ratio["X"][p] < 0.98 * ratio["P"][p] for p in TABLE)),
-            Claim("there are points where G outperforms X", any(ratio["G"][p] < 0.98 * ratio["X"][p] for p in TABLE)),
+            Claim("there are points where G outperforms X in accesses",
+                  any(ratio["G"][p] < 0.98 * ratio["X"][p] for p in TABLE)),
+            Claim("there are points where G outperforms X in time",
+                  any(found[p]["G"].rate > 1.05 * found[p]["X"].rate for p in TABLE)),
             Claim("G is never more than 5 % behind the best of M, X and P in accesses", max(behind.values()) < 0.05),
             Claim("G, chosen by time, is never more than 15 % behind the best of M, X and P in time",
                   slower["G by time"] < 0.15),
@@ -63,12 +66,18 @@ def run(options: Options) -> Outcome:
             Number("G behind the best of M, X and P in accesses, at most", None, max(behind.values())),
             Number("G by time behind the best of M, X and P in time, at most", None, slower["G by time"]),
             Number("G by accesses behind the best of M, X and P in time, at most", None, slower["G"]),
+            Number("G's time over X's, at least", None, min(found[p]["X"].rate / found[p]["G"].rate for p in TABLE)),
+            Number("G's time over X's, at most", None, max(found[p]["X"].rate / found[p]["G"].rate for p in TABLE)),
             Number("A-Greedy's orders over the best, at most", None, max(greedy.values()), "×"),
             Number("the same over M's orders alone, as in the thesis", None,
                    max(found[p]["G over M"].each / least[p] - 1 for p in TABLE)),
             *(Number(f"{p}: accesses of A-Caching by itself over M's", None,
                      found[p]["G, by itself"].each / found[p]["M"].each) for p in TABLE),
         ],
+        "X's subresults are complete, so that a probe never misses, and deletions are brought to no store: it needs "
+        "as few accesses as G, but keeps joins that nobody asks for, which shows in its time. M has the least time: "
+        "an element takes some 60 ns, a look into a window of some hundred rows a few of them, and to know of caches "
+        "about ten.",
     )  # fmt: skip
     figure, axes = plt.subplots(figsize=(10, 4))
     for n, k in enumerate(KINDS):
