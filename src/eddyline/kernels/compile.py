@@ -85,8 +85,8 @@ def _fits(given: Any, wanted: Any) -> bool:
 
 
 def inlined(function: Function) -> Function:
-    """A helper that becomes part of each kernel that calls it. It is typed once and put in its place by LLVM: where numba
-    does that itself, each of hundreds of calls is typed anew, which took half of a kernel's compilation."""
+    """A helper that becomes part of each kernel that calls it. It is typed once and put in its place by LLVM: where
+    numba does that itself, each of hundreds of calls is typed anew, which took half of a kernel's compilation."""
     return function if config.DISABLE_JIT else numba.njit(forceinline=True, nogil=True)(function)
 
 
