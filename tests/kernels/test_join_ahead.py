@@ -40,7 +40,7 @@ def asked() -> Iterator[list[tuple[Any, int]]]:
         assert 0 <= index < len(array)
         places.append((array, int(index)))
 
-    with patch.object(join_ahead, "prefetch", look):
+    with patch.object(join_ahead, "prefetch", look), patch.object(join_ahead, "u", int):
         yield places
 
 

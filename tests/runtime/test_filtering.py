@@ -144,6 +144,31 @@ def test_a_model_that_is_loaded_at_a_row_of_the_first_is_not_what_its_filter_cos
     assert case.calls["small"] < 3_000  # 857 of them have to be asked, all before a better order is known
 
 
+@pytest.mark.parametrize("row", [1, 180, 190, 300])
+@pytest.mark.parametrize("routing", [None, "default"])
+def test_a_pause_in_a_small_call_does_not_make_a_dear_filter_free(row: int, routing: str | None) -> None:
+    """Sixteen rows that take longer than sixty-four before them: whatever that is, rows still have a price."""
+    clock = ManualClock()
+    session, asked = ed.Session(clock=clock), 0
+    session.stream("S", rows(6_000), timestamp="ts")
+
+    def cheap(numbers: pa.Array) -> pa.Array:
+        clock.advance(10 * len(numbers))
+        return pa.array([n % 10 == 0 for n in numbers.to_pylist()])
+
+    def dear(numbers: pa.Array) -> pa.Array:
+        nonlocal asked
+        clock.advance(1000 * len(numbers) + (500_000 if asked < row <= asked + len(numbers) else 0))
+        asked += len(numbers)
+        return pa.array([n // 10 % 2 == 0 for n in numbers.to_pylist()])
+
+    for function in (cheap, dear):
+        session.function(function.__name__, function, arguments=["bigint"], kind="arrow")
+    query = session.query("SELECT Istream(ts) FROM S WHERE cheap(ts) AND dear(ts)", routing=routing)
+    assert query.to_arrow().num_rows == 300
+    assert asked < 1_500  # 600 have to be
+
+
 def test_what_is_not_deterministic_sees_what_survives_before_it() -> None:
     case = Asked(rows(6_000))
     text = "SELECT Istream(ts) FROM S WHERE small(a) AND rare(b) AND fickle(a) AND b > 2 AND s > ''"

@@ -169,3 +169,60 @@ def test_a_quiet_run_that_ends_because_it_is_time_still_tells_of_a_change(change
     ):
         job.push(30_000, 30_000)
     assert bool(raised) == changed
+
+
+@pytest.mark.parametrize("policy", ["a-greedy", "sweep", "independent", "local-swaps", "default"])
+@pytest.mark.parametrize(("before", "after"), [(500, 50), (50, 500)])
+def test_what_was_learned_under_other_parameters_is_learned_anew(
+    policy: str, before: int, after: int, tmp_path: Path
+) -> None:
+    job = Job(joins=f"{policy}(window={before})").push(6000)
+    other = job.restored(tmp_path, joins=f"{policy}(window={after})")
+    assert other.push(6000).query.statistics()["mjoin 1"]["elements"] > 0
+
+
+def test_only_rows_that_leave_can_end_a_quiet_run() -> None:
+    """After a gap all windows empty before the first element comes, and that alone takes the probes of a check."""
+    job = Job(window=90_000, keys=300_000)
+    job.query.drop()
+    text = f"{QUERY.format(90_000).replace('Istream(R.ts AS x)', 'count(*) AS n')} AND T.k >= 0"
+    query = job.session.query(text)
+    job.push(60_000)
+    job.at = 10**7
+    job.push(3000)
+    job.session.finish()
+    assert query.to_arrow()["n"].to_pylist()[-1] >= 0
+
+
+@pytest.mark.parametrize("same", [False, True])
+def test_caches_stay_within_their_memory_after_a_restart(same: bool, tmp_path: Path) -> None:
+    text = (
+        "SELECT Istream(R.k AS k) FROM T [RANGE 100], S [RANGE 30000], R [RANGE 30000] WHERE R.k = S.k AND S.j = T.j"
+        " WITH (joins = 'static', caches = 'global(interval=2000, W_d=64, W=2, memory=4096, page=512)')"
+    )
+
+    def begin() -> tuple[ed.Session, Any]:
+        session = ed.Session()
+        for name in "RST":
+            schema = pa.schema([("ts", pa.int64()), ("k", pa.int64()), ("j", pa.int64())])
+            session.stream(name, schema=schema, timestamp="ts")
+        query = session.query(text)
+        return session, next(n.operator for n in query.running.physical.nodes if isinstance(n.operator, MJoin))
+
+    def push(start: int, count: int) -> None:
+        for at in range(start, start + count, 3000):
+            ts, rng = np.arange(at, at + 3000), np.random.default_rng(at)
+            k, j, of = rng.integers(0, 20_000, 3000), rng.integers(0, 100, 3000), np.minimum(ts % 20, 2)
+            for i, name in enumerate("RST"):
+                session.push(name, pa.table({"ts": ts[of == i], "k": k[of == i], "j": j[of == i]}))
+            assert not join.arrays.stations.ids or join.arrays.stations.cells.nbytes <= 4096
+
+    session, join = begin()
+    push(0, 60_000)
+    assert join.arrays.stations.ids
+    session.snapshot(tmp_path)
+    if not same:
+        session, join = begin()
+    session.restore(tmp_path)
+    assert join.arrays.stations.ids and join.arrays.stations.cells.nbytes <= 4096
+    push(60_000, 15_000)

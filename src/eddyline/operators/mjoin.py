@@ -144,8 +144,9 @@ class MJoin(Operator):
         return Delta.concat(parts) if parts else Delta.empty(self.schema)
 
     def _reached(self, next_event: Int64s) -> int:
-        """The time of the last event that has been applied."""
-        return max(int(s.time[n - 1]) for s, n in zip(self.sides, next_event.tolist(), strict=True) if n)
+        """The time of the last event that has been applied; if only rows have left so far, of the one that waits."""
+        applied = [int(s.time[n - 1]) for s, n in zip(self.sides, next_event.tolist(), strict=True) if n]
+        return max(applied) if applied else min(int(s.time[0]) for s in self.sides if len(s.time))
 
     def _after(self, i: int, s: JoinSide, count: int) -> None:
         if s.stub is not None:

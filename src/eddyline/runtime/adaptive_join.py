@@ -56,7 +56,9 @@ class Pace:
 
 
 class AdaptiveJoin:
-    """``policies`` order the pipelines, one each; None where orders stay. ``caching`` places caches, or is None."""
+    """``policies`` order the pipelines, one each; None where orders stay. ``asked`` says who they are, with their
+    parameters: what was learned under others is shaped otherwise, and of no use. ``caching`` places caches, or is None.
+    """
 
     def __init__(
         self,
@@ -65,13 +67,13 @@ class AdaptiveJoin:
         shape: Shape,
         policies: Sequence[FilterPolicy] | None,
         caching: ACaching | None,
-        sizes: CacheSizes,
         clock: Clock,
         pace: Pace,
         weight: float = 1.0,
+        asked: str = "",
     ) -> None:
         self.operator, self.names, self.shape = operator, tuple(names), shape
-        self.policies, self.caching, self.sizes, self.pace = policies, caching, sizes, pace
+        self.policies, self.caching, self.pace, self.asked = policies, caching, pace, asked
         self.weight = weight  # of an access of a cache
         self.filters = tuple(LogicalFilters(shape, i) for i in range(shape.size))
         self.clock, self.books = clock, JoinBooks(operator, self.names, clock)
@@ -95,7 +97,7 @@ class AdaptiveJoin:
         self._kept_back = 0  # looks of which the policies know nothing
         self._arrived = self._left = [0] * shape.size  # by input, since the policies last spoke
         self._taken = [0] * shape.size  # samples of the look that goes on, by pipeline
-        self._stores = CacheProfiles(self.weight)
+        self._stores, self.sizes = CacheProfiles(self.weight), CacheSizes()
         self._next, self._came = np.zeros(shape.size, np.int64), np.zeros(shape.size, np.int64)
         self._counted: list[int] = []  # when the stretch began
         # The stretch of a quiet run that goes on, if one does: of which join, and how many elements it has at most.
@@ -107,9 +109,11 @@ class AdaptiveJoin:
         if self.policies is not None:
             arrays.logical = tuple(f.paths for f in self.filters)
         orders = list(arrays.orders) if orders is None else list(orders)
+        sizes = None
         if self.caching is not None:
             self.books.decided(self.caching.orders(orders, None))
-        self._plan(arrays, orders)
+            sizes = self.sizes.fit(arrays, self.caching)
+        self._plan(arrays, orders, sizes)
 
     # ── before and after a run ────────────────────────────────────────────────────────────────────────────────────
 
@@ -197,7 +201,7 @@ class AdaptiveJoin:
         self._left = [a + b for a, b in zip(self._left, gone, strict=True)]
         self.left -= many
         if elements:
-            self._both = elements / many if many else self._both
+            self._both = min(2.0, elements / many) if many else self._both  # after a gap many leave at once
             self._each = (counted[k.CN_PROBES] + counted[k.CN_LINKS]) / elements
         return counted[k.CN_PROBES], work - counted[k.CN_PROBES] - counted[k.CN_LINKS], elements
 
@@ -416,7 +420,8 @@ class AdaptiveJoin:
         return {
             "names": list(self.names),
             "orders": [list(o) for o in self.books.orders],
-            "policies": None if self.policies is None else [{"name": p.name, **p.state()} for p in self.policies],
+            "asked": self.asked,
+            "policies": None if self.policies is None else [p.state() for p in self.policies],
             "caching": None if self.caching is None else self.caching.state(),
             "elements": self.elements,
             "run": [int(self.looking), self.left, self.quiet, self.hard],
@@ -432,12 +437,12 @@ class AdaptiveJoin:
         orders = [tuple(int(x) for x in o) for o in state["orders"]] or list(arrays.orders)
         saved = state["policies"]
         run = state["run"]
-        if self.policies is None or saved is None or [p.name for p in self.policies] != [p["name"] for p in saved]:
+        if self.policies is None or saved is None or state["asked"] != self.asked:
             orders = list(arrays.orders)
             run = run if self.policies is None and saved is None else None
         else:
             for policy, mine in zip(self.policies, saved, strict=True):
-                policy.load({key: value for key, value in mine.items() if key != "name"})
+                policy.load(mine)
         self.elements = int(state["elements"])
         if run is not None:
             looking, self.left, self.quiet, self.hard = (int(x) for x in run)

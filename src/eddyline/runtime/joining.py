@@ -25,7 +25,6 @@ from eddyline.plan.graph import alias_of
 from eddyline.plan.logical import Join, Plan, walk
 from eddyline.runtime.adaptive_join import AdaptiveJoin, Pace
 from eddyline.runtime.fixed_join import FixedJoin
-from eddyline.runtime.join_memory import CacheSizes
 
 STAYS, OURS = "static", "default"
 # Beyond the papers' defaults: where elements take less than a microsecond, 10,000 of them are no interval.
@@ -94,7 +93,7 @@ class Joining:
             return
         if graph.size < 3:
             return
-        policies, pace = self._policies(shape, arrays.orders, join.name)
+        policies, asked, pace = self._policies(shape, arrays.orders, join.name)
         named = self.caches
         options = DEFAULT_CACHES if named is None else {}
         caches = caching.make_caching(named or "global", shape, names, join.name, **options) if graph.simple else None
@@ -105,7 +104,7 @@ class Joining:
             join.adapter = FixedJoin(names, "the orders stay as they are, and there are no caches")
             return
         weight = 1.0 if named is not None else DEARER
-        adapter = AdaptiveJoin(join.name, names, shape, policies, caches, CacheSizes(), self.clock, pace, weight)
+        adapter = AdaptiveJoin(join.name, names, shape, policies, caches, self.clock, pace, weight, asked)
         adapter.books.caching = "no caches" if caches is None else f"caches by the policy {_name(named or 'global')}"
         if not graph.simple and _name(named or "global") != "none":
             adapter.books.caching = f"no caches: {_not_simple(join, names)}"
@@ -128,10 +127,11 @@ class Joining:
         adapter.attach(join.arrays, laid.orders)
         join.adapter = adapter
 
-    def _policies(self, shape: Shape, orders: Sequence[tuple[int, ...]], operator: str) -> tuple[Any, Pace]:
+    def _policies(self, shape: Shape, orders: Sequence[tuple[int, ...]], operator: str) -> tuple[Any, str, Pace]:
+        """One for each pipeline, who they are, and how often they look."""
         name, given = ordering.parse_policy(self.joins or OURS)
         if name == STAYS:
-            return None, Pace()
+            return None, name, Pace()
         if name == OURS:
             given = {**DEFAULT_ORDERS, **given}
         made = []
@@ -140,7 +140,7 @@ class Joining:
             first = tuple(filters.targets.index(x) for x in orders[i])
             pipeline = Pipeline(shape.size - 1, initial=first, operator=operator)
             made.append(ordering.make_policy(name, pipeline, **given))
-        return made, Pace() if name == OURS else Pace(longest=0)
+        return made, f"{name}{dict(sorted(given.items()))}", Pace() if name == OURS else Pace(longest=0)
 
 
 def _subtrees(tree: Tree) -> list[tuple[Tree, ...]]:

@@ -7,13 +7,12 @@ stands behind others, and sees few rows at a time, look many times dearer than t
 The first calls are the ones to distrust: a model is loaded at the first row, a process is held up, and there is no past
 to tell that from a price. So they are kept, and judged by one another until there are enough of them. Whatever a and b
 are, k rows take at most max(1, k/j) times as long as j rows: a call that took far longer than most others allow was
-held up, and counts as the longest that can be believed.
+held up, and does not count.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import partial
 from math import isnan, sqrt
 from typing import Any
 
@@ -26,6 +25,7 @@ _FADING = 1 / 64  # how much of the past a call makes forgotten, if it has as ma
 _SPREAD = 0.5  # of the numbers of rows, relative to their mean: with less, one line fits as well as another
 _CAP = 4.0  # a call is believed up to this multiple of what was expected: a pause is not the filter's price
 _EARLY = 8  # calls that are judged by one another; later ones by what was learned before them
+_FAR = 16.0  # times what the others allow: what took longer was held up; with less, some rows may be dearer than others
 _ENOUGH = 16  # rows of a call that may speak about larger ones: single rows may be dear or cheap by chance
 _LEAST = 1e-10
 
@@ -51,9 +51,9 @@ class CallTimes:
     >>> for seconds in (0.5, 0, 0, 0):
     ...     print(f"{times.add(np.array([64]), np.array([64e-6 + seconds]))[0]:.1e}")
     7.8e-03
-    2.5e-06
-    2.0e-06
-    1.7e-06
+    1.0e-06
+    1.0e-06
+    1.0e-06
     """
 
     __slots__ = ("_early", "_lines", "largest", "marginal")
@@ -86,8 +86,9 @@ class CallTimes:
         early.append((k, t))
         marginal = float("nan")
         line[:] = [0.0] * 6
-        for call in map(partial(_believed, early), range(len(early))):
-            marginal = self._learn(line, marginal, *call)
+        for i, call in enumerate(early):
+            if not _held_up(early, i):  # the quickest never was
+                marginal = self._learn(line, marginal, *call)
         return marginal
 
     def _learn(self, line: list[float], marginal: float, k: float, t: float) -> float:
@@ -103,9 +104,14 @@ class CallTimes:
         variance = sum_kk / calls - mean_k * mean_k
         if calls > 1.5 and variance > (_SPREAD * mean_k) ** 2:
             slope = (sum_kt / calls - mean_k * mean_t) / variance
-            # Neither part can be negative: what would be is noise, and belongs to the other.
-            marginal = max(_LEAST, min(slope, mean_t / mean_k))
-            fixed = mean_t - marginal * mean_k
+            if slope > 0:
+                marginal = max(_LEAST, min(slope, mean_t / mean_k))
+            else:  # a pause, or rows that hardly count: the more often that is seen, the less they do
+                marginal = max(_LEAST, min(marginal, mean_t / mean_k) / 2)
+            fixed = max(0.0, mean_t - marginal * mean_k)
+        elif fixed > mean_t:  # which cannot be: it was drawn through a pause
+            fixed = mean_t / 2
+            marginal = max(_LEAST, fixed / mean_k)
         elif mean_t > 2 * fixed or isnan(marginal):
             marginal = max(_LEAST, (mean_t - fixed) / mean_k)
         line[:] = fixed, calls, sum_k, sum_t, sum_kk, sum_kt
@@ -126,14 +132,14 @@ class CallTimes:
         self._early = [[(k, t) for k, t in calls if k] for calls in early]
 
 
-def _believed(calls: Sequence[tuple[float, float]], i: int) -> tuple[float, float]:
-    """A call, and as much of its time as most of the others allow. Those with next to no rows have no say about many.
+def _held_up(calls: Sequence[tuple[float, float]], i: int) -> bool:
+    """Whether a call took longer than most of the others allow. Those with next to no rows have no say about many.
 
-    >>> calls = [(64, 0.5), (64, 0.001), (32, 0.0005), (1, 0.1)]
-    >>> [_believed(calls, i) for i in range(4)]
-    [(64, 0.004), (64, 0.001), (32, 0.0005), (1, 0.004)]
+    >>> calls = [(64, 0.5), (64, 0.001), (32, 0.0005), (1, 0.1), (32, 0.001)]
+    >>> [_held_up(calls, i) for i in range(5)]
+    [True, False, False, True, False]
     """
     k, t = calls[i]
     others = (c for place, c in enumerate(calls) if place != i and c[0] >= min(_ENOUGH, k / _CAP))
     allowed = sorted(other * max(1.0, k / j) for j, other in others)
-    return k, min(t, _CAP * allowed[(len(allowed) - 1) // 2]) if allowed else t
+    return bool(allowed) and t > _FAR * allowed[len(allowed) // 2]
