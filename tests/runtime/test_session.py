@@ -553,6 +553,25 @@ def test_there_must_be_a_snapshot(tmp_path: Path) -> None:
         session("S").restore(tmp_path)
 
 
+def test_a_damaged_snapshot_is_refused_whichever_file_it_is(tmp_path: Path) -> None:
+    made = session("S")
+    made.query("SELECT a, count(*) AS n FROM S [RANGE 5] GROUP BY a")
+    made.push("S", rows(*((t, t % 3) for t in range(50))))
+    made.snapshot(tmp_path)
+    files = [f for f in sorted(tmp_path.rglob("*")) if f.is_file() and f.stat().st_size]
+    assert len(files) > 3
+    for file in files:
+        whole = file.read_bytes()
+        middle = len(whole) // 2
+        file.write_bytes(whole[:middle] + bytes([whole[middle] ^ 1]) + whole[middle + 1 :])
+        other = session("S")
+        other.query("SELECT a, count(*) AS n FROM S [RANGE 5] GROUP BY a")
+        with pytest.raises(EddylineError, match=f"{file.name} .*(does not hold what was written|is no snapshot)"):
+            other.restore(tmp_path)
+        file.write_bytes(whole)
+    other.restore(tmp_path)  # which a refused one has not harmed
+
+
 def test_a_query_that_an_error_stopped_cannot_be_saved(tmp_path: Path) -> None:
     made = session("S")
     query = made.query("SELECT 1 / a AS x FROM S", name="inverse")

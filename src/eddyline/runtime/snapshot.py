@@ -4,7 +4,8 @@ A snapshot is a manifest (JSON: the tree, with references) and the pieces it ref
 snapshot wrote is not written again.
 
 Layout: ``<dir>/<number>.json`` and ``<dir>/pieces/<sha256>``. A manifest is renamed into place after its pieces are
-there: a crash leaves the previous snapshot whole. The two newest are kept.
+there: a crash leaves the previous snapshot whole. The two newest are kept. What is not what was written, by a fault of
+a disk or of a copy, is refused: a manifest has a digest of its tree, and a piece has its own for a name.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from eddyline.core.errors import EddylineError
-from eddyline.runtime.state_codec import FORMAT, Bytes, decode, encode, references
+from eddyline.runtime.state_codec import FORMAT, Bytes, decode, encode, name_of, references
 
 
 class Snapshots:
@@ -44,7 +45,8 @@ class Snapshots:
         self.pieces.mkdir(parents=True, exist_ok=True)
         self.written = 0
         number = (self.numbers() or [0])[-1] + 1
-        manifest = {"format": FORMAT, "tree": encode(tree, self)}
+        written = encode(tree, self)
+        manifest = {"format": FORMAT, "tree": written, "digest": _digest(written)}
         path = self.directory / f"{number}.json"
         temporary = path.with_suffix(".tmp")
         temporary.write_text(json.dumps(manifest))
@@ -67,6 +69,8 @@ class Snapshots:
                 f"the snapshot in {str(self.directory)!r} has format {manifest['format']}, this version reads {FORMAT};"
                 " run the query from the start, or with the version that wrote it."
             )
+        if "tree" not in manifest or manifest.get("digest") != _digest(manifest["tree"]):
+            raise self._damaged(f"{numbers[-1]}.json")
         try:
             tree = decode(manifest["tree"], self)
         except FileNotFoundError as e:
@@ -85,7 +89,16 @@ class Snapshots:
             self.written += len(data)
 
     def get(self, name: str) -> bytes:
-        return (self.pieces / name).read_bytes()
+        data = (self.pieces / name).read_bytes()
+        if name_of(data) != name:
+            raise self._damaged(f"pieces/{name}")
+        return data
+
+    def _damaged(self, what: str) -> EddylineError:
+        return EddylineError(
+            f"the snapshot in {str(self.directory)!r} is damaged: {what} does not hold what was written; take a copy of"
+            " the folder that is whole, or run the query from the start."
+        )
 
     def _clean(self) -> None:
         numbers = self.numbers()
@@ -97,3 +110,7 @@ class Snapshots:
         for piece in self.pieces.iterdir():
             if piece.name not in used:
                 piece.unlink()
+
+
+def _digest(tree: Any) -> str:
+    return name_of(json.dumps(tree).encode())

@@ -137,8 +137,12 @@ def references(skeleton: Any) -> Iterator[str]:
         yield inner
 
 
+def name_of(data: Bytes) -> str:
+    return hashlib.sha256(data).hexdigest()[:40]
+
+
 def _put(data: Bytes, pieces: Pieces) -> str:
-    name = hashlib.sha256(data).hexdigest()[:40]
+    name = name_of(data)
     pieces.put(name, data)
     return name
 
