@@ -100,7 +100,8 @@ def join_rates(source: Any, operator: str | None = None, *, points: int = 120, a
     plan: Figure 5.22 of the thesis for your own query.
 
     ``source`` and ``operator`` are as for ``timeline``. Runs are put together into about ``points`` stretches of equal
-    length. The rate is what this machine did; accesses are the same on any.
+    length. The rate is what this machine did; accesses are the same on any. To save it:
+    ``join_rates(query).figure.savefig("rates.png")``.
 
     >>> import eddyline as ed
     >>> session = ed.Session()
@@ -137,7 +138,7 @@ def join_rates(source: Any, operator: str | None = None, *, points: int = 120, a
     for i, at in enumerate(changes):
         axis.axvline(at, color="C3", linestyle=":", linewidth=1, label="the plan changes" if i == 0 else None)
     axis.set(xlabel="elements", ylabel="elements a second", xlim=(ends[0], ends[-1]), ylim=(0, None), title=name)
-    other.set(ylabel="accesses an element", ylim=(0, None))
+    other.set(ylabel="accesses an element", ylim=(0, 1.1 * max(per.max(), 1e-9)))
     axis.xaxis.set_major_formatter(lambda x, _: f"{x:,.0f}")
     axis.yaxis.set_major_formatter(lambda y, _: f"{y:,.0f}")
     handles = [h for a in (axis, other) for h in a.get_legend_handles_labels()[0]]
@@ -190,6 +191,8 @@ def _short(text: str) -> str:
 def _one(source: Any, operator: str | None, keys: str | tuple[str, ...], what: str) -> tuple[str, Mapping[str, Any]]:
     """The statistics of one operator, with its name: from a query, from plain data, or from a policy."""
     keys = (keys,) if isinstance(keys, str) else keys
+    if not isinstance(source, Mapping) and not hasattr(source, "statistics"):
+        raise JobError(f"there is nothing to draw of {source!r}: pass a query, or what its statistics() gave.")
     told = source if isinstance(source, Mapping) else source.statistics()
     if any(k in told for k in keys):
         return operator or str(getattr(source, "name", "select")), told

@@ -86,9 +86,10 @@ def window_join(
     timestamp: str | None = None,
     shards: int | None = None,
     observe: Any = True,
+    **options: Any,
 ) -> Any:
     """Rows of two or more streams that agree on the columns ``on`` and lie within ``within`` of each other, all of
-    them: one multiway join, no intermediate state.
+    them: one multiway join, no intermediate state. ``options`` are those of a query: ``joins``, ``caches``, ``tree``.
 
     The result has the key columns once, then the other columns of each stream (with the stream's name before it where
     two streams have a column of that name: ``S_ts``), then ``_time``, the latest of the joined timestamps.
@@ -102,7 +103,7 @@ def window_join(
     def build(brought: DataFrame | None) -> DataFrame:
         filled = _filled(streams, brought)
         session = _session(filled, timestamp, None, None, shards, None)
-        return _remembered(session.query(join_text(_columns(filled), keys, within)), observe)
+        return _remembered(session.query(join_text(_columns(filled), keys, within), **options), observe)
 
     return _now_or_later(streams, build)
 

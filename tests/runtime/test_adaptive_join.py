@@ -22,6 +22,7 @@ import pytest
 
 import eddyline as ed
 from eddyline.core.errors import JobError
+from eddyline.datasets.joins import in_step
 from eddyline.runtime.adaptive_join import AdaptiveJoin
 from eddyline.testing.shrinking import shrink
 from tests.runtime.join_cases import draw_join, draw_options
@@ -346,6 +347,7 @@ TWO = "SELECT Istream(r.a) FROM R [ROWS 5] r, S [ROWS 5] s WHERE r.a = s.a"
             {"tree": "(r, s)"},
             "the tree '(r, s)' must name each of r, s, t once, in brackets such as ((r, s), t): t is missing.",
         ),
+        (THREE, {"memory": 4096}, "unknown option 'memory'. It is a parameter of a cache policy: write caches = "),
         (THREE, {"tree": "((r, s), x)"}, "the tree '((r, s), x)' must name each of r, s, t once, in brackets such as "),
         (THREE, {"tree": "r, s, t"}, "the tree 'r, s, t' must name each of r, s, t once, in brackets such as "),
         (THREE, {"tree": "((r, s), t"}, "the tree '((r, s), t' must name each of r, s, t once, in brackets such as "),
@@ -396,3 +398,47 @@ def test_options_for_joins_may_be_given_to_a_query_that_has_no_use_for_them() ->
     session = ed.Session()
     session.stream("R", rows, timestamp="ts")
     assert session.query(ONE, joins="a-greedy", caches="global").to_arrow().num_rows == 9
+
+
+@pytest.mark.parametrize("option", ["joins = 'a-greed'", "tree = '((r, s), z)'", "caches = 'global(memory=-1)'"])
+def test_a_mistake_behind_with_has_its_place_in_python_too(option: str) -> None:
+    session = ed.Session()
+    for name in "RST":
+        session.stream(name, schema=pa.schema([("ts", pa.int64()), ("a", pa.int64())]), timestamp="ts")
+    text = "SELECT Istream(r.a) FROM R [ROWS 5] r, S [ROWS 5] s, T [ROWS 5] t WHERE r.a = s.a AND s.a = t.a"
+    with pytest.raises(ed.CqlError) as caught:
+        session.query(f"{text} WITH ({option})")
+    assert caught.value.line == 1 and caught.value.column > len(text)
+    with pytest.raises(JobError) as other:  # a keyword has none
+        session.query(f"{text} WITH (joins = 'static')", joins="a-greed")
+    assert not isinstance(other.value, ed.CqlError)
+
+
+def test_subqueries_have_the_names_that_from_gives_them() -> None:
+    session, schema = ed.Session(), pa.schema([("ts", pa.int64()), ("a", pa.int64()), ("d", pa.int64())])
+    for name in "RU":
+        session.stream(name, schema=schema, timestamp="ts")
+    text = """SELECT Istream(r.a, p.d AS x, q.d AS y)
+              FROM R [RANGE 9] r, (SELECT * FROM U [RANGE 9] WHERE d < 5) p, (SELECT * FROM U [RANGE 9] WHERE d > 5) q
+              WHERE r.a = p.a AND p.a = q.a"""
+    query = session.query(text)
+    assert query.decisions[0].after == {"r": ["p", "q"], "p": ["r", "q"], "q": ["r", "p"]}
+    assert "    Δp → r → q\n" in query.explain() and "q (as it changes)" in query.explain()
+    tree = session.query(text, tree="((p, q), r)")
+    assert [d.kind for d in tree.decisions] == ["join tree"]  # and no order that nobody uses
+
+
+def test_a_shared_cache_is_paid_and_told_once() -> None:
+    data = in_step(4000, (1, 1, 5, 5), ["a"] * 4)
+    session = ed.Session()
+    for name, (time, columns) in zip("RSTU", data.streams, strict=True):
+        session.stream(name, pa.table({"ts": time, **columns}), timestamp="ts")
+    query = session.query(
+        "SELECT Istream(count(*)) FROM R [ROWS 50], S [ROWS 50], T [ROWS 250], U [ROWS 250]"
+        " WHERE R.a = S.a AND S.a = T.a AND T.a = U.a",
+        joins="static", caches="prefix(interval=5000, W_d=256)",
+    )  # fmt: skip
+    query.to_arrow()
+    used = [line for line in query.explain().splitlines() if "cache in use" in line]
+    assert len(used) == 2 and sum("costs next to nothing" in line for line in used) == 1
+    assert "one with R⋈S in Δ" in used[1] and "kB" not in used[1] and "kB" in used[0]

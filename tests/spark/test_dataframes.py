@@ -76,7 +76,7 @@ def test_a_window_join_of_batches_is_the_inline_answer(spark: Any, folder: Path,
 
     seen = Observation("joined")
     frames = {n: spark.read.parquet(str(folder / n)) for n in streams}
-    joined = eds.window_join(frames, on="key", within="60 seconds", timestamp="ts", observe=seen)
+    joined = eds.window_join(frames, on="key", within="60 seconds", timestamp="ts", observe=seen, joins="static")
     text = eds.join_text({n: t.column_names for n, t in streams.items()}, ["key"], "60 seconds")
     assert rows(joined.toArrow()) == rows(inline(streams, text))
     report = eds.report(seen)
@@ -166,6 +166,10 @@ WRONG: list[tuple[Callable[[Any], Any], str]] = [
     (lambda df: eds.window_join({"S": df}, on="a", within="1 s"), "needs two streams or more"),
     (lambda df: eds.window_join({"S": df, "T": df}, on="c", within=1, timestamp="ts"), "no column 'c' to join on"),
     (lambda df: eds.query("SELECT * FROM S", {"S": df}, timestamp="ts", relations={"r": df}), "pass df.toArrow()"),
+    (
+        lambda df: eds.window_join({"S": df, "T": df}, on="a", within=1, timestamp="ts", joins="a-greed"),
+        "unknown join policy 'a-greed'. Did you mean 'a-greedy'?",
+    ),
     (lambda df: eds.window_join({"S": None, "T": None}, on="a", within=1), "transform brings one DataFrame"),
     (lambda df: eds.query("SELECT * FROM S", {"S": df}, timestamp="ts", shards=0), "between 1 and"),
     (lambda df: eds.query("SELECT * FROM S", {"S": df}, timestamp="ts", shards=2.5), "not 2.5"),

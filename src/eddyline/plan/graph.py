@@ -163,7 +163,20 @@ def conjunction(conjuncts: Sequence[Expr]) -> str:
 
 
 def alias_of(p: Plan) -> str:
+    """What ``FROM`` calls an input: its columns have that name before their own, also those of a subquery or a view."""
+    before = {name.partition(".")[0] for name in p.schema.names if "." in name}
+    if len(before) == 1:
+        return before.pop()
     for n in walk(p):
         if isinstance(n, StreamScan | RelationScan):
             return n.alias
     return type(p).__name__
+
+
+def distinct(names: Sequence[str]) -> list[str]:
+    """Inputs without a name of their own are told apart by number.
+
+    >>> distinct(["S", "T", "S"])
+    ['S', 'T', 'S_2']
+    """
+    return [n if n not in names[:i] else f"{n}_{names[:i].count(n) + 1}" for i, n in enumerate(names)]

@@ -38,7 +38,7 @@ from eddyline.operators.streams import Changes, ConstantRelation, OrderTies, Uni
 from eddyline.plan.conditions import split_conditions
 from eddyline.plan.conjuncts import split_conjuncts
 from eddyline.plan.deletions import Deletions, cannot_cancel
-from eddyline.plan.graph import MakeJudge, MakeSelect, Output, PhysicalPlan, alias_of, conjunction, needed
+from eddyline.plan.graph import MakeJudge, MakeSelect, Output, PhysicalPlan, alias_of, conjunction, distinct, needed
 from eddyline.plan.logical import (
     Aggregate,
     BoundQuery,
@@ -265,9 +265,11 @@ class _Builder(Matches):
             append_only = append_only and grows
         kind = "binary-join" if len(inputs) == 2 else "mjoin"
         operator = MJoin(self.name(kind), inputs, graph, residual, stubs, p.schema.names, self.context, conditions)
-        self.explain_orders(operator, p)
+        written = list(operator.orders)
         if self.adapt is not None:
             self.adapt(operator, [alias_of(i) for i in p.inputs])
+        if operator.orders == written:  # else somebody has drawn another plan, and tells it
+            self.explain_orders(operator, p)
         note = conjunction(p.conjuncts) or "product"
         node = self.add(operator, tuple(nodes), note=note)
         return Output(node, operator.schema, append_only=append_only)
@@ -308,7 +310,7 @@ class _Builder(Matches):
         return make
 
     def explain_orders(self, operator: Any, p: Join) -> None:
-        names = [alias_of(i) for i in p.inputs]
+        names = distinct([alias_of(i) for i in p.inputs])
         orders = {names[i]: [names[j] for j in order] for i, order in enumerate(operator.orders)}
         self.context.decisions.append(
             Decision(None, operator.name, "join order", None, orders, "connected inputs first, in written order")

@@ -179,15 +179,25 @@ class Declaring(ABC, Generic[Q]):
             self.relation(s.name, s.source, s.timestamp, s.key, s.sign, schema, **s.options)
 
     def query(self, text: str, name: str | None = None, **options: Any) -> Q:
-        """Register a continuous query; it sees the elements that come from now on."""
+        """Register a continuous query; it sees the elements that come from now on. ``options`` are those of ``WITH`` in
+        the text, before which they count."""
         bound = bind(text, self.catalog)
         merged = {**bound.options, **options}
-        return self.register(
-            BoundQuery(name or bound.name, bound.plan, bound.time_kind, bound.text, bound.target, merged)
-        )
+        try:
+            return self.register(
+                BoundQuery(name or bound.name, bound.plan, bound.time_kind, bound.text, bound.target, merged)
+            )
+        except JobError as e:
+            if not bound.options or any(repr(x) in str(e) for option in options.items() for x in option):
+                raise  # it is not about what the text says behind WITH
+            raise placed(e, parse_job(text)[0]) from e
 
     def _check_options(self, bound: BoundQuery) -> None:
-        check_options(bound.options, (*OPTIONS, *Filtering.of(bound.options).options))
+        read = (*OPTIONS, *Filtering.of(bound.options).options)
+        for name in bound.options:
+            if name not in read and (remedy := Joining.instead_of(name)):
+                raise JobError(f"unknown option {name!r}. {remedy}")
+        check_options(bound.options, read)
         Joining.of(bound.options)
         for option, value in bound.options.items():
             known = {"on_error": ("stop", "invalid"), "scheduler": tuple(SCHEDULERS)}.get(option)

@@ -13,7 +13,7 @@ from eddyline.core.decision import Decision
 from eddyline.core.time import Clock
 from eddyline.kernels import join_layout as k
 from eddyline.operators.join_arrays import JoinArrays
-from eddyline.operators.join_plan import CacheSpec
+from eddyline.operators.join_plan import CacheSpec, StoreId
 from eddyline.runtime.join_memory import specs
 from eddyline.runtime.progress import size
 
@@ -118,6 +118,7 @@ class JoinBooks:
             lines.append(f"caches take {size(held_now)} of {size(memory.budget * memory.page_bytes)}")
         rows = list(zip(self._table(join), specs(_all(join)), strict=True))
         rows.sort(key=lambda r: (r[0]["state"] != "used", -_net(r[0])))
+        stores: dict[StoreId, str] = {}  # by whom each in use is told
         for row, spec in rows:
             used = row["state"] == "used"
             if not used and len(lines) >= SHOWN:
@@ -126,13 +127,16 @@ class JoinBooks:
             figures = []
             if row["miss"] is not None:
                 figures.append(f"{'hits' if used else 'would hit'} {1 - row['miss']:.1%}")
+            paid = stores.get(spec.store) if used else None
             if row["benefit"] is not None:
-                figures.append(worth(row["benefit"], row["cost"], used))
-            kept = held(arrays, spec) if used else None
-            figures += [kept] if kept else []
+                figures.append(worth(row["benefit"], 0.0 if paid else row["cost"], used))
+            kept = held(arrays, spec) if used and not paid else None
+            figures += [f"one with {paid}"] if paid else [kept] if kept else []
+            if used:
+                stores.setdefault(spec.store, row["cache"])
             told = f": {', '.join(figures)}" if figures else ": nothing is known of it yet"
             lines.append(f"{STATES[str(row['state'])]} {row['cache']}{told}")
-        lines += [f"and {hidden} more caches that would bring less"] if hidden else []
+        lines += [f"and {hidden} more cache{'' if hidden == 1 else 's'} that would bring less"] if hidden else []
         semijoin = next((c for r, _ in rows if (c := re.match(r"\((.+)\)⋉(\S+)", r["cache"]))), None)
         if semijoin is not None and any("⋉" in line for line in lines):
             lines.append(

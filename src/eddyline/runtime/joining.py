@@ -21,7 +21,7 @@ from eddyline.core.errors import JobError
 from eddyline.core.time import Clock, SystemClock
 from eddyline.operators.join_plan import CacheSpec
 from eddyline.operators.mjoin import MJoin
-from eddyline.plan.graph import alias_of
+from eddyline.plan.graph import alias_of, distinct
 from eddyline.plan.logical import Join, Plan, walk
 from eddyline.runtime.adaptive_join import AdaptiveJoin, Pace
 from eddyline.runtime.fixed_join import FixedJoin
@@ -80,6 +80,17 @@ class Joining:
             raise JobError("the option 'tree' draws the plan of a join, and this query has no join: leave it out.")
         if not any(named_in(self.tree, names) for names in joins):
             read_tree(self.tree, joins[0])  # says what is wrong
+
+    @staticmethod
+    def instead_of(option: str) -> str | None:
+        """What to write instead of a parameter of a cache policy that stands by itself.
+
+        >>> Joining.instead_of("memory")
+        "It is a parameter of a cache policy: write caches = 'global(memory = …)'."
+        """
+        if option not in {p.name for p in caching.POLICIES["global"]}:
+            return None
+        return f"It is a parameter of a cache policy: write caches = 'global({option} = …)'."
 
     def adapt(self, join: MJoin, names: Sequence[str]) -> None:
         """Give a join its plan, and somebody who changes it."""
@@ -164,15 +175,6 @@ def _not_simple(join: MJoin, names: Sequence[str]) -> str:
     return ""
 
 
-def distinct(names: Sequence[str]) -> list[str]:
-    """Inputs without a name of their own are told apart by number.
-
-    >>> distinct(["S", "T", "S"])
-    ['S', 'T', 'S_2']
-    """
-    return [n if n not in names[:i] else f"{n}_{names[:i].count(n) + 1}" for i, n in enumerate(names)]
-
-
 def named_in(tree: str, names: Sequence[str]) -> bool:
     """Whether a tree is about these inputs: a query may have several joins."""
     return sorted(n.lower() for n in re.findall(r"[^\s(),]+", tree)) == sorted(n.lower() for n in names)
@@ -183,6 +185,8 @@ def _mistake(named: Sequence[str], names: Sequence[str], text: str) -> str:
 
     >>> _mistake(["r", "x"], ["R", "S"], "(r, x)"), _mistake(["r", "r", "s"], ["R", "S"], "((r, r), s)")
     (': x is none of them', ': r stands twice')
+    >>> _mistake(["r", "s"], ["R", "S"], "((r), s)"), _mistake(["r", "s"], ["R", "S"], "(r s)")
+    (': r stands in brackets by itself', ': there is no comma between r and s')
     """
     given, known = [n.lower() for n in named], [n.lower() for n in names]
     strange = [n for n in named if n.lower() not in known]
@@ -195,7 +199,12 @@ def _mistake(named: Sequence[str], names: Sequence[str], text: str) -> str:
     if missing and given:
         return f": {', '.join(missing)} {'is' if len(missing) == 1 else 'are'} missing"
     opened, closed = text.count("("), text.count(")")
-    return "" if opened == closed else f": a bracket is not {'closed' if opened > closed else 'opened'}"
+    if opened != closed:
+        return f": a bracket is not {'closed' if opened > closed else 'opened'}"
+    if alone := re.search(r"\(\s*([^\s(),]+)\s*\)", text):
+        return f": {alone[1]} stands in brackets by itself"
+    beside = re.search(r"([^\s(),]+)\s+([^\s(),]+)", text)
+    return f": there is no comma between {beside[1]} and {beside[2]}" if beside else ""
 
 
 def read_tree(text: str, names: Sequence[str]) -> Tree:

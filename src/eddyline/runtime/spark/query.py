@@ -152,6 +152,13 @@ class SparkQuery:
             return {"query": self.name, **self.watch.read().report()}
         return self.account.report(0, 0)
 
+    def statistics(self) -> dict[str, Any]:
+        """What is told inline by operator is told here by shard or worker, in the report."""
+        raise JobError(
+            "on Spark each shard and worker learns by itself: see report()['adapting'] for joins, report()['workers']"
+            " for filters, or explain(); statistics() is of queries in one process."
+        )
+
     @property
     def decisions(self) -> list[Mapping[str, Any]]:
         """What the shards decided, as plain data; each with the shards that took it."""
