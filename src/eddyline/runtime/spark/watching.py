@@ -114,7 +114,10 @@ def report(df: DataFrame) -> dict[str, Any]:
     """What the workers told of a batch DataFrame."""
     watch = made(df).watch
     if watch is None:
-        raise JobError("nothing of this DataFrame is counted: no filter of it runs in Python, or observe is None.")
+        raise JobError(
+            "nothing of this DataFrame is counted: no filter of it runs in Python, or observe is None; a query with"
+            " state is counted by an Observation: make one, pass it as observe, and then pass it here."
+        )
     if watch.streaming:
         raise JobError("a streaming DataFrame has no report of its own: pass the StreamingQuery that writes it.")
     if not watch.ran:
