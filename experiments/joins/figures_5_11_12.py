@@ -38,9 +38,9 @@ def run(options: Options) -> Outcome:
             *(Number(f"the same measured, multiplicity {r}", None, relative_time(found[r])) for r in (1, 5, 10)),
         ],
         "At multiplicity one half of the probes can hit, and a hit spares in accesses what a miss costs more: to look "
-        "something up in a cache costs here what one of an index does. Nor does time follow: windows of a thousand "
-        "values stay in the processor's cache, where a look into an index takes a few nanoseconds, and the loop that "
-        "knows of caches takes longer than the looks that it spares.",
+        "something up in a cache costs here what one of an index does. In time the cache stays somewhat behind even "
+        "where it hits: windows of a thousand values stay in the processor's cache, where a look into an index takes "
+        "a few nanoseconds, no more than what the loop adds that knows of caches.",
     )  # fmt: skip
     return Outcome(rows("multiplicity", found), verdict,
                    figure("Figures 5.11 and 5.12", "hit probability", hits, list(found.values())))  # fmt: skip
