@@ -108,6 +108,19 @@ def test_prices_that_come_in_turn_are_their_mean(prices: tuple[int, ...], rows: 
     assert np.mean(seen, 0) == pytest.approx(np.mean(prices) * 1e-6, rel=0.25)
 
 
+@pytest.mark.parametrize("kind", [CallTimes, ProcessingTimes])
+@pytest.mark.parametrize("at", [0, 1, 3, 6, 12])
+def test_prices_go_on_identically_after_a_restart_at_any_call(kind: type[CallTimes | ProcessingTimes], at: int) -> None:
+    calls = [(64, 0.5), (64, 1e-4), (16, 3e-5), (512, 9e-4), (64, 0.2), (32, 5e-5), *[(128, 2e-4), (1024, 1e-3)] * 6]
+    one, other = kind(2), kind(2)
+    for n, (rows, seconds) in enumerate(calls):
+        if n == at:
+            other.load(one.state())
+        for times in (one, other) if n >= at else (one,):
+            times.add(np.array([rows, 0]), np.array([seconds, np.nan]))
+    np.testing.assert_equal(one.state(), other.state())
+
+
 def test_one_cheap_row_does_not_make_thousands_forgotten() -> None:
     line = CallTimes(1)
     for rows, price in ((65_536, 50e-6), (65_536, 50e-6), (1, 5e-6)):

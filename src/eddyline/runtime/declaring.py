@@ -179,8 +179,8 @@ class Declaring(ABC, Generic[Q]):
             self.relation(s.name, s.source, s.timestamp, s.key, s.sign, schema, **s.options)
 
     def query(self, text: str, name: str | None = None, **options: Any) -> Q:
-        """Register a continuous query; it sees the elements that come from now on. ``options`` are those of ``WITH`` in
-        the text, before which they count."""
+        """Register a continuous query; it sees the elements that come from now on. ``options`` are those of ``WITH``;
+        where both say something, these count."""
         bound = bind(text, self.catalog)
         merged = {**bound.options, **options}
         try:
