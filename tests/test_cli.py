@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import subprocess
 import sys
 import types
@@ -133,6 +134,77 @@ def test_help_version_and_unknown_options(capsys: pytest.CaptureFixture[str]) ->
             cli.main(arguments)
         assert left.value.code == status
     assert "eddyline 0." in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["run", "JOB", "--ouput", "x.csv"], "eddyline run: error: unknown option '--ouput'. Did you mean '--out'?"),
+        (["run", "--ouput=x.csv", "JOB"], "unknown option '--ouput'. Did you mean '--out'?"),
+        (["run", "JOB", "--check-point", "x"], "unknown option '--check-point'. Did you mean '--checkpoint'?"),
+        (["run", "JOB", "--zzz"], "unknown option '--zzz'.\n"),
+        (
+            ["explain", "JOB", "--runtme", "inline"],
+            "explain: error: unknown option '--runtme'. Did you mean '--runtime'?",
+        ),
+        (["run", "JOB", "other.cql"], "unexpected argument 'other.cql'"),
+        (["rnu", "JOB"], "Did you mean 'run'?"),
+        (["run", "JOB", "--runtime", "sprak"], "Did you mean 'spark'?"),
+        (["--versoin"], "Did you mean '--version'?"),
+    ],
+)
+def test_an_unknown_option_suggests_the_near_one(
+    job: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], said: str
+) -> None:
+    with pytest.raises(SystemExit) as left:
+        cli.main([a.replace("JOB", str(job)) for a in arguments])
+    assert left.value.code == 2
+    assert said in capsys.readouterr().err
+
+
+JOB = "CREATE STREAM S FROM 's.csv' TIMESTAMP BY ts; INSERT INTO '-' SELECT v FROM S WHERE v > 2;"
+EXECUTE = f"{sys.executable} -m eddyline.cli"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "cat jobs/j.cql | {0} run -",
+        "{0} run - < jobs/j.cql",
+        "cat jobs/j.cql | {0} run /dev/stdin",
+        "{0} run /dev/stdin < jobs/j.cql",
+        "{0} run <(cat jobs/j.cql)",
+    ],
+)
+def test_a_job_from_standard_input_or_a_pipe(tmp_path: Path, command: str) -> None:
+    """Its paths are relative to the current folder: the data do not lie beside the job file here."""
+    (tmp_path / "jobs").mkdir()
+    (tmp_path / "jobs/j.cql").write_text(JOB)
+    (tmp_path / "s.csv").write_text("ts,v\n1,2\n2,3\n")
+    done = subprocess.run(
+        ["bash", "-c", command.format(EXECUTE)], capture_output=True, text=True, cwd=tmp_path, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == '"v","_time"\n3,2\n'
+
+
+def test_a_job_from_standard_input_is_explained_and_takes_its_whole_input(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def given(text: str) -> None:
+        monkeypatch.setattr(sys, "stdin", types.SimpleNamespace(buffer=io.BytesIO(text.encode())))
+
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "s.csv").write_text("ts,v\n1,2\n")
+    given(JOB)
+    assert cli.main(["explain", "-"]) == 0
+    assert "stream S (v)" in capsys.readouterr().out
+    given("CREATE STREAM S (ts int) FROM '-' TIMESTAMP BY ts; SELECT ts FROM S;")
+    assert cli.main(["run", "-"]) == 2
+    assert "'s' reads standard input, where the job itself came from" in capsys.readouterr().err
+    given("SELEC v FROM S")
+    assert cli.main(["run", "-"]) == 2
+    assert "line 1, column 1" in capsys.readouterr().err
 
 
 def test_importing_and_asking_for_the_version_load_nothing_heavy() -> None:

@@ -9,11 +9,12 @@ from __future__ import annotations
 import argparse
 import contextlib
 import os
+import re
 import sys
 import traceback
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 if TYPE_CHECKING:
     from eddyline.runtime.progress import Progress
@@ -25,7 +26,7 @@ RUNTIME_VARIABLE = "EDDYLINE_RUNTIME"
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return the exit status."""
-    options = parser().parse_args(arguments)
+    options = _parse(parser(), arguments)
     try:
         status = int(options.action(options))
         sys.stdout.flush()
@@ -60,16 +61,43 @@ def _silence_stdout() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def parser() -> argparse.ArgumentParser:
-    top = argparse.ArgumentParser(
-        prog="eddyline", description="Continuous queries over data streams, in CQL, with exact answers."
-    )
+class _Parser(argparse.ArgumentParser):
+    """argparse, with the near name at the end of a message about an unknown one."""
+
+    def error(self, message: str) -> NoReturn:
+        if choice := re.search(r"invalid choice: '([^']*)' \(choose from (.*)\)", message):
+            message += _near(choice[1], re.findall(r"[\w-]+", choice[2]))
+        super().error(message)
+
+    def options(self) -> list[str]:
+        return [o for a in self._actions for o in a.option_strings]
+
+
+def _near(name: str, known: Sequence[str]) -> str:
+    from eddyline.core.errors import did_you_mean
+
+    return did_you_mean(name, known)
+
+
+def _parse(top: _Parser, arguments: Sequence[str] | None) -> argparse.Namespace:
+    options, rest = top.parse_known_args(arguments)
+    if rest:
+        command: _Parser = getattr(options, "parser", top)
+        unknown = next((r for r in rest if r.startswith("-")), None)
+        if unknown is None:
+            command.error(f"unexpected argument {rest[0]!r}")
+        name = unknown.partition("=")[0]
+        command.error(f"unknown option {name!r}.{_near(name, command.options())}")
+    return options
+
+
+def parser() -> _Parser:
+    top = _Parser(prog="eddyline", description="Continuous queries over data streams, in CQL, with exact answers.")
     top.add_argument("--version", action=_Version, nargs=0, help="print the version and leave")
     top.set_defaults(action=_help(top), traceback=False)
     commands = top.add_subparsers(title="commands", metavar="COMMAND")
 
-    run = commands.add_parser("run", help="run a job", description="Run the queries of a job file.")
-    run.add_argument("job", metavar="JOB.cql", type=Path)
+    run = commands.add_parser("run", help="run a job", description="Run the queries of a job.")
     run.add_argument("--master", metavar="URL", help="the Spark master (local[*]: all cores of this machine)")
     run.add_argument(
         "--shards",
@@ -91,10 +119,17 @@ def parser() -> argparse.ArgumentParser:
     run.set_defaults(action=_run)
 
     explain = commands.add_parser("explain", help="show the plans of a job", description="Show plans, and why.")
-    explain.add_argument("job", metavar="JOB.cql", type=Path)
     explain.set_defaults(action=_explain)
 
     for command in (run, explain):
+        command.set_defaults(parser=command)
+        command.add_argument(
+            "job",
+            metavar="JOB.cql",
+            type=Path,
+            help="a file, whose paths are relative to its folder; '-' or a pipe reads the job from there, with paths "
+            "relative to the current folder",
+        )
         command.add_argument(
             "--runtime",
             choices=RUNTIMES,
@@ -131,7 +166,10 @@ def _run(options: argparse.Namespace) -> int:
     for option in ("master", "shards"):
         if runtime == "inline" and getattr(options, option) is not None:
             raise JobError(f"--{option} belongs to --runtime spark; this run is inline.")
-    path = _job(options.job)
+    from eddyline.runtime.job_text import check_path
+
+    path = options.job
+    check_path(path)
     progress = _progress(options)
     common = {n: getattr(options, n) for n in ("out", "report", "checkpoint", "strict")}
     common |= {"progress": progress, "stdout": sys.stdout}
@@ -155,11 +193,12 @@ def _run(options: argparse.Namespace) -> int:
 
 
 def _explain(options: argparse.Namespace) -> int:
-    path = _job(options.job)
+    from eddyline.runtime.job_text import check_path
 
+    check_path(options.job)
     from eddyline.runtime.job import explain_job
 
-    return explain_job(path, stdout=sys.stdout, travel=_runtime(options) == "spark")
+    return explain_job(options.job, stdout=sys.stdout, travel=_runtime(options) == "spark")
 
 
 def _runtime(options: argparse.Namespace) -> str:
@@ -169,19 +208,6 @@ def _runtime(options: argparse.Namespace) -> str:
 
         raise JobError(f"the environment's {RUNTIME_VARIABLE} is {chosen!r}; it must be {' or '.join(RUNTIMES)}.")
     return str(chosen)
-
-
-def _job(path: Path) -> Path:
-    """The job file, or an error that names what stands next to it."""
-    from eddyline.core.errors import JobError, did_you_mean
-
-    if path.is_dir():
-        raise JobError(f"{path} is a directory; a job is a file such as job.cql.")
-    if not path.is_file():
-        folder = path.parent
-        near = did_you_mean(path.name, [p.name for p in folder.iterdir()]) if folder.is_dir() else ""
-        raise JobError(f"there is no job file {str(path)!r}.{near}")
-    return path
 
 
 def _progress(options: argparse.Namespace) -> Progress | None:

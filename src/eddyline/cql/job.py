@@ -26,6 +26,7 @@ from eddyline.cql.cursor import Cursor
 from eddyline.cql.dialect import Duration
 from eddyline.cql.options import parse_options, split_options
 from eddyline.cql.parsing import parse_query, tokenize
+from eddyline.cql.query_names import folded, unsafe
 from eddyline.cql.windows import IntervalText, interval_text, resolve_duration
 from eddyline.expr.types import parse_type
 
@@ -84,7 +85,7 @@ class CreateView:
 @dataclass(frozen=True, slots=True)
 class QueryStatement:
     """``target`` is the path of INSERT INTO; ``query_text`` is the query's own part of the job's ``text``, and
-    ``options_span`` the place of its ``WITH (…)``."""
+    ``options_span`` the place of its ``WITH (…)``, ``name_span`` that of its name and ``target_span`` of its path."""
 
     name: str | None
     target: str | None
@@ -94,6 +95,8 @@ class QueryStatement:
     span: Span
     text: str = field(repr=False, default="")
     options_span: Span | None = None
+    name_span: Span | None = None
+    target_span: Span | None = None
 
 
 Statement = CreateStream | CreateRelation | CreateView | QueryStatement
@@ -117,7 +120,21 @@ def parse_job(text: str) -> tuple[Statement, ...]:
             chunk.append(token)
     if chunk:
         statements.append(_statement(chunk, text))
+    _refuse_namesakes(statements)
     return tuple(statements)
+
+
+def _refuse_namesakes(statements: list[Statement]) -> None:
+    """Names that differ in case alone are told apart by neither the catalog nor every file system."""
+    seen: dict[str, str] = {}
+    for s in statements:
+        if not isinstance(s, QueryStatement) or s.name is None:
+            continue
+        other = seen.get(folded(s.name))
+        if other is not None:
+            same = "two queries are called" if other == s.name else f"case does not matter, so {other!r} is the same as"
+            raise CqlError(f"{same} {s.name!r}; give one of them another name.", s.text, s.name_span)
+        seen[folded(s.name)] = s.name
 
 
 def _statement(tokens: list[Token], text: str) -> Statement:
@@ -181,14 +198,23 @@ def _view(cursor: Cursor, span: Span) -> CreateView:
 
 
 def _query(cursor: Cursor, span: Span) -> QueryStatement:
-    name = target = None
+    name = target = named = aimed = None
     if len(cursor.tokens) > 1 and cursor.tokens[1].token_type == TokenType.COLON:
-        name = cursor.name("the name of the query")
+        first = cursor.tokens[0]
+        name, named = cursor.name("the name of the query"), Span(first.start, first.end + 1)
+        reason = unsafe(name)
+        if reason is not None:
+            message = f"the query cannot be called {name!r}, because its results go to a file of that name: {reason}."
+            raise cursor.error(message, first)
         cursor.expect(TokenType.COLON, ":")
     if cursor.word("INSERT", "INTO"):
+        path = cursor.current
         target = cursor.string("the path to write to")
+        aimed = None if path is None else Span(path.start, path.end + 1)
+        if not target.strip():
+            raise cursor.error("INSERT INTO needs a path, and this one is an empty text.", path)
     query, query_text, options, place = _query_part(cursor)
-    return QueryStatement(name, target, query, query_text, options, span, cursor.text, place)
+    return QueryStatement(name, target, query, query_text, options, span, cursor.text, place, named, aimed)
 
 
 def _query_part(cursor: Cursor) -> tuple[exp.Expression, str, dict[str, Any], Span | None]:

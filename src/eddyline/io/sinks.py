@@ -136,6 +136,9 @@ class FileSink(_Base):
             self._writer.close()
             self._file.close()
             self._temporary.replace(self._path)
+        except OSError as error:
+            self.abort()
+            raise EddylineError(f"{self._path} cannot be written: {error.strerror or error}.") from error
         except BaseException:
             self.abort()
             raise

@@ -10,10 +10,12 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, TextIO
 
-from eddyline.core.errors import CqlError, EddylineError, JobError
+from eddyline.core.errors import CqlError, EddylineError, JobError, Span
 from eddyline.core.time import SystemClock, TimeKind
 from eddyline.cql.job import QueryStatement, parse_job
 from eddyline.runtime.declaring import Declaring, Q
+from eddyline.runtime.destinations import check_destinations
+from eddyline.runtime.job_text import JobText, read_job
 from eddyline.runtime.outputs import Outputs, Result
 from eddyline.runtime.progress import Progress
 from eddyline.runtime.query import Query
@@ -25,37 +27,37 @@ SPARK_STATE = "spark"  # the folder in a checkpoint in which Spark keeps what it
 SNAPSHOT_EVERY = 10.0  # seconds of work between two snapshots of a checkpointed run
 
 
-def load_job(path: Path, strict: bool = False) -> tuple[Session, list[Query]]:
-    """Declare everything in a job file; nothing is read yet but schemas."""
-    session = Session(strict=strict, base=path.parent)
-    return session, declare_job(session, path)
-
-
-def declare_job(session: Declaring[Q], path: Path) -> list[Q]:
-    """Declare everything in a job file in this session, and return its queries."""
-    text = _text(path)
+def declare_job(session: Declaring[Q], job: JobText, out: Path | None = None, report: Path | None = None) -> list[Q]:
+    """Declare everything in a job in this session, and return its queries; nothing is read yet but schemas. ``out``
+    and ``report`` are what else will be written: nothing may meet in one file."""
     queries = []
-    for statement in parse_job(text):
+    statements = parse_job(job.text)
+    check_destinations(job, statements, out, report)
+    for statement in statements:
         query = session.declare(statement)
         if isinstance(statement, QueryStatement) and query is not None:
             queries.append(query)
     if not queries:
-        raise CqlError("the job has no query: add a SELECT.", text)
+        raise CqlError("the job has no query: add a SELECT.", job.text, Span(0, max(1, len(job.text.rstrip()))))
+    _check_standard_input(session, job)
     return queries
 
 
-def _text(path: Path) -> str:
-    data = path.read_bytes()
-    try:
-        return data.decode("utf-8-sig")  # some editors put a mark before the text
-    except UnicodeDecodeError as e:
-        line = data.count(b"\n", 0, e.start) + 1
-        raise JobError(f"{path.name} is not UTF-8 text: line {line} holds the byte 0x{data[e.start]:02x}.") from None
+def _check_standard_input(session: Declaring[Any], job: JobText) -> None:
+    for name in _readers_of_standard_input(session) if job.takes_input else ():
+        raise JobError(f"{name!r} reads standard input, where the job itself came from: put the job into a file.")
+
+
+def _readers_of_standard_input(session: Declaring[Any]) -> list[str]:
+    named: dict[str, Any] = {**session.catalog.streams, **session.catalog.relations}
+    return [name for name, definition in named.items() if definition.source == "-"]
 
 
 def explain_job(path: Path, *, stdout: TextIO, travel: bool = False) -> int:
     """``travel``: also how the work would be split over shards, which needs no Spark to tell."""
-    session, queries = load_job(path)
+    job = read_job(path)
+    session = Session(base=job.base)
+    queries = declare_job(session, job)
     for i, q in enumerate(queries):
         if i:
             print("\n" + "─" * 60 + "\n", file=stdout)
@@ -84,12 +86,14 @@ def run_job(
     check_writable(checkpoint, "--checkpoint", folder=True)
     if checkpoint is not None and (checkpoint / SPARK_STATE).exists():
         raise begun_elsewhere(checkpoint, "spark")
-    session, queries = load_job(path, strict)
+    job = read_job(path)
+    session = Session(strict=strict, base=job.base)
+    queries = declare_job(session, job, out, report)
     if checkpoint is not None:
         check_rereadable(session)
     finite = all(f.source.finite for f in session.feeds.values())
     results = [Result(q.running.query.name, q.running.query.target, q.schema) for q in queries]
-    outputs = Outputs(results, session.catalog, out, path.parent, stdout, checkpoint, finite=finite)
+    outputs = Outputs(results, out, job.base, stdout, checkpoint, finite=finite)
     if checkpoint is not None and Snapshots(checkpoint).numbers():
         outputs.keep(session.restore(checkpoint)["segments"])
     saved = clock.nanoseconds()
@@ -144,10 +148,8 @@ def begun_elsewhere(checkpoint: Path, runtime: str) -> JobError:
 
 def check_rereadable(session: Declaring[Any]) -> None:
     """Going on means reading the sources again, past what was read before."""
-    named: dict[str, Any] = {**session.catalog.streams, **session.catalog.relations}
-    for name, definition in named.items():
-        if definition.source == "-":
-            raise JobError(f"{name!r} reads standard input, which cannot be read again: leave --checkpoint out.")
+    for name in _readers_of_standard_input(session):
+        raise JobError(f"{name!r} reads standard input, which cannot be read again: leave --checkpoint out.")
 
 
 def tell_diverted(found: Sequence[tuple[int, str, str]]) -> None:

@@ -11,9 +11,10 @@ from typing import TextIO
 
 import pyarrow as pa
 
-from eddyline.core.catalog import Catalog
 from eddyline.core.errors import JobError
+from eddyline.cql.query_names import file_names
 from eddyline.io.sinks import EXTENSIONS, Sink, open_sink
+from eddyline.runtime.destinations import result_folder
 
 HOLD = 1000  # rows of a table that wait to be laid out together, where nobody waits for them
 
@@ -37,7 +38,6 @@ class Outputs:
     def __init__(
         self,
         results: Sequence[Result],
-        catalog: Catalog,
         out: Path | None,
         base: Path,
         stdout: TextIO,
@@ -45,11 +45,11 @@ class Outputs:
         *,
         finite: bool,
     ) -> None:
-        self.results, self.catalog, self.finite = list(results), catalog, finite
+        self.results, self.finite = list(results), finite
         self.out, self.base, self.stdout = out, base, stdout
-        self.labels = [r.name or f"query_{i + 1}" for i, r in enumerate(results)]
+        self.labels = file_names([r.name for r in results])
         self.spools = None if checkpoint is None else [Spool(checkpoint / "results" / n) for n in self.labels]
-        self.folder = out is not None and str(out) != "-" and (len(results) > 1 or out.suffix == "")
+        self.folder = result_folder(out, len(results))
         self._check()
         self.texts: list[tuple[str, io.StringIO]] = []
         self.sinks = self._open()
@@ -57,31 +57,11 @@ class Outputs:
             self.abort()
 
     def _check(self) -> None:
-        """Two results must not meet in one file."""
-        own = [r.target for r in self.results]
-        for target in own:
-            if target not in (None, "-") and own.count(target) > 1:
-                raise JobError(f"two queries write to {target!r}; give each a file of its own.")
-        self._check_sources([t for t in own if t is not None])
-        rest = own.count(None)
-        if self.out is None or rest == 0:
+        """``--out`` must name a folder where the job has several queries (``destinations`` checks all the rest)."""
+        if self.out is None or all(r.target is not None for r in self.results):
             return
-        if str(self.out) == "-" and rest > 1:
-            raise JobError("the job has several queries, and standard output takes one; give --out a folder.")
         if self.folder and not self.out.is_dir() and (self.out.exists() or self.out.name.endswith(EXTENSIONS)):
             raise JobError(f"the job has several queries, so --out must be a folder; {str(self.out)!r} names a file.")
-
-    def _check_sources(self, targets: Sequence[str]) -> None:
-        """A result must not take the place of a file that the job reads."""
-        read = {**self.catalog.streams, **self.catalog.relations}
-        sources = [getattr(d, "source", None) for d in read.values()]
-        paths = {(self.base / s).resolve(): s for s in sources if isinstance(s, str | Path) and str(s) != "-"}
-        wanted = [(self.base / t).resolve() for t in targets]
-        if self.out is not None and not self.folder and str(self.out) != "-":
-            wanted.append(self.out.resolve())
-        for path in wanted:
-            if path in paths:
-                raise JobError(f"{str(paths[path])!r} is read by the job, so its results cannot be written there.")
 
     def _open(self) -> list[Sink]:
         sinks: list[Sink] = []

@@ -27,6 +27,7 @@ from eddyline.runtime.job import (
     tell_diverted,
     write_report,
 )
+from eddyline.runtime.job_text import read_job
 from eddyline.runtime.outputs import Outputs, Result
 from eddyline.runtime.progress import Progress
 from eddyline.runtime.snapshot import Snapshots
@@ -67,7 +68,8 @@ def run_job(
     if checkpoint is not None and Snapshots(checkpoint).numbers():
         raise begun_elsewhere(checkpoint, "inline")
     # Mistakes in the job are told before a JVM is started for it.
-    session = SparkRuntime(None, strict=strict, base=path.parent)
+    job = read_job(path)
+    session = SparkRuntime(None, strict=strict, base=job.base)
 
     def start() -> None:
         from eddyline.runtime.spark.local import local_session
@@ -77,7 +79,7 @@ def run_job(
             session.attach(local_session(master, warm=True), begun if shards is None else shards)
 
     session.start = start
-    queries = declare_job(session, path)
+    queries = declare_job(session, job, out, report)
     if checkpoint is not None:
         check_rereadable(session)
     finite = all(s.finite for s in session.opened.values()) and not session.frames
@@ -87,7 +89,7 @@ def run_job(
             " only: give a master, or write the answer with eddyline.spark.query(…).writeStream."
         )
     results = [Result(q.bound.name, q.bound.target, q.schema) for q in queries]
-    outputs = Outputs(results, session.catalog, out, path.parent, stdout, checkpoint, finite=finite)
+    outputs = Outputs(results, out, job.base, stdout, checkpoint, finite=finite)
     try:
         run = JobRun(session, queries, outputs, progress)
         start()
