@@ -9,12 +9,46 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Final
+
+LONGEST_MESSAGE: Final = 1000  # characters of one message: nobody reads more, and a terminal shows no more
+LONGEST_PART: Final = 200  # characters of one value, text or foreign message inside a message
+LONGEST_LINE: Final = 160  # characters of the line that is drawn below a message
+
+
+def clipped(text: object, limit: int = LONGEST_PART) -> str:
+    """A text of at most ``limit`` characters; what is too long loses its middle, because the end often says most.
+
+    >>> clipped("a" * 50 + "z", 11)
+    'aaaaa…aaaaz'
+    """
+    whole = str(text)
+    if len(whole) <= limit:
+        return whole
+    tail = (limit - 1) // 2
+    return f"{whole[: limit - 1 - tail]}…{whole[len(whole) - tail :]}"
+
+
+def quoted(value: object, limit: int = LONGEST_PART) -> str:
+    """A value in quotes, as Python writes it, clipped between its quotes.
+
+    >>> quoted("x" * 9, 5)
+    "'xx…xx'"
+    """
+    return repr(clipped(value, limit)) if isinstance(value, str) else clipped(repr(value), limit)
 
 
 class EddylineError(Exception):
-    """Anything that Eddyline reports to its user. ``exit_status`` is what the command line returns."""
+    """Anything that Eddyline reports to its user. ``exit_status`` is what the command line returns.
+
+    A message never has more than ``LONGEST_MESSAGE`` characters, whatever data it quotes. Where it quotes data, it
+    should clip them (``quoted``, ``clipped``), so that its own words stay together.
+    """
 
     exit_status = 1
+
+    def __init__(self, message: object = "") -> None:
+        super().__init__(clipped(message, LONGEST_MESSAGE))
 
 
 class JobError(EddylineError):
@@ -46,8 +80,8 @@ class CqlError(JobError):
     """
 
     def __init__(self, message: str, text: str = "", span: Span | None = None) -> None:
-        self.message, self.text, self.span = message, text, span
         super().__init__(message)
+        self.message, self.text, self.span = str(self.args[0]), text, span
 
     @property
     def line(self) -> int:
@@ -63,9 +97,21 @@ class CqlError(JobError):
         start = self.text.rfind("\n", 0, self.span.start) + 1
         stop = self.text.find("\n", self.span.start)
         line = self.text[start : stop if stop >= 0 else len(self.text)]
-        width = max(1, min(self.span.end, start + len(line)) - self.span.start)
-        pad = "".join("\t" if c == "\t" else " " for c in line[: self.span.start - start])
-        return f"{self.message}\n  line {self.line}, column {self.column}:\n  {line}\n  {pad}{'^' * width}"
+        low, high = self.span.start - start, min(self.span.end - start, len(line))
+        line, low, high = _around(line, low, max(high, low + 1))
+        pad = "".join("\t" if c == "\t" else " " for c in line[:low])
+        return f"{self.message}\n  line {self.line}, column {self.column}:\n  {line}\n  {pad}{'^' * (high - low)}"
+
+
+def _around(line: str, low: int, high: int) -> tuple[str, int, int]:
+    """The part of a long line around a place in it, and the place in that part."""
+    if len(line) <= LONGEST_LINE:
+        return line, low, high
+    high = min(high, low + LONGEST_LINE // 2)
+    first = max(0, min(low - (LONGEST_LINE - (high - low)) // 2, len(line) - LONGEST_LINE))
+    last = first + LONGEST_LINE
+    before, after = "… " if first else "", " …" if last < len(line) else ""
+    return f"{before}{line[first:last]}{after}", low - first + len(before), high - first + len(before)
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
@@ -77,5 +123,6 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     ''
     """
     by_lower = {k.lower(): k for k in known}
+    name = name[:LONGEST_PART]
     near = difflib.get_close_matches(name.lower(), list(by_lower), n=1, cutoff=0.6)
     return f" Did you mean {by_lower[near[0]]!r}?" if near else ""

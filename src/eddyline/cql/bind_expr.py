@@ -25,6 +25,7 @@ from eddyline.cql.bind_literal import (
 from eddyline.cql.dialect import StreamList, StreamQuery
 from eddyline.cql.places import span_of
 from eddyline.cql.scope import Context, Scope
+from eddyline.expr.builtins.patterns import pattern_mistake
 from eddyline.expr.evaluate import compile_expr
 from eddyline.expr.functions import (
     TypeMismatch,
@@ -138,6 +139,7 @@ class ExpressionBinder:
         except UnknownFunction:
             raise unknown_function(self.context, name, node) from None
         cast = tuple(self._coerced(a, t, node) for a, t in zip(args, found.arguments, strict=True))
+        self._check_pattern(found.function, cast[1:], node)
         return Call(found.function, cast, found.returns, span_of(node))
 
     def _coerced(self, e: Expr, target: Any, node: Any) -> Expr:
@@ -150,6 +152,12 @@ class ExpressionBinder:
                 message = f"the text {e.value!r} cannot be read as {type_name(target)}, which is wanted here."
                 raise CqlError(message, self.context.text, e.span or span_of(node)) from None
         return cast
+
+    def _check_pattern(self, function: str, args: Sequence[Expr], node: Any) -> None:
+        """A constant pattern that can never match is a mistake here, not in every row."""
+        mistake = pattern_mistake(function, [a.value if isinstance(a, Literal) else None for a in args])
+        if mistake is not None:
+            raise CqlError(f"{mistake}.", self.context.text, args[0].span or span_of(node))
 
     def _binary(self, name: str, node: exp.Binary) -> Expr:
         if name in ("and", "or"):

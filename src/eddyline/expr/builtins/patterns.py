@@ -1,22 +1,25 @@
 """LIKE, regular expressions and the plain searches.
 
 A LIKE pattern is compiled once: to equality, a prefix, a suffix or a substring search where it is one, to a regular
-expression otherwise. Regular expressions run in RE2; patterns that RE2 does not know (look-around, back-references) run
-in Python's ``re``.
+expression otherwise. Regular expressions are RE2's, wherever the pattern comes from: matching takes time in proportion
+to the text. What RE2 does not know (look-around, back-references) is refused, because engines that know it backtrack,
+and one short row can then take longer than the rest of the job.
 """
 
 from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from eddyline.core.errors import DataError
-from eddyline.expr.arrays import Kernel, Value, row_wise
+from eddyline.core.errors import DataError, quoted
+from eddyline.expr.arrays import Kernel, Value, array_of, broadcast, mask_of, row_wise, valid_mask
 from eddyline.expr.builtins.base import Argument, Builder, Built
+from eddyline.expr.failures import Failure
 from eddyline.expr.types import BOOLEAN
 
 _ANY, _ONE = object(), object()
@@ -25,7 +28,7 @@ _ANY, _ONE = object(), object()
 def _tokens(pattern: str, escape: str) -> list[object]:
     """The pattern as texts, ``_ANY`` and ``_ONE``; an escape before anything else is an error as in Spark."""
     if len(escape) != 1:
-        raise DataError(f"the escape of LIKE must be one character, not {escape!r}")
+        raise DataError(f"the escape of LIKE must be one character, not {quoted(escape)}")
     tokens: list[object] = []
     at = 0
     while at < len(pattern):
@@ -33,7 +36,8 @@ def _tokens(pattern: str, escape: str) -> list[object]:
         if c == escape:
             at += 1
             if at == len(pattern) or pattern[at] not in ("%", "_", escape):
-                raise DataError(f"the LIKE pattern {pattern!r} has {escape!r} before a character that needs none")
+                found = f"the LIKE pattern {quoted(pattern)} has {escape!r} before a character that needs none"
+                raise DataError(found)
             c = pattern[at]
         elif c in "%_":
             tokens.append(_ANY if c == "%" else _ONE)
@@ -45,15 +49,6 @@ def _tokens(pattern: str, escape: str) -> list[object]:
             tokens.append(c)
         at += 1
     return tokens
-
-
-def _regex(tokens: Sequence[object]) -> str:
-    return "".join(".*" if t is _ANY else "." if t is _ONE else re.escape(str(t)) for t in tokens)
-
-
-@functools.lru_cache(maxsize=1024)
-def _python_like(pattern: str, escape: str, ignore_case: bool) -> re.Pattern[str]:
-    return re.compile(_regex(_tokens(pattern, escape)), re.DOTALL | (re.IGNORECASE if ignore_case else 0))
 
 
 def _re2_quote(text: str) -> str:
@@ -90,50 +85,99 @@ def like_kernel(pattern: str, escape: str = "\\", ignore_case: bool = False) -> 
             return lambda a: pc.match_substring(a, texts[0])
     body = "".join(".*" if t is _ANY else "." if t is _ONE else _re2_quote(str(t)) for t in tokens)
     flags = "(?is)" if ignore_case else "(?s)"
-    return lambda a: pc.match_substring_regex(a, f"{flags}^{body}$")
+    return _re2(f"{flags}^{body}$", f"the LIKE pattern {quoted(pattern)} is too long")
 
 
-def _like(ignore_case: bool) -> Builder:
-    def build(arguments: Sequence[Argument], returns: pa.DataType) -> Built:
-        slow = row_wise(
-            lambda text, pattern, escape="\\": _python_like(pattern, escape, ignore_case).fullmatch(text) is not None,
-            BOOLEAN,
-        )
-        constant = [a.value for a in arguments[1:]]
-        if None in constant or arguments[0].literal is not None:
-            return Built(slow, can_fail=True, expensive=True)
-        try:
-            fast = like_kernel(constant[0], constant[1] if len(constant) > 1 else "\\", ignore_case)
-            fast(pa.array([""]))
-        except (DataError, pa.ArrowInvalid):
-            return Built(slow, can_fail=True, expensive=True)
-        return Built(lambda a, *_: fast(a))
-
-    return build
-
-
-@functools.lru_cache(maxsize=1024)
-def _python_regex(pattern: str) -> re.Pattern[str]:
-    try:
-        return re.compile(pattern, re.ASCII)
-    except re.error as e:
-        raise DataError(f"the regular expression {pattern!r} is malformed ({e})") from e
-
-
-def _rlike(arguments: Sequence[Argument], returns: pa.DataType) -> Built:
-    slow = row_wise(lambda text, pattern: _python_regex(pattern).search(text) is not None, BOOLEAN)
-    pattern = arguments[1].value
-    if pattern is None or arguments[0].literal is not None:
-        return Built(slow, can_fail=True, expensive=True)
+def _re2(pattern: str, otherwise: str) -> Kernel:
     try:
         pc.match_substring_regex(pa.array([""]), pattern)
     except pa.ArrowInvalid:
-        try:
-            _python_regex(pattern)
-        except DataError:
-            return Built(slow, can_fail=True, expensive=True)
-        return Built(slow, expensive=True)
-    return Built(lambda a, _: pc.match_substring_regex(a, pattern), expensive=True)
+        raise DataError(otherwise) from None
+    return lambda a: pc.match_substring_regex(a, pattern)
+
+
+def regex_kernel(pattern: str) -> Kernel:
+    """Whether a text has a part that matches; ``DataError`` if RE2 does not know the pattern.
+
+    >>> regex_kernel("a+b")(pa.array(["xaab", "b", None])).to_pylist()
+    [True, False, None]
+    """
+    try:
+        pc.match_substring_regex(pa.array([""]), pattern)
+    except pa.ArrowInvalid as e:
+        reason = str(e).removeprefix("Invalid regular expression: ")
+        found = f"the regular expression {quoted(pattern)} is malformed: RE2 says {quoted(reason)}"
+        if reason.startswith(("invalid perl operator", "invalid escape sequence")):
+            found += "; look-around and back-references are refused, because one row can take for ever with them"
+        raise DataError(found) from None
+    return lambda a: pc.match_substring_regex(a, pattern)
+
+
+# The kernel of a pattern and, for LIKE, an escape.
+_MATCHERS: dict[str, Callable[..., Kernel]] = {
+    "like": like_kernel,
+    "ilike": functools.partial(like_kernel, ignore_case=True),
+    "rlike": regex_kernel,
+}
+
+
+def pattern_mistake(function: str, arguments: Sequence[object]) -> str | None:
+    """Why a function can never match with these constant arguments behind its text; None if it can, or is no pattern.
+
+    >>> pattern_mistake("like", ["a%"]) is None, pattern_mistake("like", ["a%", "xy"])
+    (True, "the escape of LIKE must be one character, not 'xy'")
+    """
+    if function not in _MATCHERS or not all(isinstance(a, str) for a in arguments):
+        return None
+    try:
+        _MATCHERS[function](*arguments)
+    except DataError as e:
+        return str(e)
+    return None
+
+
+def _by_pattern(matcher: Callable[..., Kernel]) -> Kernel:
+    """Patterns that differ by row: the rows of one pattern are matched together."""
+    remembered = functools.lru_cache(maxsize=1024)(matcher)
+
+    def kernel(text: Value, *patterns: Value) -> pa.Array:
+        length = next(len(a) for a in (text, *patterns) if isinstance(a, pa.Array))
+        texts = broadcast(text, length)
+        valid = valid_mask(texts)
+        rows: dict[tuple[str, ...], list[int]] = {}
+        for row, key in enumerate(zip(*(broadcast(p, length).to_pylist() for p in patterns), strict=True)):
+            if None not in key and (valid is None or valid[row]):
+                rows.setdefault(key, []).append(row)
+        found, known = np.zeros(length, np.bool_), np.zeros(length, np.bool_)
+        reasons: dict[int, str] = {}
+        for key, at in rows.items():
+            try:
+                found[at] = mask_of(remembered(*key)(texts.take(pa.array(at, pa.int64()))))
+                known[at] = True
+            except DataError as e:
+                reasons |= dict.fromkeys(at, str(e))
+        values = pc.if_else(array_of(known), array_of(found), pa.scalar(None, BOOLEAN))
+        if not reasons:
+            return values
+        failing = np.zeros(length, np.bool_)
+        failing[list(reasons)] = True
+        raise Failure(failing, lambda row: reasons[row], values)
+
+    return kernel
+
+
+def _matching(function: str) -> Builder:
+    matcher = _MATCHERS[function]
+    expensive = function == "rlike"
+
+    def build(arguments: Sequence[Argument], returns: pa.DataType) -> Built:
+        constant = [a.value for a in arguments[1:]]
+        if None in constant or arguments[0].literal is not None or pattern_mistake(function, constant):
+            return Built(_by_pattern(matcher), can_fail=True, expensive=True)
+        fast = matcher(*constant)
+        return Built(lambda a, *_: fast(a), expensive=expensive)
+
+    return build
 
 
 def _search(fast: Kernel, slow: Kernel) -> Builder:
@@ -151,9 +195,7 @@ def _search(fast: Kernel, slow: Kernel) -> Builder:
 
 
 BUILDERS: dict[str, Builder] = {
-    "like": _like(ignore_case=False),
-    "ilike": _like(ignore_case=True),
-    "rlike": _rlike,
+    **{name: _matching(name) for name in _MATCHERS},
     "startswith": _search(pc.starts_with, row_wise(lambda text, part: text.startswith(part), BOOLEAN)),
     "endswith": _search(pc.ends_with, row_wise(lambda text, part: text.endswith(part), BOOLEAN)),
     "contains": _search(pc.match_substring, row_wise(lambda text, part: part in text, BOOLEAN)),
