@@ -97,7 +97,7 @@ def build(inputs: Sequence[Input], edges: Sequence[Edge], thetas: Sequence[tuple
 
 
 def shape_of(join: MJoin) -> Shape:
-    classes = tuple(frozenset(x.input for x in c) for c in join.graph.classes())
+    classes = tuple(frozenset(x.input for x in c) for c in join.graph.classes)
     pairs = frozenset(frozenset((c.left.input, c.right.input)) for c in join.arrays.conditions)
     return Shape(len(join.sides), classes, pairs)
 

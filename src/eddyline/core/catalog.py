@@ -51,7 +51,7 @@ class FunctionDef:
     """A user's function. ``kind``: ``row`` gets Python values, ``pandas`` Series, ``arrow`` Arrow arrays."""
 
     name: str
-    function: Callable[..., Any]
+    function: Callable[..., Any] = field(hash=False)  # what can be called need not have a hash
     returns: pa.DataType
     arguments: tuple[pa.DataType, ...] | None = None
     kind: Literal["row", "pandas", "arrow"] = "row"
@@ -64,7 +64,7 @@ class AggregateDef:
     """A user's aggregate: ``function`` gets the list of non-NULL argument values of a group (tuples if several)."""
 
     name: str
-    function: Callable[[list[Any]], Any]
+    function: Callable[[list[Any]], Any] = field(hash=False)
     returns: pa.DataType
 
 

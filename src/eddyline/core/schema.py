@@ -7,7 +7,7 @@ output name above it), so that expressions refer to columns by name and rewritin
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import pyarrow as pa
 
@@ -30,19 +30,20 @@ class Schema:
     """
 
     fields: tuple[Field, ...]
+    _by_name: dict[str, Field] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_by_name", {f.name: f for f in reversed(self.fields)})
 
     @property
     def names(self) -> tuple[str, ...]:
         return tuple(f.name for f in self.fields)
 
     def __getitem__(self, name: str) -> Field:
-        for f in self.fields:
-            if f.name == name:
-                return f
-        raise KeyError(name)
+        return self._by_name[name]
 
     def __contains__(self, name: object) -> bool:
-        return any(f.name == name for f in self.fields)
+        return name in self._by_name
 
     def __iter__(self) -> Iterator[Field]:
         return iter(self.fields)

@@ -25,16 +25,16 @@ class AggregateCollector:
 
     context: Context
     calls: dict[str, AggregateCall] = field(default_factory=dict)
+    columns: dict[AggregateCall, str] = field(default_factory=dict)  # the other way round
 
     def call(self, name: str, node: exp.Anonymous, arguments: ExpressionBinder) -> Expr:
         bound = self._bound(name, node, arguments)
-        for column, known in self.calls.items():
-            if known == bound:
-                return Column(column, bound.type, bound.span)
+        if (known := self.columns.get(bound)) is not None:
+            return Column(known, bound.type, bound.span)
         column = format_expr(bound)
         while column in self.calls:
             column += "'"
-        self.calls[column] = bound
+        self.calls[column], self.columns[bound] = bound, column
         return Column(column, bound.type, bound.span)
 
     def _bound(self, name: str, node: exp.Anonymous, arguments: ExpressionBinder) -> AggregateCall:
@@ -85,13 +85,13 @@ def grouping(
     if keys is None:
         keys = _implied_keys(used, collector, free)
     named = _name_keys(keys, below.schema, collector)
+    name_of = {key: name for name, key in named}
     node = Aggregate(below, tuple(named), tuple(collector.calls.items()), grouped=bool(named))
 
     def lift(e: Expr) -> Expr:
         """An expression over the input as one over keys and aggregates; what is neither is an error."""
-        for name, key in named:
-            if e == key:
-                return Column(name, key.type, e.span)
+        if (key := name_of.get(e)) is not None:
+            return Column(key, e.type, e.span)
         match e:
             case Column(name=name):
                 if name in collector.calls or name in free:
@@ -114,26 +114,23 @@ def grouping(
 
 
 def _implied_keys(used: list[Expr], collector: AggregateCollector, free: frozenset[str]) -> list[Expr]:
-    found: list[Expr] = []
     taken = collector.calls.keys() | free
-    for e in used:
-        for part in walk(e):
-            if isinstance(part, Column) and part.name not in taken and part not in found:
-                found.append(part)
-    return found
+    parts = (part for e in used for part in walk(e))
+    return list(dict.fromkeys(p for p in parts if isinstance(p, Column) and p.name not in taken))
 
 
 def _name_keys(keys: list[Expr], schema: Schema, collector: AggregateCollector) -> list[tuple[str, Expr]]:
     """Keys that are columns keep their plan name, others are named as they are written."""
-    named: list[tuple[str, Expr]] = []
+    named: dict[Expr, str] = {}
+    taken = set(collector.calls)
+    columns = frozenset(schema.names)
     for key in keys:
-        if any(key == known for _, known in named):
+        if key in named:
             continue
+        plain = isinstance(key, Column)
         name = key.name if isinstance(key, Column) else format_expr(key)
-        taken = {n for n, _ in named} | collector.calls.keys()
-        if not isinstance(key, Column):
-            taken |= set(schema.names)
-        while name in taken:
+        while name in taken or (not plain and name in columns):
             name += "'"
-        named.append((name, key))
-    return named
+        named[key] = name
+        taken.add(name)
+    return [(name, key) for key, name in named.items()]

@@ -28,6 +28,7 @@ from eddyline.cql.scope import Context, Scope
 from eddyline.expr.builtins.patterns import pattern_mistake
 from eddyline.expr.evaluate import compile_expr
 from eddyline.expr.functions import (
+    Resolution,
     TypeMismatch,
     UnknownFunction,
     resolve,
@@ -102,10 +103,11 @@ class ExpressionBinder:
 
     def bind(self, node: Any) -> Expr:
         """The typed form of a node."""
-        if isinstance(node, exp.Expression) and node.args.get("negate"):
-            # sqlglot writes NOT LIKE as a flag on LIKE, but NOT IN as a node around IN.
-            return self.call("not", (self._positive(node),), node)
-        return self._positive(node)
+        with self.context.deeper(node):
+            if isinstance(node, exp.Expression) and node.args.get("negate"):
+                # sqlglot writes NOT LIKE as a flag on LIKE, but NOT IN as a node around IN.
+                return self.call("not", (self._positive(node),), node)
+            return self._positive(node)
 
     def _positive(self, node: Any) -> Expr:
         if type(node) in _BINARY:
@@ -132,15 +134,18 @@ class ExpressionBinder:
 
     def call(self, name: str, args: Sequence[Expr], node: Any) -> Expr:
         """A built-in function of bound arguments, with the casts it asks for."""
+        found = self._resolved(name, args, node)
+        cast = tuple(self._coerced(a, t, node) for a, t in zip(args, found.arguments, strict=True))
+        self._check_pattern(found.function, cast[1:], node)
+        return Call(found.function, cast, found.returns, span_of(node))
+
+    def _resolved(self, name: str, args: Sequence[Expr], node: Any) -> Resolution:
         try:
-            found = resolve(name, [a.type for a in args])
+            return resolve(name, [a.type for a in args])
         except TypeMismatch as error:
             raise self.context.error(error.message, node) from None
         except UnknownFunction:
             raise unknown_function(self.context, name, node) from None
-        cast = tuple(self._coerced(a, t, node) for a, t in zip(args, found.arguments, strict=True))
-        self._check_pattern(found.function, cast[1:], node)
-        return Call(found.function, cast, found.returns, span_of(node))
 
     def _coerced(self, e: Expr, target: Any, node: Any) -> Expr:
         """``coerce``, but a text that can never be read in the wanted type is a mistake here, not in every row."""
@@ -160,7 +165,7 @@ class ExpressionBinder:
             raise CqlError(f"{mistake}.", self.context.text, args[0].span or span_of(node))
 
     def _binary(self, name: str, node: exp.Binary) -> Expr:
-        if name in ("and", "or"):
+        if name in ("and", "or", "concat"):
             return self._connective(name, node)
         left, right = self.bind(node.this), self.bind(node.expression)
         if name == "eq":
@@ -171,16 +176,17 @@ class ExpressionBinder:
         return self.call(name, (left, right), node)
 
     def _connective(self, name: str, node: exp.Binary) -> Expr:
-        """AND and OR without recursion on the left: a long list of alternatives is a deep tree."""
+        """A chain of AND, OR or || is one call: as a tree, a long list of alternatives would be as deep as long."""
         operands: list[Any] = []
         current: Any = node
         while type(current) is type(node):
             operands.append(current.expression)
             current = current.this
-        bound = self.bind(current)
-        for operand in reversed(operands):
-            bound = self.call(name, (bound, self.bind(operand)), operand)
-        return bound
+        bound = []
+        for operand in (current, *reversed(operands)):
+            bound.append(self.bind(operand))
+            self._resolved(name, (bound[-1], bound[-1]), operand)  # what does not fit is told at its own place
+        return self.call(name, bound, node)
 
     # Conditions -----------------------------------------------------------------------------------------------
 
@@ -204,18 +210,13 @@ class ExpressionBinder:
     def _row_in(self, node: exp.In) -> Expr:
         """``(a, b) IN ((1, 2), (3, 4))``: one of the rows is equal."""
         left = self.operands(node.this)
-        result: Expr | None = None
+        found: list[Expr] = []
         for row in node.expressions:
             if not isinstance(row, exp.Tuple) or len(row.expressions) != len(left):
                 raise self.context.error(f"IN compares {len(left)} columns here, so each row needs {len(left)}.", row)
-            same: Expr | None = None
-            for a, b in zip(left, row.expressions, strict=True):
-                one = self.call("eq", (a, self.bind(b)), node)
-                same = one if same is None else self.call("and", (same, one), node)
-            assert same is not None
-            result = same if result is None else self.call("or", (result, same), node)
-        assert result is not None
-        return result
+            same = [self.call("eq", (a, self.bind(b)), row) for a, b in zip(left, row.expressions, strict=True)]
+            found.append(same[0] if len(same) == 1 else self.call("and", same, row))
+        return found[0] if len(found) == 1 else self.call("or", found, node)
 
     def operands(self, node: Any) -> list[Expr]:
         """The left side of IN: one value, a row, or a stream's name used as its tuple."""

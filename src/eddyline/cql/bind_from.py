@@ -39,6 +39,7 @@ from eddyline.plan.logical import (
 
 BindQuery = Callable[[exp.Expression], tuple[Bound, TimeKind | None]]
 LocalQuery = Callable[[], tuple[Bound, TimeKind | None]]
+MOST_INPUTS = 64  # each input of a join has a pipeline through all others, so plans grow faster than their text
 SIDE_STREAMS = ("late", "invalid")
 SIDE_COLUMNS = ("stream", "reason", "row")
 
@@ -204,6 +205,9 @@ class FromBinder:
         alias = item.columns[0].alias if item.columns else ""
         if self.scope.has_alias(alias):
             message = f"the name {alias!r} stands twice in FROM: give one of them another name with AS."
+            raise self.context.error(message, item.node)
+        if len(self.items) == MOST_INPUTS:
+            message = f"a query reads at most {MOST_INPUTS} inputs in one FROM: join some of them in a view."
             raise self.context.error(message, item.node)
         self.scope.visible.extend(item.columns)
         self.items.append(item)

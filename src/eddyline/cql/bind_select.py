@@ -284,14 +284,15 @@ class SelectBinder:
 def unique_names(items: list[SelectItem]) -> list[tuple[str, Expr]]:
     """Output names: the first keeps its name ``a``, a namesake becomes ``alias_a``, and then ``a_2``, ``a_3`` …"""
     taken: set[str] = set()
+    counts: dict[str, int] = {}  # the next number to try for a name: without it, n namesakes take n² tries
     named = []
     for item in items:
         name = item.name
         if name.lower() in taken and item.qualifier:
             name = f"{item.qualifier}_{item.name}"
-        count = 2
         while name.lower() in taken:
-            name, count = f"{item.name}_{count}", count + 1
+            count = counts.get(item.name, 2)
+            name, counts[item.name] = f"{item.name}_{count}", count + 1
         taken.add(name.lower())
         named.append((name, item.value))
     return named

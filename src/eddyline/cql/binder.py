@@ -12,7 +12,7 @@ from typing import Any
 from sqlglot import exp
 
 from eddyline.core.catalog import Catalog
-from eddyline.core.errors import CqlError
+from eddyline.core.errors import CqlError, Span
 from eddyline.core.time import TimeKind
 from eddyline.cql.bind_from import LocalQuery
 from eddyline.cql.bind_literal import coerce
@@ -21,11 +21,12 @@ from eddyline.cql.bind_subquery import Correlated
 from eddyline.cql.defaults import Bound, as_relation, result
 from eddyline.cql.dialect import StreamQuery, WindowClause
 from eddyline.cql.job import CreateView, QueryStatement, Statement, parse_job
+from eddyline.cql.parsing import SHALLOWER
 from eddyline.cql.renaming import renamed
-from eddyline.cql.scope import Context, Scope
+from eddyline.cql.scope import DEEPEST, Context, Scope
 from eddyline.expr.nodes import Column
 from eddyline.expr.types import common_type, type_name
-from eddyline.plan.logical import BoundQuery, Plan, Project, SetOperation
+from eddyline.plan.logical import BoundQuery, Plan, Project, SetOperation, depth
 
 _SET_OPERATORS = {exp.Union: "union", exp.Except: "except", exp.Intersect: "intersect"}
 
@@ -53,16 +54,20 @@ def bind(query: str | Statement, catalog: Catalog) -> BoundQuery:
     try:
         bound = QueryBinder(context).bind(statement.query)
     except RecursionError:
-        raise CqlError("this query is nested too deeply.", statement.text, statement.span) from None
+        raise CqlError(f"this query is nested too deeply: {SHALLOWER}.", statement.text, statement.span) from None
+    plan = result(bound)
+    if depth(plan) > DEEPEST:
+        message = f"this query has more than {DEEPEST} operators one below another: {SHALLOWER}."
+        raise CqlError(message, statement.text, statement.span)
     kind = one_kind_of_time(context)
     target = statement.target if isinstance(statement, QueryStatement) else None
-    return BoundQuery(statement.name, result(bound), kind, statement.query_text, target, dict(statement.options))
+    return BoundQuery(statement.name, plan, kind, statement.query_text, target, dict(statement.options))
 
 
 def _one_query(text: str) -> Statement:
     statements = parse_job(text)
     if not statements:
-        raise CqlError("the text holds no query.", text)
+        raise CqlError("the text holds no query.", text, Span(0, max(1, len(text))))
     if len(statements) > 1:
         raise CqlError("expected one query, but the text holds several statements.", text, statements[1].span)
     return statements[0]

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from sqlglot import exp
 from sqlglot.errors import ErrorLevel, ParseError, TokenError
-from sqlglot.tokenizer_core import Token
+from sqlglot.tokenizer_core import Token, TokenType
 
 from eddyline.core.errors import CqlError, Span
 from eddyline.cql.dialect import Cql, CqlParser, PlacedParseError
+
+SHALLOWER: Final = "put its inner parts into views, which other queries can read"
 
 
 def tokenize(text: str) -> list[Token]:
@@ -57,11 +61,24 @@ def parse_query(tokens: list[Token], text: str) -> exp.Expression:
     except CqlError:
         raise
     except RecursionError:
-        raise CqlError("this query is nested too deeply.", text, Span(tokens[0].start, tokens[0].end + 1)) from None
+        raise CqlError(f"this query is nested too deeply: {SHALLOWER}.", text, _deepest(tokens)) from None
     except Exception as error:  # whatever a foreign parser trips over is a mistake in the text, not a crash
         whole = Span(tokens[0].start, tokens[-1].end + 1)
         raise CqlError(f"this query cannot be read ({type(error).__name__}: {error}).", text, whole) from error
     return tree
+
+
+def _deepest(tokens: list[Token]) -> Span:
+    """Where the parentheses and CASEs are deepest, or the first word where there are none."""
+    deepest, level, at = 0, 0, tokens[0]
+    for token in tokens:
+        if token.token_type in (TokenType.L_PAREN, TokenType.CASE):
+            level += 1
+            if level > deepest:
+                deepest, at = level, token
+        elif token.token_type in (TokenType.R_PAREN, TokenType.END):
+            level -= 1
+    return Span(at.start, at.end + 1)
 
 
 def readable(error: PlacedParseError, text: str) -> str:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -15,6 +16,7 @@ from eddyline.core.time import TimeKind
 from eddyline.cql.places import span_of
 from eddyline.expr.nodes import Column, Expr, columns_of
 
+DEEPEST: Final = 100  # levels of an expression, and operators of a plan one below another
 # A column of the query around a subquery, until the MarkJoin that joins the two is built: the same plan name may
 # exist on both sides, so the outer one carries a mark that no name can contain.
 OUTER: Final = "\x00outer:"
@@ -33,6 +35,19 @@ class Context:
     place: Span | None = None  # what is underlined where a mistake has no place of its own
     kinds: list[tuple[TimeKind, str, Any]] = field(default_factory=list)
     counters: dict[str, int] = field(default_factory=dict)
+    depth: int = 0  # of the expression that is being bound
+
+    @contextmanager
+    def deeper(self, node: Any) -> Iterator[None]:
+        """One level down in an expression. Everything that reads expressions later recurses, so there is a limit."""
+        if self.depth >= DEEPEST:
+            message = f"this expression is nested more than {DEEPEST} levels deep: compute a part of it in a view."
+            raise self.error(message, node)
+        self.depth += 1
+        try:
+            yield
+        finally:
+            self.depth -= 1
 
     def error(self, message: str, node: Any = None) -> CqlError:
         return CqlError(message, self.text, span_of(node) or self.place)
@@ -68,34 +83,53 @@ class Scope:
     parent: Scope | None = None
     blocked: tuple[Scope, str] | None = None
     _class: dict[str, str] = field(default_factory=dict)
+    _by_name: dict[str, list[Visible]] = field(default_factory=dict)
+    _by_alias: dict[str, list[Visible]] = field(default_factory=dict)
+    _indexed: int = 0
+
+    def _index(self) -> None:
+        """Note the columns that became visible since the last look-up: a FROM may have very many."""
+        for v in self.visible[self._indexed :]:
+            self._by_name.setdefault(v.name.lower(), []).append(v)
+            self._by_alias.setdefault(v.alias.lower(), []).append(v)
+        self._indexed = len(self.visible)
 
     def aliases(self) -> list[str]:
         return list(dict.fromkeys(v.alias for v in self.visible))
 
     def has_alias(self, name: str) -> bool:
-        return name.lower() in (a.lower() for a in self.aliases())
+        self._index()
+        return name.lower() in self._by_alias
 
     def of_alias(self, alias: str) -> list[Visible]:
-        return [v for v in self.visible if v.alias.lower() == alias.lower()]
+        self._index()
+        return self._by_alias.get(alias.lower(), [])
+
+    def named(self, name: str) -> list[Visible]:
+        self._index()
+        return self._by_name.get(name.lower(), [])
 
     def has_bare(self, name: str) -> bool:
-        return any(v.name.lower() == name.lower() for v in self.visible)
+        return bool(self.named(name))
 
     def equate(self, a: str, b: str) -> None:
         """Two plan names that a join makes equal."""
         self._class[self._root(a)] = self._root(b)
 
     def _root(self, name: str) -> str:
+        path = []
         while name in self._class and self._class[name] != name:
+            path.append(name)
             name = self._class[name]
+        self._class.update(dict.fromkeys(path, name))  # a chain of joins is walked once
         return name
 
     def find(self, table: str, name: str, node: Any) -> Expr | None:
         """The column of this scope that a name means, None if there is none, an error if there are several."""
         if table:
-            found = [v for v in self.of_alias(table) if v.name.lower() == name.lower()]
+            found = [v for v in self.named(name) if v.alias.lower() == table.lower()]
         else:
-            found = [v for v in self.visible if v.name.lower() == name.lower() and v.plan_name not in self.hidden]
+            found = [v for v in self.named(name) if v.plan_name not in self.hidden]
             if found and name.lower() in self.merged:
                 return self.merged[name.lower()]
         if not found:

@@ -197,21 +197,21 @@ def _membership(e: Call) -> Part:
 
 
 def _with_kernel(e: Expr, parts: Sequence[Part], built: Built) -> Part:
-    kernel, returns, text = built.kernel, e.type, describe(e)
+    kernel, returns = built.kernel, e.type
     names = frozenset[str]().union(*(p.names for p in parts))
     if all(p.constant is not None for p in parts):
         # only here would a kernel see no array
         ones = [broadcast(p.constant, 1) for p in parts if p.constant is not None]
-        return _fold(Part(_guarded(lambda frame: ones, kernel, returns, text), returns, names, built.can_fail))
+        return _fold(Part(_guarded(lambda frame: ones, kernel, returns, e), returns, names, built.can_fail))
     runs = [p.run for p in parts]
     if len(runs) == 1:
         (only,) = runs
-        evaluate = _guarded(lambda frame: (only(frame),), kernel, returns, text)
+        evaluate = _guarded(lambda frame: (only(frame),), kernel, returns, e)
     elif len(runs) == 2:
         first, second = runs
-        evaluate = _guarded(lambda frame: (first(frame), second(frame)), kernel, returns, text)
+        evaluate = _guarded(lambda frame: (first(frame), second(frame)), kernel, returns, e)
     else:
-        evaluate = _guarded(lambda frame: tuple(run(frame) for run in runs), kernel, returns, text)
+        evaluate = _guarded(lambda frame: tuple(run(frame) for run in runs), kernel, returns, e)
     return Part(
         evaluate,
         returns,
@@ -221,21 +221,22 @@ def _with_kernel(e: Expr, parts: Sequence[Part], built: Built) -> Part:
     )
 
 
-def _guarded(arguments: Callable[[Frame], Sequence[Value]], kernel: Kernel, returns: pa.DataType, text: str) -> Node:
+def _guarded(arguments: Callable[[Frame], Sequence[Value]], kernel: Kernel, returns: pa.DataType, e: Expr) -> Node:
     def run(frame: Frame) -> Value:
         args = arguments(frame)
         try:
             return kernel(*args)
         except (MemoryError, JobError):
             raise
-        except Exception as e:
+        except Exception as error:
             if frame.wanted is not None:
-                if not isinstance(e, Failure):
-                    raise Retry from e  # to look for failing rows among those that do not count may take long
-                e.mask &= frame.wanted
-                if not e.mask.any():
-                    return e.values
-            return recover(kernel, args, frame.length, returns, e, frame.record(text))
+                if not isinstance(error, Failure):
+                    raise Retry from error  # to look for failing rows among those that do not count may take long
+                error.mask &= frame.wanted
+                if not error.mask.any():
+                    return error.values
+            # Described only now: every level of a deep expression would describe all that is below it.
+            return recover(kernel, args, frame.length, returns, error, frame.record(describe(e)))
 
     return run
 

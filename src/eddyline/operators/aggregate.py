@@ -92,7 +92,7 @@ class AggregateOperator(Operator):
         self.calls = tuple(call for _, call in aggregates)
         self.started = False
 
-        self.expressions: list[Expr] = []
+        self.expressions: dict[Expr, int] = {}  # each argument once, with its number
         self.arguments = [tuple(map(self._argument, self._read(call))) for call in self.calls]
         self.arrivals: Arrivals | None = None
         if any(c.user is not None or c.function in ("first", "last") for c in self.calls):
@@ -131,11 +131,7 @@ class AggregateOperator(Operator):
         return lambda columns, length: columns[name]
 
     def _argument(self, e: Expr) -> int:
-        for i, known in enumerate(self.expressions):
-            if known == e:
-                return i
-        self.expressions.append(e)
-        return len(self.expressions) - 1
+        return self.expressions.setdefault(e, len(self.expressions))
 
     def _read(self, call: AggregateCall) -> tuple[Expr, ...]:
         return call.args if self.bundles is None else self.bundles.parts(call)

@@ -118,7 +118,7 @@ class JoinContents:
 
     def _lay_out_heads(self) -> int:
         """Heads of indexes over the same classes of keys are interleaved: equal keys have equal hashes."""
-        number = {m: c for c, members in enumerate(self.graph.classes()) for m in members}
+        number = {m: c for c, members in enumerate(self.graph.classes) for m in members}
         groups: dict[tuple[int, ...], list[int]] = {}
         for (target, columns), x in self.index_of.items():
             groups.setdefault(tuple(number[Member(target, c)] for c in columns), []).append(x)

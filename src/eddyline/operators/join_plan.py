@@ -8,7 +8,7 @@ order, all members of a class agree once they are bound, and no equality is chec
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from eddyline.expr.nodes import Expr
@@ -88,31 +88,40 @@ class JoinGraph:
 
     keys: tuple[tuple[Expr, ...], ...]
     equalities: tuple[tuple[Member, Member], ...]
+    classes: tuple[frozenset[Member], ...] = field(init=False, repr=False, compare=False)
+    touching: tuple[tuple[frozenset[Member], ...], ...] = field(init=False, repr=False, compare=False)  # by input
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "classes", _classes(self.equalities))
+        touching: list[list[frozenset[Member]]] = [[] for _ in self.keys]
+        for c in self.classes:
+            for i in {m.input for m in c}:
+                touching[i].append(c)
+        object.__setattr__(self, "touching", tuple(map(tuple, touching)))
 
     @property
     def size(self) -> int:
         return len(self.keys)
 
-    def classes(self) -> list[set[Member]]:
-        classes: list[set[Member]] = []
-        for a, b in self.equalities:
-            touching = [c for c in classes if a in c or b in c]
-            merged = {a, b}.union(*touching)
-            classes = [c for c in classes if c not in touching] + [merged]
-        return classes
-
     @property
     def simple(self) -> bool:
         """Whether no input has two members of one class: then a class is one code for all, as caches need it."""
-        return all(len({m.input for m in c}) == len(c) for c in self.classes())
+        return all(len({m.input for m in c}) == len(c) for c in self.classes)
 
-    def connected(self, target: int, bound: Sequence[int]) -> bool:
-        return any(any(m.input == target for m in c) and any(m.input in bound for m in c) for c in self.classes())
+    def neighbours(self) -> list[set[int]]:
+        """For each input the others that an equality class links it with."""
+        near: list[set[int]] = [set() for _ in self.keys]
+        for c in self.classes:
+            inputs = {m.input for m in c}
+            for i in inputs:
+                near[i] |= inputs - {i}
+        return near
 
     def step(self, target: int, bound: Sequence[int]) -> Step:
         pairs: list[tuple[int, Member]] = []
-        for c in self.classes():
-            there = sorted((m for m in c if m.input in bound), key=lambda m: (bound.index(m.input), m.key))
+        place = {i: n for n, i in enumerate(bound)}
+        for c in self.touching[target]:
+            there = sorted((m for m in c if m.input in place), key=lambda m: (place[m.input], m.key))
             # All that is bound agrees already, but for several members of the input that was bound first.
             first = [m for m in there if m.input == there[0].input]
             mine = sorted(m.key for m in c if m.input == target)
@@ -130,9 +139,27 @@ class JoinGraph:
 
     def default_order(self, source: int) -> tuple[int, ...]:
         """Connected inputs first, in written order: no product unless the graph is disconnected."""
-        bound, rest = [source], [i for i in range(self.size) if i != source]
+        near = self.neighbours()
+        order, rest = [], [i for i in range(self.size) if i != source]
+        reached = set(near[source])
         while rest:
-            nxt = next((i for i in rest if self.connected(i, bound)), rest[0])
+            nxt = next((i for i in rest if i in reached), rest[0])
             rest.remove(nxt)
-            bound.append(nxt)
-        return tuple(bound[1:])
+            order.append(nxt)
+            reached |= near[nxt]
+        return tuple(order)
+
+
+def _classes(equalities: Sequence[tuple[Member, Member]]) -> tuple[frozenset[Member], ...]:
+    """The equality classes, in the order in which their last equality is written."""
+    classes: dict[int, set[Member]] = {}
+    home: dict[Member, int] = {}
+    for number, (a, b) in enumerate(equalities):
+        old = [classes.pop(n) for n in dict.fromkeys(home[m] for m in (a, b) if m in home)]
+        merged = max(old, key=len, default=set())
+        for other in (*old, {a, b}):
+            if other is not merged:
+                merged |= other
+        classes[number] = merged
+        home.update(dict.fromkeys(merged, number))
+    return tuple(map(frozenset, classes.values()))

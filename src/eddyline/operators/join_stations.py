@@ -47,7 +47,7 @@ class Stations:
 
     def __init__(self, graph: JoinGraph) -> None:
         self.graph = graph
-        self.classes = graph.classes()
+        self.classes = graph.classes
         self.compared: frozenset[int] = frozenset()  # inputs with other conditions than equalities
         self.used: tuple[CacheSpec, ...] = ()
         self.profiled: tuple[CacheSpec, ...] = ()

@@ -227,6 +227,15 @@ def children(p: Plan) -> tuple[Plan, ...]:
             return ()
 
 
+def depth(p: Plan) -> int:
+    """The number of operators one below another; without recursion, because this guards what recurses."""
+    level, nodes = 0, [p]
+    while nodes:
+        # By identity: a plan that uses one part twice has it once at a level.
+        level, nodes = level + 1, list({id(c): c for n in nodes for c in children(n)}.values())
+    return level
+
+
 def is_stream(p: Plan) -> bool:
     match p:
         case StreamScan() | ToStream():

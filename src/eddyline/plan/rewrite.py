@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 
 from eddyline.expr.evaluate import compile_expr
@@ -55,6 +55,12 @@ def may_pass(conjuncts: Sequence[Expr]) -> tuple[Expr, ...]:
     effects, stays behind it: that function is called for the rows that satisfy what is written before it, no fewer."""
     wall = next((i for i, c in enumerate(conjuncts) if not deterministic(c)), len(conjuncts))
     return tuple(c for c in conjuncts[:wall] if movable(c))
+
+
+def without(conjuncts: Sequence[Expr], gone: Collection[Expr]) -> tuple[Expr, ...]:
+    """The conjuncts that are not among ``gone``, by value: a conjunct that is written twice goes twice."""
+    found = frozenset(gone)
+    return tuple(c for c in conjuncts if c not in found)
 
 
 def deterministic(e: Expr) -> bool:

@@ -11,7 +11,7 @@ from typing import Any, Generic, TypeVar
 import pyarrow as pa
 
 from eddyline.core.catalog import AggregateDef, Catalog, FunctionDef, RelationDef, StreamDef
-from eddyline.core.errors import JobError
+from eddyline.core.errors import CqlError, JobError
 from eddyline.core.predicate import Predicate, check_cost
 from eddyline.core.schema import Schema
 from eddyline.core.time import Clock, SystemClock, TimeKind
@@ -168,6 +168,8 @@ class Declaring(ABC, Generic[Q]):
                     return self.register(bound)
                 except JobError as e:
                     raise placed(e, statement) from e
+                except RecursionError:  # the caller's own stack leaves no room
+                    raise CqlError("this query is nested too deeply.", statement.text, statement.span) from None
 
     def _create(self, s: CreateStream | CreateRelation) -> None:
         schema = None if s.columns is None else pa.schema(list(s.columns))

@@ -95,7 +95,7 @@ class Joining:
     def adapt(self, join: MJoin, names: Sequence[str]) -> None:
         """Give a join its plan, and somebody who changes it."""
         arrays, graph, names = join.arrays, join.graph, distinct(names)
-        classes = tuple(frozenset(m.input for m in c) for c in graph.classes())
+        classes = tuple(frozenset(m.input for m in c) for c in graph.classes)
         pairs = frozenset(frozenset((c.left.input, c.right.input)) for c in arrays.conditions)
         shape = Shape(graph.size, classes, pairs)
         if self.tree is not None:
@@ -168,7 +168,7 @@ def _name(policy: str) -> str:
 
 
 def _not_simple(join: MJoin, names: Sequence[str]) -> str:
-    for c in join.graph.classes():
+    for c in join.graph.classes:
         for i, name in enumerate(names):
             if sum(m.input == i for m in c) > 1:
                 return f"two columns of {name} must be equal to the same"

@@ -7,6 +7,7 @@ cached join that an element of R_l causes.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations
@@ -122,12 +123,16 @@ def _segments(shape: Shape, orders: Orders) -> Iterator[Candidate]:
     """All segments with at least one join and no product, with their keys, whether or not they can be maintained."""
     for pipeline, order in enumerate(orders):
         for first in range(len(order)):
-            bound = (pipeline, *order[:first])
             for last in range(first + 1, len(order)):
-                segment = tuple(sorted(order[first : last + 1]))
-                key = shape.shared(bound, segment)
-                if key and shape.whole(segment):
-                    yield Candidate(pipeline, first, last, segment, key)
+                if (found := _segment(shape, orders, pipeline, first, last)) is not None:
+                    yield found
+
+
+def _segment(shape: Shape, orders: Orders, pipeline: int, first: int, last: int) -> Candidate | None:
+    order = orders[pipeline]
+    segment = tuple(sorted(order[first : last + 1]))
+    key = shape.shared((pipeline, *order[:first]), segment)
+    return Candidate(pipeline, first, last, segment, key) if key and shape.whole(segment) else None
 
 
 def prefix_caches(shape: Shape, orders: Orders) -> list[Candidate]:
@@ -137,7 +142,31 @@ def prefix_caches(shape: Shape, orders: Orders) -> list[Candidate]:
     >>> [c.label("RST") for c in prefix_caches(chain, [(1, 2), (0, 2), (1, 0)])]
     ['R⋈S in ΔT']
     """
-    return [c for c in _segments(shape, orders) if prefix_invariant(c.segment, orders)]
+    groups = _prefix_groups(orders)
+    found = []
+    for pipeline, order in enumerate(orders):
+        for first in range(len(order)):
+            group = 0
+            for last, joined in enumerate(order[first:], first):
+                group |= 1 << joined
+                if last > first and group in groups:
+                    found.append((pipeline, first, last))
+    return [c for place in found if (c := _segment(shape, orders, *place)) is not None]
+
+
+def _prefix_groups(orders: Orders) -> frozenset[int]:
+    """The sets of inputs, as bits, that satisfy the prefix invariant: each of a set's inputs joins the others first.
+
+    So a set of k inputs is the k-th prefix of each of them. Counting equal prefixes finds all such sets without trying
+    every segment of every pipeline against every order.
+    """
+    counts: Counter[tuple[int, int]] = Counter()
+    for pipeline, order in enumerate(orders):
+        group = 1 << pipeline
+        for size, joined in enumerate(order, 2):
+            group |= 1 << joined
+            counts[size, group] += 1
+    return frozenset(group for (size, group), count in counts.items() if count == size)
 
 
 def globally_consistent(shape: Shape, orders: Orders, m: int, p: int) -> list[Candidate]:

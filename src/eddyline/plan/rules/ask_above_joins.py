@@ -9,7 +9,7 @@ from __future__ import annotations
 from eddyline.expr.nodes import UserCall, walk
 from eddyline.plan.conjuncts import split_conjuncts
 from eddyline.plan.logical import Join, Plan, Select
-from eddyline.plan.rewrite import bottom_up, deterministic, movable, select
+from eddyline.plan.rewrite import bottom_up, deterministic, movable, select, without
 
 
 def ask_above_joins(plan: Plan) -> Plan:
@@ -27,4 +27,4 @@ def _ask(p: Plan) -> Plan:
     # What is written behind a function that is not deterministic stays behind it.
     wall = next((i for i, c in enumerate(residual) if not deterministic(c)), len(residual))
     above = [c for i, c in enumerate(residual) if i >= wall or not movable(c)]
-    return select(Join(p.inputs, tuple(c for c in p.conjuncts if c not in above)), above)
+    return select(Join(p.inputs, without(p.conjuncts, above)), above)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from eddyline.core.window import Slide, is_time_based
 from eddyline.expr.nodes import Column
 from eddyline.plan.logical import Plan, Project, Select, Window
-from eddyline.plan.rewrite import bottom_up, movable, select
+from eddyline.plan.rewrite import bottom_up, movable, select, without
 
 
 def push_below_windows(plan: Plan) -> Plan:
@@ -27,6 +27,6 @@ def _push(p: Plan) -> Plan:
             may = computes and (everything or all(movable(e) for _, e in p.items))
             return Window(Project(window.input, p.items), window.spec) if may else p
         go = [c for c in p.conjuncts if everything or movable(c)]
-        stay = [c for c in p.conjuncts if c not in go]
+        stay = without(p.conjuncts, go)
         return select(Window(select(window.input, go), window.spec), stay)
     return p

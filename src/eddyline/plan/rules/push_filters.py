@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from eddyline.expr.nodes import Expr, columns_of, substitute
 from eddyline.plan.logical import Join, MarkJoin, OuterJoin, Plan, Project, Select, is_stream
-from eddyline.plan.rewrite import bottom_up, deterministic, may_pass, movable, select
+from eddyline.plan.rewrite import bottom_up, deterministic, may_pass, movable, select, without
 
 
 def push_filters(plan: Plan) -> Plan:
@@ -32,20 +32,20 @@ def _down(p: Plan, conjuncts: tuple[Expr, ...]) -> Plan:
             return _down(p.input, (*p.conjuncts, *conjuncts))
         case Join():
             go = may_pass(conjuncts)
-            stay = tuple(c for c in conjuncts if c not in go)
+            stay = without(conjuncts, go)
             return select(_into_join(p, (*p.conjuncts, *go)), stay)
         case MarkJoin():
             go = tuple(c for c in may_pass(_before(p, conjuncts)) if columns_of(c) <= set(p.left.schema.names))
-            stay = tuple(c for c in conjuncts if c not in go)
+            stay = without(conjuncts, go)
             return select(MarkJoin(_down(p.left, go), p.right, p.mark, p.on, p.operands), stay)
         case OuterJoin(kind="left"):
             go = tuple(c for c in may_pass(conjuncts) if columns_of(c) <= set(p.left.schema.names))
-            stay = tuple(c for c in conjuncts if c not in go)
+            stay = without(conjuncts, go)
             return select(OuterJoin(p.kind, _down(p.left, go), p.right, p.conjuncts), stay)
         case Project() if not is_stream(p):
             by = dict(p.items)
             go = tuple(c for c in may_pass(conjuncts) if movable(substitute(c, by)))
-            stay = tuple(c for c in conjuncts if c not in go)
+            stay = without(conjuncts, go)
             return select(Project(_down(p.input, tuple(substitute(c, by) for c in go)), p.items), stay)
         case _:
             return select(p, conjuncts)
@@ -59,12 +59,14 @@ def _before(p: MarkJoin, conjuncts: tuple[Expr, ...]) -> tuple[Expr, ...]:
 
 
 def _into_join(p: Join, conjuncts: tuple[Expr, ...]) -> Plan:
-    inputs = list(p.inputs)
+    home = {name: i for i, child in enumerate(p.inputs) for name in child.schema.names}
+    going: list[list[Expr]] = [[] for _ in p.inputs]
     rest = []
     for c in conjuncts:
-        home = [i for i, child in enumerate(inputs) if columns_of(c) <= set(child.schema.names)]
-        if columns_of(c) and len(home) == 1 and movable(c):
-            inputs[home[0]] = _down(inputs[home[0]], (c,))
+        homes = {home.get(name) for name in columns_of(c)}
+        at = homes.pop() if len(homes) == 1 else None
+        if at is not None and movable(c):
+            going[at].append(c)
         else:
             rest.append(c)
-    return Join(tuple(inputs), tuple(rest))
+    return Join(tuple(_down(child, tuple(own)) for child, own in zip(p.inputs, going, strict=True)), tuple(rest))
