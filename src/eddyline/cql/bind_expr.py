@@ -10,7 +10,7 @@ from typing import Any, Final, Protocol
 import pyarrow as pa
 from sqlglot import exp
 
-from eddyline.core.errors import CqlError, DataError
+from eddyline.core.errors import CqlError, DataError, quoted
 from eddyline.cql.bind_call import NO_CLOCK, bind_call, date_part, unknown_function
 from eddyline.cql.bind_literal import (
     bind_bytes,
@@ -154,7 +154,7 @@ class ExpressionBinder:
             try:
                 compile_expr(cast)({}, 1)
             except DataError:
-                message = f"the text {e.value!r} cannot be read as {type_name(target)}, which is wanted here."
+                message = f"the text {quoted(e.value)} cannot be read as {type_name(target)}, which is wanted here."
                 raise CqlError(message, self.context.text, e.span or span_of(node)) from None
         return cast
 

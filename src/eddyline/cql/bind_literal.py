@@ -11,7 +11,7 @@ from decimal import Decimal, InvalidOperation
 import pyarrow as pa
 from sqlglot import exp
 
-from eddyline.core.errors import Span
+from eddyline.core.errors import Span, clipped, quoted
 from eddyline.cql.places import span_of
 from eddyline.cql.scope import Context
 from eddyline.cql.windows import UNITS, unit_microseconds
@@ -30,7 +30,7 @@ def bind_number(text: str, span: Span | None, context: Context, node: exp.Expres
             return Literal(float(digits), DOUBLE, span)
         value = int(digits)
     except ValueError:
-        raise context.error(f"{text!r} is not a number.", node) from None
+        raise context.error(f"{quoted(text)} is not a number.", node) from None
     if -(1 << 31) <= value < 1 << 31:
         return Literal(value, INT32, span)
     if -(1 << 63) <= value < 1 << 63:
@@ -51,14 +51,16 @@ def bind_bytes(text: str, context: Context, node: exp.Expression) -> Literal:
     try:
         return Literal(bytes.fromhex(text), BINARY, span_of(node))
     except ValueError:
-        raise context.error(f"X'{text}' is not a row of bytes: it needs pairs of hexadecimal digits.", node) from None
+        raise context.error(
+            f"X'{clipped(text)}' is not a row of bytes: it needs pairs of hexadecimal digits.", node
+        ) from None
 
 
 def bind_date(text: str, context: Context, node: exp.Expression) -> Literal:
     try:
         return Literal(datetime.date.fromisoformat(text.strip()), DATE, span_of(node))
     except ValueError:
-        raise context.error(f"{text!r} is not a date; write DATE '2024-12-31'.", node) from None
+        raise context.error(f"{quoted(text)} is not a date; write DATE '2024-12-31'.", node) from None
 
 
 def bind_timestamp(text: str, context: Context, node: exp.Expression) -> Literal:
@@ -66,7 +68,7 @@ def bind_timestamp(text: str, context: Context, node: exp.Expression) -> Literal
     try:
         value = datetime.datetime.fromisoformat(text.strip())
     except ValueError:
-        message = f"{text!r} is not a timestamp; write TIMESTAMP '2024-12-31 23:59:59'."
+        message = f"{quoted(text)} is not a timestamp; write TIMESTAMP '2024-12-31 23:59:59'."
         raise context.error(message, node) from None
     if value.tzinfo is not None:
         value = value.astimezone(datetime.UTC).replace(tzinfo=None)

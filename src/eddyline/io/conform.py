@@ -9,7 +9,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from eddyline.core.errors import JobError, did_you_mean
+from eddyline.core.errors import JobError, did_you_mean, quoted
 from eddyline.expr.types import normalise, type_name
 from eddyline.io.source import InvalidRow, SourceBatch
 
@@ -72,7 +72,7 @@ def conform(batch: pa.RecordBatch, schema: pa.Schema, place: str) -> SourceBatch
         for row in failed:
             value = batch.column(f.name)[row].as_py()
             bad.setdefault(
-                int(row), f"{place}: column {f.name!r}: {value!r} is not a value of type {type_name(f.type)}"
+                int(row), f"{place}: column {f.name!r}: {quoted(value)} is not a value of type {type_name(f.type)}"
             )
     rows = pa.RecordBatch.from_arrays(arrays, names=schema.names)
     if not bad:

@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as pacsv
 
-from eddyline.core.errors import DataError, JobError
+from eddyline.core.errors import DataError, JobError, clipped
 from eddyline.expr.types import normalise, type_name
 from eddyline.io.ahead import ahead
 from eddyline.io.conform import cast, declared_columns, engine_schema, fit
@@ -304,7 +304,7 @@ class CsvParser:
         try:
             table = self._arrow(block, names, {n: pa.binary() for n in names}, note, threads=False)
         except pa.ArrowInvalid as error:
-            raise DataError(f"{place} cannot be read as CSV near line {block.line}: {error}") from error
+            raise DataError(f"{place} cannot be read as CSV near line {block.line}: {clipped(error)}") from error
         kept = np.ones(len(table) + len(bad), np.bool_)
         kept[list(bad)] = False
         return _Texts(table, np.flatnonzero(kept), bad)

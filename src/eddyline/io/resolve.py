@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from eddyline.core.errors import JobError, did_you_mean
+from eddyline.core.errors import JobError, did_you_mean, quoted
 from eddyline.io.csv import CsvSource, Dialect
 from eddyline.io.directory import DirectorySource, complete
 from eddyline.io.generator import SCHEME, generator_source
@@ -92,7 +92,11 @@ def _open(spec: Any, base: Path | None, schema: pa.Schema | None, options: Mappi
         raise JobError("a source needs a path, and this one is an empty text.")
     path = Path(spec).expanduser()
     path = path if path.is_absolute() or base is None else base / path
-    if path.is_dir():
+    try:
+        folder = path.is_dir()
+    except OSError as error:
+        raise JobError(f"there is no file {quoted(spec)}: {error.strerror}.") from error
+    if folder:
         if _truth(options.get("watch", "until_idle" in options), "watch"):
             return _watched(path, "*", schema, options)
         return files_source(_inside(path, spec), schema, options)

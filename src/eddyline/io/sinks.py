@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.csv as pacsv
 import pyarrow.parquet as pq
 
-from eddyline.core.errors import EddylineError, JobError, did_you_mean
+from eddyline.core.errors import EddylineError, JobError, did_you_mean, quoted
 from eddyline.io.render import TablePrinter, csv_ready, json_lines
 from eddyline.io.source import plain
 
@@ -74,7 +74,11 @@ def open_sink(
     path = Path(target).expanduser()
     path = path if path.is_absolute() or base is None else base / path
     write = _writer(path)
-    if path.is_dir():
+    try:
+        folder = path.is_dir()
+    except OSError as error:
+        raise JobError(f"the result cannot be written to {quoted(path.name)}: {error.strerror}.") from error
+    if folder:
         raise JobError(f"the result cannot be written to {path.name!r}: it is a directory.")
     return FileSink(path, schema, write)
 

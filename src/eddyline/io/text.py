@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from eddyline.core.errors import DataError
+from eddyline.core.errors import DataError, clipped
 
 BLOCK: Final = 8 << 20
 OPEN_LIMIT: Final = 128 << 20  # a quoted value that goes on for longer was never closed
@@ -64,7 +64,7 @@ def reader(stream: BinaryIO, place: str, live: bool = False) -> Callable[[int], 
         try:
             return read_available(stream, size) if live else stream.read(size)
         except (OSError, EOFError, lzma.LZMAError, zlib.error, pa.ArrowException) as error:
-            raise DataError(f"{place} is damaged: {error}") from error
+            raise DataError(f"{place} is damaged: {clipped(error)}") from error
 
     return read
 

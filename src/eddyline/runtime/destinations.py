@@ -4,6 +4,7 @@ either. All of it is checked before anything runs, on the statements alone; the 
 
 from __future__ import annotations
 
+import contextlib
 import glob
 import os
 from collections.abc import Iterator, Sequence
@@ -92,8 +93,9 @@ def _reads(pattern: Path, path: Path) -> bool:
     """Whether a source that is a folder or a glob takes a file of this name in."""
     if not complete(path):
         return False
-    if pattern.is_dir():
-        return _same(path.parent, pattern)
+    with contextlib.suppress(OSError):  # a name that is too long is told by whoever opens it
+        if pattern.is_dir():
+            return _same(path.parent, pattern)
     if not glob.has_magic(str(pattern)):
         return False
     return _matches(_real(path).parts, Path(os.path.abspath(pattern)).parts)  # noqa: PTH100 - a glob is no path

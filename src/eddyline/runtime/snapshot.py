@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from eddyline.core.errors import EddylineError
+from eddyline.core.errors import EddylineError, clipped
 from eddyline.runtime.state_codec import FORMAT, Bytes, decode, encode, name_of, references
 
 
@@ -61,7 +61,7 @@ class Snapshots:
         try:
             manifest = json.loads((self.directory / f"{numbers[-1]}.json").read_text())
         except ValueError as e:
-            raise EddylineError(f"{numbers[-1]}.json in {str(self.directory)!r} is no snapshot: {e}.") from e
+            raise EddylineError(f"{numbers[-1]}.json in {str(self.directory)!r} is no snapshot: {clipped(e)}.") from e
         if not isinstance(manifest, dict) or "format" not in manifest:
             raise EddylineError(f"{numbers[-1]}.json in {str(self.directory)!r} is no snapshot.")
         if manifest["format"] != FORMAT:
