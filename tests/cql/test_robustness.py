@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import random
+from pathlib import Path
 
 import pytest
 
-from eddyline.core.errors import CqlError
+from eddyline.core.errors import CqlError, JobError
 from eddyline.cql import bind
+from eddyline.runtime.job import declare_job
+from eddyline.runtime.job_text import JobText
+from eddyline.runtime.session import Session
 from tests.cql.build import make_catalog
 
 CORPUS = [
@@ -64,3 +68,58 @@ def test_broken_texts_give_clear_errors(seed: int) -> None:
             assert "sqlglot" not in error.message, (text, error.message)
             assert "cannot be read (" not in error.message, (text, error.message)
             str(error)
+            assert_placed(error, text)
+
+
+def assert_placed(error: CqlError, text: str) -> None:
+    """The error says where: a line and a column of the text, and a part of it that is underlined."""
+    assert error.span is not None, (text, error.message)
+    assert error.text == text, error.message
+    assert 0 <= error.span.start < error.span.end <= len(text) + 1, (text, error.message, error.span)
+    assert f"line {error.line}, column {error.column}:" in str(error)
+    assert str(error).rstrip().endswith("^")
+
+
+@pytest.mark.parametrize(
+    "text", ["SELECT * FROM S [NOW] GROUP BY a", "  ", "SELECT count(*), * FROM S [NOW] GROUP BY b"]
+)
+def test_what_is_not_written_has_the_place_of_the_statement(text: str) -> None:
+    """The columns of * stand nowhere in the text."""
+    with pytest.raises(CqlError) as caught:
+        bind(text, make_catalog())
+    assert_placed(caught.value, text)
+
+
+DECLARED = "CREATE STREAM S FROM 's.csv' TIMESTAMP BY ts;\nCREATE RELATION T FROM 't.csv' KEY (a);\n"
+JOBS = [
+    "CREATE VIEW v AS SELECT a, b FROM S WHERE a > 3;\nq: SELECT a, count(*) AS n FROM v [ROWS 5] GROUP BY a;",
+    "hot: INSERT INTO 'o.csv' SELECT S.a FROM S [RANGE 5], T WHERE S.a = T.a WITH (tree = '(S, T)');",
+    "WITH w AS (SELECT a FROM S) SELECT a FROM w WHERE a IN (SELECT a FROM T) AND name LIKE 'a%';",
+    "SELECT sum(a) AS x FROM S [PARTITION BY b ROWS 2] GROUP BY b HAVING max(a) > 1 WITH (on_error = 'invalid');",
+    "CREATE STREAM Z (a int, b string) FROM 's.csv' TIMESTAMP BY a SLACK 5 WITH (header = true);\nSELECT a FROM Z;",
+]
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_every_mistake_in_a_job_has_a_place(seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Jobs are declared as the command line does it, and every word of them may be wrong."""
+    monkeypatch.chdir(tmp_path)
+    Path("s.csv").write_text("ts,a,b,name\n1,1,1,x\n")
+    Path("t.csv").write_text("a,label\n1,x\n")
+    draw = random.Random(seed)
+    other = [*NOISE, "name", "a", "5", "-1", "'zzz'", "S", "T", "OR", "(SELECT a FROM S)", "[NOW]", "count(*)"]
+    refused = 0
+    for _ in range(60):
+        words = (DECLARED + draw.choice(JOBS)).split(" ")
+        for _ in range(draw.randint(1, 2)):
+            at = draw.randrange(len(words))
+            words[at : at + draw.randint(0, 1)] = [draw.choice(other)] if draw.random() < 0.7 else []
+        text = " ".join(words)
+        try:
+            declare_job(Session(base=tmp_path), JobText(text, tmp_path))
+        except CqlError as error:
+            refused += 1
+            assert_placed(error, text)
+        except JobError as error:
+            raise AssertionError(f"{error} has no place, in:\n{text}") from error
+    assert refused > 20

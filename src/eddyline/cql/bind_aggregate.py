@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 
 from sqlglot import exp
 
-from eddyline.core.errors import CqlError
 from eddyline.core.schema import Schema
 from eddyline.cql.bind_expr import ExpressionBinder
 from eddyline.cql.bind_literal import coerce
@@ -97,7 +96,7 @@ def grouping(
                 if name in collector.calls or name in free:
                     return e
                 hint = "add it to GROUP BY or put it inside an aggregate"
-                raise CqlError(f"the column {name!r} is neither grouped nor aggregated: {hint}.", context.text, e.span)
+                raise context.error_at(f"the column {name!r} is neither grouped nor aggregated: {hint}.", e.span)
             case Literal():
                 return e
             case Call():

@@ -10,7 +10,7 @@ from typing import Any, Final, Protocol
 import pyarrow as pa
 from sqlglot import exp
 
-from eddyline.core.errors import CqlError, DataError, quoted
+from eddyline.core.errors import DataError, quoted
 from eddyline.cql.bind_call import NO_CLOCK, bind_call, date_part, unknown_function
 from eddyline.cql.bind_literal import (
     bind_bytes,
@@ -25,6 +25,7 @@ from eddyline.cql.bind_literal import (
 from eddyline.cql.dialect import StreamList, StreamQuery
 from eddyline.cql.places import span_of
 from eddyline.cql.scope import Context, Scope
+from eddyline.cql.text_numbers import ALIKE, text_beside_number
 from eddyline.expr.builtins.patterns import pattern_mistake
 from eddyline.expr.evaluate import compile_expr
 from eddyline.expr.functions import (
@@ -135,6 +136,8 @@ class ExpressionBinder:
     def call(self, name: str, args: Sequence[Expr], node: Any) -> Expr:
         """A built-in function of bound arguments, with the casts it asks for."""
         found = self._resolved(name, args, node)
+        if found.function in ALIKE:
+            self._refuse_text(args, found.arguments[0], node)
         cast = tuple(self._coerced(a, t, node) for a, t in zip(args, found.arguments, strict=True))
         self._check_pattern(found.function, cast[1:], node)
         return Call(found.function, cast, found.returns, span_of(node))
@@ -155,14 +158,18 @@ class ExpressionBinder:
                 compile_expr(cast)({}, 1)
             except DataError:
                 message = f"the text {quoted(e.value)} cannot be read as {type_name(target)}, which is wanted here."
-                raise CqlError(message, self.context.text, e.span or span_of(node)) from None
+                raise self.context.error_at(message, e.span or span_of(node)) from None
         return cast
+
+    def _refuse_text(self, values: Sequence[Expr], target: pa.DataType, node: Any) -> None:
+        if (mistake := text_beside_number(values, target)) is not None:
+            raise self.context.error(mistake, node)
 
     def _check_pattern(self, function: str, args: Sequence[Expr], node: Any) -> None:
         """A constant pattern that can never match is a mistake here, not in every row."""
         mistake = pattern_mistake(function, [a.value if isinstance(a, Literal) else None for a in args])
         if mistake is not None:
-            raise CqlError(f"{mistake}.", self.context.text, args[0].span or span_of(node))
+            raise self.context.error_at(f"{mistake}.", args[0].span or span_of(node))
 
     def _binary(self, name: str, node: exp.Binary) -> Expr:
         if name in ("and", "or", "concat"):
@@ -313,6 +320,7 @@ class ExpressionBinder:
                 names = " and ".join(dict.fromkeys(type_name(v.type) for v in values))
                 raise self.context.error(f"the branches have no common type: {names}; cast one of them.", node)
         common = STRING if common == NULL else common
+        self._refuse_text(values, common, node)
         branches = tuple(zip(conditions, (coerce(v, common) for v in values[:-1]), strict=True))
         return Case(branches, coerce(values[-1], common), common, span_of(node))
 

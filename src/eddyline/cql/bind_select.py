@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
 
-from eddyline.core.errors import CqlError
 from eddyline.cql.bind_aggregate import AggregateCollector, grouping
 from eddyline.cql.bind_expr import ExpressionBinder
 from eddyline.cql.bind_from import FromBinder, conjuncts_of, join_plan, note_equalities, split_conjuncts
@@ -264,7 +263,7 @@ class SelectBinder:
         if self.aggregated or self.kind is not None:
             what = "groups or aggregates" if self.aggregated else "names a stream operator"
             message = f"a subquery that {what} may not use columns of the query around it."
-            raise CqlError(message, self.context.text, self.outer[0].span)
+            raise self.context.error_at(message, self.outer[0].span)
         # Duplicates do not matter to IN and EXISTS, so DISTINCT is dropped together with its meaning.
         outputs = [(f"{name}.{n}", e) for n, e in unique_names(self.items)]
         needed = sorted(

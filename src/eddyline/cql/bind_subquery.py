@@ -10,6 +10,7 @@ from sqlglot import exp
 from eddyline.cql.bind_literal import coerce
 from eddyline.cql.places import span_of
 from eddyline.cql.scope import OUTER, Context, Scope
+from eddyline.cql.text_numbers import text_beside_number
 from eddyline.expr.nodes import Column, Expr, columns_of, substitute, walk
 from eddyline.expr.types import BOOLEAN, common_type, type_name
 from eddyline.plan.logical import MarkJoin, Plan
@@ -56,6 +57,8 @@ class MarkCollector:
             if common is None:
                 message = f"IN cannot compare {type_name(left.type)} with {type_name(right.type)}; cast one of them."
                 raise self.context.error(message, node)
+            if (mistake := text_beside_number((left, right), common)) is not None:
+                raise self.context.error(mistake, node)
             pairs.append((coerce(left, common), coerce(right, common)))
         return self._add(inner, tuple(pairs), node)
 

@@ -24,6 +24,7 @@ from eddyline.cql.job import CreateView, QueryStatement, Statement, parse_job
 from eddyline.cql.parsing import SHALLOWER
 from eddyline.cql.renaming import renamed
 from eddyline.cql.scope import DEEPEST, Context, Scope
+from eddyline.cql.text_numbers import text_beside_number
 from eddyline.expr.nodes import Column
 from eddyline.expr.types import common_type, type_name
 from eddyline.plan.logical import BoundQuery, Plan, Project, SetOperation, depth
@@ -169,6 +170,9 @@ class QueryBinder:
                     "cast one of them."
                 )
                 raise self.context.error(message, node.expression)
+            both = (Column(f.name, f.type), Column(g.name, g.type))
+            if (mistake := text_beside_number(both, common)) is not None:
+                raise self.context.error(f"{word}: {mistake}", node.expression)
             types.append(common)
         return _cast_all(left, types), _cast_all(right, types)
 

@@ -50,7 +50,10 @@ class Context:
             self.depth -= 1
 
     def error(self, message: str, node: Any = None) -> CqlError:
-        return CqlError(message, self.text, span_of(node) or self.place)
+        return self.error_at(message, span_of(node))
+
+    def error_at(self, message: str, span: Span | None) -> CqlError:
+        return CqlError(message, self.text, span or self.place)
 
     def fresh(self, prefix: str) -> str:
         self.counters[prefix] = self.counters.get(prefix, 0) + 1
