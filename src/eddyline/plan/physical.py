@@ -37,7 +37,7 @@ from eddyline.operators.select import SelectOperator
 from eddyline.operators.streams import Changes, ConstantRelation, OrderTies, UnionAll
 from eddyline.plan.conditions import split_conditions
 from eddyline.plan.conjuncts import split_conjuncts
-from eddyline.plan.deletions import Deletions, cannot_cancel
+from eddyline.plan.deletions import Deletions, cannot_cancel, is_constant
 from eddyline.plan.graph import MakeJudge, MakeSelect, Output, PhysicalPlan, alias_of, conjunction, distinct, needed
 from eddyline.plan.logical import (
     Aggregate,
@@ -195,7 +195,7 @@ class _Builder(Matches):
         table = self.load(p.relation)
         columns = {f.name: _contiguous(table.column(c)) for f, c in zip(p.schema, p.columns, strict=True)}
         operator = ConstantRelation(self.name("relation"), p.schema, columns, table.num_rows, self.context)
-        return Output(self.add(operator, ()), p.schema, ids=True, append_only=True, constant=True)
+        return Output(self.add(operator, ()), p.schema, ids=True, append_only=True)
 
     def window(self, p: Window, need: Deletions) -> Output:
         return self.windowed(p, self.stream(p.input, ordered=not is_time_based(p.spec)), need)
@@ -257,8 +257,9 @@ class _Builder(Matches):
         graph = JoinGraph(keys, equalities)
         inputs, stubs, nodes = [], [], []
         append_only = True
-        for child in p.inputs:
-            spec, stub, node, grows = self.join_input(child, need)
+        changing = [i for i, child in enumerate(p.inputs) if not is_constant(child)]
+        for i, child in enumerate(p.inputs):
+            spec, stub, node, grows = self.join_input(child, need, passing=changing == [i])
             inputs.append(spec)
             stubs.append(stub)
             nodes.append(node)
@@ -274,8 +275,9 @@ class _Builder(Matches):
         node = self.add(operator, tuple(nodes), note=note)
         return Output(node, operator.schema, append_only=append_only)
 
-    def join_input(self, p: Plan, need: Deletions) -> tuple[Any, Callable[[], Stub] | None, int, bool]:
-        """A ring for windows that the join can keep itself and for append-only relations, else a bag."""
+    def join_input(self, p: Plan, need: Deletions, passing: bool) -> tuple[Any, Callable[[], Stub] | None, int, bool]:
+        """A ring for windows that the join can keep itself and for append-only relations, else a bag. ``passing``:
+        all other inputs are constant, so that of an input without deletions nothing need be kept."""
         from eddyline.operators.join_side import JoinInput
 
         filters: tuple[Expr, ...] = ()
@@ -293,10 +295,15 @@ class _Builder(Matches):
             grows = isinstance(p.spec, Unbounded) or need == Deletions.NONE
             deletes = Deletions.NONE if isinstance(p.spec, Unbounded) else need
             label = f"{alias_of(p)} {spelled(p.spec, self.kind)}"
-            return JoinInput(p.schema, p.spec, deletes=deletes, label=label), self.stub_for(p.input), child.node, grows
+            passing = passing and grows
+            kept = Range(0) if passing and not isinstance(p.spec, Slide) else p.spec
+            spec = JoinInput(p.schema, kept, deletes=deletes, label=label, passing=passing)
+            return spec, self.stub_for(p.input), child.node, grows
         child = self.relation(p, Deletions.ALL)
         if child.append_only:
-            spec = JoinInput(child.schema, Unbounded(), deletes=Deletions.NONE, label=f"{alias_of(p)} (all of it)")
+            label = f"{alias_of(p)} (all of it)"
+            kept = Range(0) if passing else Unbounded()
+            spec = JoinInput(child.schema, kept, deletes=Deletions.NONE, label=label, passing=passing)
             return spec, self.private_stub(child.schema), child.node, True
         label = f"{alias_of(p)} (as it changes)"
         return JoinInput(child.schema, None, by_id=child.ids, label=label), None, child.node, False
