@@ -58,6 +58,7 @@ from eddyline.plan.logical import (
     walk,
 )
 from eddyline.plan.matches import Matches
+from eddyline.plan.numbering import Numbering
 from eddyline.plan.panes import panes_below, same_panes
 from eddyline.plan.rewrite import movable
 from eddyline.synopses.store import Elements, Registry, Stub
@@ -85,12 +86,14 @@ class _Builder(Matches):
         self.catalog, self.registry, self.load, self.epochs = catalog, registry, load, epochs
         self.scans: dict[Hashable, int] = {}
         self.paned: dict[Hashable, Output] = {}
+        self.made: dict[int, Output] = {}  # sub-plans that several others read
         self.ordered = False  # whether first or last is asked for
 
     def finish(self, plan: Plan) -> PhysicalPlan:
-        self.plan = plan
+        self.plan, self.numbers = plan, Numbering(plan)
         kind = "signed"
         calls = [a for n in walk(plan) if isinstance(n, Aggregate) for _, a in n.aggregates]
+        self.counting = any(isinstance(n, Window) and not is_time_based(n.spec) for n in walk(plan))
         self.ordered = any(a.function in ("first", "last") for a in calls)
         if is_stream(plan):
             out = self.stream(plan)
@@ -104,6 +107,21 @@ class _Builder(Matches):
     # ── streams ───────────────────────────────────────────────────────────────────────────────────────────────────
 
     def stream(self, p: Plan, ordered: bool = False) -> Output:
+        """What several read is in the order that any of them could ask for."""
+        ordered = ordered or (self.numbers.shared(p) and self.counting)
+        return self.read_once(p, lambda: self.one_stream(p, ordered))
+
+    def read_once(self, p: Plan, make: Callable[[], Output]) -> Output:
+        """The operators of a sub-plan that is read in several places are built for the first, and the others read
+        what they bring."""
+        if not self.numbers.shared(p):
+            return make()
+        number = self.numbers.of(p)
+        if number not in self.made:
+            self.made[number] = make()
+        return self.made[number]
+
+    def one_stream(self, p: Plan, ordered: bool) -> Output:
         """A stream-typed plan: its elements are all insertions. A derived stream has no order of arrival: where
         somebody counts its elements (``ordered``) or asks for the first, those of one instant are ordered by value."""
         match p:
@@ -163,6 +181,11 @@ class _Builder(Matches):
     # ── relations ─────────────────────────────────────────────────────────────────────────────────────────────────
 
     def relation(self, p: Plan, need: Deletions) -> Output:
+        """What several read is built once, so with all deletions that any of them could need."""
+        shared = self.numbers.shared(p)
+        return self.read_once(p, lambda: self.one_relation(p, Deletions.ALL if shared else need))
+
+    def one_relation(self, p: Plan, need: Deletions) -> Output:
         match p:
             case RelationScan():
                 return self.relation_scan(p)
