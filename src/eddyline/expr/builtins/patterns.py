@@ -15,8 +15,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from eddyline.core.errors import DataError
-from eddyline.expr.arrays import Kernel, Value, row_wise
+from eddyline.expr.arrays import Kernel, row_wise
 from eddyline.expr.builtins.base import Argument, Builder, Built
+from eddyline.expr.builtins.by_value import by_value
 from eddyline.expr.types import BOOLEAN
 
 _ANY, _ONE = object(), object()
@@ -136,25 +137,11 @@ def _rlike(arguments: Sequence[Argument], returns: pa.DataType) -> Built:
     return Built(lambda a, _: pc.match_substring_regex(a, pattern), expensive=True)
 
 
-def _search(fast: Kernel, slow: Kernel) -> Builder:
-    def build(arguments: Sequence[Argument], returns: pa.DataType) -> Built:
-        wanted = arguments[1].value
-        if wanted is None or arguments[0].literal is not None:
-            return Built(slow, expensive=True)
-
-        def kernel(a: pa.Array, _: Value) -> pa.Array:
-            return fast(a, wanted)
-
-        return Built(kernel)
-
-    return build
-
-
 BUILDERS: dict[str, Builder] = {
     "like": _like(ignore_case=False),
     "ilike": _like(ignore_case=True),
     "rlike": _rlike,
-    "startswith": _search(pc.starts_with, row_wise(lambda text, part: text.startswith(part), BOOLEAN)),
-    "endswith": _search(pc.ends_with, row_wise(lambda text, part: text.endswith(part), BOOLEAN)),
-    "contains": _search(pc.match_substring, row_wise(lambda text, part: part in text, BOOLEAN)),
+    "startswith": by_value(pc.starts_with, lambda text, part: text.startswith(part), BOOLEAN),
+    "endswith": by_value(pc.ends_with, lambda text, part: text.endswith(part), BOOLEAN),
+    "contains": by_value(pc.match_substring, lambda text, part: part in text, BOOLEAN),
 }
