@@ -97,8 +97,10 @@ class Matches(Graph):
     ) -> Output:
         """Left rows by their partners. Without a residual the right side goes in as a set of keys: at most one
         partner for each left row, however many rows agree."""
+        from eddyline.operators.bound_match import BoundMatch
         from eddyline.operators.match import MatchOperator
         from eddyline.operators.sets import SetOperator
+        from eddyline.plan.comparisons import comparison
 
         keys, equalities, residual = split_conjuncts(on, [left.schema, right.schema])
         if not residual:
@@ -115,20 +117,25 @@ class Matches(Graph):
                 return self.look_up(kind, left, right, lefts, mark)
             keys = (lefts, tuple(Column(n, e.type) for n, e in items) if pairs else ())
             equalities = tuple((Member(0, j), Member(1, j)) for j in range(len(pairs)))
-        graph = JoinGraph(keys, equalities)
         name = self.name({"semi": "semijoin", "anti": "antijoin", "mark": "mark-join"}[kind])
         by_id = left.ids and left.fifo
         # Who meets all partners within its own instant, and never leaves, is not kept.
         left_passes = left.append_only and self.is_constant(right)
         right_passes = not left_passes and right.append_only and self.is_constant(left)
         passing: Literal["left", "right"] | None = "left" if left_passes else "right" if right_passes else None
-        operator = MatchOperator(
-            name, kind, left.schema, right.schema, graph, residual, by_id, self.context, mark, passing,
-            self.private_stub,
-        )  # fmt: skip
-        operator.why = why
-        node = self.add(operator, (left.node, right.node), note=conjunction(on))
-        return Output(node, operator.schema, append_only=left_passes)
+        by_bounds = comparison(keys, equalities, residual, left.schema, right.schema)
+        matching: MatchOperator | BoundMatch
+        if by_bounds is not None:
+            matching = BoundMatch(name, kind, left.schema, by_bounds, by_id, mark, right.append_only, left_passes)
+        else:
+            graph = JoinGraph(keys, equalities)
+            matching = MatchOperator(
+                name, kind, left.schema, right.schema, graph, residual, by_id, self.context, mark, passing,
+                self.private_stub,
+            )  # fmt: skip
+        matching.why = why
+        node = self.add(matching, (left.node, right.node), note=conjunction(on))
+        return Output(node, matching.schema, append_only=left_passes)
 
     def look_up(self, kind: str, left: Output, right: Output, keys: Sequence[Expr], mark: str | None) -> Output:
         """Each left row can be judged once and forgotten: no synopsis of the left side."""
