@@ -9,6 +9,7 @@ import pytest
 
 from eddyline.core.errors import DataError, JobError
 from eddyline.cql import bind
+from eddyline.operators.bound_match import BoundMatch
 from eddyline.operators.match import MatchOperator
 from eddyline.operators.match_select import MatchSelect
 from eddyline.runtime.adaptive_conjunction import AdaptiveConjunction
@@ -57,7 +58,7 @@ def judged(case: Case, options: dict[str, Any]) -> tuple[list[MatchSelect], bool
     _, query = start(case, Way(0, options=options))
     operators = [n.operator for n in query.running.physical.nodes]
     found = [o for o in operators if isinstance(o, MatchSelect)]
-    return found, any(isinstance(o, MatchOperator) for o in operators)
+    return found, any(isinstance(o, BoundMatch | MatchOperator) for o in operators)
 
 
 @pytest.mark.parametrize("options", OPTIONS, ids=str)

@@ -276,7 +276,7 @@ class FromBinder:
 
     def _view(self, node: Source, query: BoundQuery, alias: str) -> Item:
         self.context.kinds.append((query.time_kind, query.name or alias, node))
-        plan = renamed(query.plan, alias)
+        plan = renamed(query.plan, alias, named=True)
         if is_stream(query.plan):
             return self._windowed(node, plan, alias, query.time_kind)
         if node.args.get("window") is not None:
@@ -286,13 +286,15 @@ class FromBinder:
     def _query(self, node: Source, bound: Bound, kind: TimeKind | None, default: str | None = None) -> Item:
         # Without an alias the columns of a subquery are known by their bare names only.
         alias = self._alias(node, default or self.context.fresh("_query"))
-        window = node.args.get("window")
+        window, named = node.args.get("window"), default is not None
         if window is not None or bound.names_stream:
-            return self._windowed(node, renamed(as_stream(bound), alias), alias, kind)
-        plan = renamed(bound.plan, alias)
+            return self._windowed(node, renamed(as_stream(bound), alias, named), alias, kind)
+        plan = renamed(bound.plan, alias, named)
         if grows_only(bound.plan) and has_implicit_window(bound.plan):
             # A filtered or projected windowless stream is still a windowless stream.
-            return Item(plan, _visible(plan, alias), node, at_its_instant(plan, renamed(as_stream(bound), alias)))
+            return Item(
+                plan, _visible(plan, alias), node, at_its_instant(plan, renamed(as_stream(bound), alias, named))
+            )
         return Item(plan, _visible(plan, alias), node)
 
     # Windows --------------------------------------------------------------------------------------------------

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any
 
 from sqlglot import exp
@@ -135,7 +134,7 @@ class QueryBinder:
         local = dict(self.local)
         for cte in clause.expressions:
             definition = QueryBinder(self.context, self.suffix, dict(local), self.around)
-            local[cte.alias.lower()] = partial(definition.with_kind, cte.this)
+            local[cte.alias.lower()] = _NamedQuery(definition, cte.this)
         return QueryBinder(self.context, self.suffix, local, self.around)
 
     def _stream_query(self, node: StreamQuery) -> Bound:
@@ -188,6 +187,26 @@ class QueryBinder:
         bound = QueryBinder(self.context, self.suffix, self.local, (scope, reason)).bind(node)
         plan = renamed(as_relation(bound), name)
         return Correlated(plan, tuple(Column(f.name, f.type) for f in plan.schema), ())
+
+
+@dataclass(slots=True)
+class _NamedQuery:
+    """A query of a WITH clause: bound when it is first read, so that all who read it read the same plan."""
+
+    binder: QueryBinder
+    node: Any
+    _read: tuple[Bound, list[Any]] | None = None
+
+    def __call__(self) -> tuple[Bound, TimeKind | None]:
+        kinds = self.binder.context.kinds
+        if self._read is None:
+            seen = len(kinds)
+            bound = self.binder.bind(self.node)
+            self._read = bound, kinds[seen:]
+        else:
+            kinds.extend(self._read[1])  # whoever reads it runs on its kind of time
+        bound, mine = self._read
+        return bound, mine[0][0] if mine else None
 
 
 def _cast_all(p: Plan, types: list[Any]) -> Plan:

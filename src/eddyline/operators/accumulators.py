@@ -20,7 +20,6 @@ from eddyline.core.delta import Bools, Int64s
 from eddyline.kernels import aggregates, ordered
 from eddyline.kernels import superaccumulator as exact
 from eddyline.synopses.codes import direct_codes
-from eddyline.synopses.keys import KeyTable
 
 Float64s = npt.NDArray[np.float64]
 NO_NULLS: Bools = np.empty(0, np.bool_)
@@ -319,34 +318,6 @@ class TreeExtremes(Accumulator):
     def size(self) -> tuple[int, int]:
         rows = int(self.control[ordered.USED])
         return rows, rows * ordered.TREE_STRIDE * 8 + self.roots.nbytes
-
-
-class DistinctWeights:
-    """Turns weights into those of the distinct values of each group: +1 when one appears, −1 when it vanishes."""
-
-    def __init__(self, types: tuple[pa.DataType, ...]) -> None:
-        self.pairs = KeyTable([pa.int64(), *types])
-        self.counts: Int64s = np.zeros(0, np.int64)
-
-    def weights(self, w: Walk, arguments: tuple[Argument, ...]) -> Int64s:
-        pair = writable(self.pairs.intern([pa.array(w.group), *(a.array for a in arguments)], len(w.group)))
-        self.counts = grown(self.counts, self.pairs.capacity)
-        out = np.empty(len(pair), np.int64)
-        aggregates.transitions(pair, w.weight, all_valid(arguments), self.counts, out)
-        gone = np.unique(pair[self.counts[pair] == 0])
-        if len(gone):
-            self.pairs.release(gone)
-        return out
-
-    def state(self) -> dict[str, Any]:
-        return {"pairs": self.pairs.state(), "counts": self.counts.copy()}
-
-    def load(self, state: dict[str, Any]) -> None:
-        self.pairs.load(state["pairs"])
-        self.counts = np.array(state["counts"])
-
-    def size(self) -> tuple[int, int]:
-        return len(self.pairs), self.pairs.nbytes + self.counts.nbytes
 
 
 def all_valid(arguments: tuple[Argument, ...]) -> Bools:

@@ -29,7 +29,6 @@ from eddyline.operators.accumulators import (
     Accumulator,
     Argument,
     Count,
-    DistinctWeights,
     DoubleSum,
     FifoExtreme,
     IntegerSum,
@@ -47,11 +46,13 @@ from eddyline.operators.arrivals import Arrivals, Ends
 from eddyline.operators.bags import DecimalSum, SortedBags, UserBags
 from eddyline.operators.base import Context, Operator
 from eddyline.operators.bundles import ROWS, Bundles
+from eddyline.operators.distinct import DistinctPairs, conditional
 from eddyline.operators.outputs import Output, emits_objects, label, output
 from eddyline.synopses.codes import is_direct
 from eddyline.synopses.keys import KeyTable
 
 Values = Callable[[Mapping[str, pa.Array], int], pa.Array]
+_ADDING = ("count", "sum", "avg", "variance", "var_pop", "stddev", "stddev_pop")
 _SPREADS = {"variance": (1, False), "var_pop": (0, False), "stddev": (1, True), "stddev_pop": (0, True)}
 
 
@@ -93,18 +94,20 @@ class AggregateOperator(Operator):
         self.started = False
 
         self.expressions: dict[Expr, int] = {}  # each argument once, with its number
-        self.arguments = [tuple(map(self._argument, self._read(call))) for call in self.calls]
+        read = [self._read(call) for call in self.calls]
+        self.arguments = [tuple(map(self._argument, values)) for values, _ in read]
+        conditions = [None if c is None else self._argument(c) for _, c in read]
         self.arrivals: Arrivals | None = None
         if any(c.user is not None or c.function in ("first", "last") for c in self.calls):
             ends = any(c.function in ("first", "last") for c in self.calls)
             self.arrivals = Arrivals(input_schema, ends, append_only)
-        self.distincts: dict[tuple[int, ...], DistinctWeights] = {}
+        self.distincts: dict[tuple[int, ...], DistinctPairs] = {}
         counted = () if bundles is None else (self._argument(ROWS),)
         first = Count() if bundles is None else PaneCount()
-        self.accumulators: dict[tuple[Any, ...], Accumulator] = {("rows", counted, False): first}
+        self.accumulators: dict[tuple[Any, ...], Accumulator] = {("rows", counted, False, None): first}
         self.outputs: list[Output] = [
-            output(call, self._accumulator(call, indexes), emits_objects(call))
-            for call, indexes in zip(self.calls, self.arguments, strict=True)
+            output(call, self._accumulator(call, indexes, condition), emits_objects(call))
+            for call, indexes, condition in zip(self.calls, self.arguments, conditions, strict=True)
         ]
         self.evaluators = [self._values(e) for e in self.expressions]
         self.rows = first
@@ -133,10 +136,16 @@ class AggregateOperator(Operator):
     def _argument(self, e: Expr) -> int:
         return self.expressions.setdefault(e, len(self.expressions))
 
-    def _read(self, call: AggregateCall) -> tuple[Expr, ...]:
-        return call.args if self.bundles is None else self.bundles.parts(call)
+    def _read(self, call: AggregateCall) -> tuple[tuple[Expr, ...], Expr | None]:
+        """What a call adds up, and which rows it counts: those for which the condition is TRUE."""
+        if self.bundles is not None:
+            return self.bundles.parts(call), None
+        if call.distinct and len(call.args) == 1 and call.function in _ADDING:
+            value, condition = conditional(call.args[0])
+            return (value,), condition
+        return call.args, None
 
-    def _accumulator(self, call: AggregateCall, indexes: tuple[int, ...]) -> Accumulator:
+    def _accumulator(self, call: AggregateCall, indexes: tuple[int, ...], condition: int | None) -> Accumulator:
         """The accumulator of a call, shared with the calls that need the same one."""
         kind, distinct = call.function, call.distinct
         if call.user is not None:
@@ -150,11 +159,12 @@ class AggregateOperator(Operator):
             kind = "sum"
         elif kind == "count" and not call.args:
             kind, distinct = "rows", False
-        key = kind, indexes, distinct
+        key = kind, indexes, distinct, condition
         if key not in self.accumulators:
             self.accumulators[key] = self._make(call)
-            if distinct and call.user is None and indexes not in self.distincts:
-                self.distincts[indexes] = DistinctWeights(tuple(a.type for a in call.args))
+            if distinct and call.user is None:
+                types = tuple(a.type for a in call.args)
+                self.distincts.setdefault(indexes, DistinctPairs(types)).add(condition)
         return self.accumulators[key]
 
     def _make(self, call: AggregateCall) -> Accumulator:
@@ -274,11 +284,12 @@ class AggregateOperator(Operator):
         if self.arrivals is not None:
             self.arrivals.walk(w, delta)
         distinct = {
-            indexes: replace(w, weight=d.weights(w, tuple(arguments[i] for i in indexes)))
+            (indexes, condition): replace(w, weight=weight)
             for indexes, d in self.distincts.items()
+            for condition, weight in d.weights(w, tuple(arguments[i] for i in indexes), arguments).items()
         }
-        for (_, indexes, only_distinct), a in self.accumulators.items():
-            seen = distinct[indexes] if only_distinct and indexes in distinct else w
+        for (_, indexes, only_distinct, condition), a in self.accumulators.items():
+            seen = distinct.get((indexes, condition), w) if only_distinct else w
             a.walk(seen, tuple(arguments[i] for i in indexes))
 
     def _alive(self, touched: Int64s, size: int) -> Bools:

@@ -29,7 +29,11 @@ class JoinInput:
     """``window`` makes the input a ring (a stream under a time- or tuple-based window, or an append-only relation);
     without it the input is a bag of changes. ``deletes`` is one of the kernel's NO_DELETIONS, AT_ARRIVALS and
     ALL_DELETIONS. ``filters`` are conjuncts above a tuple-based window: what fails them counts for the window, but
-    joins with nothing."""
+    joins with nothing.
+
+    An input is ``passing`` if every row that it will ever join with is there at the start of time, and if no deletion
+    of its own rows can show: then its rows are kept for the instant at which they enter and no longer. Not shorter,
+    because at the first instant they may be applied before the rows that they join with."""
 
     schema: Schema
     window: WindowSpec | None
@@ -37,6 +41,7 @@ class JoinInput:
     deletes: int = k.ALL_DELETIONS
     label: str = ""  # for explain
     filters: tuple[Expr, ...] = ()
+    passing: bool = False
 
 
 class JoinSide:
@@ -75,6 +80,8 @@ class JoinSide:
             if self.filters is not None:
                 valid[~self.filters.evaluate(delta.columns, n).keep] = 0
             valid[leave <= time] = 0  # a window shorter than its slide: the element is never in it
+            if self.spec.passing:
+                leave = time + 1
             self.stub.append(delta.columns, n)
             slot = np.zeros(n, np.int64)
         else:

@@ -7,29 +7,37 @@ adds up for a row is exactly the change of its number of partners.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
 
 from eddyline.core.delta import Delta, Int64s
 from eddyline.core.schema import Field, Schema
+from eddyline.core.window import Range
 from eddyline.expr.evaluate import compile_expr
 from eddyline.expr.nodes import Expr
 from eddyline.kernels import bags as k
+from eddyline.kernels.join_layout import NO_DELETIONS
 from eddyline.operators.base import Context, Operator
 from eddyline.operators.join_plan import JoinGraph
 from eddyline.operators.join_side import JoinInput
 from eddyline.operators.mjoin import MJoin
 from eddyline.synopses.bag import Bag
+from eddyline.synopses.store import Stub
 
 SLOT = "_slot"
 KINDS = {"semi": k.SEMI, "anti": k.ANTI, "mark": k.MARK}
 
 
 class MatchOperator(Operator):
-    """``kind`` semi keeps left rows with a partner, anti those without, mark keeps all and adds a Boolean column."""
+    """``kind`` semi keeps left rows with a partner, anti those without, mark keeps all and adds a Boolean column.
+
+    ``passing`` names the side of which nothing is kept beyond the instant at hand: its rows never leave, and all rows
+    of the other side are there from the start of time. A left row is judged once then; a right row adds to the
+    partners of the left rows, which keep their numbers. ``stub`` gives that side its place for the instant.
+    """
 
     def __init__(
         self,
@@ -42,22 +50,23 @@ class MatchOperator(Operator):
         by_id: bool,
         context: Context,
         mark: str | None = None,
+        passing: Literal["left", "right"] | None = None,
+        stub: Callable[[Schema], Callable[[], Stub]] | None = None,
     ) -> None:
         super().__init__(name, Schema((*left, Field(mark, pa.bool_()))) if mark else left)
-        self.kind, self.mark = KINDS[kind], mark
+        self.kind, self.mark, self.passing = KINDS[kind], mark, passing
         self.bag = Bag(left, by_id)
         needed = {c for e in (*graph.keys[0], *residual) for c in compile_expr(e).columns}
         self.passed = tuple(n for n in left.names if n in needed)
         inner = Schema((*(left[n] for n in self.passed), Field(SLOT, pa.int64())))
-        self.join = MJoin(
-            f"{name}.pairs",
-            [JoinInput(inner, None, by_id=True), JoinInput(right, None)],
-            graph,
-            residual,
-            [None, None],
-            [SLOT],
-            context,
-        )
+        inputs = [JoinInput(inner, None, by_id=True), JoinInput(right, None)]
+        stubs: list[Callable[[], Stub] | None] = [None, None]
+        if passing is not None:
+            assert stub is not None
+            i = 0 if passing == "left" else 1
+            inputs[i] = JoinInput(inputs[i].schema, Range(0), deletes=NO_DELETIONS, passing=True)
+            stubs[i] = stub(inputs[i].schema)
+        self.join = MJoin(f"{name}.pairs", inputs, graph, residual, stubs, [SLOT], context)
         self.present, self.matched = np.zeros(64, np.int64), np.zeros(64, np.int64)
 
     why = ""  # its rows are not judged together with the other conjuncts
@@ -82,6 +91,8 @@ class MatchOperator(Operator):
         matches = np.concatenate([np.zeros(len(left), np.int64), pairs.weights])[order]
         out = self._emit(time[order], code, rows, matches)
         touched = np.unique(slots)
+        if self.passing == "left":
+            self.present[touched], self.matched[touched] = 0, 0
         self.bag.release(touched[self.present[touched] == 0])
         self.bag.compact()
         return out
@@ -132,4 +143,8 @@ class MatchOperator(Operator):
         return rows + len(self.bag), bytes + self.bag.nbytes + self.present.nbytes + self.matched.nbytes
 
     def describe(self) -> str:
+        if self.passing == "left":
+            return "the rows of the constant right side; rows of the left side are judged once and not kept"
+        if self.passing == "right":
+            return "the rows of the constant left side with their numbers of partners; nothing of the right side"
         return "the rows of both sides, because either may change the answer for the other"

@@ -244,8 +244,14 @@ class MJoin(Operator):
         return rows, bytes + self.arrays.nbytes
 
     def describe(self) -> str:
-        kept = [s.spec.label or "an input" for s in self.sides]
+        kept = [s.spec.label or "an input" for s in self.sides if not s.spec.passing]
         why = "to join what arrives on the others"
+        passing = [s.spec.label or "an input" for s in self.sides if s.spec.passing]
+        if passing:
+            return (
+                f"{', '.join(kept)}: {why}; nothing of {', '.join(passing)} beyond the instant at hand: "
+                "what it joins with never changes, and no deletion can show"
+            )
         if all(s.spec.window is not None for s in self.sides):
             modes = {s.spec.deletes for s in self.sides if not isinstance(s.spec.window, Unbounded)}
             shown = {

@@ -15,6 +15,7 @@ from eddyline.operators.adaptive_select import OrdersItself
 from eddyline.operators.base import Context, Operator
 from eddyline.operators.noting import Computation, Compute, NotedSelect, Noting
 from eddyline.operators.project import ProjectOperator
+from eddyline.operators.streams import ConstantRelation
 from eddyline.plan.deletions import Deletions
 from eddyline.plan.logical import Plan, Project, RelationScan, Select, StreamScan, Window, walk
 from eddyline.synopses.store import Stub
@@ -43,7 +44,6 @@ class Output:
     fifo: bool = False  # and are deleted in the order of their ids
     append_only: bool = False  # never a deletion
     leaving: bool = False  # each row is deleted one day, by its id
-    constant: bool = False  # all there is comes at the start of time
     identity: frozenset[str] | None = None  # no two changes of one instant that agree on these columns could cancel
 
 
@@ -66,6 +66,7 @@ class Graph:
         self.context = Context()
         self.select, self.judge, self.kind = select, judge, kind
         self.nodes: list[Node] = []
+        self.constants: set[int] = set()  # nodes all of whose changes come at the start of time
         self.stubs: list[Stub] = []
         self.counts: dict[str, int] = {}
         self.obstacles: dict[str, str] = {}  # marks that cannot be conjuncts like any other, and why
@@ -79,9 +80,17 @@ class Graph:
     def windowed(self, p: Window, child: Output, need: Deletions, shared: bool = True) -> Output:
         raise AssertionError("the builder knows how")
 
+    def private_stub(self, schema: Schema) -> Callable[[], Stub]:
+        raise AssertionError("the builder knows how")
+
     def add(self, operator: Operator | None, inputs: tuple[int, ...], scan: Any = None, note: str = "") -> int:
         self.nodes.append(Node(operator, inputs, scan, note))
+        if isinstance(operator, ConstantRelation) or (inputs and self.constants.issuperset(inputs)):
+            self.constants.add(len(self.nodes) - 1)
         return len(self.nodes) - 1
+
+    def is_constant(self, out: Output) -> bool:
+        return out.node in self.constants
 
     def name(self, kind: str) -> str:
         """Every operator has a name that errors, explain and decisions use: ``mjoin 1``."""

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import Literal
 
 import pyarrow as pa
 
 from eddyline.core.schema import Field, Schema
+from eddyline.core.window import Range
+from eddyline.expr import nodes
 from eddyline.expr.members import Conjunct
-from eddyline.expr.nodes import Call, Case, Cast, Column, Expr, Literal, columns_of
+from eddyline.expr.nodes import Call, Case, Cast, Column, Expr, columns_of
 from eddyline.operators.base import Context, Operator
 from eddyline.operators.join_plan import JoinGraph, Member
 from eddyline.operators.project import ProjectOperator
@@ -21,6 +24,7 @@ from eddyline.plan.graph import Graph, Output, alias_of, conjunction, needed
 from eddyline.plan.logical import MarkJoin, OuterJoin, Plan, Project, Select
 from eddyline.plan.memberships import Flat, Sought, flatten, told
 from eddyline.plan.partitioning.momentary import comes_with_elements
+from eddyline.synopses.store import Stub
 
 
 class Matches(Graph):
@@ -93,31 +97,45 @@ class Matches(Graph):
     ) -> Output:
         """Left rows by their partners. Without a residual the right side goes in as a set of keys: at most one
         partner for each left row, however many rows agree."""
+        from eddyline.operators.bound_match import BoundMatch
         from eddyline.operators.match import MatchOperator
         from eddyline.operators.sets import SetOperator
+        from eddyline.plan.comparisons import comparison
 
         keys, equalities, residual = split_conjuncts(on, [left.schema, right.schema])
         if not residual:
             pairs = [(a, b) if a.input == 0 else (b, a) for a, b in equalities]
             lefts = tuple(keys[0][a.key] for a, _ in pairs)
             # Without any key (EXISTS without correlation) one row stands for all.
-            rights = [keys[1][b.key] for _, b in pairs] or [Literal(1, pa.int64())]
+            rights = [keys[1][b.key] for _, b in pairs] or [nodes.Literal(1, pa.int64())]
             items = tuple((f"_k{j}", e) for j, e in enumerate(rights))
             node = self.add(ProjectOperator(self.name("project"), items, self.context), (right.node,))
             schema = Schema(tuple(Field(n, e.type) for n, e in items))
             operator: Operator = SetOperator(self.name("duplicate-eliminate"), schema, "distinct", False)
             right = replace(right, node=self.add(operator, (node,)), schema=schema)
-            if left.append_only and right.constant:
+            if left.append_only and right.append_only and self.is_constant(right):
                 return self.look_up(kind, left, right, lefts, mark)
             keys = (lefts, tuple(Column(n, e.type) for n, e in items) if pairs else ())
             equalities = tuple((Member(0, j), Member(1, j)) for j in range(len(pairs)))
-        graph = JoinGraph(keys, equalities)
         name = self.name({"semi": "semijoin", "anti": "antijoin", "mark": "mark-join"}[kind])
         by_id = left.ids and left.fifo
-        operator = MatchOperator(name, kind, left.schema, right.schema, graph, residual, by_id, self.context, mark)
-        operator.why = why
-        note = conjunction(on)
-        return Output(self.add(operator, (left.node, right.node), note=note), operator.schema)
+        # Who meets all partners within its own instant, and never leaves, is not kept.
+        left_passes = left.append_only and self.is_constant(right)
+        right_passes = not left_passes and right.append_only and self.is_constant(left)
+        passing: Literal["left", "right"] | None = "left" if left_passes else "right" if right_passes else None
+        by_bounds = comparison(keys, equalities, residual, left.schema, right.schema)
+        matching: MatchOperator | BoundMatch
+        if by_bounds is not None:
+            matching = BoundMatch(name, kind, left.schema, by_bounds, by_id, mark, right.append_only, left_passes)
+        else:
+            graph = JoinGraph(keys, equalities)
+            matching = MatchOperator(
+                name, kind, left.schema, right.schema, graph, residual, by_id, self.context, mark, passing,
+                self.private_stub,
+            )  # fmt: skip
+        matching.why = why
+        node = self.add(matching, (left.node, right.node), note=conjunction(on))
+        return Output(node, matching.schema, append_only=left_passes)
 
     def look_up(self, kind: str, left: Output, right: Output, keys: Sequence[Expr], mark: str | None) -> Output:
         """Each left row can be judged once and forgotten: no synopsis of the left side."""
@@ -156,8 +174,8 @@ class Matches(Graph):
             out = self.match("mark", out, right, (*p.on, *maybe), hidden)
             unknown = _boolean(hidden)
         value = Case(
-            ((_boolean(found), Literal(True, pa.bool_())), (unknown, Literal(None, pa.bool_()))),
-            Literal(False, pa.bool_()),
+            ((_boolean(found), nodes.Literal(True, pa.bool_())), (unknown, nodes.Literal(None, pa.bool_()))),
+            nodes.Literal(False, pa.bool_()),
             pa.bool_(),
         )
         kept: list[tuple[str, Expr]] = [(f.name, Column(f.name, f.type)) for f in left.schema]
@@ -188,28 +206,40 @@ class Matches(Graph):
 
         left, right = self.relation(p.left, Deletions.ALL), self.relation(p.right, Deletions.ALL)
         keys, equalities, residual = split_conjuncts(p.conjuncts, [left.schema, right.schema])
-        inputs = [
-            JoinInput(s.schema, None, by_id=s.ids, label=alias_of(side))
-            for s, side in ((left, p.left), (right, p.right))
-        ]
+        inputs: list[JoinInput] = []
+        stubs: list[Callable[[], Stub] | None] = []
+        for s, other, side in ((left, right, p.left), (right, left, p.right)):
+            label = alias_of(side)
+            if s.append_only and self.is_constant(other):
+                none = Deletions.NONE
+                inputs.append(JoinInput(s.schema, Range(0), deletes=none, label=label, passing=True))
+                stubs.append(self.private_stub(s.schema))
+            else:
+                inputs.append(JoinInput(s.schema, None, by_id=s.ids, label=label))
+                stubs.append(None)
         names = (*left.schema.names, *right.schema.names)
         graph = JoinGraph(keys, equalities)
-        inner = MJoin(self.name("binary-join"), inputs, graph, residual, [None, None], names, self.context)
+        inner = MJoin(self.name("binary-join"), inputs, graph, residual, stubs, names, self.context)
         note = conjunction(p.conjuncts)
+        append_only = left.append_only and right.append_only
         parts = [self.add(inner, (left.node, right.node), note=note)]
         schema = Schema((*left.schema, *right.schema))
         for keep, other, wanted in ((left, right, ("left", "full")), (right, left, ("right", "full"))):
             if p.kind in wanted:
                 lonely = self.match("anti", keep, other, p.conjuncts)
+                append_only = append_only and lonely.append_only
                 items = tuple(
                     (
                         f.name,
-                        Column(f.name, f.type) if f in keep.schema.fields else Cast(Literal(None, pa.null()), f.type),
+                        Column(f.name, f.type)
+                        if f in keep.schema.fields
+                        else Cast(nodes.Literal(None, pa.null()), f.type),
                     )
                     for f in schema
                 )
                 parts.append(self.add(ProjectOperator(self.name("project"), items, self.context), (lonely.node,)))
-        return Output(self.add(UnionAll(self.name("union"), schema), tuple(parts)), schema)
+        node = self.add(UnionAll(self.name("union"), schema), tuple(parts))
+        return Output(node, schema, append_only=append_only)
 
 
 def _call(function: str, *args: Expr) -> Call:

@@ -154,16 +154,16 @@ def told(conjunct: Expr, joins: Sequence[MarkJoin], kind: TimeKind) -> str:
 
 
 def _mark_text(p: MarkJoin, kind: TimeKind, negated: str = "") -> str:
-    where = f" WHERE {' AND '.join(_brief(c) for c in p.on)}" if p.on else ""
+    where = f" WHERE {' AND '.join(brief(c) for c in p.on)}" if p.on else ""
     source = f"FROM {_source(p.right, kind)}{where}"
     if not p.operands:
         return f"{negated}EXISTS (SELECT * {source})"
     left = ", ".join(describe(x) for x, _ in p.operands)
-    right = ", ".join(_brief(q).rpartition(".")[2] for _, q in p.operands)
+    right = ", ".join(brief(q).rpartition(".")[2] for _, q in p.operands)
     return f"{left if len(p.operands) == 1 else f'({left})'} {negated}IN (SELECT {right} {source})"
 
 
-def _brief(e: Expr) -> str:
+def brief(e: Expr) -> str:
     """Columns of a subquery carry a prefix of their own."""
     return describe(
         substitute(e, {c: Column(c.rpartition("/")[2], pa.null()) for c in columns_of(e) if c.startswith("_sub")})

@@ -37,7 +37,7 @@ from eddyline.operators.select import SelectOperator
 from eddyline.operators.streams import Changes, ConstantRelation, OrderTies, UnionAll
 from eddyline.plan.conditions import split_conditions
 from eddyline.plan.conjuncts import split_conjuncts
-from eddyline.plan.deletions import Deletions, cannot_cancel
+from eddyline.plan.deletions import Deletions, cannot_cancel, is_constant
 from eddyline.plan.graph import MakeJudge, MakeSelect, Output, PhysicalPlan, alias_of, conjunction, distinct, needed
 from eddyline.plan.logical import (
     Aggregate,
@@ -58,6 +58,7 @@ from eddyline.plan.logical import (
     walk,
 )
 from eddyline.plan.matches import Matches
+from eddyline.plan.numbering import Numbering
 from eddyline.plan.panes import panes_below, same_panes
 from eddyline.plan.rewrite import movable
 from eddyline.synopses.store import Elements, Registry, Stub
@@ -85,12 +86,14 @@ class _Builder(Matches):
         self.catalog, self.registry, self.load, self.epochs = catalog, registry, load, epochs
         self.scans: dict[Hashable, int] = {}
         self.paned: dict[Hashable, Output] = {}
+        self.made: dict[int, Output] = {}  # sub-plans that several others read
         self.ordered = False  # whether first or last is asked for
 
     def finish(self, plan: Plan) -> PhysicalPlan:
-        self.plan = plan
+        self.plan, self.numbers = plan, Numbering(plan)
         kind = "signed"
         calls = [a for n in walk(plan) if isinstance(n, Aggregate) for _, a in n.aggregates]
+        self.counting = any(isinstance(n, Window) and not is_time_based(n.spec) for n in walk(plan))
         self.ordered = any(a.function in ("first", "last") for a in calls)
         if is_stream(plan):
             out = self.stream(plan)
@@ -104,6 +107,21 @@ class _Builder(Matches):
     # ── streams ───────────────────────────────────────────────────────────────────────────────────────────────────
 
     def stream(self, p: Plan, ordered: bool = False) -> Output:
+        """What several read is in the order that any of them could ask for."""
+        ordered = ordered or (self.numbers.shared(p) and self.counting)
+        return self.read_once(p, lambda: self.one_stream(p, ordered))
+
+    def read_once(self, p: Plan, make: Callable[[], Output]) -> Output:
+        """The operators of a sub-plan that is read in several places are built for the first, and the others read
+        what they bring."""
+        if not self.numbers.shared(p):
+            return make()
+        number = self.numbers.of(p)
+        if number not in self.made:
+            self.made[number] = make()
+        return self.made[number]
+
+    def one_stream(self, p: Plan, ordered: bool) -> Output:
         """A stream-typed plan: its elements are all insertions. A derived stream has no order of arrival: where
         somebody counts its elements (``ordered``) or asks for the first, those of one instant are ordered by value."""
         match p:
@@ -163,6 +181,11 @@ class _Builder(Matches):
     # ── relations ─────────────────────────────────────────────────────────────────────────────────────────────────
 
     def relation(self, p: Plan, need: Deletions) -> Output:
+        """What several read is built once, so with all deletions that any of them could need."""
+        shared = self.numbers.shared(p)
+        return self.read_once(p, lambda: self.one_relation(p, Deletions.ALL if shared else need))
+
+    def one_relation(self, p: Plan, need: Deletions) -> Output:
         match p:
             case RelationScan():
                 return self.relation_scan(p)
@@ -195,7 +218,7 @@ class _Builder(Matches):
         table = self.load(p.relation)
         columns = {f.name: _contiguous(table.column(c)) for f, c in zip(p.schema, p.columns, strict=True)}
         operator = ConstantRelation(self.name("relation"), p.schema, columns, table.num_rows, self.context)
-        return Output(self.add(operator, ()), p.schema, ids=True, append_only=True, constant=True)
+        return Output(self.add(operator, ()), p.schema, ids=True, append_only=True)
 
     def window(self, p: Window, need: Deletions) -> Output:
         return self.windowed(p, self.stream(p.input, ordered=not is_time_based(p.spec)), need)
@@ -257,8 +280,9 @@ class _Builder(Matches):
         graph = JoinGraph(keys, equalities)
         inputs, stubs, nodes = [], [], []
         append_only = True
-        for child in p.inputs:
-            spec, stub, node, grows = self.join_input(child, need)
+        changing = [i for i, child in enumerate(p.inputs) if not is_constant(child)]
+        for i, child in enumerate(p.inputs):
+            spec, stub, node, grows = self.join_input(child, need, passing=changing == [i])
             inputs.append(spec)
             stubs.append(stub)
             nodes.append(node)
@@ -274,8 +298,9 @@ class _Builder(Matches):
         node = self.add(operator, tuple(nodes), note=note)
         return Output(node, operator.schema, append_only=append_only)
 
-    def join_input(self, p: Plan, need: Deletions) -> tuple[Any, Callable[[], Stub] | None, int, bool]:
-        """A ring for windows that the join can keep itself and for append-only relations, else a bag."""
+    def join_input(self, p: Plan, need: Deletions, passing: bool) -> tuple[Any, Callable[[], Stub] | None, int, bool]:
+        """A ring for windows that the join can keep itself and for append-only relations, else a bag. ``passing``:
+        all other inputs are constant, so that of an input without deletions nothing need be kept."""
         from eddyline.operators.join_side import JoinInput
 
         filters: tuple[Expr, ...] = ()
@@ -293,10 +318,15 @@ class _Builder(Matches):
             grows = isinstance(p.spec, Unbounded) or need == Deletions.NONE
             deletes = Deletions.NONE if isinstance(p.spec, Unbounded) else need
             label = f"{alias_of(p)} {spelled(p.spec, self.kind)}"
-            return JoinInput(p.schema, p.spec, deletes=deletes, label=label), self.stub_for(p.input), child.node, grows
+            passing = passing and grows
+            kept = Range(0) if passing and not isinstance(p.spec, Slide) else p.spec
+            spec = JoinInput(p.schema, kept, deletes=deletes, label=label, passing=passing)
+            return spec, self.stub_for(p.input), child.node, grows
         child = self.relation(p, Deletions.ALL)
         if child.append_only:
-            spec = JoinInput(child.schema, Unbounded(), deletes=Deletions.NONE, label=f"{alias_of(p)} (all of it)")
+            label = f"{alias_of(p)} (all of it)"
+            kept = Range(0) if passing else Unbounded()
+            spec = JoinInput(child.schema, kept, deletes=Deletions.NONE, label=label, passing=passing)
             return spec, self.private_stub(child.schema), child.node, True
         label = f"{alias_of(p)} (as it changes)"
         return JoinInput(child.schema, None, by_id=child.ids, label=label), None, child.node, False

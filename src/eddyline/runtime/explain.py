@@ -66,8 +66,9 @@ def adapting(told: Sequence[tuple[str, Sequence[str]]]) -> list[str]:
     return lines
 
 
-def _tree(running: RunningQuery, node: int, first: str, rest: str) -> Iterator[str]:
-    n = running.physical.nodes[node]
+def _tree(running: RunningQuery, node: int, first: str, rest: str, shown: set[int] | None = None) -> Iterator[str]:
+    """The operators from a node down; what several of them read is drawn below the first."""
+    n, shown = running.physical.nodes[node], set() if shown is None else shown
     if n.operator is None:
         assert n.scan is not None
         name = n.scan.stream if isinstance(n.scan, StreamScan) else n.scan.relation
@@ -76,10 +77,14 @@ def _tree(running: RunningQuery, node: int, first: str, rest: str) -> Iterator[s
         columns = f" ({', '.join(n.scan.columns)})" if n.scan.columns else ""
         yield f"{first}{kind} {name}{alias}{columns}"
         return
+    if node in shown and n.inputs:
+        yield f"{first}{n.operator.name}  (as above: computed once)"
+        return
+    shown.add(node)
     yield f"{first}{n.operator.name}" + (f"  {n.note}" if n.note else "")
     for i, child in enumerate(n.inputs):
         last = i == len(n.inputs) - 1
-        yield from _tree(running, child, rest + ("└─ " if last else "├─ "), rest + ("   " if last else "│  "))
+        yield from _tree(running, child, rest + ("└─ " if last else "├─ "), rest + ("   " if last else "│  "), shown)
 
 
 def _kept(running: RunningQuery, sizes: Mapping[str, tuple[int, int]] | None) -> Iterator[str]:

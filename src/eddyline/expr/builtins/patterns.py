@@ -17,8 +17,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from eddyline.core.errors import DataError, quoted
-from eddyline.expr.arrays import Kernel, Value, array_of, broadcast, mask_of, row_wise, valid_mask
+from eddyline.expr.arrays import Kernel, Value, array_of, broadcast, mask_of, valid_mask
 from eddyline.expr.builtins.base import Argument, Builder, Built
+from eddyline.expr.builtins.by_value import by_value
 from eddyline.expr.failures import Failure
 from eddyline.expr.types import BOOLEAN
 
@@ -180,23 +181,9 @@ def _matching(function: str) -> Builder:
     return build
 
 
-def _search(fast: Kernel, slow: Kernel) -> Builder:
-    def build(arguments: Sequence[Argument], returns: pa.DataType) -> Built:
-        wanted = arguments[1].value
-        if wanted is None or arguments[0].literal is not None:
-            return Built(slow, expensive=True)
-
-        def kernel(a: pa.Array, _: Value) -> pa.Array:
-            return fast(a, wanted)
-
-        return Built(kernel)
-
-    return build
-
-
 BUILDERS: dict[str, Builder] = {
     **{name: _matching(name) for name in _MATCHERS},
-    "startswith": _search(pc.starts_with, row_wise(lambda text, part: text.startswith(part), BOOLEAN)),
-    "endswith": _search(pc.ends_with, row_wise(lambda text, part: text.endswith(part), BOOLEAN)),
-    "contains": _search(pc.match_substring, row_wise(lambda text, part: part in text, BOOLEAN)),
+    "startswith": by_value(pc.starts_with, lambda text, part: text.startswith(part), BOOLEAN),
+    "endswith": by_value(pc.ends_with, lambda text, part: text.endswith(part), BOOLEAN),
+    "contains": by_value(pc.match_substring, lambda text, part: part in text, BOOLEAN),
 }

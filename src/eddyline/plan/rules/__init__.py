@@ -10,18 +10,21 @@ from eddyline.plan.rules.compute_below_aggregates import compute_below_aggregate
 from eddyline.plan.rules.prune_columns import prune_columns
 from eddyline.plan.rules.push_below_windows import push_below_windows
 from eddyline.plan.rules.push_filters import push_filters
+from eddyline.plan.rules.share_subplans import share_subplans
 
 RULES: tuple[Callable[[Plan], Plan], ...] = (
     push_filters,
     ask_above_joins,
     push_below_windows,
-    prune_columns,
 )
 
 
 def optimize(plan: Plan, diverting: bool = False) -> Plan:
     """``diverting``: rows for which an expression fails are turned away instead of stopping the query."""
-    plan = compute_below_aggregates(plan, diverting)
+    return share_subplans(compute_below_aggregates(plan, diverting), _apply)
+
+
+def _apply(plan: Plan, needed: frozenset[str]) -> Plan:
     for rule in RULES:
         plan = rule(plan)
-    return plan
+    return prune_columns(plan, needed)

@@ -25,8 +25,9 @@ from eddyline.plan.logical import (
 )
 
 
-def prune_columns(plan: Plan) -> Plan:
-    return _prune(plan, frozenset(plan.schema.names))
+def prune_columns(plan: Plan, needed: frozenset[str] | None = None) -> Plan:
+    """``needed`` are the columns that are read of the result; all of them by default."""
+    return _prune(plan, frozenset(plan.schema.names) if needed is None else needed)
 
 
 def _read(exprs: Iterable[Expr]) -> frozenset[str]:

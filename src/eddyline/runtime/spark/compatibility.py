@@ -30,7 +30,7 @@ from eddyline.synopses.codes import hash_codes
 if TYPE_CHECKING:
     from eddyline.runtime.spark.program import Group, Program
 
-FORMAT: Final = 2  # of the state in Spark's state store; a change is noted in CHANGELOG.md
+FORMAT: Final = 3  # of the state in Spark's state store; a change is noted in CHANGELOG.md
 SHOWN: Final = 200  # characters of a query's text in a message
 
 Facts = Mapping[str, Any]
