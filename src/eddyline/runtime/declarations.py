@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from datetime import timedelta
 from decimal import Decimal, InvalidOperation
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -79,3 +81,10 @@ def placed(error: JobError, statement: Statement, otherwise: str | None = None) 
     options = statement.options_span if isinstance(statement, QueryStatement) else None
     span = quoted_place(message, statement.text, statement.span, statement.name, otherwise, options)
     return CqlError(message, statement.text, span)
+
+
+def folder(path: Any, what: str) -> Path:
+    """The path of a directory, given as a text or a path."""
+    if not isinstance(path, str | os.PathLike) or isinstance(os.fspath(path), bytes) or not os.fspath(path):
+        raise JobError(f"{what} needs the path of a directory, and this is {path!r}.")
+    return Path(path)

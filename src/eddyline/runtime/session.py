@@ -12,11 +12,14 @@ import pyarrow as pa
 from eddyline.core.catalog import Catalog, RelationDef, StreamDef
 from eddyline.core.errors import EddylineError, JobError
 from eddyline.core.time import Clock
+from eddyline.io import durable
+from eddyline.io.locking import DirectoryLock
 from eddyline.io.resolve import open_source
 from eddyline.io.source import Source
 from eddyline.plan.logical import BoundQuery, RelationScan, StreamScan, streams_of
 from eddyline.plan.physical import build
 from eddyline.plan.rules import optimize
+from eddyline.runtime.declarations import folder
 from eddyline.runtime.declaring import Declaring
 from eddyline.runtime.feeds import Feed
 from eddyline.runtime.filtering import Filtering
@@ -68,6 +71,7 @@ class Session(Declaring[Query]):
         self._registry = Registry(sharing)
         self._named: dict[str, Query] = {}
         self._started = 0  # queries, those dropped included
+        self._saved: dict[Path, int] = {}  # by directory the last snapshot that is of this session
 
     # ── declarations ──────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -128,7 +132,8 @@ class Session(Declaring[Query]):
     def drop(self, query: Query) -> None:
         """Deregister a query: its operators and its share of the windows are gone; others go on undisturbed."""
         if query not in self.queries:
-            raise EddylineError(f"{query.name} is not running in this session.")
+            name = query.name if isinstance(query, Query) else f"a {type(query).__name__}"
+            raise EddylineError(f"{name} is not running in this session.")
         self.queries.remove(query)
         for reader in query.running.readers.values():
             reader.close()
@@ -193,27 +198,30 @@ class Session(Declaring[Query]):
                     stream.reject([i.row for i in batch.invalid], [i.reason for i in batch.invalid])
                 if batch.rows.num_rows:
                     stream.accept(batch.rows)
-        self.advance()
+        self._advance()
 
     def heartbeat(self, name: str, time: int) -> None:
         """Promise that nothing before ``time`` (in ticks, less the slack) will come any more."""
         self._pushed(name).heartbeat(time)
-        self.advance()
+        self._advance()
 
     def tick(self) -> None:
         """Let idle intervals pass: look at the clock."""
         for stream in self.inputs.values():
             stream.tick()
-        self.advance()
+        self._advance()
 
     def finish(self, name: str | None = None) -> None:
         """End one stream, or all."""
         for stream in self.inputs.values() if name is None else (self._pushed(name),):
             stream.finish()
-        self.advance()
+        self._advance()
 
     def advance(self) -> None:
         """Answer what has closed. An error stops its query and is raised when the others have gone on."""
+        self._advance()
+
+    def _advance(self) -> None:
         errors: list[Exception] = []
         for r in [q.running for q in self.queries]:
             if r.error is None:
@@ -231,11 +239,14 @@ class Session(Declaring[Query]):
 
     def step(self) -> bool:
         """Pull one batch from the source that is furthest behind; False when all sources are at their end."""
+        return self._step()
+
+    def _step(self) -> bool:
         waiting = [f for f in self.feeds.values() if not f.done and f.stream.is_read]
         if not waiting:
             for f in self.feeds.values():
                 f.stream.finish()
-            self.advance()
+            self._advance()
             return False
         fresh = [f for f in waiting if f.can_begin]
         if len(fresh) > 1:
@@ -244,7 +255,7 @@ class Session(Declaring[Query]):
                     f.begin(pool)
         behind = min(waiting, key=lambda f: f.stream.shown_bound)
         behind.pull()
-        self.advance()
+        self._advance()
         return True
 
     def run(self, each: Callable[[], None] | None = None) -> None:
@@ -278,23 +289,51 @@ class Session(Declaring[Query]):
     def snapshot(self, directory: str | Path, extra: Mapping[str, Any] | None = None) -> int:
         """Save all state; returns the snapshot's number. What an earlier snapshot holds is not written again.
 
-        ``extra`` is saved with it and returned by ``restore``."""
+        ``extra`` is saved with it and returned by ``restore``. Each session needs a directory of its own."""
+        place = folder(directory, "snapshot")
+        try:
+            durable.make_folder(place)
+        except OSError as e:
+            raise EddylineError(f"the directory {str(place)!r} cannot be made: {e.strerror}.") from e
+        with DirectoryLock(place, "the directory"):
+            return self.save_to(Snapshots(place), extra)
+
+    def save_to(self, snapshots: Snapshots, extra: Mapping[str, Any] | None = None) -> int:
+        """Save all state in a directory that is locked already."""
         for q in self.queries:
             if q.running.error is not None:
                 raise EddylineError(f"{q.name} was stopped by an error and cannot be saved; drop it first.")
-        return Snapshots(Path(directory)).save({"extra": dict(extra or {}), **self.state()})
+        place = snapshots.directory.resolve()
+        found, mine = snapshots.newest(), self._saved.get(place)
+        if mine is not None and found > mine:
+            raise EddylineError(
+                f"another session has saved snapshot {found} in {str(snapshots.directory)!r} since this one saved"
+                f" {mine}; give each session a directory of its own."
+            )
+        self._saved[place] = number = snapshots.save({"extra": dict(extra or {}), **self.state()})
+        return number
 
     def restore(self, directory: str | Path) -> dict[str, Any]:
         """Go on from the newest snapshot. The same streams and queries must have been declared, in the same order."""
-        tree = Snapshots(Path(directory)).load()
+        snapshots = Snapshots(folder(directory, "restore"))
+        if not snapshots.newest():
+            snapshots.load()  # says that there is none, and leaves no lock behind
+        with DirectoryLock(snapshots.directory, "the directory", reading=True):
+            return self.restore_from(snapshots)
+
+    def restore_from(self, snapshots: Snapshots) -> dict[str, Any]:
+        """Go on from the newest snapshot in a directory that is locked already."""
+        tree = snapshots.load()
         texts = [q.running.query.text for q in self.queries]
         saved = [q["text"] for q in tree["queries"]]
         if texts != saved or set(tree["inputs"]) != set(self.inputs) or set(tree["sides"]) != set(self.sides):
             raise EddylineError(
-                f"the snapshot in {str(directory)!r} was made by other streams or queries; declare the same ones in the"
-                f" same order, or start from an empty directory. It holds: {'; '.join(saved) or 'no query'}."
+                f"the snapshot in {str(snapshots.directory)!r} was made by other streams or queries; declare the same"
+                " ones in the same order, or start from an empty directory. It holds:"
+                f" {'; '.join(saved) or 'no query'}."
             )
         self.load(tree)
+        self._saved[snapshots.directory.resolve()] = snapshots.newest()
         return dict(tree["extra"])
 
     def state(self) -> dict[str, Any]:
@@ -317,7 +356,7 @@ class Session(Declaring[Query]):
             self.sides[n].reached = state["reached"]
         for q, state in zip(self.queries, tree["queries"], strict=True):
             q.running.load(state)
-        self.sharing = self.sharing
+        self._registry.switch(self._registry.sharing)
 
     # ── helpers ───────────────────────────────────────────────────────────────────────────────────────────────────
 
