@@ -27,6 +27,7 @@ from eddyline.runtime.filtering import Filtering
 from eddyline.runtime.inline.relation_changes import latest
 from eddyline.runtime.inline.scheduler import SCHEDULERS
 from eddyline.runtime.joining import Joining
+from eddyline.runtime.ownership import Turn, in_turn, not_pickled
 
 OPTIONS = ("caches", "filters", "joins", "on_error", "routing", "scheduler", "strict_order", "tree")
 Q = TypeVar("Q")  # what a session hands out for a query
@@ -35,7 +36,10 @@ Q = TypeVar("Q")  # what a session hands out for a query
 class Declaring(ABC, Generic[Q]):
     """``strict`` stops at the first malformed row; ``base`` is what relative paths are relative to."""
 
+    __reduce_ex__ = not_pickled("a session")
+
     def __init__(self, *, clock: Clock | None, strict: bool, base: Path | str | None) -> None:
+        self.turn = Turn()
         self.catalog = Catalog()
         self.clock = clock or SystemClock()
         self.strict = strict
@@ -49,11 +53,17 @@ class Declaring(ABC, Generic[Q]):
         """A stream or timed relation was declared."""
 
     @abstractmethod
+    def _register(self, bound: BoundQuery) -> Q:
+        """A query was bound."""
+
+    @in_turn
     def register(self, bound: BoundQuery) -> Q:
         """Register a query that is bound already."""
+        return self._register(bound)
 
     # ── declarations ──────────────────────────────────────────────────────────────────────────────────────────────
 
+    @in_turn
     def stream(
         self,
         name: str,
@@ -79,6 +89,7 @@ class Declaring(ABC, Generic[Q]):
         self.catalog.add("streams", definition)
         self._add_input(definition, opened)
 
+    @in_turn
     def relation(
         self,
         name: str,
@@ -107,10 +118,12 @@ class Declaring(ABC, Generic[Q]):
         elif opened is not None:
             self._sources[name.lower()] = opened
 
+    @in_turn
     def view(self, name: str, text: str) -> None:
         """Give a query a name that other queries can read."""
         self.catalog.add("views", bind(text, self.catalog), name)
 
+    @in_turn
     def function(
         self,
         name: str,
@@ -140,6 +153,7 @@ class Declaring(ABC, Generic[Q]):
             name, function, data_type(returns), args, kind, cost, deterministic  # type: ignore[arg-type]
         )  # fmt: skip
 
+    @in_turn
     def aggregate(self, name: str, function: Callable[[list[Any]], Any], returns: str | pa.DataType = "double") -> None:
         """Make a Python function of a group's values callable as an aggregate."""
         self.catalog.aggregates[name.lower()] = AggregateDef(name, function, data_type(returns))
@@ -157,17 +171,19 @@ class Declaring(ABC, Generic[Q]):
                     raise placed(e, statement, statement.source) from e
                 return None
             case CreateView():
-                try:
-                    self.catalog.add("views", bind(statement, self.catalog), statement.name)
-                except JobError as e:
-                    raise placed(e, statement) from e
+                with self.turn:
+                    try:
+                        self.catalog.add("views", bind(statement, self.catalog), statement.name)
+                    except JobError as e:
+                        raise placed(e, statement) from e
                 return None
             case QueryStatement():
-                bound = bind(statement, self.catalog)
-                try:
-                    return self.register(bound)
-                except JobError as e:
-                    raise placed(e, statement) from e
+                with self.turn:
+                    bound = bind(statement, self.catalog)
+                    try:
+                        return self._register(bound)
+                    except JobError as e:
+                        raise placed(e, statement) from e
 
     def _create(self, s: CreateStream | CreateRelation) -> None:
         schema = None if s.columns is None else pa.schema(list(s.columns))
@@ -178,13 +194,14 @@ class Declaring(ABC, Generic[Q]):
         else:
             self.relation(s.name, s.source, s.timestamp, s.key, s.sign, schema, **s.options)
 
+    @in_turn
     def query(self, text: str, name: str | None = None, **options: Any) -> Q:
         """Register a continuous query; it sees the elements that come from now on. ``options`` are those of ``WITH``;
         where both say something, these count."""
         bound = bind(text, self.catalog)
         merged = {**bound.options, **options}
         try:
-            return self.register(
+            return self._register(
                 BoundQuery(name or bound.name, bound.plan, bound.time_kind, bound.text, bound.target, merged)
             )
         except JobError as e:

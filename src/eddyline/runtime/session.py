@@ -26,6 +26,7 @@ from eddyline.runtime.filtering import Filtering
 from eddyline.runtime.inline.input_manager import InputStream, StreamReader
 from eddyline.runtime.inline.relation_changes import TimedRelation
 from eddyline.runtime.joining import Joining
+from eddyline.runtime.ownership import in_turn
 from eddyline.runtime.query import Query
 from eddyline.runtime.running import RunningQuery
 from eddyline.runtime.side_streams import SideStream
@@ -45,6 +46,8 @@ class Session(Declaring[Query]):
     >>> q = session.query("SELECT Istream(size) FROM packets WHERE size > 500")
     >>> q.to_arrow().to_pylist()
     [{'size': 1500, '_time': 2}, {'size': 900, '_time': 5}]
+
+    Threads may share a session: one is at work in it at a time, and others wait for their turn (``ownership``).
     """
 
     def __new__(cls, spark: Any = None, **options: Any) -> Any:
@@ -91,8 +94,7 @@ class Session(Declaring[Query]):
 
     # ── queries ───────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def register(self, bound: BoundQuery) -> Query:
-        """Register a query that is bound already."""
+    def _register(self, bound: BoundQuery) -> Query:
         self._check_options(bound)
         if bound.name is None:
             return self._start(bound)
@@ -129,6 +131,7 @@ class Session(Declaring[Query]):
             self._named[bound.name.lower()] = query
         return query
 
+    @in_turn
     def drop(self, query: Query) -> None:
         """Deregister a query: its operators and its share of the windows are gone; others go on undisturbed."""
         if query not in self.queries:
@@ -187,6 +190,7 @@ class Session(Declaring[Query]):
 
     # ── data ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
+    @in_turn
     def push(self, name: str, rows: Any) -> None:
         """Bring rows to a stream: an Arrow batch or table, a pandas frame, or a list of dictionaries."""
         stream = self._pushed(name)
@@ -200,23 +204,27 @@ class Session(Declaring[Query]):
                     stream.accept(batch.rows)
         self._advance()
 
+    @in_turn
     def heartbeat(self, name: str, time: int) -> None:
         """Promise that nothing before ``time`` (in ticks, less the slack) will come any more."""
         self._pushed(name).heartbeat(time)
         self._advance()
 
+    @in_turn
     def tick(self) -> None:
         """Let idle intervals pass: look at the clock."""
         for stream in self.inputs.values():
             stream.tick()
         self._advance()
 
+    @in_turn
     def finish(self, name: str | None = None) -> None:
         """End one stream, or all."""
         for stream in self.inputs.values() if name is None else (self._pushed(name),):
             stream.finish()
         self._advance()
 
+    @in_turn
     def advance(self) -> None:
         """Answer what has closed. An error stops its query and is raised when the others have gone on."""
         self._advance()
@@ -237,6 +245,7 @@ class Session(Declaring[Query]):
         if errors:
             raise errors[0]
 
+    @in_turn
     def step(self) -> bool:
         """Pull one batch from the source that is furthest behind; False when all sources are at their end."""
         return self._step()
@@ -278,10 +287,12 @@ class Session(Declaring[Query]):
         return self._registry.sharing
 
     @sharing.setter
+    @in_turn
     def sharing(self, on: bool) -> None:
         self._registry.switch(on)
 
     @property
+    @in_turn
     def store_size(self) -> tuple[int, int]:
         """Rows and bytes in window stores, shared ones counted once."""
         return self._registry.size()
@@ -298,6 +309,7 @@ class Session(Declaring[Query]):
         with DirectoryLock(place, "the directory"):
             return self.save_to(Snapshots(place), extra)
 
+    @in_turn
     def save_to(self, snapshots: Snapshots, extra: Mapping[str, Any] | None = None) -> int:
         """Save all state in a directory that is locked already."""
         for q in self.queries:
@@ -321,6 +333,7 @@ class Session(Declaring[Query]):
         with DirectoryLock(snapshots.directory, "the directory", reading=True):
             return self.restore_from(snapshots)
 
+    @in_turn
     def restore_from(self, snapshots: Snapshots) -> dict[str, Any]:
         """Go on from the newest snapshot in a directory that is locked already."""
         tree = snapshots.load()

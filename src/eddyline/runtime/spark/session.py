@@ -118,7 +118,7 @@ class SparkRuntime(Declaring[SparkQuery]):
     def definition(self, name: str) -> StreamDef | RelationDef:
         return self.catalog.streams.get(name.lower()) or self.catalog.relations[name.lower()]
 
-    def register(self, bound: BoundQuery) -> SparkQuery:
+    def _register(self, bound: BoundQuery) -> SparkQuery:
         self._check_options(bound)
         query = SparkQuery(self, bound, f"query {len(self.queries) + 1}")
         if bound.name is not None:
