@@ -116,6 +116,16 @@ def test_segments_of_a_run_without_a_snapshot_are_no_results(run: Run) -> None:
     assert not (results / "1" / "9.arrow.tmp").exists()
 
 
+def test_a_journal_that_is_a_folder(run: Run) -> None:
+    results = begun(run)
+    for manifest in Path("state").glob("*.json"):
+        manifest.unlink()
+    (results / "journal").unlink()
+    (results / "journal").mkdir()
+    done = resumed(run)
+    assert done.status == 1 and "cannot be removed: Is a directory; remove it by hand" in done.message
+
+
 def test_a_query_that_gets_another_name_keeps_its_results(run: Run) -> None:
     begun(run)
     rows = "".join(f"{t},1,{t},x\n" for t in range(100))

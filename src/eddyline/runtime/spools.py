@@ -155,7 +155,13 @@ class Spools:
                     )
                 self._checked(query, segment, file)
         self.lines, self._waiting = lines, {}
-        self._shorten(len(lines))
+        try:
+            self._shorten(len(lines))
+        except OSError as error:
+            raise EddylineError(
+                f"what a run left in {str(self.folder)!r} cannot be removed: {error.strerror or error}; remove it by"
+                " hand, or start with an empty directory."
+            ) from error
 
     def _checked(self, query: int, segment: int, file: File) -> pa.Buffer:
         """The content of a file, which is what was written."""
