@@ -9,6 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from eddyline.core import arguments as check
 from eddyline.core.catalog import Catalog, RelationDef, StreamDef
 from eddyline.core.errors import EddylineError, JobError
 from eddyline.core.time import Clock
@@ -71,7 +72,7 @@ class Session(Declaring[Query]):
         self.feeds: dict[str, Feed] = {}
         self.queries: list[Query] = []
         self.sides: dict[str, SideStream] = {}
-        self._registry = Registry(sharing)
+        self._registry = Registry(check.flag(sharing, "sharing"))
         self._named: dict[str, Query] = {}
         self._started = 0  # queries, those dropped included
         self._saved: dict[Path, int] = {}  # by directory the last snapshot that is of this session
@@ -134,8 +135,8 @@ class Session(Declaring[Query]):
     @in_turn
     def drop(self, query: Query) -> None:
         """Deregister a query: its operators and its share of the windows are gone; others go on undisturbed."""
-        if query not in self.queries:
-            name = query.name if isinstance(query, Query) else f"a {type(query).__name__}"
+        if not any(query is q for q in self.queries):
+            name = query.name if isinstance(query, Query) else check.shown(query)
             raise EddylineError(f"{name} is not running in this session.")
         self.queries.remove(query)
         for reader in query.running.readers.values():
@@ -207,7 +208,8 @@ class Session(Declaring[Query]):
     @in_turn
     def heartbeat(self, name: str, time: int) -> None:
         """Promise that nothing before ``time`` (in ticks, less the slack) will come any more."""
-        self._pushed(name).heartbeat(time)
+        stream = self._pushed(name)
+        stream.heartbeat(check.integer(time, "the time of a heartbeat, in ticks (microseconds of a timestamp),"))
         self._advance()
 
     @in_turn
@@ -269,6 +271,8 @@ class Session(Declaring[Query]):
 
     def run(self, each: Callable[[], None] | None = None) -> None:
         """Read all sources to their end. ``each`` is called after every batch."""
+        if each is not None and not callable(each):
+            raise JobError(f"run calls a function after every batch, and {check.shown(each)} is none.")
         while self.step():
             if each is not None:
                 each()
@@ -289,7 +293,7 @@ class Session(Declaring[Query]):
     @sharing.setter
     @in_turn
     def sharing(self, on: bool) -> None:
-        self._registry.switch(on)
+        self._registry.switch(check.flag(on, "sharing"))
 
     @property
     @in_turn
@@ -302,6 +306,10 @@ class Session(Declaring[Query]):
 
         ``extra`` is saved with it and returned by ``restore``. Each session needs a directory of its own."""
         place = folder(directory, "snapshot")
+        if not isinstance(extra, Mapping | None) or not all(isinstance(k, str) for k in extra or ()):
+            raise JobError(
+                f"what is saved with a snapshot is a dictionary with texts as keys, not {check.shown(extra)}."
+            )
         try:
             durable.make_folder(place)
         except OSError as e:
@@ -382,7 +390,7 @@ class Session(Declaring[Query]):
             self.feeds[key] = Feed(opened, stream)
 
     def _pushed(self, name: str) -> InputStream:
-        stream = self.inputs.get(name.lower())
+        stream = self.inputs.get(check.text(name, "the name of a stream", empty=True).lower())
         if stream is None:
             raise JobError(f"there is no stream {name!r}.{self.catalog.suggest(name)}")
         return stream
