@@ -7,13 +7,16 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from eddyline.core.errors import EddylineError, JobError
+from eddyline.io.locking import DirectoryLock
 from eddyline.runtime import job as inline
 from eddyline.runtime.spark import beginnings, compatibility
 from eddyline.runtime.spark import job as on_spark
 from eddyline.runtime.spark.program import Program
+from eddyline.runtime.spools import Spools
 from eddyline.testing.cases import Case
 from eddyline.testing.reference import StreamData
 from tests.runtime.shards import Way, plan
@@ -122,3 +125,31 @@ def test_the_runtimes_do_not_share_a_checkpoint(tmp_path: Path) -> None:
     commit(tmp_path / "elsewhere")
     with pytest.raises(JobError, match="was begun with --runtime spark"):
         inline.run_job(job, checkpoint=tmp_path / "elsewhere", **common)
+
+
+def test_a_checkpoint_that_is_damaged_or_in_use_is_refused_before_spark_starts(tmp_path: Path) -> None:
+    (tmp_path / "rows.csv").write_text("ts,a\n1,2\n3,4\n")
+    job = tmp_path / "job.cql"
+    job.write_text("CREATE STREAM S FROM 'rows.csv' TIMESTAMP BY ts; SELECT count(*) AS n FROM S [RANGE 5];")
+    checkpoint = tmp_path / "state"
+    commit(checkpoint)
+    spools = Spools(checkpoint / "results", 1)
+    spools.put(0, {0: [pa.record_batch({"n": [1]})]})
+    options: dict[str, Any] = {
+        "out": None,
+        "report": None,
+        "strict": False,
+        "progress": None,
+        "stdout": io.StringIO(),
+        "master": None,
+        "shards": None,
+        "checkpoint": checkpoint,
+    }
+    with DirectoryLock(checkpoint, "the checkpoint"), pytest.raises(EddylineError, match="is in use by process"):
+        on_spark.run_job(job, **options)
+    (checkpoint / "results" / "1" / "0.arrow").unlink()
+    with pytest.raises(EddylineError, match=r"1/0\.arrow is missing"):
+        on_spark.run_job(job, **options)
+    (checkpoint / "results" / "journal").unlink()
+    with pytest.raises(EddylineError, match="an older version of Eddyline made it"):
+        on_spark.run_job(job, **options)

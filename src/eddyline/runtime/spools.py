@@ -221,7 +221,7 @@ class Spools:
 
     def _damage(self, what: str) -> EddylineError:
         return EddylineError(
-            f"the results in {str(self.folder)!r} are damaged: {what}; take a copy of the whole checkpoint that is"
+            f"the results in {str(self.folder)!r} are damaged: {what}; take a copy of the checkpoint that is"
             " whole, or run the job from the start with an empty directory."
         )
 
