@@ -21,6 +21,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
 
+from eddyline.core import arguments as check
 from eddyline.core.errors import JobError, did_you_mean
 
 __all__ = ["adaptive_filter", "explain", "query", "report", "sentence", "stream", "window_join"]
@@ -71,6 +72,9 @@ def query(
     from pushing its own filters into the source. Further options are the query's own (``on_error='invalid'``).
     """
 
+    check.text(text, "a query", empty=True)
+    _check_streams(streams)
+
     def build(brought: DataFrame | None) -> DataFrame:
         session = _session(_filled(streams, brought), timestamp, relations, functions, shards, rates)
         return _remembered(session.query(text, **options), observe)
@@ -94,7 +98,8 @@ def window_join(
     The result has the key columns once, then the other columns of each stream (with the stream's name before it where
     two streams have a column of that name: ``S_ts``), then ``_time``, the latest of the joined timestamps.
     """
-    keys = [on] if isinstance(on, str) else list(on)
+    keys = _keys(on)
+    _check_streams(streams)
     if len(streams) < 2:
         raise JobError("a join needs two streams or more.")
     if not keys:
@@ -161,6 +166,7 @@ def explain(
         return watching.made(_a_frame(what, "explain")).explain()
     if streams is None:
         raise JobError("explain needs the streams of the query: eds.explain(text, {'S': df}).")
+    _check_streams(streams)
     session = _session(streams, timestamp, relations, functions, shards, rates)
     return str(session.query(what, **options).explain())
 
@@ -215,6 +221,8 @@ def sentence(error: BaseException) -> str | None:
     """
     from eddyline.runtime.spark.failures import sentence as find
 
+    if not isinstance(error, BaseException):
+        raise JobError(f"sentence takes an exception, not {check.shown(error)}.")
     return find(error)
 
 
@@ -244,6 +252,23 @@ def join_text(columns: Mapping[str, Sequence[str]], keys: Sequence[str], within:
     return f"SELECT Istream({', '.join(items)})\nFROM {windows}\nWHERE {' AND '.join(conditions)}"
 
 
+def _keys(on: Any) -> list[str]:
+    """The names of the columns to join on."""
+    several = isinstance(on, Sequence | set | frozenset | Mapping) and not isinstance(on, bytes)
+    for key in [on] if isinstance(on, str) or not several else on:
+        if not isinstance(key, str):
+            raise JobError(
+                "on takes names of columns, on='k' or on=['k', 'day'], and this is"
+                f" {check.shown(key)}; for other conditions use eddyline.spark.query."
+            )
+    return [on] if isinstance(on, str) else list(on)
+
+
+def _check_streams(streams: Any) -> None:
+    if not isinstance(streams, Mapping) or not all(isinstance(n, str) for n in streams):
+        raise JobError(f"streams is a dictionary of DataFrames by name, {{'S': df}}, not {check.shown(streams)}.")
+
+
 def _quoted(*parts: str) -> str:
     return ".".join('"' + p.replace('"', '""') + '"' for p in parts)
 
@@ -251,6 +276,8 @@ def _quoted(*parts: str) -> str:
 def _width(width: Width) -> str:
     if isinstance(width, timedelta):
         return f"{width // timedelta(microseconds=1)} microseconds"
+    if isinstance(width, bool) or not isinstance(width, int | float | str):
+        raise JobError(f"within is a number, a text such as '5 seconds' or a timedelta, not {check.shown(width)}.")
     return str(width)
 
 
@@ -348,6 +375,6 @@ def _observed(source: Any, name: str) -> list[Mapping[str, Any]]:
     """What was observed, one entry for each micro-batch or action."""
     if hasattr(source, "recentProgress"):
         return [p.observedMetrics for p in source.recentProgress]
-    if not hasattr(source, "get"):
+    if not hasattr(source, "get") or callable(getattr(type(source), "get", None)):
         raise JobError(f"a StreamingQuery or an Observation has a report, and {type(source).__name__} has none.")
     return [{name: source.get}]

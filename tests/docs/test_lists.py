@@ -89,6 +89,11 @@ def test_the_changelog_names_the_format_of_saved_state() -> None:
     assert f"Saved state: format {FORMAT}." in read("CHANGELOG.md")
 
 
+def test_the_page_on_snapshots_names_the_format_of_saved_state() -> None:
+    named = re.findall(r"The format has a number \((\d+) in this version\)", read("docs/snapshots.md"))
+    assert named == [str(FORMAT)]
+
+
 def test_the_papers_page_is_up_to_date() -> None:
     assert PAGE.read_text(encoding="utf-8") == page(paper_queries()), "run: python -m tests.papers.page"
 

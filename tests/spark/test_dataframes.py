@@ -164,6 +164,10 @@ WRONG: list[tuple[Callable[[Any], Any], str]] = [
     (lambda df: eds.query("SELECT nosuch FROM S", {"S": df}, timestamp="ts"), "nosuch"),
     (lambda df: eds.query("SELECT * FROM S", {"S": df}, timestamp="tss"), "Did you mean 'ts'?"),
     (lambda df: eds.window_join({"S": df}, on="a", within="1 s"), "needs two streams or more"),
+    (lambda df: eds.window_join({"S": df, "T": df}, on=df["a"], within="1 s"), "on takes names of columns, on='k' or"),
+    (lambda df: eds.window_join({"S": df, "T": df}, on=["ts", df.a], within="1 s"), "and this is Column<'a'>"),
+    (lambda df: ed.Session().stream("S", df, timestamp="ts"), "only ed.Session(spark) reads a Spark DataFrame"),
+    (lambda df: ed.Session().relation("S", df), "pass df.toArrow()"),
     (lambda df: eds.window_join({"S": df, "T": df}, on="c", within=1, timestamp="ts"), "no column 'c' to join on"),
     (lambda df: eds.query("SELECT * FROM S", {"S": df}, timestamp="ts", relations={"r": df}), "pass df.toArrow()"),
     (

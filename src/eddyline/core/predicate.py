@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 import pyarrow as pa
 
+from eddyline.core.arguments import flag, one_of, optional_text, shown
 from eddyline.core.catalog import FunctionDef
 from eddyline.core.errors import JobError
 
@@ -57,13 +58,16 @@ def predicate(
     ...
     eddyline.core.errors.JobError: the kind of the predicate 'len' is 'row', 'pandas' or 'arrow', not 'rows'.
     """
-    called = name or str(getattr(function, "__name__", type(function).__name__))
+    called = optional_text(name, "the name of a predicate") or str(
+        getattr(function, "__name__", type(function).__name__)
+    )
     if not callable(function):
         raise JobError(f"a predicate is a function, and a {type(function).__name__} is not; write a condition as text.")
-    if kind not in ("row", "pandas", "arrow"):
-        raise JobError(f"the kind of the predicate {called!r} is 'row', 'pandas' or 'arrow', not {kind!r}.")
-    if not all(isinstance(c, str) for c in columns):
-        raise JobError(f"the columns of the predicate {called!r} are names, not {columns!r}.")
+    one_of(kind, ("row", "pandas", "arrow"), f"the kind of the predicate {called!r}")
+    flag(deterministic, "deterministic")
+    for c in columns:
+        if not isinstance(c, str):
+            raise JobError(f"the columns of the predicate {called!r} are names, not {shown(c)}.")
     check_cost(called, cost)
     return Predicate(function, columns, kind, cost, deterministic, called)  # type: ignore[arg-type]
 
@@ -72,4 +76,4 @@ def check_cost(name: str, cost: Any) -> None:
     """Refuse a declared cost that is no time."""
     number = isinstance(cost, int | float) and not isinstance(cost, bool)
     if cost is not None and not (number and 0 < cost < math.inf):
-        raise JobError(f"the cost of {name!r} is a positive number of seconds for one row, not {cost!r}.")
+        raise JobError(f"the cost of {name!r} is a positive number of seconds for one row, not {shown(cost)}.")

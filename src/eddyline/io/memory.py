@@ -78,7 +78,8 @@ def arrow_batches(data: Any, name: str) -> tuple[pa.Schema, Iterable[pa.RecordBa
         else:
             return None
     except (pa.ArrowException, TypeError, ValueError) as error:
-        raise JobError(f"{name} cannot be read as a table: {error}") from error
+        said = str(error).rstrip(".")
+        raise JobError(f"{name} cannot be read as a table, a list of values for each column: {said}.") from error
     table = table.select([n for n in table.column_names if not n.startswith("__index_level_")])
     return table.schema.remove_metadata(), table.to_batches()
 
@@ -229,6 +230,11 @@ def _type_of(values: list[Any]) -> pa.DataType:
         return pa.array([v for v in known if type(v) is common]).type
     except (pa.ArrowException, OverflowError):
         return pa.string()
+
+
+def is_frame(source: Any) -> bool:
+    """Whether this is a Spark DataFrame, classic or Connect; nothing of Spark need be imported to tell."""
+    return any(c.__module__.startswith("pyspark.sql") and c.__name__ == "DataFrame" for c in type(source).__mro__)
 
 
 def memory_source(data: Any, schema: pa.Schema | None = None, name: str = "the data") -> ArrowSource | RowSource:

@@ -9,12 +9,13 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from eddyline.core.errors import JobError, did_you_mean, quoted
+from eddyline.core.arguments import shown
+from eddyline.core.errors import JobError, did_you_mean
 from eddyline.io.csv import CsvSource, Dialect
 from eddyline.io.directory import DirectorySource, complete
 from eddyline.io.generator import SCHEME, generator_source
 from eddyline.io.jsonl import JsonLinesSource
-from eddyline.io.memory import memory_source
+from eddyline.io.memory import is_frame, memory_source
 from eddyline.io.parquet import ParquetSource
 from eddyline.io.source import Source, StrictSource
 from eddyline.io.stdin import stdin_source
@@ -75,6 +76,11 @@ def _open(spec: Any, base: Path | None, schema: pa.Schema | None, options: Mappi
         spec = str(spec)
     if isinstance(spec, Source):
         return spec
+    if is_frame(spec):
+        raise JobError(
+            "only ed.Session(spark) reads a Spark DataFrame, and this session runs in this process: pass df.toArrow(),"
+            " which brings all rows here, or declare it in a session of the SparkSession."
+        )
     if not isinstance(spec, str):
         return memory_source(spec, schema)
     if spec == "-":
@@ -93,10 +99,12 @@ def _open(spec: Any, base: Path | None, schema: pa.Schema | None, options: Mappi
     path = Path(spec).expanduser()
     path = path if path.is_absolute() or base is None else base / path
     try:
-        folder = path.is_dir()
-    except OSError as error:
-        raise JobError(f"there is no file {quoted(spec)}: {error.strerror}.") from error
-    if folder:
+        path.lstat()
+    except (FileNotFoundError, NotADirectoryError):
+        pass  # said below, with what stands near
+    except (OSError, ValueError) as error:
+        raise JobError(f"the source {shown(spec)} cannot be read: {getattr(error, 'strerror', error)}.") from error
+    if path.is_dir():
         if _truth(options.get("watch", "until_idle" in options), "watch"):
             return _watched(path, "*", schema, options)
         return files_source(_inside(path, spec), schema, options)
@@ -179,9 +187,11 @@ def _dialect(options: Mapping[str, Any], delimiter: str) -> Dialect:
     chosen, quote = str(options.get("delimiter", delimiter)), str(options.get("quote", '"'))
     chosen = chosen.replace("\\t", "\t")
     for name, value, least in (("delimiter", chosen, 1), ("quote", quote, 0)):
-        if not least <= len(value.encode()) <= 1:
+        if not least <= len(value) <= 1 or not value.isascii():
             raise JobError(f"{name} = {value!r}: one ASCII character is wanted.")
     null = options.get("null")
+    if not isinstance(null, str | list | tuple | set | None):
+        raise JobError(f"null = {shown(null)}: a text, or a list of texts, is wanted.")
     texts = () if null is None else (null,) if isinstance(null, str) else tuple(str(n) for n in null)
     return Dialect(chosen, quote or None, _truth(options.get("header", True), "header"), ("", *texts))
 

@@ -9,6 +9,8 @@ from __future__ import annotations
 import contextlib
 import gzip
 import os
+import re
+import secrets
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -20,6 +22,8 @@ import pyarrow.csv as pacsv
 import pyarrow.parquet as pq
 
 from eddyline.core.errors import EddylineError, JobError, did_you_mean, quoted
+from eddyline.io.durable import TEMPORARY, sync
+from eddyline.io.locking import try_lock
 from eddyline.io.render import TablePrinter, csv_ready, json_lines
 from eddyline.io.source import plain
 
@@ -113,12 +117,14 @@ class FileSink(_Base):
 
     def __init__(self, path: Path, schema: pa.Schema, writer: Callable[[BinaryIO, pa.Schema], Writer]) -> None:
         self._path, self._schema = path, schema
-        self._temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+        self._temporary = path.with_name(f".{path.name}.{secrets.token_hex(6)}{TEMPORARY}")
         self._pending: list[pa.RecordBatch] = []
         self._waiting = 0
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
+            _remove_leftovers(path)
             self._file = self._temporary.open("wb")
+            try_lock(self._file.fileno())  # says to others, while it is open, that it is no leftover
         except OSError as error:
             raise EddylineError(f"{path} cannot be written: {error.strerror}.") from error
         try:
@@ -138,8 +144,11 @@ class FileSink(_Base):
         try:
             self._flush()
             self._writer.close()
-            self._file.close()
+            self._file.flush()
+            os.fsync(self._file.fileno())
             self._temporary.replace(self._path)
+            self._file.close()
+            sync([self._path.parent])
         except OSError as error:
             self.abort()
             raise EddylineError(f"{self._path} cannot be written: {error.strerror or error}.") from error
@@ -163,6 +172,16 @@ class FileSink(_Base):
                 self._writer.write(table.combine_chunks())
             except OSError as error:
                 raise EddylineError(f"{self._path} cannot be written: {error.strerror or error}.") from error
+
+
+def _remove_leftovers(path: Path) -> None:
+    """Remove what killed runs have left of this result: half-written files that nobody has open any more."""
+    name = re.compile(rf"\.{re.escape(path.name)}\.[0-9a-f]+{re.escape(TEMPORARY)}")
+    for left in path.parent.glob(f".*{TEMPORARY}"):
+        if name.fullmatch(left.name):
+            with contextlib.suppress(OSError), left.open("rb+") as file:
+                if try_lock(file.fileno()):
+                    left.unlink()
 
 
 class _TableSink(_Base):

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import math
+import os
 from datetime import timedelta
 from decimal import Decimal, InvalidOperation
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
+from eddyline.core.arguments import shown
 from eddyline.core.errors import CqlError, JobError, did_you_mean
 from eddyline.core.schema import Schema
 from eddyline.core.time import TimeKind
 from eddyline.cql.job import QueryStatement, Statement
 from eddyline.cql.places import quoted_place
 from eddyline.cql.windows import IntervalText, resolve_duration
-from eddyline.expr.types import parse_type, type_name
+from eddyline.expr.types import normalise, parse_type, type_name
 
 
 def column_named(name: str, schema: Schema, column: str) -> str:
@@ -43,8 +48,13 @@ def time_kind(name: str, schema: Schema, timestamp: str | None) -> TimeKind:
 
 
 def data_type(t: str | pa.DataType) -> pa.DataType:
+    if isinstance(t, pa.DataType):
+        try:
+            return normalise(t)
+        except ValueError:
+            raise JobError(f"Eddyline has no values of the type {t}.") from None
     if not isinstance(t, str):
-        return t
+        raise JobError(f"a type is a text such as 'bigint' or a pyarrow.DataType, not {shown(t)}.")
     try:
         return parse_type(t)
     except ValueError as e:
@@ -57,14 +67,17 @@ def duration(value: Any, kind: TimeKind, what: str) -> int:
     >>> duration("5 seconds", TimeKind.TIMESTAMP, "slack"), duration(timedelta(seconds=2), TimeKind.INTEGER, "slack")
     (5000000, 2)
     """
+    number = isinstance(value, int | float | Decimal | np.number) and not isinstance(value, bool)
+    if not (number or isinstance(value, str | timedelta | IntervalText)) or (number and not math.isfinite(value)):
+        raise JobError(f"{what} is a number or a text such as '5 seconds', not {shown(value)}.")
     if isinstance(value, timedelta):
         value = IntervalText(Decimal(value // timedelta(microseconds=1)), "microseconds")
     if isinstance(value, str):
-        number, _, unit = value.strip().partition(" ")
+        amount, _, unit = value.strip().partition(" ")
         try:
-            value = IntervalText(Decimal(number), unit.strip() or None)
+            value = IntervalText(Decimal(amount), unit.strip() or None)
         except InvalidOperation as e:
-            raise JobError(f"{what} is a number or a text such as '5 seconds', not {value!r}.") from e
+            raise JobError(f"{what} is a number or a text such as '5 seconds', not {shown(value)}.") from e
     ticks = resolve_duration(value, kind)
     if ticks < 0:
         raise JobError(f"{what} must not be negative, and it is {value}.")
@@ -79,3 +92,17 @@ def placed(error: JobError, statement: Statement, otherwise: str | None = None) 
     options = statement.options_span if isinstance(statement, QueryStatement) else None
     span = quoted_place(message, statement.text, statement.span, statement.name, otherwise, options)
     return CqlError(message, statement.text, span)
+
+
+def folder(path: Any, what: str) -> Path:
+    """The path of a directory, given as a text or a path."""
+    is_path = isinstance(path, str | os.PathLike) and isinstance(os.fspath(path), str) and os.fspath(path)
+    try:
+        if is_path:
+            Path(path).stat()  # says whether the system can look for such a name at all
+            return Path(path)
+    except (FileNotFoundError, NotADirectoryError, PermissionError):
+        return Path(path)
+    except (OSError, ValueError) as e:
+        raise JobError(f"{what} needs the path of a directory, and {shown(path)} cannot be one: {e}.") from None
+    raise JobError(f"{what} needs the path of a directory, not {shown(path)}.")

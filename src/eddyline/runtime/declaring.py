@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 import pyarrow as pa
 
+from eddyline.core import arguments as check
 from eddyline.core.catalog import AggregateDef, Catalog, FunctionDef, RelationDef, StreamDef
 from eddyline.core.errors import CqlError, JobError
 from eddyline.core.predicate import Predicate, check_cost
@@ -18,15 +19,17 @@ from eddyline.core.time import Clock, SystemClock, TimeKind
 from eddyline.cql import bind
 from eddyline.cql.job import CreateRelation, CreateStream, CreateView, QueryStatement, Statement, parse_job
 from eddyline.cql.options import check_options
+from eddyline.io.conform import engine_schema
 from eddyline.io.resolve import OPTIONS as SOURCE_OPTIONS
 from eddyline.io.resolve import open_source
 from eddyline.io.source import Source, whole
 from eddyline.plan.logical import BoundQuery
-from eddyline.runtime.declarations import column_named, data_type, duration, placed, time_kind
+from eddyline.runtime.declarations import column_named, data_type, duration, folder, placed, time_kind
 from eddyline.runtime.filtering import Filtering
 from eddyline.runtime.inline.relation_changes import latest
 from eddyline.runtime.inline.scheduler import SCHEDULERS
 from eddyline.runtime.joining import Joining
+from eddyline.runtime.ownership import Turn, in_turn, not_pickled
 
 OPTIONS = ("caches", "filters", "joins", "on_error", "routing", "scheduler", "strict_order", "tree")
 Q = TypeVar("Q")  # what a session hands out for a query
@@ -35,11 +38,16 @@ Q = TypeVar("Q")  # what a session hands out for a query
 class Declaring(ABC, Generic[Q]):
     """``strict`` stops at the first malformed row; ``base`` is what relative paths are relative to."""
 
+    __reduce_ex__ = not_pickled("a session")
+
     def __init__(self, *, clock: Clock | None, strict: bool, base: Path | str | None) -> None:
+        self.turn = Turn()
         self.catalog = Catalog()
-        self.clock = clock or SystemClock()
-        self.strict = strict
-        self.base = Path(base) if base is not None else None
+        self.clock = SystemClock() if clock is None else clock
+        if not all(callable(getattr(self.clock, n, None)) for n in ("now", "nanoseconds")) or isinstance(clock, type):
+            raise JobError(f"a clock has now() and nanoseconds(), and {check.shown(clock)} is none.")
+        self.strict = check.flag(strict, "strict")
+        self.base = None if base is None else folder(base, "base")
         self.relations: dict[str, pa.Table] = {}  # constant ones, once they were read
         self.invalid_relation_rows = 0  # malformed rows of constant relations
         self._sources: dict[str, Source] = {}  # of constant relations
@@ -49,11 +57,19 @@ class Declaring(ABC, Generic[Q]):
         """A stream or timed relation was declared."""
 
     @abstractmethod
+    def _register(self, bound: BoundQuery) -> Q:
+        """A query was bound."""
+
+    @in_turn
     def register(self, bound: BoundQuery) -> Q:
         """Register a query that is bound already."""
+        if not isinstance(bound, BoundQuery):
+            raise JobError(f"register takes a bound query, not {check.shown(bound)}; query() takes a text.")
+        return self._register(bound)
 
     # ── declarations ──────────────────────────────────────────────────────────────────────────────────────────────
 
+    @in_turn
     def stream(
         self,
         name: str,
@@ -71,6 +87,8 @@ class Declaring(ABC, Generic[Q]):
         integer time, seconds of a timestamp; or ``'5 seconds'``): larger waits longer and loses less. ``idle`` is the
         silence after which the stream no longer holds others back.
         """
+        check.text(name, "the name of a stream")
+        check.optional_text(timestamp, f"the timestamp of {name!r}")
         opened, found = self._open(name, source, schema, options, timestamp)
         stamp = None if timestamp is None else column_named(name, found, timestamp)
         kind = time_kind(name, found, stamp)
@@ -79,6 +97,7 @@ class Declaring(ABC, Generic[Q]):
         self.catalog.add("streams", definition)
         self._add_input(definition, opened)
 
+    @in_turn
     def relation(
         self,
         name: str,
@@ -91,10 +110,13 @@ class Declaring(ABC, Generic[Q]):
     ) -> None:
         """Declare a relation: constant, or with ``timestamp`` one whose elements insert, replace by ``key``, or insert
         and delete by ``sign``."""
+        check.text(name, "the name of a relation")
+        check.optional_text(timestamp, f"the timestamp of {name!r}")
+        check.optional_text(sign, f"the sign of {name!r}")
         opened, found = self._open(name, source, schema, options, timestamp)
         stamp = None if timestamp is None else column_named(name, found, timestamp)
         kind = None if stamp is None else time_kind(name, found, stamp)
-        keys = tuple(column_named(name, found, c) for c in key)
+        keys = tuple(column_named(name, found, c) for c in check.texts(key, f"the key of {name!r}"))
         mark = None if sign is None else column_named(name, found, sign)
         if stamp is None and mark is not None:
             raise JobError(f"the sign {mark!r} of {name!r} says what changes, so TIMESTAMP BY must say when.")
@@ -107,10 +129,14 @@ class Declaring(ABC, Generic[Q]):
         elif opened is not None:
             self._sources[name.lower()] = opened
 
+    @in_turn
     def view(self, name: str, text: str) -> None:
         """Give a query a name that other queries can read."""
+        check.text(name, "the name of a view")
+        check.text(text, f"the query of the view {name!r}", empty=True)
         self.catalog.add("views", bind(text, self.catalog), name)
 
+    @in_turn
     def function(
         self,
         name: str,
@@ -127,25 +153,33 @@ class Declaring(ABC, Generic[Q]):
         Conjuncts are asked in the order that costs least. ``cost``, in seconds a row, is believed until the function
         was measured. A function that is not ``deterministic``, or that has side effects, is called for exactly the
         rows that satisfy the conjuncts written before it."""
+        check.text(name, "the name of a function")
         if isinstance(function, Predicate):
             self.catalog.functions[name.lower()] = function.definition(name)
             return
         check_cost(name, cost)
-        if kind not in ("row", "pandas", "arrow"):
-            raise JobError(f"the kind of a function is 'row', 'pandas' or 'arrow', not {kind!r}.")
+        check.one_of(kind, ("row", "pandas", "arrow"), "the kind of a function")
+        check.flag(deterministic, "deterministic")
         if not callable(function):
             raise JobError(f"the function {name!r} must be callable, and a {type(function).__name__} is not.")
+        if isinstance(arguments, str | bytes) or not isinstance(arguments, Iterable | None):
+            raise JobError(f"the arguments of {name!r} are a list of types, not {check.shown(arguments)}.")
         args = None if arguments is None else tuple(data_type(a) for a in arguments)
         self.catalog.functions[name.lower()] = FunctionDef(
             name, function, data_type(returns), args, kind, cost, deterministic  # type: ignore[arg-type]
         )  # fmt: skip
 
+    @in_turn
     def aggregate(self, name: str, function: Callable[[list[Any]], Any], returns: str | pa.DataType = "double") -> None:
         """Make a Python function of a group's values callable as an aggregate."""
+        check.text(name, "the name of an aggregate")
+        if not callable(function):
+            raise JobError(f"the aggregate {name!r} must be callable, and a {type(function).__name__} is not.")
         self.catalog.aggregates[name.lower()] = AggregateDef(name, function, data_type(returns))
 
     def execute(self, job: str) -> list[Q]:
         """Run the statements of a job text: declarations take effect, queries are registered and returned."""
+        check.text(job, "a job", empty=True)
         return [q for s in parse_job(job) if (q := self.declare(s)) is not None]
 
     def declare(self, statement: Statement) -> Q | None:
@@ -157,19 +191,22 @@ class Declaring(ABC, Generic[Q]):
                     raise placed(e, statement, statement.source) from e
                 return None
             case CreateView():
-                try:
-                    self.catalog.add("views", bind(statement, self.catalog), statement.name)
-                except JobError as e:
-                    raise placed(e, statement) from e
+                with self.turn:
+                    try:
+                        self.catalog.add("views", bind(statement, self.catalog), statement.name)
+                    except JobError as e:
+                        raise placed(e, statement) from e
                 return None
             case QueryStatement():
-                bound = bind(statement, self.catalog)
-                try:
-                    return self.register(bound)
-                except JobError as e:
-                    raise placed(e, statement) from e
-                except RecursionError:  # the caller's own stack leaves no room
-                    raise CqlError("this query is nested too deeply.", statement.text, statement.span) from None
+                with self.turn:
+                    bound = bind(statement, self.catalog)
+                    try:
+                        return self._register(bound)
+                    except JobError as e:
+                        raise placed(e, statement) from e
+                    except RecursionError:  # the caller's own stack leaves no room
+                        raise CqlError("this query is nested too deeply.", statement.text, statement.span) from None
+        raise JobError(f"a statement comes from a job's text, and {check.shown(statement)} does not.")
 
     def _create(self, s: CreateStream | CreateRelation) -> None:
         schema = None if s.columns is None else pa.schema(list(s.columns))
@@ -180,13 +217,16 @@ class Declaring(ABC, Generic[Q]):
         else:
             self.relation(s.name, s.source, s.timestamp, s.key, s.sign, schema, **s.options)
 
+    @in_turn
     def query(self, text: str, name: str | None = None, **options: Any) -> Q:
         """Register a continuous query; it sees the elements that come from now on. ``options`` are those of ``WITH``;
         where both say something, these count."""
+        check.text(text, "a query", empty=True)
+        check.optional_text(name, "the name of a query")
         bound = bind(text, self.catalog)
         merged = {**bound.options, **options}
         try:
-            return self.register(
+            return self._register(
                 BoundQuery(name or bound.name, bound.plan, bound.time_kind, bound.text, bound.target, merged)
             )
         except JobError as e:
@@ -203,17 +243,18 @@ class Declaring(ABC, Generic[Q]):
         Joining.of(bound.options)
         for option, value in bound.options.items():
             known = {"on_error": ("stop", "invalid"), "scheduler": tuple(SCHEDULERS)}.get(option)
-            if known is not None and value not in known:
-                raise JobError(f"the option {option!r} is one of {', '.join(known)}, not {value!r}.")
+            if known is not None and not (isinstance(value, str) and value in known):
+                raise JobError(f"the option {option!r} is one of {', '.join(known)}, not {check.shown(value)}.")
 
     def _open(
         self, name: str, source: Any, schema: pa.Schema | None, options: Mapping[str, Any], timestamp: str | None
     ) -> tuple[Source | None, Schema]:
         check_options(options, SOURCE_OPTIONS)
+        check.schema(schema, f"the schema of {name!r}")
         if source is None:
             if schema is None:
                 raise JobError(f"{name!r} needs a source, or a schema for rows that are pushed to it.")
-            return None, Schema.from_arrow(schema)
+            return None, Schema.from_arrow(engine_schema(schema, f"the schema of {name!r}"))
         opened = open_source(source, self.base, schema, {"strict": self.strict, **options}, timestamp)
         return opened, Schema.from_arrow(opened.schema)
 

@@ -5,14 +5,17 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
+from functools import wraps
 from pathlib import Path
 from typing import Any, TextIO
 
 from eddyline.core.errors import CqlError, EddylineError, JobError, Span
 from eddyline.core.time import SystemClock, TimeKind
 from eddyline.cql.job import QueryStatement, parse_job
+from eddyline.io import durable
+from eddyline.io.locking import DirectoryLock
 from eddyline.runtime.declaring import Declaring, Q
 from eddyline.runtime.destinations import check_destinations
 from eddyline.runtime.job_text import JobText, read_job
@@ -69,6 +72,20 @@ def explain_job(path: Path, *, stdout: TextIO, travel: bool = False) -> int:
     return 0
 
 
+def owning_checkpoint(run: Callable[..., int]) -> Callable[..., int]:
+    """Makes a run the owner of the directory of its checkpoint, which is made where it is missing. Another run on it is
+    refused, and the directory is free when this one ends, however it does."""
+
+    @wraps(run)
+    def owned(path: Path, *, checkpoint: Path | None, **options: Any) -> int:
+        check_writable(checkpoint, "--checkpoint", folder=True)
+        with nullcontext() if checkpoint is None else DirectoryLock(checkpoint, "the checkpoint"):
+            return run(path, checkpoint=checkpoint, **options)
+
+    return owned
+
+
+@owning_checkpoint
 def run_job(
     path: Path,
     *,
@@ -83,7 +100,6 @@ def run_job(
     clock = SystemClock()
     begin = clock.nanoseconds()
     check_writable(report, "--report", folder=False)
-    check_writable(checkpoint, "--checkpoint", folder=True)
     if checkpoint is not None and (checkpoint / SPARK_STATE).exists():
         raise begun_elsewhere(checkpoint, "spark")
     job = read_job(path)
@@ -94,29 +110,8 @@ def run_job(
     finite = all(f.source.finite for f in session.feeds.values())
     results = [Result(q.running.query.name, q.running.query.target, q.schema) for q in queries]
     outputs = Outputs(results, out, job.base, stdout, checkpoint, finite=finite)
-    if checkpoint is not None and Snapshots(checkpoint).numbers():
-        outputs.keep(session.restore(checkpoint)["segments"])
-    saved = clock.nanoseconds()
     try:
-        with StopRequest(clock) if checkpoint is not None else nullcontext() as stop:
-            more = True
-            while more:
-                more = session.step()
-                _write(outputs, queries)
-                if progress is not None:
-                    _show(progress, session, queries)
-                stopped = stop is not None and stop.asked
-                if checkpoint is not None and (stopped or (clock.nanoseconds() - saved) / 1e9 > SNAPSHOT_EVERY):
-                    session.snapshot(checkpoint, {"segments": outputs.cut()})
-                    saved = clock.nanoseconds()
-                if stopped:  # stopping is not the end of the input
-                    raise KeyboardInterrupt(f"the state is in {checkpoint}; the same command goes on from there.")
-        for q in queries:
-            if not q.running.inputs:
-                q.running.advance()
-        _write(outputs, queries)
-        if checkpoint is not None:
-            session.snapshot(checkpoint, {"segments": outputs.cut()})
+        _run(session, queries, outputs, checkpoint, progress, clock)
         if progress is not None:
             progress.finish()
         outputs.close()
@@ -130,6 +125,51 @@ def run_job(
     if report is not None:
         write_report(report, job_report(session, queries, (clock.nanoseconds() - begin) / 1e9), stdout)
     return 0
+
+
+def _run(
+    session: Session,
+    queries: Sequence[Query],
+    outputs: Outputs,
+    checkpoint: Path | None,
+    progress: Progress | None,
+    clock: SystemClock,
+) -> None:
+    """Read the sources to their end; with a checkpoint go on from its newest snapshot, and save others."""
+    snapshots = None if checkpoint is None else Snapshots(checkpoint)
+    if snapshots is not None and outputs.spools is not None:
+        outputs.spools.keep(_restored(session, snapshots) if snapshots.newest() else None)
+    saved = clock.nanoseconds()
+    with StopRequest(clock) if snapshots is not None else nullcontext() as stop:
+        more = True
+        while more:
+            more = session.step()
+            _write(outputs, queries)
+            if progress is not None:
+                _show(progress, session, queries)
+            stopped = stop is not None and stop.asked
+            if snapshots is not None and (stopped or (clock.nanoseconds() - saved) / 1e9 > SNAPSHOT_EVERY):
+                session.save_to(snapshots, {"results": outputs.cut()})
+                saved = clock.nanoseconds()
+            if stopped:  # stopping is not the end of the input
+                raise KeyboardInterrupt(f"the state is in {checkpoint}; the same command goes on from there.")
+    for q in queries:
+        if not q.running.inputs:
+            q.running.advance()
+    _write(outputs, queries)
+    if snapshots is not None:
+        session.save_to(snapshots, {"results": outputs.cut()})
+
+
+def _restored(session: Session, snapshots: Snapshots) -> Mapping[str, Any]:
+    """Go on from the newest snapshot; returns the mark of the results that belong to it."""
+    mark = session.restore_from(snapshots).get("results")
+    if not isinstance(mark, dict):
+        raise EddylineError(
+            f"the snapshot in {str(snapshots.directory)!r} was saved by a program and not by eddyline run, so the"
+            " results before it are not there; give --checkpoint an empty directory."
+        )
+    return mark
 
 
 def _write(outputs: Outputs, queries: Sequence[Query]) -> None:
@@ -176,7 +216,10 @@ def check_writable(path: Path | None, option: str, folder: bool) -> None:
     if path is None or str(path) == "-":
         return
     try:
-        (path if folder else path.parent).mkdir(parents=True, exist_ok=True)
+        if folder:
+            durable.make_folder(path)
+        else:
+            path.parent.mkdir(parents=True, exist_ok=True)
         if not folder and path.is_dir():
             raise JobError(f"{option} {path}: this is a directory; a file is wanted.")
     except OSError as e:

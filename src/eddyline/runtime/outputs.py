@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import io
-import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TextIO
+from typing import Any, TextIO
 
 import pyarrow as pa
 
@@ -15,7 +14,9 @@ from eddyline.core.errors import JobError
 from eddyline.cql.query_names import file_names
 from eddyline.io.sinks import EXTENSIONS, Sink, open_sink
 from eddyline.runtime.destinations import result_folder
+from eddyline.runtime.spools import Spools
 
+RESULTS = "results"  # the folder in a checkpoint in which they are spooled
 HOLD = 1000  # rows of a table that wait to be laid out together, where nobody waits for them
 
 
@@ -48,7 +49,7 @@ class Outputs:
         self.results, self.finite = list(results), finite
         self.out, self.base, self.stdout = out, base, stdout
         self.labels = file_names([r.name for r in results])
-        self.spools = None if checkpoint is None else [Spool(checkpoint / "results" / n) for n in self.labels]
+        self.spools = None if checkpoint is None else Spools(checkpoint / RESULTS, len(results))
         self.folder = result_folder(out, len(results))
         self._check()
         self.texts: list[tuple[str, io.StringIO]] = []
@@ -89,34 +90,30 @@ class Outputs:
     def write(self, number: int, batch: pa.RecordBatch) -> None:
         """Results of one query."""
         if self.spools is not None:
-            self.spools[number].add(batch)
+            self.spools.add(number, batch)
         else:
             self.sinks[number].write(batch)
 
-    def put(self, number: int, segment: int, batches: Sequence[pa.RecordBatch]) -> None:
-        """Results of one query and one micro-batch; given again, they take their own place."""
+    def put(self, segment: int, found: Mapping[int, Sequence[pa.RecordBatch]]) -> None:
+        """Results of one micro-batch by query; given again, they take their own place."""
         if self.spools is not None:
-            self.spools[number].put(segment, batches)
+            self.spools.put(segment, found)
         else:
-            for batch in batches:
-                self.sinks[number].write(batch)
+            for number, batches in found.items():
+                for batch in batches:
+                    self.sinks[number].write(batch)
 
-    def cut(self) -> list[int]:
-        """Close the segments of all spools; returns how many each has."""
+    def cut(self) -> dict[str, Any]:
+        """Close the segment of all spools; returns the mark by which ``keep`` finds this state again."""
         assert self.spools is not None
-        return [s.cut() for s in self.spools]
-
-    def keep(self, counts: Sequence[int]) -> None:
-        """Forget the segments that came after a snapshot."""
-        assert self.spools is not None
-        for spool, count in zip(self.spools, counts, strict=True):
-            spool.keep(count)
+        return self.spools.cut()
 
     def close(self) -> None:
         if self.spools is not None:
+            self.spools.cut()
             self.sinks = self._open()
-            for sink, spool in zip(self.sinks, self.spools, strict=True):
-                for batch in spool.batches():
+            for number, sink in enumerate(self.sinks):
+                for batch in self.spools.batches(number):
                     sink.write(batch)
         for sink in self.sinks:
             sink.close()
@@ -126,53 +123,3 @@ class Outputs:
     def abort(self) -> None:
         for sink in self.sinks:
             sink.abort()
-
-
-class Spool:
-    """The results of one query so far, as Arrow files 0, 1, 2 … in one folder."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.count = 0
-        self.waiting: list[pa.RecordBatch] = []
-
-    def add(self, batch: pa.RecordBatch) -> None:
-        self.waiting.append(batch)
-
-    def cut(self) -> int:
-        """Put what waits into a segment of its own; returns the number of segments."""
-        if self.waiting:
-            self.put(self.count, self.waiting)
-            self.waiting, self.count = [], self.count + 1
-        return self.count
-
-    def put(self, number: int, batches: Sequence[pa.RecordBatch]) -> None:
-        """Write a segment, whole or not at all; an empty one leaves no file."""
-        path = self.folder / f"{number}.arrow"
-        if not batches:
-            path.unlink(missing_ok=True)
-            return
-        self.folder.mkdir(parents=True, exist_ok=True)
-        temporary = path.with_suffix(".tmp")
-        with pa.OSFile(str(temporary), "wb") as file, pa.ipc.new_file(file, batches[0].schema) as writer:
-            for batch in batches:
-                writer.write_batch(batch)
-        temporary.replace(path)
-
-    def keep(self, count: int) -> None:
-        """Forget the segments that the restored snapshot does not know."""
-        self.count = count
-        for path in self.folder.glob("*.arrow"):
-            if int(path.stem) >= count:
-                path.unlink()
-        if count == 0:
-            shutil.rmtree(self.folder, ignore_errors=True)
-
-    def batches(self) -> list[pa.RecordBatch]:
-        self.cut()
-        out: list[pa.RecordBatch] = []
-        for path in sorted(self.folder.glob("*.arrow"), key=lambda p: int(p.stem)):
-            with pa.memory_map(str(path)) as file:
-                reader = pa.ipc.open_file(file)
-                out += [reader.get_batch(j) for j in range(reader.num_record_batches)]
-        return out

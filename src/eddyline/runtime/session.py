@@ -9,20 +9,25 @@ from typing import Any
 
 import pyarrow as pa
 
+from eddyline.core import arguments as check
 from eddyline.core.catalog import Catalog, RelationDef, StreamDef
 from eddyline.core.errors import EddylineError, JobError
 from eddyline.core.time import Clock
+from eddyline.io import durable
+from eddyline.io.locking import DirectoryLock
 from eddyline.io.resolve import open_source
 from eddyline.io.source import Source
 from eddyline.plan.logical import BoundQuery, RelationScan, StreamScan, streams_of
 from eddyline.plan.physical import build
 from eddyline.plan.rules import optimize
+from eddyline.runtime.declarations import folder
 from eddyline.runtime.declaring import Declaring
 from eddyline.runtime.feeds import Feed
 from eddyline.runtime.filtering import Filtering
 from eddyline.runtime.inline.input_manager import InputStream, StreamReader
 from eddyline.runtime.inline.relation_changes import TimedRelation
 from eddyline.runtime.joining import Joining
+from eddyline.runtime.ownership import in_turn
 from eddyline.runtime.query import Query
 from eddyline.runtime.running import RunningQuery
 from eddyline.runtime.side_streams import SideStream
@@ -42,6 +47,8 @@ class Session(Declaring[Query]):
     >>> q = session.query("SELECT Istream(size) FROM packets WHERE size > 500")
     >>> q.to_arrow().to_pylist()
     [{'size': 1500, '_time': 2}, {'size': 900, '_time': 5}]
+
+    Threads may share a session: one is at work in it at a time, and others wait for their turn (``ownership``).
     """
 
     def __new__(cls, spark: Any = None, **options: Any) -> Any:
@@ -65,9 +72,10 @@ class Session(Declaring[Query]):
         self.feeds: dict[str, Feed] = {}
         self.queries: list[Query] = []
         self.sides: dict[str, SideStream] = {}
-        self._registry = Registry(sharing)
+        self._registry = Registry(check.flag(sharing, "sharing"))
         self._named: dict[str, Query] = {}
         self._started = 0  # queries, those dropped included
+        self._saved: dict[Path, int] = {}  # by directory the last snapshot that is of this session
 
     # ── declarations ──────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -87,8 +95,7 @@ class Session(Declaring[Query]):
 
     # ── queries ───────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def register(self, bound: BoundQuery) -> Query:
-        """Register a query that is bound already."""
+    def _register(self, bound: BoundQuery) -> Query:
         self._check_options(bound)
         if bound.name is None:
             return self._start(bound)
@@ -125,10 +132,12 @@ class Session(Declaring[Query]):
             self._named[bound.name.lower()] = query
         return query
 
+    @in_turn
     def drop(self, query: Query) -> None:
         """Deregister a query: its operators and its share of the windows are gone; others go on undisturbed."""
-        if query not in self.queries:
-            raise EddylineError(f"{query.name} is not running in this session.")
+        if not any(query is q for q in self.queries):
+            name = query.name if isinstance(query, Query) else check.shown(query)
+            raise EddylineError(f"{name} is not running in this session.")
         self.queries.remove(query)
         for reader in query.running.readers.values():
             reader.close()
@@ -182,6 +191,7 @@ class Session(Declaring[Query]):
 
     # ── data ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
+    @in_turn
     def push(self, name: str, rows: Any) -> None:
         """Bring rows to a stream: an Arrow batch or table, a pandas frame, or a list of dictionaries."""
         stream = self._pushed(name)
@@ -193,27 +203,35 @@ class Session(Declaring[Query]):
                     stream.reject([i.row for i in batch.invalid], [i.reason for i in batch.invalid])
                 if batch.rows.num_rows:
                     stream.accept(batch.rows)
-        self.advance()
+        self._advance()
 
+    @in_turn
     def heartbeat(self, name: str, time: int) -> None:
         """Promise that nothing before ``time`` (in ticks, less the slack) will come any more."""
-        self._pushed(name).heartbeat(time)
-        self.advance()
+        stream = self._pushed(name)
+        stream.heartbeat(check.integer(time, "the time of a heartbeat, in ticks (microseconds of a timestamp),"))
+        self._advance()
 
+    @in_turn
     def tick(self) -> None:
         """Let idle intervals pass: look at the clock."""
         for stream in self.inputs.values():
             stream.tick()
-        self.advance()
+        self._advance()
 
+    @in_turn
     def finish(self, name: str | None = None) -> None:
         """End one stream, or all."""
         for stream in self.inputs.values() if name is None else (self._pushed(name),):
             stream.finish()
-        self.advance()
+        self._advance()
 
+    @in_turn
     def advance(self) -> None:
         """Answer what has closed. An error stops its query and is raised when the others have gone on."""
+        self._advance()
+
+    def _advance(self) -> None:
         errors: list[Exception] = []
         for r in [q.running for q in self.queries]:
             if r.error is None:
@@ -229,13 +247,17 @@ class Session(Declaring[Query]):
         if errors:
             raise errors[0]
 
+    @in_turn
     def step(self) -> bool:
         """Pull one batch from the source that is furthest behind; False when all sources are at their end."""
+        return self._step()
+
+    def _step(self) -> bool:
         waiting = [f for f in self.feeds.values() if not f.done and f.stream.is_read]
         if not waiting:
             for f in self.feeds.values():
                 f.stream.finish()
-            self.advance()
+            self._advance()
             return False
         fresh = [f for f in waiting if f.can_begin]
         if len(fresh) > 1:
@@ -244,11 +266,13 @@ class Session(Declaring[Query]):
                     f.begin(pool)
         behind = min(waiting, key=lambda f: f.stream.shown_bound)
         behind.pull()
-        self.advance()
+        self._advance()
         return True
 
     def run(self, each: Callable[[], None] | None = None) -> None:
         """Read all sources to their end. ``each`` is called after every batch."""
+        if each is not None and not callable(each):
+            raise JobError(f"run calls a function after every batch, and {check.shown(each)} is none.")
         while self.step():
             if each is not None:
                 each()
@@ -267,10 +291,12 @@ class Session(Declaring[Query]):
         return self._registry.sharing
 
     @sharing.setter
+    @in_turn
     def sharing(self, on: bool) -> None:
-        self._registry.switch(on)
+        self._registry.switch(check.flag(on, "sharing"))
 
     @property
+    @in_turn
     def store_size(self) -> tuple[int, int]:
         """Rows and bytes in window stores, shared ones counted once."""
         return self._registry.size()
@@ -278,23 +304,57 @@ class Session(Declaring[Query]):
     def snapshot(self, directory: str | Path, extra: Mapping[str, Any] | None = None) -> int:
         """Save all state; returns the snapshot's number. What an earlier snapshot holds is not written again.
 
-        ``extra`` is saved with it and returned by ``restore``."""
+        ``extra`` is saved with it and returned by ``restore``. Each session needs a directory of its own."""
+        place = folder(directory, "snapshot")
+        if not isinstance(extra, Mapping | None) or not all(isinstance(k, str) for k in extra or ()):
+            raise JobError(
+                f"what is saved with a snapshot is a dictionary with texts as keys, not {check.shown(extra)}."
+            )
+        try:
+            durable.make_folder(place)
+        except OSError as e:
+            raise EddylineError(f"the directory {str(place)!r} cannot be made: {e.strerror}.") from e
+        with DirectoryLock(place, "the directory"):
+            return self.save_to(Snapshots(place), extra)
+
+    @in_turn
+    def save_to(self, snapshots: Snapshots, extra: Mapping[str, Any] | None = None) -> int:
+        """Save all state in a directory that is locked already."""
         for q in self.queries:
             if q.running.error is not None:
                 raise EddylineError(f"{q.name} was stopped by an error and cannot be saved; drop it first.")
-        return Snapshots(Path(directory)).save({"extra": dict(extra or {}), **self.state()})
+        place = snapshots.directory.resolve()
+        found, mine = snapshots.newest(), self._saved.get(place)
+        if mine is not None and found > mine:
+            raise EddylineError(
+                f"another session has saved snapshot {found} in {str(snapshots.directory)!r} since this one saved"
+                f" {mine}; give each session a directory of its own."
+            )
+        self._saved[place] = number = snapshots.save({"extra": dict(extra or {}), **self.state()})
+        return number
 
     def restore(self, directory: str | Path) -> dict[str, Any]:
         """Go on from the newest snapshot. The same streams and queries must have been declared, in the same order."""
-        tree = Snapshots(Path(directory)).load()
+        snapshots = Snapshots(folder(directory, "restore"))
+        if not snapshots.newest():
+            snapshots.load()  # says that there is none, and leaves no lock behind
+        with DirectoryLock(snapshots.directory, "the directory", reading=True):
+            return self.restore_from(snapshots)
+
+    @in_turn
+    def restore_from(self, snapshots: Snapshots) -> dict[str, Any]:
+        """Go on from the newest snapshot in a directory that is locked already."""
+        tree = snapshots.load()
         texts = [q.running.query.text for q in self.queries]
         saved = [q["text"] for q in tree["queries"]]
         if texts != saved or set(tree["inputs"]) != set(self.inputs) or set(tree["sides"]) != set(self.sides):
             raise EddylineError(
-                f"the snapshot in {str(directory)!r} was made by other streams or queries; declare the same ones in the"
-                f" same order, or start from an empty directory. It holds: {'; '.join(saved) or 'no query'}."
+                f"the snapshot in {str(snapshots.directory)!r} was made by other streams or queries; declare the same"
+                " ones in the same order, or start from an empty directory. It holds:"
+                f" {'; '.join(saved) or 'no query'}."
             )
         self.load(tree)
+        self._saved[snapshots.directory.resolve()] = snapshots.newest()
         return dict(tree["extra"])
 
     def state(self) -> dict[str, Any]:
@@ -317,7 +377,7 @@ class Session(Declaring[Query]):
             self.sides[n].reached = state["reached"]
         for q, state in zip(self.queries, tree["queries"], strict=True):
             q.running.load(state)
-        self.sharing = self.sharing
+        self._registry.switch(self._registry.sharing)
 
     # ── helpers ───────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -330,7 +390,7 @@ class Session(Declaring[Query]):
             self.feeds[key] = Feed(opened, stream)
 
     def _pushed(self, name: str) -> InputStream:
-        stream = self.inputs.get(name.lower())
+        stream = self.inputs.get(check.text(name, "the name of a stream", empty=True).lower())
         if stream is None:
             raise JobError(f"there is no stream {name!r}.{self.catalog.suggest(name)}")
         return stream

@@ -24,6 +24,7 @@ from eddyline.runtime.job import (
     check_rereadable,
     check_writable,
     declare_job,
+    owning_checkpoint,
     tell_diverted,
     write_report,
 )
@@ -43,6 +44,7 @@ from eddyline.runtime.stopping import StopRequest
 WAIT = 0.2  # seconds between two looks at a running query
 
 
+@owning_checkpoint
 def run_job(
     path: Path,
     *,
@@ -64,7 +66,6 @@ def run_job(
             "--checkpoint does not work with a Spark Connect server (sc://…): leave it out, or give a master."
         )
     check_writable(report, "--report", folder=False)
-    check_writable(checkpoint, "--checkpoint", folder=True)
     if checkpoint is not None and Snapshots(checkpoint).numbers():
         raise begun_elsewhere(checkpoint, "inline")
     # Mistakes in the job are told before a JVM is started for it.
@@ -90,6 +91,8 @@ def run_job(
         )
     results = [Result(q.bound.name, q.bound.target, q.schema) for q in queries]
     outputs = Outputs(results, out, job.base, stdout, checkpoint, finite=finite)
+    if checkpoint is not None and outputs.spools is not None:
+        outputs.spools.keep_first(beginnings.done(checkpoint))
     try:
         run = JobRun(session, queries, outputs, progress)
         start()
@@ -127,7 +130,7 @@ class JobRun:
             self._without_streams()
             return
         if checkpoint is not None:
-            beginnings.check(checkpoint, self.program, self.session.shards)
+            beginnings.check(checkpoint, self.program, self.session.shards, self.order)
         folder = tempfile.TemporaryDirectory(prefix="eddyline-") if checkpoint is None else nullcontext(str(checkpoint))
         with folder as place:
             self._run(Path(place), finite, checkpoint is not None)
@@ -190,8 +193,7 @@ class JobRun:
             if number >= 0:
                 with pa.ipc.open_stream(payload.as_buffer()) as reader:
                     found.setdefault(self.order[number], []).extend(reader)
-        for number in range(len(self.queries)):
-            self.outputs.put(number, batch, _in_order(found.get(number, []), self.queries[number].schema))
+        self.outputs.put(batch, {n: _in_order(found.get(n, []), q.schema) for n, q in enumerate(self.queries)})
 
     def _show(self) -> None:
         if self.progress is None or not self.account.shards:

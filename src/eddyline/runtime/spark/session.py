@@ -8,10 +8,12 @@ from typing import Any
 
 import pyarrow as pa
 
+from eddyline.core import arguments as check
 from eddyline.core.catalog import RelationDef, StreamDef
 from eddyline.core.errors import EddylineError, JobError
 from eddyline.core.schema import Schema
 from eddyline.core.time import Clock
+from eddyline.io.memory import is_frame as is_frame
 from eddyline.io.source import Source
 from eddyline.plan.logical import BoundQuery, streams_of
 from eddyline.runtime.declaring import Declaring
@@ -66,6 +68,11 @@ class SparkRuntime(Declaring[SparkQuery]):
 
     def attach(self, spark: Any, shards: int | None = None) -> None:
         """Go to work on this SparkSession; before, one can declare and plan."""
+        if not isinstance(getattr(spark, "version", None), str) or not hasattr(spark, "createDataFrame"):
+            raise JobError(
+                f"ed.Session(spark) takes a SparkSession, not {check.shown(spark)}; without one, ed.Session() runs in"
+                " this process."
+            )
         requirements.check_session(spark, stateful=False)
         self.spark = spark
         self.shards = check_shards(shards if shards is not None else default_shards(spark))
@@ -118,7 +125,7 @@ class SparkRuntime(Declaring[SparkQuery]):
     def definition(self, name: str) -> StreamDef | RelationDef:
         return self.catalog.streams.get(name.lower()) or self.catalog.relations[name.lower()]
 
-    def register(self, bound: BoundQuery) -> SparkQuery:
+    def _register(self, bound: BoundQuery) -> SparkQuery:
         self._check_options(bound)
         query = SparkQuery(self, bound, f"query {len(self.queries) + 1}")
         if bound.name is not None:
@@ -156,11 +163,6 @@ class SparkRuntime(Declaring[SparkQuery]):
             strict=self.strict,
             positions=frozenset(self.opened),
         )
-
-
-def is_frame(source: Any) -> bool:
-    """Whether this is a Spark DataFrame, classic or Connect; nothing of Spark need be imported to tell."""
-    return any(c.__module__.startswith("pyspark.sql") and c.__name__ == "DataFrame" for c in type(source).__mro__)
 
 
 def default_shards(spark: Any) -> int:
