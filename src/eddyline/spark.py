@@ -323,7 +323,8 @@ def _session(
     spark = next(iter(declared.values())).df.sparkSession  # type: ignore[union-attr]
     session = SparkRuntime(spark, shards=shards, rates=rates)
     for name, d in declared.items():
-        session.stream(name, d.df, timestamp=d.timestamp, slack=d.slack, idle=d.idle)
+        # A time of None was asked for in so many words.
+        session.stream(name, d.df, d.timestamp, d.slack, d.idle, arrival=d.timestamp is None)
     for name, relation in (relations or {}).items():
         session.relation(name, relation)
     for name, function in (functions or {}).items():

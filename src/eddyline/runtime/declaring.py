@@ -19,10 +19,10 @@ from eddyline.cql import bind
 from eddyline.cql.job import CreateRelation, CreateStream, CreateView, QueryStatement, Statement, parse_job
 from eddyline.cql.options import check_options
 from eddyline.io.resolve import OPTIONS as SOURCE_OPTIONS
-from eddyline.io.resolve import open_source
+from eddyline.io.resolve import open_source, truth
 from eddyline.io.source import Source, whole
 from eddyline.plan.logical import BoundQuery
-from eddyline.runtime.declarations import column_named, data_type, duration, placed, time_kind
+from eddyline.runtime.declarations import column_named, data_type, duration, inferred_time, placed, time_kind
 from eddyline.runtime.filtering import Filtering
 from eddyline.runtime.inline.relation_changes import latest
 from eddyline.runtime.inline.scheduler import SCHEDULERS
@@ -70,8 +70,16 @@ class Declaring(ABC, Generic[Q]):
         ``slack`` is how far an element may lie behind the largest timestamp before it (a number counts ticks of an
         integer time, seconds of a timestamp; or ``'5 seconds'``): larger waits longer and loses less. ``idle`` is the
         silence after which the stream no longer holds others back.
+
+        Without ``timestamp`` rows that are pushed, or come from a source without an end, are stamped on arrival. In a
+        file, a table or a list the column of time must be plain (``docs/semantics.md`` has the rule); ``arrival=True``
+        stamps the rows of those, too.
         """
         opened, found = self._open(name, source, schema, options, timestamp)
+        if timestamp is None and self._ends(name, opened) and not truth(options.get("arrival", False), "arrival"):
+            timestamp = inferred_time(name, found)
+            if pa.types.is_null(found[timestamp].type):
+                opened, found = self._open(name, source, schema, options, timestamp)
         stamp = None if timestamp is None else column_named(name, found, timestamp)
         kind = time_kind(name, found, stamp)
         wait = None if idle is None else duration(idle, TimeKind.TIMESTAMP, "idle")
@@ -214,6 +222,10 @@ class Declaring(ABC, Generic[Q]):
             return None, Schema.from_arrow(schema)
         opened = open_source(source, self.base, schema, {"strict": self.strict, **options}, timestamp)
         return opened, Schema.from_arrow(opened.schema)
+
+    def _ends(self, name: str, opened: Source | None) -> bool:
+        """Whether the rows are there already, so that the clock says nothing about them."""
+        return opened is not None and opened.finite
 
     def _is_strict(self, options: Mapping[str, Any]) -> bool:
         return bool(options.get("strict", self.strict))

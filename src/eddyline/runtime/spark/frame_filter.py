@@ -45,7 +45,7 @@ def plan_filter(df: DataFrame, predicates: Sequence[Any], options: Mapping[str, 
     if not predicates:
         raise JobError("adaptive_filter needs at least one predicate: a CQL condition, or ed.predicate(function, …).")
     session = SparkRuntime(df.sparkSession)
-    session.stream(ROWS, df.select(*map(quoted, _known(df))), timestamp=None)
+    session.stream(ROWS, df.select(*map(quoted, _known(df))), arrival=True)
     conjuncts = [_conjunct(session, df, number, p) for number, p in enumerate(predicates, 1)]
     query = session.query(f"SELECT * FROM {ROWS} WHERE {' AND '.join(conjuncts)}", **options)
     plan = query.stateless
