@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from eddyline.core.errors import CqlError, DataError, EddylineError, JobError
+from eddyline.core.errors import (
+    CqlError,
+    DataError,
+    DivertedRowsWarning,
+    EddylineError,
+    InvalidRowsWarning,
+    JobError,
+    LateRowsWarning,
+)
 
 if TYPE_CHECKING:
     from eddyline.core.predicate import predicate
@@ -12,7 +20,19 @@ if TYPE_CHECKING:
     from eddyline.runtime.session import Session
 
 __version__ = "0.1.0"
-__all__ = ["CqlError", "DataError", "EddylineError", "JobError", "Query", "Session", "__version__", "predicate"]
+__all__ = [
+    "CqlError",
+    "DataError",
+    "DivertedRowsWarning",
+    "EddylineError",
+    "InvalidRowsWarning",
+    "JobError",
+    "LateRowsWarning",
+    "Query",
+    "Session",
+    "__version__",
+    "predicate",
+]
 
 # Loaded when first used: ``import eddyline`` stays fast and needs neither numba nor Arrow.
 _LAZY = {

@@ -27,6 +27,7 @@ from eddyline.runtime.filtering import Filtering
 from eddyline.runtime.inline.relation_changes import latest
 from eddyline.runtime.inline.scheduler import SCHEDULERS
 from eddyline.runtime.joining import Joining
+from eddyline.runtime.left_out import LeftOut
 
 OPTIONS = ("caches", "filters", "joins", "on_error", "routing", "scheduler", "strict_order", "tree")
 Q = TypeVar("Q")  # what a session hands out for a query
@@ -41,7 +42,7 @@ class Declaring(ABC, Generic[Q]):
         self.strict = strict
         self.base = Path(base) if base is not None else None
         self.relations: dict[str, pa.Table] = {}  # constant ones, once they were read
-        self.invalid_relation_rows = 0  # malformed rows of constant relations
+        self.invalid_of_relations: dict[str, LeftOut] = {}  # malformed rows of constant relations, where there are some
         self._sources: dict[str, Source] = {}  # of constant relations
 
     @abstractmethod
@@ -237,8 +238,10 @@ class Declaring(ABC, Generic[Q]):
             if not source.finite:
                 raise JobError(f"the relation {name!r} has no TIMESTAMP BY, so its source must end; it does not.")
             batches = list(source.open())
-            self.invalid_relation_rows += sum(len(b.invalid) for b in batches)
             definition = self.catalog.relations[key]
+            if invalid := [row for b in batches for row in b.invalid]:
+                left_out = LeftOut(definition.name, invalid=len(invalid), reason=invalid[0].reason, readable=False)
+                self.invalid_of_relations[key] = left_out
             table = whole(batches, definition.schema.to_arrow())
             self.relations[key] = latest(definition, table) if definition.key else table
         return self.relations[key]
