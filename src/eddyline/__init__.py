@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from eddyline.runtime.query import Query
     from eddyline.runtime.session import Session
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 __all__ = [
     "CqlError",
     "DataError",
