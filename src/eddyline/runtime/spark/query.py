@@ -93,7 +93,7 @@ class SparkQuery:
         if stateless is not None:
             return self._judged(stateless, observe)
         requirements.check_session(self.session.spark, stateful=True)
-        out = self.tagged()
+        out = self.tagged(guarded=True)
         if observe:
             name = NAME if observe is True else observe
             if observe is True and not self.streaming:
@@ -103,15 +103,21 @@ class SparkQuery:
                 listen(self.session.spark)
         return out.where(F.col(TAG).isNull()).drop(TAG)
 
-    def tagged(self) -> Any:
-        """Results and statistics together, told apart by ``TAG``."""
+    def tagged(self, guarded: bool = False) -> Any:
+        """Results and statistics together, told apart by ``TAG``. ``guarded``: a changed query is refused when it
+        starts on an old checkpoint."""
         stateless = self.stateless
         if stateless is not None:
             return self._judged(stateless, True).withColumn(TAG, F.lit(None).cast("string"))
         program, streaming = self.program, self.streaming
         if not program.sources():
             return self._at_one_instant().withColumn(TAG, F.lit(None).cast("string"))
-        return pipeline.process(program, packed(self.session, program, streaming), self.result, streaming=streaming)
+        rows = packed(self.session, program, streaming)
+        if guarded and streaming:
+            from eddyline.runtime.spark.sources.guard import guard_frame
+
+            rows.append(guard_frame(self.session.spark, program))
+        return pipeline.process(program, rows, self.result, streaming=streaming)
 
     def _at_one_instant(self) -> Any:
         """Over constant relations only there is one instant, and nothing to ship."""
