@@ -5,7 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from benchmarks.harness import Contest, Limit, Measured, Options, Paths, at_least_events, duckdb, eddyline, trades
+from benchmarks.harness import (
+    Contest,
+    Contestant,
+    Limit,
+    Measured,
+    Options,
+    Paths,
+    Run,
+    at_least_events,
+    duckdb,
+    eddyline,
+    trades,
+)
 
 EVENTS = 2_000_000
 QUERY = "SELECT Istream(symbol, price * size AS value) FROM trades WHERE size > 500"
@@ -16,11 +28,23 @@ def data(options: Options) -> Paths:
     return trades(options.scaled(EVENTS))
 
 
+def polars(paths: Paths) -> Run:
+    import polars as pl
+
+    def run() -> Any:
+        trades = pl.scan_parquet(paths["trades"]).filter(pl.col("size") > 500)
+        return trades.select("symbol", (pl.col("price") * pl.col("size")).alias("value"), "ts").collect().to_arrow()
+
+    return run
+
+
 def check(options: Options, paths: Paths, results: Mapping[str, Any]) -> str:
     ours, theirs = results["eddyline"], results["DuckDB"]
     if not ours.rename_columns(theirs.column_names).equals(theirs):
         raise AssertionError("other rows than DuckDB")
-    return f"checked: {len(ours):,} results, the same rows in the same order as DuckDB's"
+    if not results["Polars"].cast(theirs.schema).equals(theirs):
+        raise AssertionError("other rows than Polars")
+    return f"checked: {len(ours):,} results, the same rows in the same order as DuckDB and Polars"
 
 
 def limits(contest: Contest, options: Options, m: Mapping[str, Measured]) -> list[Limit]:
@@ -32,7 +56,7 @@ CONTEST = Contest(
     "filter and project, 2 M trades",
     EVENTS,
     data,
-    (eddyline(QUERY), duckdb(BATCH)),
+    (eddyline(QUERY), duckdb(BATCH), Contestant("Polars", "filter(size > 500).select(…)", polars)),
     check,
     limits,
 )

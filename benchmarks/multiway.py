@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from itertools import combinations
 from typing import Any
 
-from benchmarks.harness import Contest, Limit, Measured, Options, Paths, cached, duckdb, eddyline, ratio
-from benchmarks.three_way import EVENTS, check
+from benchmarks.harness import Contest, Options, Paths, cached, duckdb, eddyline
+from benchmarks.polars_join import polars_join
+from benchmarks.three_way import EVENTS, check, limits
 
 CHAIN_QUERY = """SELECT Istream(R.a AS a, S.b AS b, R.val AS r, S.val AS s, T.val AS t)
 FROM R [RANGE 60 SECONDS], S [RANGE 60 SECONDS], T [RANGE 60 SECONDS]
@@ -59,16 +60,16 @@ def check_rows(options: Options, paths: Paths, results: Mapping[str, Any]) -> st
     return check(Options(quick=True), paths, results)  # no pinned number, the same rows
 
 
-def limits(contest: Contest, options: Options, m: Mapping[str, Measured]) -> list[Limit]:
-    return [Limit("time against DuckDB's batch join", ratio(m["eddyline"], m["DuckDB"]), 2.0)]
-
-
 CHAIN = Contest(
     "chain",
     "chain join R.a = S.a, S.b = T.b, 1.5 M events, 60 s windows",
     EVENTS,
     chain_data,
-    (eddyline(CHAIN_QUERY), duckdb(CHAIN_BATCH)),
+    (
+        eddyline(CHAIN_QUERY),
+        duckdb(CHAIN_BATCH),
+        polars_join("R", [("S", "a"), ("T", "b")], ["a", "b", "r", "s", "t"]),
+    ),
     check_rows,
     limits,
 )
@@ -78,7 +79,11 @@ FOUR_WAY = Contest(
     "four-way equi-join, 1.5 M events, 60 s windows",
     EVENTS,
     four_data,
-    (eddyline(FOUR_QUERY), duckdb(FOUR_BATCH)),
+    (
+        eddyline(FOUR_QUERY),
+        duckdb(FOUR_BATCH),
+        polars_join("R", [(n, "key") for n in "STU"], ["key", "r", "s", "t", "u"]),
+    ),
     check_rows,
     limits,
 )

@@ -18,6 +18,7 @@ from benchmarks.harness import (
     eddyline,
     ratio,
 )
+from benchmarks.polars_join import polars_join
 
 EVENTS = 1_500_000
 RESULTS = 350_894  # of the full data; the generator and its seed are pinned
@@ -33,9 +34,6 @@ BATCH_FROM = """FROM R JOIN S ON R.key = S.key
                                AND T.ts BETWEEN S.ts - INTERVAL 60 SECONDS AND S.ts + INTERVAL 60 SECONDS"""
 BATCH = f"SELECT R.key AS key, R.val AS r, S.val AS s, T.val AS t\n{BATCH_FROM}"
 BATCH_EVERYTHING = f"SELECT R.*, S.*, T.*\n{BATCH_FROM}"
-POLARS = (
-    """R.join(S, on="key").filter(|R.ts − S.ts| ≤ 60 s).join(T, on="key").filter(|R.ts − T.ts|, |S.ts − T.ts| ≤ 60 s)"""
-)
 
 
 def data(options: Options) -> Paths:
@@ -47,23 +45,6 @@ def data(options: Options) -> Paths:
         return three_way(events, seconds)
 
     return cached(f"three-way-{events}", make)
-
-
-def polars(paths: Paths) -> Run:
-    import polars as pl
-
-    minute = pl.duration(seconds=60)
-
-    def run() -> Any:
-        r, s, t = (
-            pl.scan_parquet(paths[n]).rename({"ts": f"ts_{n}", "val": n.lower()}) for n in ("R", "S", "T")
-        )  # fmt: skip
-        near = lambda a, b: (pl.col(f"ts_{a}") - pl.col(f"ts_{b}")).abs() <= minute  # noqa: E731
-        pairs = r.join(s, on="key").filter(near("R", "S"))
-        triples = pairs.join(t, on="key").filter(near("R", "T"), near("S", "T"))
-        return triples.select("key", "r", "s", "t").collect().to_arrow()
-
-    return run
 
 
 def reading(paths: Paths) -> Run:
@@ -97,15 +78,19 @@ def check(options: Options, paths: Paths, results: Mapping[str, Any]) -> str:
     if "_time" in ours.column_names:
         ours = ours.drop_columns(["_time"])
     keys = [(n, "ascending") for n in ours.column_names]
-    theirs = results["DuckDB"].rename_columns(ours.column_names)
-    if not ours.sort_by(keys).equals(theirs.sort_by(keys).cast(ours.schema)):
-        raise AssertionError("other rows than DuckDB")
-    return f"checked: {ours.num_rows:,} results, the same rows as DuckDB's"
+    ordered = ours.sort_by(keys)
+    peers = [n for n in ("DuckDB", "Polars") if n in results]
+    for name in peers:
+        theirs = results[name].rename_columns(ours.column_names).cast(ours.schema)
+        if not ordered.equals(theirs.sort_by(keys)):
+            raise AssertionError(f"other rows than {name}")
+    return f"checked: {ours.num_rows:,} results, the same rows as {' and '.join(peers)}"
 
 
 def limits(contest: Contest, options: Options, m: Mapping[str, Measured]) -> list[Limit]:
     ours = m["eddyline"]
-    found = [Limit("time against DuckDB's batch join", ratio(ours, m["DuckDB"]), 2.0)]
+    peers = [n for n in ("DuckDB", "Polars") if n in m]
+    found = [Limit(f"time against the batch join of {n}", ratio(ours, m[n]), 2.0) for n in peers]
     if "bare kernel" in m:
         found.append(Limit("time against bare kernel + reading", ratio(ours, m["bare kernel"], m["reading"]), 3.0))
     return found
@@ -119,7 +104,7 @@ CONTEST = Contest(
     (
         eddyline(QUERY),
         duckdb(BATCH),
-        Contestant("Polars", POLARS, polars),
+        polars_join("R", [("S", "key"), ("T", "key")], ["key", "r", "s", "t"]),
         Contestant("bare kernel", "benchmarks/bare_kernel.py", bare),
         Contestant("reading", "pyarrow.parquet.read_table, the three files one after another", reading),
     ),

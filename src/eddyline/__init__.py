@@ -4,15 +4,35 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from eddyline.core.errors import CqlError, DataError, EddylineError, JobError
+from eddyline.core.errors import (
+    CqlError,
+    DataError,
+    DivertedRowsWarning,
+    EddylineError,
+    InvalidRowsWarning,
+    JobError,
+    LateRowsWarning,
+)
 
 if TYPE_CHECKING:
     from eddyline.core.predicate import predicate
     from eddyline.runtime.query import Query
     from eddyline.runtime.session import Session
 
-__version__ = "0.1.0"
-__all__ = ["CqlError", "DataError", "EddylineError", "JobError", "Query", "Session", "__version__", "predicate"]
+__version__ = "0.2.0"
+__all__ = [
+    "CqlError",
+    "DataError",
+    "DivertedRowsWarning",
+    "EddylineError",
+    "InvalidRowsWarning",
+    "JobError",
+    "LateRowsWarning",
+    "Query",
+    "Session",
+    "__version__",
+    "predicate",
+]
 
 # Loaded when first used: ``import eddyline`` stays fast and needs neither numba nor Arrow.
 _LAZY = {

@@ -16,6 +16,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
+from eddyline import __version__
+
 if TYPE_CHECKING:
     from eddyline.runtime.progress import Progress
 
@@ -93,7 +95,7 @@ def _parse(top: _Parser, arguments: Sequence[str] | None) -> argparse.Namespace:
 
 def parser() -> _Parser:
     top = _Parser(prog="eddyline", description="Continuous queries over data streams, in CQL, with exact answers.")
-    top.add_argument("--version", action=_Version, nargs=0, help="print the version and leave")
+    top.add_argument("--version", action="version", version=f"eddyline {__version__}")
     top.set_defaults(action=_help(top), traceback=False)
     commands = top.add_subparsers(title="commands", metavar="COMMAND")
 
@@ -137,16 +139,6 @@ def parser() -> _Parser:
         )
         command.add_argument("--traceback", action="store_true", help="show where an error came from")
     return top
-
-
-class _Version(argparse.Action):
-    """Looks the version up only when asked: that costs more than everything else here."""
-
-    def __call__(self, parser: argparse.ArgumentParser, *_: object, **__: object) -> None:
-        from importlib.metadata import version
-
-        print(f"eddyline {version('eddyline')}")
-        parser.exit()
 
 
 def _help(top: argparse.ArgumentParser) -> Callable[[argparse.Namespace], int]:

@@ -24,7 +24,7 @@ from typing import Any
 from eddyline.core import arguments as check
 from eddyline.core.errors import JobError, did_you_mean
 
-__all__ = ["adaptive_filter", "explain", "query", "report", "sentence", "stream", "window_join"]
+__all__ = ["adaptive_filter", "explain", "invalid", "late", "query", "report", "sentence", "stream", "window_join"]
 
 DataFrame = Any  # classic or Connect: the two share an interface, not a class
 Width = int | float | str | timedelta
@@ -181,21 +181,11 @@ def report(source: Any, name: str = "eddyline") -> dict[str, Any]:
     measured. Of a DataFrame this is what the first action saw (on Spark Connect the last).
     """
     from eddyline.runtime.spark import watching
-    from eddyline.runtime.spark.counting import Counting, as_dict
     from eddyline.runtime.spark.session import is_frame
-    from eddyline.runtime.spark.statistics import OBSERVED, Account
-    from eddyline.runtime.spark.telling import Told
 
     if is_frame(source):
         return watching.report(source)
-    account, counts, told = Account(), None, Told()
-    for observed in _observed(source, name):
-        told.add(watching.texts(observed, name))
-        if name in observed and OBSERVED in (metrics := as_dict(observed[name])):
-            account.add(metrics[OBSERVED] or ())
-        else:
-            more = Counting(name).read({n if n != name else f"{n}.out": m for n, m in observed.items()})
-            counts = more if counts is None else counts + more
+    account, told, counts = _heard(source, name)
     filters = told.report() if told.last else {}
     if account.shards:
         found = account.report(0, 0)
@@ -209,6 +199,51 @@ def report(source: Any, name: str = "eddyline") -> dict[str, Any]:
     if filters and not events:  # nobody counted
         known = {}
     return {"late": 0, "shards": [], **filters, **known}
+
+
+def late(source: Any, name: str = "eddyline") -> list[dict[str, Any]]:
+    """The late rows of a ``StreamingQuery``, with ``_reason`` and ``_at`` (the time that their stream had reached): of
+    each shard up to 100 in each micro-batch that Spark still knows. ``report`` has their exact number.
+
+    A ``LateRowsWarning`` says once for each stream that there are some, and which slack would have kept them.
+    """
+    return _turned_away(source, name, "late")
+
+
+def invalid(source: Any, name: str = "eddyline") -> list[dict[str, Any]]:
+    """The invalid rows of a ``StreamingQuery`` or of a batch DataFrame that has run, with ``_reason``: those that no
+    stream could take in (NULL timestamps), and with ``on_error='invalid'`` those that made an expression fail. Of each
+    shard up to 100 in each micro-batch, of each worker's filters the last 100, with the columns that they read.
+    ``report`` has their number."""
+    return _turned_away(source, name, "invalid")
+
+
+def _turned_away(source: Any, name: str, which: str) -> list[dict[str, Any]]:
+    from eddyline.runtime.spark import watching
+    from eddyline.runtime.spark.session import is_frame
+
+    if is_frame(source):
+        return watching.rows(source, which)
+    account, told, _ = _heard(source, name)
+    return [*account.rows(which), *(told.invalid_rows() if which == "invalid" else ())]
+
+
+def _heard(source: Any, name: str) -> tuple[Any, Any, Any]:
+    """What was observed: of shards, of the filters in workers, and counts (None: nobody counted)."""
+    from eddyline.runtime.spark import watching
+    from eddyline.runtime.spark.counting import Counting, as_dict
+    from eddyline.runtime.spark.statistics import OBSERVED, Account
+    from eddyline.runtime.spark.telling import Told
+
+    account, counts, told = Account(), None, Told()
+    for observed in _observed(source, name):
+        told.add(watching.texts(observed, name))
+        if name in observed and OBSERVED in (metrics := as_dict(observed[name])):
+            account.add(metrics[OBSERVED] or ())
+        else:
+            more = Counting(name).read({n if n != name else f"{n}.out": m for n, m in observed.items()})
+            counts = more if counts is None else counts + more
+    return account, told, counts
 
 
 def sentence(error: BaseException) -> str | None:
@@ -286,7 +321,9 @@ def _remembered(asked: Any, observe: Any) -> DataFrame:
     from eddyline.runtime.spark import watching
 
     df = asked.dataframe(observe)
-    return watching.remember(df, watching.Made(asked.explain, asked.watch))
+    counted = bool(observe) and asked.stateless is None
+    made = watching.Made(asked.explain, asked.watch, asked.read if counted else None, asked.streaming)
+    return watching.remember(df, made)
 
 
 def _a_frame(df: Any, what: str) -> DataFrame:
@@ -350,7 +387,8 @@ def _session(
     spark = next(iter(declared.values())).df.sparkSession  # type: ignore[union-attr]
     session = SparkRuntime(spark, shards=shards, rates=rates)
     for name, d in declared.items():
-        session.stream(name, d.df, timestamp=d.timestamp, slack=d.slack, idle=d.idle)
+        # A time of None was asked for in so many words.
+        session.stream(name, d.df, d.timestamp, d.slack, d.idle, arrival=d.timestamp is None)
     for name, relation in (relations or {}).items():
         session.relation(name, relation)
     for name, function in (functions or {}).items():

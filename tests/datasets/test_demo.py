@@ -18,11 +18,15 @@ from eddyline.io.sinks import open_sink
 def pretend(arguments: list[str]) -> int:
     if arguments[0] == "run":
         out, report = (Path(arguments[arguments.index(o) + 1]) for o in ("--out", "--report"))
-        with open_sink(out / "traffic.parquet", pa.schema([("bytes", pa.int64())])) as sink:
-            sink.write(pa.record_batch({"bytes": list(range(100))}))
+        with open_sink(out / "traffic.parquet", pa.schema([("bytes", pa.int64()), ("data", pa.string())])) as sink:
+            sink.write(pa.record_batch({"bytes": list(range(100)), "data": ["xyzzy" * 20] * 100}))
         decision = {"operator": "mjoin 1", "kind": "order", "before": ["B"], "after": {"C": ["O"]}, "reason": "rates"}
-        figures = {"events": 10, "results": 100, "seconds": 2.0, "late": 3, "invalid": 0, "decisions": [decision]}
-        report.write_text(json.dumps({**figures, "state": {"peak_rows": 5, "peak_bytes": 10**6}}))
+        gained = {**decision, "expected_gain": 3.0, "measured_gain": 0.97}
+        ran = {"query": "q", "name": "mjoin 1", "elements_in": 10, "elements_out": 4, "seconds": 1.5, "rows": 8}
+        joined = {"query": "q", "operator": "mjoin 1", "orders": {"C": ["B", "O"]}, "elements": 10, "accesses": 20}
+        figures = {"events": 10, "results": 100, "seconds": 2.0, "late": 3, "invalid": 0, "decisions": [gained]}
+        figures |= {"operators": [ran], "adapting": [joined], "state": {"peak_rows": 5, "peak_bytes": 10**6}}
+        report.write_text(json.dumps(figures))
     return 0
 
 
@@ -32,14 +36,15 @@ def test_what_it_shows() -> None:
     shown = screen.getvalue()
     for part in (
         "SELECT sum(C.size) AS bytes",
-        "traffic: 100 result rows, the last of them:",
-        "10 events, 100 result rows, 2.0 s (5 events a second)",
+        "traffic: 100 result rows, the last of them (without data, which is long):",
+        "10 events, 100 result rows\n2.0 s from start to end, 1.5 s of it in the operators",
         "at most 5 rows of state, 1.0 MB",
         "3 late rows",
-        "mjoin 1: order B → C: O (rates)",
-        "$ eddyline explain job.cql",
+        "mjoin 1: 10 elements came or left, 2.00 accesses each\n      ΔC → B → O",
+        "mjoin 1: order B → C: O (rates); expected 3.00×, measured 0.97×",
     ):
         assert part in shown
+    assert "xyzzy" not in shown and "eddyline explain" not in shown
     assert "CREATE" not in shown and "invalid" not in shown
 
 
@@ -63,5 +68,8 @@ def test_it_runs_for_real_on_less_data(tmp_path: Path, capsys: pytest.CaptureFix
     screen = io.StringIO()
     assert demo.main(job, screen) == 0
     assert "intrusion:" in screen.getvalue() and "traffic:" in screen.getvalue()
-    assert "mjoin 1: join order" in screen.getvalue()
-    assert "match-select 1" in capsys.readouterr().out
+    shown = screen.getvalue()
+    assert "mjoin 1: join order" in shown and "elements came or left" in shown
+    # The plan that ran: rows went through it, and no plan that has not run is shown.
+    assert any(line.split()[:2] == ["match-select", "1"] for line in shown.splitlines()) and "Now 0 rows" not in shown
+    assert "plan\n" not in capsys.readouterr().out

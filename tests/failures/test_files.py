@@ -176,3 +176,56 @@ def test_a_result_never_overwrites_what_the_job_reads(tmp_path: Path, capsys: py
     job.write_text(read + "SELECT v FROM S;")
     assert main(["run", str(job), "--out", str(data)]) == 2
     assert data.read_text() == "ts,v\n1,2\n"
+
+
+@pytest.mark.parametrize(
+    ("header", "row", "taken"),
+    [
+        ("k,ts", "7,1", "ts"),
+        ("k,Time", "7,1", "Time"),
+        ("at,k", "2024-01-01 00:00:00,7", "at"),
+        ("sent,time,k", "2024-01-01 00:00:00,2024-01-01 00:00:01,7", "time"),
+        ("k,ts", None, "ts"),  # a header, and no row that would show a type
+    ],
+)
+def test_a_file_without_timestamp_by_takes_the_plain_column(
+    tmp_path: Path, header: str, row: str | None, taken: str
+) -> None:
+    (tmp_path / "x.csv").write_text("\n".join([header, *([] if row is None else [row])]) + "\n")
+    session = ed.Session(base=tmp_path)
+    session.stream("X", "x.csv")
+    assert session.catalog.streams["x"].timestamp == taken
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ("a,b\n1,2\n", "no column is plainly it. Say which column it is with TIMESTAMP BY (a, b could serve)"),
+        ("a,time\nx,1.5\n", "no column is plainly it. Declare the columns"),
+        ("ts,time\n1,2\n", "several columns could be it (ts, time). Say which: TIMESTAMP BY ts"),
+        ("x,y\n2024-01-01 00:00:00,2024-01-01 00:00:00\n", "several columns could be it (x, y)"),
+        ("sent,time\n2024-01-01 00:00:00,5\n", "several columns could be it (sent, time)"),
+    ],
+)
+def test_a_file_without_a_plain_column_of_time_is_refused(run: Run, content: str, said: str) -> None:
+    done = run("CREATE STREAM X FROM 'x.csv';\nSELECT * FROM X;", files={"x.csv": content})
+    assert done.status == 2 and said in done.message
+    assert "WITH (arrival = true)" in done.message
+
+
+def test_stamps_on_arrival_must_be_asked_for(run: Run) -> None:
+    text = "CREATE STREAM X FROM 'r.csv' WITH (arrival = true);\nSELECT Istream(label) FROM X;"
+    done = run(text, "--out", "o.csv")
+    assert done.status == 0 and len((done.folder / "o.csv").read_text().splitlines()) == 3
+
+
+def test_live_sources_are_stamped_on_arrival(tmp_path: Path) -> None:
+    session = ed.Session(base=tmp_path)
+    (tmp_path / "x.csv").write_text("a,b\n1,2\n")
+    session.stream("watched", str(tmp_path), watch=True)
+    session.stream("iterated", iter([{"ts": 1, "a": 2}]))
+    assert [s.timestamp for s in session.catalog.streams.values()] == [None, None]
+    for finite in ([{"ts": 1, "a": 2}], pa.table({"ts": [1], "a": [2]})):
+        other = ed.Session()
+        other.stream("S", finite)
+        assert other.catalog.streams["s"].timestamp == "ts"

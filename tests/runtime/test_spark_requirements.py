@@ -165,7 +165,7 @@ def test_java_home_comes_first_as_in_spark(
                 "java.lang.module.FindException: Module jdk.incubator.vector not found",
             ],
             1,
-            "lacks the module jdk.incubator.vector, which Spark's launcher asks for; install a full Java 17 or 21",
+            "lacks the module jdk.incubator.vector, which Spark's launcher asks for; install a full Java 17, 21 or 25",
         ),
         (["The operation couldn’t be completed.", "Unable to locate a Java Runtime."], 1, "Unable to locate a Java"),
         ([], 0, "does not start (it said: nothing)"),

@@ -264,7 +264,7 @@ def test_streaming(spark: Any, table: pa.Table, folder: Path, tmp_path: Path) ->
 
 def test_a_stream_stamped_on_arrival(spark: Any, table: pa.Table, folder: Path) -> None:
     session = ed.Session()
-    session.stream("P", table)
+    session.stream("P", table, arrival=True)
     plan = planned(session, "SELECT size FROM P WHERE size > 30")
     before = dt.datetime.now(dt.UTC).replace(tzinfo=None)
     rows = plan.apply(spark.read.parquet(str(folder)), None).toArrow()

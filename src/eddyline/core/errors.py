@@ -61,6 +61,18 @@ class DataError(EddylineError):
     """A value in the data stopped the query: overflow, division by zero, a failing cast, a malformed row in strict."""
 
 
+class DivertedRowsWarning(UserWarning):
+    """Rows were left out of an answer. Given once for each stream and kind, as soon as it is known."""
+
+
+class LateRowsWarning(DivertedRowsWarning):
+    """Late rows were left out; the text says which slack would have kept them."""
+
+
+class InvalidRowsWarning(DivertedRowsWarning):
+    """Malformed rows, rows without a timestamp, or rows that made an expression fail were left out."""
+
+
 @dataclass(frozen=True, slots=True)
 class Span:
     """A place in a text: ``start`` and ``end`` are character offsets, end exclusive."""

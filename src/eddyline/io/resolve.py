@@ -40,6 +40,7 @@ OPTIONS: Final[Mapping[str, str]] = {
     "dictionary": "hand Parquet strings over dictionary-encoded (where the file stores them so to good effect)",
     "strict": "stop at the first malformed row (false)",
     "watch": "go on with files that appear later in the directory (false)",
+    "arrival": "stamp the rows of a finite source when they are read, not by a column of time (false)",
     "poll": "seconds between two looks at a watched directory (1)",
     "until_idle": "end a watched directory after so many seconds without a new file",
 }
@@ -68,7 +69,7 @@ def open_source(
         if timestamp is not None and timestamp.lower() in (n.lower() for n in untimed):
             timed = [(f.name, pa.int64() if f.name.lower() == timestamp.lower() else f.type) for f in source.schema]
             source = _open(spec, base, pa.schema(timed), chosen)
-    return StrictSource(source) if _truth(chosen.get("strict", False), "strict") else source
+    return StrictSource(source) if truth(chosen.get("strict", False), "strict") else source
 
 
 def _open(spec: Any, base: Path | None, schema: pa.Schema | None, options: Mapping[str, Any]) -> Source:
@@ -105,13 +106,13 @@ def _open(spec: Any, base: Path | None, schema: pa.Schema | None, options: Mappi
     except (OSError, ValueError) as error:
         raise JobError(f"the source {shown(spec)} cannot be read: {getattr(error, 'strerror', error)}.") from error
     if path.is_dir():
-        if _truth(options.get("watch", "until_idle" in options), "watch"):
+        if truth(options.get("watch", "until_idle" in options), "watch"):
             return _watched(path, "*", schema, options)
         return files_source(_inside(path, spec), schema, options)
     if path.exists():
         return files_source([path], schema, options)
     if glob.has_magic(spec):
-        if _truth(options.get("watch", "until_idle" in options), "watch"):
+        if truth(options.get("watch", "until_idle" in options), "watch"):
             if not path.parent.is_dir():
                 raise JobError(f"{spec}: there is no directory {path.parent.name!r}.{_near(path.parent)}")
             return _watched(path.parent, path.name, schema, options)
@@ -133,7 +134,7 @@ def files_source(paths: Sequence[Path], schema: pa.Schema | None, options: Mappi
         )
     match formats.pop():
         case "parquet":
-            encoded = _truth(options["dictionary"], "dictionary") if "dictionary" in options else None
+            encoded = truth(options["dictionary"], "dictionary") if "dictionary" in options else None
             return ParquetSource(paths, schema, dictionary=encoded)
         case "csv":
             return CsvSource(paths, schema, dialect=_dialect(options, ","))
@@ -193,10 +194,11 @@ def _dialect(options: Mapping[str, Any], delimiter: str) -> Dialect:
     if not isinstance(null, str | list | tuple | set | None):
         raise JobError(f"null = {shown(null)}: a text, or a list of texts, is wanted.")
     texts = () if null is None else (null,) if isinstance(null, str) else tuple(str(n) for n in null)
-    return Dialect(chosen, quote or None, _truth(options.get("header", True), "header"), ("", *texts))
+    return Dialect(chosen, quote or None, truth(options.get("header", True), "header"), ("", *texts))
 
 
-def _truth(value: Any, name: str) -> bool:
+def truth(value: Any, name: str) -> bool:
+    """An option that is on or off, as it may be written."""
     if isinstance(value, bool):
         return value
     text = str(value).lower()

@@ -7,7 +7,7 @@ import os
 from datetime import timedelta
 from decimal import Decimal, InvalidOperation
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
@@ -45,6 +45,45 @@ def time_kind(name: str, schema: Schema, timestamp: str | None) -> TimeKind:
         f"the timestamp column {timestamp!r} of {name!r} is a {type_name(type)}; it must be an integer or a timestamp."
         + hint
     )
+
+
+# Names that say of a column that it holds the time of its row. ``_time`` is what results call it.
+TIME_NAMES: Final = ("ts", "timestamp", "time", "event_time", "eventtime", "event_timestamp", "datetime", "_time")
+
+
+def inferred_time(name: str, schema: Schema) -> str:
+    """The column of time of a stream that ends and names none: its only column of a timestamp type, or, of several, the
+    one that is plainly named; without such columns, the only integer that is plainly named. Otherwise it is refused
+    with the choice: the clock's time instead would make the answer another one on each day.
+
+    >>> inferred_time("S", Schema.from_arrow(pa.schema([("key", pa.int64()), ("ts", pa.int64())])))
+    'ts'
+    >>> inferred_time("S", Schema.from_arrow(pa.schema([("sent", pa.timestamp("us")), ("time", pa.timestamp("us"))])))
+    'time'
+    """
+    stamps = [f.name for f in schema if pa.types.is_timestamp(f.type)]
+    named = [f.name for f in schema if f.name.lower() in TIME_NAMES and _may_count(f.type)]
+    plain = [n for n in stamps if n.lower() in TIME_NAMES]
+    found = plain if len(plain) == 1 and not named else [*stamps, *named]
+    if len(found) == 1:
+        return found[0]
+    several = found or [f.name for f in schema if _may_count(f.type)]
+    which = f"several columns could be it ({', '.join(several)})" if found else "no column is plainly it"
+    if found:
+        remedy = f"Say which: TIMESTAMP BY {several[0]}"
+    elif several:
+        remedy = f"Say which column it is with TIMESTAMP BY ({', '.join(several)} could serve)"
+    else:
+        remedy = "Declare the columns, one of them as timestamp, and name it with TIMESTAMP BY"
+    raise JobError(
+        f"{name!r} names no column of time, and {which}. {remedy}; rows without a time are a relation, and"
+        " WITH (arrival = true) stamps them when they are read."
+    )
+
+
+def _may_count(type: pa.DataType) -> bool:
+    """Whether a column may hold an integer time; that of a file without rows has no type yet."""
+    return bool(pa.types.is_integer(type) or pa.types.is_null(type))
 
 
 def data_type(t: str | pa.DataType) -> pa.DataType:

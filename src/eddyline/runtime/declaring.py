@@ -21,14 +21,23 @@ from eddyline.cql.job import CreateRelation, CreateStream, CreateView, QueryStat
 from eddyline.cql.options import check_options
 from eddyline.io.conform import engine_schema
 from eddyline.io.resolve import OPTIONS as SOURCE_OPTIONS
-from eddyline.io.resolve import open_source
+from eddyline.io.resolve import open_source, truth
 from eddyline.io.source import Source, whole
 from eddyline.plan.logical import BoundQuery
-from eddyline.runtime.declarations import column_named, data_type, duration, folder, placed, time_kind
+from eddyline.runtime.declarations import (
+    column_named,
+    data_type,
+    duration,
+    folder,
+    inferred_time,
+    placed,
+    time_kind,
+)
 from eddyline.runtime.filtering import Filtering
 from eddyline.runtime.inline.relation_changes import latest
 from eddyline.runtime.inline.scheduler import SCHEDULERS
 from eddyline.runtime.joining import Joining
+from eddyline.runtime.left_out import LeftOut
 from eddyline.runtime.ownership import Turn, in_turn, not_pickled
 
 OPTIONS = ("caches", "filters", "joins", "on_error", "routing", "scheduler", "strict_order", "tree")
@@ -49,7 +58,7 @@ class Declaring(ABC, Generic[Q]):
         self.strict = check.flag(strict, "strict")
         self.base = None if base is None else folder(base, "base")
         self.relations: dict[str, pa.Table] = {}  # constant ones, once they were read
-        self.invalid_relation_rows = 0  # malformed rows of constant relations
+        self.invalid_of_relations: dict[str, LeftOut] = {}  # malformed rows of constant relations, where there are some
         self._sources: dict[str, Source] = {}  # of constant relations
 
     @abstractmethod
@@ -86,10 +95,18 @@ class Declaring(ABC, Generic[Q]):
         ``slack`` is how far an element may lie behind the largest timestamp before it (a number counts ticks of an
         integer time, seconds of a timestamp; or ``'5 seconds'``): larger waits longer and loses less. ``idle`` is the
         silence after which the stream no longer holds others back.
+
+        Without ``timestamp`` rows that are pushed, or come from a source without an end, are stamped on arrival. In a
+        file, a table or a list the column of time must be plain (``docs/semantics.md`` has the rule); ``arrival=True``
+        stamps the rows of those, too.
         """
         check.text(name, "the name of a stream")
         check.optional_text(timestamp, f"the timestamp of {name!r}")
         opened, found = self._open(name, source, schema, options, timestamp)
+        if timestamp is None and self._ends(name, opened) and not truth(options.get("arrival", False), "arrival"):
+            timestamp = inferred_time(name, found)
+            if pa.types.is_null(found[timestamp].type):
+                opened, found = self._open(name, source, schema, options, timestamp)
         stamp = None if timestamp is None else column_named(name, found, timestamp)
         kind = time_kind(name, found, stamp)
         wait = None if idle is None else duration(idle, TimeKind.TIMESTAMP, "idle")
@@ -258,6 +275,10 @@ class Declaring(ABC, Generic[Q]):
         opened = open_source(source, self.base, schema, {"strict": self.strict, **options}, timestamp)
         return opened, Schema.from_arrow(opened.schema)
 
+    def _ends(self, name: str, opened: Source | None) -> bool:
+        """Whether the rows are there already, so that the clock says nothing about them."""
+        return opened is not None and opened.finite
+
     def _is_strict(self, options: Mapping[str, Any]) -> bool:
         return bool(options.get("strict", self.strict))
 
@@ -268,8 +289,10 @@ class Declaring(ABC, Generic[Q]):
             if not source.finite:
                 raise JobError(f"the relation {name!r} has no TIMESTAMP BY, so its source must end; it does not.")
             batches = list(source.open())
-            self.invalid_relation_rows += sum(len(b.invalid) for b in batches)
             definition = self.catalog.relations[key]
+            if invalid := [row for b in batches for row in b.invalid]:
+                left_out = LeftOut(definition.name, invalid=len(invalid), reason=invalid[0].reason, readable=False)
+                self.invalid_of_relations[key] = left_out
             table = whole(batches, definition.schema.to_arrow())
             self.relations[key] = latest(definition, table) if definition.key else table
         return self.relations[key]

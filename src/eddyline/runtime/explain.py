@@ -21,8 +21,9 @@ SHOWN = {
 }
 
 
-def explain(running: RunningQuery, sizes: Mapping[str, tuple[int, int]] | None = None) -> str:
-    """``sizes`` (rows and bytes by operator) stand in for what the operators here hold, where others do the work.
+def explain(running: RunningQuery, sizes: Mapping[str, tuple[int, int]] | None = None, *, adapts: bool = True) -> str:
+    """``sizes`` (rows and bytes by operator) stand in for what the operators here hold, where others do the work; what
+    the operators here know of their orders is then left out (``adapts``), since it is where they began.
 
     >>> import eddyline as ed
     >>> session = ed.Session()
@@ -43,9 +44,9 @@ def explain(running: RunningQuery, sizes: Mapping[str, tuple[int, int]] | None =
     kept = list(_kept(running, sizes))
     lines += ["", "state"]
     lines += [f"  {line}" for line in kept] or ["  none: every element is judged once and forgotten"]
-    lines += adapting(
-        [(n.operator.name, n.operator.adapts()) for n in running.physical.nodes if n.operator is not None]
-    )
+    if adapts:
+        operators = [n.operator for n in running.physical.nodes if n.operator is not None]
+        lines += adapting([(o.name, o.adapts()) for o in operators])
     decisions = running.decisions
     if decisions:
         hidden = len(decisions) - SHOWN_DECISIONS

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from functools import wraps
 from pathlib import Path
@@ -19,6 +19,7 @@ from eddyline.io.locking import DirectoryLock
 from eddyline.runtime.declaring import Declaring, Q
 from eddyline.runtime.destinations import check_destinations
 from eddyline.runtime.job_text import JobText, read_job
+from eddyline.runtime.left_out import Notices, notes
 from eddyline.runtime.outputs import Outputs, Result
 from eddyline.runtime.progress import Progress
 from eddyline.runtime.query import Query
@@ -104,6 +105,7 @@ def run_job(
         raise begun_elsewhere(checkpoint, "spark")
     job = read_job(path)
     session = Session(strict=strict, base=job.base)
+    session.warns = False  # notes are written instead
     queries = declare_job(session, job, out, report)
     if checkpoint is not None:
         check_rereadable(session)
@@ -118,10 +120,7 @@ def run_job(
     except BaseException:
         outputs.abort()
         raise
-    found = [(s.late.count, "late", s.name) for s in session.inputs.values()]
-    found += [(s.invalid.count, "invalid", s.name) for s in session.inputs.values()]
-    found += [(q.running.invalid.count, "invalid", q.name) for q in queries]
-    tell_diverted(found)
+    write_notes(notes(session.left_out()))
     if report is not None:
         write_report(report, job_report(session, queries, (clock.nanoseconds() - begin) / 1e9), stdout)
     return 0
@@ -139,12 +138,13 @@ def _run(
     snapshots = None if checkpoint is None else Snapshots(checkpoint)
     if snapshots is not None and outputs.spools is not None:
         outputs.spools.keep(_restored(session, snapshots) if snapshots.newest() else None)
-    saved = clock.nanoseconds()
+    saved, notices = clock.nanoseconds(), Notices()
     with StopRequest(clock) if snapshots is not None else nullcontext() as stop:
         more = True
         while more:
             more = session.step()
             _write(outputs, queries)
+            write_notes(notices.wrong_times(session.left_out()), progress)
             if progress is not None:
                 _show(progress, session, queries)
             stopped = stop is not None and stop.asked
@@ -192,12 +192,12 @@ def check_rereadable(session: Declaring[Any]) -> None:
         raise JobError(f"{name!r} reads standard input, which cannot be read again: leave --checkpoint out.")
 
 
-def tell_diverted(found: Sequence[tuple[int, str, str]]) -> None:
-    """Rows that the answer lacks are never passed over in silence: how many, late or invalid, whose."""
-    for count, what, whose in found:
-        if count:
-            rows = "row" if count == 1 else "rows"
-            print(f"note: {count:,} {what} {rows} of {whose} left out; {what}(q) shows such rows.", file=sys.stderr)
+def write_notes(texts: Iterable[str], progress: Progress | None = None) -> None:
+    """On standard error, where no progress line stands in the way."""
+    for text in texts:
+        if progress is not None:
+            progress.finish()
+        print(f"note: {text}", file=sys.stderr)
 
 
 def write_report(path: Path, report: Mapping[str, Any], stdout: TextIO) -> None:
@@ -240,7 +240,7 @@ def job_report(session: Session, queries: Sequence[Query], seconds: float) -> di
         "late": sum(s.late.count for s in inputs),
         "invalid": sum(s.invalid.count for s in inputs)
         + sum(q.running.invalid.count for q in queries)
-        + session.invalid_relation_rows,
+        + sum(r.invalid for r in session.invalid_of_relations.values()),
         "operators": [{"query": n, **o} for n, r in reports.items() for o in r["operators"]],
         "state": state,
         "decisions": [{"query": n, **d} for n, r in reports.items() for d in r["decisions"]],

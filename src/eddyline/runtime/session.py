@@ -27,6 +27,7 @@ from eddyline.runtime.filtering import Filtering
 from eddyline.runtime.inline.input_manager import InputStream, StreamReader
 from eddyline.runtime.inline.relation_changes import TimedRelation
 from eddyline.runtime.joining import Joining
+from eddyline.runtime.left_out import LeftOut, Notices
 from eddyline.runtime.ownership import in_turn
 from eddyline.runtime.query import Query
 from eddyline.runtime.running import RunningQuery
@@ -72,6 +73,8 @@ class Session(Declaring[Query]):
         self.feeds: dict[str, Feed] = {}
         self.queries: list[Query] = []
         self.sides: dict[str, SideStream] = {}
+        self.warns = True  # that rows were left out; who tells of them otherwise switches it off
+        self._notices = Notices()
         self._registry = Registry(check.flag(sharing, "sharing"))
         self._named: dict[str, Query] = {}
         self._started = 0  # queries, those dropped included
@@ -92,6 +95,7 @@ class Session(Declaring[Query]):
         self.relations |= {n.lower(): t for n, t in tables.items()}
         self.catalog.functions |= catalog.functions
         self.catalog.aggregates |= catalog.aggregates
+        self.warns = False  # nobody sees the warnings of a worker; its account says what was left out
 
     # ── queries ───────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -246,6 +250,19 @@ class Session(Declaring[Query]):
                     side.progress()
         if errors:
             raise errors[0]
+        if self.warns and self._loses:
+            self._notices.warn(self.left_out())
+
+    @property
+    def _loses(self) -> bool:
+        if self.invalid_of_relations or any(s.late.count or s.invalid.count for s in self.inputs.values()):
+            return True
+        return any(q.running.invalid.count for q in self.queries)
+
+    def left_out(self) -> list[LeftOut]:
+        """What streams, relations and queries have turned away so far, those that turned nothing away included."""
+        queries = [LeftOut.by(q.name, q.running.invalid) for q in self.queries]
+        return [*map(LeftOut.of, self.inputs.values()), *self.invalid_of_relations.values(), *queries]
 
     @in_turn
     def step(self) -> bool:

@@ -159,6 +159,7 @@ class InputStream:
         self.late = SideOutput(keep)
         self.invalid = SideOutput(keep)
         self.arrived = 0  # rows, whatever became of them
+        self.behind = 0  # how far late rows lay behind the largest time before them, at most
         self.accepted = 0  # elements on time: the next arrival number
         self.shown: int | None = None  # the largest time shown by element or heartbeat
         self.first_time: int | None = None
@@ -303,6 +304,8 @@ class InputStream:
         late = behind | shut
         if not late.any():
             return None
+        if behind.any():
+            self.behind = max(self.behind, int((largest[behind] - time[behind]).max()))
         reasons = pa.array([REASON_BEHIND, REASON_SHUT]).take(pa.array(shut[late].astype(np.int8)))
         self.late.add(Diverted(self.name, batch.filter(pa.array(late)), largest[late], reasons))
         return ~late
@@ -421,7 +424,7 @@ class InputStream:
         """All that ``load`` needs: plain numbers, numpy arrays and Arrow batches, in nested dictionaries and lists."""
         return {
             "version": 1,
-            "numbers": {n: getattr(self, n) for n in _NUMBERS},
+            "numbers": {n: getattr(self, n) for n in (*_NUMBERS, "behind")},
             "held": _pack(self._buffer.chunks),
             "readers": {
                 r.name: {"since": r.since, "first_time": r.first_time, "waiting": _pack(r.chunks)}
@@ -440,6 +443,7 @@ class InputStream:
             )
         for n in _NUMBERS:
             setattr(self, n, state["numbers"][n])
+        self.behind = state["numbers"].get("behind", 0)  # earlier versions did not know it
         # Wall-clock silence does not pass while nobody listens.
         self.spoke_at = self._clock.now()
         self._buffer = ReorderBuffer()

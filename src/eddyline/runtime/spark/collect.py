@@ -73,6 +73,7 @@ def _stream(query: SparkQuery) -> Iterator[pa.RecordBatch]:
         error = running.exception()
         if query.watch is not None:
             query.watch.read(p.observedMetrics for p in running.recentProgress)
+            query.notices.warn(query.left_out())
         if error is not None:
             raise error
 
@@ -122,6 +123,7 @@ def _split(query: SparkQuery, table: pa.Table) -> Iterator[pa.RecordBatch]:
     """Results, with the statistics that came along put on the account."""
     tags = table.column(TAG)
     query.account.add(tags.drop_null().to_pylist())
+    query.notices.warn(query.left_out())
     rows = table.filter(tags.is_null()).drop_columns([TAG])
     for batch in rows.to_batches():
         if batch.num_rows:

@@ -30,9 +30,11 @@ def explain(query: SparkQuery) -> str:
         return "\n".join([*said, *(["", "by now", *(f"  {line}" for line in told)] if told else [])])
     group = query.program.groups[0]
     engine = ShardEngine(group, 0)
-    report = query.account.report(0, 0) if query.account.shards else None
+    account = query.read()
+    report = account.report(0, 0) if account.shards else None
     sizes = {} if report is None else {o["name"]: (o["rows"], o["bytes"]) for o in report["operators"]}
-    lines = [explain_running(engine.queries[0].running, sizes), "", "on Spark"]
+    began = explain_running(engine.queries[0].running, sizes if report else None, adapts=report is None)
+    lines = [began, "", "on Spark"]
     lines += [f"  {line}" for line in travel(group.shares, group.reasons)]
     if report is not None:
         rows, bytes = report["state"]["rows"], report["state"]["bytes"]
@@ -43,9 +45,12 @@ def explain(query: SparkQuery) -> str:
 
 
 def by_shard(report: Mapping[str, Any]) -> list[str]:
-    """The joins of all shards as they stand by now, those with the same plan together, and what shards decided."""
+    """The filters and joins of all shards as they stand by now, those with the same plan together, and what shards
+    decided."""
+    filters = [a for a in report["adapting"] if "order" in a and a.get("filters")]
+    lines = ["", "filters in the shards", *(f"  {line}" for line in ordered_together(filters))] if filters else []
     joins = [a for a in report["adapting"] if "orders" in a]
-    lines = ["", f"joins in the shards{LEGEND}", *(f"  {line}" for line in drawn_together(joins))] if joins else []
+    lines += ["", f"joins in the shards{LEGEND}", *(f"  {line}" for line in drawn_together(joins))] if joins else []
     decided = sorted((d for d in report["decisions"] if d["time"] is not None), key=lambda d: (d["time"], d["shards"]))
     if decided:
         hidden = len(decided) - SHOWN_DECISIONS
@@ -54,6 +59,29 @@ def by_shard(report: Mapping[str, Any]) -> list[str]:
             f"decided in the shards{f' (the last {SHOWN_DECISIONS} of {len(decided)})' if hidden > 0 else ''}",
         ]
         lines += [f"  {_shards(d['shards'])}: {decided_line(d)}" for d in decided[-SHOWN_DECISIONS:]]
+    return lines
+
+
+def ordered_together(filters: Sequence[Mapping[str, Any]]) -> list[str]:
+    """
+    >>> one = {"operator": "select 1", "policy": "default", "filters": ["a(x)", "b(x)"], "order": [1, 0],
+    ...        "asked": [10, 100], "passed": [9, 10]}
+    >>> for line in ordered_together([{"shard": 0, **one}, {"shard": 2, **one}]):
+    ...     print(line)
+    select 1 in shards 0, 2: ordered by the policy default
+      1. b(x): passes 10.0% of 200 rows
+      2. a(x): passes 90.0% of 20 rows
+    """
+    groups: dict[tuple[Any, ...], list[Mapping[str, Any]]] = {}
+    for f in filters:
+        groups.setdefault((f["operator"], f["policy"], tuple(f["order"])), []).append(f)
+    lines = []
+    for (operator, policy, order), some in groups.items():
+        lines.append(f"{operator} in {_shards([f['shard'] for f in some])}: ordered by the policy {policy}")
+        for place, number in enumerate(order, 1):
+            asked, passed = (sum(f[n][number] for f in some) for n in ("asked", "passed"))
+            known = f"passes {passed / asked:.1%} of {asked:,} rows" if asked else "not asked yet"
+            lines.append(f"  {place}. {some[0]['filters'][number]}: {known}")
     return lines
 
 
@@ -77,7 +105,8 @@ def drawn_together(joins: Sequence[Mapping[str, Any]]) -> list[str]:
     for (operator, orders, used), some in groups.items():
         elements, work = sum(j["elements"] for j in some), sum(j["accesses"] for j in some)
         cost = f": {elements:,} elements came or left, {work / elements:.2f} accesses each" if elements else ""
-        lines.append(f"{operator} in {_shards([j['shard'] for j in some])}{cost}")
+        shards = [j["shard"] for j in some if "shard" in j]  # none: in one process
+        lines.append(f"{operator}{f' in {_shards(shards)}' if shards else ''}{cost}")
         spans = {c["cache"]: c["span"] for j in some for c in j.get("caches", ()) if c["state"] == "used"}
         lines += [f"  Δ{name} → {' → '.join(bracketed(name, steps, spans.values()))}" for name, *steps in orders]
         lines += [f"  {_cache_in(cache, some)}" for cache in used]

@@ -11,6 +11,7 @@ from pyspark.sql.types import StructType
 from eddyline.core.errors import JobError, did_you_mean
 from eddyline.core.predicate import Predicate
 from eddyline.cql import bind
+from eddyline.runtime.spark.listening import listen
 from eddyline.runtime.spark.session import SparkRuntime
 from eddyline.runtime.spark.stateless import StatelessPlan
 from eddyline.runtime.spark.statistics import NAME
@@ -27,8 +28,10 @@ def filtered(
     """The rows that satisfy all predicates; the DataFrame is known to ``explain`` and ``report``."""
     plan = plan_filter(df, predicates, options)
     watch = None
-    if observe and plan.filters_in_python:
+    if observe and plan.watched:
         watch = Watch(observe if isinstance(observe, str) else NAME, df.isStreaming)
+        if df.isStreaming:
+            listen(df.sparkSession)
 
     def explain() -> str:
         lines = ["adaptive_filter on Spark", *(f"  {line}" for line in plan.explain())]
@@ -37,7 +40,7 @@ def filtered(
         told = [] if watch is None else list(watch.read().explain())
         return "\n".join([*lines, *(["", "by now", *(f"  {line}" for line in told)] if told else [])])
 
-    return remember(plan.keep(df, watch), Made(explain, watch))
+    return remember(plan.keep(df, watch), Made(explain, watch, streaming=df.isStreaming))
 
 
 def plan_filter(df: DataFrame, predicates: Sequence[Any], options: Mapping[str, Any]) -> StatelessPlan:
@@ -45,7 +48,7 @@ def plan_filter(df: DataFrame, predicates: Sequence[Any], options: Mapping[str, 
     if not predicates:
         raise JobError("adaptive_filter needs at least one predicate: a CQL condition, or ed.predicate(function, …).")
     session = SparkRuntime(df.sparkSession)
-    session.stream(ROWS, df.select(*map(quoted, _known(df))), timestamp=None)
+    session.stream(ROWS, df.select(*map(quoted, _known(df))), arrival=True)
     conjuncts = [_conjunct(session, df, number, p) for number, p in enumerate(predicates, 1)]
     query = session.query(f"SELECT * FROM {ROWS} WHERE {' AND '.join(conjuncts)}", **options)
     plan = query.stateless

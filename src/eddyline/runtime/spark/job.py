@@ -25,10 +25,11 @@ from eddyline.runtime.job import (
     check_writable,
     declare_job,
     owning_checkpoint,
-    tell_diverted,
+    write_notes,
     write_report,
 )
 from eddyline.runtime.job_text import read_job
+from eddyline.runtime.left_out import LeftOut, Notices, notes
 from eddyline.runtime.outputs import Outputs, Result
 from eddyline.runtime.progress import Progress
 from eddyline.runtime.snapshot import Snapshots
@@ -104,10 +105,10 @@ def run_job(
     if progress is not None:
         progress.finish()
     reports = {q.name: r for q, r in zip(queries, run.reports(), strict=True)}
-    tell_diverted([(r["late"], "late", n) for n, r in reports.items()])
-    tell_diverted([(r["invalid"], "invalid", n) for n, r in reports.items()])
+    write_notes(notes(run.left_out()))
     if report is not None:
-        write_report(report, job_report(reports, run.account, (clock.nanoseconds() - begin) / 1e9), stdout)
+        seconds = (clock.nanoseconds() - begin) / 1e9
+        write_report(report, job_report(reports, run.account, run.left_out(), seconds), stdout)
     return 0
 
 
@@ -119,6 +120,7 @@ class JobRun:
     ) -> None:
         self.session, self.queries, self.outputs, self.progress = session, list(queries), outputs, progress
         self.account = Account()
+        self.notices = Notices()
         self.program: Program | None = None
         self.places: list[tuple[int, int]] = []  # group and number in it, of each query
         self.order: list[int] = []  # the job's number of each query of the program, in the program's order
@@ -180,6 +182,7 @@ class JobRun:
                 while not running.awaitTermination(WAIT):
                     if stop.asked:
                         raise KeyboardInterrupt(where)
+                    write_notes(self.notices.wrong_times(self.left_out()), self.progress)
                     self._show()
             finally:
                 running.stop()
@@ -207,6 +210,11 @@ class JobRun:
         """Rows that arrived, those of a stream that several groups read once."""
         return sum(self.account.arrived().values())
 
+    def left_out(self) -> list[LeftOut]:
+        """What was turned away so far, of streams, constant relations and by expressions."""
+        called = {place: q.name for q, place in zip(self.queries, self.places, strict=True)}
+        return [*self.account.left_out(called), *self.session.invalid_of_relations.values()]
+
     def reports(self) -> list[dict[str, Any]]:
         named = zip(self.queries, self.places, strict=True)
         return [self.account.report(g, n) | {"query": q.name} for q, (g, n) in named]
@@ -224,15 +232,17 @@ def _told() -> Iterator[None]:
         raise found from error
 
 
-def job_report(reports: Mapping[str, Mapping[str, Any]], account: Account, seconds: float) -> dict[str, Any]:
+def job_report(
+    reports: Mapping[str, Mapping[str, Any]], account: Account, found: Sequence[LeftOut], seconds: float
+) -> dict[str, Any]:
     """One report for the job: the events of each stream once, everything else added up over the queries."""
     state = {k: sum(r["state"][k] for r in reports.values()) for k in next(iter(reports.values()))["state"]}
     return {
         "events": sum(account.arrived().values()),
         "results": sum(r["results"] for r in reports.values()),
         "seconds": seconds,
-        "late": sum(r["late"] for r in reports.values()),
-        "invalid": sum(r["invalid"] for r in reports.values()),
+        "late": sum(one.late for one in found),
+        "invalid": sum(one.invalid for one in found),
         "operators": [{"query": n, **o} for n, r in reports.items() for o in r["operators"]],
         "state": state,
         "decisions": [{"query": n, **d} for n, r in reports.items() for d in r["decisions"]],

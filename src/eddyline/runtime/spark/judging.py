@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -86,6 +87,11 @@ class Judge:
         return self.diverting or any(isinstance(s, Keep) for s in self.steps)
 
     @property
+    def watched(self) -> bool:
+        """Whether there is something to tell: an order that was found, or rows that were diverted."""
+        return self.filters or self.diverting
+
+    @property
     def filters(self) -> bool:
         """Whether some conjunction may order itself."""
         return self.filtering is not None and any(isinstance(s, Keep) for s in self.steps)
@@ -115,6 +121,9 @@ class Judge:
                 last = rows
                 books.rows += rows.length
                 books.kept += rows.alive
+                if rows.errors:
+                    books.invalid += len(rows.errors)
+                    books.invalid_rows.extend(rows.failed(self.inputs, columns, learned.SHOWN))
         if books is not None and last is not None:
             books.tasks += 1
             yield self._answer(last, tell(self.plan, books))
@@ -185,6 +194,16 @@ class _Rows:
             self.columns = {n: c.filter(chosen) for n, c in self.columns.items()}
             self.places = np.flatnonzero(keep) if self.places is None else self.places[keep]
         return errors
+
+    def failed(
+        self, inputs: Sequence[tuple[str, pa.DataType]], columns: Sequence[pa.Array], most: int
+    ) -> Iterator[dict[str, Any]]:
+        """The last rows that made an expression fail, by the names that users know, with ``_reason``."""
+        for place in sorted(self.errors)[-most:]:
+            values = {
+                name.partition(".")[2] or name: c[place].as_py() for (name, _), c in zip(inputs, columns, strict=False)
+            }
+            yield {**values, "_reason": str(self.errors[place])}
 
     def kept(self) -> pa.Array:
         mask = np.ones(self.length, np.bool_)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import pickle
 import uuid
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -18,6 +18,7 @@ from eddyline.operators.adaptive_select import InOrder, OrdersItself
 from eddyline.runtime.filtering import Filtering, Fixed
 
 MOST: Final = 64  # plans that a worker remembers
+SHOWN: Final = 100  # rows that were diverted, to look at; their count is exact
 
 
 @dataclass(slots=True)
@@ -29,6 +30,8 @@ class Books:
     rows: int = 0
     kept: int = 0
     tasks: int = 0
+    invalid: int = 0  # rows that made an expression fail, with on_error = 'invalid'
+    invalid_rows: deque[dict[str, Any]] = field(default_factory=lambda: deque(maxlen=SHOWN))  # the last of them
     token: str = field(default_factory=lambda: uuid.uuid4().hex[:8])  # tells it from an earlier process of its number
 
 

@@ -13,17 +13,19 @@ from eddyline.core.errors import JobError
 from eddyline.plan.logical import BoundQuery, Plan, streams_of
 from eddyline.plan.rules import optimize
 from eddyline.runtime.joining import Joining
+from eddyline.runtime.left_out import LeftOut, Notices
 from eddyline.runtime.running import result_schema
 from eddyline.runtime.spark import pipeline, requirements
 from eddyline.runtime.spark.counting import Counting
 from eddyline.runtime.spark.explain import explain
+from eddyline.runtime.spark.listening import listen
 from eddyline.runtime.spark.processor import TAG
 from eddyline.runtime.spark.program import Program, state_partitions
 from eddyline.runtime.spark.shard import ShardEngine
 from eddyline.runtime.spark.stateless import StatelessPlan, recognise
 from eddyline.runtime.spark.statistics import NAME, OBSERVED, Account
 from eddyline.runtime.spark.types import arrow_schema, from_engine, result_type
-from eddyline.runtime.spark.watching import Watch
+from eddyline.runtime.spark.watching import Watch, answered, observation
 
 if TYPE_CHECKING:
     from eddyline.runtime.spark.session import SparkRuntime
@@ -40,6 +42,8 @@ class SparkQuery:
         Joining.of(bound.options).check(self.plan)
         self.schema: pa.Schema = result_schema(self.plan.schema, bound.time_kind, signed=not bound.is_stream)
         self.watch: Watch | None = None  # of the last DataFrame without state
+        self.observation: Any = None  # of the last batch DataFrame with state
+        self.notices = Notices()
         self._program: Program | None = None
         self._table: pa.Table | None = None
 
@@ -89,21 +93,31 @@ class SparkQuery:
         if stateless is not None:
             return self._judged(stateless, observe)
         requirements.check_session(self.session.spark, stateful=True)
-        out = self.tagged()
+        out = self.tagged(guarded=True)
         if observe:
             name = NAME if observe is True else observe
+            if observe is True and not self.streaming:
+                name = self.observation = observation(out)  # so that it can be asked for what it saw
             out = out.observe(name, F.collect_list(TAG).alias(OBSERVED))
+            if self.streaming:
+                listen(self.session.spark)
         return out.where(F.col(TAG).isNull()).drop(TAG)
 
-    def tagged(self) -> Any:
-        """Results and statistics together, told apart by ``TAG``."""
+    def tagged(self, guarded: bool = False) -> Any:
+        """Results and statistics together, told apart by ``TAG``. ``guarded``: a changed query is refused when it
+        starts on an old checkpoint."""
         stateless = self.stateless
         if stateless is not None:
             return self._judged(stateless, True).withColumn(TAG, F.lit(None).cast("string"))
         program, streaming = self.program, self.streaming
         if not program.sources():
             return self._at_one_instant().withColumn(TAG, F.lit(None).cast("string"))
-        return pipeline.process(program, packed(self.session, program, streaming), self.result, streaming=streaming)
+        rows = packed(self.session, program, streaming)
+        if guarded and streaming:
+            from eddyline.runtime.spark.sources.guard import guard_frame
+
+            rows.append(guard_frame(self.session.spark, program))
+        return pipeline.process(program, rows, self.result, streaming=streaming)
 
     def _at_one_instant(self) -> Any:
         """Over constant relations only there is one instant, and nothing to ship."""
@@ -116,8 +130,10 @@ class SparkQuery:
         frames = {s: self.session.frames[s.lower()] for s in streams_of(self.plan)}
         named = isinstance(observe, str)
         self.watch = None
-        if observe and plan.filters_in_python:
+        if observe and plan.watched:
             self.watch = Watch(observe if named else NAME, self.streaming)
+            if self.streaming:
+                listen(self.session.spark)
         if named:
             return plan.apply(frames, Counting(observe), self.watch)
         out = plan.apply(frames, None, self.watch)
@@ -142,12 +158,26 @@ class SparkQuery:
             self._table = table.sort_by(keys)
         return self._table
 
+    def read(self) -> Account:
+        """What the shards have told so far; of a DataFrame with an action behind it also what that saw."""
+        if self.observation is not None and answered(self.observation):
+            self.account.add(self.observation.get[OBSERVED] or ())
+            self.observation = None
+        return self.account
+
+    def left_out(self) -> list[LeftOut]:
+        """What was turned away so far, of streams, constant relations and by the query's expressions."""
+        told = [] if self.watch is None else self.watch.read().left_out(self.name)
+        constant = self.session.invalid_of_relations.values()
+        return [*self.read().left_out({(0, 0): self.name}), *told, *constant]
+
     def explain(self) -> str:
         """The plan of a shard, how the work is split and why, and what all shards hold by now."""
         return explain(self)
 
     def report(self) -> dict[str, Any]:
         """What was counted, over all shards; of a query without state, what its filters did in each worker."""
+        self.read()
         if self.watch is not None and not self.account.shards:
             return {"query": self.name, **self.watch.read().report()}
         return self.account.report(0, 0)
@@ -166,11 +196,12 @@ class SparkQuery:
 
     def late(self) -> list[dict[str, Any]]:
         """Some of the late rows with ``_reason``; the report has their exact number."""
-        return self.account.rows("late")
+        return self.read().rows("late")
 
     def invalid(self) -> list[dict[str, Any]]:
         """Some of the invalid rows with ``_reason``; the report has their exact number."""
-        return self.account.rows("invalid")
+        told = [] if self.watch is None else self.watch.read().invalid_rows()
+        return [*self.read().rows("invalid"), *told]
 
 
 def packed(session: SparkRuntime, program: Program, streaming: bool) -> list[Any]:

@@ -132,7 +132,7 @@ def check_java() -> None:
     if VECTOR in said and "not found" in said:
         raise EddylineError(
             f"the Java at {executable} lacks the module {VECTOR}, which Spark's launcher asks for; install a full "
-            f"Java 17 or 21 (for example apt install openjdk-17-jre-headless) and point JAVA_HOME to it, {INLINE}."
+            f"Java 17, 21 or 25 (for example apt install openjdk-17-jre-headless) and point JAVA_HOME to it, {INLINE}."
         )
     if not version:
         if re.search(r"[Uu]nrecognized option", said):  # Java 8 knows no modules

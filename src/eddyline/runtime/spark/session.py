@@ -122,6 +122,10 @@ class SparkRuntime(Declaring[SparkQuery]):
                 " use ed.Session() without a SparkSession."
             )
 
+    def _ends(self, name: str, opened: Source | None) -> bool:
+        frame = self.frames.get(name.lower())
+        return super()._ends(name, opened) if frame is None else not frame.isStreaming
+
     def definition(self, name: str) -> StreamDef | RelationDef:
         return self.catalog.streams.get(name.lower()) or self.catalog.relations[name.lower()]
 

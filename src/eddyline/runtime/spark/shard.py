@@ -16,7 +16,7 @@ What makes a shard's answer its exact share of the whole answer:
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -33,9 +33,20 @@ from eddyline.runtime.inline.arrivals import ticks
 from eddyline.runtime.inline.input_manager import InputStream
 from eddyline.runtime.inline.relation_changes import TimedRelation
 from eddyline.runtime.inline.side_output import Diverted, SideOutput
+from eddyline.runtime.left_out import LeftOut
 from eddyline.runtime.query import Query
 from eddyline.runtime.session import Session
-from eddyline.runtime.spark.packing import ARRIVAL, MALFORMED, MALFORMED_SCHEMA, NOTHING, PANES, ROWS, Route, unpack
+from eddyline.runtime.spark.packing import (
+    ARRIVAL,
+    ARRIVED,
+    MALFORMED,
+    MALFORMED_SCHEMA,
+    NOTHING,
+    PANES,
+    ROWS,
+    Route,
+    unpack,
+)
 from eddyline.runtime.spark.paning import pane_schema
 from eddyline.runtime.spark.program import Group
 
@@ -273,11 +284,13 @@ class ShardEngine:
             "shard": self.shard,
             "arrived": self.arrived,
             "panes": self.handed_in,
+            "left_out": self._left_out(),
             "queries": [
                 {
                     **told(q),
                     "reached": q.running.reached,
                     "late": sum(s.late.count for s in q.running.inputs.values()),
+                    "failed": q.running.invalid.count,
                 }
                 for q in self.queries
             ],
@@ -287,6 +300,17 @@ class ShardEngine:
                 for row in _shown(part)
             ][:SHOWN],
         }
+
+    def _left_out(self) -> dict[str, dict[str, Any]]:
+        """What was turned away of each source so far; copies count nothing."""
+        found: dict[str, dict[str, Any]] = {}
+        for lane, stream in zip(self.group.lanes, self.streams, strict=True):
+            one = asdict(LeftOut.of(stream))
+            if lane.source in found:
+                one = {**found[lane.source], **{n: found[lane.source][n] + one[n] for n in ("late", "invalid")}}
+            hidden = {"column": None} if one["column"] == ARRIVED else {}
+            found[lane.source] = {**one, "name": lane.source, "kind": one["kind"].value, **hidden}
+        return found
 
 
 def told(query: Query) -> dict[str, Any]:

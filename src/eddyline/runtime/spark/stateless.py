@@ -265,9 +265,9 @@ class StatelessPlan:
         return reduce(lambda a, b: a.union(b), results)
 
     @property
-    def filters_in_python(self) -> bool:
+    def watched(self) -> bool:
         """Whether there is something to watch."""
-        return any(b.judge is not None and b.judge.filters for b in self.branches)
+        return any(b.judge is not None and b.judge.watched for b in self.branches)
 
     def keep(self, df: DataFrame, watch: Watch | None = None) -> DataFrame:
         """The rows of the DataFrame, with all their columns, that a plan over one stream lets through."""
@@ -328,7 +328,7 @@ def _apply(
 
 
 def _watched(judge: Judge, watch: Watch | None) -> Judge:
-    return judge if watch is None or not judge.filters else replace(judge, tells=True)
+    return judge if watch is None or not judge.watched else replace(judge, tells=True)
 
 
 def _kept(df: DataFrame, judge: Judge, watch: Watch | None) -> DataFrame:

@@ -10,6 +10,9 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
+from eddyline.core.time import TimeKind
+from eddyline.runtime.left_out import LeftOut
+
 NAME: Final = "eddyline"  # of the metrics, unless the user names them
 OBSERVED: Final = "shards"
 
@@ -52,6 +55,10 @@ class Account:
                     mine[name] = mine.get(name, 0) + count
             out = {n: max(out.get(n, 0), mine.get(n, 0)) for n in {**out, **mine}}
         return out
+
+    def left_out(self, called: Mapping[tuple[int, int], str] | None = None) -> list[LeftOut]:
+        """What was turned away of each source, and by the expressions of each query."""
+        return left_out(list(self.shards.values()), called)  # micro-batches come in another thread
 
     def group(self, number: int) -> list[dict[str, Any]]:
         return [s for (g, _), s in sorted(self.shards.items()) if g == number]
@@ -99,6 +106,42 @@ class Account:
                 for s in shards
             ],
         }
+
+
+def left_out(shards: Iterable[Mapping[str, Any]], called: Mapping[tuple[int, int], str] | None = None) -> list[LeftOut]:
+    """What all shards have turned away, by source and by query (``called``: its name, by group and number).
+
+    Of a source that several groups read one group counts, which is what all of them saw.
+
+    >>> one = {"group": 0, "shard": 0, "arrived": {"S": 9}, "queries": [{"query": "q", "failed": 2}],
+    ...        "left_out": {"S": {"late": 3, "invalid": 0, "behind": 7, "column": "ts", "kind": "integer"}}}
+    >>> [(x.name, x.arrived, x.late, x.behind, x.invalid) for x in left_out([one, {**one, "shard": 1}])]
+    [('S', 18, 6, 7, 0), ('q', 0, 0, 0, 4)]
+    """
+    sources: dict[tuple[int, str], LeftOut] = {}
+    failed: dict[tuple[int, int], LeftOut] = {}
+    for s in shards:
+        for name, one in s.get("left_out", {}).items():
+            found = sources.get((s["group"], name), LeftOut(name))
+            sources[s["group"], name] = LeftOut(
+                name,
+                found.arrived + s["arrived"].get(name, 0),
+                found.late + one["late"],
+                found.invalid + one["invalid"],
+                max(found.behind, one["behind"]),
+                one["column"],
+                TimeKind(one["kind"]),
+            )
+        for number, q in enumerate(s["queries"]):
+            place = (s["group"], number)
+            name = (called or {}).get(place, q["query"])
+            before = failed[place].invalid if place in failed else 0
+            failed[place] = LeftOut(name, invalid=before + q.get("failed", 0))
+    whole: dict[str, LeftOut] = {}
+    for (_, name), found in sources.items():
+        if name not in whole or whole[name].arrived < found.arrived:
+            whole[name] = found
+    return [*whole.values(), *failed.values()]
 
 
 def _decisions(shards: Iterable[Mapping[str, Any]], query: int) -> list[dict[str, Any]]:

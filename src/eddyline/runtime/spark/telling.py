@@ -19,6 +19,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from eddyline.operators.adaptive_select import InOrder, OrdersItself
+from eddyline.runtime.left_out import LeftOut
 from eddyline.runtime.spark.learned import Books
 
 TOLD: Final = "eddyline_filters"  # the metric, whatever the observation is called
@@ -37,6 +38,8 @@ def tell(plan: str, books: Books) -> str:
         "tasks": books.tasks,
         "rows": books.rows,
         "kept": books.kept,
+        "invalid": books.invalid,
+        "invalid_rows": list(books.invalid_rows),
         "selects": selects,
     }
     return json.dumps(told, default=_plain)
@@ -84,6 +87,19 @@ class Told:
             if before is None or before["tasks"] <= one["tasks"]:
                 self.last[key] = one
 
+    @property
+    def invalid(self) -> int:
+        """Rows that made an expression fail, with ``on_error = 'invalid'``."""
+        return sum(one.get("invalid", 0) for one in self.last.values())
+
+    def invalid_rows(self) -> list[dict[str, Any]]:
+        """The last of them, as many as the workers sent along: the columns that were shipped, and ``_reason``."""
+        return [row for one in self.last.values() for row in one.get("invalid_rows", ())]
+
+    def left_out(self, name: str) -> list[LeftOut]:
+        rows = self.invalid_rows()
+        return [LeftOut(name, invalid=self.invalid, reason=rows[0]["_reason"] if rows else None)]
+
     def workers(self) -> Iterator[dict[str, Any]]:
         """One entry for each worker: what it judged, and its selections in their current order."""
         for (_, worker, _), one in sorted(self.last.items()):
@@ -104,7 +120,7 @@ class Told:
             "events": None,
             "results": None,
             "late": 0,
-            "invalid": None,
+            "invalid": self.invalid,
             "rows": sum(w["rows"] for w in workers),
             "kept": sum(w["kept"] for w in workers),
             "seconds": sum(f["seconds"] or 0 for w in workers for s in w["selects"] for f in s["filters"]),

@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 from eddyline.core.errors import JobError
 from eddyline.runtime.spark.counting import as_dict
 from eddyline.runtime.spark.requirements import is_connect
-from eddyline.runtime.spark.statistics import NAME
+from eddyline.runtime.spark.statistics import NAME, Account
 from eddyline.runtime.spark.telling import TOLD, Told
 
 DataFrame = Any  # classic or Connect: the two share an interface, not a class
@@ -37,22 +37,22 @@ class Watch:
         metric = F.collect_list(text).alias(TOLD)
         if self.streaming:
             return df.observe(name, metric)
-        observation = _observation(df, name)
-        self._observations.append(observation)
-        return df.observe(observation, metric)
+        seen = observation(df, name)
+        self._observations.append(seen)
+        return df.observe(seen, metric)
 
     @property
     def ran(self) -> bool:
         """Whether a batch DataFrame has told something. Waits for nothing."""
-        return any(map(_answered, self._observations))
+        return any(map(answered, self._observations))
 
     def read(self, observed: Iterable[Mapping[str, Any]] = ()) -> Told:
         """All that was told: with the metrics of micro-batches, or by an action on a batch DataFrame."""
         for metrics in observed:
             self.told.add(texts(metrics, self.name))
-        for observation in self._observations:
-            if _answered(observation):
-                self.told.add(observation.get[TOLD] or ())
+        for seen in self._observations:
+            if answered(seen):
+                self.told.add(seen.get[TOLD] or ())
         return self.told
 
 
@@ -65,7 +65,8 @@ def texts(observed: Mapping[str, Any], name: str = NAME) -> list[str]:
     return found
 
 
-def _observation(df: DataFrame, name: str) -> Any:
+def observation(df: DataFrame, name: str | None = None) -> Any:
+    """One that suits the session; without a name it gets one that is unique."""
     if is_connect(df.sparkSession):
         from pyspark.sql.connect.observation import Observation as Remote
 
@@ -73,7 +74,7 @@ def _observation(df: DataFrame, name: str) -> Any:
     return Observation(name)
 
 
-def _answered(observation: Any) -> bool:
+def answered(observation: Any) -> bool:
     """``get`` would wait for an action on classic Spark; on Connect it has what has come."""
     java = getattr(observation, "_jo", None)
     if java is not None:
@@ -86,10 +87,13 @@ def _answered(observation: Any) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """A DataFrame of ours: what explain says, and who watches its filters (nobody, where none run in Python)."""
+    """A DataFrame of ours: what explain says, who watches its filters (nobody, where none run in Python), and what the
+    shards of a query with state have told (None: nothing yet)."""
 
     explain: Callable[[], str]
     watch: Watch | None = None
+    account: Callable[[], Account] | None = None
+    streaming: bool = False
 
 
 _made: Final[WeakKeyDictionary[Any, Made]] = WeakKeyDictionary()
@@ -112,14 +116,27 @@ def made(df: DataFrame) -> Made:
 
 def report(df: DataFrame) -> dict[str, Any]:
     """What the workers told of a batch DataFrame."""
-    watch = made(df).watch
-    if watch is None:
-        raise JobError(
-            "nothing of this DataFrame is counted: no filter of it runs in Python, or observe is None; a query with"
-            " state is counted by an Observation: make one, pass it as observe, and then pass it here."
-        )
-    if watch.streaming:
+    mine = _ran(df)
+    if mine.watch is not None:
+        return mine.watch.read().report()
+    assert mine.account is not None
+    return mine.account().report(0, 0)
+
+
+def rows(df: DataFrame, which: str) -> list[dict[str, Any]]:
+    """The late or invalid rows of a batch DataFrame, as many as were sent along."""
+    mine = _ran(df)
+    told = [] if mine.watch is None or which != "invalid" else mine.watch.read().invalid_rows()
+    return [*([] if mine.account is None else mine.account().rows(which)), *told]
+
+
+def _ran(df: DataFrame) -> Made:
+    """What is known of a batch DataFrame that has told something; an error says why it has not."""
+    mine = made(df)
+    if mine.streaming:
         raise JobError("a streaming DataFrame has no report of its own: pass the StreamingQuery that writes it.")
-    if not watch.ran:
+    if mine.watch is None and mine.account is None:
+        raise JobError("nothing of this DataFrame is counted: no filter of it runs in Python, or observe is None.")
+    if not (mine.watch is not None and mine.watch.ran) and not (mine.account is not None and mine.account().shards):
         raise JobError("nothing was told of this DataFrame yet: take an action on it, or on one made from it, first.")
-    return watch.read().report()
+    return mine

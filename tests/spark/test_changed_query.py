@@ -1,0 +1,67 @@
+"""A changed query on an old ``checkpointLocation`` is refused when it starts, not with the first data."""
+
+from __future__ import annotations
+
+import datetime
+import os
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import eddyline.spark as eds
+
+START = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
+SUM = "SELECT k, sum(10 / x) AS n FROM S [RANGE 10 MINUTES] GROUP BY k"
+COUNT = "SELECT k, count(x) AS n FROM S [RANGE 10 MINUTES] GROUP BY k"
+
+
+def write(folder: Path, number: int, x: int) -> None:
+    stamps = [START + datetime.timedelta(seconds=10 * number + i) for i in range(10)]
+    path = folder / f"{number}.parquet"
+    pq.write_table(pa.table({"ts": stamps, "k": [i % 3 for i in range(10)], "x": [x] * 10}), path)
+    os.utime(path, (number + 1, number + 1))
+
+
+def run(spark: Any, folder: Path, text: str, checkpoint: Path) -> Any:
+    schema = spark.read.parquet(str(folder)).schema
+    df = eds.query(text, {"S": spark.readStream.schema(schema).parquet(str(folder))}, shards=1)
+    writer = df.writeStream.format("noop").trigger(availableNow=True)
+    query = writer.option("checkpointLocation", str(checkpoint)).start()
+    query.awaitTermination()
+    return query
+
+
+def test_refused_before_data_come(spark: Any, tmp_path: Path) -> None:
+    folder, checkpoint = tmp_path / "rows", tmp_path / "checkpoint"
+    folder.mkdir()
+    write(folder, 0, 5)
+    first = run(spark, folder, SUM, checkpoint)
+    assert len(first.recentProgress) == 1, "the facts go with the first data, not in a micro-batch of their own"
+    # Nothing new: no shard is asked, and the changed query is refused all the same.
+    with pytest.raises(Exception) as caught:
+        run(spark, folder, COUNT, checkpoint)
+    said = eds.sentence(caught.value)
+    assert said is not None and "count(x)" in said and "checkpoint" in said
+    # The query as it was goes on, with and without data.
+    assert sum(p.numInputRows for p in run(spark, folder, SUM, checkpoint).recentProgress) == 0
+    write(folder, 1, 5)
+    assert sum(p.numInputRows for p in run(spark, folder, SUM, checkpoint).recentProgress) == 10
+
+
+def test_a_query_whose_first_micro_batch_failed_may_be_mended(spark: Any, tmp_path: Path) -> None:
+    folder, checkpoint = tmp_path / "rows", tmp_path / "checkpoint"
+    folder.mkdir()
+    write(folder, 0, 0)
+    with pytest.raises(Exception, match="division by zero"):
+        run(spark, folder, SUM, checkpoint)
+    mended = run(spark, folder, COUNT, checkpoint)
+    assert eds.report(mended)["events"] == 10
+    run(spark, folder, COUNT, checkpoint)
+    with pytest.raises(Exception) as caught:
+        run(spark, folder, SUM, checkpoint)
+    assert eds.sentence(caught.value) is not None
+    shutil.rmtree(checkpoint)
