@@ -135,6 +135,14 @@ def test_help_version_and_unknown_options(capsys: pytest.CaptureFixture[str]) ->
     assert "eddyline 0." in capsys.readouterr().out
 
 
+def test_warm_compiles_the_kernels(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    from eddyline.kernels import warm
+
+    monkeypatch.setattr(warm, "all_kernels", list)
+    assert cli.main(["warm"]) == 0
+    assert capsys.readouterr().out.startswith("NUMBA_DISABLE_JIT is set")
+
+
 def test_importing_and_asking_for_the_version_load_nothing_heavy() -> None:
     code = (
         "import sys, eddyline, eddyline.cli\n"
