@@ -3,6 +3,7 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
+WARM   := $(VENV)/.kernels-compiled
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-deep bench bench-spark experiments lint docs clean
@@ -17,26 +18,30 @@ $(STAMP): pyproject.toml
 	@$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[dev]'
 	@touch $@
 
-demo: $(STAMP)  ## a real job on a generated packet stream
+$(WARM): $(STAMP) $(wildcard src/eddyline/kernels/*.py)
+	@echo "compiling the kernels (once, and again when they change)"
+	@$(BIN)/eddyline warm > $@.part && mv $@.part $@
+
+demo: $(WARM)  ## a real job on a generated packet stream
 	@$(BIN)/python -m eddyline.datasets.demo
 
-test: $(STAMP)  ## lint, types, all tests and doctests (those of the Spark runtime need Java)
+test: $(WARM)  ## lint, types, all tests and doctests (those of the Spark runtime need Java)
 	@$(BIN)/python -m eddyline.runtime.spark.requirements
 	@$(BIN)/ruff check .
 	@$(BIN)/mypy
 	@$(BIN)/python -m pytest -n 2 --dist loadfile
 	@NUMBA_DISABLE_JIT=1 EDDYLINE_CASES=0.05 $(BIN)/python -m pytest -q tests/semantics tests/kernels
 
-test-deep: $(STAMP)  ## the semantics tests with at least 5,000 random cases, and some 40 kills on Spark
+test-deep: $(WARM)  ## the semantics tests with at least 5,000 random cases, and some 40 kills on Spark
 	@EDDYLINE_CASES=20 $(BIN)/python -m pytest -s tests/semantics tests/spark/kills
 
-bench: $(STAMP)  ## ratios against DuckDB and against the bare kernel, in one run
+bench: $(WARM)  ## ratios against DuckDB and against the bare kernel, in one run
 	@$(BIN)/python -m benchmarks.run
 
-bench-spark: $(STAMP)  ## ratios of Spark's own operators to ours, in one run
+bench-spark: $(WARM)  ## ratios of Spark's own operators to ours, in one run
 	@$(BIN)/python -m benchmarks.spark.run
 
-experiments: $(STAMP)  ## the papers' figures and tables again, on one page; about half an hour (build/experiments/index.html)
+experiments: $(WARM)  ## the papers' figures and tables again, on one page; about half an hour (build/experiments/index.html)
 	@$(BIN)/python -m experiments.run
 
 lint: $(STAMP)  ## ruff and mypy

@@ -1,4 +1,5 @@
-"""Settings for all tests: no deadlines (a first call compiles), the same cases in every run but the deep one.
+"""Settings for all tests: kernels are compiled at once, no deadlines (a first call compiles), the same cases in every
+run but the deep one.
 
 In several processes (pytest-xdist) a file is a unit of work, and all files with Spark in their path are one: there is
 one JVM at a time, and it begins first, because it takes longest.
@@ -18,6 +19,8 @@ COVERAGE = "eddyline/coverage of random cases"
 
 # Tests of the command line are about the command line; those of Spark ask for it.
 os.environ.setdefault("EDDYLINE_RUNTIME", "inline")
+# Tests are small, and would not have kernels compiled that are not in the cache; they are to see the compiled ones.
+os.environ.setdefault("EDDYLINE_COMPILE", "at-once")
 
 settings.register_profile("eddyline", deadline=None, derandomize=not DEEP)
 settings.load_profile("eddyline")

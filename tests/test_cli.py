@@ -207,6 +207,14 @@ def test_a_job_from_standard_input_is_explained_and_takes_its_whole_input(
     assert "line 1, column 1" in capsys.readouterr().err
 
 
+def test_warm_compiles_the_kernels(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    from eddyline.kernels import warm
+
+    monkeypatch.setattr(warm, "all_kernels", list)
+    assert cli.main(["warm"]) == 0
+    assert capsys.readouterr().out.startswith("NUMBA_DISABLE_JIT is set")
+
+
 def test_importing_and_asking_for_the_version_load_nothing_heavy() -> None:
     code = (
         "import sys, eddyline, eddyline.cli\n"

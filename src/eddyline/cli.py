@@ -123,6 +123,15 @@ def parser() -> _Parser:
     explain = commands.add_parser("explain", help="show the plans of a job", description="Show plans, and why.")
     explain.set_defaults(action=_explain)
 
+    warm = commands.add_parser(
+        "warm",
+        help="compile all kernels now",
+        description="Compile all kernels that are not in the cache yet, once on a machine (half a minute), so that no "
+        "job waits for the compiler. Each is saved as soon as it is ready: an interrupted run goes on where it was.",
+    )
+    warm.add_argument("--traceback", action="store_true", help="show where an error came from")
+    warm.set_defaults(action=_warm)
+
     for command in (run, explain):
         command.set_defaults(parser=command)
         command.add_argument(
@@ -191,6 +200,13 @@ def _explain(options: argparse.Namespace) -> int:
     from eddyline.runtime.job import explain_job
 
     return explain_job(options.job, stdout=sys.stdout, travel=_runtime(options) == "spark")
+
+
+def _warm(_: argparse.Namespace) -> int:
+    from eddyline.kernels.warm import warm
+
+    warm()
+    return 0
 
 
 def _runtime(options: argparse.Namespace) -> str:

@@ -52,3 +52,20 @@ def test_the_archive_is_the_same_from_either_folder(
     assert archive.place("/usr/bin/java", light) == archive.place("/usr/bin/java", installed)
     monkeypatch.setenv("SPARK_HOME", str(tmp_path))
     assert home.spark_home(tmp_path) == tmp_path  # the user's own is left as it is
+
+
+def test_links_that_others_can_change_are_not_used(installed: Path, tmp_path: Path) -> None:
+    light = home.spark_home(tmp_path)
+    (light / home.JARS).chmod(0o777)
+    assert home.spark_home(tmp_path) == installed
+    (light / home.JARS).chmod(0o755)
+    assert home.spark_home(tmp_path) == light
+
+
+def test_an_archive_that_others_can_change_is_not_used(tmp_path: Path) -> None:
+    file = tmp_path / "spark.jsa"
+    file.write_bytes(archive.HEADER + b"classes")
+    file.chmod(0o644)
+    assert archive.complete(file)
+    file.chmod(0o664)
+    assert not archive.complete(file)

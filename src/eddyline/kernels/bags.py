@@ -131,7 +131,10 @@ def partition_rows(time, group, slot, limit, head, tail, count, following, out_t
 EVENT, TICK, LIVE, FOUND = 0, 1, 2, 3
 
 
-@kernel(f"int64({_I1}, {_I1}, {_I1}, {_I1}, {_I1}, {_I1}, {_I1}, {_I1}, {_I1}, {_I1}, {_I1})")
+@kernel(
+    f"int64({_I1}, {_I1}, {_I1}, {_I1}, {_I1}, {_I1}, {_I1}, {_I1}, {_I1}, {_I1}, {_I1})",
+    work=lambda *args: len(args[0]) + len(args[8]),
+)
 def rstream(time, slot, change, ticks, weight, live, place, progress, out_time, out_slot, out_weight):
     """The whole bag at every tick. Returns 1 when the output is full (call again), 0 when done."""
     i, k, n, found = progress[EVENT], progress[TICK], progress[LIVE], np.int64(0)
@@ -171,7 +174,7 @@ def rstream(time, slot, change, ticks, weight, live, place, progress, out_time, 
     return 0
 
 
-@kernel(f"void({_I1}, {_I1}, {_I1})")
+@kernel(f"void({_I1}, {_I1}, {_I1})", work=lambda a, b, order: len(order))
 def merge_order(a, b, order):
     """The positions (in a followed by b) that put two sorted arrays of times in order, a first where equal."""
     i = j = 0

@@ -1,80 +1,232 @@
-"""The decorator of every kernel: one explicit signature, compiled once per machine.
+"""The decorator of every kernel: one explicit signature, compiled once per machine, and not before it pays.
 
-numba does not notice a changed callee in another file, so the cache lives in a directory named by a hash of all of
-``kernels/``: any change there starts a fresh cache. numba's own setting is put back at once; a user's numba functions
-keep their place.
+A kernel has two forms that do the same: compiled, and uncompiled (``kernels.uncompiled``). The compiled one is loaded
+where the cache has it. Where it has not, calls run uncompiled until what they take comes near to what compiling would;
+then a process apart compiles (``kernels.helper``). Meanwhile small calls go on uncompiled and a large one waits. So a
+small input is answered before the compiler would have begun, and no input waits for a kernel that it hardly uses.
+
+All state is in the arguments: from one call to the next the form may change, and nobody can tell.
 """
 
 from __future__ import annotations
 
+import contextlib
 import functools
-import hashlib
+import gc
 import os
 import sys
-from collections.abc import Callable
-from pathlib import Path
+import threading
+import time
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numba
+import numpy as np
 from llvmlite import ir
 from numba.core import config, sigutils, types
 from numba.extending import intrinsic
 
+from eddyline.core.errors import JobError
+from eddyline.kernels import cache, helper
+from eddyline.kernels.uncompiled import length, stands_for, uncompiled
+
 Function = Callable[..., Any]
+Work = Callable[..., int]
+
+VARIABLE = "EDDYLINE_COMPILE"
+AT_ONCE = "at-once"
+SHARE = 0.3  # of the time to compile: what calls may take uncompiled first. More spares compilers, less spares time
+SHORT = 0.25  # seconds: a call that is expected to take no longer uncompiled does not wait for the compiler
+# Seconds, rough: to compile a kernel and each byte of its code; to run each byte for one element, and all of them.
+COMPILE, COMPILE_BYTE, RUN_BYTE, RUN_MOST = 0.1, 2.5e-4, 5e-9, 4e-5
+TELL = 0.1  # seconds uncompiled after which later processes are told: what many small jobs use is worth compiling too
+AGAIN = 0.2  # seconds between two looks into the cache for what another process may have compiled
+
+registered: dict[str, Kernel] = {}
 
 
-@functools.cache
-def cache_directory() -> Path:
-    """Where compiled kernels are kept; ``EDDYLINE_CACHE_DIR`` moves it (on a cluster: a local disk of the worker)."""
-    digest = hashlib.sha256(numba.__version__.encode())
-    for file in sorted(Path(__file__).parent.glob("*.py")):
-        digest.update(file.read_bytes())
-    base = os.environ.get("EDDYLINE_CACHE_DIR") or os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
-    return Path(base) / "eddyline" / f"kernels-{digest.hexdigest()[:16]}"
+def first_array(*args: Any) -> int:
+    """The length of the first array among the arguments: what most kernels walk along."""
+    return next((len(a) for a in args if isinstance(a, np.ndarray)), 1)
 
 
-@functools.cache
-def _announce() -> None:
-    """Say once that compilation is under way: a first run is slow, and silence looks like a hang."""
-    if not config.DISABLE_JIT and not any(cache_directory().rglob("*.nbi")) and sys.stderr.isatty():
-        print("eddyline: compiling kernels (first run on this machine, about a minute) …", file=sys.stderr)
+class Kernel:
+    """A function in both forms. ``work`` counts the elements of a call; ``seconds`` is what compiling takes."""
+
+    def __init__(self, function: Function, signature: Any, name: str, work: Work, seconds: float | None) -> None:
+        self.name, self.signature, self.work = name, signature, work
+        self.dispatcher = numba.njit(nogil=True, no_cfunc_wrapper=True)(function)
+        self.uncompiled: Function = self.run_uncompiled
+        self.spent, self.elements = 0.0, 0  # uncompiled
+        self._seconds = seconds
+        self._before = self._told = 0.0  # uncompiled in earlier processes; what later ones are told of this one
+        self._cached = False
+        self._looked = 0.0
+        self._lock = threading.RLock()
+        # numba asks this method for a form that fits as long as it has none, and calls what it is given.
+        self.dispatcher._compile_for_args = self.choose
+
+    @property
+    def compiled(self) -> bool:
+        return bool(self.dispatcher.overloads)
+
+    @property
+    def seconds(self) -> float:
+        """What it will take to compile, about."""
+        if self._seconds is None:
+            self._seconds = COMPILE + COMPILE_BYTE * length(self.dispatcher)
+        return self._seconds
+
+    def expected(self, *args: Any) -> float:
+        """Seconds that a call will take uncompiled, as the calls before it did."""
+        if self.elements:
+            each = self.spent / self.elements
+        else:
+            each = min(RUN_MOST, RUN_BYTE * length(self.dispatcher))
+        return each * self.work(*args)
+
+    def choose(self, *args: Any) -> Function:
+        """The form for a call with these arguments."""
+        with self._lock:
+            self._check(args)
+            if self.compiled or _at_once() or self._is_there():
+                return self.compile()
+            expected = self.expected(*args)
+            own = self.spent + expected
+            budget = SHARE * self.seconds
+            if self._before + own < budget:
+                return self.uncompiled
+            wait = own >= budget and expected > SHORT
+            if wait:
+                _announce()
+            ready = helper.compiled(self.name, wait=wait)
+            if ready or (ready is None and (wait or self.spent > self.seconds)):
+                return self.compile()
+            return self.uncompiled
+
+    def run_uncompiled(self, *args: Any) -> Any:
+        """Run the uncompiled form, and keep count of what that takes."""
+        many = self.work(*args)
+        began = time.thread_time()  # of the processor: a busy machine makes the compiler no faster
+        with np.errstate(all="ignore"):  # compiled code wraps around and divides in silence
+            result = uncompiled(self.dispatcher)(*args)
+        self.spent += time.thread_time() - began
+        self.elements += max(1, many)
+        if self.spent - self._told > TELL:
+            cache.add_uncompiled(self.name, self.spent - self._told)
+            self._told = self.spent
+        return result
+
+    def _is_there(self) -> bool:
+        now = time.monotonic()
+        if self._looked and now - self._looked < AGAIN:
+            return False
+        if not self._looked:
+            self._before = cache.uncompiled_before(self.name)
+        self._looked = now
+        return cache.holds(self.name)
+
+    def compile(self, *, alone: bool = False) -> Function:
+        """Load what is in the cache, or compile in this process; ``alone``: somebody holds the lock for it."""
+        with self._lock:
+            if not self.compiled:
+                helper.release(self.name)
+                self._use_cache()
+                if not (cache.holds(self.name) and self._load()):
+                    with contextlib.nullcontext() if alone else cache.locked(self.name), _no_collection():
+                        for kernel in registered.values():  # those that it calls are saved too
+                            kernel._use_cache()
+                        self.dispatcher.compile(self.signature)
+                self.dispatcher.disable_compile()
+                del self.dispatcher._compile_for_args
+            entry: Function = next(iter(self.dispatcher.overloads.values())).entry_point
+            return entry
+
+    def _load(self) -> bool:
+        try:
+            self.dispatcher.compile(self.signature)
+        except Exception:  # whatever a damaged file leads to: it is made anew
+            cache.forget(self.name)
+            return False
+        return True
+
+    def _use_cache(self) -> None:
+        if self._cached:
+            return
+        self._cached = True
+        # numba's own setting is put back at once: a user's numba functions keep their place.
+        kept, config.CACHE_DIR = config.CACHE_DIR, str(cache.folder_of(self.name))
+        try:
+            self.dispatcher.enable_caching()
+        except RuntimeError:  # nowhere to write: it is compiled for this process
+            pass
+        finally:
+            config.CACHE_DIR = kept
+
+    def _check(self, args: tuple[Any, ...]) -> None:
+        for position, (argument, wanted) in enumerate(
+            zip(args, sigutils.normalize_signature(self.signature)[0], strict=True)
+        ):
+            given = self.dispatcher.typeof_pyval(argument)
+            if not _fits(given, wanted):  # neither the entry point nor Python looks
+                name = self.dispatcher.py_func.__name__
+                raise TypeError(f"argument {position} of {name} is {given}, not {wanted}")
 
 
-def kernel(signature: Any) -> Callable[[Function], Function]:
+def kernel(
+    signature: Any,
+    *,
+    work: Work = first_array,
+    name: str = "",
+    seconds: float | None = None,
+    slices: Callable[..., Any] | None = None,
+) -> Callable[[Function], Function]:
     """Compile with one explicit signature, without the GIL, cached on disk; plain Python under NUMBA_DISABLE_JIT=1.
 
-    Compiling, or loading from the cache (some milliseconds), waits for the first call: a query loads only the kernels
-    that it uses. Arguments that do not fit the signature are refused, never compiled for.
+    Arguments that do not fit the signature are refused, never compiled for. ``work`` counts the elements of a call from
+    its arguments, ``seconds`` is what compiling takes where the length of the code does not show it, ``name`` where
+    the function has not one of its own. ``slices`` runs a long call piece by piece while it is uncompiled: it gets the
+    ``Kernel`` and the arguments.
     """
 
     def decorate(function: Function) -> Function:
         if config.DISABLE_JIT:
             return function
-        kept, config.CACHE_DIR = config.CACHE_DIR, str(cache_directory())
-        try:
-            dispatcher = numba.njit(cache=True, nogil=True)(function)
-        finally:
-            config.CACHE_DIR = kept
-
-        def first_call(*args: Any, **kwargs: Any) -> Any:
-            # numba asks this method for a version that fits when it has none; from now on its own one answers.
-            del dispatcher._compile_for_args
-            _announce()
-            for position, (argument, wanted) in enumerate(
-                zip(args, sigutils.normalize_signature(signature)[0], strict=True)
-            ):
-                given = dispatcher.typeof_pyval(argument)
-                if not _fits(given, wanted):  # the entry point itself does not look
-                    raise TypeError(f"argument {position} of {function.__name__} is {given}, not {wanted}")
-            entry_point = dispatcher.compile(signature)
-            dispatcher.disable_compile()
-            return entry_point
-
-        dispatcher._compile_for_args = first_call
-        compiled: Function = dispatcher
+        full = f"{function.__module__}.{name or function.__name__}"
+        made = registered[full] = Kernel(function, signature, full, work, seconds)
+        if slices is not None:
+            made.uncompiled = functools.partial(slices, made)
+        compiled: Function = made.dispatcher
         return compiled
 
     return decorate
+
+
+def _at_once() -> bool:
+    wish = os.environ.get(VARIABLE, "")
+    if wish not in ("", AT_ONCE):
+        raise JobError(f"the environment's {VARIABLE} is {wish!r}; it must be {AT_ONCE}, or not be set.")
+    return wish == AT_ONCE
+
+
+@contextlib.contextmanager
+def _no_collection() -> Iterator[None]:
+    """The compiler makes millions of objects and hardly any garbage; looking for it takes a sixth of its time."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
+
+
+@functools.cache
+def _announce() -> None:
+    """Say once that compilation is under way: a first run is slow, and silence looks like a hang."""
+    if sys.stderr.isatty():
+        text = "compiling kernels for larger inputs (once on this machine; 'eddyline warm' compiles all in advance) …"
+        print(f"eddyline: {text}", file=sys.stderr)
 
 
 def _fits(given: Any, wanted: Any) -> bool:
@@ -87,7 +239,10 @@ def _fits(given: Any, wanted: Any) -> bool:
 def inlined(function: Function) -> Function:
     """A helper that becomes part of each kernel that calls it. It is typed once and put in its place by LLVM: where
     numba does that itself, each of hundreds of calls is typed anew, which took half of a kernel's compilation."""
-    return function if config.DISABLE_JIT else numba.njit(forceinline=True, nogil=True)(function)
+    if config.DISABLE_JIT:
+        return function
+    made: Function = numba.njit(forceinline=True, nogil=True, no_cfunc_wrapper=True)(function)
+    return made
 
 
 if config.DISABLE_JIT:
@@ -127,3 +282,6 @@ else:
             return context.get_dummy_value()
 
         return types.void(array, index), codegen
+
+    stands_for(borrowed, lambda array: array)
+    stands_for(prefetch, lambda array, index: None)

@@ -13,6 +13,7 @@ from numba.core import config, types
 from numba.extending import intrinsic
 
 from eddyline.kernels.compile import inlined, kernel
+from eddyline.kernels.uncompiled import stands_for
 
 _MASK = (1 << 64) - 1
 _A = 0xBF58476D1CE4E5B9
@@ -86,12 +87,20 @@ else:
                 shift = np.uint64(0)
         return mix(mix(h, np.int64(word)), stop - start)
 
+    stands_for(u, int)
+    stands_for(mix, mix_python)
+    stands_for(hash_bytes, hash_bytes_python)
+
 
 _BYTES = types.Array(types.uint8, 1, "C", readonly=True)  # Arrow's buffers may not be written to
 _OFFSETS = types.Array(types.int32, 1, "C", readonly=True)
 
 
-@kernel(types.void(_OFFSETS, _BYTES, types.int64[::1]))
+def _bytes(offsets: Any, data: Any, out: Any) -> int:
+    return int(offsets[-1]) - int(offsets[0]) if len(offsets) else 0
+
+
+@kernel(types.void(_OFFSETS, _BYTES, types.int64[::1]), work=_bytes)
 def hash_strings(offsets, data, out):
     """One hash for each string of an Arrow string array (its offsets and data buffers)."""
     for i in range(len(out)):

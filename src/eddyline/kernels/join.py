@@ -23,6 +23,7 @@ from eddyline.kernels.join_element import through_stations, through_steps
 from eddyline.kernels.join_index import unlink
 from eddyline.kernels.join_layout import I1, I2
 from eddyline.kernels.join_profile import drops
+from eddyline.kernels.join_slices import elements, in_slices
 
 SIGNATURE = (
     f"int64(int64, int64, {I2}, {I2}, {I2}, {I1}, {I1}, {I1}, {I1}, {I1}, {I1}, {I1}, {I1}, {I1}, {I1}, {I1},"
@@ -33,10 +34,11 @@ SIGNATURE = (
 )
 
 
-def _compiled(stations: bool) -> Any:
-    """The kernel, with or without everything that plans without caches, conditions and samples can do without."""
+def _compiled(name: str, stations: bool, seconds: float) -> Any:
+    """The kernel, with or without everything that plans without caches, conditions and samples can do without.
+    ``seconds`` is what it takes to compile, about."""
 
-    @kernel(SIGNATURE)
+    @kernel(SIGNATURE, name=name, work=elements, slices=in_slices, seconds=seconds)
     def mjoin(
         frontier, limit, inputs, indexes, steps, index_columns, probes, heads, records, codes, leave, weight, rownum,
         born, first, tail,
@@ -280,5 +282,5 @@ def _compiled(stations: bool) -> Any:
     return mjoin
 
 
-mjoin = _compiled(True)
-plain_mjoin = _compiled(False)
+mjoin = _compiled("mjoin", True, 10.0)
+plain_mjoin = _compiled("plain_mjoin", False, 4.0)

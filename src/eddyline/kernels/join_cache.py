@@ -194,7 +194,7 @@ def unchain(stores, cells, st, at, node, before):
     stores[st, k.SR_LIVE] -= 1
 
 
-@kernel(f"void({I2}, {I1}, int64, {I2}, {I1}, int64, {I1}, {I2}, {I1}, {I1}, {I1})")
+@kernel(f"void({I2}, {I1}, int64, {I2}, {I1}, int64, {I1}, {I2}, {I1}, {I1}, {I1})", work=lambda *args: len(args[1]))
 def move(old, old_cells, was, stores, cells, st, segment, inputs, first, weight, born):
     """Copy what is alive of a store into an empty one of another size. Of a complete one empty entries are nothing."""
     nk, n, width = stores[st, k.SR_KEYS], stores[st, k.SR_SEGMENT], stores[st, k.SR_BUCKET_WIDTH]

@@ -51,7 +51,7 @@ def unlink(s, pos, inputs, indexes, heads, records):
             records[rec_off + (following & mask) * width + 1] = before
 
 
-@kernel(f"void(int64, int64, {I2}, {I2}, {I1}, {I1}, {I1}, {I1}, {I1}, {I1}, {I1})")
+@kernel(f"void(int64, int64, {I2}, {I2}, {I1}, {I1}, {I1}, {I1}, {I1}, {I1}, {I1})", work=lambda *args: len(args[-1]))
 def relink(s, x, inputs, indexes, index_columns, heads, records, codes, first, tail, live):
     """Build an index of an input from its codes: of a ring's rows with ``live`` ≠ 0, of the slots in ``live``."""
     if inputs[s, k.KIND] == k.RING:

@@ -21,6 +21,7 @@ import tempfile
 from pathlib import Path
 from typing import Any, Final
 
+from eddyline.core.folders import cache_folder, why_distrusted
 from eddyline.runtime.spark import home
 
 SWITCH: Final = "EDDYLINE_SPARK_ARCHIVE"
@@ -50,8 +51,7 @@ def options(java: str, spark_home: Path) -> str:
 
 
 def folder() -> Path:
-    base = os.environ.get("EDDYLINE_CACHE_DIR") or os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
-    return Path(base).absolute() / "eddyline"
+    return cache_folder()
 
 
 def place(java: str, spark_home: Path) -> Path:
@@ -66,8 +66,10 @@ def place(java: str, spark_home: Path) -> Path:
 
 
 def complete(file: Path) -> bool:
-    """Whether the JVM that wrote it came to its end."""
+    """Whether the JVM that wrote it came to its end, and nobody else can have written what is then run."""
     try:
+        if why_distrusted(file):
+            return False
         with file.open("rb") as data:
             return data.read(len(HEADER)) == HEADER
     except OSError:
@@ -97,6 +99,8 @@ def write() -> Path:
     with tempfile.TemporaryDirectory(prefix="eddyline-") as place_of_job:
         _train(Path(place_of_job))
     _end()
+    with contextlib.suppress(OSError):
+        file.chmod(0o644)  # whatever the user's mask: one that others can write is not used
     if not complete(file):
         raise EddylineError(f"Java has not written {file}; is the disk full?")
     return file

@@ -18,6 +18,8 @@ import tempfile
 from pathlib import Path
 from typing import Final
 
+from eddyline.core.folders import why_distrusted
+
 PROGRAMS: Final = "bin"
 JARS: Final = "jars"
 LEFT_OUT: Final = ("spark-mllib_",)  # how their names begin
@@ -37,7 +39,8 @@ def jars(installed: Path) -> list[Path]:
 
 
 def spark_home(cache: Path) -> Path:
-    """The folder to start Spark from: links kept in ``cache``, or the installed one where that is not possible.
+    """The folder to start Spark from: links kept in ``cache``, or the installed one where that is not possible, or
+    others can have written the links.
 
     A SPARK_HOME that the user has set is left as it is, and so is one with settings of its own.
     """
@@ -54,6 +57,7 @@ def spark_home(cache: Path) -> Path:
         if not light.is_dir():
             _link(light, installed, linked)
         whole = (light / PROGRAMS).is_dir() and len(list((light / JARS).iterdir())) == len(linked)
+        whole = whole and not any(map(why_distrusted, (light, light / JARS)))
     except OSError:
         return installed
     return light if whole else installed  # somebody has tidied up in the cache
