@@ -116,7 +116,6 @@ class JobRun:
         self.account = Account()
         self.program: Program | None = None
         self.places: list[tuple[int, int]] = []  # group and number in it, of each query
-        self.order: list[int] = []  # the job's number of each query of the program, in the program's order
 
     def start(self, checkpoint: Path | None, finite: bool) -> None:
         self._plan()
@@ -132,17 +131,9 @@ class JobRun:
 
     def _plan(self) -> None:
         self.program = self.session.program([q.bound for q in self.queries])
-        by_name = {self._key(q.bound): i for i, q in enumerate(self.queries)}
-        self.places = [(0, 0)] * len(self.queries)
-        for g, group in enumerate(self.program.groups):
-            for n, bound in enumerate(group.queries):
-                number = by_name[self._key(bound)]
-                self.places[number] = (g, n)
-                self.order.append(number)
-
-    @staticmethod
-    def _key(bound: Any) -> tuple[Any, ...]:
-        return bound.name, bound.text, bound.target
+        numbers = ((g, n) for g, group in enumerate(self.program.groups) for n in range(len(group.queries)))
+        by_place = dict(zip(self.program.places, numbers, strict=True))
+        self.places = [by_place[place] for place in range(len(self.queries))]
 
     def _without_streams(self) -> None:
         """Over constant relations only there is one instant and nothing to ship."""
@@ -151,7 +142,7 @@ class JobRun:
         for g, group in enumerate(self.program.groups):
             engine = ShardEngine(group, 0)
             for n, batch in engine.process([], ended=True):
-                self.outputs.write(self.order[number + n], batch)
+                self.outputs.write(self.program.places[number + n], batch)
             self.account.add([json.dumps({"group": g, **engine.statistics()}, default=str)])
             number += len(group.queries)
 
@@ -181,13 +172,14 @@ class JobRun:
 
     def _take(self, df: Any, batch: int) -> None:
         """The results and statistics of one micro-batch; may be called again for the same one."""
+        assert self.program is not None
         table = df.toArrow()
         self.account.add(table.column("_eddyline").drop_null().to_pylist())
         found: dict[int, list[pa.RecordBatch]] = {}
         for number, payload in zip(table.column("query").to_pylist(), table.column("payload"), strict=True):
             if number >= 0:
                 with pa.ipc.open_stream(payload.as_buffer()) as reader:
-                    found.setdefault(self.order[number], []).extend(reader)
+                    found.setdefault(self.program.places[number], []).extend(reader)
         for number in range(len(self.queries)):
             self.outputs.put(number, batch, _in_order(found.get(number, []), self.queries[number].schema))
 

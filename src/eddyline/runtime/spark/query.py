@@ -21,7 +21,7 @@ from eddyline.runtime.spark.processor import TAG
 from eddyline.runtime.spark.program import Program, state_partitions
 from eddyline.runtime.spark.shard import ShardEngine
 from eddyline.runtime.spark.stateless import StatelessPlan, recognise
-from eddyline.runtime.spark.statistics import NAME, OBSERVED, Account
+from eddyline.runtime.spark.statistics import NAME, OBSERVED, Account, metrics_name
 from eddyline.runtime.spark.types import arrow_schema, from_engine, result_type
 from eddyline.runtime.spark.watching import Watch
 
@@ -81,9 +81,9 @@ class SparkQuery:
         """The answer as a DataFrame: the query's columns, ``_time``, and ``_sign`` for the changes of a relation.
 
         ``observe`` names the metrics that carry the shards' statistics (or is an ``Observation``, for a batch query);
-        ``eddyline.spark.report`` reads them. True: metrics named ``eddyline`` where they cost nothing. Of a stateless
-        query these are the filters in Python; to count what comes in would keep Spark from pushing other filters into
-        the source, so that is done only under a name.
+        ``eddyline.spark.report`` reads them. True: metrics with a name of their own where they cost nothing. Of a
+        stateless query these are the filters in Python; to count what comes in would keep Spark from pushing other
+        filters into the source, so that is done only under a name.
         """
         stateless = self.stateless
         if stateless is not None:
@@ -91,7 +91,7 @@ class SparkQuery:
         requirements.check_session(self.session.spark, stateful=True)
         out = self.tagged()
         if observe:
-            name = NAME if observe is True else observe
+            name = metrics_name() if observe is True else observe
             out = out.observe(name, F.collect_list(TAG).alias(OBSERVED))
         return out.where(F.col(TAG).isNull()).drop(TAG)
 
