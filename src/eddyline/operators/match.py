@@ -131,5 +131,8 @@ class MatchOperator(Operator):
         rows, bytes = self.join.size()
         return rows + len(self.bag), bytes + self.bag.nbytes + self.present.nbytes + self.matched.nbytes
 
+    def most_rows(self) -> int:
+        return self.join.most_rows() + len(self.bag)
+
     def describe(self) -> str:
         return "the rows of both sides, because either may change the answer for the other"
