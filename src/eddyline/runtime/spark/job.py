@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import tempfile
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
@@ -16,7 +17,7 @@ from typing import Any, TextIO
 
 import pyarrow as pa
 
-from eddyline.core.errors import JobError
+from eddyline.core.errors import EddylineError, JobError
 from eddyline.core.time import SystemClock
 from eddyline.runtime.job import (
     SPARK_STATE,
@@ -30,9 +31,9 @@ from eddyline.runtime.job import (
 from eddyline.runtime.outputs import Outputs, Result
 from eddyline.runtime.progress import Progress
 from eddyline.runtime.snapshot import Snapshots
-from eddyline.runtime.spark import beginnings, requirements
-from eddyline.runtime.spark.failures import original
-from eddyline.runtime.spark.program import Program
+from eddyline.runtime.spark import beginnings, jvm, requirements
+from eddyline.runtime.spark.failures import original, stopped
+from eddyline.runtime.spark.program import Program, state_partitions
 from eddyline.runtime.spark.query import SparkQuery
 from eddyline.runtime.spark.session import SparkRuntime
 from eddyline.runtime.spark.shard import ShardEngine
@@ -70,11 +71,17 @@ def run_job(
     session = SparkRuntime(None, strict=strict, base=path.parent)
 
     def start() -> None:
-        from eddyline.runtime.spark.local import local_session
+        from eddyline.runtime.spark.local import DEFAULT_MASTER, local_session
 
         if session.spark is None:
+            if progress is not None:
+                progress.note(f"starting Spark on {master or DEFAULT_MASTER}")
+                jvm.before_words = progress.erase
             begun = None if checkpoint is None else beginnings.shards_of(checkpoint)
-            session.attach(local_session(master, warm=True), begun if shards is None else shards)
+            spark = local_session(master, warm=True)
+            session.attach(spark, begun if shards is None else shards, sized=not connect)
+            if progress is not None:
+                progress.note(f"Spark is there ({_tasks(spark)}); the first micro-batch is on its way")
 
     session.start = start
     queries = declare_job(session, path)
@@ -92,18 +99,23 @@ def run_job(
         run = JobRun(session, queries, outputs, progress)
         start()
         run.start(checkpoint, finite)
+        if progress is not None:
+            progress.finish()
         outputs.close()
     except BaseException:
         outputs.abort()
         raise
-    if progress is not None:
-        progress.finish()
     reports = {q.name: r for q, r in zip(queries, run.reports(), strict=True)}
     tell_diverted([(r["late"], "late", n) for n, r in reports.items()])
     tell_diverted([(r["invalid"], "invalid", n) for n, r in reports.items()])
     if report is not None:
         write_report(report, job_report(reports, run.account, (clock.nanoseconds() - begin) / 1e9), stdout)
     return 0
+
+
+def _tasks(spark: Any) -> str:
+    count = state_partitions(spark)
+    return f"{count} task{'' if count == 1 else 's'} at a time"
 
 
 class JobRun:
@@ -114,6 +126,10 @@ class JobRun:
     ) -> None:
         self.session, self.queries, self.outputs, self.progress = session, list(queries), outputs, progress
         self.account = Account()
+        self.lock = threading.Lock()  # around the account: micro-batches come in another thread
+        self.stop = StopRequest()
+        self.taking = False  # a micro-batch is being worked on
+        self.failed: BaseException | None = None  # what happened to one
         self.program: Program | None = None
         self.places: list[tuple[int, int]] = []  # group and number in it, of each query
 
@@ -156,40 +172,78 @@ class JobRun:
                 self._take(process(self.program, packed(self.session, self.program, False), None, streaming=False), 0)
             return
         frame = process(self.program, packed(self.session, self.program, True), None, streaming=True)
-        writer = frame.writeStream.foreachBatch(self._take).option("checkpointLocation", str(folder / SPARK_STATE))
+        writer = frame.writeStream.foreachBatch(self._taken).option("checkpointLocation", str(folder / SPARK_STATE))
         writer = writer.trigger(availableNow=True) if finite else writer.trigger(processingTime="0 seconds")
-        where = f"the state is in {folder}; the same command goes on from there." if lasting else ""
         # In place of Spark's own handler, which cancels jobs in the middle of whatever Python does.
-        with _told(), StopRequest(SystemClock()) as stop:
-            running = writer.start()
-            try:
-                while not running.awaitTermination(WAIT):
-                    if stop.asked:
-                        raise KeyboardInterrupt(where)
-                    self._show()
-            finally:
-                running.stop()
+        with _told(), StopRequest(SystemClock(), waits=lasting) as self.stop:
+            problem = self._watch(writer.start())
+            if self.stop.asked and self.failed is None:
+                raise KeyboardInterrupt(f"the state is in {folder}; the same command goes on from there." * lasting)
+            if problem is not None:
+                raise problem
+
+    def _watch(self, running: Any) -> BaseException | None:
+        """Show progress until the query ends or is to be stopped; returns what ended it."""
+        try:
+            while not running.awaitTermination(WAIT):
+                if self.stop.asked and not (self.stop.waits and self.taking):
+                    break
+                self._show()
+        except Exception as error:
+            jvm.mute()  # tasks that are cut off complain
+            # What went wrong in this process is known here; Spark's exception has only its text.
+            return self.failed or error
+        finally:
+            if self.stop.asked:
+                jvm.mute()
+            running.stop()
+        return self.failed
+
+    def _taken(self, df: Any, batch: int) -> None:
+        """Called by Spark for each micro-batch, in a thread of its own."""
+        if self.stop.asked:
+            raise RuntimeError("the job is being stopped")
+        self.taking = True
+        try:
+            self._take(df, batch)
+        except BaseException as error:
+            if not self.stop.asked:
+                self.failed = self.failed or error
+            # Spark searches the text of an exception for signs of an interruption, with a regular expression that
+            # overflows the JVM's stack on the long text of an exception that came from the JVM itself.
+            raise RuntimeError("the micro-batch was not taken in") from None
+        finally:
+            self.taking = False
 
     def _take(self, df: Any, batch: int) -> None:
         """The results and statistics of one micro-batch; may be called again for the same one."""
         assert self.program is not None
         table = df.toArrow()
-        self.account.add(table.column("_eddyline").drop_null().to_pylist())
+        with self.lock:
+            self.account.add(table.column("_eddyline").drop_null().to_pylist())
         found: dict[int, list[pa.RecordBatch]] = {}
         for number, payload in zip(table.column("query").to_pylist(), table.column("payload"), strict=True):
             if number >= 0:
                 with pa.ipc.open_stream(payload.as_buffer()) as reader:
                     found.setdefault(self.program.places[number], []).extend(reader)
         for number in range(len(self.queries)):
-            self.outputs.put(number, batch, _in_order(found.get(number, []), self.queries[number].schema))
+            rows = _in_order(found.get(number, []), self.queries[number].schema)
+            try:
+                self.outputs.put(number, batch, rows)
+            except BrokenPipeError:  # the reader of standard output has seen enough
+                raise
+            except OSError as error:
+                where = f" to {error.filename}" if error.filename else ""
+                raise EddylineError(f"results cannot be written{where}: {error.strerror}.") from error
 
     def _show(self) -> None:
         if self.progress is None or not self.account.shards:
             return
-        reports = self.reports()
+        with self.lock:
+            reports, events = self.reports(), self.events()
         rows = sum(r["state"]["rows"] for r in reports)
         bytes = sum(r["state"]["bytes"] for r in reports)
-        self.progress.update(self.events(), sum(r["results"] for r in reports), None, rows, bytes)
+        self.progress.update(events, sum(r["results"] for r in reports), None, rows, bytes)
 
     def events(self) -> int:
         """Rows that arrived, those of a stream that several groups read once."""
@@ -206,7 +260,7 @@ def _told() -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        found = original(error)
+        found = original(error) or stopped(error, "; --spark-log FILE keeps what Spark says of it")
         if found is None or found is error:
             raise
         raise found from error
