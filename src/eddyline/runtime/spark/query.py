@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +15,7 @@ from eddyline.plan.logical import BoundQuery, Plan, streams_of
 from eddyline.plan.rules import optimize
 from eddyline.runtime.joining import Joining
 from eddyline.runtime.running import result_schema
-from eddyline.runtime.spark import pipeline, requirements
+from eddyline.runtime.spark import cores, pipeline, requirements
 from eddyline.runtime.spark.counting import Counting
 from eddyline.runtime.spark.explain import explain
 from eddyline.runtime.spark.processor import TAG
@@ -89,6 +90,8 @@ class SparkQuery:
         if stateless is not None:
             return self._judged(stateless, observe)
         requirements.check_session(self.session.spark, stateful=True)
+        if self.streaming and (said := cores.advice(state_partitions(self.session.spark), len(self.program.keys()))):
+            warnings.warn(said, stacklevel=2)
         out = self.tagged()
         if observe:
             name = metrics_name() if observe is True else observe

@@ -17,6 +17,7 @@ from eddyline.plan.logical import BoundQuery, streams_of
 from eddyline.runtime.declaring import Declaring
 from eddyline.runtime.spark import requirements
 from eddyline.runtime.spark.program import (
+    MOST_SHARDS,
     SHARDS_PER_PARTITION,
     Group,
     Program,
@@ -64,11 +65,13 @@ class SparkRuntime(Declaring[SparkQuery]):
         self.ntz: dict[str, frozenset[str]] = {}
         self.queries: list[SparkQuery] = []
 
-    def attach(self, spark: Any, shards: int | None = None) -> None:
-        """Go to work on this SparkSession; before, one can declare and plan."""
+    def attach(self, spark: Any, shards: int | None = None, *, sized: bool = False) -> None:
+        """Go to work on this SparkSession; before, one can declare and plan. ``sized``: its partitions of state are as
+        many as its cores, so that shards go by them."""
         requirements.check_session(spark, stateful=False)
         self.spark = spark
-        self.shards = check_shards(shards if shards is not None else default_shards(spark))
+        by_default = SHARDS_PER_PARTITION * state_partitions(spark) if sized else default_shards(spark)
+        self.shards = check_shards(shards if shards is not None else min(by_default, MOST_SHARDS))
 
     def _open(
         self, name: str, source: Any, schema: pa.Schema | None, options: Mapping[str, Any], timestamp: str | None
