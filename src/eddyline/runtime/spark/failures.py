@@ -79,6 +79,8 @@ def why(said: str) -> str:
     "no space is left on a disk (make room in the checkpoint and in Spark's temporary folder, SPARK_LOCAL_DIRS)"
     >>> why("Job aborted … org.apache.spark.SparkException: Python worker exited unexpectedly (crashed)\\n\\tat a.b")
     'a Python worker was ended from outside (killed, or the machine has no more memory)'
+    >>> why("java.io.IOException: Stream closed\\n\\tat java.io.A\\n\\tat org.apache.spark.api.python.C") == _
+    True
     >>> why("An error occurred.\\n: a.b.CException: outer\\n\\tat c\\nCaused by: d.EError: inner\\n\\tat f")
     'inner'
     """
@@ -94,7 +96,11 @@ _KNOWN = (
         "no space is left on a disk (make room in the checkpoint and in Spark's temporary folder, SPARK_LOCAL_DIRS)",
     ),
     (
-        re.compile(r"Python worker exited unexpectedly|Python worker process terminated|Python daemon.*not alive"),
+        # Or what the JVM meets when it talks to one that is gone.
+        re.compile(
+            r"(?s)Python worker exited unexpectedly|(Stream closed|Socket closed|Connection reset|Broken pipe"
+            r"|EOFException).*\n\s+at org\.apache\.spark\.[\w.]*python"
+        ),
         "a Python worker was ended from outside (killed, or the machine has no more memory)",
     ),
     (
