@@ -14,7 +14,7 @@ import sys
 import traceback
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from eddyline import __version__
 
@@ -116,6 +116,9 @@ def parser() -> _Parser:
     )
     run.add_argument("--checkpoint", metavar="DIR", type=Path, help="keep the state here, and go on from it")
     run.add_argument("--report", metavar="FILE", type=Path, help="write what happened, as JSON ('-': standard output)")
+    run.add_argument(
+        "--spark-log", metavar="FILE", type=Path, help="write Spark's own log here ('-': to standard error)"
+    )
     run.add_argument("--strict", action="store_true", help="stop at the first malformed row instead of counting it")
     run.add_argument("--quiet", action="store_true", help="no progress line")
     run.set_defaults(action=_run)
@@ -164,8 +167,8 @@ def _run(options: argparse.Namespace) -> int:
     from eddyline.core.errors import JobError
 
     runtime = _runtime(options)
-    for option in ("master", "shards"):
-        if runtime == "inline" and getattr(options, option) is not None:
+    for option in ("master", "shards", "spark-log"):
+        if runtime == "inline" and getattr(options, option.replace("-", "_")) is not None:
             raise JobError(f"--{option} belongs to --runtime spark; this run is inline.")
     from eddyline.runtime.job_text import check_path
 
@@ -173,24 +176,37 @@ def _run(options: argparse.Namespace) -> int:
     check_path(path)
     progress = _progress(options)
     common = {n: getattr(options, n) for n in ("out", "report", "checkpoint", "strict")}
-    common |= {"progress": progress, "stdout": sys.stdout}
+    # Whatever else is written to the terminal stands above the progress line.
+    out, err = (s if progress is None else progress.above(s) for s in (sys.stdout, sys.stderr))
+    common |= {"progress": progress, "stdout": out}
     try:
-        if runtime == "inline":
-            from eddyline.runtime.allocation import keep_memory
-            from eddyline.runtime.job import run_job
-
-            keep_memory()
-            return run_job(path, **common)
-        from eddyline.runtime.spark.requirements import check
-
-        # What is missing is said before anything of Spark is imported.
-        check(connect=(options.master or "").startswith("sc://"))
-        from eddyline.runtime.spark.job import run_job as run_on_spark
-
-        return run_on_spark(path, master=options.master, shards=options.shards, **common)
+        with contextlib.redirect_stderr(err):
+            return _run_on(runtime, path, options, common)
     finally:
         if progress is not None:
             progress.finish()
+
+
+def _run_on(runtime: str, path: Path, options: argparse.Namespace, common: dict[str, Any]) -> int:
+    if runtime == "inline":
+        from eddyline.runtime.allocation import keep_memory
+        from eddyline.runtime.job import run_job
+
+        keep_memory()
+        return run_job(path, **common)
+    from eddyline.runtime.spark.requirements import check
+
+    # What is missing is said before anything of Spark is imported.
+    check(connect=(options.master or "").startswith("sc://"))
+    from eddyline.runtime.spark.job import run_job as run_on_spark
+
+    if options.spark_log is not None:
+        from eddyline.runtime.job import check_writable
+        from eddyline.runtime.spark.jvm import log_to
+
+        check_writable(options.spark_log, "--spark-log", folder=False)
+        log_to(None if str(options.spark_log) == "-" else options.spark_log)
+    return run_on_spark(path, master=options.master, shards=options.shards, **common)
 
 
 def _explain(options: argparse.Namespace) -> int:

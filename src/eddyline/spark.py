@@ -67,9 +67,10 @@ def query(
     Python functions that the query calls: a callable (row-wise, returns a Boolean), or a dictionary of the arguments of
     ``Session.function``. ``shards`` is fixed for the life of a checkpoint: a few for each core that will ever work on
     the query. ``rates`` weigh what is copied in joins without a common key. ``observe`` names the metrics that
-    ``report`` reads (an ``Observation`` for a batch query; None: no statistics); by default they are named
-    ``eddyline``, and of a query without state they are what its filters do: to count what comes in would keep Spark
-    from pushing its own filters into the source. Further options are the query's own (``on_error='invalid'``).
+    ``report`` reads (an ``Observation`` for a batch query; None: no statistics). By default ``report`` finds them
+    without a name, as long as a streaming query holds one query of Eddyline. Of a query without state they are what its
+    filters do: to count what comes in would keep Spark from pushing its own filters into the source. Further
+    options are the query's own (``on_error='invalid'``).
     """
 
     check.text(text, "a query", empty=True)
@@ -232,18 +233,25 @@ def _heard(source: Any, name: str) -> tuple[Any, Any, Any]:
     """What was observed: of shards, of the filters in workers, and counts (None: nobody counted)."""
     from eddyline.runtime.spark import watching
     from eddyline.runtime.spark.counting import Counting, as_dict
-    from eddyline.runtime.spark.statistics import OBSERVED, Account
+    from eddyline.runtime.spark.statistics import OBSERVED, Account, is_of
     from eddyline.runtime.spark.telling import Told
 
-    account, counts, told = Account(), None, Told()
+    accounts: dict[str, Account] = {}
+    counts, told = None, Told()
     for observed in _observed(source, name):
         told.add(watching.texts(observed, name))
-        if name in observed and OBSERVED in (metrics := as_dict(observed[name])):
-            account.add(metrics[OBSERVED] or ())
-        else:
+        shards = {n: found for n, m in observed.items() if is_of(n, name) and OBSERVED in (found := as_dict(m))}
+        for called, metrics in shards.items():
+            accounts.setdefault(called, Account()).add(metrics[OBSERVED] or ())
+        if not shards:
             more = Counting(name).read({n if n != name else f"{n}.out": m for n, m in observed.items()})
             counts = more if counts is None else counts + more
-    return account, told, counts
+    if len(accounts) > 1:
+        raise JobError(
+            f"this streaming query holds {len(accounts)} queries of Eddyline: give each a name with observe='…', and"
+            " ask with eds.report(query, '…')."
+        )
+    return next(iter(accounts.values()), Account()), told, counts
 
 
 def sentence(error: BaseException) -> str | None:

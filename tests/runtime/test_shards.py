@@ -323,3 +323,23 @@ def test_a_query_over_constants_is_answered_once_beside_others() -> None:
             found[group_of(key)] += [r for b in batches for r in b.to_pylist()]
     assert found[0] == [{"k": 1, "n": 1, "_time": 0, "_sign": 1}, {"k": 2, "n": 2, "_time": 0, "_sign": 1}]
     assert len(found[1]) == 9
+
+
+@pytest.mark.parametrize(("hot", "parts"), [(0.0, [400, 1600, 2000, 1, 2]), (0.5, [4000, 3]), (1.0, [4003])])
+@pytest.mark.parametrize("query", ["join", "sums"])
+def test_totals_are_of_the_whole_run(query: str, hot: float, parts: list[int]) -> None:
+    """The most state there was, and what operators took in, count from the start and not from the last move to another
+    worker; and also where one micro-batch brings everything, with the windows empty at its end."""
+    texts = {
+        "join": "SELECT Istream(S.a AS a, T.b AS b) FROM S [RANGE 50], T [RANGE 50] WHERE S.a = T.a AND S.b = T.b",
+        "sums": "SELECT a, sum(b) AS total FROM S [RANGE 100] GROUP BY a",
+    }
+    count, keys = (2, 49) if query == "join" else (1, 7)
+    busy = [(t, t % 7, t // 7 % 7) for t in range(4000)]
+    quiet = [(t, 1, 1) for t in (7_000, 8_000, 9_000)]  # by then what came before has left the windows
+    inputs = {n: stream(*busy, *quiet) for n in ("S", "T")[:count]}
+    way = Way(shards=2, hot=hot, told=0.0)
+    answer = run(split(Case(texts[query], inputs, {}), **dict.fromkeys(inputs, parts)), way)
+    state, operators = answer.report["state"], answer.report["operators"]
+    assert 90 <= state["peak_rows"] <= 102 + 2 * keys and state["rows"] < 20
+    assert max(o["elements_in"] for o in operators) >= count * 4003

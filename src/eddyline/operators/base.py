@@ -17,6 +17,10 @@ from eddyline.core.delta import Delta
 from eddyline.core.errors import DataError
 from eddyline.core.schema import Schema
 
+# How often an operator looks at the rows it holds within one run, whose elements may span many windows: every so many
+# elements, and so many times at most.
+LOOK_EVERY, LOOKS = 256, 16
+
 
 @dataclass(slots=True)
 class Context:
@@ -82,6 +86,10 @@ class Operator(ABC):
     def size(self) -> tuple[int, int]:
         """Rows and bytes of state."""
         return 0, 0
+
+    def most_rows(self) -> int:
+        """The most rows of state during the last run, as far as the operator looked; at least those it has now."""
+        return self.size()[0]
 
     def describe(self) -> str:
         """One line for explain: what is kept, its bound and why. Empty for a stateless operator."""

@@ -142,6 +142,9 @@ class MatchOperator(Operator):
         rows, bytes = self.join.size()
         return rows + len(self.bag), bytes + self.bag.nbytes + self.present.nbytes + self.matched.nbytes
 
+    def most_rows(self) -> int:
+        return self.join.most_rows() + len(self.bag)
+
     def describe(self) -> str:
         if self.passing == "left":
             return "the rows of the constant right side; rows of the left side are judged once and not kept"

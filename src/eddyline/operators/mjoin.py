@@ -22,13 +22,14 @@ from eddyline.expr.evaluate import compile_expr
 from eddyline.expr.nodes import Expr
 from eddyline.expr.predicates import Conjunction
 from eddyline.kernels import join_layout as k
-from eddyline.operators.base import Context, Operator
+from eddyline.operators.base import LOOK_EVERY, LOOKS, Context, Operator
 from eddyline.operators.join_arrays import JoinArrays
 from eddyline.operators.join_plan import Condition, JoinGraph
 from eddyline.operators.join_side import JoinInput, JoinSide
 from eddyline.synopses.codes import is_direct
 from eddyline.synopses.store import Stub
 
+LOOKED = -1  # beside the kernel's statuses: it paused for the operator to count its rows
 EVENTS = ("time", "leave", "weight", "slot", "valid")  # of a side, as they are saved
 
 
@@ -101,6 +102,7 @@ class MJoin(Operator):
         self.arrays = JoinArrays(self.sides, graph, conditions)
         self.room = self.ROOM
         self.adapter: JoinAdapter | None = None
+        self._most = 0  # rows, during the last run
 
     @property
     def orders(self) -> list[tuple[int, ...]]:
@@ -118,13 +120,18 @@ class MJoin(Operator):
         parts: list[Delta] = []
         found: list[tuple[Int64s, Int64s, Int64s]] = []  # for which there was no room
         status, adapter = k.PAUSE, self.adapter
-        limit = int(k.NEVER)
+        limit, self._most = int(k.NEVER), 0
+        look = max(LOOK_EVERY, -(-sum(lengths) // LOOKS))
         while status != k.DONE:
             if adapter is not None and status == k.PAUSE:
                 limit = adapter.begin(self.arrays, next_event, lengths)
-            before = int(next_event.sum())
-            status = self.arrays.run(frontier, events, next_event, self.room, limit)
-            limit -= int(next_event.sum()) - before
+            step, before = min(limit, look), int(next_event.sum())
+            status = self.arrays.run(frontier, events, next_event, self.room, step)
+            applied = int(next_event.sum()) - before
+            limit -= applied
+            self._most = max(self._most, self._rows())
+            if status == k.PAUSE and limit > 0 and applied == step:
+                status = LOOKED  # the pause was for us: the adapter's run goes on
             if self.arrays.found >= self.PAIRS and not self.can_fail:
                 parts.append(self._materialise(*_joined([*found, self.arrays.take()])))
                 found = []
@@ -231,15 +238,20 @@ class MJoin(Operator):
         bag = self.sides[i].bag
         return self.arrays.live(i) if bag is None else bag.table.live_ids()
 
+    def _rows(self) -> int:
+        ends = zip(self.sides, (self.arrays.tail - self.arrays.first).tolist(), strict=False)
+        return sum(n if s.stub is not None else len(s.bag or ()) for s, n in ends)
+
+    def most_rows(self) -> int:
+        return max(self._most, self._rows())
+
     def size(self) -> tuple[int, int]:
-        rows = bytes = 0
+        rows, bytes = self._rows(), 0
         for i, s in enumerate(self.sides):
             if s.stub is not None:
                 n = int(self.arrays.tail[i] - self.arrays.first[i])
-                rows += n
                 bytes += s.stub.store.nbytes(n) // max(1, len(s.stub.store.stubs))
             elif s.bag is not None:
-                rows += len(s.bag)
                 bytes += s.bag.nbytes
         return rows, bytes + self.arrays.nbytes
 

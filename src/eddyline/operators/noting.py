@@ -65,6 +65,9 @@ class Within(Operator):
     def size(self) -> tuple[int, int]:
         return self.inner.size()
 
+    def most_rows(self) -> int:
+        return self.inner.most_rows()
+
     def describe(self) -> str:
         return self.inner.describe()
 

@@ -15,7 +15,7 @@ from eddyline.core.delta import Delta, Int64s, combine
 from eddyline.core.schema import Schema
 from eddyline.core.window import PartitionRows, Rows, Unbounded, WindowSpec
 from eddyline.kernels import bags as k
-from eddyline.operators.base import Operator
+from eddyline.operators.base import LOOK_EVERY, LOOKS, Operator
 from eddyline.operators.windows import enter_times, leave_times
 from eddyline.synopses.bag import Bag
 from eddyline.synopses.keys import KeyTable
@@ -41,6 +41,7 @@ class TimeWindow(Operator):
         self.base = self.stub.low  # row number of enter[0] and leave[0]
         self.entered = self.base
         self.enter, self.leave = Tail(), Tail()
+        self._most = 0  # rows, during the last run
 
     def process(self, deltas: Sequence[Delta], frontier: int) -> Delta:
         (delta,) = deltas
@@ -52,6 +53,7 @@ class TimeWindow(Operator):
         entered, entering = self.entered - self.base, int(enter.searchsorted(frontier, "right"))
         leaving = int(leave.searchsorted(frontier, "right"))
         till_enter, till_leave = self.base + entering, self.base + leaving
+        self._most = _most_inside(enter, leave, entered, entering)
         come = np.arange(self.entered, till_enter, dtype=np.int64)
         go = np.arange(self.base, till_leave, dtype=np.int64)
         at, away = enter[entered:entering].copy(), leave[:leaving].copy()
@@ -112,6 +114,9 @@ class TimeWindow(Operator):
 
     def size(self) -> tuple[int, int]:
         return _stub_size(self.stub, self.enter.nbytes + self.leave.nbytes)
+
+    def most_rows(self) -> int:
+        return max(self._most, len(self.stub))
 
     def describe(self) -> str:
         return f"the elements of {self.label}, to delete them when they leave"
@@ -236,6 +241,19 @@ def _minus(rows: Int64s) -> Int64s:
 
 def _one_after_the_other(first: Delta, second: Delta) -> Delta:
     return Delta.concat([d for d in (first, second) if len(d)])
+
+
+def _most_inside(enter: Int64s, leave: Int64s, start: int, stop: int) -> int:
+    """The most elements that were inside at once while ``start`` … ``stop`` entered, at some of these instants.
+
+    >>> times = np.arange(10_000)
+    >>> _most_inside(times, times + 100, 0, 10_000)
+    100
+    """
+    if stop - start <= LOOK_EVERY:
+        return 0
+    at = enter[np.linspace(start, stop - 1, LOOKS).astype(np.int64)]
+    return int((enter.searchsorted(at, "right") - leave.searchsorted(at, "right")).max())
 
 
 def _stub_size(stub: Stub, more: int) -> tuple[int, int]:

@@ -48,7 +48,12 @@ class RunningQuery:
         self.reached: int | None = None
         self.results: deque[pa.RecordBatch] = deque()
         self.produced = 0
+        # The most rows and bytes of state that there were. A micro-batch may bring a stream from its first element to
+        # its last, behind which windows are empty again: so it is looked at after each run of an operator, and
+        # operators with windows look within a run.
         self.peak = (0, 0)
+        self._rows = self._bytes = 0
+        self._sizes: dict[Task, tuple[int, int]] = {}
         self.error: Exception | None = None  # what stopped the query
         self.invalid = SideOutput()  # rows for which an expression failed, with on_error = 'invalid'
         self.schema = result_schema(physical.schema, query.time_kind, physical.kind == "signed")
@@ -75,7 +80,7 @@ class RunningQuery:
             if node.operator is not None:
                 self.tasks.append(Task(node.operator, mine, out))
         make = SCHEDULERS[scheduler]
-        self.executor = Executor(self.tasks, clock, make(), most=CHUNK)
+        self.executor = Executor(self.tasks, clock, make(), most=CHUNK, after=self._measure)
 
     def _schema(self, node: int) -> Schema:
         n = self.physical.nodes[node]
@@ -115,12 +120,16 @@ class RunningQuery:
             pieces.append((Delta(time, {prefix + n: c for n, c in delta.columns.items()}, delta.weight), end))
         return pieces
 
+    def _measure(self, task: Task) -> None:
+        rows, bytes = task.operator.size()  # type: ignore[attr-defined]
+        rows_then, bytes_then = self._sizes.get(task, (0, 0))
+        self._sizes[task] = rows, bytes
+        self._rows += rows - rows_then
+        self._bytes += bytes - bytes_then
+        within = task.operator.most_rows() - rows  # type: ignore[attr-defined]
+        self.peak = max(self.peak[0], self._rows + within), max(self.peak[1], self._bytes)
+
     def _collect(self) -> None:
-        rows = bytes = 0
-        for t in self.tasks:
-            r, b = t.operator.size()  # type: ignore[attr-defined]
-            rows, bytes = rows + r, bytes + b
-        self.peak = (max(self.peak[0], rows), max(self.peak[1], bytes))
         for delta in self.result.drain():
             self.produced += len(delta)
             self.results.append(self._batch(delta))
@@ -155,6 +164,8 @@ class RunningQuery:
             "reached": self.reached,
             "start": self.physical.context.start,
             "produced": self.produced,
+            "peak": list(self.peak),
+            "statistics": {t.name: t.statistics.totals() for t in self.tasks},
             "operators": {t.name: t.operator.state() for t in self.tasks},  # type: ignore[attr-defined]
             "results": list(self.results),
             "invalid": self.invalid.state(),
@@ -165,6 +176,11 @@ class RunningQuery:
         self.physical.context.start = state["start"]
         for t in self.tasks:
             t.operator.load(state["operators"][t.name])  # type: ignore[attr-defined]
+            self._measure(t)
+            if t.name in state.get("statistics", {}):
+                t.statistics.load(state["statistics"][t.name])
+        rows, bytes = state.get("peak", (0, 0))
+        self.peak = max(self.peak[0], rows), max(self.peak[1], bytes)
         self.results = deque(state["results"])
         self.invalid.load(state["invalid"])
         if self.reached is not None:

@@ -7,6 +7,7 @@ programs send the signal to a process and to its group: that is one wish, not tw
 
 from __future__ import annotations
 
+import contextlib
 import signal
 import sys
 import threading
@@ -21,6 +22,8 @@ MOMENT: Final = 500_000_000  # nanoseconds
 class StopRequest:
     """Remembers Ctrl-C while it is entered. Outside the main thread, where signals cannot be handled, it does nothing.
 
+    ``waits``: the run goes on to the end of its batch, and its user is told so.
+
     >>> with StopRequest() as stop:
     ...     before = stop.asked
     ...     signal.raise_signal(signal.SIGINT)
@@ -28,8 +31,8 @@ class StopRequest:
     (False, True)
     """
 
-    def __init__(self, clock: Clock | None = None) -> None:
-        self.asked = False
+    def __init__(self, clock: Clock | None = None, *, waits: bool = True) -> None:
+        self.asked, self.waits = False, waits
         self._clock = clock or SystemClock()
         self._asked_at = 0
         self._before: Any = None
@@ -52,5 +55,7 @@ class StopRequest:
                 raise KeyboardInterrupt
             return
         self.asked, self._asked_at = True, now
-        if sys.stderr.isatty():
-            print("\nstopping after this batch; Ctrl-C again stops at once", file=sys.stderr)
+        if self.waits and sys.stderr.isatty():
+            # Python refuses to write where the signal came in the middle of writing.
+            with contextlib.suppress(RuntimeError):
+                print("\nstopping after this batch; Ctrl-C again stops at once", file=sys.stderr)

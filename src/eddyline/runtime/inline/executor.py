@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from eddyline.core.time import Clock
@@ -15,13 +15,21 @@ class Executor:
 
     A task whose output nobody in ``tasks`` reads writes to queues for the outside (results), which are not counted in
     ``queued``: as far as the system is concerned, those elements have left.
+    ``after`` is called after each run of a task.
     """
 
     def __init__(
-        self, tasks: Sequence[Task], clock: Clock, scheduler: Scheduler | None = None, *, most: int | None = None
+        self,
+        tasks: Sequence[Task],
+        clock: Clock,
+        scheduler: Scheduler | None = None,
+        *,
+        most: int | None = None,
+        after: Callable[[Task], None] | None = None,
     ) -> None:
         self.clock = clock
         self.most = most
+        self.after = after
         self.scheduler: Scheduler = Fifo() if scheduler is None else scheduler
         self.tasks: tuple[Task, ...] = ()
         self._following: dict[Task, list[Task]] = {}
@@ -57,6 +65,8 @@ class Executor:
         while ready and (steps is None or done < steps) and (end is None or self.clock.nanoseconds() < end):
             task = next(iter(ready.values())) if len(ready) == 1 else self.scheduler.next(tuple(ready.values()))
             task.run(self.clock, self.most)
+            if self.after is not None:
+                self.after(task)
             done += 1
             # Nothing else can have become ready, or have ceased to be.
             for t in (task, *self._following[task]):

@@ -53,6 +53,13 @@ class Statistics:
             runs, taken, made, spent = runs // 2, taken / 2, made / 2, spent / 2
         self._recent = (runs + 1, taken + elements_in, made + elements_out, spent + nanoseconds)
 
+    def totals(self) -> list[int]:
+        """What a snapshot keeps: the totals are of the query, wherever it went on; an estimate is of this process."""
+        return [self.runs, self.elements_in, self.elements_out, self.nanoseconds]
+
+    def load(self, totals: Sequence[int]) -> None:
+        self.runs, self.elements_in, self.elements_out, self.nanoseconds = totals
+
     @property
     def estimate(self) -> Estimate | None:
         """None before any element was processed."""

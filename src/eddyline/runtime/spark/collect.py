@@ -14,8 +14,10 @@ import pyarrow as pa
 from eddyline.core.errors import EddylineError
 from eddyline.plan.logical import streams_of
 from eddyline.runtime.spark import pipeline
-from eddyline.runtime.spark.failures import original
+from eddyline.runtime.spark.cores import PARTITIONS
+from eddyline.runtime.spark.failures import original, stopped
 from eddyline.runtime.spark.processor import TAG
+from eddyline.runtime.spark.program import state_partitions
 from eddyline.runtime.spark.query import packed
 from eddyline.runtime.spark.requirements import PROVIDER_KEY, ROCKSDB, is_connect
 from eddyline.runtime.spark.types import to_engine
@@ -31,7 +33,7 @@ def collect(query: SparkQuery) -> Iterator[pa.RecordBatch]:
         if query.streaming and not is_connect(query.session.spark):
             yield from _stream(query)
             return
-        with state_store(query.session.spark):
+        with settings(query):
             table = _whole(query).toArrow()
     yield from _split(query, table)
 
@@ -60,8 +62,8 @@ def _stream(query: SparkQuery) -> Iterator[pa.RecordBatch]:
         _hand_over(df.toArrow(), arrived, stopped)
 
     with tempfile.TemporaryDirectory(prefix="eddyline-") as folder:
-        writer = query.tagged().writeStream.foreachBatch(take).trigger(availableNow=True)
-        with state_store(query.session.spark):
+        with settings(query):
+            writer = query.tagged().writeStream.foreachBatch(take).trigger(availableNow=True)
             running = writer.option("checkpointLocation", folder).start()
         threading.Thread(target=_wait, args=(running, arrived, stopped), daemon=True).start()
         try:
@@ -79,18 +81,24 @@ def _stream(query: SparkQuery) -> Iterator[pa.RecordBatch]:
 
 
 @contextlib.contextmanager
-def state_store(spark: Any) -> Iterator[None]:
-    """The state store that Spark needs for Python state, for a query that starts now and for no other: a streaming
-    query keeps the settings of the moment at which it starts."""
-    before = spark.conf.get(PROVIDER_KEY, None)
-    spark.conf.set(PROVIDER_KEY, ROCKSDB)
+def settings(query: SparkQuery) -> Iterator[None]:
+    """What Spark needs for Python state, for a query that starts now and for no other: the state store, and no more
+    partitions than there are shards. A streaming query keeps the settings of the moment at which it starts."""
+    spark = query.session.spark
+    wanted = {PROVIDER_KEY: ROCKSDB}
+    if query.stateless is None and state_partitions(spark) > len(query.program.keys()):
+        wanted[PARTITIONS] = str(len(query.program.keys()))
+    before = {key: spark.conf.get(key, None) for key in wanted}
     try:
+        for key, value in wanted.items():
+            spark.conf.set(key, value)
         yield
     finally:
-        if before is None:
-            spark.conf.unset(PROVIDER_KEY)
-        else:
-            spark.conf.set(PROVIDER_KEY, before)
+        for key, value in before.items():
+            if value is None:
+                spark.conf.unset(key)
+            else:
+                spark.conf.set(key, value)
 
 
 @contextlib.contextmanager
@@ -100,6 +108,8 @@ def _told() -> Iterator[None]:
         yield
     except Exception as error:
         found = original(error)
+        if found is None and (found := stopped(error)) is not None:
+            raise found from error
         if found is None:
             raise
         raise found from None

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from eddyline.core.errors import EddylineError, JobError
+from eddyline.runtime.spark.jvm import reason
 
 _MARKED = re.compile(r"\[\[eddyline:(\d+)\]\] (.*?) \[\[/eddyline\]\]", re.DOTALL)
 
@@ -55,6 +56,62 @@ def original(error: BaseException) -> EddylineError | None:
                 status, message = found.groups()
                 return JobError(message) if int(status) == JobError.exit_status else EddylineError(message)
     return None
+
+
+def stopped(error: BaseException, more: str = "") -> EddylineError | None:
+    """What stopped a job that is no mistake of ours or of the user's, in one sentence out of Spark's pages of stack
+    traces, and where to find ``more``; None if the exception is not Spark's.
+
+    >>> print(stopped(OSError("x")))
+    None
+    """
+    chain = [e for e in _chain(error) if type(e).__module__.startswith(("py4j", "pyspark"))]
+    if not chain:
+        return None
+    said = "\n".join(text for e in chain for text in _texts(e))
+    return EddylineError(f"Spark stopped the job: {why(said)}{more}.")
+
+
+def why(said: str) -> str:
+    """The reason in what Spark says, where it is one that has a remedy; else its innermost one.
+
+    >>> why("Job aborted … java.io.IOException: No space left on device\\n\\tat java.base/java.io.FileOutputStream")
+    "no space is left on a disk (make room in the checkpoint and in Spark's temporary folder, SPARK_LOCAL_DIRS)"
+    >>> why("Job aborted … org.apache.spark.SparkException: Python worker exited unexpectedly (crashed)\\n\\tat a.b")
+    'a Python worker was ended from outside (killed, or the machine has no more memory)'
+    >>> why("java.io.IOException: Stream closed\\n\\tat java.io.A\\n\\tat org.apache.spark.api.python.C") == _
+    True
+    >>> why("An error occurred.\\n: a.b.CException: outer\\n\\tat c\\nCaused by: d.EError: inner\\n\\tat f")
+    'inner'
+    """
+    for pattern, meaning in _KNOWN:
+        if pattern.search(said):
+            return meaning
+    return reason(said.splitlines())
+
+
+_KNOWN = (
+    (
+        re.compile(r"No space left on device|Disk quota exceeded"),
+        "no space is left on a disk (make room in the checkpoint and in Spark's temporary folder, SPARK_LOCAL_DIRS)",
+    ),
+    (
+        # Or what the JVM meets when it talks to one that is gone.
+        re.compile(
+            r"(?s)Python worker exited unexpectedly|(Stream closed|Socket closed|Connection reset|Broken pipe"
+            r"|EOFException).*\n\s+at org\.apache\.spark\.[\w.]*python"
+        ),
+        "a Python worker was ended from outside (killed, or the machine has no more memory)",
+    ),
+    (
+        re.compile(r"java\.lang\.OutOfMemoryError"),
+        'Java has no more memory (PYSPARK_SUBMIT_ARGS="--driver-memory 4g pyspark-shell" gives it more)',
+    ),
+    (
+        re.compile(r"ExecutorLostFailure|All masters are unresponsive|Master removed our application"),
+        "the cluster's executors were lost and none came in their place",
+    ),
+)
 
 
 def sentence(error: BaseException) -> str | None:

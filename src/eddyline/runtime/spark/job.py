@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import tempfile
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
@@ -16,7 +17,7 @@ from typing import Any, TextIO
 
 import pyarrow as pa
 
-from eddyline.core.errors import JobError
+from eddyline.core.errors import EddylineError, JobError
 from eddyline.core.time import SystemClock
 from eddyline.runtime.job import (
     SPARK_STATE,
@@ -33,9 +34,9 @@ from eddyline.runtime.left_out import LeftOut, Notices, notes
 from eddyline.runtime.outputs import Outputs, Result
 from eddyline.runtime.progress import Progress
 from eddyline.runtime.snapshot import Snapshots
-from eddyline.runtime.spark import beginnings, requirements
-from eddyline.runtime.spark.failures import original
-from eddyline.runtime.spark.program import Program
+from eddyline.runtime.spark import beginnings, jvm, requirements
+from eddyline.runtime.spark.failures import original, stopped
+from eddyline.runtime.spark.program import Program, state_partitions
 from eddyline.runtime.spark.query import SparkQuery
 from eddyline.runtime.spark.session import SparkRuntime
 from eddyline.runtime.spark.shard import ShardEngine
@@ -74,11 +75,17 @@ def run_job(
     session = SparkRuntime(None, strict=strict, base=job.base)
 
     def start() -> None:
-        from eddyline.runtime.spark.local import local_session
+        from eddyline.runtime.spark.local import DEFAULT_MASTER, local_session
 
         if session.spark is None:
+            if progress is not None:
+                progress.note(f"starting Spark on {master or DEFAULT_MASTER}")
+                jvm.before_words = progress.erase
             begun = None if checkpoint is None else beginnings.shards_of(checkpoint)
-            session.attach(local_session(master, warm=True), begun if shards is None else shards)
+            spark = local_session(master, warm=True)
+            session.attach(spark, begun if shards is None else shards, sized=not connect)
+            if progress is not None:
+                progress.note(f"Spark is there ({_tasks(spark)}); the first micro-batch is on its way")
 
     session.start = start
     queries = declare_job(session, job, out, report)
@@ -98,18 +105,23 @@ def run_job(
         run = JobRun(session, queries, outputs, progress)
         start()
         run.start(checkpoint, finite)
+        if progress is not None:
+            progress.finish()
         outputs.close()
     except BaseException:
         outputs.abort()
         raise
-    if progress is not None:
-        progress.finish()
     reports = {q.name: r for q, r in zip(queries, run.reports(), strict=True)}
     write_notes(notes(run.left_out()))
     if report is not None:
         seconds = (clock.nanoseconds() - begin) / 1e9
         write_report(report, job_report(reports, run.account, run.left_out(), seconds), stdout)
     return 0
+
+
+def _tasks(spark: Any) -> str:
+    count = state_partitions(spark)
+    return f"{count} task{'' if count == 1 else 's'} at a time"
 
 
 class JobRun:
@@ -121,9 +133,12 @@ class JobRun:
         self.session, self.queries, self.outputs, self.progress = session, list(queries), outputs, progress
         self.account = Account()
         self.notices = Notices()
+        self.lock = threading.Lock()  # around the account: micro-batches come in another thread
+        self.stop = StopRequest()
+        self.taking = False  # a micro-batch is being worked on
+        self.failed: BaseException | None = None  # what happened to one
         self.program: Program | None = None
         self.places: list[tuple[int, int]] = []  # group and number in it, of each query
-        self.order: list[int] = []  # the job's number of each query of the program, in the program's order
 
     def start(self, checkpoint: Path | None, finite: bool) -> None:
         self._plan()
@@ -132,24 +147,16 @@ class JobRun:
             self._without_streams()
             return
         if checkpoint is not None:
-            beginnings.check(checkpoint, self.program, self.session.shards, self.order)
+            beginnings.check(checkpoint, self.program, self.session.shards, list(self.program.places))
         folder = tempfile.TemporaryDirectory(prefix="eddyline-") if checkpoint is None else nullcontext(str(checkpoint))
         with folder as place:
             self._run(Path(place), finite, checkpoint is not None)
 
     def _plan(self) -> None:
         self.program = self.session.program([q.bound for q in self.queries])
-        by_name = {self._key(q.bound): i for i, q in enumerate(self.queries)}
-        self.places = [(0, 0)] * len(self.queries)
-        for g, group in enumerate(self.program.groups):
-            for n, bound in enumerate(group.queries):
-                number = by_name[self._key(bound)]
-                self.places[number] = (g, n)
-                self.order.append(number)
-
-    @staticmethod
-    def _key(bound: Any) -> tuple[Any, ...]:
-        return bound.name, bound.text, bound.target
+        numbers = ((g, n) for g, group in enumerate(self.program.groups) for n in range(len(group.queries)))
+        by_place = dict(zip(self.program.places, numbers, strict=True))
+        self.places = [by_place[place] for place in range(len(self.queries))]
 
     def _without_streams(self) -> None:
         """Over constant relations only there is one instant and nothing to ship."""
@@ -158,7 +165,7 @@ class JobRun:
         for g, group in enumerate(self.program.groups):
             engine = ShardEngine(group, 0)
             for n, batch in engine.process([], ended=True):
-                self.outputs.write(self.order[number + n], batch)
+                self.outputs.write(self.program.places[number + n], batch)
             self.account.add([json.dumps({"group": g, **engine.statistics()}, default=str)])
             number += len(group.queries)
 
@@ -172,39 +179,77 @@ class JobRun:
                 self._take(process(self.program, packed(self.session, self.program, False), None, streaming=False), 0)
             return
         frame = process(self.program, packed(self.session, self.program, True), None, streaming=True)
-        writer = frame.writeStream.foreachBatch(self._take).option("checkpointLocation", str(folder / SPARK_STATE))
+        writer = frame.writeStream.foreachBatch(self._taken).option("checkpointLocation", str(folder / SPARK_STATE))
         writer = writer.trigger(availableNow=True) if finite else writer.trigger(processingTime="0 seconds")
-        where = f"the state is in {folder}; the same command goes on from there." if lasting else ""
         # In place of Spark's own handler, which cancels jobs in the middle of whatever Python does.
-        with _told(), StopRequest(SystemClock()) as stop:
-            running = writer.start()
-            try:
-                while not running.awaitTermination(WAIT):
-                    if stop.asked:
-                        raise KeyboardInterrupt(where)
-                    write_notes(self.notices.wrong_times(self.left_out()), self.progress)
-                    self._show()
-            finally:
-                running.stop()
+        with _told(), StopRequest(SystemClock(), waits=lasting) as self.stop:
+            problem = self._watch(writer.start())
+            if self.stop.asked and self.failed is None:
+                raise KeyboardInterrupt(f"the state is in {folder}; the same command goes on from there." * lasting)
+            if problem is not None:
+                raise problem
+
+    def _watch(self, running: Any) -> BaseException | None:
+        """Show progress until the query ends or is to be stopped; returns what ended it."""
+        try:
+            while not running.awaitTermination(WAIT):
+                if self.stop.asked and not (self.stop.waits and self.taking):
+                    break
+                write_notes(self.notices.wrong_times(self.left_out()), self.progress)
+                self._show()
+        except Exception as error:
+            jvm.mute()  # tasks that are cut off complain
+            # What went wrong in this process is known here; Spark's exception has only its text.
+            return self.failed or error
+        finally:
+            if self.stop.asked:
+                jvm.mute()
+            running.stop()
+        return self.failed
+
+    def _taken(self, df: Any, batch: int) -> None:
+        """Called by Spark for each micro-batch, in a thread of its own."""
+        if self.stop.asked:
+            raise RuntimeError("the job is being stopped")
+        self.taking = True
+        try:
+            self._take(df, batch)
+        except BaseException as error:
+            if not self.stop.asked:
+                self.failed = self.failed or error
+            # Spark searches the text of an exception for signs of an interruption, with a regular expression that
+            # overflows the JVM's stack on the long text of an exception that came from the JVM itself.
+            raise RuntimeError("the micro-batch was not taken in") from None
+        finally:
+            self.taking = False
 
     def _take(self, df: Any, batch: int) -> None:
         """The results and statistics of one micro-batch; may be called again for the same one."""
+        assert self.program is not None
         table = df.toArrow()
-        self.account.add(table.column("_eddyline").drop_null().to_pylist())
+        with self.lock:
+            self.account.add(table.column("_eddyline").drop_null().to_pylist())
         found: dict[int, list[pa.RecordBatch]] = {}
         for number, payload in zip(table.column("query").to_pylist(), table.column("payload"), strict=True):
             if number >= 0:
                 with pa.ipc.open_stream(payload.as_buffer()) as reader:
-                    found.setdefault(self.order[number], []).extend(reader)
-        self.outputs.put(batch, {n: _in_order(found.get(n, []), q.schema) for n, q in enumerate(self.queries)})
+                    found.setdefault(self.program.places[number], []).extend(reader)
+        try:
+            self.outputs.put(batch, {n: _in_order(found.get(n, []), q.schema) for n, q in enumerate(self.queries)})
+        except BrokenPipeError:  # the reader of standard output has seen enough
+            raise
+        except OSError as error:
+            where = f" to {error.filename}" if error.filename else ""
+            raise EddylineError(f"results cannot be written{where}: {error.strerror}.") from error
 
     def _show(self) -> None:
         if self.progress is None or not self.account.shards:
             return
-        reports = self.reports()
+        with self.lock:
+            reports, events = self.reports(), self.events()
         rows = sum(r["state"]["rows"] for r in reports)
         bytes = sum(r["state"]["bytes"] for r in reports)
-        self.progress.update(self.events(), sum(r["results"] for r in reports), None, rows, bytes)
+        self.progress.update(events, sum(r["results"] for r in reports), None, rows, bytes)
 
     def events(self) -> int:
         """Rows that arrived, those of a stream that several groups read once."""
@@ -226,7 +271,7 @@ def _told() -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        found = original(error)
+        found = original(error) or stopped(error, "; --spark-log FILE keeps what Spark says of it")
         if found is None or found is error:
             raise
         raise found from error

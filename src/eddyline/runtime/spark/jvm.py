@@ -2,8 +2,8 @@
 
 A JVM greets its user (incubator modules, sharing, restricted methods) before any setting of Spark's is read, and no
 option keeps it from doing so. What it says therefore goes through this process: while it starts, words are held back,
-and told only if they are no greeting, or are the reason why there is no Spark; afterwards everything is passed on as it
-comes, but for what Spark's stateful Python operators print when a query begins.
+and told only if they are no greeting, or are the reason why there is no Spark. Afterwards what the functions of users
+print is passed on as it comes, and what Spark prints about itself is not (``Chatter``), unless its log was asked for.
 """
 
 from __future__ import annotations
@@ -15,8 +15,9 @@ import re
 import select
 import threading
 import time
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Final
 
 from eddyline.core.errors import EddylineError
 
@@ -24,8 +25,54 @@ GREETING = re.compile(
     rb"WARNING: |.*VM warning: |Error occurred during initialization of|Picked up \w*JAVA\w*OPTIONS|NOTE: Picked up"
     rb"|Using Spark's default log4j profile|Setting default log level|To adjust logging level|:: loading settings"
 )
-CHATTER = re.compile(rb"(Starting )?Streaming TransformWithStateIn\w+ Python worker")
+# The environment of the JVM, which log4j2.properties reads: the level of Spark's log, where it goes, and the file.
+LEVEL: Final = "EDDYLINE_SPARK_LOG"
+TO: Final = "EDDYLINE_SPARK_LOG_TO"
+FILE: Final = "EDDYLINE_SPARK_LOG_FILE"
 _LAST_WORDS = 0.5  # seconds to pass on what is still in the pipe when the program ends
+
+
+class Chatter:
+    """Lines that Spark prints by itself, past its log: what stateful Python operators say when they begin, the stack
+    trace of a thread of the JVM that ends, and that of a worker whose task is gone.
+
+    >>> chatter = Chatter()
+    >>> said = [b"mine\\n", b'Exception in thread "x" java.lang.Error\\n', b"\\tat a.b(C.java:1)\\n"]
+    >>> said += [b"Traceback (most recent call last):\\n", b'  File "a/pyspark/daemon.py", line 1\\n', b"OSError\\n"]
+    >>> said += [b"Traceback (most recent call last):\\n", b'  File "mine.py", line 1\\n', b"OSError\\n"]
+    >>> b"".join(line for one in said for line in chatter.others(one)).decode().split("\\n")[:-1]
+    ['mine', 'Traceback (most recent call last):', '  File "mine.py", line 1', 'OSError']
+    """
+
+    OPERATOR = re.compile(rb"(Starting )?Streaming TransformWithStateIn\w+ Python worker")
+    THREAD = re.compile(rb"Exception in thread |Exception: \S+ thrown from the UncaughtExceptionHandler")
+    FRAME = re.compile(rb"\s+at [\w.$/<>@]+\(|\s*(Caused by|Suppressed): |\s+\.\.\. \d+ more")
+    TRACEBACK = b"Traceback (most recent call last):"
+    DAEMON = re.compile(rb'\s+File ".*pyspark[/\\\\]daemon\.py"')
+
+    def __init__(self) -> None:
+        self._blank = False  # the operators' words end with an empty line of their own
+        self._held: bytes | None = None  # the head of a Python traceback, until its first frame tells whose it is
+        self._tracing = False  # inside the traceback of a worker
+
+    def others(self, line: bytes) -> list[bytes]:
+        """What is to be passed on now that this line has come."""
+        held, self._held = self._held, None
+        if held is not None:
+            self._tracing = self.DAEMON.match(line) is not None
+            return [] if self._tracing else [held, *self.others(line)]
+        if self._tracing:  # the first line that is not indented is its last
+            self._tracing = line[:1].isspace()
+            return []
+        if line.startswith(self.TRACEBACK):
+            self._held = line
+            return []
+        blank, self._blank = self._blank, self.OPERATOR.match(line) is not None
+        own = self._blank or (blank and not line.strip()) or self.THREAD.match(line) or self.FRAME.match(line)
+        return [] if own else [line]
+
+
+before_words: Callable[[], None] | None = None  # makes room on the screen, where a progress line stands
 
 
 class Words:
@@ -36,6 +83,7 @@ class Words:
         self._read, self.write = os.pipe()
         self._lock = threading.Lock()
         self._held: list[bytes] | None = []
+        self.muted = False
         self._thread = threading.Thread(target=self._pump, name=f"spark-words-{descriptor}", daemon=True)
 
     def listen(self) -> None:
@@ -60,20 +108,23 @@ class Words:
         return [line.decode(errors="replace").rstrip() for line in held if not GREETING.match(line)]
 
     def _pump(self) -> None:
-        skip_blank = False  # the chatter ends with an empty line of its own
+        chatter = None if log_is_shown() else Chatter()
         with open(self._read, "rb", closefd=False) as lines:
             for line in lines:
-                chatter = CHATTER.match(line) is not None or (skip_blank and not line.strip())
-                skip_blank = CHATTER.match(line) is not None
                 with self._lock:
                     if self._held is not None:
                         self._held.append(line)
-                    elif not chatter:
-                        self._tell(line)
+                        continue
+                    for other in [line] if chatter is None else chatter.others(line):
+                        self._tell(other)
 
     def _tell(self, line: bytes) -> None:
+        if self.muted:
+            return
         # By the descriptor, as the JVM itself would: Python's own streams may be gone when the program ends.
-        with contextlib.suppress(OSError):
+        with contextlib.suppress(OSError, ValueError):
+            if before_words is not None:
+                before_words()
             os.write(self._descriptor, line)
 
     def _drain(self) -> None:
@@ -101,6 +152,29 @@ class Start:
         return self.err.failed() + self.out.failed()
 
 
+_started: list[Start] = []
+
+
+def mute() -> None:
+    """From now on nothing that the JVM or its workers print is of interest: the job is being stopped."""
+    if not log_is_shown():
+        for start in _started:
+            start.out.muted = start.err.muted = True
+
+
+def log_is_shown() -> bool:
+    """Whether somebody wants to see Spark's log here."""
+    return LEVEL in os.environ and TO not in os.environ
+
+
+def log_to(file: Path | None) -> None:
+    """Have Spark's log written to a file (None: to standard error); before the JVM starts, which reads it from the
+    environment."""
+    os.environ.setdefault(LEVEL, "info")
+    if file is not None:
+        os.environ[TO], os.environ[FILE] = "file", str(file.absolute())
+
+
 def launch(settings: Mapping[str, str], master: str) -> Start:
     """Start the JVM with these settings and make it the one that pyspark talks to."""
     from pyspark import SparkContext, java_gateway
@@ -116,6 +190,7 @@ def launch(settings: Mapping[str, str], master: str) -> Start:
         start.listen()
         raise failure(master, start.failed() or [str(error)]) from None
     start.listen()
+    _started.append(start)
     SparkContext._ensure_initialized(gateway=gateway)
     return start
 

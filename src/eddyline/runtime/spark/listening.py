@@ -41,17 +41,18 @@ class Heard:
     def __init__(self, name: str) -> None:
         self.name = name
         self.notices = Notices()
-        self.shards: dict[tuple[int, int], dict[str, Any]] = {}
+        # By query of ours (a streaming query may hold several), group and shard.
+        self.shards: dict[tuple[str, int, int], dict[str, Any]] = {}
         self.told = Told()
 
     def take(self, observed: dict[str, Any]) -> list[tuple[type[Warning], str]]:
         """The metrics of one micro-batch; gives what is to be said now."""
-        for metrics in map(as_dict, observed.values()):
+        for called, metrics in ((n, as_dict(m)) for n, m in observed.items()):
             for text in metrics.get(OBSERVED) or ():
                 one = json.loads(text)
                 wanted = ("group", "shard", "arrived", "left_out")
                 queries = [{n: q.get(n) for n in ("query", "failed")} for q in one["queries"]]
-                self.shards[one["group"], one["shard"]] = {**{n: one[n] for n in wanted}, "queries": queries}
+                self.shards[called, one["group"], one["shard"]] = {**{n: one[n] for n in wanted}, "queries": queries}
             self.told.add(metrics.get(TOLD) or ())
         found = [*left_out(self.shards.values()), *self.told.left_out(self.name)]
         return list(self.notices.warnings(found, "eds.{}(query)"))

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from eddyline.core.errors import EddylineError, JobError
-from eddyline.runtime.spark import archive, home, jvm, requirements
+from eddyline.runtime.spark import archive, cores, home, jvm, requirements
 from eddyline.runtime.spark.requirements import PROVIDER_KEY, ROCKSDB
 
 DEFAULT_MASTER: Final = "local[*]"
@@ -130,9 +130,8 @@ def local_session(
         jvm.shut_down()
         raise jvm.failure(master, said) from None
     start.succeeded()
-    if LOCAL.match(master) and "spark.sql.shuffle.partitions" not in (settings or {}):
-        # As many as tasks run at a time. Java counts the cores, and knows of the limits of containers.
-        session.conf.set("spark.sql.shuffle.partitions", str(session.sparkContext.defaultParallelism))
+    # Java counts the cores of this machine, and knows of the limits of containers.
+    cores.size_partitions(context, session, local=LOCAL.match(master) is not None)
     if context.getConf().get(CHECKSUMS) == "false":
         local = context._jvm.org.apache.hadoop.fs.FileSystem.getLocal(context._jsc.hadoopConfiguration())
         local.setWriteChecksum(False)

@@ -68,9 +68,13 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class Program:
+    """``places`` has for each query, group by group, its place in the job. A query *is* its place: its text may stand
+    in a job twice, and it need not have a name."""
+
     groups: tuple[Group, ...]
     options: Mapping[str, Any] = field(default_factory=dict)
     name: str = field(default_factory=lambda: uuid.uuid4().hex)  # of no other program
+    places: tuple[int, ...] = ()
 
     def sources(self) -> tuple[str, ...]:
         """The declared streams and timed relations that must be shipped."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +16,7 @@ from eddyline.plan.rules import optimize
 from eddyline.runtime.joining import Joining
 from eddyline.runtime.left_out import LeftOut, Notices
 from eddyline.runtime.running import result_schema
-from eddyline.runtime.spark import pipeline, requirements
+from eddyline.runtime.spark import cores, pipeline, requirements
 from eddyline.runtime.spark.counting import Counting
 from eddyline.runtime.spark.explain import explain
 from eddyline.runtime.spark.listening import listen
@@ -23,7 +24,7 @@ from eddyline.runtime.spark.processor import TAG
 from eddyline.runtime.spark.program import Program, state_partitions
 from eddyline.runtime.spark.shard import ShardEngine
 from eddyline.runtime.spark.stateless import StatelessPlan, recognise
-from eddyline.runtime.spark.statistics import NAME, OBSERVED, Account
+from eddyline.runtime.spark.statistics import NAME, OBSERVED, Account, metrics_name
 from eddyline.runtime.spark.types import arrow_schema, from_engine, result_type
 from eddyline.runtime.spark.watching import Watch, answered, observation
 
@@ -85,17 +86,19 @@ class SparkQuery:
         """The answer as a DataFrame: the query's columns, ``_time``, and ``_sign`` for the changes of a relation.
 
         ``observe`` names the metrics that carry the shards' statistics (or is an ``Observation``, for a batch query);
-        ``eddyline.spark.report`` reads them. True: metrics named ``eddyline`` where they cost nothing. Of a stateless
-        query these are the filters in Python; to count what comes in would keep Spark from pushing other filters into
-        the source, so that is done only under a name.
+        ``eddyline.spark.report`` reads them. True: metrics with a name of their own where they cost nothing. Of a
+        stateless query these are the filters in Python; to count what comes in would keep Spark from pushing other
+        filters into the source, so that is done only under a name.
         """
         stateless = self.stateless
         if stateless is not None:
             return self._judged(stateless, observe)
         requirements.check_session(self.session.spark, stateful=True)
+        if self.streaming and (said := cores.advice(state_partitions(self.session.spark), len(self.program.keys()))):
+            warnings.warn(said, stacklevel=2)
         out = self.tagged(guarded=True)
         if observe:
-            name = NAME if observe is True else observe
+            name = metrics_name() if observe is True else observe
             if observe is True and not self.streaming:
                 name = self.observation = observation(out)  # so that it can be asked for what it saw
             out = out.observe(name, F.collect_list(TAG).alias(OBSERVED))

@@ -19,6 +19,7 @@ from eddyline.plan.logical import BoundQuery, streams_of
 from eddyline.runtime.declaring import Declaring
 from eddyline.runtime.spark import requirements
 from eddyline.runtime.spark.program import (
+    MOST_SHARDS,
     SHARDS_PER_PARTITION,
     Group,
     Program,
@@ -66,8 +67,9 @@ class SparkRuntime(Declaring[SparkQuery]):
         self.ntz: dict[str, frozenset[str]] = {}
         self.queries: list[SparkQuery] = []
 
-    def attach(self, spark: Any, shards: int | None = None) -> None:
-        """Go to work on this SparkSession; before, one can declare and plan."""
+    def attach(self, spark: Any, shards: int | None = None, *, sized: bool = False) -> None:
+        """Go to work on this SparkSession; before, one can declare and plan. ``sized``: its partitions of state are as
+        many as its cores, so that shards go by them."""
         if not isinstance(getattr(spark, "version", None), str) or not hasattr(spark, "createDataFrame"):
             raise JobError(
                 f"ed.Session(spark) takes a SparkSession, not {check.shown(spark)}; without one, ed.Session() runs in"
@@ -75,7 +77,8 @@ class SparkRuntime(Declaring[SparkQuery]):
             )
         requirements.check_session(spark, stateful=False)
         self.spark = spark
-        self.shards = check_shards(shards if shards is not None else default_shards(spark))
+        by_default = SHARDS_PER_PARTITION * state_partitions(spark) if sized else default_shards(spark)
+        self.shards = check_shards(shards if shards is not None else min(by_default, MOST_SHARDS))
 
     def _open(
         self, name: str, source: Any, schema: pa.Schema | None, options: Mapping[str, Any], timestamp: str | None
@@ -141,21 +144,25 @@ class SparkRuntime(Declaring[SparkQuery]):
 
     def program(self, queries: list[BoundQuery]) -> Program:
         """All queries in one program; those that read ``late(q)`` or ``invalid(q)`` go where q is."""
-        named = {q.name.lower(): q for q in queries if q.name is not None}
-        owners: dict[int, BoundQuery] = {}
-        for q in queries:
+        named = {q.name.lower(): place for place, q in enumerate(queries) if q.name is not None}
+        roots: list[int] = []  # by place: where the query must go that it reads from, its own place if it reads none
+        for place, q in enumerate(queries):
+            owners: set[int] = set()
             for s in streams_of(q.plan):
                 if "(" in s:
                     owner = named.get(s[s.index("(") + 1 : -1].lower())
-                    if owner is None:
+                    if owner is None or owner >= place:
                         raise JobError(f"{s} needs a query of that name in the same job.")
-                    owners[id(q)] = owner
-        groups = []
-        for q in queries:
-            if id(q) not in owners:
-                followers = [f for f in queries if owners.get(id(f)) is q]
-                groups.append(self._group([q, *followers]))
-        return Program(tuple(groups))
+                    owners.add(roots[owner])
+            if len(owners) > 1:
+                raise JobError(
+                    f"{q.name or f'query {place + 1}'} reads the late or invalid rows of several queries, which run"
+                    " apart on Spark: write a query for each, or use --runtime inline."
+                )
+            roots.append(owners.pop() if owners else place)
+        members = [[p for p, r in enumerate(roots) if r == root] for root in dict.fromkeys(roots)]
+        groups = tuple(self._group([queries[p] for p in places]) for places in members)
+        return Program(groups, places=tuple(p for places in members for p in places))
 
     def _group(self, queries: list[BoundQuery]) -> Group:
         return plan_group(

@@ -7,6 +7,7 @@ before the user's DataFrame, so that nobody has to run anything for them.
 from __future__ import annotations
 
 import json
+import uuid
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
@@ -15,6 +16,20 @@ from eddyline.runtime.left_out import LeftOut
 
 NAME: Final = "eddyline"  # of the metrics, unless the user names them
 OBSERVED: Final = "shards"
+
+
+def metrics_name() -> str:
+    """Of no other query: Spark wants names unique in a streaming query, which may hold the same query twice.
+
+    >>> is_of(metrics_name(), NAME), metrics_name() == metrics_name()
+    (True, False)
+    """
+    return f"{NAME}:query:{uuid.uuid4().hex[:8]}"
+
+
+def is_of(called: str, name: str) -> bool:
+    """Whether metrics are those of the shards of a query, where the user asks for ``name``."""
+    return called == name or called.startswith(f"{name}:query:")
 
 
 class Account:
