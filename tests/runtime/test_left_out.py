@@ -98,6 +98,25 @@ def test_a_snapshot_keeps_how_far_rows_were_behind(tmp_path: Path) -> None:
     assert again.left_out()[0].behind == 8
 
 
+def test_a_snapshot_keeps_what_operators_have_done(tmp_path: Path) -> None:
+    """On Spark an engine is rebuilt from its state again and again; the report counts from the start of all."""
+
+    def declared() -> tuple[ed.Session, ed.Query]:
+        session = ed.Session()
+        session.stream("S", schema=pa.schema([("ts", pa.int64())]), timestamp="ts")
+        return session, session.query("SELECT count(*) FROM S [RANGE 3]")
+
+    session, query = declared()
+    session.push("S", [{"ts": t} for t in range(9)])
+    session.snapshot(tmp_path)
+    before = query.report()["operators"]
+    session, query = declared()
+    session.restore(tmp_path)
+    assert query.report()["operators"] == before and before[0]["elements_in"] > 0
+    session.push("S", [{"ts": 9}, {"ts": 10}])
+    assert query.report()["operators"][0]["elements_in"] > before[0]["elements_in"]
+
+
 def test_mostly_late_means_the_wrong_column() -> None:
     notices = Notices()
     few = LeftOut("S", arrived=99, late=98, behind=7, column="price")
