@@ -58,7 +58,7 @@ class Query:
     @property
     def shape(self) -> Shape:
         graph, _ = _graph(self)
-        return Shape(len(self.names), tuple(frozenset(m.input for m in c) for c in graph.classes()))
+        return Shape(len(self.names), tuple(frozenset(m.input for m in c) for c in graph.classes))
 
 
 def chain(*windows: int | WindowSpec, keys: int, scanned: tuple[tuple[int, str], ...] = ()) -> Query:

@@ -1,4 +1,7 @@
-"""The caches of a join as the flat arrays that the kernel works on: stores, look-ups, updates."""
+"""The caches of a join as the flat arrays that the kernel works on: stores, look-ups, updates.
+
+Why they never change an answer is proved in ``cache_consistency``.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,8 @@ import numpy as np
 from eddyline.core.delta import Int64s
 from eddyline.kernels import join_cache
 from eddyline.kernels import join_layout as k
-from eddyline.operators.join_plan import CacheSpec, JoinGraph, Member, StoreId
+from eddyline.operators.cache_consistency import check_consistency, unread
+from eddyline.operators.join_plan import CacheSpec, JoinGraph, Member, Step, StoreId
 
 BUCKETS, NODES = 1 << 10, 1 << 11  # of a new store
 
@@ -48,7 +52,7 @@ class Stations:
     def __init__(self, graph: JoinGraph) -> None:
         self.graph = graph
         self.classes = graph.classes
-        self.compared: frozenset[int] = frozenset()  # inputs with other conditions than equalities
+        self.pairs: frozenset[frozenset[int]] = frozenset()  # of inputs with another condition than an equality
         self.used: tuple[CacheSpec, ...] = ()
         self.profiled: tuple[CacheSpec, ...] = ()
         self.kept: tuple[CacheSpec, ...] = ()
@@ -67,7 +71,7 @@ class Stations:
         self,
         used: Sequence[CacheSpec],
         profiled: Sequence[CacheSpec],
-        orders: Sequence[tuple[int, ...]],
+        pipelines: Sequence[tuple[Step, ...]],
         steps: Int64s,
         probes: list[int],
         bloom: Bloom,
@@ -76,7 +80,9 @@ class Stations:
     ) -> None:
         """Write stations into the pipelines; the stores that stay keep what they hold, but for the ``sizes`` given.
         Those of ``kept`` are maintained and not looked up."""
-        m = len(orders)
+        m = len(pipelines)
+        orders = [tuple(step.target for step in pipeline) for pipeline in pipelines]
+        check_consistency(used, kept, orders, self.graph, self.pairs)
         self._store({c.store: None for c in (*used, *kept)}, sizes)
         looks: list[list[int]] = []
         by_step: dict[int, list[tuple[CacheSpec, bool]]] = {}
@@ -108,7 +114,7 @@ class Stations:
         self.looks = np.array(looks, np.int64).reshape(len(looks), k.LOOK_FIELDS)
         self.looking = [c for _, here in sorted(by_step.items()) for c, _ in sorted(here, key=lambda c: c[1])]
         self.bits = np.zeros(max(1, bits), np.int64)
-        self._maintain((*used, *kept), orders, steps, probes)
+        self._maintain((*used, *kept), pipelines, steps, probes)
         self.used, self.profiled, self.kept = tuple(used), tuple(profiled), tuple(kept)
 
     def _member(self, cls: int, among: Sequence[int]) -> Member:
@@ -116,10 +122,10 @@ class Stations:
         return min(there, key=lambda x: (among.index(x.input), x.key))
 
     def _maintain(
-        self, used: Sequence[CacheSpec], orders: Sequence[tuple[int, ...]], steps: Int64s, probes: list[int]
+        self, used: Sequence[CacheSpec], pipelines: Sequence[tuple[Step, ...]], steps: Int64s, probes: list[int]
     ) -> None:
         """CacheUpdate after the prefix of each pipeline whose input a store depends on."""
-        m = len(orders)
+        m = len(pipelines)
         users: dict[StoreId, set[int]] = {}
         for cache in used:
             users.setdefault(cache.store, set()).add(cache.pipeline)
@@ -128,23 +134,16 @@ class Stations:
             whole = (*store.segment, *store.support)
             for i in whole:
                 if users[store] == {i}:
-                    continue  # its own pipeline sees only what the entry holds, or writes a new one
-                prefix = orders[i][: len(whole) - 1]
-                if set(prefix) != set(whole) - {i}:
-                    raise ValueError(f"{store} does not satisfy the prefix invariant in the pipeline of {i}")
-                by_step.setdefault(i * (m - 1) + len(prefix) - 1, []).append((number, whole, store))
+                    continue  # anchored: its own pipeline sees only what the entry holds, or writes a new one
+                by_step.setdefault(i * (m - 1) + len(whole) - 2, []).append((number, whole, store))
         updates: list[tuple[int, int, int]] = []
         for row, here in sorted(by_step.items()):
             steps[row, k.ST_UPDATE] = len(updates)
             for number, whole, store in here:
                 source = row // (m - 1)
-                ready = [int(steps[source * (m - 1) + j, k.ST_READY]) for j in range(m - 1)]
-                free = sum(
-                    1 << j
-                    for j, x in enumerate(orders[source])
-                    if x in store.support and j + 1 not in ready and x not in self.compared
-                )
-                updates.append((number, len(probes), free))
+                order = [step.target for step in pipelines[source]]
+                first = sum(1 << j for j in unread(order, pipelines[source], store.support, self.pairs))
+                updates.append((number, len(probes), first))
                 for c in store.key:
                     x = self._member(c, whole)
                     probes += [x.input, x.key]

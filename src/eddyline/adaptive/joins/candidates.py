@@ -3,6 +3,8 @@
 Sections 5.4, 5.5.1 and 5.7 of the thesis. Pipelines, operators and inputs are numbered from 0. A *maintenance point*
 (l, q) is the place in ΔR_l's pipeline after its first q operators: the tuples that pass there are the changes of the
 cached join that an element of R_l causes.
+
+The rules here are the assumptions of the proof in ``operators.cache_consistency``, where plans are checked once more.
 """
 
 from __future__ import annotations

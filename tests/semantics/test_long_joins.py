@@ -1,0 +1,154 @@
+"""Joins with caches that run long enough for caches to be chosen, filled, exchanged and dropped.
+
+Thousands of elements whose rates and skews change, aggregates on top, so that one lost result stays visible, six sets
+of options for each join graph. What must come out is computed by ``long_joins`` without a join. At the end a table says
+in which runs caches were in use.
+
+``EDDYLINE_CASES`` scales the number of graphs (1 is 10; ``make test-deep`` has 200), ``EDDYLINE_SEED`` moves to others.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import tempfile
+from collections import Counter
+from contextlib import ExitStack
+from typing import Any
+from unittest.mock import patch
+
+import pyarrow as pa
+import pytest
+
+import eddyline as ed
+from eddyline.core.catalog import Catalog, StreamDef
+from eddyline.core.schema import Schema
+from eddyline.core.time import TimeKind
+from eddyline.cql import bind
+from eddyline.operators.mjoin import MJoin
+from eddyline.testing.reference import Reference
+from tests.runtime.join_cases import draw_tree
+from tests.semantics.cache_coverage import Table, watching
+from tests.semantics.long_joins import COLUMNS, SHAPES, WINDOWS, LongJoin, draw
+
+FACTOR = float(os.environ.get("EDDYLINE_CASES", "1"))
+SEED = os.environ.get("EDDYLINE_SEED", "2005")
+GRAPHS = max(2, round(10 * FACTOR))
+PARTS = 10
+MOST = 4000 if FACTOR >= 1 else 150  # elements of a stream; fewer where kernels are not compiled
+TABLE = Table()
+IN_USE: Counter[bool] = Counter()  # graphs, by whether a cache was hit
+
+ORDERS = ("default", "static", "a-greedy", "sweep", "independent", "local-swaps")
+CACHES = (
+    "global(interval=500)",
+    "global(interval=300, W=3, W_d=16, m=12)",
+    "prefix(interval=300, W=3, W_d=16)",
+    "global(interval=200, W=1, W_d=8, threshold=0.001)",
+    "global(interval=300, W=3, W_d=16, memory=4096, page=256)",
+    "prefix(interval=300, W=3, W_d=16, memory=2048, page=128)",
+)
+SCHEMA = pa.schema([("ts", pa.int64()), *((c, pa.int64()) for c in COLUMNS), ("v", pa.int64())])
+
+
+def option_sets(number: int) -> list[tuple[str, str]]:
+    """Each way to order with one way to cache: after six graphs each with each."""
+    return [(orders, CACHES[(number + n) % len(CACHES)]) for n, orders in enumerate(ORDERS)]
+
+
+def start(case: LongJoin, options: dict[str, Any]) -> tuple[ed.Session, Any]:
+    session = ed.Session()
+    for name in case.tables:
+        session.stream(name, schema=SCHEMA, timestamp="ts")
+    return session, session.query(case.text, **options)
+
+
+def run(case: LongJoin, rng: random.Random, options: dict[str, Any]) -> pa.Table:
+    """The engine's answer, from batches of random sizes, sometimes with a restart while caches are filled."""
+    session, query = start(case, options)
+    tables = {name: case.arrow(name) for name in case.tables}
+    last = int(case.instants[-1])
+    cuts = sorted({*(rng.randint(0, last) for _ in range(rng.choice([1, 5, 40]))), last + 1})
+    stop = rng.choice(cuts) if rng.random() < 0.3 else None
+    batches: list[pa.RecordBatch] = []
+    before = 0
+    with ExitStack() as stack:
+        if rng.random() < 0.2:
+            stack.enter_context(patch.object(MJoin, "ROOM", 16))
+        for cut in cuts:
+            for name, table in tables.items():
+                ts = case.tables[name]["ts"]
+                session.push(name, table.filter(pa.array((ts >= before) & (ts < cut))))
+            if cut == stop:
+                batches += query.fetch()
+                with tempfile.TemporaryDirectory() as folder:
+                    session.snapshot(folder)
+                    session, query = start(case, options)
+                    session.restore(folder)
+            before = cut
+        session.finish()
+    return pa.Table.from_batches([*batches, *query.fetch()], query.schema)
+
+
+@pytest.mark.parametrize("part", range(PARTS))
+def test_answers_with_caches_are_those_of_the_tensor_product(part: int) -> None:
+    for number in range(part, GRAPHS, PARTS):
+        rng = random.Random(f"{SEED}/long join/{number}")
+        case = draw(rng, number * 7, MOST)  # 7: neighbours differ in shape and in window
+        expected = case.expected()
+        used = False
+        for orders, caches in option_sets(number):
+            options = {"caches": caches, **({} if orders == "default" else {"joins": orders})}
+            with watching() as watch:
+                wrong = case.difference(run(case, rng, options), expected)
+            if wrong is not None:
+                pytest.fail(f"graph {SEED}/{number}, {options}\n{case.text}\n{wrong}", pytrace=False)
+            seen = watch.finish()
+            used |= seen["hits"] > 0
+            TABLE.add({"shape": case.shape, "windows": case.kind, "joins": orders, "caches": caches}, seen)
+        IN_USE[used] += 1
+
+
+def test_trees_that_keep_subresults_whole_give_the_tensor_product() -> None:
+    for number in range(max(2, GRAPHS // 2)):
+        rng = random.Random(f"{SEED}/long tree/{number}")
+        case = draw(rng, number * 7, min(MOST, 1500))
+        tree = draw_tree(rng, [f"i{i}" for i in range(len(case.streams))])
+        wrong = case.difference(run(case, rng, {"tree": tree}), case.expected())
+        assert wrong is None, (number, tree, case.text, wrong)
+
+
+def test_the_tensor_product_agrees_with_the_reference() -> None:
+    results = 0
+    for number in range(45 if FACTOR >= 1 else 9):
+        case = draw(random.Random(f"{SEED}/small/{number}"), number, 24, inputs=(3, 3, 4))
+        catalog = Catalog()
+        for name in case.tables:
+            catalog.add(
+                "streams", StreamDef(name, Schema.from_arrow(SCHEMA), TimeKind.INTEGER, timestamp="ts", slack=0)
+            )
+        elements = {n: [(row["ts"], row) for row in case.arrow(n).to_pylist()] for n in case.tables}
+        answer = Reference(bind(case.text, catalog), elements).run()
+        names = [*([] if case.group is None else ["g"]), "n", "s"]
+        columns = {n: pa.array([r.values[i] for r in answer], pa.int64()) for i, n in enumerate(names)}
+        times = pa.array([r.time for r in answer], pa.int64())
+        wrong = case.difference(pa.table({**columns, "_time": times}), case.expected())
+        assert wrong is None, (case.text, wrong)
+        results += sum(r.values[names.index("n")] for r in answer)
+    assert results > 500
+
+
+def test_caches_were_in_use() -> None:
+    if IN_USE.total() < GRAPHS:
+        pytest.fail("run the whole file: what caches did is counted by the tests above")
+    print(
+        f"\n{GRAPHS} join graphs with {len(ORDERS)} sets of options each; caches were in use in {IN_USE[True]} graphs"
+    )
+    print(TABLE)
+    assert 2 * IN_USE[True] >= GRAPHS or FACTOR < 1
+    if FACTOR >= 15:
+        for part, count in (("shape", len(SHAPES)), ("windows", len(WINDOWS)), ("joins", 6), ("caches", 6)):
+            rows = TABLE.values(part)
+            assert len(rows) == count and all(row["in use"] > 0 for _, row in rows), part
+        for column in ("chosen", "supported", "filled", "hits", "updates", "pushed out", "exchanged", "dropped"):
+            assert sum(row[column] for _, row in TABLE.values("joins")) > 1000, column
