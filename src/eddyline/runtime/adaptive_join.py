@@ -4,8 +4,8 @@ The kernel obeys orders and caches and knows no reason; the policies see statist
 applied in *runs*. In a look, some elements are profiled: the policies that order pipelines learn which inputs would
 have dropped them, A-Caching learns what the operators cost and how often keys repeat. In a quiet run nothing is
 profiled and nothing is paid for it. While plans change, looks and quiet runs are short; while they do not, quiet runs
-grow. Looks are paid for from a share of the accesses that another plan could have spared so far, so that a short join
-has none. Policies of the papers by name look at all elements, as the papers do.
+grow. Looks are paid for from a small share of the work so far, so that a short join has none; where they win, there are
+more. Policies of the papers by name look at all elements, as the papers do.
 
 Work is counted in *accesses*: a probe of an index or of a cache, a record or an entry's row that is followed. So the
 same data lead to the same decisions, whatever else the machine does.
@@ -145,7 +145,8 @@ class AdaptiveJoin:
         arrays.sample_none()
         check, most = self._check, self.watch.most(self._both * self._check)
         if self.pace.longest > 0 and not self.budget.affords_look(alarmed=True):
-            check, most = self.left, self.budget.missing(alarmed=True)  # nothing that is seen before could be looked at
+            # Nothing that is seen before could be looked at.
+            check, most = self.left, max(CHECK, self.budget.missing(alarmed=True))
         self.watch.begin(arrays.rows())
         arrays.pause_after(most)
         self._going, self._stretch, self._so_far = arrays, min(self.left, check), 0
@@ -195,7 +196,7 @@ class AdaptiveJoin:
         else:
             self._due = True
             self.since = self.clock.nanoseconds()
-            earned = max(0.01, self._each - 1) * self._both  # accesses for each element that comes
+            earned = (self._each + 1) * self._both  # for each element that comes
             self.left = int(min(self.quiet, max(self._check, self.budget.missing() / earned)))
 
     @property
@@ -296,6 +297,8 @@ class AdaptiveJoin:
             self.watch.looked(changed)
         if self.looking:
             self.budget.spend(self._learning)
+            if changed:
+                self.budget.win()
             self._learning = 0
             # Nobody who looked hard has seen a better order: once was enough.
             self.hard = 0 if self._content else max(0, self.hard - 1)
