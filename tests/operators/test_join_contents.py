@@ -3,38 +3,116 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
+from typing import Any
 
+import numpy as np
+import pyarrow as pa
 import pytest
 
-from eddyline.core.window import Range, Slide
+from eddyline.core.delta import Delta
+from eddyline.core.window import Range, Slide, Unbounded
 from eddyline.operators import join_contents, join_side
 from eddyline.operators.join_contents import JoinContents
 from tests.operators import test_join_caches as caches
 from tests.operators import test_mjoin as orders
 
 
-@pytest.fixture
-def crowded(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
-    """Room for two rows at first, growth by the smallest step, much spare room: how often a ring moved into it."""
-    moved: list[bool] = []
-    grow = JoinContents._grow_into_spare
+@pytest.fixture(params=[(2, 1, 4), (16, 8, 2)], ids=["smallest steps", "room far ahead"])
+def crowded(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
+    """Room for two rows at first: how often inputs moved into spare room, all were laid out, only heads were."""
+    seen: Counter[str] = Counter()
+    into_spare, lay_out, fit = JoinContents._grow_into_spare, JoinContents.lay_out, JoinContents._lay_out_heads
 
-    def noted(self: JoinContents, capacities: list[int]) -> bool:
-        moved.append(grow(self, capacities))
-        return moved[-1]
+    def spare(self: JoinContents, capacities: list[int]) -> bool:
+        fits = into_spare(self, capacities)
+        seen["spare"] += fits
+        return fits
+
+    def laid_out(self: JoinContents, capacities: list[int], fresh: bool = False) -> None:
+        seen["all"] += not fresh
+        lay_out(self, capacities, fresh)
+
+    def heads(self: JoinContents, old: Any) -> None:
+        seen["heads"] += 1
+        fit(self, old)
 
     monkeypatch.setattr(join_side, "SMALLEST", 2)
-    monkeypatch.setattr(join_contents, "STRIDE", 2)
-    monkeypatch.setattr(join_contents, "SPARE", 1)
-    monkeypatch.setattr(JoinContents, "_grow_into_spare", noted)
-    return moved
+    for name, value in zip(("STRIDE", "SPARE", "HEADS"), request.param, strict=True):
+        monkeypatch.setattr(join_contents, name, value)
+    monkeypatch.setattr(JoinContents, "_grow_into_spare", spare)
+    monkeypatch.setattr(JoinContents, "lay_out", laid_out)
+    monkeypatch.setattr(JoinContents, "_lay_out_heads", heads)
+    return seen
 
 
-def test_joins_are_right_however_often_their_synopses_move(crowded: list[bool]) -> None:
+def test_joins_are_right_however_often_their_synopses_move(crowded: Counter[str]) -> None:
     for seed in range(40):
         orders.test_adds_up_to_nested_loops_at_every_instant(seed)
         caches.test_any_orders_and_caches_flipped_between_elements_give_the_join(seed)
-    assert crowded.count(True) > 20 and crowded.count(False) > 20
+    assert crowded["all"] > 20 and crowded["heads"] > crowded["all"] + crowded["spare"] + 20
+    assert crowded["spare"] > 20 or join_contents.SPARE > 1
+
+
+def test_rows_of_a_window_without_an_end_are_hardly_ever_linked_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    linked: Counter[int] = Counter()
+    relink, lay_out = join_contents.join_index.relink, JoinContents.lay_out
+    laid: list[int] = []
+
+    def counted(s: int, x: int, begin: int, end: int, *arrays: Any) -> None:
+        linked[s] += end - begin
+        relink(s, x, begin, end, *arrays)
+
+    def noted(self: JoinContents, capacities: list[int], fresh: bool = False) -> None:
+        laid.append(int(self.tail.sum()))
+        lay_out(self, capacities, fresh)
+
+    monkeypatch.setattr(join_contents.join_index, "relink", counted)
+    monkeypatch.setattr(JoinContents, "lay_out", noted)
+    rng = random.Random(0)
+    inputs = [orders.Input(n, rng) for n in "RS"]
+    rows = 250_000
+    for i in inputs:
+        i.window = Unbounded()
+    join = orders.make(inputs, [(0, 1, "k")], rng, [])
+    for begin in range(0, rows, 10_000):
+        time = np.arange(begin, begin + 10_000)
+        keys = [pa.array(2 * time + side) for side in (0, 1)]  # that never meet
+        none = pa.nulls(len(time), pa.string())
+        deltas = [Delta(time, {f"{n}.k": key, f"{n}.s": none}, None) for n, key in zip("RS", keys, strict=True)]
+        join.process(deltas, begin + 9_999)
+    assert join.arrays.tail.tolist() == [rows, rows]
+    assert max(linked.values()) < rows / 2, linked  # with room that doubles, each is linked again once
+    assert sum(laid) < 2 * rows / 3  # rows that were moved
+    assert join.arrays.nbytes < 2 * rows * 8 * 20  # of the room that is ahead nothing is counted
+
+
+def test_rows_of_a_bag_are_found_after_its_store_was_rewritten() -> None:
+    rng = random.Random(0)
+    ring, bag = orders.Input("R", rng), orders.Input("S", rng)
+    ring.window, bag.window = Range(0), None
+    join = orders.make([ring, bag], [(0, 1, "k")], rng, [])
+    schema = {n: (f"{n}.k", f"{n}.s") for n in "RS"}
+    empty = Delta.empty(ring.schema)
+
+    def changes(time: int, keys: range, weight: int) -> Delta:
+        columns = {"S.k": pa.array(keys, pa.int64()), "S.s": pa.array([f"row {key}" for key in keys])}
+        return Delta(np.full(len(keys), time), columns, np.full(len(keys), weight, np.int64))
+
+    stores = set()
+    for round_ in range(6):
+        begin, time = 2000 * round_, 10 * round_
+        join.process([empty, changes(time, range(begin, begin + 2000), 1)], time)
+        join.process([empty, changes(time + 1, range(begin + 20, begin + 2000), -1)], time + 1)
+        kept = [key for r in range(round_ + 1) for key in range(2000 * r, 2000 * r + 20)]
+        asked = dict(zip(schema["R"], (pa.array(kept), pa.nulls(len(kept), pa.string())), strict=True))
+        out = join.process([Delta(np.full(len(kept), time + 2), asked, None), Delta.empty(bag.schema)], time + 2)
+        found = {(row["R.k"], row["S.k"], row["S.s"]) for row in pa.table(dict(out.columns)).to_pylist()}
+        assert found == {(key, key, f"row {key}") for key in kept}
+        held = join.sides[1].bag
+        assert held is not None
+        stores.add(id(held.store))
+    assert len(stores) > 1
 
 
 def test_a_ring_gets_the_room_that_its_window_will_need() -> None:

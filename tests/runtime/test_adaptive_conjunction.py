@@ -276,3 +276,46 @@ def test_what_a_call_costs_does_not_make_a_filter_dear() -> None:
     assert adaptive.policy.order == (1, 0)
     assert adaptive.size >= 8192
     assert adaptive.times.marginal[1] == pytest.approx(20e-9, rel=0.3)
+
+
+def first_call_loads(clock: ManualClock, drops: Bools, f: int, loading: int, kind: str) -> FunctionDef:
+    """A predicate that takes 20 µs a row, and ``loading`` µs more at its first call."""
+    calls: list[int] = []
+
+    def ask(row: Any) -> Any:
+        rows = np.atleast_1d(row.to_numpy() if kind == "arrow" else row)
+        clock.advance((0 if calls else loading) + 20 * len(rows))
+        calls.append(len(rows))
+        passes = ~drops[rows, f]
+        return pa.array(passes) if kind == "arrow" else bool(passes[0])
+
+    return FunctionDef(f"f{f}", ask, B, kind=kind)
+
+
+@pytest.mark.parametrize("kind", ["row", "arrow"])
+@pytest.mark.parametrize("rates", [(0.7, 0.68, 0.66), (0.2, 0.9, 0.5), (0.66, 0.7, 0.1)])
+@pytest.mark.parametrize("slow", [0, 1, 2])
+@pytest.mark.parametrize("name", sorted(set(POLICIES) - {"static"}))
+def test_a_model_that_is_loaded_at_the_first_row_misleads_no_gain(
+    name: str, slow: int, rates: tuple[float, ...], kind: str
+) -> None:
+    """The first call takes two seconds, each row 20 µs. What decisions promise is what they bring, and what explain
+    calls the price of a row is that of a row."""
+    drops, clock = draw(30_000, rates, seed=4), ManualClock()
+    functions = [first_call_loads(clock, drops, f, 2_000_000 if f == slow else 0, kind) for f in range(len(rates))]
+    conjuncts = [UserCall(function, (col("row"),), B) for function in functions]
+    options: dict[str, Any] = {} if name == "default" else {"p": 0.2}
+    adaptive, other = (
+        AdaptiveConjunction(conjuncts, make_policy(name, Pipeline(len(rates)), **options), clock=clock)
+        for _ in range(2)
+    )
+    for start in range(0, len(drops), 5_000):
+        adaptive.evaluate({"row": pa.array(np.arange(start, start + 5_000))}, 5_000)
+    for decision in adaptive.decisions:
+        assert decision.expected_gain is not None and decision.measured_gain is not None
+        assert 0.5 < decision.expected_gain / decision.measured_gain < 2, decision
+    if rates[0] < 0.5:
+        assert adaptive.decisions  # there is something to gain
+    assert adaptive.statistics()["seconds_per_row"] == pytest.approx([20e-6] * len(rates), rel=0.5)
+    other.load(adaptive.state())
+    assert other.adapts() == adaptive.adapts()

@@ -51,8 +51,9 @@ def _compiled(name: str, stations: bool, seconds: float) -> Any:
         has taken among them. Returns
 
         DONE: all are applied; PAUSE: ``limit`` have arrived, or there were MOST probes; FULL: there is no room for more
-        results, the element goes on in the next call; GROW: the ring of input ``result[1]`` is full; CROWDED: the
-        complete store ``result[1]`` nearly is. But for FULL every element has been applied or has not begun.
+        results, the element goes on in the next call; GROW: input ``result[1]`` has no room or no heads for another
+        row; CROWDED: the complete store ``result[1]`` is nearly full. But for FULL every element has been applied or
+        has not begun.
         """
         # Of what an element's own loop takes nothing is counted as a reference, which would cost more than an element.
         contents = (
@@ -153,7 +154,7 @@ def _compiled(name: str, stations: bool, seconds: float) -> Any:
                     if arrived >= limit or probed >= most:
                         status = k.PAUSE
                         break
-                    if inputs[u(s), k.KIND] == k.RING and tail[u(s)] - first[u(s)] > inputs[u(s), k.POS_MASK]:
+                    if inputs[u(s), k.KIND] == k.RING and tail[u(s)] - first[u(s)] >= inputs[u(s), k.ROOM]:
                         status = k.GROW
                         result[1] = s
                         break
@@ -244,6 +245,7 @@ def _compiled(name: str, stations: bool, seconds: float) -> Any:
             else:
                 before = weight[where]
                 weight[where] = before + sign
+                leave[where] = ev_valid[at]
                 if shows and before != 0 and weight[where] == 0:
                     unlink(s, pos, inputs, indexes, heads, records)
             if enters:
@@ -259,11 +261,12 @@ def _compiled(name: str, stations: bool, seconds: float) -> Any:
                         code = codes[u(place + index_columns[u(indexes[x, k.IX_COL_OFF] + c)])]
                         records[u(here + width - ncols + c)] = code
                         h = mix(h, code)
-                    head = indexes[x, k.IX_HEAD_OFF] + (h & indexes[x, k.IX_HEAD_MASK]) * indexes[x, k.IX_HEAD_STRIDE]
+                    slot = h & indexes[x, k.IX_HEAD_MASK]
+                    head = indexes[x, k.IX_HEAD_OFF] + slot * indexes[x, k.IX_HEAD_STRIDE]
                     old = heads[u(head)]
                     records[u(here)] = old
                     if inputs[own, k.KIND] == k.BAG:
-                        records[u(here + 1)] = -1 - head
+                        records[u(here + 1)] = -1 - slot
                         if old >= 0:
                             records[u(rec_off + (old & mask) * width + 1)] = pos
                     heads[u(head)] = pos

@@ -9,7 +9,8 @@ Indexes: each is a chained hash table on some join columns of one input (on none
 and scans). A record of an index is (next, [previous,] codes of its columns), so that following a chain touches one
 place. The heads of indexes on the same keys lie side by side: an element that probes two inputs and enters a third
 touches one line. The chain of a ring is in descending row order: the walk ends at the first expired row. Chains of bags
-are doubly linked.
+are doubly linked; the first record names its head by number (−1 − its slot in the table of heads), which stays when
+heads lie elsewhere. ``leave`` of a bag's slot says whether its row joins: 0 if a key is NULL.
 
 *References* to rows, as caches hold them: the row number of a ring's row; of a bag's row its slot and the number of
 its life there. Either can be seen to be dead without anybody having to tell the cache.
@@ -27,7 +28,8 @@ LIFE = 32  # a bag's reference is slot + life · 2³²
 KIND, POS_OFF, POS_MASK, CODE_OFF, CODE_WIDTH, EV_OFF, EV_LEN, EV_CODE_OFF, DELETES, INDEX_FROM, INDEX_TO, LIMIT = (
     range(12)
 )
-INPUT_FIELDS = 12
+ROOM = 12  # rows that a ring can hold before its contents or the heads of its indexes have to grow
+INPUT_FIELDS = 13
 
 # indexes (one row an index)
 IX_INPUT, IX_HEAD_OFF, IX_HEAD_MASK, IX_HEAD_STRIDE, IX_REC_OFF, IX_REC_WIDTH, IX_COLS, IX_COL_OFF = range(8)

@@ -10,7 +10,7 @@ from eddyline.core.delta import Int64s
 from eddyline.kernels import join as kernel
 from eddyline.kernels import join_layout as k
 from eddyline.operators import join_side
-from eddyline.operators.join_contents import JoinContents
+from eddyline.operators.join_contents import JoinContents, stride_from
 from eddyline.operators.join_plan import CacheSpec, Condition, JoinGraph, Step, StoreId
 from eddyline.operators.join_side import JoinSide
 from eddyline.operators.join_stations import BUCKETS, NODES, Bloom, Stations
@@ -177,10 +177,10 @@ class JoinArrays(JoinContents):
         capacities = []
         for i, s in enumerate(self.sides):
             need = int(self.tail[i] - self.first[i]) if s.bag is None else s.bag.table.capacity
-            cap = join_side.SMALLEST if smallest else s.capacity
-            while cap < need:
-                cap *= 2
-            capacities.append(cap)
+            room = join_side.SMALLEST if smallest else s.capacity
+            if room < need:
+                room = 1 << (need * (1 if smallest else stride_from(need)) - 1).bit_length()
+            capacities.append(room)
         if smallest:
             first, tail = self.first.copy(), self.tail.copy()
             self.first[:], self.tail[:] = 0, 0  # nothing to link yet
@@ -190,9 +190,12 @@ class JoinArrays(JoinContents):
             self.set_plan(self.orders, fresh=True)
             self.first[:], self.tail[:] = first, tail
         elif capacities != [s.capacity for s in self.sides]:
-            self.lay_out(capacities)
+            self.resize(capacities)
         else:
-            self._number_rows()
+            self.fit_heads()
+        for i, s in enumerate(self.sides):
+            if s.bag is not None:
+                self.number_rows(i, s.slot)
 
     def events(self, lengths: Sequence[int]) -> tuple[Int64s, ...]:
         """The first events of each input, one after another."""

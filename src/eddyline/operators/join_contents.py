@@ -2,24 +2,37 @@
 
 Positions of a ring are row numbers, those of a bag slots; arrays are indexed by position & (capacity − 1). Chains of an
 index hold positions, not places, so that rows can be moved without anybody having to look for them.
+
+Growth is amortised. Two things grow, each by a factor when it is full, so that a row is moved and linked anew a bounded
+number of times, most rows never:
+
+- *The room for rows* of an input, far ahead of them: pages of a fresh array that nobody has written to take no memory.
+  What has to be moved is copied in a few pieces, and indexes stay as they are.
+- *The heads of its indexes*, which rows are scattered over, and which are written to before they are used: they follow
+  the rows that there are. Only then are the rows of these indexes linked anew.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from eddyline.core.delta import Int64s
-from eddyline.core.window import Range, Slide
+from eddyline.core.window import Range, Slide, Unbounded
 from eddyline.kernels import join_index
 from eddyline.kernels import join_layout as k
+from eddyline.operators import join_side
 from eddyline.operators.join_plan import JoinGraph, Member
 from eddyline.operators.join_side import JoinSide
 
-STRIDE = 16  # what a ring grows by at most
+STRIDE = 16  # what the room for rows grows by at most
+FAR_STRIDE = 4  # … from MANY rows on: address space is not free everywhere
+MANY = 1 << 20
 BURST = 4  # … where all came at one instant, which says nothing about the next
+HEADS, FAR_HEADS = 4, 2  # heads for each row, if there is room for many more rows than there are; from MANY rows on
+UNLIKE = 8  # times as many heads do not belong together
 SPARE = 8  # one part in so many is left free, so that small inputs can grow without large ones being moved
 
 
@@ -42,6 +55,7 @@ class JoinContents:
     """Synopses of the inputs of a join, with a chained hash index for every set of columns that is probed."""
 
     laid: Laid  # as of the last layout
+    _from: list[int]  # by input the first position that was moved then, or has been written to since
 
     def __init__(self, sides: Sequence[JoinSide], graph: JoinGraph) -> None:
         self.sides, self.graph = list(sides), graph
@@ -82,9 +96,9 @@ class JoinContents:
             low, high = (int(mine[0]), int(mine[-1]) + 1) if len(mine) else (0, 0)
             self.inputs[i, k.KIND] = k.RING if s.ring else k.BAG
             self.inputs[i, k.CODE_WIDTH] = len(s.keys)
-            self.inputs[i, k.DELETES :] = s.spec.deletes, low, high, s.limit
+            self.inputs[i, k.DELETES : k.LIMIT + 1] = s.spec.deletes, low, high, s.limit
             self._assign(i, capacities[i])
-        self.heads = np.full(max(self._lay_out_heads(), 1), -1, np.int64)
+        self._from = [self._begin(i) for i in range(m)]
         # Zeros that nobody has asked for yet take no memory.
         pos, code, records = (max(1, n + n // SPARE) for n in self._free)
         self.records, self.codes = np.zeros(records, np.int64), np.zeros(code, np.int64)
@@ -92,13 +106,14 @@ class JoinContents:
         for i in range(m):
             if old is not None:
                 self._move(i, old)
-            for x in self.indexes_of(i):
-                if old is None or not self._take_over(x, old):
-                    self.relink(i, x)
-        self._number_rows()
+        self._lay_out_heads(old)
+        self.number_rows()
         self._done()
 
     def _done(self) -> None:
+        for i, s in enumerate(self.sides):
+            mine = self.indexes[list(self.indexes_of(i))]
+            self.inputs[i, k.ROOM] = min([s.capacity, *(mine[mine[:, k.IX_COLS] > 0, k.IX_HEAD_MASK] + 1).tolist()])
         self.laid = Laid(
             self.index_of, self.indexes.copy(), self.inputs.copy(), self.heads, self.records, self.codes, self.leave,
             self.weight, self.born,
@@ -116,25 +131,60 @@ class JoinContents:
             self.indexes[x, k.IX_REC_OFF] = self._free[2]
             self._free[2] += capacity * int(self.indexes[x, k.IX_REC_WIDTH])
 
-    def _lay_out_heads(self) -> int:
-        """Heads of indexes over the same classes of keys are interleaved: equal keys have equal hashes."""
+    def _lay_out_heads(self, old: Laid | None) -> None:
+        """Give indexes as many heads as they need, take over those that have as many as before, build the others anew.
+
+        Heads of indexes over the same classes of keys are interleaved, for equal keys have equal hashes; but not those
+        of inputs of different sizes, of which the larger would waste memory on the smaller."""
         number = {m: c for c, members in enumerate(self.graph.classes) for m in members}
         groups: dict[tuple[int, ...], list[int]] = {}
         for (target, columns), x in self.index_of.items():
             groups.setdefault(tuple(number[Member(target, c)] for c in columns), []).append(x)
         heads = 0
-        for classes, group in groups.items():
-            largest = max(self.sides[int(self.indexes[x, k.IX_INPUT])].capacity for x in group)
-            slots = largest if classes else 1
-            for j, x in enumerate(group):
-                self.indexes[x, k.IX_HEAD_OFF : k.IX_HEAD_STRIDE + 1] = heads + j, slots - 1, len(group)
-            heads += slots * len(group)
-        return heads
+        for classes, indexes in groups.items():
+            need = {x: self._heads_for(x, old) if classes else 1 for x in indexes}
+            for group in alike(need):
+                slots = max(need[x] for x in group)
+                for j, x in enumerate(group):
+                    self.indexes[x, k.IX_HEAD_OFF : k.IX_HEAD_STRIDE + 1] = heads + j, slots - 1, len(group)
+                heads += slots * len(group)
+        if old is None or not self._heads_stay(old):
+            self.heads = np.full(max(heads, 1), -1, np.int64)
+        for i in range(len(self.sides)):
+            for x in self.indexes_of(i):
+                if old is None or not self._take_over(x, old):
+                    self.relink(i, x)
+
+    def _heads_stay(self, old: Laid) -> bool:
+        heads = slice(k.IX_HEAD_OFF, k.IX_HEAD_STRIDE + 1)
+        return self.index_of == old.index_of and np.array_equal(self.indexes[:, heads], old.indexes[:, heads])
+
+    def _heads_for(self, x: int, old: Laid | None) -> int:
+        """How many heads an index needs: as many as there is room for rows, if that is near. What it had is kept, as
+        long as that is not far too much."""
+        i = int(self.indexes[x, k.IX_INPUT])
+        side, rows = self.sides[i], self._end(i) - self._begin(i)
+        times = HEADS if rows < MANY else min(HEADS, FAR_HEADS)
+        bounded = side.ring and not isinstance(side.spec.window, Unbounded)  # and the room is what its window needs
+        near = max((2 * HEADS if bounded else times) * rows, join_side.SMALLEST)
+        fits = side.capacity <= near
+        need = side.capacity if fits else 1 << (max(times * rows, join_side.SMALLEST) - 1).bit_length()
+        was = None if old is None else self._before(x, old)
+        had = 0 if was is None else int(was[k.IX_HEAD_MASK]) + 1
+        enough = rows < had and not (bounded and fits and need > had)
+        return had if enough and had < UNLIKE * need else need
+
+    def _before(self, x: int, old: Laid) -> Int64s | None:
+        """An index as it was laid out before, if it is not new."""
+        was = old.index_of.get(next(key for key, number in self.index_of.items() if number == x))
+        return None if was is None else old.indexes[was]
 
     def _move(self, i: int, old: Laid) -> None:
+        # Nobody reads how often a ring's rows were born: to copy it would be to have memory for it.
+        names = ("leave", "weight") if self.sides[i].ring else ("leave", "weight", "born")
         for was, now, n in self._pieces(i, old):
             a, b = int(old.inputs[i, k.POS_OFF]) + was, int(self.inputs[i, k.POS_OFF]) + now
-            for name in ("leave", "weight", "born"):
+            for name in names:
                 getattr(self, name)[b : b + n] = getattr(old, name)[a : a + n]
             width = len(self.sides[i].keys)
             a = int(old.inputs[i, k.CODE_OFF]) + was * width
@@ -143,65 +193,85 @@ class JoinContents:
 
     def _take_over(self, x: int, old: Laid) -> bool:
         """Have an index as it was, if it has as many heads as it had: to build it anew is to go to as many places in
-        memory as it has rows. Those of bags name places of their heads, and are built anew."""
-        new, i = self.indexes[x], int(self.indexes[x, k.IX_INPUT])
-        was = old.index_of.get(next(key for key, number in self.index_of.items() if number == x))
-        if was is None or not self.sides[i].ring or old.indexes[was, k.IX_HEAD_MASK] != new[k.IX_HEAD_MASK]:
+        memory as it has rows."""
+        new, before = self.indexes[x], self._before(x, old)
+        if before is None or before[k.IX_HEAD_MASK] != new[k.IX_HEAD_MASK]:
             return False
-        before, width = old.indexes[was], int(new[k.IX_REC_WIDTH])
-        for start, begin, n in self._pieces(i, old):
-            a, b = int(before[k.IX_REC_OFF]) + start * width, int(new[k.IX_REC_OFF]) + begin * width
-            self.records[b : b + n * width] = old.records[a : a + n * width]
+        self._move_records(x, before, old)
         if old.heads is not self.heads:
             _heads_of(self.heads, new)[:] = _heads_of(old.heads, before)
         return True
 
+    def _move_records(self, x: int, before: Int64s, old: Laid) -> None:
+        new, i = self.indexes[x], int(self.indexes[x, k.IX_INPUT])
+        if old.records is self.records and before[k.IX_REC_OFF] == new[k.IX_REC_OFF]:
+            return
+        width = int(new[k.IX_REC_WIDTH])
+        for start, begin, n in self._pieces(i, old):
+            a, b = int(before[k.IX_REC_OFF]) + start * width, int(new[k.IX_REC_OFF]) + begin * width
+            self.records[b : b + n * width] = old.records[a : a + n * width]
+
     def _pieces(self, i: int, old: Laid) -> Iterator[tuple[int, int, int]]:
         was, now = int(old.inputs[i, k.POS_MASK]), int(self.inputs[i, k.POS_MASK])
-        if self.sides[i].ring:
-            return pieces(int(self.first[i]), int(self.tail[i]), was, now)
-        return pieces(0, min(was, now) + 1, was, now)
+        return pieces(self._begin(i), min(self._end(i), self._begin(i) + was + 1), was, now)
 
-    def _number_rows(self) -> None:
-        for i, s in enumerate(self.sides):
-            if s.bag is not None:
-                slots = np.arange(min(s.bag.table.capacity, s.capacity))
-                self.rownum[self.place(i, slots)] = s.bag.rownum[slots]
+    def number_rows(self, i: int | None = None, slots: Int64s | None = None) -> None:
+        """Repeat where the rows of bags are: of one bag, and of some of its slots, if they are named."""
+        for j, s in enumerate(self.sides):
+            if s.bag is not None and i in (None, j):
+                at = int(self.inputs[j, k.POS_OFF])
+                if slots is None:
+                    many = min(s.bag.table.capacity, s.capacity)
+                    self.rownum[at : at + many] = s.bag.rownum[:many]
+                else:
+                    self.rownum[at + slots] = s.bag.rownum[slots]
 
     # ── growing ───────────────────────────────────────────────────────────────────────────────────────────────────
 
     def grow(self, i: int) -> None:
-        """Make the ring of an input that is full larger, and with it those that soon will be."""
-        capacities = [self._room_for(j, full=j == i) for j in range(len(self.sides))]
+        """Have more room for an input that is full, and for those that soon will be, or more heads."""
+        if int(self.tail[i] - self.first[i]) < self.sides[i].capacity:
+            self.fit_heads()
+        else:
+            self.resize([self._room_for(j, full=j == i) for j in range(len(self.sides))])
+
+    def fit_heads(self) -> None:
+        """Have more heads for the indexes of inputs with as many rows as heads, where there is room for more rows."""
+        rooms = self.inputs[:, k.ROOM].tolist()
+        if any(self._end(i) - self._begin(i) >= rooms[i] < s.capacity for i, s in enumerate(self.sides)):
+            self._lay_out_heads(self.laid)
+            self._done()
+
+    def resize(self, capacities: Sequence[int]) -> None:
+        """Have room for so many rows, never fewer than now."""
         if not self._grow_into_spare(capacities):
             self.lay_out(capacities)
 
     def _room_for(self, i: int, full: bool) -> int:
         """What a ring needs: as many rows as its window will hold if it goes on as in the part that is filled, and half
-        as many, but not more than ``STRIDE`` times what it has held, because it may not; at least the double where it
-        is full."""
+        as many, but not more than a multiple of what it has held, because it may not; at least the double where it is
+        full. A window without an end gets that multiple."""
         side, held = self.sides[i], int(self.tail[i] - self.first[i])
         if not side.ring or held < 2:
             return side.capacity
-        window, ahead = side.spec.window, 2 * held
+        window, stride = side.spec.window, stride_from(held)
+        ahead = stride * held if 2 * held > side.capacity else held
         if side.limit:
             ahead = side.limit + 1
         elif isinstance(window, Range | Slide):
             begin, end = self.leave[self.place(i, np.array([self.first[i], self.tail[i] - 1]))]
             span = max(int(end - begin), window.slide if isinstance(window, Slide) else 0)
             ahead = 3 * held * window.width // (2 * span) if span else BURST * held if full else held
-        need = max(min(ahead, STRIDE * held), 2 * held if full else held)
+        need = max(min(ahead, stride * held), 2 * held if full else held)
         return max(side.capacity, 1 << (need - 1).bit_length())
 
     def _grow_into_spare(self, capacities: Sequence[int]) -> bool:
-        """Move the inputs that grow, and no others, if there is room and their indexes need no more heads."""
+        """Move the inputs that grow, and no others, if there is room."""
         growing = [i for i, s in enumerate(self.sides) if capacities[i] != s.capacity]
         need = [0, 0, 0]
         for i in growing:
-            mine = self.indexes[list(self.indexes_of(i))]
-            if (mine[mine[:, k.IX_COLS] > 0, k.IX_HEAD_MASK] < capacities[i] - 1).any():
-                return False
-            widths = 1, len(self.sides[i].keys), int(mine[:, k.IX_REC_WIDTH].sum())
+            records = int(self.indexes[list(self.indexes_of(i)), k.IX_REC_WIDTH].sum())
+            widths = 1, len(self.sides[i].keys), records
             need = [n + capacities[i] * w for n, w in zip(need, widths, strict=True)]
         room = len(self.leave), len(self.codes), len(self.records)
         if any(f + n > r for f, n, r in zip(self._free, need, room, strict=True)):
@@ -209,8 +279,8 @@ class JoinContents:
         for i in growing:
             self._assign(i, capacities[i])
             self._move(i, self.laid)
-            for x in self.indexes_of(i):
-                self._take_over(x, self.laid)
+            self.number_rows(i)
+        self._lay_out_heads(self.laid)
         self._done()
         return True
 
@@ -224,12 +294,21 @@ class JoinContents:
         held = zip(self.sides, self.first.tolist(), self.tail.tolist(), strict=True)
         return [tail - first if side.ring else 0 for side, first, tail in held]
 
+    def _begin(self, i: int) -> int:
+        """The first position that may hold a row."""
+        return int(self.first[i]) if self.sides[i].ring else 0
+
+    def _end(self, i: int) -> int:
+        """The position after the last that may."""
+        bag = self.sides[i].bag
+        return int(self.tail[i]) if bag is None else bag.table.capacity
+
     def live(self, i: int) -> Int64s:
         """Positions of input i that hold a row."""
         if self.sides[i].ring:
             return np.arange(self.first[i], self.tail[i], dtype=np.int64)
-        off, cap = int(self.inputs[i, k.POS_OFF]), self.sides[i].capacity
-        return np.flatnonzero(self.weight[off : off + cap])
+        off, end = int(self.inputs[i, k.POS_OFF]), min(self._end(i), self.sides[i].capacity)
+        return np.flatnonzero(self.weight[off : off + end])
 
     def place(self, i: int, positions: Int64s) -> Int64s:
         """Where the leave times, weights and row numbers of positions are."""
@@ -237,9 +316,10 @@ class JoinContents:
 
     def put(self, i: int, positions: Int64s, leaves: Int64s, weights: Int64s) -> None:
         """Fill one input with rows that its synopsis already holds, and index them."""
+        self.fit_heads()  # of this input and those that are still to come, which are empty
         side, at = self.sides[i], self.place(i, positions)
-        self.leave[at], self.weight[at] = leaves, weights
-        codes, _ = side.key_codes(side.rows_at(positions), len(positions))
+        codes, valid = side.key_codes(side.rows_at(positions), len(positions))
+        self.leave[at], self.weight[at] = leaves if side.ring else valid, weights
         width, code = len(side.keys), int(self.inputs[i, k.CODE_OFF])
         base = code + (positions & int(self.inputs[i, k.POS_MASK])) * width
         for j in range(width):
@@ -249,21 +329,39 @@ class JoinContents:
 
     def relink(self, i: int, x: int) -> None:
         """Build an index of an input from its codes."""
-        live = self.live(i)
-        if self.sides[i].ring:
-            live = np.ascontiguousarray(self.weight[self.place(i, live)])
-        else:
-            _, valid = self.sides[i].key_codes(self.sides[i].rows_at(live), len(live))
-            live = live[valid != 0]
         join_index.relink(
-            i, x, self.inputs, self.indexes, self.index_columns, self.heads, self.records, self.codes, self.first,
-            self.tail, live,
+            i, x, self._begin(i), self._end(i), self.inputs, self.indexes, self.index_columns, self.heads, self.records,
+            self.codes, self.leave, self.weight,
         )  # fmt: skip
 
     @property
     def nbytes(self) -> int:
-        pos, code, records = self._free
-        return 8 * (len(self.heads) + records + code + 4 * pos)
+        """What has been written to: room for rows that have not come takes no memory."""
+        total = 8 * len(self.heads)
+        for i, s in enumerate(self.sides):
+            records = int(self.indexes[list(self.indexes_of(i)), k.IX_REC_WIDTH].sum())
+            written = min(s.capacity, self._end(i) - int(self._from[i]))
+            total += 8 * written * (len(s.keys) + records + (2 if s.ring else 4))
+        return total
+
+
+def alike(need: Mapping[int, int]) -> Iterator[list[int]]:
+    """Indexes whose heads lie side by side: those that need about as many.
+
+    >>> list(alike({0: 1024, 1: 16384, 2: 4096, 3: 512}))
+    [[1, 2], [0, 3]]
+    """
+    left = dict(need)
+    while left:
+        most = max(left.values())
+        group = [x for x, n in left.items() if UNLIKE * n > most]
+        yield group
+        left = {x: n for x, n in left.items() if x not in group}
+
+
+def stride_from(rows: int) -> int:
+    """How many times as much room there is at most after growth."""
+    return STRIDE if rows < MANY else min(STRIDE, FAR_STRIDE)
 
 
 def _heads_of(heads: Int64s, index: Int64s) -> Int64s:

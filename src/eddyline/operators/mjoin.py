@@ -161,7 +161,8 @@ class MJoin(Operator):
         elif s.bag is not None and count:
             touched = np.unique(s.slot[:count])
             s.bag.release(touched[self.arrays.weight[self.arrays.place(i, touched)] == 0])
-            s.bag.compact()
+            if s.bag.compact():
+                self.arrays.number_rows(i)
         s.drop_events(count)
 
     def _materialise(self, time: Int64s, weight: Int64s, rows: Int64s) -> Delta:

@@ -34,6 +34,7 @@ LONGEST = 0.04  # seconds: what takes longer needs no more rows to be measured
 LEAST, MOST = 32, 1 << 16  # rows of the others
 PASS = 0.03  # seconds that the rows of one should take: some thirty times what a pass costs beside the filters,
 CALLS = 8  # and this many times what calling the filters costs before their first row
+PATIENCE = 12  # passes within which every filter should have been called often enough to have a price
 HARD = 0.02  # while the policy looks hard, and profiles more than this share of the rows, sub-batches are shorter:
 LOOK, QUARTER = 1024, 4  # so many rows, or this part of the others
 
@@ -167,7 +168,7 @@ class AdaptiveConjunction:
         asked = seen.rows_in + seen.extra
         if step.trial is None or self.ledger.batches:  # what the very first call takes is nobody's price
             self.times.add(asked, seconds)
-        prices = self.times.marginal
+        prices = self.times.prices
         self.ledger.add(step.count, seen.rows_in, seen.rows_out, seen.extra, seconds, prices)
         if step.trial is not None:
             # The policy hears of prices that mean something, and of no other rows than it would have asked for.
@@ -176,11 +177,16 @@ class AdaptiveConjunction:
         policy.processed(seen.rows_in, seen.rows_out, prices)
         if len(profile):
             policy.profiled(seen.dropped, prices)
-        decision = policy.decide(self.ledger.rows if now is None else now)
+        decision = None if self._guesses() else policy.decide(self.ledger.rows if now is None else now)
         if decision is not None:
             self.ledger.decided(self._named(decision))
         self._fit(step.count, asked)
         return seen
+
+    def _guesses(self) -> bool:
+        """Whether an order would rest on the price of a single call, which may have loaded a model. The next passes
+        tell; one that is hardly ever asked is not waited for."""
+        return self.ledger.batches < PATIENCE and bool(self.times.guessed[self.policy.pipeline.free].any())
 
     def _shown_to(self, trial: tuple[int, ...]) -> Bools:
         """Profiled rows go on to the filters that are tried, but past no pinned one."""

@@ -128,8 +128,9 @@ class Eddy:
         outputs, failures, seconds = self._flow(columns, length, orders)
         asked, alive = outputs >= 0, ~(outputs == 0).any(1)
         rows_in, rows_out = asked.sum(0), (outputs > 0).sum(0)
-        prices = np.where(rows_in > 0, self.times.marginal, np.nan)
-        self.ledger.add(length, rows_in, rows_out, np.zeros_like(rows_in), seconds, self.times.marginal)
+        known = self.times.prices
+        prices = np.where(rows_in > 0, known, np.nan)
+        self.ledger.add(length, rows_in, rows_out, np.zeros_like(rows_in), seconds, known)
         if self.policy is not None and self.books is not None:
             self.policy.processed(outputs, prices)
             self.books.add(classes, orders, outputs)

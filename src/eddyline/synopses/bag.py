@@ -54,8 +54,8 @@ class Bag:
             self.table.release(slots)
             self.rownum[slots] = -1
 
-    def compact(self) -> None:
-        """Rewrite the store if most of it is dead; row numbers change, slots do not."""
+    def compact(self) -> bool:
+        """Rewrite the store if most of it is dead; row numbers change, slots do not. Whether that was done."""
         held = self.store.end - self.store.first
         if held > 2 * len(self.table) + 1024:
             live = self.table.live_ids()
@@ -63,6 +63,8 @@ class Bag:
             self.store = Store(self.schema)
             self.store.append(columns, len(live))
             self.rownum[live] = np.arange(len(live))
+            return True
+        return False
 
     @property
     def nbytes(self) -> int:

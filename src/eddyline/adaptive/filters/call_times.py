@@ -7,7 +7,7 @@ stands behind others, and sees few rows at a time, look many times dearer than t
 The first calls are the ones to distrust: a model is loaded at the first row, a process is held up, and there is no past
 to tell that from a price. So they are kept, and judged by one another until there are enough of them. Whatever a and b
 are, k rows take at most max(1, k/j) times as long as j rows: a call that took far longer than most others allow was
-held up, and does not count.
+held up, and does not count. And nothing is a price on which no two calls agree.
 """
 
 from __future__ import annotations
@@ -19,13 +19,14 @@ from typing import Any
 import numpy as np
 
 from eddyline.adaptive.filters.policy import Float64s
-from eddyline.core.delta import Int64s
+from eddyline.core.delta import Bools, Int64s
 
 _FADING = 1 / 64  # how much of the past a call makes forgotten, if it has as many rows as those before it
 _SPREAD = 0.5  # of the numbers of rows, relative to their mean: with less, one line fits as well as another
 _CAP = 4.0  # a call is believed up to this multiple of what was expected: a pause is not the filter's price
 _EARLY = 8  # calls that are judged by one another; later ones by what was learned before them
 _FAR = 16.0  # times what the others allow: what took longer was held up; with less, some rows may be dearer than others
+_ALIKE = 2.0  # times what another allows: calls that agree on a price
 _ENOUGH = 16  # rows of a call that may speak about larger ones: single rows may be dear or cheap by chance
 _LEAST = 1e-10
 
@@ -45,21 +46,23 @@ class CallTimes:
     >>> print(f"{times.add(np.array([10]), np.array([60e-6]))[0]:.2e}")
     1.00e-06
 
-    A row takes a microsecond, and the first one half a second more:
+    A row takes a microsecond, and the first one half a second more. One call is no price, nor are two that differ:
 
     >>> times = CallTimes(1)
     >>> for seconds in (0.5, 0, 0, 0):
-    ...     print(f"{times.add(np.array([64]), np.array([64e-6 + seconds]))[0]:.1e}")
-    7.8e-03
-    1.0e-06
-    1.0e-06
-    1.0e-06
+    ...     b = times.add(np.array([64]), np.array([64e-6 + seconds]))
+    ...     print(f"{b[0]:.1e} {times.marginal[0]:.1e}")
+    nan 7.8e-03
+    nan 1.0e-06
+    1.0e-06 1.0e-06
+    1.0e-06 1.0e-06
     """
 
-    __slots__ = ("_early", "_lines", "largest", "marginal")
+    __slots__ = ("_early", "_lines", "largest", "marginal", "settled")
 
     def __init__(self, filters: int) -> None:
-        self.marginal: Float64s = np.full(filters, np.nan)
+        self.marginal: Float64s = np.full(filters, np.nan)  # the best guess, of one call if there is no other
+        self.settled: Bools = np.zeros(filters, np.bool_)  # whether it is more than a guess
         self.largest: Int64s = np.zeros(filters, np.int64)  # calls, in rows
         self._lines = [[0.0] * 6 for _ in range(filters)]  # a, then sums: calls, rows, seconds, rows², rows·seconds
         self._early: list[list[tuple[float, float]]] = [[] for _ in range(filters)]  # the first calls: rows, seconds
@@ -69,15 +72,26 @@ class CallTimes:
         """What a call costs before its first row."""
         return np.array([line[0] for line in self._lines])
 
+    @property
+    def prices(self) -> Float64s:
+        """Seconds for one more row, NaN where that is not known."""
+        known: Float64s = np.where(self.settled, self.marginal, np.nan)
+        return known
+
+    @property
+    def guessed(self) -> Bools:
+        """Filters that were measured, but whose price is not known yet."""
+        return ~self.settled & ~np.isnan(self.marginal)
+
     def add(self, rows: Int64s, seconds: Float64s) -> Float64s:
-        """Calls of one batch, each with its rows and seconds: seconds for one more row, NaN where that is not known.
-        A filter with no rows was not called, one with no seconds was not measured."""
+        """Calls of one batch, each with its rows and seconds: the ``prices`` after them. A filter with no rows was not
+        called, one with no seconds was not measured."""
         # Plain numbers: for the few filters of a query numpy would take five times as long.
         for f, (k, t) in enumerate(zip(rows.tolist(), seconds.tolist(), strict=True)):
             if k > 0 and t > 0:
                 self.largest[f] = max(self.largest[f], k)
                 self.marginal[f] = self._called(f, float(k), t)
-        return self.marginal
+        return self.prices
 
     def _called(self, f: int, k: float, t: float) -> float:
         line, early = self._lines[f], self._early[f]
@@ -89,6 +103,7 @@ class CallTimes:
         for i, call in enumerate(early):
             if not _held_up(early, i):  # the quickest never was
                 marginal = self._learn(line, marginal, *call)
+        self.settled[f] = _settled(early)
         return marginal
 
     def _learn(self, line: list[float], marginal: float, k: float, t: float) -> float:
@@ -130,6 +145,7 @@ class CallTimes:
         self._lines = np.asarray(state["lines"], np.float64).tolist()
         early = np.asarray(state["early"], np.float64).tolist()
         self._early = [[(k, t) for k, t in calls if k] for calls in early]
+        self.settled = np.array([_settled(calls) for calls in self._early], np.bool_)
 
 
 def _held_up(calls: Sequence[tuple[float, float]], i: int) -> bool:
@@ -143,3 +159,20 @@ def _held_up(calls: Sequence[tuple[float, float]], i: int) -> bool:
     others = (c for place, c in enumerate(calls) if place != i and c[0] >= min(_ENOUGH, k / _CAP))
     allowed = sorted(other * max(1.0, k / j) for j, other in others)
     return bool(allowed) and t > _FAR * allowed[len(allowed) // 2]
+
+
+def _settled(calls: Sequence[tuple[float, float]]) -> bool:
+    """Whether the first calls make a price: there are enough, or the last agrees with another. Those with next to no
+    rows have no say.
+
+    >>> [_settled([(64, 2.0), *[(64, 0.001)] * more, (1, 0.5)]) for more in (0, 1, 2)]
+    [False, False, True]
+    """
+    if len(calls) == _EARLY:
+        return True
+    most = max((k for k, _ in calls), default=0.0)
+    heard = [(k, t) for k, t in calls if k >= min(_ENOUGH, most / _CAP)]
+    if len(heard) < 2:
+        return False
+    k, t = heard[-1]
+    return any(t <= _ALIKE * u * max(1.0, k / j) and u <= _ALIKE * t * max(1.0, j / k) for j, u in heard[:-1])

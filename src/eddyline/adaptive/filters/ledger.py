@@ -46,6 +46,7 @@ class Ledger:
         self._after: Float64s = np.zeros(filters)  # and after it, of
         self._since = [0, 0]  # so many batches and rows
         self._prices: Float64s = np.ones(filters)
+        self._known: Float64s = np.full(filters, np.nan)  # the same, NaN where there is none
         self.history = History()
 
     def add(
@@ -65,6 +66,7 @@ class Ledger:
         self.history.add(rows, int(rows_in.sum()), int(extra.sum()))
         self._last.append((rows, rows_in))
         known = ~np.isnan(prices)
+        self._known = np.where(known, prices, self._known)
         if known.any():
             self._prices = np.where(known, prices, prices[known].mean())
         if self._before is not None:
@@ -103,11 +105,13 @@ class Ledger:
         self._before = None
 
     def statistics(self) -> dict[str, Any]:
-        """Lists are by filter as written; shares and seconds are of the recent past, the rest since the start."""
+        """Lists are by filter as written; shares and seconds a row are of the recent past, the rest since the start.
+        Seconds a row are the price that decisions rest on, without what held the first calls up; where there is none
+        yet, what rows took."""
         rows_in, rows_out, extra, seconds = self.recent
         asked = rows_in + extra
         with np.errstate(invalid="ignore"):
-            passes, price = rows_out / rows_in, seconds / asked
+            passes, price = rows_out / rows_in, np.where(np.isnan(self._known), seconds / asked, self._known)
         return {
             "rows": self.rows,
             "asked": [int(x) for x in self.totals[0]],
@@ -128,6 +132,7 @@ class Ledger:
             "totals": self.totals.copy(),
             "recent": self.recent.copy(),
             "recent_rows": self._recent_rows,
+            "prices": self._known.copy(),
             "decisions": [d.to_dict() for d in self.decisions],
             "history": self.history.state(),
         }
@@ -140,5 +145,7 @@ class Ledger:
         self._decisions = deque((Decision(**d) for d in state["decisions"]), maxlen=KEPT)
         self._last.clear()
         self._before = None
+        if "prices" in state:  # a snapshot of an earlier version has none
+            self._known = np.array(state["prices"], np.float64)
         if "history" in state:  # a snapshot of an earlier version has none
             self.history.load(state["history"])
