@@ -25,7 +25,9 @@ EXPERIMENTS = {
         "figure_4_11", "figure_4_12", "figure_4_13", "figure_4_14", "table_4_2", "figures_4_15_16", "figures_4_17_18",
         "figure_4_19", "figure_4_20", "figure_4_21", "figure_4_22", "figure_4_23", "figure_4_24", "figure_4_25",
     ),
-    "routing": ("figures_3_4", "figures_5_6", "figure_7", "figure_8", "q2", "figures_9_10"),
+    "routing": (
+        "figures_3_4", "through_queries", "figures_5_6", "figure_7", "figure_8", "q2", "figures_9_10", "one_operator",
+    ),
     "joins": (
         "figures_5_11_12", "figures_5_13_14", "figures_5_15_16", "figures_5_17_18", "figures_5_19_20", "figure_5_21",
         "figure_5_22", "figure_5_23", "stocks",

@@ -26,9 +26,11 @@ def run(options: Options) -> Outcome:
     verdict = Verdict(
         "Figure 4.22",
         [
-            Claim("with frequent changes (x = 100,000) A-Greedy and Independent significantly (5 %) outperform Sweep",
-                  lead[100_000] > 0.05 and found[100_000]["independent"].cost < 0.95 * found[100_000]["sweep"].cost),
-            Claim("with frequent changes A-Greedy significantly (5 %) outperforms LocalSwaps", slow[100_000] > 0.05),
+            *(claim for x in (100_000, 25_000) for claim in (
+                Claim(f"with frequent changes (x = {x:,}) A-Greedy and Independent outperform Sweep by 5 %",
+                      lead[x] > 0.05 and found[x]["independent"].cost < 0.95 * found[x]["sweep"].cost),
+                Claim(f"with frequent changes (x = {x:,}) A-Greedy significantly (5 %) outperforms LocalSwaps",
+                      slow[x] > 0.05))),
             Claim("A-Greedy's lead over Sweep is less with rare changes", lead[1_000_000] < lead[100_000]),
             Claim("at x = 1,000,000 Sweep performs better than A-Greedy (by 1 % or more)", lead[1_000_000] < -0.01),
         ],
@@ -37,7 +39,9 @@ def run(options: Options) -> Outcome:
             *(Number(f"{o} dearer than the clairvoyant, x = 100,000", None,
                      found[100_000][o].cost / found[100_000]["optimal"].cost - 1) for o in names[1:]),
         ],
-        CHOICE,
+        CHOICE + " At x = 25,000 a period ends before A-Greedy's profile window is that of the period: it holds 1,000 "
+        "dropped tuples of which one in a hundred is profiled, so that half of it is new after some 50,000. All "
+        "policies then work with the order of some other period, and the one that profiles least costs least.",
     )  # fmt: skip
     figure, axis = plt.subplots(figsize=(6.8, 4.2))
     for name in (n for n in names if n != "local-swaps"):

@@ -24,6 +24,7 @@ from experiments.report import Claim, Number, Options, Outcome, Verdict, main
 
 NAMES = tuple(POLICIES)
 CHANGE = 150_000  # tuples before a change: each has settled by then, but for Sweep
+AFTER = 900_000  # tuples after it: Sweep needs some 500,000 to be back, so that no two policies tie at "never"
 
 
 def stable(options: Options) -> tuple[dict[str, list[float]], dict[str, float], float]:
@@ -55,7 +56,10 @@ def speed(options: Options) -> dict[str, list[float]]:
     rows = options.tuples(CHANGE, 60_000) // 250 * 250
     for seed in range(options.times(6, 2)):
         random = np.random.default_rng(seed)
-        sides = [stream(rows, N, random.permutation(BEFORE).tolist(), seed=2 * seed + i) for i in range(2)]
+        lengths = (rows, options.tuples(AFTER, 60_000) // 250 * 250)
+        sides = [
+            stream(many, N, random.permutation(BEFORE).tolist(), seed=2 * seed + i) for i, many in enumerate(lengths)
+        ]
         drops = np.concatenate(sides)
         for name in NAMES:
             run = simulate(policy(name, N, seed), drops, batch=250)
@@ -95,7 +99,7 @@ def run(options: Options) -> Outcome:
         "|---|---|---|---|---|",
     ]
     for name in NAMES:
-        when = f"{median[name]:,.0f}" if np.isfinite(median[name]) else f"more than {options.tuples(CHANGE, 60_000):,}"
+        when = f"{median[name]:,.0f}" if np.isfinite(median[name]) else f"more than {options.tuples(AFTER, 60_000):,}"
         lines.append(
             f"| `{name}` | {mean[name]:.3f} ({worst[name]:.2f}) | {share[name]:.2%} | {when} | {lost[name]:.2%} |"
         )
@@ -115,9 +119,11 @@ def run(options: Options) -> Outcome:
         [
             Claim("A-Greedy: strong convergence (mean within 2 % of the optimum), usually optimal (within 1 % in "
                   "more than half of the settings)", mean["a-greedy"] < 1.02 and optimal > 0.5),
-            Claim("A-Greedy: the weakest in overhead of the thesis's four",
-                  share["a-greedy"] == max(share[n] for n in papers)),
-            Claim("Sweep: the slowest of the four to adapt", median["sweep"] == max(median[n] for n in papers)),
+            Claim("A-Greedy: the weakest in overhead of the thesis's four (more than each of the others)",
+                  all(share["a-greedy"] > share[n] for n in papers if n != "a-greedy")),
+            Claim("Sweep: strong convergence (mean within 2 % of A-Greedy's)", mean["sweep"] < 1.02 * mean["a-greedy"]),
+            Claim("Sweep: the slowest of the four to adapt (slower than each of the others)",
+                  all(median["sweep"] > median[n] for n in papers if n != "sweep")),
             Claim("Independent: weaker convergence than A-Greedy", mean["independent"] > mean["a-greedy"]),
             Claim("LocalSwaps: slower to adapt than A-Greedy", median["local-swaps"] > median["a-greedy"]),
             Claim("ours, the default: convergence no worse than A-Greedy's by more than 1 %, at most 3 % overhead, and "
@@ -137,18 +143,18 @@ def run(options: Options) -> Outcome:
     )  # fmt: skip
     figure, axis = plt.subplots(figsize=(7.4, 4.4))
     for name in NAMES:
-        at = (share[name] * 100, min(median[name], 2.0 * CHANGE))
+        at = (share[name] * 100, min(median[name], 1.2 * AFTER))
         size = 40 + 2500 * (mean[name] - 1)
         axis.scatter(*at, s=size, alpha=0.6, color=COLOURS[name])
         above = -22 if name == "local-swaps" else 7 + size**0.5 / 2  # Sweep is in the same place
         axis.annotate(name, at, (0, above), ha="center", fontsize=9, textcoords="offset points")
     axis.set(yscale="log", xlabel="overhead: profiling in % of the cost (towards 0 is better)",
-             ylabel="tuples until back (lower is better)", ylim=(None, 1.2e6),
+             ylabel="tuples until back (lower is better)", ylim=(None, 3e6),
              xlim=(-0.6, max(share.values()) * 100 + 0.8),
              title="Figure 4.25: bubble = cost of the last order above the optimum")  # fmt: skip
-    axis.axhline(2.0 * CHANGE, color="grey", linestyle=":", linewidth=0.8)
+    axis.axhline(1.2 * AFTER, color="grey", linestyle=":", linewidth=0.8)
     axis.text(
-        axis.get_xlim()[1], 2.05 * CHANGE, "not within the run ", ha="right", va="bottom", fontsize=8, color="grey"
+        axis.get_xlim()[1], 1.22 * AFTER, "not within the run ", ha="right", va="bottom", fontsize=8, color="grey"
     )
     rows = [
         {"policy": n, "last_order_mean": mean[n], "last_order_worst": worst[n], "profiling_share": share[n],

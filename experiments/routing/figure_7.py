@@ -36,11 +36,20 @@ def run(options: Options) -> Outcome:
         axis.plot(AGGREGATES, [1 - r[name] / r["sbr"] for r in rows], marker="o", label=name)
     axis.set(xlabel="aggregate selectivity", ylabel="fewer routing calls than sbr", title="six joins")
     axis.legend()
-    saved = [1 - r["default"] / r["sbr"] for r in rows]
+    saved, ours = ([1 - r[policy] / r["sbr"] for r in rows] for policy in ("content-learns", "default"))
     verdict = Verdict(
         "Figure 7",
-        [Claim("content-based routing saves at every aggregate selectivity from 5 % to 35 %", min(saved) > 0)],
-        [Number(f"saved, {a:.0%} of the tuples pass", None, s) for a, s in zip(AGGREGATES, saved, strict=True)],
+        [
+            Claim("Content-Learns saves at every aggregate selectivity from 5 % to 35 %", min(saved) > 0),
+            Claim(
+                "ours, the default, saves at each of them, and more",
+                all(a > max(0.0, b) for a, b in zip(ours, saved, strict=True)),
+            ),
+        ],
+        [
+            *(Number(f"saved, {a:.0%} of the tuples pass", None, s) for a, s in zip(AGGREGATES, saved, strict=True)),
+            *(Number(f"ours: saved, {a:.0%} pass", None, s) for a, s in zip(AGGREGATES, ours, strict=True)),
+        ],
         f"{streams} streams of {tuples:,} tuples for each point; the paper has 50 of 100,000 (--streams 50).",
     )
     return Outcome(rows, verdict, figure)

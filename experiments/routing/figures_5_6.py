@@ -55,20 +55,22 @@ def run(options: Options) -> Outcome:
     right.set(title="fewer routing calls than sbr", xlabel="joins")
     left.legend()
     right.legend()
-    by_n = [saved("default", n) for n in OPERATORS]
+    by_n, ours = ([saved(policy, n) for n in OPERATORS] for policy in ("content-learns", "default"))
     verdict = Verdict(
         "Figures 5 and 6",
         [
             Claim(
-                "hardly ever the wrong classifier: in at most 6.4 % of routing calls",
-                share("default", "wrong") <= 0.064,
+                "Content-Learns: hardly ever the wrong classifier: in at most 6.4 % of routing calls",
+                share("content-learns", "wrong") <= 0.064,
             ),
-            Claim("the more operators, the more is saved", by_n == sorted(by_n)),
+            Claim("Content-Learns: the more operators, the more is saved", by_n == sorted(by_n)),
+            Claim("ours, the default: the same two", share("default", "wrong") <= 0.064 and ours == sorted(ours)),
         ],
         [
-            Number("routing calls by a wrong classifier", 0.064, share("default", "wrong")),
-            Number("the same, the paper's algorithm as we have it", 0.064, share("content-learns", "wrong")),
+            Number("routing calls by a wrong classifier", 0.064, share("content-learns", "wrong")),
+            Number("ours: routing calls by a wrong classifier", 0.064, share("default", "wrong")),
             *(Number(f"saved, {n} joins", None, s) for n, s in zip(OPERATORS, by_n, strict=True)),
+            *(Number(f"ours: saved, {n} joins", None, s) for n, s in zip(OPERATORS, ours, strict=True)),
             Number("saved by the best single order, 6 joins", None, saved("default", 6, "best_fixed_order")),
         ],
         "Part of the saving is that sbr's lottery does not keep to the best order: see the best fixed order. "

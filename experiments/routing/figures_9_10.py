@@ -18,6 +18,7 @@ from eddyline.adaptive.routing.simulate import Run, simulate
 from eddyline.adaptive.routing.stream_star import random_selectivities, stream_star
 from experiments.report import Claim, Number, Options, Outcome, Verdict, main
 
+OPERATOR = 10.0  # microseconds a call, for the share of the overhead
 COSTS = (0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0)  # microseconds a call
 
 
@@ -69,20 +70,36 @@ def run(options: Options) -> Outcome:
         right.bar([r["policy"] for r in rows], [r[part] for r in rows], bottom=bottom, label=part[:-3])
     right.set(ylabel="µs per routing call")
     right.legend()
-    blind, overhead = (sum(r[p] for p in ("routing_us", "learning_us")) for r in (rows[0], rows[-1]))
+    blind, overhead, ours = (sum(r[p] for p in ("routing_us", "learning_us")) for r in rows)
+    calls = {n: 1 - runs[n][1].calls / runs["sbr"][1].calls for n in ("content-learns", "default")}
+
+    def of_all(cost: float) -> float:
+        return cost / (cost + OPERATOR)
+
     verdict = Verdict(
         "Figures 9 and 10",
         [
-            Claim("the dearer the operators, the more time is saved", saved["default"] == sorted(saved["default"])),
-            Claim("up to what is saved in routing calls, less 5 points, where operators cost 100 µs",
-                  saved["default"][-1] > 1 - runs["default"][1].calls / runs["sbr"][1].calls - 0.05),
+            Claim("Content-Learns: the dearer the operators, the more time is saved",
+                  saved["content-learns"] == sorted(saved["content-learns"])),
+            Claim("Content-Learns: up to what is saved in routing calls, less 5 points, where operators cost 100 µs",
+                  saved["content-learns"][-1] > calls["content-learns"] - 0.05),
+            Claim(f"Figure 10: Content-Learns' overhead is at most 5 % of all time (operators of {OPERATOR:g} µs)",
+                  of_all(overhead) <= 0.05),
+            Claim("ours, the default: the first two",
+                  saved["default"] == sorted(saved["default"]) and saved["default"][-1] > calls["default"] - 0.05),
         ],
         [
-            Number("time saved where operators cost 100 µs", None, saved["default"][-1]),
-            Number("routing calls saved", None, 1 - runs["default"][1].calls / runs["sbr"][1].calls),
-            Number("overhead, of all time, where operators cost 10 µs", 0.05, overhead / (overhead + 10)),
+            Number("time saved where operators cost 100 µs", None, saved["content-learns"][-1]),
+            Number("routing calls saved", None, calls["content-learns"]),
+            Number(f"overhead, of all time, where operators cost {OPERATOR:g} µs", 0.05, of_all(overhead)),
+            Number(f"overhead of sbr, of all time, where operators cost {OPERATOR:g} µs", 0.05, of_all(blind)),
+            Number("ours: time saved where operators cost 100 µs", None, saved["default"][-1]),
+            Number("ours: routing calls saved", None, calls["default"]),
+            Number(f"ours: overhead, of all time, where operators cost {OPERATOR:g} µs", 0.05, of_all(ours)),
         ],
-        f"{overhead:.2f} µs per routing call for default, {blind:.2f} for sbr.",
+        f"{overhead:.2f} µs per routing call for content-learns, {ours:.2f} for default, {blind:.2f} for sbr. The "
+        "paper's 4 to 5 % are of a system in which queues and input take most of the time; here all other time is that "
+        "of the operators.",
     )  # fmt: skip
     return Outcome(rows, verdict, figure)
 
