@@ -83,6 +83,7 @@ def test_what_was_earned_is_part_of_a_snapshot() -> None:
 
 def test_an_alarm_is_looked_at_on_credit_but_not_for_nothing() -> None:
     budget = LookBudget(3)
+    budget.earn(int(0.31 * budget.price / join_budget.SHARE), 0)
     assert budget.affords_look(alarmed=True) and not budget.affords_look()
     budget.spend(0)
     assert not budget.affords_look(alarmed=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 PRICE = 6000  # accesses that a look takes the time of, for each input: policies are asked, samples read, sums made
 SHARE = 0.03  # of the work: what looks may cost where nothing is gained by them
-ALARM = 0.0  # share of a look's price that must be there if something has changed: then there is more to win
+ALARM = 0.3  # share of a look's price that must be there if something has changed: then there is more to win
 WON = 3  # looks that are paid for by one that has changed the plan
 
 
