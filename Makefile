@@ -26,7 +26,7 @@ demo: $(WARM)  ## a real job on a generated packet stream
 	@$(BIN)/python -m eddyline.datasets.demo
 
 test: $(WARM)  ## lint, types, all tests and doctests (those of the Spark runtime need Java)
-	@$(BIN)/python -m eddyline.runtime.spark.requirements
+	@$(BIN)/python -m eddyline.spark.requirements
 	@$(BIN)/ruff check .
 	@$(BIN)/mypy
 	@$(BIN)/python -m pytest -n 2 --dist loadfile

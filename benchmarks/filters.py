@@ -24,6 +24,7 @@ import pyarrow as pa
 
 from benchmarks.filter_cases import FilterCase, cheap, expensive, population
 from benchmarks.harness import Limit, Options, Report, timed
+from eddyline.adapting.conjunction import AdaptiveConjunction
 from eddyline.adaptive.filters.bounds import clairvoyant, optimal_order, order_cost
 from eddyline.adaptive.filters.pipeline import Pipeline
 from eddyline.adaptive.filters.policies import POLICIES, make_policy
@@ -32,7 +33,6 @@ from eddyline.core.delta import Bools
 from eddyline.expr.evaluate import compile_expr
 from eddyline.expr.nodes import Column, Expr, UserCall
 from eddyline.expr.predicates import Conjunction, Selection
-from eddyline.runtime.adaptive_conjunction import AdaptiveConjunction
 from eddyline.testing.clock import ManualClock
 
 # Microseconds a row, as the functions of the expensive case take.
@@ -278,8 +278,8 @@ def knowing(case: FilterCase, prices: Prices) -> Callable[[], Any]:
 
 @contextmanager
 def _known(case: FilterCase, prices: Prices) -> Iterator[None]:
+    from eddyline.adapting.filter_choice import Filtering
     from eddyline.operators.adaptive_select import AdaptiveSelect
-    from eddyline.runtime.filtering import Filtering
 
     def select(self: Any, name: str, schema: Any, exprs: Sequence[Expr], context: Any) -> Any:
         return AdaptiveSelect(name, schema, Knows(exprs, case, prices), context)  # type: ignore[arg-type]

@@ -34,9 +34,9 @@ def runtime(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[Any]]:
             calls.append((arguments, named))
             return behaviour(*arguments, **named)
 
-        module = types.ModuleType("eddyline.runtime.job")
+        module = types.ModuleType("eddyline.engine.job")
         module.run_job = module.explain_job = call  # type: ignore[attr-defined]
-        monkeypatch.setitem(sys.modules, "eddyline.runtime.job", module)
+        monkeypatch.setitem(sys.modules, "eddyline.engine.job", module)
         return calls
 
     return install

@@ -10,10 +10,10 @@ import pyarrow as pa
 import pytest
 
 import eddyline as ed
-from eddyline.adaptive.filters.history import MOST, History
 from eddyline.adaptive.filters.ledger import Ledger
 from eddyline.core.errors import EddylineError, JobError
 from eddyline.plot import REMEDY, heat_map, join_rates, timeline
+from eddyline.streamon.work_history import MOST, History
 
 
 def query(**options: Any) -> Any:

@@ -12,7 +12,7 @@ from typing import Any
 
 from benchmarks.spark.configuration import OURS, Configuration, Outcome
 from benchmarks.spark.data import streams
-from eddyline.runtime.spark import local
+from eddyline.spark import local
 
 PROVIDER = "spark.sql.streaming.stateStore.providerClass"
 _STATE = "org.apache.spark.sql.execution.streaming.state"

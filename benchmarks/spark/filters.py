@@ -176,7 +176,7 @@ def _run(spark: Any, c: Contestant, case: FilterCase, data: Path) -> tuple[float
 
 
 def _session(folder: str) -> Any:
-    from eddyline.runtime.spark import local
+    from eddyline.spark import local
 
     settings = {**SETTINGS, "spark.local.dir": folder, "spark.sql.warehouse.dir": f"{folder}/warehouse"}
     settings["spark.executorEnv.PYTHONPATH"] = str(HERE.parent)  # where the functions are

@@ -21,11 +21,11 @@ import pyarrow as pa
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
 from benchmarks.spark.configuration import RATE, Configuration
-from eddyline.runtime.spark.packing import PACKED, Route
-from eddyline.runtime.spark.pipeline import PACKED_TYPE
-from eddyline.runtime.spark.segments import HEAD
-from eddyline.runtime.spark.types import from_spark
-from eddyline.runtime.spark.uniting import Shipment, unite
+from eddyline.spark.packing import PACKED, Route
+from eddyline.spark.pipeline import PACKED_TYPE
+from eddyline.spark.segments import HEAD
+from eddyline.spark.types import from_spark
+from eddyline.spark.union import Shipment, unite
 
 STEPS = ("read", "map", "pack", "identity", "results")
 TASKS = 2  # as many as state partitions, like our own plans

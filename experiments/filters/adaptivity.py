@@ -19,9 +19,8 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from eddyline.adaptive.filters.bounds import order_cost
-from eddyline.adaptive.filters.policy import Float64s
 from eddyline.adaptive.filters.simulate import Run, simulate
-from eddyline.core.delta import Bools
+from eddyline.core.delta import Bools, Float64s
 from experiments.filters.setting import COLOURS, orders_over_time, policy, reached, stream, written
 from experiments.report import Options
 

@@ -18,9 +18,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from eddyline.adapting.join_choice import Joining
+from eddyline.adapting.join_history import CACHED
 from eddyline.adaptive.joins.candidates import Candidate
 from eddyline.adaptive.joins.shape import Shape
-from eddyline.core.decision import Decision
 from eddyline.core.delta import Delta, Int64s
 from eddyline.core.schema import Field, Schema
 from eddyline.core.window import Rows, WindowSpec
@@ -32,8 +33,7 @@ from eddyline.operators.join_arrays import JoinArrays
 from eddyline.operators.join_plan import CacheSpec, JoinGraph, Member, StoreId
 from eddyline.operators.join_side import JoinInput
 from eddyline.operators.mjoin import MJoin
-from eddyline.runtime.join_books import CACHED
-from eddyline.runtime.joining import Joining
+from eddyline.streamon.decision import Decision
 from eddyline.synopses.store import Registry
 
 STEP = 1024  # elements after which a forced cache may get more room, while the run is warming up

@@ -21,11 +21,11 @@ import pyarrow.compute as pc
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from eddyline.core.decision import Decision
 from eddyline.core.window import Range
 from eddyline.datasets import real
 from eddyline.datasets.joins import Arrivals
 from eddyline.kernels import join_layout as k
+from eddyline.streamon.decision import Decision
 from experiments.joins.harness import DifferentResultsError, Plan, Query, Run, execute
 from experiments.report import VARIABLE, Claim, NotHereError, Number, Options, Outcome, Verdict, main
 

@@ -16,8 +16,8 @@ from eddyline.core.errors import (
 
 if TYPE_CHECKING:
     from eddyline.core.predicate import predicate
-    from eddyline.runtime.query import Query
-    from eddyline.runtime.session import Session
+    from eddyline.engine.query import Query
+    from eddyline.engine.session import Session
 
 __version__ = "0.2.0"
 __all__ = [
@@ -36,8 +36,8 @@ __all__ = [
 
 # Loaded when first used: ``import eddyline`` stays fast and needs neither numba nor Arrow.
 _LAZY = {
-    "Session": "eddyline.runtime.session",
-    "Query": "eddyline.runtime.query",
+    "Session": "eddyline.engine.session",
+    "Query": "eddyline.engine.query",
     "predicate": "eddyline.core.predicate",
 }
 

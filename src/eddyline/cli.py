@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from eddyline import __version__
 
 if TYPE_CHECKING:
-    from eddyline.runtime.progress import Progress
+    from eddyline.engine.progress import Progress
 
 INTERRUPTED = 130
 RUNTIMES = ("spark", "inline")
@@ -170,7 +170,7 @@ def _run(options: argparse.Namespace) -> int:
     for option in ("master", "shards", "spark-log"):
         if runtime == "inline" and getattr(options, option.replace("-", "_")) is not None:
             raise JobError(f"--{option} belongs to --runtime spark; this run is inline.")
-    from eddyline.runtime.job_text import check_path
+    from eddyline.engine.job_text import check_path
 
     path = options.job
     check_path(path)
@@ -189,20 +189,20 @@ def _run(options: argparse.Namespace) -> int:
 
 def _run_on(runtime: str, path: Path, options: argparse.Namespace, common: dict[str, Any]) -> int:
     if runtime == "inline":
-        from eddyline.runtime.allocation import keep_memory
-        from eddyline.runtime.job import run_job
+        from eddyline.engine.allocation import keep_memory
+        from eddyline.engine.job import run_job
 
         keep_memory()
         return run_job(path, **common)
-    from eddyline.runtime.spark.requirements import check
+    from eddyline.spark.requirements import check
 
     # What is missing is said before anything of Spark is imported.
     check(connect=(options.master or "").startswith("sc://"))
-    from eddyline.runtime.spark.job import run_job as run_on_spark
+    from eddyline.spark.job import run_job as run_on_spark
 
     if options.spark_log is not None:
-        from eddyline.runtime.job import check_writable
-        from eddyline.runtime.spark.jvm import log_to
+        from eddyline.engine.job import check_writable
+        from eddyline.spark.jvm import log_to
 
         check_writable(options.spark_log, "--spark-log", folder=False)
         log_to(None if str(options.spark_log) == "-" else options.spark_log)
@@ -210,10 +210,10 @@ def _run_on(runtime: str, path: Path, options: argparse.Namespace, common: dict[
 
 
 def _explain(options: argparse.Namespace) -> int:
-    from eddyline.runtime.job_text import check_path
+    from eddyline.engine.job_text import check_path
 
     check_path(options.job)
-    from eddyline.runtime.job import explain_job
+    from eddyline.engine.job import explain_job
 
     return explain_job(options.job, stdout=sys.stdout, travel=_runtime(options) == "spark")
 
@@ -235,7 +235,7 @@ def _runtime(options: argparse.Namespace) -> str:
 
 
 def _progress(options: argparse.Namespace) -> Progress | None:
-    from eddyline.runtime.progress import Progress
+    from eddyline.engine.progress import Progress
 
     progress = Progress(quiet=options.quiet)
     return progress if progress.active else None

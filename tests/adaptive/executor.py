@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from eddyline.adaptive.filters.policy import FilterPolicy
-from eddyline.core.decision import Decision
 from eddyline.core.delta import Bools
+from eddyline.streamon.decision import Decision
 
 
 @dataclass(slots=True)

@@ -17,7 +17,7 @@ from eddyline.adaptive.filters.policies import POLICIES, defaults, make_policy
 from eddyline.adaptive.filters.policy import FilterPolicy
 from eddyline.adaptive.filters.simulate import Run, draw, simulate
 from eddyline.core.delta import Bools
-from eddyline.runtime.state_codec import decode, encode
+from eddyline.engine.state_codec import decode, encode
 from tests.adaptive.executor import execute
 
 NAMES = sorted(POLICIES)

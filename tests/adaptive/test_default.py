@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 from eddyline.adaptive.filters.bounds import clairvoyant, optimal_order, order_cost
-from eddyline.adaptive.filters.call_times import CallTimes
 from eddyline.adaptive.filters.default import Default
-from eddyline.adaptive.filters.drift import DropRates
 from eddyline.adaptive.filters.pipeline import Pipeline
-from eddyline.adaptive.filters.processing_times import ProcessingTimes
 from eddyline.adaptive.filters.simulate import draw, simulate
+from eddyline.streamon.call_times import CallTimes
+from eddyline.streamon.drift import DropRates
+from eddyline.streamon.processing_times import ProcessingTimes
 
 RATES = [0.05, 0.2, 0.4, 0.7, 0.9, 0.98]
 

@@ -9,9 +9,9 @@ import pytest
 
 from eddyline.core.errors import CqlError, JobError
 from eddyline.cql import bind
-from eddyline.runtime.job import declare_job
-from eddyline.runtime.job_text import JobText
-from eddyline.runtime.session import Session
+from eddyline.engine.job import declare_job
+from eddyline.engine.job_text import JobText
+from eddyline.engine.session import Session
 from tests.cql.build import make_catalog
 
 CORPUS = [

@@ -10,9 +10,9 @@ from pathlib import Path
 from eddyline.cli import parser
 from eddyline.cql.windows import UNITS
 from eddyline.datasets.registry import GENERATORS
+from eddyline.engine.snapshot import FORMAT
 from eddyline.expr.functions import function_names, is_aggregate
 from eddyline.io.resolve import OPTIONS
-from eddyline.runtime.snapshot import FORMAT
 from tests.papers.catalogs import paper_queries
 from tests.papers.page import PAGE, page
 
@@ -99,14 +99,14 @@ def test_the_papers_page_is_up_to_date() -> None:
 
 
 def test_options_of_queries() -> None:
-    from eddyline.runtime.declaring import OPTIONS as KNOWN
+    from eddyline.engine.base_session import OPTIONS as KNOWN
 
     assert quoted(section(read("docs/language.md"), "Statements")) >= set(KNOWN)
 
 
 def test_options_of_cache_policies_and_their_defaults() -> None:
+    from eddyline.adapting.join_choice import DEFAULT_CACHES
     from eddyline.adaptive.joins.policies import POLICIES, defaults
-    from eddyline.runtime.joining import DEFAULT_CACHES
 
     table = section(read("docs/adaptive-joins.md"), "In a query")
     rows = dict(re.findall(r"^\| `(\w+)` \| ([^|]+?) \| ", table, re.MULTILINE))

@@ -10,8 +10,8 @@ import pytest
 
 import eddyline
 from eddyline import cli
-from eddyline.runtime.spark import compatibility, requirements
-from eddyline.runtime.state_codec import FORMAT
+from eddyline.engine.state_codec import FORMAT
+from eddyline.spark import compatibility, requirements
 
 ROOT = Path(__file__).parents[2]
 

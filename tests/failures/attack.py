@@ -25,8 +25,8 @@ from typing import Any
 import pyarrow.parquet as pq
 
 from eddyline import cli
+from eddyline.engine import feeds, job
 from eddyline.io import source
-from eddyline.runtime import feeds, job
 from tests.failures.test_stopping import JOB, NAMES, inputs
 
 Rows = dict[str, list[dict[str, Any]]]
@@ -37,7 +37,7 @@ CHILD = f"""
 import sys
 from eddyline import cli
 from eddyline.io import source
-from eddyline.runtime import feeds, job
+from eddyline.engine import feeds, job
 source.BATCH_ROWS = {ROWS_PER_BATCH}
 feeds.Feed.__init__.__defaults__ = ({ROWS_PER_BATCH},)
 job.SNAPSHOT_EVERY = 0.0

@@ -16,10 +16,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from eddyline.core.errors import EddylineError
+from eddyline.engine.snapshot import FORMAT
+from eddyline.engine.spools import Spools
 from eddyline.io import sinks
 from eddyline.io.locking import DirectoryLock, is_at
-from eddyline.runtime.snapshot import FORMAT
-from eddyline.runtime.spools import Spools
 from tests.failures.attack import Attack, small_batches, stopped_after
 from tests.failures.conftest import Outcome, Run
 
@@ -144,7 +144,7 @@ def test_a_checkpoint_of_an_older_version(run: Run) -> None:
 
 
 def test_a_snapshot_that_a_program_saved(run: Run) -> None:
-    from eddyline.runtime.job import load_job
+    from eddyline.engine.job import load_job
 
     begun(run)
     shutil.rmtree("state")

@@ -123,7 +123,7 @@ def test_a_report_does_not_meet_them_either(run: Run, report: str, said: str) ->
     ],
 )
 def test_spark_is_not_started_for_such_a_job(tmp_path: Path, queries: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    from eddyline.runtime.spark import job, local
+    from eddyline.spark import job, local
 
     monkeypatch.setattr(local, "local_session", lambda *_, **__: pytest.fail("Spark was started"))
     for name, text in FILES.items():

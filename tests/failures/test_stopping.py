@@ -15,9 +15,9 @@ import pyarrow.parquet as pq
 import pytest
 
 import eddyline as ed
+from eddyline.engine import feeds, job, stopping
+from eddyline.engine.session import Session
 from eddyline.io import source
-from eddyline.runtime import feeds, job, stopping
-from eddyline.runtime.session import Session
 from tests.failures.conftest import Outcome, Run
 
 ROWS = 240
@@ -161,9 +161,9 @@ import os, sys
 from eddyline import cli
 import eddyline as ed
 from eddyline.io import source
-from eddyline.runtime import feeds, job
-from eddyline.runtime.session import Session
-from eddyline.runtime.snapshot import Snapshots
+from eddyline.engine import feeds, job
+from eddyline.engine.session import Session
+from eddyline.engine.snapshot import Snapshots
 
 source.BATCH_ROWS = 16
 feeds.Feed.__init__.__defaults__ = (16,)

@@ -20,10 +20,10 @@ from eddyline.core.window import Range, Rows, Unbounded
 from eddyline.expr.nodes import Column
 from eddyline.kernels import join_layout as k
 from eddyline.operators.base import Context
+from eddyline.operators.cache_operators import Bloom
 from eddyline.operators.join_arrays import JoinArrays
 from eddyline.operators.join_plan import CacheSpec, Condition, JoinGraph, Member
 from eddyline.operators.join_side import JoinInput
-from eddyline.operators.join_stations import Bloom
 from eddyline.operators.mjoin import MJoin
 from eddyline.operators.windows import leave_times
 from eddyline.synopses.store import Registry

@@ -8,10 +8,10 @@ from typing import Any
 
 import pyarrow as pa
 
-from eddyline.runtime.spark.keys import shard_of
-from eddyline.runtime.spark.packing import ARRIVAL, Packer
-from eddyline.runtime.spark.program import Group, Program, plan_group
-from eddyline.runtime.spark.shard import ShardEngine
+from eddyline.spark.packing import ARRIVAL, Packer
+from eddyline.spark.program import Group, Program, plan_group
+from eddyline.spark.shard import ShardEngine
+from eddyline.spark.shard_keys import shard_of
 from eddyline.testing.cases import Case
 from eddyline.testing.reference import split_late
 

@@ -23,8 +23,8 @@ from eddyline.plan.partitioning import Partitioning, lay_out, partition, sources
 from eddyline.plan.partitioning.grid import Grid
 from eddyline.plan.partitioning.layouts import Layouts
 from eddyline.plan.rules import optimize
-from eddyline.runtime.spark import program
-from eddyline.runtime.spark.packing import coordinates
+from eddyline.spark import program
+from eddyline.spark.packing import coordinates
 from eddyline.testing.case_queries import OPERATORS, TO_STREAM, WINDOWS, Focus
 from eddyline.testing.cases import Case, draw_case
 from tests.plan.sharded import planned, run_sharded

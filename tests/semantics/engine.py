@@ -17,12 +17,15 @@ from unittest.mock import patch
 import pyarrow as pa
 
 import eddyline
+from eddyline.adapting import conjunction as adaptive_conjunction
+from eddyline.adapting import eddy
+from eddyline.adapting import join_choice as joining
+from eddyline.adapting.adaptive_join import Pace
 from eddyline.core.time import TimeKind
+from eddyline.engine import running_query as running
 from eddyline.operators.mjoin import MJoin
 from eddyline.operators.panes import Panes
 from eddyline.operators.rstream import RStream
-from eddyline.runtime import adaptive_conjunction, eddy, joining, running
-from eddyline.runtime.adaptive_join import Pace
 from eddyline.testing.cases import Case
 from eddyline.testing.reference import ResultRow
 from eddyline.testing.tables import comparable

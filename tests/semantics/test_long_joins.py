@@ -27,7 +27,7 @@ from eddyline.core.time import TimeKind
 from eddyline.cql import bind
 from eddyline.operators.mjoin import MJoin
 from eddyline.testing.reference import Reference
-from tests.runtime.join_cases import draw_tree
+from tests.adapting.join_cases import draw_tree
 from tests.semantics.cache_coverage import Table, watching
 from tests.semantics.long_joins import COLUMNS, SHAPES, WINDOWS, LongJoin, draw
 

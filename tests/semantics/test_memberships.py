@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
+from eddyline.adapting.conjunction import AdaptiveConjunction
+from eddyline.adapting.eddy import Eddy
 from eddyline.core.errors import DataError, JobError
 from eddyline.cql import bind
 from eddyline.operators.bound_match import BoundMatch
 from eddyline.operators.match import MatchOperator
 from eddyline.operators.match_select import MatchSelect
-from eddyline.runtime.adaptive_conjunction import AdaptiveConjunction
-from eddyline.runtime.eddy import Eddy
 from eddyline.testing.case_data import TimeScale, draw_scale
 from eddyline.testing.case_queries import TO_STREAM, WINDOWS, Focus, QueryWriter
 from eddyline.testing.cases import Case, draw_data

@@ -14,22 +14,11 @@ import numpy as np
 import pytest
 
 from eddyline.core.window import Range, Rows, Slide
-from eddyline.operators import (
-    join_side,
-    look_up,
-    match,
-    membership,
-    mjoin,
-    rstream,
-    seq_window,
-    sets,
-    streams,
-    windows,
-)
+from eddyline.engine import closing, input_manager, relation_changes
+from eddyline.engine import running_query as running
+from eddyline.operators import join_side, look_up, match, membership, mjoin, rstream, seq_window, sets, streams, windows
 from eddyline.plan import physical
 from eddyline.plan.deletions import Deletions
-from eddyline.runtime import running
-from eddyline.runtime.inline import closing, input_manager, relation_changes
 from eddyline.synopses import key_counts
 from eddyline.testing.case_queries import Focus
 from eddyline.testing.cases import draw_case

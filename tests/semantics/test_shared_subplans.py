@@ -13,10 +13,10 @@ import eddyline as ed
 from eddyline.core.errors import JobError
 from eddyline.core.schema import Schema
 from eddyline.cql import bind
+from eddyline.engine.explain import explain
 from eddyline.expr.nodes import Literal
 from eddyline.plan.logical import Project, RelationScan, SetOperation
 from eddyline.plan.numbering import Numbering
-from eddyline.runtime.explain import explain
 from eddyline.testing.case_data import draw_relation, draw_scale, draw_stream
 from eddyline.testing.cases import Case
 from tests.plan.sharded import planned, run_sharded
@@ -143,7 +143,7 @@ def test_a_view_that_is_read_twice_runs_once() -> None:
 
 def test_it_runs_once_in_every_shard() -> None:
     case = case_of("WITH x AS (SELECT a, count(*) AS b FROM S [RANGE 5] GROUP BY a) " + READERS[1])
-    from eddyline.runtime.spark.shard import ShardEngine
+    from eddyline.spark.shard import ShardEngine
 
     group = planned(case, 8)
     assert group.shards > 1

@@ -22,15 +22,15 @@ from eddyline.core.catalog import Catalog
 from eddyline.core.errors import JobError
 from eddyline.plan.logical import BoundQuery, Plan, RelationScan, StreamScan, streams_of
 from eddyline.plan.rewrite import bottom_up
-from eddyline.runtime.spark import pipeline
-from eddyline.runtime.spark.packing import PACKED, Packer
-from eddyline.runtime.spark.processor import TAG
-from eddyline.runtime.spark.program import Group, Program, plan_group
-from eddyline.runtime.spark.statistics import Account
+from eddyline.spark import pipeline
+from eddyline.spark.packing import PACKED, Packer
+from eddyline.spark.processor import TAG
+from eddyline.spark.program import Group, Program, plan_group
+from eddyline.spark.statistics import Account
 from eddyline.testing.case_data import TimeScale, draw_relation, draw_stream
 from eddyline.testing.case_queries import OPERATORS, RELATIONS, STREAMS, TO_STREAM, WINDOWS, Focus, QueryWriter
 from eddyline.testing.cases import Case
-from tests.runtime.shards import Answer, Arrived, Expected, expect, in_time, schema_of, to_batch
+from tests.shards.shards import Answer, Arrived, Expected, expect, in_time, schema_of, to_batch
 
 
 @dataclass(frozen=True)
@@ -162,7 +162,7 @@ class Collected:
 
 
 def _result_schema(group: Group) -> pa.Schema:
-    from eddyline.runtime.spark.shard import ShardEngine
+    from eddyline.spark.shard import ShardEngine
 
     return ShardEngine(group, 0).queries[0].schema
 

@@ -24,8 +24,8 @@ from eddyline.core.time import TimeKind
 from eddyline.testing.case_data import TimeScale
 from eddyline.testing.cases import draw_case
 from eddyline.testing.tables import comparable
-from tests.runtime.shards import Answer, Arrived, Way, arrive, check, compare, cut
 from tests.semantics.engine import check as check_inline
+from tests.shards.shards import Answer, Arrived, Way, arrive, check, compare, cut
 from tests.spark.running import (
     Asked,
     Collected,

@@ -19,7 +19,7 @@ import pytest
 
 import eddyline as ed
 from eddyline.datasets.joins import three_way
-from eddyline.runtime.spark import cores
+from eddyline.spark import cores
 from tests.spark.cluster import StandaloneCluster, standalone_cluster
 from tests.terminal import Terminal, eddyline, run_in_terminal
 

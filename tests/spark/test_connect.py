@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import eddyline as ed
-from eddyline.runtime.spark import archive, home
+from eddyline.spark import archive, home
 
 pytest.importorskip("pyspark")
 pytest.importorskip("grpc")
@@ -26,8 +26,8 @@ import eddyline as ed
 import eddyline.spark as eds
 from eddyline.cli import main
 from eddyline.core.errors import EddylineError
-from eddyline.runtime.spark.local import start_settings
-from eddyline.runtime.spark.requirements import PROVIDER_KEY, ROCKSDB
+from eddyline.spark.local import start_settings
+from eddyline.spark.requirements import PROVIDER_KEY, ROCKSDB
 from pyspark.sql import Observation, SparkSession
 
 def without_state_store(settings):

@@ -21,13 +21,13 @@ import eddyline as ed
 pytest.importorskip("pyspark")
 
 import eddyline.spark as eds
-from eddyline.runtime.spark import daemon
+from eddyline.spark import daemon
 
 
 @pytest.fixture(scope="module")
 def loaded() -> set[str]:
     """The modules of a process from which workers would be forked."""
-    program = "from eddyline.runtime.spark import daemon; daemon.preload()"
+    program = "from eddyline.spark import daemon; daemon.preload()"
     program += "; import json, sys; print(json.dumps([*sys.modules]))"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     return set(json.loads(done.stdout))
@@ -66,7 +66,7 @@ def test_a_micro_batch_imports_nothing_else_of_ours(spark: Any, loaded: set[str]
 
     workers = [set(json.loads(p.read_text())) for p in tmp_path.glob("modules.*")]
     imported = {m for m in set[str]().union(*workers) if m.partition(".")[0] in ("eddyline", "numba")}
-    assert {"eddyline.operators.mjoin", "eddyline.runtime.spark.judging", "numba"} <= imported
+    assert {"eddyline.operators.mjoin", "eddyline.spark.stateless_worker", "numba"} <= imported
     assert imported - loaded == set(), "list them in daemon.MODULES"
 
 
@@ -80,6 +80,6 @@ def test_all_that_plans_are_made_of_is_loaded(loaded: set[str]) -> None:
 
 def test_what_spark_unpickles_before_the_first_micro_batch_is_light() -> None:
     """It does so in a process that no daemon has prepared, and everything waits for it."""
-    program = "import eddyline.runtime.spark.processor, json, sys; print(json.dumps([*sys.modules]))"
+    program = "import eddyline.spark.processor, json, sys; print(json.dumps([*sys.modules]))"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert {"numba", "numpy", "pandas", "pyarrow", "sqlglot"} & set(json.loads(done.stdout)) == set()

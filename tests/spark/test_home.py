@@ -8,7 +8,7 @@ import pytest
 
 pytest.importorskip("pyspark")
 
-from eddyline.runtime.spark import archive, home
+from eddyline.spark import archive, home
 
 
 @pytest.fixture

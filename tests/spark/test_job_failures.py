@@ -13,8 +13,8 @@ import pytest
 
 import eddyline as ed
 from eddyline.core.errors import EddylineError
-from eddyline.runtime import outputs
-from eddyline.runtime.spark import job, local
+from eddyline.engine import outputs
+from eddyline.spark import job, local
 
 JOB = """
 CREATE STREAM S FROM 's.csv' TIMESTAMP BY t;

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from eddyline.runtime.spark.keys import group_of, key_of, murmur3, shard_of
+from eddyline.spark.shard_keys import group_of, key_of, murmur3, shard_of
 
 
 @pytest.mark.parametrize("group", [0, 1, 7, (1 << 15) - 1])

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from eddyline.core.errors import EddylineError, JobError
-from eddyline.runtime.spark import jvm, local
-from eddyline.runtime.spark.requirements import PROVIDER_KEY, ROCKSDB
+from eddyline.spark import jvm, local
+from eddyline.spark.requirements import PROVIDER_KEY, ROCKSDB
 
 SOURCES = """
 package = spark.sparkContext._jvm.org.apache.spark.sql.execution.datasources
@@ -24,7 +24,7 @@ PROGRAM = """
 import json, sys
 import pandas as pd
 from pyspark.sql.streaming import StatefulProcessor
-from eddyline.runtime.spark.local import local_session
+from eddyline.spark.local import local_session
 
 folder = sys.argv[1]
 spark = local_session("local[2]", settings={"spark.driver.memory": "1g"})
@@ -41,7 +41,7 @@ class Count(StatefulProcessor):
 
 def look(batches):
     import gc, sys
-    hot = "eddyline.runtime.spark.visiting" in sys.modules and gc.get_freeze_count() > 10_000
+    hot = "eddyline.spark.shard_worker" in sys.modules and gc.get_freeze_count() > 10_000
     print("from a worker", file=sys.stderr, flush=True)
     import pyarrow as pa
     yield pa.RecordBatch.from_pydict({"hot": [hot], "python": [sys.executable]})
@@ -108,7 +108,7 @@ def test_a_session_of_the_command_line(tmp_path: Path) -> None:
 def test_the_environment_has_the_last_word(tmp_path: Path) -> None:
     key, folder = "spark.sql.execution.arrow.maxRecordsPerBatch", tmp_path / "out"
     program = f"""
-from eddyline.runtime.spark.local import local_session
+from eddyline.spark.local import local_session
 settings = {{"spark.driver.memory": "1g", "spark.sql.ansi.enabled": "false"}}
 spark = local_session("local[1]", name="mine", settings=settings)
 spark.range(1).write.parquet({str(folder)!r})
@@ -126,7 +126,7 @@ print(spark.conf.get({key!r}), spark.conf.get("spark.sql.ansi.enabled"), spark.s
 
 
 def test_forking_happens_with_one_thread() -> None:
-    program = "from eddyline.runtime.spark import daemon; daemon.preload(); print(daemon.threads())"
+    program = "from eddyline.spark import daemon; daemon.preload(); print(daemon.threads())"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout == "1\n"
 

@@ -26,8 +26,8 @@ from eddyline.expr.predicates import Conjunction
 from eddyline.expr.types import castable, type_name
 from eddyline.plan.logical import Select
 from eddyline.plan.logical import walk as plan_walk
-from eddyline.runtime.spark.native import _COMPARISONS, _FUNCTIONS, native, to_column
-from eddyline.runtime.spark.types import from_spark, made_of_ntz, to_engine, to_spark, with_ntz
+from eddyline.spark.native import _COMPARISONS, _FUNCTIONS, native, to_column
+from eddyline.spark.types import from_spark, made_of_ntz, to_engine, to_spark, with_ntz
 from tests.expr.build import call, lit, same
 
 F = pytest.importorskip("pyspark.sql.functions")

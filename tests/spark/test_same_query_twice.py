@@ -15,9 +15,9 @@ import pytest
 import eddyline as ed
 import eddyline.spark as eds
 from eddyline.core.errors import JobError
-from eddyline.runtime import job as inline
-from eddyline.runtime.spark import job as on_spark
-from eddyline.runtime.spark import local
+from eddyline.engine import job as inline
+from eddyline.spark import job as on_spark
+from eddyline.spark import local
 
 LARGE = "SELECT k, v FROM S WHERE v > 500"
 SUMS = "SELECT k, sum(v) AS total FROM S [RANGE 10] GROUP BY k"

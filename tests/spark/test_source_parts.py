@@ -18,10 +18,10 @@ from eddyline.core.errors import EddylineError, JobError
 from eddyline.io.directory import DirectorySource
 from eddyline.io.resolve import open_source
 from eddyline.io.source import InvalidRow, Source, whole
-from eddyline.runtime.spark.sources.divide import divide
-from eddyline.runtime.spark.sources.parts import Parts
-from eddyline.runtime.spark.sources.places import PART_BITS
-from eddyline.runtime.spark.sources.planner import Offset, Planner
+from eddyline.spark.sources.divide import divide
+from eddyline.spark.sources.parts import Parts
+from eddyline.spark.sources.places import PART_BITS
+from eddyline.spark.sources.planner import Offset, Planner
 from eddyline.testing import ListSource
 from eddyline.testing.clock import ManualClock
 
@@ -211,7 +211,7 @@ def test_refused(monkeypatch: pytest.MonkeyPatch) -> None:
         divide(stdin_source(stream=io.BytesIO(b"ts\n1\n")), "S", "ts")
     with pytest.raises(JobError, match="'S' is read by a ListSource that may wait"):
         divide(ListSource([{"ts": 1}, PAUSE()]), "S", "ts")
-    monkeypatch.setattr("eddyline.runtime.spark.sources.memory.MOST", 1 << 20)
+    monkeypatch.setattr("eddyline.spark.sources.memory.MOST", 1 << 20)
     with pytest.raises(JobError, match=r"'S' has more than .* or no end"):
         divide(open_source({"ts": i} for i in iter(int, 1)), "S", "ts")
 
@@ -383,7 +383,7 @@ def test_files_that_are_not_the_same_after_a_restart(tmp_path: Path) -> None:
 def test_a_streaming_reader_must_say_how_it_plans() -> None:
     from pyspark.sql.datasource import DataSourceStreamReader
 
-    from eddyline.runtime.spark.sources.reading import Planned
+    from eddyline.spark.sources.reading import Planned
 
     class Forgetful(Planned, DataSourceStreamReader):
         def read(self, partition: Any) -> Any:

@@ -16,9 +16,9 @@ from eddyline.core.time import TimeKind
 from eddyline.cql import bind
 from eddyline.io.resolve import open_source
 from eddyline.io.source import Source, whole
-from eddyline.runtime.spark.failures import sentence
-from eddyline.runtime.spark.packing import ARRIVAL, ARRIVED, MALFORMED, MALFORMED_SCHEMA, unpack
-from eddyline.runtime.spark.program import Program, plan_group
+from eddyline.spark.failures import sentence
+from eddyline.spark.packing import ARRIVAL, ARRIVED, MALFORMED, MALFORMED_SCHEMA, unpack
+from eddyline.spark.program import Program, plan_group
 
 pytest.importorskip("pyspark")
 
@@ -44,7 +44,7 @@ def events(count: int, keys: int = 7) -> pa.Table:
 
 @pytest.fixture(scope="module")
 def registered(spark: Any) -> Any:
-    from eddyline.runtime.spark.sources import register
+    from eddyline.spark.sources import register
 
     register(spark)
     register(spark)
@@ -130,7 +130,7 @@ class Packed:
         self.keys = self.program.keys()
 
     def frame(self, spark: Any, **options: Any) -> Any:
-        from eddyline.runtime.spark.sources import packed_frame
+        from eddyline.spark.sources import packed_frame
 
         definitions: dict[str, StreamDef | RelationDef] = {n: self.catalog.streams[n.lower()] for n in self.sources}
         return packed_frame(spark, self.program, self.sources, definitions, **{"rows_per_batch": 1000, **options})

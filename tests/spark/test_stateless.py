@@ -22,10 +22,10 @@ from eddyline.plan.rules import optimize
 
 pytest.importorskip("pyspark")
 
-from eddyline.runtime.spark.counting import Counting, Counts
-from eddyline.runtime.spark.failures import original, sentence
-from eddyline.runtime.spark.stateless import StatelessPlan, recognise
-from eddyline.runtime.spark.types import to_engine
+from eddyline.spark.failures import original, sentence
+from eddyline.spark.row_counts import Counting, Counts
+from eddyline.spark.stateless import StatelessPlan, recognise
+from eddyline.spark.types import to_engine
 
 EPOCH = dt.datetime(2024, 3, 10, 6, 59, 58)
 

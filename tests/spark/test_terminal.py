@@ -146,7 +146,7 @@ def workers_of(process: int) -> list[int]:
     def under(pid: int) -> bool:
         return pid == process or (pid in parents and under(parents[pid]))
 
-    daemons = {p for p, c in commands.items() if "eddyline.runtime.spark.daemon" in c}
+    daemons = {p for p, c in commands.items() if "eddyline.spark.daemon" in c}
     return [p for p in daemons if parents[p] in daemons and under(p)]
 
 

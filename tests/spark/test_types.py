@@ -13,7 +13,7 @@ pytest.importorskip("pyspark")
 
 from pyspark.sql import types as s
 
-from eddyline.runtime.spark.types import arrow_schema, from_engine, from_spark, ntz_of, result_type, to_engine, to_spark
+from eddyline.spark.types import arrow_schema, from_engine, from_spark, ntz_of, result_type, to_engine, to_spark
 
 EVERYTHING = s.StructType(
     [

@@ -14,7 +14,7 @@ import pytest
 
 import eddyline as ed
 import eddyline.spark as eds
-from eddyline.runtime.spark import uniting
+from eddyline.spark import union as uniting
 
 ROWS = 60
 TEXT = """SELECT Istream(o.id, o.`the note`, p.price, c.name, c.big) FROM orders [RANGE 9] o, prices [RANGE 9] p,

@@ -10,7 +10,7 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from eddyline.runtime.state_codec import decode, encode
+from eddyline.engine.state_codec import decode, encode
 from eddyline.synopses.key_counts import KeyCounts, Tally
 
 CHANGES = st.lists(st.tuples(st.integers(0, 6), st.sampled_from("abc"), st.sampled_from([1, 1, -1])), max_size=12)

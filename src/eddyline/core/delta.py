@@ -25,6 +25,7 @@ from eddyline.core.schema import Schema
 
 Int64s = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
+Float64s = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)

@@ -146,7 +146,7 @@ def shown_plan(report: Mapping[str, Any]) -> Iterator[str]:
             if o["query"] == name and (o["elements_in"] or o["rows"]):
                 moved = f"{o['elements_in']:>10,}  {o['elements_out']:>10,}"
                 yield f"      {o['name']:<16}{moved}  {o['seconds']:>7.2f}  {o['rows']:>9,}"
-    from eddyline.runtime.spark.explain import drawn_together  # which needs no Spark
+    from eddyline.spark.explain_shards import drawn_together  # which needs no Spark
 
     joins = [a for a in report.get("adapting", ()) if "orders" in a]
     if joins:

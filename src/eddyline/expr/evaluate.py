@@ -33,12 +33,12 @@ from eddyline.expr.arrays import (
 )
 from eddyline.expr.builtins import BUILDERS, Argument, Built
 from eddyline.expr.casts import build_cast
+from eddyline.expr.deferred_errors import noted_part
 from eddyline.expr.describe import describe
 from eddyline.expr.failures import Failure, RowErrors, recover
 from eddyline.expr.frames import Frame, Node, Part, Retry
 from eddyline.expr.lazy import case, coalesce, facts, find_first, junction, on_rows
 from eddyline.expr.nodes import Call, Case, Cast, Column, Expr, Literal, UserCall
-from eddyline.expr.noted import noted_part
 from eddyline.expr.types import BOOLEAN, INT8, INT16, INT32, INT64, STRING, cast_can_fail
 from eddyline.expr.user_functions import build_user_function, vectorised
 

@@ -10,12 +10,12 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
-from eddyline.core.decision import Decision
 from eddyline.core.delta import Delta, Int64s
 from eddyline.core.schema import Schema
 from eddyline.expr.members import Conjunct, text_of
 from eddyline.expr.predicates import Conjunction, Selection
 from eddyline.operators.base import Context, Operator
+from eddyline.streamon.decision import Decision
 
 
 class OrdersItself(Protocol):

@@ -12,10 +12,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from eddyline.core.decision import Decision
 from eddyline.core.delta import Delta
 from eddyline.core.errors import DataError
 from eddyline.core.schema import Schema
+from eddyline.streamon.decision import Decision
 
 # How often an operator looks at the rows it holds within one run, whose elements may span many windows: every so many
 # elements, and so many times at most.

@@ -10,10 +10,10 @@ from eddyline.core.delta import Int64s
 from eddyline.kernels import join as kernel
 from eddyline.kernels import join_layout as k
 from eddyline.operators import join_side
+from eddyline.operators.cache_operators import BUCKETS, NODES, Bloom, Stations
 from eddyline.operators.join_contents import JoinContents, stride_from
 from eddyline.operators.join_plan import CacheSpec, Condition, JoinGraph, Step, StoreId
 from eddyline.operators.join_side import JoinSide
-from eddyline.operators.join_stations import BUCKETS, NODES, Bloom, Stations
 
 NEAR = 1 << 15  # words of heads and records: so many stay in the processor's cache, and are not worth fetching ahead
 OPERATORS = {"lt": k.LT, "le": k.LE, "gt": k.GT, "ge": k.GE, "ne": k.NE}

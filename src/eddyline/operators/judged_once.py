@@ -24,7 +24,7 @@ import pyarrow as pa
 from eddyline.core.delta import Bools, Delta, Int64s
 from eddyline.core.schema import Field, Schema
 from eddyline.operators.base import Context, Operator
-from eddyline.operators.noting import Within, settled
+from eddyline.operators.deferred_errors import Within, settled
 from eddyline.operators.streams import net
 from eddyline.synopses.remembered import Remembered
 

@@ -15,10 +15,10 @@ import pyarrow as pa
 from eddyline.core.delta import Bools, Delta
 from eddyline.core.errors import DataError
 from eddyline.core.schema import Schema
+from eddyline.expr.deferred_errors import noted, notes_of
 from eddyline.expr.evaluate import compile_expr
 from eddyline.expr.members import INSTANT
 from eddyline.expr.nodes import Column, Expr, substitute
-from eddyline.expr.noted import noted, notes_of
 from eddyline.synopses.key_counts import KeyCounts, Tally
 
 

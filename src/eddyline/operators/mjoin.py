@@ -14,7 +14,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from eddyline.core.aligned import Aligned, plain
-from eddyline.core.decision import Decision
 from eddyline.core.delta import Delta, Int64s
 from eddyline.core.schema import Schema
 from eddyline.core.window import Unbounded
@@ -26,6 +25,7 @@ from eddyline.operators.base import LOOK_EVERY, LOOKS, Context, Operator
 from eddyline.operators.join_arrays import JoinArrays
 from eddyline.operators.join_plan import Condition, JoinGraph
 from eddyline.operators.join_side import JoinInput, JoinSide
+from eddyline.streamon.decision import Decision
 from eddyline.synopses.codes import is_direct
 from eddyline.synopses.store import Stub
 

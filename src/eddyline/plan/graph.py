@@ -13,7 +13,7 @@ from eddyline.expr.members import Conjunct, answering, calls_of
 from eddyline.expr.nodes import Column, Expr
 from eddyline.operators.adaptive_select import OrdersItself
 from eddyline.operators.base import Context, Operator
-from eddyline.operators.noting import Computation, Compute, NotedSelect, Noting
+from eddyline.operators.deferred_errors import Computation, Compute, NotedSelect, Noting
 from eddyline.operators.project import ProjectOperator
 from eddyline.operators.streams import ConstantRelation
 from eddyline.plan.deletions import Deletions

@@ -17,9 +17,9 @@ from eddyline.operators.base import Context, Operator
 from eddyline.operators.join_plan import JoinGraph, Member
 from eddyline.operators.project import ProjectOperator
 from eddyline.operators.streams import UnionAll
-from eddyline.plan.brittle import brittle
 from eddyline.plan.conjuncts import bare_mark, split_conjuncts
 from eddyline.plan.deletions import Deletions
+from eddyline.plan.fallible_memberships import brittle
 from eddyline.plan.graph import Graph, Output, alias_of, conjunction, needed
 from eddyline.plan.logical import MarkJoin, OuterJoin, Plan, Project, Select
 from eddyline.plan.memberships import Flat, Sought, flatten, told

@@ -24,8 +24,8 @@ from eddyline.expr.describe import describe
 from eddyline.expr.nodes import Call, Column, Expr, columns_of, substitute
 from eddyline.plan.conjuncts import split_conjuncts
 from eddyline.plan.deletions import is_constant
-from eddyline.plan.lifting import lift
 from eddyline.plan.logical import MarkJoin, Plan, Project, RelationScan, Select, StreamScan, Window, walk
+from eddyline.plan.membership_keys import lift
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,6 @@ from typing import Any
 import pyarrow as pa
 
 from eddyline.core.catalog import Catalog
-from eddyline.core.decision import Decision
 from eddyline.core.schema import Schema
 from eddyline.core.time import TimeKind
 from eddyline.core.window import PartitionRows, Range, Rows, Slide, Unbounded, is_time_based, spelled
@@ -61,6 +60,7 @@ from eddyline.plan.matches import Matches
 from eddyline.plan.numbering import Numbering
 from eddyline.plan.panes import panes_below, same_panes
 from eddyline.plan.rewrite import movable
+from eddyline.streamon.decision import Decision
 from eddyline.synopses.store import Elements, Registry, Stub
 
 AdaptJoin = Callable[[Any, Sequence[str]], None]

@@ -12,8 +12,8 @@ from eddyline.adaptive.joins.a_caching import ACaching
 from eddyline.adaptive.joins.candidates import Candidate, conflicts, prefix_invariant
 from eddyline.adaptive.joins.policies import POLICIES, defaults, make_caching
 from eddyline.adaptive.joins.states import CacheStates, hides
-from eddyline.core.decision import Decision
 from eddyline.core.errors import JobError
+from eddyline.streamon.decision import Decision
 from tests.adaptive.joins.graphs import EXAMPLE, chain, clique, random_orders, random_shape
 
 ORDERS = [(1, 2), (0, 2), (1, 0)]

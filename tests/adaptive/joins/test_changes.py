@@ -9,9 +9,9 @@ import pytest
 
 from eddyline.adaptive.joins.a_caching import ACaching
 from eddyline.adaptive.joins.candidates import Candidate, candidates
-from eddyline.adaptive.joins.estimates import anchored_miss_probability, miss_probability
 from eddyline.adaptive.joins.model import Value, net, upkeep
 from eddyline.adaptive.joins.profiler import Profiler
+from eddyline.streamon.estimates import anchored_miss_probability, miss_probability
 from tests.adaptive.joins.graphs import chain, clique
 from tests.adaptive.joins.test_a_caching import RS, ST, Workload
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from eddyline.adaptive.routing.policy import RoutingPolicy
-from eddyline.core.decision import Decision
 from eddyline.core.delta import Bools, Int64s
+from eddyline.streamon.decision import Decision
 
 
 @dataclass(slots=True)

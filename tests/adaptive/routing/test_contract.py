@@ -19,7 +19,7 @@ from eddyline.adaptive.routing.setting import Setting
 from eddyline.adaptive.routing.simulate import Run, simulate
 from eddyline.adaptive.routing.stream_star import StreamStar, skewed, stream_star
 from eddyline.core.delta import Bools, Int64s
-from eddyline.runtime.state_codec import decode, encode
+from eddyline.engine.state_codec import decode, encode
 from tests.adaptive.routing.executor import execute
 
 NAMES = [*sorted(POLICIES), "content-knows"]

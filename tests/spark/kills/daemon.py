@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from eddyline.runtime.spark import daemon
+from eddyline.spark import daemon
 from tests.spark.kills import hooks
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ from typing import Any
 import pyarrow.parquet as pq
 
 import eddyline.spark as eds
-from eddyline.runtime.spark.local import local_session
+from eddyline.spark.local import local_session
 from tests.spark.kills import hooks
 from tests.spark.kills.workload import AGGREGATE, DIFFERENT, DONE, STREAMS, WITHIN, bag
 

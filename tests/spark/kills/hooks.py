@@ -81,9 +81,10 @@ def tail(batches: Iterable[Any]) -> Iterator[Any]:
 
 def install() -> None:
     """Into a worker (or the daemon that workers are forked from)."""
-    from eddyline.runtime.spark import hot, visiting
-    from eddyline.runtime.spark.segments import SegmentLog
-    from eddyline.runtime.spark.shard import ShardEngine
+    from eddyline.spark import engine_cache as hot
+    from eddyline.spark import shard_worker as visiting
+    from eddyline.spark.segments import SegmentLog
+    from eddyline.spark.shard import ShardEngine
 
     process, save, take = ShardEngine.process, SegmentLog.save, hot.take
     set_head, step = visiting.SparkValues.set_head, visiting.Visitor.step

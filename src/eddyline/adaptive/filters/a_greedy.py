@@ -7,11 +7,10 @@ from typing import Any, ClassVar
 
 from eddyline.adaptive.filters.base import ProfilingPolicy
 from eddyline.adaptive.filters.matrix_view import MatrixView
-from eddyline.adaptive.filters.parameters import ALPHA, SEED, WINDOW, P, Parameter
 from eddyline.adaptive.filters.pipeline import Pipeline
-from eddyline.adaptive.filters.policy import Float64s
-from eddyline.core.decision import Decision
-from eddyline.core.delta import Bools
+from eddyline.core.delta import Bools, Float64s
+from eddyline.streamon.decision import Decision
+from eddyline.streamon.parameters import ALPHA, SEED, WINDOW, P, Parameter
 
 
 class AGreedy(ProfilingPolicy):

@@ -9,13 +9,12 @@ from typing import Any, ClassVar
 import numpy as np
 
 from eddyline.adaptive.filters.bounds import gain
-from eddyline.adaptive.filters.coins import Coins
-from eddyline.adaptive.filters.parameters import Parameter
 from eddyline.adaptive.filters.pipeline import Pipeline
-from eddyline.adaptive.filters.policy import Float64s
 from eddyline.adaptive.filters.profile_window import ProfileWindow
-from eddyline.core.decision import Decision
-from eddyline.core.delta import Bools, Int64s
+from eddyline.core.delta import Bools, Float64s, Int64s
+from eddyline.streamon.coins import Coins
+from eddyline.streamon.decision import Decision
+from eddyline.streamon.parameters import Parameter
 
 _NOTHING: Int64s = np.empty(0, np.int64)
 

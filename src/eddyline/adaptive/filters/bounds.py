@@ -21,8 +21,7 @@ from functools import cache
 import numpy as np
 import numpy.typing as npt
 
-from eddyline.adaptive.filters.policy import Float64s
-from eddyline.core.delta import Bools, Int64s
+from eddyline.core.delta import Bools, Float64s, Int64s
 
 Costs = Sequence[float] | npt.NDArray[np.float64]
 MOST = 16  # filters: the optimum takes 2ⁿ numbers

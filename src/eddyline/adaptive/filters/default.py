@@ -11,16 +11,15 @@ import numpy as np
 
 from eddyline.adaptive.filters.base import OrderingPolicy
 from eddyline.adaptive.filters.bounds import gain, greedy_order, optimal_order, tuple_costs
-from eddyline.adaptive.filters.coins import Coins
-from eddyline.adaptive.filters.drift import DropRates
 from eddyline.adaptive.filters.matrix_view import first_drop
-from eddyline.adaptive.filters.parameters import SEED, WINDOW, P, Parameter
 from eddyline.adaptive.filters.pipeline import Pipeline
-from eddyline.adaptive.filters.policy import Float64s
-from eddyline.adaptive.filters.processing_times import ProcessingTimes
 from eddyline.adaptive.filters.profile_window import ProfileWindow
-from eddyline.core.decision import Decision
-from eddyline.core.delta import Bools, Int64s
+from eddyline.core.delta import Bools, Float64s, Int64s
+from eddyline.streamon.coins import Coins
+from eddyline.streamon.decision import Decision
+from eddyline.streamon.drift import DropRates
+from eddyline.streamon.parameters import SEED, WINDOW, P, Parameter
+from eddyline.streamon.processing_times import ProcessingTimes
 
 BURST = Parameter(
     "burst", 0, 1, "drop-profiling probability after a change: larger finds the new order sooner and spends more on it"

@@ -9,10 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from eddyline.adaptive.filters.history import History
-from eddyline.adaptive.filters.policy import Float64s
-from eddyline.core.decision import Decision
-from eddyline.core.delta import Int64s
+from eddyline.core.delta import Float64s, Int64s
+from eddyline.streamon.decision import Decision
+from eddyline.streamon.work_history import History
 
 KEPT = 256  # decisions; how many there were is counted
 _RECENT = 8192  # rows after which the past counts half

@@ -16,8 +16,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from eddyline.adaptive.filters.policy import Float64s
-from eddyline.core.delta import Bools, Int64s
+from eddyline.core.delta import Bools, Float64s, Int64s
 
 
 def first_drop(bits: Bools) -> npt.NDArray[np.intp]:

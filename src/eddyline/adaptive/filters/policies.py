@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from eddyline.adaptive import naming
 from eddyline.adaptive.filters.a_greedy import AGreedy
 from eddyline.adaptive.filters.default import Default
 from eddyline.adaptive.filters.independent import Independent
@@ -13,6 +12,7 @@ from eddyline.adaptive.filters.pipeline import Pipeline
 from eddyline.adaptive.filters.policy import FilterPolicy
 from eddyline.adaptive.filters.static import Static
 from eddyline.adaptive.filters.sweep import Sweep
+from eddyline.streamon import naming
 
 Policy = type[Static | Independent | AGreedy | Sweep | LocalSwaps | Default]
 

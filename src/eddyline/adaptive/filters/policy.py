@@ -28,15 +28,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar, Protocol
 
-import numpy as np
-import numpy.typing as npt
-
-from eddyline.adaptive.filters.parameters import Parameter
 from eddyline.adaptive.filters.pipeline import Pipeline
-from eddyline.core.decision import Decision
-from eddyline.core.delta import Bools, Int64s
-
-Float64s = npt.NDArray[np.float64]
+from eddyline.core.delta import Bools, Float64s, Int64s
+from eddyline.streamon.decision import Decision
+from eddyline.streamon.parameters import Parameter
 
 
 class FilterPolicy(Protocol):

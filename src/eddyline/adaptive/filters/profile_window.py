@@ -10,8 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from eddyline.adaptive.filters.policy import Float64s
-from eddyline.core.delta import Bools
+from eddyline.core.delta import Bools, Float64s
 
 _LEAST = 1e-9  # a clock may not resolve one call; no filter is free
 

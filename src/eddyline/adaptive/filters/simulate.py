@@ -11,9 +11,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from eddyline.adaptive.filters.bounds import Costs
-from eddyline.adaptive.filters.policy import FilterPolicy, Float64s
-from eddyline.core.decision import Decision
-from eddyline.core.delta import Bools
+from eddyline.adaptive.filters.policy import FilterPolicy
+from eddyline.core.delta import Bools, Float64s
+from eddyline.streamon.decision import Decision
 
 
 @dataclass(frozen=True, slots=True)

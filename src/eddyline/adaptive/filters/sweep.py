@@ -9,11 +9,10 @@ import numpy as np
 
 from eddyline.adaptive.filters.base import ProfilingPolicy
 from eddyline.adaptive.filters.matrix_view import first_drop
-from eddyline.adaptive.filters.parameters import ALPHA, SEED, P, Parameter
 from eddyline.adaptive.filters.pipeline import Pipeline
-from eddyline.adaptive.filters.policy import Float64s
-from eddyline.core.decision import Decision
-from eddyline.core.delta import Bools, Int64s
+from eddyline.core.delta import Bools, Float64s, Int64s
+from eddyline.streamon.decision import Decision
+from eddyline.streamon.parameters import ALPHA, SEED, P, Parameter
 
 STAGE = Parameter(
     "window",

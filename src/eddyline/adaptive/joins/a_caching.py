@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
-from eddyline.adaptive.filters.parameters import Parameter
 from eddyline.adaptive.joins import reasons
 from eddyline.adaptive.joins.candidates import Candidate, Store
 from eddyline.adaptive.joins.memory import CLEARLY, Allocation, priorities, remembered, shares, squeezed
@@ -15,7 +14,8 @@ from eddyline.adaptive.joins.profiler import Profiler
 from eddyline.adaptive.joins.selection import select
 from eddyline.adaptive.joins.shape import Orders, Shape
 from eddyline.adaptive.joins.states import CacheStates
-from eddyline.core.decision import Decision
+from eddyline.streamon.decision import Decision
+from eddyline.streamon.parameters import Parameter
 
 # Of the interval:
 _PATIENCE = 0.25  # how long the slowest candidate may keep the others waiting

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from eddyline.adaptive.filters.parameters import Parameter
+from eddyline.streamon.parameters import Parameter
 
 INTERVAL = Parameter(
     "interval",

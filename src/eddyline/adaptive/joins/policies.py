@@ -6,11 +6,11 @@ import inspect
 from collections.abc import Sequence
 from typing import Any
 
-from eddyline.adaptive import naming
-from eddyline.adaptive.filters.parameters import Parameter
 from eddyline.adaptive.joins.a_caching import ACaching
 from eddyline.adaptive.joins.parameters import M
 from eddyline.adaptive.joins.shape import Shape
+from eddyline.streamon import naming
+from eddyline.streamon.parameters import Parameter
 
 POLICIES: dict[str, tuple[Parameter, ...]] = {
     "none": (),  # a plain MJoin

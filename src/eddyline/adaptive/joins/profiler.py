@@ -11,9 +11,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from eddyline.adaptive.joins.candidates import Candidate, Store
-from eddyline.adaptive.joins.estimates import Window, anchored_miss_probability, miss_probability
 from eddyline.adaptive.joins.memory import PLACES
 from eddyline.adaptive.joins.model import CacheCosts, Statistics, Value, value
+from eddyline.streamon.estimates import Window, anchored_miss_probability, miss_probability
 
 _CERTAIN = 5.0  # standard deviations beyond which a rate has not changed by chance
 

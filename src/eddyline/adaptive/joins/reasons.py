@@ -7,7 +7,7 @@ from typing import Any
 
 from eddyline.adaptive.joins.candidates import Candidate
 from eddyline.adaptive.joins.model import Statistics, Value, net, upkeep
-from eddyline.core.decision import Decision
+from eddyline.streamon.decision import Decision
 
 Values = Mapping[Candidate, Value]
 

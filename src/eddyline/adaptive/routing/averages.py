@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from eddyline.adaptive.routing.policy import Float64s
-from eddyline.core.delta import Int64s
+from eddyline.core.delta import Float64s, Int64s
 
 _CONTRADICTION = 4.0  # standard deviations between the last tuples and the rest
 _LEAST_SPREAD = 0.01  # a selectivity near 0 or 1 is not overthrown by a single tuple

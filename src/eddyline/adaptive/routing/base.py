@@ -7,12 +7,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from eddyline.adaptive.filters.parameters import Parameter
-from eddyline.adaptive.filters.processing_times import ProcessingTimes
-from eddyline.adaptive.routing.policy import Classifier, Float64s, Outputs
+from eddyline.adaptive.routing.policy import Classifier, Outputs
 from eddyline.adaptive.routing.setting import Setting
-from eddyline.core.decision import Decision
-from eddyline.core.delta import Int64s
+from eddyline.core.delta import Float64s, Int64s
+from eddyline.streamon.decision import Decision
+from eddyline.streamon.parameters import Parameter
+from eddyline.streamon.processing_times import ProcessingTimes
 
 
 class Router:

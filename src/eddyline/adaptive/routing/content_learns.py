@@ -7,17 +7,17 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from eddyline.adaptive.filters.parameters import SEED, Parameter
 from eddyline.adaptive.routing.averages import ExponentialAverages
 from eddyline.adaptive.routing.base import ranks, stands_apart
 from eddyline.adaptive.routing.candidates import Candidates
 from eddyline.adaptive.routing.learner import NONE, Learner
-from eddyline.adaptive.routing.lots import lots
 from eddyline.adaptive.routing.parameters import ALPHA, COST_AWARE, GAMMA, PRUNE, SETS, TRIAL, P, R
-from eddyline.adaptive.routing.policy import Float64s, Outputs
+from eddyline.adaptive.routing.policy import Outputs
 from eddyline.adaptive.routing.setting import Setting
-from eddyline.core.decision import Decision
-from eddyline.core.delta import Bools, Int64s
+from eddyline.core.delta import Bools, Float64s, Int64s
+from eddyline.streamon.decision import Decision
+from eddyline.streamon.draws import lots
+from eddyline.streamon.parameters import SEED, Parameter
 
 _NOBODY: Int64s = np.empty(0, np.int64)
 _NO_ROWS: Bools = np.empty(0, np.bool_)

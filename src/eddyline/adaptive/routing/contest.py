@@ -10,8 +10,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from eddyline.adaptive.routing.policy import Float64s
-from eddyline.core.delta import Bools
+from eddyline.core.delta import Bools, Float64s
 
 
 class Contest:

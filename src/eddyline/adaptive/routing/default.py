@@ -7,19 +7,19 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from eddyline.adaptive.filters.drift import DropRates
-from eddyline.adaptive.filters.parameters import SEED, Parameter
 from eddyline.adaptive.routing.averages import CountedAverages
 from eddyline.adaptive.routing.base import expected_cost, ranks, stands_apart
 from eddyline.adaptive.routing.candidates import Candidates
 from eddyline.adaptive.routing.gain_ratio import Correlation, deviate
 from eddyline.adaptive.routing.learner import NONE, Learner
-from eddyline.adaptive.routing.lots import lots
 from eddyline.adaptive.routing.parameters import COST_AWARE, GAMMA, PRUNE, SETS, P, R
-from eddyline.adaptive.routing.policy import Float64s, Outputs
+from eddyline.adaptive.routing.policy import Outputs
 from eddyline.adaptive.routing.setting import Setting
-from eddyline.core.decision import Decision
-from eddyline.core.delta import Bools, Int64s
+from eddyline.core.delta import Bools, Float64s, Int64s
+from eddyline.streamon.decision import Decision
+from eddyline.streamon.draws import lots
+from eddyline.streamon.drift import DropRates
+from eddyline.streamon.parameters import SEED, Parameter
 
 BURST = Parameter("burst", 0, 1, "sampling probability while little is known: larger learns sooner and strays more")
 CONTROL = Parameter(

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from eddyline.adaptive.routing.policy import Float64s
+from eddyline.core.delta import Float64s
 
 _BITS = 2 * math.log(2)
 _MOST = 1.15  # his correction is an expansion: it overshoots where classes hold a handful of tuples

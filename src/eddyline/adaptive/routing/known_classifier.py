@@ -7,17 +7,17 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from eddyline.adaptive.filters.parameters import Parameter
 from eddyline.adaptive.routing.averages import CountedAverages
 from eddyline.adaptive.routing.base import ranks
 from eddyline.adaptive.routing.candidates import Candidates
 from eddyline.adaptive.routing.default import MEMORY
 from eddyline.adaptive.routing.learner import Learner
 from eddyline.adaptive.routing.parameters import COST_AWARE
-from eddyline.adaptive.routing.policy import Float64s, Outputs
+from eddyline.adaptive.routing.policy import Outputs
 from eddyline.adaptive.routing.setting import Setting
-from eddyline.core.delta import Int64s
+from eddyline.core.delta import Float64s, Int64s
 from eddyline.core.errors import JobError
+from eddyline.streamon.parameters import Parameter
 
 _PRIOR = 2.0  # tuples of W mixed into each class's selectivity
 _FLAT = 0.5  # what a selectivity is taken for before any tuple

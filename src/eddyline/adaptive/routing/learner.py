@@ -7,16 +7,16 @@ from typing import Any
 
 import numpy as np
 
-from eddyline.adaptive.filters.coins import Coins
 from eddyline.adaptive.routing.averages import CountedAverages, ExponentialAverages
 from eddyline.adaptive.routing.base import Router, expected_cost, ranks
 from eddyline.adaptive.routing.candidates import Candidates
 from eddyline.adaptive.routing.contest import Contest
-from eddyline.adaptive.routing.policy import Classifier, Float64s, Outputs
+from eddyline.adaptive.routing.policy import Classifier, Outputs
 from eddyline.adaptive.routing.samples import Samples
 from eddyline.adaptive.routing.setting import Setting
-from eddyline.core.decision import Decision
-from eddyline.core.delta import Bools, Int64s
+from eddyline.core.delta import Bools, Float64s, Int64s
+from eddyline.streamon.coins import Coins
+from eddyline.streamon.decision import Decision
 
 Averages = CountedAverages | ExponentialAverages
 NONE = -1

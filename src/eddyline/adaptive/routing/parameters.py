@@ -6,7 +6,7 @@ trial; why ours are what they are stands with ``ContentLearns``.
 
 from __future__ import annotations
 
-from eddyline.adaptive.filters.parameters import Parameter
+from eddyline.streamon.parameters import Parameter
 
 P = Parameter(
     "P", 0, 1, "tuple sampling probability while profiling: larger learns sooner and sends more tuples astray"

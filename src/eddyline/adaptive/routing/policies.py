@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from eddyline.adaptive import naming
 from eddyline.adaptive.routing.content_learns import ContentLearns
 from eddyline.adaptive.routing.default import Default
 from eddyline.adaptive.routing.policy import RoutingPolicy
 from eddyline.adaptive.routing.sbr import SourceBasedRouting
 from eddyline.adaptive.routing.setting import Setting
+from eddyline.streamon import naming
 
 Policy = type[SourceBasedRouting | ContentLearns | Default]
 

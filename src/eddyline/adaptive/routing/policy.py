@@ -30,12 +30,11 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from eddyline.adaptive.filters.parameters import Parameter
 from eddyline.adaptive.routing.setting import Setting
-from eddyline.core.decision import Decision
-from eddyline.core.delta import Int64s
+from eddyline.core.delta import Float64s, Int64s
+from eddyline.streamon.decision import Decision
+from eddyline.streamon.parameters import Parameter
 
-Float64s = npt.NDArray[np.float64]
 Outputs = npt.NDArray[np.int8] | npt.NDArray[np.int64]
 Classifier = tuple[int, ...] | None
 

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from eddyline.adaptive.routing.gain_ratio import Correlation, correlation, explained_variance
-from eddyline.adaptive.routing.policy import Float64s, Outputs
-from eddyline.core.delta import Int64s
+from eddyline.adaptive.routing.policy import Outputs
+from eddyline.core.delta import Float64s, Int64s
 
 
 class Samples:

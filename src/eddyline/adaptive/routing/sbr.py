@@ -7,14 +7,14 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from eddyline.adaptive.filters.parameters import SEED, Parameter
 from eddyline.adaptive.routing.averages import ExponentialAverages
 from eddyline.adaptive.routing.base import Router, ranks
-from eddyline.adaptive.routing.lots import lots
 from eddyline.adaptive.routing.parameters import ALPHA, COST_AWARE, GREED
-from eddyline.adaptive.routing.policy import Float64s, Outputs
+from eddyline.adaptive.routing.policy import Outputs
 from eddyline.adaptive.routing.setting import Setting
-from eddyline.core.delta import Int64s
+from eddyline.core.delta import Float64s, Int64s
+from eddyline.streamon.draws import lots
+from eddyline.streamon.parameters import SEED, Parameter
 
 FLOOR = 0.01  # a selectivity of 0 would make the lottery certain for ever
 

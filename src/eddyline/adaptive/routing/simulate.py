@@ -13,9 +13,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from eddyline.adaptive.filters.bounds import Costs
-from eddyline.adaptive.routing.policy import Classifier, Float64s, Outputs, RoutingPolicy
-from eddyline.core.decision import Decision
-from eddyline.core.delta import Bools, Int64s
+from eddyline.adaptive.routing.policy import Classifier, Outputs, RoutingPolicy
+from eddyline.core.delta import Bools, Float64s, Int64s
+from eddyline.streamon.decision import Decision
 
 
 @dataclass(frozen=True, slots=True)

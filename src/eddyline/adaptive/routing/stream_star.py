@@ -12,9 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from eddyline.adaptive.filters.pipeline import Pipeline
-from eddyline.adaptive.routing.policy import Float64s
 from eddyline.adaptive.routing.setting import Setting
-from eddyline.core.delta import Bools, Int64s
+from eddyline.core.delta import Bools, Float64s, Int64s
 
 CLASSIFIER = 0  # the attribute that correlates: attrC
 

@@ -1,0 +1,76 @@
+"""What is watched while nothing is profiled: the probes that elements take, and whether they are what they were."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from eddyline.adaptive.joins.window_growth import Settled
+
+# In a quiet run: every so many elements, at first and at most, whether probes an element have moved by this share.
+CHECK, SELDOM, ALARM = 1 << 14, 1 << 16, 0.05
+MORE = 1.25  # times the usual probes of a check end it early
+CALM, CALMER = 4, 1.5  # times the alarm's share that false alarms can make of it, and each of them
+
+Done = tuple[int, int, int]  # probes, accesses of caches, elements that came or left
+
+
+class Watch:
+    """What a probe finds is in the data alone, so that counting probes costs nothing and tells much; what caches take
+    is counted with them, for a cache may have become a burden.
+
+    >>> watch = Watch()
+    >>> watch.begin([100, 100, 100])
+    >>> [watch.moved((probes, 0, 1000), [100, 100, 100], check=1000) for probes in (1500, 1520, 1600)]
+    [False, False, True]
+    """
+
+    __slots__ = ("alarmed", "done", "rows", "settled", "tolerance", "usual")
+
+    def __init__(self) -> None:
+        self.done: Done = (0, 0, 0)  # since it was last compared
+        self.rows: Sequence[int] = ()  # of the windows at that time, or when the quiet run began
+        self.usual: float | None = None  # probes an element at that time
+        self.settled: Settled | None = None  # probes and accesses of caches an element when the plan was settled
+        self.tolerance, self.alarmed = ALARM, False  # a false alarm makes the next less easy
+
+    def begin(self, rows: Sequence[int]) -> None:
+        self.rows = self.rows or rows
+
+    def most(self, elements: float) -> int | None:
+        """Where elements suddenly take many more probes, that is seen after so many probes, not after so many
+        elements; None if nobody knows what they usually take."""
+        return None if self.usual is None else max(CHECK, int(MORE * self.usual * elements))
+
+    def add(self, done: Done) -> None:
+        probes, cached, elements = (a + b for a, b in zip(self.done, done, strict=True))
+        self.done = probes, cached, elements
+
+    def moved(self, done: Done, rows: Sequence[int], check: int) -> bool:
+        """Whether the data meet other windows than when the plan was made, and not only fuller ones."""
+        self.add(done)
+        probes, cached, elements = self.done
+        if max(elements, probes / self.usual if self.usual else 0) < check // 2:
+            return False
+        rate, self.done, self.usual = (probes + cached) / elements, (0, 0, 0), probes / elements
+        before, self.rows = self.rows, rows
+        between = [(a + b) / 2 for a, b in zip(before, rows, strict=True)]
+        if self.settled is None:
+            self.settled = Settled(rate, between)
+        due = self.settled.expected(between)
+        if abs(rate - due) <= self.tolerance * due:
+            return False
+        # If nothing comes of it, this is what is usual now; else what is usual has to be seen. That windows fill is no
+        # excuse any more until a plan has changed: what has come may show what it does to the orders only when more of
+        # it is there.
+        self.settled, self.alarmed = Settled(rate), True
+        return True
+
+    def run_over(self) -> None:
+        self.done, self.rows = (0, 0, 0), ()
+
+    def looked(self, changed: bool) -> None:
+        """After a look: something came of it, or an alarm was false."""
+        if changed:
+            self.settled, self.usual, self.tolerance, self.alarmed = None, None, ALARM, False
+        elif self.alarmed:
+            self.tolerance, self.alarmed = min(CALM * ALARM, CALMER * self.tolerance), False

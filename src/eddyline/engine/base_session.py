@@ -1,0 +1,298 @@
+"""Declaring streams, relations, views, functions and queries: what every session does, wherever its queries run."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import timedelta
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+import pyarrow as pa
+
+from eddyline.adapting.filter_choice import Filtering
+from eddyline.adapting.join_choice import Joining
+from eddyline.core import arguments as check
+from eddyline.core.catalog import AggregateDef, Catalog, FunctionDef, RelationDef, StreamDef
+from eddyline.core.errors import CqlError, JobError
+from eddyline.core.predicate import Predicate, check_cost
+from eddyline.core.schema import Schema
+from eddyline.core.time import Clock, SystemClock, TimeKind
+from eddyline.cql import bind
+from eddyline.cql.job import CreateRelation, CreateStream, CreateView, QueryStatement, Statement, parse_job
+from eddyline.cql.options import check_options
+from eddyline.engine.declaration_checks import (
+    column_named,
+    data_type,
+    duration,
+    folder,
+    inferred_time,
+    placed,
+    time_kind,
+)
+from eddyline.engine.left_out import LeftOut
+from eddyline.engine.ownership import Turn, in_turn, not_pickled
+from eddyline.engine.relation_changes import latest
+from eddyline.engine.scheduler import SCHEDULERS
+from eddyline.io.conform import engine_schema
+from eddyline.io.resolve import OPTIONS as SOURCE_OPTIONS
+from eddyline.io.resolve import open_source, truth
+from eddyline.io.source import Source, whole
+from eddyline.plan.logical import BoundQuery
+
+OPTIONS = ("caches", "filters", "joins", "on_error", "routing", "scheduler", "strict_order", "tree")
+Q = TypeVar("Q")  # what a session hands out for a query
+
+
+class Declaring(ABC, Generic[Q]):
+    """``strict`` stops at the first malformed row; ``base`` is what relative paths are relative to."""
+
+    __reduce_ex__ = not_pickled("a session")
+
+    def __init__(self, *, clock: Clock | None, strict: bool, base: Path | str | None) -> None:
+        self.turn = Turn()
+        self.catalog = Catalog()
+        self.clock = SystemClock() if clock is None else clock
+        if not all(callable(getattr(self.clock, n, None)) for n in ("now", "nanoseconds")) or isinstance(clock, type):
+            raise JobError(f"a clock has now() and nanoseconds(), and {check.shown(clock)} is none.")
+        self.strict = check.flag(strict, "strict")
+        self.base = None if base is None else folder(base, "base")
+        self.relations: dict[str, pa.Table] = {}  # constant ones, once they were read
+        self.invalid_of_relations: dict[str, LeftOut] = {}  # malformed rows of constant relations, where there are some
+        self._sources: dict[str, Source] = {}  # of constant relations
+
+    @abstractmethod
+    def _add_input(self, definition: StreamDef | RelationDef, opened: Source | None) -> None:
+        """A stream or timed relation was declared."""
+
+    @abstractmethod
+    def _register(self, bound: BoundQuery) -> Q:
+        """A query was bound."""
+
+    @in_turn
+    def register(self, bound: BoundQuery) -> Q:
+        """Register a query that is bound already."""
+        if not isinstance(bound, BoundQuery):
+            raise JobError(f"register takes a bound query, not {check.shown(bound)}; query() takes a text.")
+        return self._register(bound)
+
+    # ── declarations ──────────────────────────────────────────────────────────────────────────────────────────────
+
+    @in_turn
+    def stream(
+        self,
+        name: str,
+        source: Any = None,
+        timestamp: str | None = None,
+        slack: int | float | str | timedelta = 0,
+        idle: int | float | str | timedelta | None = None,
+        schema: pa.Schema | None = None,
+        **options: Any,
+    ) -> None:
+        """Declare a stream: a path, glob, directory, Arrow table or reader, pandas frame, iterable of rows or batches;
+        or, without a source, a ``schema`` for rows that ``push`` will bring.
+
+        ``slack`` is how far an element may lie behind the largest timestamp before it (a number counts ticks of an
+        integer time, seconds of a timestamp; or ``'5 seconds'``): larger waits longer and loses less. ``idle`` is the
+        silence after which the stream no longer holds others back.
+
+        Without ``timestamp`` rows that are pushed, or come from a source without an end, are stamped on arrival. In a
+        file, a table or a list the column of time must be plain (``docs/semantics.md`` has the rule); ``arrival=True``
+        stamps the rows of those, too.
+        """
+        check.text(name, "the name of a stream")
+        check.optional_text(timestamp, f"the timestamp of {name!r}")
+        opened, found = self._open(name, source, schema, options, timestamp)
+        if timestamp is None and self._ends(name, opened) and not truth(options.get("arrival", False), "arrival"):
+            timestamp = inferred_time(name, found)
+            if pa.types.is_null(found[timestamp].type):
+                opened, found = self._open(name, source, schema, options, timestamp)
+        stamp = None if timestamp is None else column_named(name, found, timestamp)
+        kind = time_kind(name, found, stamp)
+        wait = None if idle is None else duration(idle, TimeKind.TIMESTAMP, "idle")
+        definition = StreamDef(name, found, kind, stamp, duration(slack, kind, "slack"), wait, source, options)
+        self.catalog.add("streams", definition)
+        self._add_input(definition, opened)
+
+    @in_turn
+    def relation(
+        self,
+        name: str,
+        source: Any = None,
+        timestamp: str | None = None,
+        key: Sequence[str] = (),
+        sign: str | None = None,
+        schema: pa.Schema | None = None,
+        **options: Any,
+    ) -> None:
+        """Declare a relation: constant, or with ``timestamp`` one whose elements insert, replace by ``key``, or insert
+        and delete by ``sign``."""
+        check.text(name, "the name of a relation")
+        check.optional_text(timestamp, f"the timestamp of {name!r}")
+        check.optional_text(sign, f"the sign of {name!r}")
+        opened, found = self._open(name, source, schema, options, timestamp)
+        stamp = None if timestamp is None else column_named(name, found, timestamp)
+        kind = None if stamp is None else time_kind(name, found, stamp)
+        keys = tuple(column_named(name, found, c) for c in check.texts(key, f"the key of {name!r}"))
+        mark = None if sign is None else column_named(name, found, sign)
+        if stamp is None and mark is not None:
+            raise JobError(f"the sign {mark!r} of {name!r} says what changes, so TIMESTAMP BY must say when.")
+        if stamp is None and opened is None:
+            raise JobError(f"the relation {name!r} is constant and needs a source.")
+        definition = RelationDef(name, found, kind, stamp, keys, mark, source, options)
+        self.catalog.add("relations", definition)
+        if stamp is not None:
+            self._add_input(definition, opened)
+        elif opened is not None:
+            self._sources[name.lower()] = opened
+
+    @in_turn
+    def view(self, name: str, text: str) -> None:
+        """Give a query a name that other queries can read."""
+        check.text(name, "the name of a view")
+        check.text(text, f"the query of the view {name!r}", empty=True)
+        self.catalog.add("views", bind(text, self.catalog), name)
+
+    @in_turn
+    def function(
+        self,
+        name: str,
+        function: Callable[..., Any],
+        returns: str | pa.DataType = "boolean",
+        arguments: Sequence[str | pa.DataType] | None = None,
+        kind: str = "row",
+        cost: float | None = None,
+        deterministic: bool = True,
+    ) -> None:
+        """Make a Python function, or an ``ed.predicate``, callable from queries. ``kind``: ``row`` gets Python values,
+        ``pandas`` Series, ``arrow`` Arrow arrays.
+
+        Conjuncts are asked in the order that costs least. ``cost``, in seconds a row, is believed until the function
+        was measured. A function that is not ``deterministic``, or that has side effects, is called for exactly the
+        rows that satisfy the conjuncts written before it."""
+        check.text(name, "the name of a function")
+        if isinstance(function, Predicate):
+            self.catalog.functions[name.lower()] = function.definition(name)
+            return
+        check_cost(name, cost)
+        check.one_of(kind, ("row", "pandas", "arrow"), "the kind of a function")
+        check.flag(deterministic, "deterministic")
+        if not callable(function):
+            raise JobError(f"the function {name!r} must be callable, and a {type(function).__name__} is not.")
+        if isinstance(arguments, str | bytes) or not isinstance(arguments, Iterable | None):
+            raise JobError(f"the arguments of {name!r} are a list of types, not {check.shown(arguments)}.")
+        args = None if arguments is None else tuple(data_type(a) for a in arguments)
+        self.catalog.functions[name.lower()] = FunctionDef(
+            name, function, data_type(returns), args, kind, cost, deterministic  # type: ignore[arg-type]
+        )  # fmt: skip
+
+    @in_turn
+    def aggregate(self, name: str, function: Callable[[list[Any]], Any], returns: str | pa.DataType = "double") -> None:
+        """Make a Python function of a group's values callable as an aggregate."""
+        check.text(name, "the name of an aggregate")
+        if not callable(function):
+            raise JobError(f"the aggregate {name!r} must be callable, and a {type(function).__name__} is not.")
+        self.catalog.aggregates[name.lower()] = AggregateDef(name, function, data_type(returns))
+
+    def execute(self, job: str) -> list[Q]:
+        """Run the statements of a job text: declarations take effect, queries are registered and returned."""
+        check.text(job, "a job", empty=True)
+        return [q for s in parse_job(job) if (q := self.declare(s)) is not None]
+
+    def declare(self, statement: Statement) -> Q | None:
+        match statement:
+            case CreateStream() | CreateRelation():
+                try:
+                    self._create(statement)
+                except JobError as e:
+                    raise placed(e, statement, statement.source) from e
+                return None
+            case CreateView():
+                with self.turn:
+                    try:
+                        self.catalog.add("views", bind(statement, self.catalog), statement.name)
+                    except JobError as e:
+                        raise placed(e, statement) from e
+                return None
+            case QueryStatement():
+                with self.turn:
+                    bound = bind(statement, self.catalog)
+                    try:
+                        return self._register(bound)
+                    except JobError as e:
+                        raise placed(e, statement) from e
+                    except RecursionError:  # the caller's own stack leaves no room
+                        raise CqlError("this query is nested too deeply.", statement.text, statement.span) from None
+        raise JobError(f"a statement comes from a job's text, and {check.shown(statement)} does not.")
+
+    def _create(self, s: CreateStream | CreateRelation) -> None:
+        schema = None if s.columns is None else pa.schema(list(s.columns))
+        if isinstance(s, CreateStream):
+            slack: Any = 0 if s.slack is None else s.slack
+            idle: Any = s.idle
+            self.stream(s.name, s.source, s.timestamp, slack, idle, schema, **s.options)
+        else:
+            self.relation(s.name, s.source, s.timestamp, s.key, s.sign, schema, **s.options)
+
+    @in_turn
+    def query(self, text: str, name: str | None = None, **options: Any) -> Q:
+        """Register a continuous query; it sees the elements that come from now on. ``options`` are those of ``WITH``;
+        where both say something, these count."""
+        check.text(text, "a query", empty=True)
+        check.optional_text(name, "the name of a query")
+        bound = bind(text, self.catalog)
+        merged = {**bound.options, **options}
+        try:
+            return self._register(
+                BoundQuery(name or bound.name, bound.plan, bound.time_kind, bound.text, bound.target, merged)
+            )
+        except JobError as e:
+            if not bound.options or any(repr(x) in str(e) for option in options.items() for x in option):
+                raise  # it is not about what the text says behind WITH
+            raise placed(e, parse_job(text)[0]) from e
+
+    def _check_options(self, bound: BoundQuery) -> None:
+        read = (*OPTIONS, *Filtering.of(bound.options).options)
+        for name in bound.options:
+            if name not in read and (remedy := Joining.instead_of(name)):
+                raise JobError(f"unknown option {name!r}. {remedy}")
+        check_options(bound.options, read)
+        Joining.of(bound.options)
+        for option, value in bound.options.items():
+            known = {"on_error": ("stop", "invalid"), "scheduler": tuple(SCHEDULERS)}.get(option)
+            if known is not None and not (isinstance(value, str) and value in known):
+                raise JobError(f"the option {option!r} is one of {', '.join(known)}, not {check.shown(value)}.")
+
+    def _open(
+        self, name: str, source: Any, schema: pa.Schema | None, options: Mapping[str, Any], timestamp: str | None
+    ) -> tuple[Source | None, Schema]:
+        check_options(options, SOURCE_OPTIONS)
+        check.schema(schema, f"the schema of {name!r}")
+        if source is None:
+            if schema is None:
+                raise JobError(f"{name!r} needs a source, or a schema for rows that are pushed to it.")
+            return None, Schema.from_arrow(engine_schema(schema, f"the schema of {name!r}"))
+        opened = open_source(source, self.base, schema, {"strict": self.strict, **options}, timestamp)
+        return opened, Schema.from_arrow(opened.schema)
+
+    def _ends(self, name: str, opened: Source | None) -> bool:
+        """Whether the rows are there already, so that the clock says nothing about them."""
+        return opened is not None and opened.finite
+
+    def _is_strict(self, options: Mapping[str, Any]) -> bool:
+        return bool(options.get("strict", self.strict))
+
+    def _load(self, name: str) -> pa.Table:
+        key = name.lower()
+        if key not in self.relations:
+            source = self._sources[key]
+            if not source.finite:
+                raise JobError(f"the relation {name!r} has no TIMESTAMP BY, so its source must end; it does not.")
+            batches = list(source.open())
+            definition = self.catalog.relations[key]
+            if invalid := [row for b in batches for row in b.invalid]:
+                left_out = LeftOut(definition.name, invalid=len(invalid), reason=invalid[0].reason, readable=False)
+                self.invalid_of_relations[key] = left_out
+            table = whole(batches, definition.schema.to_arrow())
+            self.relations[key] = latest(definition, table) if definition.key else table
+        return self.relations[key]

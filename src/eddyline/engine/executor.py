@@ -1,0 +1,88 @@
+"""The executor: runs ready tasks, one at a time, in the order that a scheduler chooses."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from eddyline.core.time import Clock
+from eddyline.engine.scheduler import Fifo, Scheduler, consumers
+from eddyline.engine.task import Task
+
+
+class Executor:
+    """``tasks`` stand in plan order, producers before consumers. ``most`` is the quantum of tasks without their own.
+
+    A task whose output nobody in ``tasks`` reads writes to queues for the outside (results), which are not counted in
+    ``queued``: as far as the system is concerned, those elements have left.
+    ``after`` is called after each run of a task.
+    """
+
+    def __init__(
+        self,
+        tasks: Sequence[Task],
+        clock: Clock,
+        scheduler: Scheduler | None = None,
+        *,
+        most: int | None = None,
+        after: Callable[[Task], None] | None = None,
+    ) -> None:
+        self.clock = clock
+        self.most = most
+        self.after = after
+        self.scheduler: Scheduler = Fifo() if scheduler is None else scheduler
+        self.tasks: tuple[Task, ...] = ()
+        self._following: dict[Task, list[Task]] = {}
+        self.replan(tasks)
+
+    def replan(self, tasks: Sequence[Task], scheduler: Scheduler | None = None) -> None:
+        """Go on with other tasks (a query came or went) or another scheduler; queues keep what they hold."""
+        self.tasks = tuple(tasks)
+        if scheduler is not None:
+            self.scheduler = scheduler
+        for position, t in enumerate(self.tasks):
+            t.position = position
+        self._following = consumers(self.tasks)
+        for t, after in self._following.items():
+            for c in after:
+                if c.position <= t.position:
+                    raise ValueError(f"{c.name!r} reads from {t.name!r} but stands before it in the plan")
+        self.scheduler.attach(self.tasks)
+
+    @property
+    def queued(self) -> int:
+        """Elements that wait in front of an operator."""
+        return sum(t.queued for t in self.tasks)
+
+    def run(self, *, steps: int | None = None, nanoseconds: int | None = None) -> int:
+        """Run until nothing is ready, or the budget of runs or of time is spent; returns the number of runs.
+
+        The budget is looked at between runs: a run that was begun is finished.
+        """
+        ready = {t.position: t for t in self.tasks if t.ready}
+        end = None if nanoseconds is None else self.clock.nanoseconds() + nanoseconds
+        done = 0
+        while ready and (steps is None or done < steps) and (end is None or self.clock.nanoseconds() < end):
+            task = next(iter(ready.values())) if len(ready) == 1 else self.scheduler.next(tuple(ready.values()))
+            task.run(self.clock, self.most)
+            if self.after is not None:
+                self.after(task)
+            done += 1
+            # Nothing else can have become ready, or have ceased to be.
+            for t in (task, *self._following[task]):
+                if t.ready:
+                    ready[t.position] = t
+                else:
+                    ready.pop(t.position, None)
+        return done
+
+    def state(self) -> dict[str, Any]:
+        """How far each task is and what waits in front of it; the operators' own state is theirs to save."""
+        return {"tasks": [{"frontier": t.frontier, "inputs": [q.state() for q in t.inputs]} for t in self.tasks]}
+
+    def load(self, state: Mapping[str, Any]) -> None:
+        """Go on where an executor of the same plan stopped."""
+        for t, saved in zip(self.tasks, state["tasks"], strict=True):
+            t.frontier = saved["frontier"]
+            for q, s in zip(t.inputs, saved["inputs"], strict=True):
+                q.load(s)

@@ -1,0 +1,263 @@
+"""Jobs from files: what ``eddyline run`` and ``eddyline explain`` do."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import nullcontext
+from functools import wraps
+from pathlib import Path
+from typing import Any, TextIO
+
+from eddyline.core.errors import CqlError, EddylineError, JobError, Span
+from eddyline.core.time import SystemClock, TimeKind
+from eddyline.cql.job import QueryStatement, parse_job
+from eddyline.engine.base_session import Declaring, Q
+from eddyline.engine.destinations import check_destinations
+from eddyline.engine.job_text import JobText, read_job
+from eddyline.engine.left_out import Notices, notes
+from eddyline.engine.outputs import Outputs, Result
+from eddyline.engine.progress import Progress
+from eddyline.engine.query import Query
+from eddyline.engine.session import Session
+from eddyline.engine.snapshot import Snapshots
+from eddyline.engine.stopping import StopRequest
+from eddyline.io import durable
+from eddyline.io.locking import DirectoryLock
+
+SPARK_STATE = "spark"  # the folder in a checkpoint in which Spark keeps what it needs
+SNAPSHOT_EVERY = 10.0  # seconds of work between two snapshots of a checkpointed run
+
+
+def declare_job(session: Declaring[Q], job: JobText, out: Path | None = None, report: Path | None = None) -> list[Q]:
+    """Declare everything in a job in this session, and return its queries; nothing is read yet but schemas. ``out``
+    and ``report`` are what else will be written: nothing may meet in one file."""
+    queries = []
+    statements = parse_job(job.text)
+    check_destinations(job, statements, out, report)
+    for statement in statements:
+        query = session.declare(statement)
+        if isinstance(statement, QueryStatement) and query is not None:
+            queries.append(query)
+    if not queries:
+        raise CqlError("the job has no query: add a SELECT.", job.text, Span(0, max(1, len(job.text.rstrip()))))
+    _check_standard_input(session, job)
+    return queries
+
+
+def _check_standard_input(session: Declaring[Any], job: JobText) -> None:
+    for name in _readers_of_standard_input(session) if job.takes_input else ():
+        raise JobError(f"{name!r} reads standard input, where the job itself came from: put the job into a file.")
+
+
+def _readers_of_standard_input(session: Declaring[Any]) -> list[str]:
+    named: dict[str, Any] = {**session.catalog.streams, **session.catalog.relations}
+    return [name for name, definition in named.items() if definition.source == "-"]
+
+
+def explain_job(path: Path, *, stdout: TextIO, travel: bool = False) -> int:
+    """``travel``: also how the work would be split over shards, which needs no Spark to tell."""
+    job = read_job(path)
+    session = Session(base=job.base)
+    queries = declare_job(session, job)
+    for i, q in enumerate(queries):
+        if i:
+            print("\n" + "─" * 60 + "\n", file=stdout)
+        print((f"{q.name}:\n" if q.running.query.name else "") + q.explain(), file=stdout)
+        if travel:
+            from eddyline.spark.explain_shards import travel_of
+
+            print("\non Spark\n" + "\n".join(f"  {line}" for line in travel_of(q, session)), file=stdout)
+    return 0
+
+
+def owning_checkpoint(run: Callable[..., int]) -> Callable[..., int]:
+    """Makes a run the owner of the directory of its checkpoint, which is made where it is missing. Another run on it is
+    refused, and the directory is free when this one ends, however it does."""
+
+    @wraps(run)
+    def owned(path: Path, *, checkpoint: Path | None, **options: Any) -> int:
+        check_writable(checkpoint, "--checkpoint", folder=True)
+        with nullcontext() if checkpoint is None else DirectoryLock(checkpoint, "the checkpoint"):
+            return run(path, checkpoint=checkpoint, **options)
+
+    return owned
+
+
+@owning_checkpoint
+def run_job(
+    path: Path,
+    *,
+    out: Path | None,
+    report: Path | None,
+    checkpoint: Path | None,
+    strict: bool,
+    progress: Progress | None,
+    stdout: TextIO,
+) -> int:
+    """Run a job to the end of its inputs; results go to their sinks as they come."""
+    clock = SystemClock()
+    begin = clock.nanoseconds()
+    check_writable(report, "--report", folder=False)
+    if checkpoint is not None and (checkpoint / SPARK_STATE).exists():
+        raise begun_elsewhere(checkpoint, "spark")
+    job = read_job(path)
+    session = Session(strict=strict, base=job.base)
+    session.warns = False  # notes are written instead
+    queries = declare_job(session, job, out, report)
+    if checkpoint is not None:
+        check_rereadable(session)
+    finite = all(f.source.finite for f in session.feeds.values())
+    results = [Result(q.running.query.name, q.running.query.target, q.schema) for q in queries]
+    outputs = Outputs(results, out, job.base, stdout, checkpoint, finite=finite)
+    try:
+        _run(session, queries, outputs, checkpoint, progress, clock)
+        if progress is not None:
+            progress.finish()
+        outputs.close()
+    except BaseException:
+        outputs.abort()
+        raise
+    write_notes(notes(session.left_out()))
+    if report is not None:
+        write_report(report, job_report(session, queries, (clock.nanoseconds() - begin) / 1e9), stdout)
+    return 0
+
+
+def _run(
+    session: Session,
+    queries: Sequence[Query],
+    outputs: Outputs,
+    checkpoint: Path | None,
+    progress: Progress | None,
+    clock: SystemClock,
+) -> None:
+    """Read the sources to their end; with a checkpoint go on from its newest snapshot, and save others."""
+    snapshots = None if checkpoint is None else Snapshots(checkpoint)
+    if snapshots is not None and outputs.spools is not None:
+        outputs.spools.keep(_restored(session, snapshots) if snapshots.newest() else None)
+    saved, notices = clock.nanoseconds(), Notices()
+    with StopRequest(clock) if snapshots is not None else nullcontext() as stop:
+        more = True
+        while more:
+            more = session.step()
+            _write(outputs, queries)
+            write_notes(notices.wrong_times(session.left_out()), progress)
+            if progress is not None:
+                _show(progress, session, queries)
+            stopped = stop is not None and stop.asked
+            if snapshots is not None and (stopped or (clock.nanoseconds() - saved) / 1e9 > SNAPSHOT_EVERY):
+                session.save_to(snapshots, {"results": outputs.cut()})
+                saved = clock.nanoseconds()
+            if stopped:  # stopping is not the end of the input
+                raise KeyboardInterrupt(f"the state is in {checkpoint}; the same command goes on from there.")
+    for q in queries:
+        if not q.running.inputs:
+            q.running.advance()
+    _write(outputs, queries)
+    if snapshots is not None:
+        session.save_to(snapshots, {"results": outputs.cut()})
+
+
+def _restored(session: Session, snapshots: Snapshots) -> Mapping[str, Any]:
+    """Go on from the newest snapshot; returns the mark of the results that belong to it."""
+    mark = session.restore_from(snapshots).get("results")
+    if not isinstance(mark, dict):
+        raise EddylineError(
+            f"the snapshot in {str(snapshots.directory)!r} was saved by a program and not by eddyline run, so the"
+            " results before it are not there; give --checkpoint an empty directory."
+        )
+    return mark
+
+
+def _write(outputs: Outputs, queries: Sequence[Query]) -> None:
+    for number, q in enumerate(queries):
+        for batch in q.fetch():
+            outputs.write(number, batch)
+
+
+def begun_elsewhere(checkpoint: Path, runtime: str) -> JobError:
+    """Each runtime keeps its state in its own way; results of two would get mixed up."""
+    return JobError(
+        f"--checkpoint {checkpoint} was begun with --runtime {runtime}, and the other runtime cannot go on from it: go"
+        f" on with --runtime {runtime}, or give an empty directory."
+    )
+
+
+def check_rereadable(session: Declaring[Any]) -> None:
+    """Going on means reading the sources again, past what was read before."""
+    for name in _readers_of_standard_input(session):
+        raise JobError(f"{name!r} reads standard input, which cannot be read again: leave --checkpoint out.")
+
+
+def write_notes(texts: Iterable[str], progress: Progress | None = None) -> None:
+    """On standard error, where no progress line stands in the way."""
+    for text in texts:
+        if progress is not None:
+            progress.finish()
+        print(f"note: {text}", file=sys.stderr)
+
+
+def write_report(path: Path, report: Mapping[str, Any], stdout: TextIO) -> None:
+    text = json.dumps(report, indent=2, default=str)
+    if str(path) == "-":
+        print(text, file=stdout)
+        return
+    try:
+        path.write_text(text + "\n", encoding="utf-8")
+    except OSError as e:
+        raise EddylineError(f"--report {path} cannot be written: {e.strerror}.") from e
+
+
+def check_writable(path: Path | None, option: str, folder: bool) -> None:
+    """Make the folder that a path needs, before hours of work are lost because it cannot be made."""
+    if path is None or str(path) == "-":
+        return
+    try:
+        if folder:
+            durable.make_folder(path)
+        else:
+            path.parent.mkdir(parents=True, exist_ok=True)
+        if not folder and path.is_dir():
+            raise JobError(f"{option} {path}: this is a directory; a file is wanted.")
+    except OSError as e:
+        raise EddylineError(f"{option} {path}: the directory cannot be made: {e.strerror}.") from e
+    if not os.access(path if folder or path.exists() else path.parent, os.W_OK):
+        raise EddylineError(f"{option} {path}: writing is not allowed there.")
+
+
+def job_report(session: Session, queries: Sequence[Query], seconds: float) -> dict[str, Any]:
+    """One report for the job: the events of each stream once, everything else added up over the queries."""
+    reports = {q.name: q.report() for q in queries}
+    inputs = session.inputs.values()
+    state = {k: sum(r["state"][k] for r in reports.values()) for k in ("rows", "bytes", "peak_rows", "peak_bytes")}
+    return {
+        "events": sum(s.arrived for s in inputs),
+        "results": sum(r["results"] for r in reports.values()),
+        "seconds": seconds,
+        "late": sum(s.late.count for s in inputs),
+        "invalid": sum(s.invalid.count for s in inputs)
+        + sum(q.running.invalid.count for q in queries)
+        + sum(r.invalid for r in session.invalid_of_relations.values()),
+        "operators": [{"query": n, **o} for n, r in reports.items() for o in r["operators"]],
+        "state": state,
+        "decisions": [{"query": n, **d} for n, r in reports.items() for d in r["decisions"]],
+        "adapting": [{"query": n, **a} for n, r in reports.items() for a in r["adapting"]],
+        "queries": reports,
+    }
+
+
+def _show(progress: Progress, session: Session, queries: Sequence[Query]) -> None:
+    rows = bytes = 0
+    lag = None
+    for q in queries:
+        n, b = zip(*q.running.sizes().values(), strict=True) if q.running.tasks else ((0,), (0,))
+        rows, bytes = rows + sum(n), bytes + sum(b)
+        shown = [s.shown for s in q.running.inputs.values() if s.shown is not None]
+        if shown and q.running.reached is not None:
+            ticks = 1 if q.running.query.time_kind is TimeKind.INTEGER else 1_000_000
+            lag = max(lag or 0.0, (max(shown) - q.running.reached) / ticks)
+    events = sum(s.arrived for s in session.inputs.values())
+    progress.update(events, sum(q.running.produced for q in queries), lag, rows, bytes)

@@ -1,0 +1,184 @@
+"""Rows that the answer lacks, and how their owner learns of it: once, in time to do something, and with the remedy.
+
+Late and invalid rows are counted exactly and can be read (``late(q)``, ``invalid(q)``), but nobody looks for what he
+does not know of. So the command line writes a note, and a session in Python gives a warning of a category of its own
+(``LateRowsWarning``, ``InvalidRowsWarning``): those can be silenced, counted or made errors like any other. A stream
+most of whose rows are late has the wrong column of time, more often than not; that is said while it runs.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import warnings
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import eddyline
+from eddyline.core.errors import DivertedRowsWarning, InvalidRowsWarning, LateRowsWarning
+from eddyline.core.time import TimeKind
+
+if TYPE_CHECKING:
+    from eddyline.engine.input_manager import InputStream
+    from eddyline.engine.side_output import SideOutput
+
+MOST: Final = 0.5  # of the rows late: then it is said that the column of time may be wrong
+ENOUGH: Final = 100  # rows of a stream, before a share of them means something
+_UNITS: Final = (
+    ("days", 86_400_000_000),
+    ("hours", 3_600_000_000),
+    ("minutes", 60_000_000),
+    ("seconds", 1_000_000),
+    ("milliseconds", 1_000),
+)
+_PACKAGE: Final = os.path.dirname(eddyline.__file__) + os.sep  # noqa: PTH120 - compared with names of code
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOut:
+    """What one stream, relation or query has turned away so far.
+
+    ``behind`` is how far the latest of its late rows came too late, in ticks (0: it is not known, or slack would not
+    have helped); ``reason`` is that of an invalid row. Rows of constant relations are counted, and not ``readable``.
+    """
+
+    name: str
+    arrived: int = 0
+    late: int = 0
+    invalid: int = 0
+    behind: int = 0
+    column: str | None = None
+    kind: TimeKind = TimeKind.INTEGER
+    reason: str | None = None
+    readable: bool = True
+
+    @staticmethod
+    def of(stream: InputStream) -> LeftOut:
+        """Of a stream or timed relation in this process."""
+        d, kept = stream.definition, stream.invalid.parts
+        return LeftOut(
+            d.name,
+            stream.arrived,
+            stream.late.count,
+            stream.invalid.count,
+            stream.behind,
+            d.timestamp,
+            d.time_kind or TimeKind.INTEGER,
+            kept[0].reason[0].as_py() if kept else None,
+        )
+
+    @staticmethod
+    def by(name: str, failed: SideOutput) -> LeftOut:
+        """Of a query whose expressions failed."""
+        return LeftOut(name, invalid=failed.count, reason=failed.parts[0].reason[0].as_py() if failed.parts else None)
+
+    @property
+    def mostly_late(self) -> bool:
+        return self.arrived >= ENOUGH and self.late >= MOST * self.arrived
+
+    def remedy(self) -> str:
+        """What would have kept the late rows; an empty text where nothing is known that would.
+
+        >>> LeftOut("S", late=3, behind=7).remedy()
+        '; a slack of 7 would have kept them'
+        >>> LeftOut("S", late=1, behind=90_500_000, kind=TimeKind.TIMESTAMP).remedy()
+        '; a slack of 91 seconds would have kept it'
+        """
+        if not self.behind:
+            return ""
+        return f"; a slack of {_width(self.behind, self.kind)} would have kept {'it' if self.late == 1 else 'them'}"
+
+    def wrong_time(self) -> str:
+        """The sentence for a stream most of whose rows are late."""
+        share = f"{100 * self.late // self.arrived} % of the first {self.arrived:,} rows of {self.name} are late"
+        if self.column is None:
+            return f"{share}{self.remedy()}."
+        return (
+            f"{share}: is {self.column!r} its column of time? Its times go back by up to"
+            f" {_width(self.behind, self.kind)}. Name another column (TIMESTAMP BY), bring the rows in order of time,"
+            " or declare a slack of that width."
+        )
+
+
+def _width(ticks: int, kind: TimeKind) -> str:
+    """
+    >>> _width(5, TimeKind.INTEGER), _width(1_500_000, TimeKind.TIMESTAMP), _width(7_200_000_001, TimeKind.TIMESTAMP)
+    ('5', '1500 milliseconds', '3 hours')
+    """
+    if kind is TimeKind.INTEGER:
+        return str(ticks)
+    for unit, size in _UNITS:
+        if ticks >= 2 * size:
+            return f"{-(-ticks // size)} {unit}"
+    return f"{ticks} microseconds"
+
+
+def notes(found: Iterable[LeftOut]) -> Iterator[str]:
+    """The sentences of a run that has ended.
+
+    >>> list(notes([LeftOut("S", late=2, behind=7, invalid=1)]))
+    ['2 late rows of S left out; a slack of 7 would have kept them; late(q) shows such rows.',
+     '1 invalid row of S left out; invalid(q) shows such rows.']
+    """
+    for one in found:
+        for what, count, remedy in (("late", one.late, one.remedy()), ("invalid", one.invalid, "")):
+            if count and one.readable:
+                yield f"{_rows(count, what)} of {one.name} left out{remedy}; {what}(q) shows such rows."
+            elif count:
+                yield f"{_rows(count, what)} of {one.name} left out ({one.reason})."
+
+
+class Notices:
+    """Says each thing once, however often it looks."""
+
+    def __init__(self) -> None:
+        self._said: set[tuple[str, str]] = set()
+
+    def wrong_times(self, found: Iterable[LeftOut]) -> Iterator[str]:
+        """A sentence for each stream most of whose rows are late by now."""
+        for one in found:
+            if one.mostly_late and self._first(one, "time"):
+                yield one.wrong_time()
+
+    def warnings(
+        self, found: Iterable[LeftOut], shows: str = "query.{}()"
+    ) -> Iterator[tuple[type[DivertedRowsWarning], str]]:
+        """Categories and texts. ``shows`` is what brings the rows, with a place for ``late`` or ``invalid``."""
+        for one in found:
+            if one.mostly_late and self._first(one, "time"):
+                self._first(one, "late")
+                yield LateRowsWarning, f"{one.wrong_time()} {shows.format('late')} shows some of them."
+            elif one.late and self._first(one, "late"):
+                count = _rows(one.late, "late")
+                yield (
+                    LateRowsWarning,
+                    (f"{count} of {one.name} left out so far{one.remedy()}; {shows.format('late')} shows such rows."),
+                )
+            if one.invalid and self._first(one, "invalid"):
+                why = f" ({one.reason})" if one.reason else ""
+                where = f"; {shows.format('invalid')} shows such rows" if one.readable else ""
+                yield InvalidRowsWarning, f"{_rows(one.invalid, 'invalid')} of {one.name} left out so far{why}{where}."
+
+    def warn(self, found: Iterable[LeftOut], shows: str = "query.{}()") -> None:
+        for category, text in self.warnings(found, shows):
+            warnings.warn(text, category, stacklevel=_outside())
+
+    def _first(self, one: LeftOut, what: str) -> bool:
+        key = (one.name, what)
+        if key in self._said:
+            return False
+        self._said.add(key)
+        return True
+
+
+def _rows(count: int, what: str) -> str:
+    return f"{count:,} {what} row{'' if count == 1 else 's'}"
+
+
+def _outside() -> int:
+    """The ``stacklevel`` of the nearest caller that is not ours: his line is the one to name."""
+    level, frame = 1, sys._getframe(1)
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
+        level, frame = level + 1, frame.f_back
+    return level

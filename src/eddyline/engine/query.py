@@ -1,0 +1,169 @@
+"""What a user holds of a running query."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from eddyline.core.errors import EddylineError
+from eddyline.engine.ownership import Turn, in_turn
+from eddyline.streamon.decision import Decision
+
+if TYPE_CHECKING:
+    from eddyline.engine.running_query import RunningQuery
+    from eddyline.engine.session import Session
+
+
+class Query:
+    """Results, explanations and counts of one continuous query."""
+
+    def __init__(self, session: Session, name: str, running: RunningQuery) -> None:
+        self.session, self.name, self.running = session, name, running
+        self._table: list[pa.RecordBatch] = []
+        self._begin = session.clock.nanoseconds()
+
+    @property
+    def schema(self) -> pa.Schema:
+        return self.running.schema
+
+    @in_turn
+    def fetch(self) -> list[pa.RecordBatch]:
+        """The results that are there now, in order; each is given once."""
+        out = list(self.running.results)
+        self.running.results.clear()
+        return out
+
+    def results(self) -> Iterator[pa.RecordBatch]:
+        """Record batches in time order. Reads the session's sources as it goes; with pushed streams it yields what is
+        there and stops."""
+        return Results(self)
+
+    def to_arrow(self) -> pa.Table:
+        """All results so far as one table; reads finite sources to their end."""
+        while self._collected():
+            pass
+        return pa.Table.from_batches(list(self._table), self.schema)
+
+    @property
+    def turn(self) -> Turn:
+        """A query is used in the turn of its session."""
+        return self.session.turn
+
+    @in_turn
+    def _collected(self) -> bool:
+        """Remember the next result; False: there are no more. In one turn, so that the order is that of the results,
+        and so that what was taken is not lost should the next one be an error."""
+        batch = self._next()
+        if batch is not None:
+            self._table.append(batch)
+        return batch is not None
+
+    def _next(self) -> pa.RecordBatch | None:
+        """The next result; reads the session's sources until there is one. None: there are no more."""
+        running, results = self.running, self.running.results
+        while not results and self.session.pulls and not running.finished:
+            if not self.session._step():
+                break
+        if not results and running.error is not None:
+            raise running.error
+        if not results and not running.inputs:
+            running.advance()
+        return results.popleft() if results else None
+
+    @in_turn
+    def explain(self) -> str:
+        """The plan that is running, what it keeps and why, and what was decided so far."""
+        from eddyline.engine.explain import explain
+
+        return explain(self.running)
+
+    @property
+    @in_turn
+    def decisions(self) -> list[Decision]:
+        """What was decided so far: by the planner, then by the operators as time went on. Of each operator the last
+        ones are kept."""
+        return self.running.decisions
+
+    @in_turn
+    def statistics(self) -> dict[str, dict[str, Any]]:
+        """By operator what those that adapt know and did: of a selection its order or its classifiers, and for each
+        conjunct as written what it was asked, let pass and took; of an eddy also selectivities by class."""
+        return self._statistics()
+
+    def _statistics(self) -> dict[str, dict[str, Any]]:
+        operators = [n.operator for n in self.running.physical.nodes if n.operator is not None]
+        return {o.name: found for o in operators if (found := o.statistics())}
+
+    @in_turn
+    def late(self) -> list[dict[str, Any]]:
+        """The last late rows of the query's streams with ``_reason``; the report has their exact number."""
+        return [row for s in self.running.inputs.values() for row in s.late.to_pylist()]
+
+    @in_turn
+    def invalid(self) -> list[dict[str, Any]]:
+        """The last invalid rows with ``_reason``: those of the query's streams, and with ``on_error = 'invalid'`` those
+        for which one of its expressions failed."""
+        rows = [row for s in self.running.inputs.values() for row in s.invalid.to_pylist()]
+        return rows + self.running.invalid.to_pylist()
+
+    @in_turn
+    def report(self) -> dict[str, Any]:
+        """Counts, times and state as plain data: what ``--report`` writes."""
+        r = self.running
+        seconds = sum(t.statistics.nanoseconds for t in r.tasks) / 1e9
+        sizes = r.sizes()
+        return {
+            "query": self.name,
+            "events": sum(s.arrived for s in r.inputs.values()),
+            "results": r.produced,
+            "seconds": seconds,
+            "late": sum(s.late.count for s in r.inputs.values()),
+            "invalid": sum(s.invalid.count for s in r.inputs.values()) + r.invalid.count,
+            "operators": [
+                {
+                    "name": t.name,
+                    "elements_in": t.statistics.elements_in,
+                    "elements_out": t.statistics.elements_out,
+                    "seconds": t.statistics.nanoseconds / 1e9,
+                    "rows": sizes[t.name][0],
+                    "bytes": sizes[t.name][1],
+                }
+                for t in r.tasks
+            ],
+            "state": {
+                "rows": sum(n for n, _ in sizes.values()),
+                "bytes": sum(b for _, b in sizes.values()),
+                "peak_rows": r.peak[0],
+                "peak_bytes": r.peak[1],
+            },
+            "decisions": [d.to_dict() for d in r.decisions],
+            "adapting": [
+                {"operator": name, **{k: v for k, v in known.items() if k != "history"}}
+                for name, known in self._statistics().items()
+            ],
+        }
+
+    def drop(self) -> None:
+        """Deregister the query from its session."""
+        if self not in self.session.queries:
+            raise EddylineError(f"{self.name} is not running any more.")
+        self.session.drop(self)
+
+
+class Results:
+    """The results of a query one batch after another. Threads may share it: each batch goes to one of them."""
+
+    def __init__(self, query: Query) -> None:
+        self._query = query
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        return self
+
+    def __next__(self) -> pa.RecordBatch:
+        with self._query.turn:
+            batch = self._query._next()
+        if batch is None:
+            raise StopIteration
+        return batch

@@ -1,0 +1,426 @@
+"""Eddyline for people who have DataFrames: plain PySpark in, plain PySpark out.
+
+    import eddyline.spark as eds
+
+    joined = eds.window_join({"R": r, "S": s, "T": t}, on="key", within="60 seconds")
+    loud = eds.query("SELECT Istream(*) FROM R [RANGE 60 SECONDS] WHERE level > 3", streams={"R": r})
+
+Both work on streaming and on batch DataFrames and take no action: they return a DataFrame to write, join or show. A
+batch answer is a replay of the streaming one. A stream that is given as ``None`` is the DataFrame that
+``DataFrame.transform`` brings: ``r.transform(eds.window_join({"R": None, "S": s}, on="key", within="1 minute"))``.
+
+A session belongs to its user: what a query needs of it (the RocksDB state store, Java, packages) is asked for in one
+sentence and never set here. Nothing here uses ``rdd``, ``_jvm`` or ``sparkContext``, so it works on Spark Connect
+wherever Spark's own ``mapInArrow`` and ``transformWithStateInPandas`` do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any
+
+from eddyline.core import arguments as check
+from eddyline.core.errors import JobError, did_you_mean
+
+__all__ = ["adaptive_filter", "explain", "invalid", "late", "query", "report", "sentence", "stream", "window_join"]
+
+DataFrame = Any  # classic or Connect: the two share an interface, not a class
+Width = int | float | str | timedelta
+
+
+@dataclass(frozen=True, slots=True)
+class Declared:
+    """A DataFrame with what a stream declares; made by ``stream``."""
+
+    df: DataFrame | None
+    timestamp: str | None
+    slack: Width = 0
+    idle: Width | None = None
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+
+def stream(df: DataFrame | None, timestamp: str | None, *, slack: Width = 0, idle: Width | None = None) -> Declared:
+    """A DataFrame as a stream: the column that holds its time (None: rows are stamped when they arrive), how far a
+    micro-batch may lie behind the ones before it (``slack``: larger waits longer and loses less), and the silence
+    after which it no longer holds other streams back (``idle``)."""
+    return Declared(df, timestamp, slack, idle)
+
+
+def query(
+    text: str,
+    streams: Mapping[str, DataFrame | Declared | None],
+    *,
+    timestamp: str | None = None,
+    relations: Mapping[str, Any] | None = None,
+    functions: Mapping[str, Any] | None = None,
+    shards: int | None = None,
+    rates: Mapping[str, float] | None = None,
+    observe: Any = True,
+    **options: Any,
+) -> Any:
+    """The answer of a CQL query as a DataFrame: its columns, ``_time``, and ``_sign`` where it is a changing relation.
+
+    ``timestamp`` is the time column of all streams that do not name their own with ``eds.stream``; without it a
+    stream's only timestamp column is taken. ``relations`` are constant: tables, pandas frames, paths. ``functions`` are
+    Python functions that the query calls: a callable (row-wise, returns a Boolean), or a dictionary of the arguments of
+    ``Session.function``. ``shards`` is fixed for the life of a checkpoint: a few for each core that will ever work on
+    the query. ``rates`` weigh what is copied in joins without a common key. ``observe`` names the metrics that
+    ``report`` reads (an ``Observation`` for a batch query; None: no statistics). By default ``report`` finds them
+    without a name, as long as a streaming query holds one query of Eddyline. Of a query without state they are what its
+    filters do: to count what comes in would keep Spark from pushing its own filters into the source. Further
+    options are the query's own (``on_error='invalid'``).
+    """
+
+    check.text(text, "a query", empty=True)
+    _check_streams(streams)
+
+    def build(brought: DataFrame | None) -> DataFrame:
+        session = _session(_filled(streams, brought), timestamp, relations, functions, shards, rates)
+        return _remembered(session.query(text, **options), observe)
+
+    return _now_or_later(streams, build)
+
+
+def window_join(
+    streams: Mapping[str, DataFrame | Declared | None],
+    on: str | Sequence[str],
+    within: Width,
+    *,
+    timestamp: str | None = None,
+    shards: int | None = None,
+    observe: Any = True,
+    **options: Any,
+) -> Any:
+    """Rows of two or more streams that agree on the columns ``on`` and lie within ``within`` of each other, all of
+    them: one multiway join, no intermediate state. ``options`` are those of a query: ``joins``, ``caches``, ``tree``.
+
+    The result has the key columns once, then the other columns of each stream (with the stream's name before it where
+    two streams have a column of that name: ``S_ts``), then ``_time``, the latest of the joined timestamps.
+    """
+    keys = _keys(on)
+    _check_streams(streams)
+    if len(streams) < 2:
+        raise JobError("a join needs two streams or more.")
+    if not keys:
+        raise JobError("window_join needs at least one column in on; for other conditions use eddyline.spark.query.")
+
+    def build(brought: DataFrame | None) -> DataFrame:
+        filled = _filled(streams, brought)
+        session = _session(filled, timestamp, None, None, shards, None)
+        return _remembered(session.query(join_text(_columns(filled), keys, within), **options), observe)
+
+    return _now_or_later(streams, build)
+
+
+def adaptive_filter(
+    df: DataFrame,
+    *predicates: Any,
+    policy: str = "default",
+    strict_order: bool = False,
+    observe: str | bool | None = True,
+    **parameters: Any,
+) -> DataFrame:
+    """The rows of a DataFrame, batch or streaming, that satisfy all predicates: each a CQL condition (``"size > 900"``)
+    or an ``ed.predicate(function, *columns)``.
+
+        hot = eds.adaptive_filter(df, "size > 900", ed.predicate(is_bot, "agent"), ed.predicate(near, "lat", "lon"))
+
+    Spark calls every Python function of a conjunction for every row. Here conditions that Spark can compute, and that
+    cannot fail, are Spark's; all functions are one Arrow function that gets only the columns they read, asks each about
+    the rows still alive, and finds the order that costs least while it runs. What a worker learns it keeps from batch
+    to batch and from task to task. ``policy`` and its ``parameters`` are those of the option ``filters`` of a query;
+    ``strict_order`` keeps the written order, for a predicate that guards another.
+
+    ``explain(df)`` of the result says what runs where, ``report(df)`` (of a streaming one: of its ``StreamingQuery``)
+    the order, selectivities, costs and decisions of every worker. ``observe`` names the metrics that carry them
+    (True: ``eddyline``; None: nothing is told).
+    """
+    from eddyline.spark.frame_filter import filtered
+    from eddyline.spark.session import is_frame
+
+    if not is_frame(df):
+        raise JobError(f"adaptive_filter filters a Spark DataFrame, and this is a {type(df).__name__}.")
+    options = {**parameters, **({} if policy == "default" else {"filters": policy})}
+    if strict_order is not False:
+        options["strict_order"] = strict_order
+    return filtered(df, predicates, options, observe)
+
+
+def explain(
+    what: str | DataFrame,
+    streams: Mapping[str, DataFrame | Declared] | None = None,
+    *,
+    timestamp: str | None = None,
+    relations: Mapping[str, Any] | None = None,
+    functions: Mapping[str, Any] | None = None,
+    shards: int | None = None,
+    rates: Mapping[str, float] | None = None,
+    **options: Any,
+) -> str:
+    """How ``query`` would run: the plan, what it keeps and why, how rows travel to the shards; or how a DataFrame of
+    ``query`` or ``adaptive_filter`` runs: what Spark computes, what Python, in which order by now. Takes no action."""
+    if not isinstance(what, str):
+        from eddyline.spark import frame_reports as watching
+
+        return watching.made(_a_frame(what, "explain")).explain()
+    if streams is None:
+        raise JobError("explain needs the streams of the query: eds.explain(text, {'S': df}).")
+    _check_streams(streams)
+    session = _session(streams, timestamp, relations, functions, shards, rates)
+    return str(session.query(what, **options).explain())
+
+
+def report(source: Any, name: str = "eddyline") -> dict[str, Any]:
+    """What was counted and decided: of a ``StreamingQuery`` (running or ended), of the ``Observation`` of a batch query
+    that has run, or of a batch DataFrame of ``adaptive_filter`` or ``query`` on which an action was taken.
+
+    Keys as in ``eddyline run --report``. ``shards`` has the figures of each shard of a query with state; ``workers``
+    those of each worker's filters: rows, the current order, and for each filter what it was asked, let pass and took,
+    its selectivity and price by now. ``decisions`` have their evidence, the gain that was expected and the one that was
+    measured. Of a DataFrame this is what the first action saw (on Spark Connect the last).
+    """
+    from eddyline.spark import frame_reports as watching
+    from eddyline.spark.session import is_frame
+
+    if is_frame(source):
+        return watching.report(source)
+    account, told, counts = _heard(source, name)
+    filters = told.report() if told.last else {}
+    if account.shards:
+        found = account.report(0, 0)
+        decisions = [*found["decisions"], *filters.get("decisions", ())]
+        return {**filters, **found, "decisions": decisions}
+    if counts is None:
+        raise JobError(f"nothing was observed under the name {name!r} yet: run the query, or pass observe={name!r}.")
+    # Of an Observation only what went out is known: it is one place, behind everything.
+    events = counts.events if hasattr(source, "recentProgress") else None
+    known = {"events": events, "results": counts.results, "invalid": counts.invalid}
+    if filters and not events:  # nobody counted
+        known = {}
+    return {"late": 0, "shards": [], **filters, **known}
+
+
+def late(source: Any, name: str = "eddyline") -> list[dict[str, Any]]:
+    """The late rows of a ``StreamingQuery``, with ``_reason`` and ``_at`` (the time that their stream had reached): of
+    each shard up to 100 in each micro-batch that Spark still knows. ``report`` has their exact number.
+
+    A ``LateRowsWarning`` says once for each stream that there are some, and which slack would have kept them.
+    """
+    return _turned_away(source, name, "late")
+
+
+def invalid(source: Any, name: str = "eddyline") -> list[dict[str, Any]]:
+    """The invalid rows of a ``StreamingQuery`` or of a batch DataFrame that has run, with ``_reason``: those that no
+    stream could take in (NULL timestamps), and with ``on_error='invalid'`` those that made an expression fail. Of each
+    shard up to 100 in each micro-batch, of each worker's filters the last 100, with the columns that they read.
+    ``report`` has their number."""
+    return _turned_away(source, name, "invalid")
+
+
+def _turned_away(source: Any, name: str, which: str) -> list[dict[str, Any]]:
+    from eddyline.spark import frame_reports as watching
+    from eddyline.spark.session import is_frame
+
+    if is_frame(source):
+        return watching.rows(source, which)
+    account, told, _ = _heard(source, name)
+    return [*account.rows(which), *(told.invalid_rows() if which == "invalid" else ())]
+
+
+def _heard(source: Any, name: str) -> tuple[Any, Any, Any]:
+    """What was observed: of shards, of the filters in workers, and counts (None: nobody counted)."""
+    from eddyline.spark import frame_reports as watching
+    from eddyline.spark.filter_statistics import Told
+    from eddyline.spark.row_counts import Counting, as_dict
+    from eddyline.spark.statistics import OBSERVED, Account, is_of
+
+    accounts: dict[str, Account] = {}
+    counts, told = None, Told()
+    for observed in _observed(source, name):
+        told.add(watching.texts(observed, name))
+        shards = {n: found for n, m in observed.items() if is_of(n, name) and OBSERVED in (found := as_dict(m))}
+        for called, metrics in shards.items():
+            accounts.setdefault(called, Account()).add(metrics[OBSERVED] or ())
+        if not shards:
+            more = Counting(name).read({n if n != name else f"{n}.out": m for n, m in observed.items()})
+            counts = more if counts is None else counts + more
+    if len(accounts) > 1:
+        raise JobError(
+            f"this streaming query holds {len(accounts)} queries of Eddyline: give each a name with observe='…', and"
+            " ask with eds.report(query, '…')."
+        )
+    return next(iter(accounts.values()), Account()), told, counts
+
+
+def sentence(error: BaseException) -> str | None:
+    """What went wrong in a predicate or a query, in one sentence, out of Spark's exception with its stack traces of two
+    languages; None if the exception is not about that.
+
+    >>> sentence(RuntimeError("Job aborted … [[eddyline:1]] division by zero in 'a / b' [[/eddyline]] at org.apache…"))
+    "division by zero in 'a / b'"
+    >>> sentence(RuntimeError("No space left on device"))
+    """
+    from eddyline.spark.failures import sentence as find
+
+    if not isinstance(error, BaseException):
+        raise JobError(f"sentence takes an exception, not {check.shown(error)}.")
+    return find(error)
+
+
+def join_text(columns: Mapping[str, Sequence[str]], keys: Sequence[str], within: Width) -> str:
+    """The CQL of a window join.
+
+    >>> print(join_text({"R": ["ts", "k"], "S": ["ts", "k"]}, ["k"], "60 seconds"))
+    SELECT Istream("R"."k" AS "k", "R"."ts" AS "R_ts", "S"."ts" AS "S_ts")
+    FROM "R" [RANGE 60 seconds], "S" [RANGE 60 seconds]
+    WHERE "R"."k" = "S"."k"
+    """
+    for name, found in columns.items():
+        for key in keys:
+            if key not in found:
+                raise JobError(f"the stream {name!r} has no column {key!r} to join on.{did_you_mean(key, found)}")
+    first, *others = columns
+    everything = [c for found in columns.values() for c in found if c not in keys]
+    items = [f"{_quoted(first, k)} AS {_quoted(k)}" for k in keys]
+    for name, found in columns.items():
+        for c in found:
+            if c not in keys:
+                alias = c if everything.count(c) == 1 else f"{name}_{c}"
+                items.append(f"{_quoted(name, c)} AS {_quoted(alias)}")
+    width = _width(within)
+    windows = ", ".join(f"{_quoted(n)} [RANGE {width}]" for n in columns)
+    conditions = [f"{_quoted(first, k)} = {_quoted(n, k)}" for n in others for k in keys]
+    return f"SELECT Istream({', '.join(items)})\nFROM {windows}\nWHERE {' AND '.join(conditions)}"
+
+
+def _keys(on: Any) -> list[str]:
+    """The names of the columns to join on."""
+    several = isinstance(on, Sequence | set | frozenset | Mapping) and not isinstance(on, bytes)
+    for key in [on] if isinstance(on, str) or not several else on:
+        if not isinstance(key, str):
+            raise JobError(
+                "on takes names of columns, on='k' or on=['k', 'day'], and this is"
+                f" {check.shown(key)}; for other conditions use eddyline.spark.query."
+            )
+    return [on] if isinstance(on, str) else list(on)
+
+
+def _check_streams(streams: Any) -> None:
+    if not isinstance(streams, Mapping) or not all(isinstance(n, str) for n in streams):
+        raise JobError(f"streams is a dictionary of DataFrames by name, {{'S': df}}, not {check.shown(streams)}.")
+
+
+def _quoted(*parts: str) -> str:
+    return ".".join('"' + p.replace('"', '""') + '"' for p in parts)
+
+
+def _width(width: Width) -> str:
+    if isinstance(width, timedelta):
+        return f"{width // timedelta(microseconds=1)} microseconds"
+    if isinstance(width, bool) or not isinstance(width, int | float | str):
+        raise JobError(f"within is a number, a text such as '5 seconds' or a timedelta, not {check.shown(width)}.")
+    return str(width)
+
+
+def _remembered(asked: Any, observe: Any) -> DataFrame:
+    """The DataFrame of a query, known to ``explain`` and ``report``."""
+    from eddyline.spark import frame_reports as watching
+
+    df = asked.dataframe(observe)
+    counted = bool(observe) and asked.stateless is None
+    made = watching.Made(asked.explain, asked.watch, asked.read if counted else None, asked.streaming)
+    return watching.remember(df, made)
+
+
+def _a_frame(df: Any, what: str) -> DataFrame:
+    from eddyline.spark.session import is_frame
+
+    if not is_frame(df):
+        raise JobError(f"{what} takes the text of a query or a Spark DataFrame, and this is a {type(df).__name__}.")
+    return df
+
+
+def _now_or_later(streams: Mapping[str, Any], build: Callable[[DataFrame | None], DataFrame]) -> Any:
+    open_places = [n for n, df in streams.items() if df is None or (isinstance(df, Declared) and df.df is None)]
+    if not open_places:
+        return build(None)
+    if len(open_places) > 1:
+        raise JobError(f"transform brings one DataFrame, and {' and '.join(open_places)} have none; pass the others.")
+    return build
+
+
+def _filled(streams: Mapping[str, DataFrame | Declared | None], brought: DataFrame | None) -> dict[str, Any]:
+    filled: dict[str, Any] = {}
+    for name, df in streams.items():
+        if df is None:
+            filled[name] = brought
+        elif isinstance(df, Declared) and df.df is None:
+            filled[name] = Declared(brought, df.timestamp, df.slack, df.idle)
+        else:
+            filled[name] = df
+    return filled
+
+
+def _columns(streams: Mapping[str, Any]) -> dict[str, list[str]]:
+    return {n: _frame(df).columns for n, df in streams.items()}
+
+
+def _frame(df: Any) -> Any:
+    return df.df if isinstance(df, Declared) else df
+
+
+def _session(
+    streams: Mapping[str, Any],
+    timestamp: str | None,
+    relations: Mapping[str, Any] | None,
+    functions: Mapping[str, Any] | None,
+    shards: int | None,
+    rates: Mapping[str, float] | None,
+) -> Any:
+    from eddyline.spark.session import SparkRuntime, is_frame
+
+    if not streams:
+        raise JobError("a query needs at least one stream: streams={'S': df}.")
+    declared: dict[str, Declared] = {}
+    for name, df in streams.items():
+        frame = _frame(df)
+        if not is_frame(frame):
+            given = f"{type(frame).__module__.partition('.')[0]}.{type(frame).__name__}"
+            raise JobError(
+                f"the stream {name!r} must be a Spark DataFrame, and it is {given}: spark.createDataFrame makes one."
+            )
+        declared[name] = df if isinstance(df, Declared) else Declared(df, _time_column(name, df, timestamp))
+    spark = next(iter(declared.values())).df.sparkSession  # type: ignore[union-attr]
+    session = SparkRuntime(spark, shards=shards, rates=rates)
+    for name, d in declared.items():
+        # A time of None was asked for in so many words.
+        session.stream(name, d.df, d.timestamp, d.slack, d.idle, arrival=d.timestamp is None)
+    for name, relation in (relations or {}).items():
+        session.relation(name, relation)
+    for name, function in (functions or {}).items():
+        session.function(name, **function) if isinstance(function, Mapping) else session.function(name, function)
+    return session
+
+
+def _time_column(name: str, df: DataFrame, timestamp: str | None) -> str:
+    if timestamp is not None:
+        return timestamp
+    found = [f.name for f in df.schema.fields if f.dataType.typeName() in ("timestamp", "timestamp_ntz")]
+    if len(found) == 1:
+        return str(found[0])
+    what = "no timestamp column" if not found else f"several timestamp columns ({', '.join(found)})"
+    raise JobError(
+        f"the stream {name!r} has {what}: name its time with timestamp='…' or eds.stream(df, '…'), or ask for stamps on"
+        " arrival with eds.stream(df, None)."
+    )
+
+
+def _observed(source: Any, name: str) -> list[Mapping[str, Any]]:
+    """What was observed, one entry for each micro-batch or action."""
+    if hasattr(source, "recentProgress"):
+        return [p.observedMetrics for p in source.recentProgress]
+    if not hasattr(source, "get") or callable(getattr(type(source), "get", None)):
+        raise JobError(f"a StreamingQuery or an Observation has a report, and {type(source).__name__} has none.")
+    return [{name: source.get}]

@@ -1,0 +1,90 @@
+"""Streaming queries over DataFrames belong to their users, who look at results and rarely at metrics. So that rows are
+not lost without a word, one listener for each SparkSession reads what the shards and filters of our queries report, and
+gives a warning: once for each query, stream and kind, with the remedy. It changes nothing, and keeps of each query the
+last word of each shard. A query with ``observe=None`` says nothing, and so nothing is heard of it.
+"""
+
+from __future__ import annotations
+
+import json
+import warnings
+from typing import Any, Final
+from weakref import WeakSet
+
+from pyspark.sql.streaming.listener import (
+    QueryIdleEvent,
+    QueryProgressEvent,
+    QueryStartedEvent,
+    QueryTerminatedEvent,
+    StreamingQueryListener,
+)
+
+from eddyline.engine.left_out import Notices
+from eddyline.spark.filter_statistics import TOLD, Told
+from eddyline.spark.row_counts import as_dict
+from eddyline.spark.statistics import OBSERVED, left_out
+
+_heard_in: Final[WeakSet[Any]] = WeakSet()  # sessions that have a listener
+
+
+class Heard:
+    """What one streaming query has turned away so far.
+
+    >>> heard = Heard("q")
+    >>> shard = {"group": 0, "shard": 0, "arrived": {"S": 9}, "queries": [],
+    ...          "left_out": {"S": {"late": 3, "invalid": 0, "behind": 7, "column": "ts", "kind": "integer"}}}
+    >>> for _ in range(2):
+    ...     for category, text in heard.take({"eddyline": {"shards": [json.dumps(shard)]}}): print(text)
+    3 late rows of S left out so far; a slack of 7 would have kept them; eds.late(query) shows such rows.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.notices = Notices()
+        # By query of ours (a streaming query may hold several), group and shard.
+        self.shards: dict[tuple[str, int, int], dict[str, Any]] = {}
+        self.told = Told()
+
+    def take(self, observed: dict[str, Any]) -> list[tuple[type[Warning], str]]:
+        """The metrics of one micro-batch; gives what is to be said now."""
+        for called, metrics in ((n, as_dict(m)) for n, m in observed.items()):
+            for text in metrics.get(OBSERVED) or ():
+                one = json.loads(text)
+                wanted = ("group", "shard", "arrived", "left_out")
+                queries = [{n: q.get(n) for n in ("query", "failed")} for q in one["queries"]]
+                self.shards[called, one["group"], one["shard"]] = {**{n: one[n] for n in wanted}, "queries": queries}
+            self.told.add(metrics.get(TOLD) or ())
+        found = [*left_out(self.shards.values()), *self.told.left_out(self.name)]
+        return list(self.notices.warnings(found, "eds.{}(query)"))
+
+
+class _Listener(StreamingQueryListener):
+    def __init__(self) -> None:
+        self.queries: dict[str, Heard] = {}
+
+    def onQueryStarted(self, event: QueryStartedEvent) -> None:
+        pass
+
+    def onQueryProgress(self, event: QueryProgressEvent) -> None:
+        progress = event.progress
+        observed = progress.observedMetrics
+        if not any(OBSERVED in (m := as_dict(metrics)) or TOLD in m for metrics in observed.values()):
+            return
+        name = progress.name or str(progress.id)
+        heard = self.queries.setdefault(str(progress.runId), Heard(name))
+        for category, text in heard.take(observed):
+            # In a thread of Spark's: no line of the user's is on the stack, so the query is named in its place.
+            warnings.warn_explicit(text, category, f"StreamingQuery {name}", 0)
+
+    def onQueryIdle(self, event: QueryIdleEvent) -> None:
+        pass
+
+    def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:
+        self.queries.pop(str(event.runId), None)
+
+
+def listen(spark: Any) -> None:
+    """Hear of the streaming queries of this session, once."""
+    if spark not in _heard_in:
+        spark.streams.addListener(_Listener())
+        _heard_in.add(spark)

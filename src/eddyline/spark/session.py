@@ -1,0 +1,180 @@
+"""``ed.Session(spark)``: the same declarations, queries that run on a SparkSession."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from eddyline.core import arguments as check
+from eddyline.core.catalog import RelationDef, StreamDef
+from eddyline.core.errors import EddylineError, JobError
+from eddyline.core.schema import Schema
+from eddyline.core.time import Clock
+from eddyline.engine.base_session import Declaring
+from eddyline.io.memory import is_frame as is_frame
+from eddyline.io.source import Source
+from eddyline.plan.logical import BoundQuery, streams_of
+from eddyline.spark import requirements
+from eddyline.spark.program import (
+    MOST_SHARDS,
+    SHARDS_PER_PARTITION,
+    Group,
+    Program,
+    check_shards,
+    plan_group,
+    state_partitions,
+)
+from eddyline.spark.spark_query import SparkQuery
+from eddyline.spark.types import from_spark, ntz_of, to_spark
+
+ROWS_PER_BATCH = 500_000  # of a micro-batch over paths: larger costs less per row and more memory
+SPARK_SOURCE = "spark:"  # before the name of one of Spark's own formats
+MOST_PARTITIONS = 8  # counted on for the default number of shards; more cores are used with ``shards``
+
+
+class SparkRuntime(Declaring[SparkQuery]):
+    """Declares like the inline session; a source may also be a DataFrame, streaming or not.
+
+    ``shards`` is the number of engines that a query is split over, fixed for the life of its checkpoint: a few for each
+    core that will ever work on it. ``rates`` (rows a second, by stream) weigh what is copied in joins without a common
+    key. ``rows_per_batch`` bounds the micro-batches over paths.
+    """
+
+    def __init__(
+        self,
+        spark: Any,
+        *,
+        clock: Clock | None = None,
+        strict: bool = False,
+        base: Path | str | None = None,
+        shards: int | None = None,
+        rates: Mapping[str, float] | None = None,
+        rows_per_batch: int = ROWS_PER_BATCH,
+    ) -> None:
+        super().__init__(clock=clock, strict=strict, base=base)
+        self.spark: Any = None
+        self.start: Callable[[], None] | None = None  # brings a SparkSession when one is needed before the job starts
+        self.shards = shards or SHARDS_PER_PARTITION
+        if spark is not None:
+            self.attach(spark, shards)
+        self.rates = {n.lower(): r for n, r in (rates or {}).items()}
+        self.rows_per_batch = rows_per_batch
+        self.frames: dict[str, Any] = {}  # DataFrames by declared name
+        self.opened: dict[str, Source] = {}  # our own readers by declared name
+        self.ntz: dict[str, frozenset[str]] = {}
+        self.queries: list[SparkQuery] = []
+
+    def attach(self, spark: Any, shards: int | None = None, *, sized: bool = False) -> None:
+        """Go to work on this SparkSession; before, one can declare and plan. ``sized``: its partitions of state are as
+        many as its cores, so that shards go by them."""
+        if not isinstance(getattr(spark, "version", None), str) or not hasattr(spark, "createDataFrame"):
+            raise JobError(
+                f"ed.Session(spark) takes a SparkSession, not {check.shown(spark)}; without one, ed.Session() runs in"
+                " this process."
+            )
+        requirements.check_session(spark, stateful=False)
+        self.spark = spark
+        by_default = SHARDS_PER_PARTITION * state_partitions(spark) if sized else default_shards(spark)
+        self.shards = check_shards(shards if shards is not None else min(by_default, MOST_SHARDS))
+
+    def _open(
+        self, name: str, source: Any, schema: pa.Schema | None, options: Mapping[str, Any], timestamp: str | None
+    ) -> tuple[Source | None, Schema]:
+        if isinstance(source, str) and source.lower().startswith(SPARK_SOURCE):
+            source = self._spark_source(name, source, schema, options)
+        if not is_frame(source):
+            return super()._open(name, source, schema, options, timestamp)
+        found = from_spark(source.schema, f"the DataFrame of {name!r}")
+        self.frames[name.lower()] = source
+        self.ntz[name.lower()] = ntz_of(found)
+        return None, Schema(tuple(Schema.from_arrow(found)))
+
+    def _spark_source(self, name: str, uri: str, schema: pa.Schema | None, options: Mapping[str, Any]) -> Any:
+        """``spark:rate``, ``spark:kafka`` and whatever else Spark reads as a stream; the options are the source's."""
+        if self.spark is None and self.start is not None:
+            self.start()  # only Spark knows the schema
+        if self.spark is None:
+            raise JobError(f"{name!r} reads {uri!r}, which only Spark can; run the job with --runtime spark.")
+        reader = self.spark.readStream.format(uri[len(SPARK_SOURCE) :])
+        reader = reader.options(**{k: str(v).lower() if isinstance(v, bool) else str(v) for k, v in options.items()})
+        try:
+            return (reader if schema is None else reader.schema(to_spark(schema))).load()
+        except Exception as error:
+            said = str(error).strip().splitlines()[0]
+            raise JobError(f"Spark cannot read {uri!r} for {name!r}: {said}") from None
+
+    def relation(self, name: str, source: Any = None, *arguments: Any, **options: Any) -> None:
+        timestamp = arguments[0] if arguments else options.get("timestamp")
+        if is_frame(source) and timestamp is None:
+            raise JobError(
+                f"the relation {name!r} is constant and goes to every shard, so its rows must be at hand: pass"
+                " df.toArrow(), a table, a pandas frame or a path instead of a DataFrame."
+            )
+        super().relation(name, source, *arguments, **options)
+
+    def _add_input(self, definition: StreamDef | RelationDef, opened: Source | None) -> None:
+        key = definition.name.lower()
+        if opened is not None:
+            self.opened[key] = opened
+        elif key not in self.frames:
+            raise EddylineError(
+                f"{definition.name!r} has no source: on Spark rows come from paths, tables and DataFrames; to push rows"
+                " use ed.Session() without a SparkSession."
+            )
+
+    def _ends(self, name: str, opened: Source | None) -> bool:
+        frame = self.frames.get(name.lower())
+        return super()._ends(name, opened) if frame is None else not frame.isStreaming
+
+    def definition(self, name: str) -> StreamDef | RelationDef:
+        return self.catalog.streams.get(name.lower()) or self.catalog.relations[name.lower()]
+
+    def _register(self, bound: BoundQuery) -> SparkQuery:
+        self._check_options(bound)
+        query = SparkQuery(self, bound, f"query {len(self.queries) + 1}")
+        if bound.name is not None:
+            self.catalog.add("views", bound, bound.name)
+        self.queries.append(query)
+        return query
+
+    # ── programs ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def program(self, queries: list[BoundQuery]) -> Program:
+        """All queries in one program; those that read ``late(q)`` or ``invalid(q)`` go where q is."""
+        named = {q.name.lower(): place for place, q in enumerate(queries) if q.name is not None}
+        roots: list[int] = []  # by place: where the query must go that it reads from, its own place if it reads none
+        for place, q in enumerate(queries):
+            owners: set[int] = set()
+            for s in streams_of(q.plan):
+                if "(" in s:
+                    owner = named.get(s[s.index("(") + 1 : -1].lower())
+                    if owner is None or owner >= place:
+                        raise JobError(f"{s} needs a query of that name in the same job.")
+                    owners.add(roots[owner])
+            if len(owners) > 1:
+                raise JobError(
+                    f"{q.name or f'query {place + 1}'} reads the late or invalid rows of several queries, which run"
+                    " apart on Spark: write a query for each, or use --runtime inline."
+                )
+            roots.append(owners.pop() if owners else place)
+        members = [[p for p, r in enumerate(roots) if r == root] for root in dict.fromkeys(roots)]
+        groups = tuple(self._group([queries[p] for p in places]) for places in members)
+        return Program(groups, places=tuple(p for places in members for p in places))
+
+    def _group(self, queries: list[BoundQuery]) -> Group:
+        return plan_group(
+            queries,
+            self.catalog,
+            self._load,
+            shards=self.shards,
+            rates=self.rates or None,
+            strict=self.strict,
+            positions=frozenset(self.opened),
+        )
+
+
+def default_shards(spark: Any) -> int:
+    return SHARDS_PER_PARTITION * min(state_partitions(spark), MOST_PARTITIONS)

@@ -1,0 +1,354 @@
+"""One shard: an inline session that is fed with packed rows and knows how far the streams have come everywhere.
+
+What makes a shard's answer its exact share of the whole answer:
+
+- *Progress is global.* Every flush of a map task tells every shard the smallest and largest timestamp behind it, so all
+  shards close the same instants, start time at the same instant and end it at the same one, whatever rows they got.
+- *A micro-batch is one arrival.* Late means ts < (largest timestamp of earlier micro-batches) − slack; within the
+  micro-batch rows are put in order of time first. As long as the first instant of all is open nothing is late: of what
+  other shards got only the smallest time is known, so the row that has it must count. Equal timestamps are ordered by
+  the position in the source where it has one, else by value with NULL first; only where the plan can tell the
+  difference.
+- *Copies are silent.* Where a lane is copied along a dimension only the copy at coordinate 0 reports late and invalid
+  rows, and of several lanes of one source only the first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from eddyline.core.delta import Delta, combine
+from eddyline.core.errors import EddylineError
+from eddyline.core.time import BEGINNING, Clock, SystemClock
+from eddyline.engine.arrivals import ticks
+from eddyline.engine.input_manager import InputStream
+from eddyline.engine.left_out import LeftOut
+from eddyline.engine.query import Query
+from eddyline.engine.relation_changes import TimedRelation
+from eddyline.engine.session import Session
+from eddyline.engine.side_output import Diverted, SideOutput
+from eddyline.operators.panes import Panes
+from eddyline.plan.logical import StreamScan
+from eddyline.plan.partitioning import Lane
+from eddyline.spark.packing import ARRIVAL, ARRIVED, MALFORMED, MALFORMED_SCHEMA, NOTHING, PANES, ROWS, Route, unpack
+from eddyline.spark.panes import pane_schema
+from eddyline.spark.program import Group
+
+DECISIONS = 32  # the last ones of a query, in each micro-batch
+SHOWN = 100  # rows turned away that a shard sends along in one micro-batch, to look at; counts are exact
+
+Packed = tuple[int, int, int | None, int | None, int, bool, bytes | None]  # lane, kind, low, high, rows, ended, blob
+
+
+class BatchClock(SystemClock):
+    """Stands at the time of the micro-batch. All shards must agree on which streams are idle by now, and a micro-batch
+    that is run again must find the same."""
+
+    at: int | None = None  # µs; None: the wall clock
+
+    def now(self) -> int:
+        return super().now() if self.at is None else self.at
+
+
+class Reporting(SideOutput):
+    """What is turned away as its user knows it: without the hidden position."""
+
+    def add(self, part: Diverted) -> None:
+        if ARRIVAL in part.rows.schema.names:
+            part = replace(part, rows=part.rows.drop_columns([ARRIVAL]))
+        super().add(part)
+
+
+class Muted(SideOutput):
+    """Of a copy that does not report."""
+
+    def add(self, part: Diverted) -> None:
+        pass
+
+
+@dataclass(slots=True)
+class _Delivery:
+    """What one micro-batch brings on one lane."""
+
+    blobs: dict[int, list[bytes]] = field(default_factory=lambda: {ROWS: [], MALFORMED: []})  # by kind
+    panes: list[tuple[bytes, int]] = field(default_factory=list)
+    low: int | None = None
+    high: int | None = None
+    ended: bool = False
+    heard: bool = False  # rows came, here or in another shard
+
+    def add(self, kind: int, low: int | None, high: int | None, ended: bool, blob: bytes | None) -> None:
+        if kind == PANES:
+            assert blob is not None
+            assert low is not None
+            self.panes.append((blob, low))
+            return
+        self.heard = self.heard or kind == ROWS
+        self.ended = self.ended or ended
+        if blob is not None:
+            self.blobs[kind].append(blob)
+        if low is not None and high is not None:
+            self.low = low if self.low is None else min(self.low, low)
+            self.high = high if self.high is None else max(self.high, high)
+
+
+class ShardEngine:
+    """The queries of one group over the rows of one shard."""
+
+    def __init__(self, group: Group, shard: int, clock: Clock | None = None) -> None:
+        self.group, self.shard = group, shard
+        self.clock = clock or BatchClock()
+        self.arrived = dict.fromkeys((lane.source for lane in group.lanes), 0)
+        self.handed_in = 0  # panes that came in place of rows
+        self.turned_away: list[tuple[str, Diverted]] = []  # in this micro-batch: 'late' or 'invalid'
+        self.session = Session(clock=self.clock, strict=group.strict)
+        self.session.adopt(group.catalog, {lane.name: self._constant(lane) for lane in group.constants})
+        self.schemas = [group.schema(lane) for lane in group.lanes]
+        self.streams = [self.session.inputs[lane.name.lower()] for lane in group.lanes]
+        sources = [lane.source for lane in group.lanes]
+        for number, (lane, stream) in enumerate(zip(group.lanes, self.streams, strict=True)):
+            self._tap(stream, self._reports(lane) and sources.index(lane.source) == number)
+        self.queries = [self.session.register(q) for q in group.queries]
+        for q in self.queries:
+            q.running.invalid.keep = 0
+            q.running.invalid.subscribers.append(self._collector("invalid"))
+        self.panes = {n: self._panes_of(lane) for n, lane in enumerate(group.lanes) if lane.name in group.panes}
+
+    def _panes_of(self, lane: Lane) -> Panes:
+        """The operator that makes panes of a lane's elements, and takes those that were made before."""
+        nodes, name = self.queries[0].running.physical.nodes, lane.name.lower()
+        mine = {i for i, n in enumerate(nodes) if isinstance(n.scan, StreamScan) and n.scan.stream.lower() == name}
+        above = [n.operator for n in nodes if mine.intersection(n.inputs)]
+        assert len(above) == 1, f"{lane.name} is read by {len(above)} operators"
+        assert isinstance(above[0], Panes)
+        return above[0]
+
+    def _coordinates(self) -> list[int]:
+        left, out = self.shard, []
+        for share in reversed(self.group.shares):
+            out.append(left % share)
+            left //= share
+        return out[::-1]
+
+    def _reports(self, lane: Lane) -> bool:
+        return all(c == 0 for c, column in zip(self._coordinates(), lane.split, strict=True) if column is None)
+
+    def _tap(self, stream: InputStream, reports: bool) -> None:
+        for which in ("late", "invalid"):
+            output = Reporting(keep=0) if reports else Muted(keep=0)
+            if reports:
+                output.subscribers.append(self._collector(which))
+            setattr(stream, which, output)
+        if isinstance(stream, TimedRelation):
+            stream.changes.invalid = stream.invalid
+            stream.changes.ignore(ARRIVAL)  # a deletion has another position than the row that it deletes
+
+    def _collector(self, which: str) -> Any:
+        return lambda part: self.turned_away.append((which, part))
+
+    def _constant(self, lane: Lane) -> pa.Table:
+        """The part of a constant relation that falls to this shard."""
+        with pa.ipc.open_stream(self.group.tables[lane.source]) as reader:
+            table = reader.read_all().combine_chunks()
+        shares = self.group.shares
+        route = Route(0, 0, table.schema, lane.split, shares)
+        if not any(column is not None for column in lane.split):
+            return table
+        kept = []
+        for batch in table.to_batches():
+            mine = np.zeros(batch.num_rows, np.bool_)
+            own = route.own(batch).astype(np.int64)
+            for step in route.copies():
+                mine |= own + step == self.shard
+            kept.append(batch.filter(pa.array(mine)))
+        return pa.Table.from_batches(kept, table.schema)
+
+    # ── running ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def process(self, rows: Iterable[Packed], ended: bool = False) -> Iterator[tuple[int, pa.RecordBatch]]:
+        """Take in one micro-batch and give the results that it completes, each with the number of its query.
+
+        ``ended``: the inputs are finite and this is all of them."""
+        self.turned_away = []
+        deliveries = [_Delivery() for _ in self.streams]
+        for lane, kind, low, high, count, end, blob in rows:
+            if lane == NOTHING:
+                continue
+            deliveries[lane].add(kind, low, high, end, blob)
+            self.arrived[self.group.lanes[lane].source] += count
+        started = self._started
+        for number, (stream, delivery) in enumerate(zip(self.streams, deliveries, strict=True)):
+            self._deliver(number, delivery, started)
+            if ended or delivery.ended:
+                stream.finish()
+            else:
+                stream.tick()
+        self.session.advance()
+        for number, q in enumerate(self.queries):
+            if not q.running.inputs:
+                q.running.advance()
+            for batch in q.fetch():
+                yield number, batch
+
+    @property
+    def _started(self) -> bool:
+        return self.queries[0].running.physical.context.start is not None
+
+    def bound(self, lane: int) -> int:
+        """Elements of a lane that are before this are late, in the next micro-batch."""
+        return self.streams[lane].late_before if self._started else BEGINNING
+
+    def _deliver(self, lane: int, delivery: _Delivery, started: bool) -> None:
+        stream = self.streams[lane]
+        before = stream.shown_bound if started else BEGINNING
+        stream.patient = not started
+        if delivery.panes:
+            self._hand_in(lane, delivery.panes)
+        if delivery.blobs[ROWS]:
+            batches = [unpack(b, self.schemas[lane]) for b in delivery.blobs[ROWS]]
+            stream.accept(in_order(batches, str(stream.definition.timestamp), self.group.ordered))
+        for blob in delivery.blobs[MALFORMED]:
+            bad = unpack(blob, MALFORMED_SCHEMA)
+            stream.reject(bad.column(0).to_pylist(), bad.column(1).to_pylist())
+        if delivery.heard:
+            stream.spoke_at, stream.idle = self.clock.now(), False
+        low, high = delivery.low, delivery.high
+        if low is None or high is None:
+            return
+        stream.heartbeat(high)
+        if high >= before:
+            stream.last_time = high if stream.last_time is None else max(stream.last_time, high)
+        if low >= before:  # otherwise time has begun, and what is on time comes after its start
+            stream.saw(low)
+
+    def _hand_in(self, lane: int, panes: Sequence[tuple[bytes, int]]) -> None:
+        """Panes that were made where rows were read, each blob with the smallest time of an element in it."""
+        if any(low < self.bound(lane) for _, low in panes):
+            raise EddylineError(
+                f"{self.group.lanes[lane].source!r} did not bring the same rows when a micro-batch was run again, and"
+                " what is late depends on them: start the query again, from a source that can be replayed."
+            )
+        operator, schema = self.panes[lane], pane_schema(self.group.panes[self.group.lanes[lane].name])
+        made = []
+        for blob, _ in panes:
+            time, *columns = unpack(blob, schema).columns
+            at = time.to_numpy(zero_copy_only=False).copy()
+            made.append(Delta(at, dict(zip(operator.schema.names, columns, strict=True))))
+            self.handed_in += len(at)
+        operator.hand_in(Delta.merge(made))
+
+    def next_idle(self) -> int | None:
+        """The wall-clock time (µs) at which the next stream falls idle if it stays silent; None: no stream can."""
+        waiting = [s.idle_at for s in self.streams if not (s.idle or s.finished)]
+        return min((t for t in waiting if t is not None), default=None)
+
+    # ── state ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def state(self) -> dict[str, Any]:
+        return {
+            "session": self.session.state(),
+            "arrived": dict(self.arrived),
+            "handed_in": self.handed_in,
+            "spoke": [s.spoke_at for s in self.streams],
+        }
+
+    def load(self, state: Mapping[str, Any]) -> None:
+        self.session.load(state["session"])
+        self.arrived = dict(state["arrived"])
+        self.handed_in = state.get("handed_in", 0)
+        # Unlike a session that was stopped, a shard that moved to another worker has been listening all the time.
+        for stream, spoke in zip(self.streams, state["spoke"], strict=True):
+            stream.spoke_at = spoke
+
+    # ── statistics ────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def statistics(self) -> dict[str, Any]:
+        """Totals of this shard since the start, as plain data."""
+        return {
+            "shard": self.shard,
+            "arrived": self.arrived,
+            "panes": self.handed_in,
+            "left_out": self._left_out(),
+            "queries": [
+                {
+                    **told(q),
+                    "reached": q.running.reached,
+                    "late": sum(s.late.count for s in q.running.inputs.values()),
+                    "failed": q.running.invalid.count,
+                }
+                for q in self.queries
+            ],
+            "turned_away": [
+                {"which": which, "stream": part.stream, **row}
+                for which, part in self.turned_away
+                for row in _shown(part)
+            ][:SHOWN],
+        }
+
+    def _left_out(self) -> dict[str, dict[str, Any]]:
+        """What was turned away of each source so far; copies count nothing."""
+        found: dict[str, dict[str, Any]] = {}
+        for lane, stream in zip(self.group.lanes, self.streams, strict=True):
+            one = asdict(LeftOut.of(stream))
+            if lane.source in found:
+                one = {**found[lane.source], **{n: found[lane.source][n] + one[n] for n in ("late", "invalid")}}
+            hidden = {"column": None} if one["column"] == ARRIVED else {}
+            found[lane.source] = {**one, "name": lane.source, "kind": one["kind"].value, **hidden}
+        return found
+
+
+def told(query: Query) -> dict[str, Any]:
+    """The report of a query: as much of it as may travel with every micro-batch."""
+    report = query.report()
+    planned = [d for d in report["decisions"] if d["time"] is None]
+    made = [d for d in report["decisions"] if d["time"] is not None]
+    return {**report, "decisions": [*planned, *made[-DECISIONS:]]}
+
+
+def _shown(part: Diverted) -> list[dict[str, Any]]:
+    first = Diverted(part.stream, part.rows.slice(0, SHOWN), part.at[:SHOWN], part.reason.slice(0, SHOWN))
+    return [
+        {"row": row, "_reason": reason, "_at": int(at)}
+        for row, reason, at in zip(first.rows.to_pylist(), first.reason.to_pylist(), first.at, strict=True)
+    ]
+
+
+def in_order(batches: list[pa.RecordBatch], timestamp: str, ties: bool) -> pa.RecordBatch:
+    """The rows of one micro-batch by time; ``ties`` by position where rows have one, else by value, NULL first.
+
+    >>> rows = pa.RecordBatch.from_pydict({"ts": [2, 1, 1], "a": ["p", "r", None]})
+    >>> in_order([rows], "ts", ties=True).column("a").to_pylist()
+    [None, 'r', 'p']
+    """
+    names = batches[0].schema.names
+    batch = batches[0]
+    if len(batches) > 1:
+        columns = [combine([b.column(i) for b in batches]) for i in range(len(names))]
+        batch = pa.RecordBatch.from_arrays(columns, schema=batch.schema)
+    time = batch.column(timestamp)
+    if time.null_count == 0:
+        at = ticks(time)
+        steps = np.diff(at)
+        if (steps > 0).all() or (not ties and (steps >= 0).all()):
+            return batch
+        if not ties:
+            return batch.take(pa.array(np.argsort(at, kind="stable")))
+    rest = [ARRIVAL] if ARRIVAL in names else [n for n in names if n != timestamp]
+    keys: dict[str, pa.Array] = {}
+    for n in (timestamp, *rest):
+        column = batch.column(n)
+        if column.null_count:  # NULL first, also in versions of Arrow that only know NULL last
+            keys[f"{n} is there"] = column.is_valid().cast(pa.int8())
+        keys[n] = _sortable(column)
+    order = pc.sort_indices(pa.table(keys), sort_keys=[(n, "ascending") for n in keys])
+    return batch.take(order)
+
+
+def _sortable(column: pa.Array) -> pa.Array:
+    return column.cast(pa.int8()) if pa.types.is_boolean(column.type) else column

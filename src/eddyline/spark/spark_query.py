@@ -1,0 +1,235 @@
+"""A query of ``ed.Session(spark)``: a DataFrame to write anywhere, or results to fetch here."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
+
+from eddyline.adapting.join_choice import Joining
+from eddyline.core.errors import JobError
+from eddyline.engine.left_out import LeftOut, Notices
+from eddyline.engine.running_query import result_schema
+from eddyline.plan.logical import BoundQuery, Plan, streams_of
+from eddyline.plan.rules import optimize
+from eddyline.spark import cores, pipeline, requirements
+from eddyline.spark.explain_shards import explain
+from eddyline.spark.frame_reports import Watch, answered, observation
+from eddyline.spark.listening import listen
+from eddyline.spark.processor import TAG
+from eddyline.spark.program import Program, state_partitions
+from eddyline.spark.row_counts import Counting
+from eddyline.spark.shard import ShardEngine
+from eddyline.spark.stateless import StatelessPlan, recognise
+from eddyline.spark.statistics import NAME, OBSERVED, Account, metrics_name
+from eddyline.spark.types import arrow_schema, from_engine, result_type
+
+if TYPE_CHECKING:
+    from eddyline.spark.session import SparkRuntime
+
+
+class SparkQuery:
+    """Nothing runs until the DataFrame is written or results are asked for."""
+
+    def __init__(self, session: SparkRuntime, bound: BoundQuery, label: str) -> None:
+        self.session, self.bound = session, bound
+        self.name = bound.name or label
+        self.account = Account()
+        self.plan: Plan = optimize(bound.plan, diverting=bound.options.get("on_error") == "invalid")
+        Joining.of(bound.options).check(self.plan)
+        self.schema: pa.Schema = result_schema(self.plan.schema, bound.time_kind, signed=not bound.is_stream)
+        self.watch: Watch | None = None  # of the last DataFrame without state
+        self.observation: Any = None  # of the last batch DataFrame with state
+        self.notices = Notices()
+        self._program: Program | None = None
+        self._table: pa.Table | None = None
+
+    @property
+    def program(self) -> Program:
+        if self._program is None:
+            self._program = self.session.program([self.bound])
+        return self._program
+
+    @property
+    def result(self) -> StructType:
+        """The schema of the DataFrame."""
+        return result_type(self.bound, self.plan, self.session.catalog, self.session.ntz)
+
+    @property
+    def streaming(self) -> bool:
+        """Whether the answer is a streaming DataFrame: as its DataFrames are, over paths it is one, and over constant
+        relations it is none."""
+        if not streams_of(self.plan):
+            return False
+        frames = self.session.frames
+        kinds = {frames[s.lower()].isStreaming for s in streams_of(self.plan) if s.lower() in frames}
+        if len(kinds) > 1:
+            raise JobError(
+                f"{self.name} reads streaming and batch DataFrames, which Spark cannot put together: make all of them"
+                " streaming (spark.readStream), or pass a constant one as a relation."
+            )
+        return kinds != {False}
+
+    @property
+    def stateless(self) -> StatelessPlan | None:
+        """The form without a shuffle, where each element can be judged on its own and the input is a DataFrame."""
+        frames = self.session.frames
+        if not all(s.lower() in frames for s in streams_of(self.plan)):
+            return None
+        return recognise(self.plan, self.bound, self.session.catalog, self.session.ntz)
+
+    def dataframe(self, observe: bool | str | Any | None = True) -> Any:
+        """The answer as a DataFrame: the query's columns, ``_time``, and ``_sign`` for the changes of a relation.
+
+        ``observe`` names the metrics that carry the shards' statistics (or is an ``Observation``, for a batch query);
+        ``eddyline.spark.report`` reads them. True: metrics with a name of their own where they cost nothing. Of a
+        stateless query these are the filters in Python; to count what comes in would keep Spark from pushing other
+        filters into the source, so that is done only under a name.
+        """
+        stateless = self.stateless
+        if stateless is not None:
+            return self._judged(stateless, observe)
+        requirements.check_session(self.session.spark, stateful=True)
+        if self.streaming and (said := cores.advice(state_partitions(self.session.spark), len(self.program.keys()))):
+            warnings.warn(said, stacklevel=2)
+        out = self.tagged(guarded=True)
+        if observe:
+            name = metrics_name() if observe is True else observe
+            if observe is True and not self.streaming:
+                name = self.observation = observation(out)  # so that it can be asked for what it saw
+            out = out.observe(name, F.collect_list(TAG).alias(OBSERVED))
+            if self.streaming:
+                listen(self.session.spark)
+        return out.where(F.col(TAG).isNull()).drop(TAG)
+
+    def tagged(self, guarded: bool = False) -> Any:
+        """Results and statistics together, told apart by ``TAG``. ``guarded``: a changed query is refused when it
+        starts on an old checkpoint."""
+        stateless = self.stateless
+        if stateless is not None:
+            return self._judged(stateless, True).withColumn(TAG, F.lit(None).cast("string"))
+        program, streaming = self.program, self.streaming
+        if not program.sources():
+            return self._at_one_instant().withColumn(TAG, F.lit(None).cast("string"))
+        rows = packed(self.session, program, streaming)
+        if guarded and streaming:
+            from eddyline.spark.sources.guard import guard_frame
+
+            rows.append(guard_frame(self.session.spark, program))
+        return pipeline.process(program, rows, self.result, streaming=streaming)
+
+    def _at_one_instant(self) -> Any:
+        """Over constant relations only there is one instant, and nothing to ship."""
+        engine = ShardEngine(self.program.groups[0], 0)
+        table = pa.Table.from_batches([batch for _, batch in engine.process((), ended=True)], self.schema)
+        typed = from_engine(table, arrow_schema(self.result))
+        return self.session.spark.createDataFrame(typed, self.result)
+
+    def _judged(self, plan: StatelessPlan, observe: Any) -> Any:
+        frames = {s: self.session.frames[s.lower()] for s in streams_of(self.plan)}
+        named = isinstance(observe, str)
+        self.watch = None
+        if observe and plan.watched:
+            self.watch = Watch(observe if named else NAME, self.streaming)
+            if self.streaming:
+                listen(self.session.spark)
+        if named:
+            return plan.apply(frames, Counting(observe), self.watch)
+        out = plan.apply(frames, None, self.watch)
+        if observe and observe is not True:  # an Observation is one place only: behind everything
+            out = out.observe(observe, F.count(F.lit(1)).alias("results"))
+        return out
+
+    # ── results here ──────────────────────────────────────────────────────────────────────────────────────────────
+
+    def results(self) -> Iterator[pa.RecordBatch]:
+        """Record batches as Spark completes them, not in order of time between shards. Sources are read to their end,
+        streaming DataFrames as far as they reach now."""
+        from eddyline.spark.collect import collect
+
+        yield from collect(self)
+
+    def to_arrow(self) -> pa.Table:
+        """All results as one table, in order of time."""
+        if self._table is None:
+            table = pa.Table.from_batches(list(self.results()), self.schema)
+            keys = [(n, "ascending") for n in self.schema.names if n in ("_time", "_sign")]
+            self._table = table.sort_by(keys)
+        return self._table
+
+    def read(self) -> Account:
+        """What the shards have told so far; of a DataFrame with an action behind it also what that saw."""
+        if self.observation is not None and answered(self.observation):
+            self.account.add(self.observation.get[OBSERVED] or ())
+            self.observation = None
+        return self.account
+
+    def left_out(self) -> list[LeftOut]:
+        """What was turned away so far, of streams, constant relations and by the query's expressions."""
+        told = [] if self.watch is None else self.watch.read().left_out(self.name)
+        constant = self.session.invalid_of_relations.values()
+        return [*self.read().left_out({(0, 0): self.name}), *told, *constant]
+
+    def explain(self) -> str:
+        """The plan of a shard, how the work is split and why, and what all shards hold by now."""
+        return explain(self)
+
+    def report(self) -> dict[str, Any]:
+        """What was counted, over all shards; of a query without state, what its filters did in each worker."""
+        self.read()
+        if self.watch is not None and not self.account.shards:
+            return {"query": self.name, **self.watch.read().report()}
+        return self.account.report(0, 0)
+
+    def statistics(self) -> dict[str, Any]:
+        """What is told inline by operator is told here by shard or worker, in the report."""
+        raise JobError(
+            "on Spark each shard and worker learns by itself: see report()['adapting'] for joins, report()['workers']"
+            " for filters, or explain(); statistics() is of queries in one process."
+        )
+
+    @property
+    def decisions(self) -> list[Mapping[str, Any]]:
+        """What the shards decided, as plain data; each with the shards that took it."""
+        return list(self.report()["decisions"])
+
+    def late(self) -> list[dict[str, Any]]:
+        """Some of the late rows with ``_reason``; the report has their exact number."""
+        return self.read().rows("late")
+
+    def invalid(self) -> list[dict[str, Any]]:
+        """Some of the invalid rows with ``_reason``; the report has their exact number."""
+        told = [] if self.watch is None else self.watch.read().invalid_rows()
+        return [*self.read().rows("invalid"), *told]
+
+
+def packed(session: SparkRuntime, program: Program, streaming: bool) -> list[Any]:
+    """The rows of all sources of a program for its shards: of DataFrames, and of our own readers together."""
+    names = program.sources()
+    theirs = {n: session.frames[n.lower()] for n in names if n.lower() in session.frames}
+    # As many tasks as there are for the state: more would cost each micro-batch their start, and wait for those.
+    tasks = state_partitions(session.spark) if streaming else None
+    frames = [pipeline.pack(theirs, program, tasks, streaming)] if theirs else []
+    mine = {n: session.opened[n.lower()] for n in names if n.lower() in session.opened}
+    if mine:
+        from eddyline.spark.sources import packed_frame
+
+        definitions = {n: session.definition(n) for n in mine}
+        # One state partition and one task that reads: then a micro-batch is one task, without a shuffle.
+        alone = tasks == 1
+        read = packed_frame(
+            session.spark,
+            program,
+            mine,
+            definitions,
+            rows_per_batch=session.rows_per_batch,
+            streaming=streaming,
+            strict=session.strict,
+            tasks=1 if alone else None,
+        )
+        frames.append(read.coalesce(1) if alone else read)
+    return frames

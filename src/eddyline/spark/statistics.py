@@ -1,0 +1,169 @@
+"""What the shards report, put together: tagged rows on the workers, one account on the driver.
+
+Every shard sends one row of totals with each micro-batch. They are collected on the way (``observe``) and filtered out
+before the user's DataFrame, so that nobody has to run anything for them.
+"""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from eddyline.core.time import TimeKind
+from eddyline.engine.left_out import LeftOut
+
+NAME: Final = "eddyline"  # of the metrics, unless the user names them
+OBSERVED: Final = "shards"
+
+
+def metrics_name() -> str:
+    """Of no other query: Spark wants names unique in a streaming query, which may hold the same query twice.
+
+    >>> is_of(metrics_name(), NAME), metrics_name() == metrics_name()
+    (True, False)
+    """
+    return f"{NAME}:query:{uuid.uuid4().hex[:8]}"
+
+
+def is_of(called: str, name: str) -> bool:
+    """Whether metrics are those of the shards of a query, where the user asks for ``name``."""
+    return called == name or called.startswith(f"{name}:query:")
+
+
+class Account:
+    """The last word of every shard, by group. A micro-batch that is run again says the same again."""
+
+    def __init__(self) -> None:
+        self.shards: dict[tuple[int, int], dict[str, Any]] = {}
+        self.turned_away: list[dict[str, Any]] = []
+        self.batches = 0
+        self._seen: set[tuple[int, int, int]] = set()
+
+    def add(self, texts: Iterable[str]) -> None:
+        """The tagged rows of one micro-batch."""
+        for text in texts:
+            one = json.loads(text)
+            key = (one["group"], one["shard"])
+            number = one.get("batch", 1)
+            before = self.shards.get(key)
+            if before is not None and before.get("batch", 0) > number:
+                continue
+            self.shards[key] = one
+            if (*key, number) not in self._seen:
+                self._seen.add((*key, number))
+                self.turned_away = [*self.turned_away, *one["turned_away"]][-10_000:]
+                self.batches = max(self.batches, number)
+
+    def rows(self, which: str) -> list[dict[str, Any]]:
+        """Rows that were turned away: as many as the shards sent along."""
+        return [{**r["row"], "_reason": r["_reason"], "_at": r["_at"]} for r in self.turned_away if r["which"] == which]
+
+    def arrived(self) -> dict[str, int]:
+        """Rows by source: one that several groups read is counted in one of them."""
+        out: dict[str, int] = {}
+        for g in sorted({g for g, _ in self.shards}):
+            mine: dict[str, int] = {}
+            for s in self.group(g):
+                for name, count in s["arrived"].items():
+                    mine[name] = mine.get(name, 0) + count
+            out = {n: max(out.get(n, 0), mine.get(n, 0)) for n in {**out, **mine}}
+        return out
+
+    def left_out(self, called: Mapping[tuple[int, int], str] | None = None) -> list[LeftOut]:
+        """What was turned away of each source, and by the expressions of each query."""
+        return left_out(list(self.shards.values()), called)  # micro-batches come in another thread
+
+    def group(self, number: int) -> list[dict[str, Any]]:
+        return [s for (g, _), s in sorted(self.shards.items()) if g == number]
+
+    def report(self, group: int, query: int) -> dict[str, Any]:
+        """What ``Query.report`` says, over all shards: counts added up, operators by name."""
+        shards = self.group(group)
+        mine = [s["queries"][query] for s in shards]
+        arrived: dict[str, int] = {}
+        for s in shards:
+            for name, count in s["arrived"].items():
+                arrived[name] = arrived.get(name, 0) + count
+        operators: dict[str, dict[str, Any]] = {}
+        for one in mine:
+            for o in one["operators"]:
+                total = operators.setdefault(o["name"], dict.fromkeys(o, 0) | {"name": o["name"]})
+                for n, v in o.items():
+                    if n != "name":
+                        total[n] += v
+        state = {k: sum(one["state"][k] for one in mine) for k in ("rows", "bytes", "peak_rows", "peak_bytes")}
+        return {
+            "query": mine[0]["query"] if mine else "the query",
+            "events": sum(arrived.values()),
+            "results": sum(one["results"] for one in mine),
+            "seconds": sum(one["seconds"] for one in mine),
+            "late": sum(one["late"] for one in mine),
+            "invalid": sum(one["invalid"] for one in mine),
+            "operators": list(operators.values()),
+            "state": state | {"stored_bytes": sum(s.get("stored", 0) for s in shards)},
+            "decisions": _decisions(shards, query),
+            "adapting": [
+                {"shard": s["shard"], **one} for s in shards for one in s["queries"][query].get("adapting", ())
+            ],
+            "shards": [
+                {
+                    "shard": s["shard"],
+                    "results": s["queries"][query]["results"],
+                    "rows": s["queries"][query]["state"]["rows"],
+                    "bytes": s["queries"][query]["state"]["bytes"],
+                    "seconds": s["queries"][query]["seconds"],
+                    "reached": s["queries"][query]["reached"],
+                    "panes": s["panes"],
+                    "written": s.get("written", 0),
+                }
+                for s in shards
+            ],
+        }
+
+
+def left_out(shards: Iterable[Mapping[str, Any]], called: Mapping[tuple[int, int], str] | None = None) -> list[LeftOut]:
+    """What all shards have turned away, by source and by query (``called``: its name, by group and number).
+
+    Of a source that several groups read one group counts, which is what all of them saw.
+
+    >>> one = {"group": 0, "shard": 0, "arrived": {"S": 9}, "queries": [{"query": "q", "failed": 2}],
+    ...        "left_out": {"S": {"late": 3, "invalid": 0, "behind": 7, "column": "ts", "kind": "integer"}}}
+    >>> [(x.name, x.arrived, x.late, x.behind, x.invalid) for x in left_out([one, {**one, "shard": 1}])]
+    [('S', 18, 6, 7, 0), ('q', 0, 0, 0, 4)]
+    """
+    sources: dict[tuple[int, str], LeftOut] = {}
+    failed: dict[tuple[int, int], LeftOut] = {}
+    for s in shards:
+        for name, one in s.get("left_out", {}).items():
+            found = sources.get((s["group"], name), LeftOut(name))
+            sources[s["group"], name] = LeftOut(
+                name,
+                found.arrived + s["arrived"].get(name, 0),
+                found.late + one["late"],
+                found.invalid + one["invalid"],
+                max(found.behind, one["behind"]),
+                one["column"],
+                TimeKind(one["kind"]),
+            )
+        for number, q in enumerate(s["queries"]):
+            place = (s["group"], number)
+            name = (called or {}).get(place, q["query"])
+            before = failed[place].invalid if place in failed else 0
+            failed[place] = LeftOut(name, invalid=before + q.get("failed", 0))
+    whole: dict[str, LeftOut] = {}
+    for (_, name), found in sources.items():
+        if name not in whole or whole[name].arrived < found.arrived:
+            whole[name] = found
+    return [*whole.values(), *failed.values()]
+
+
+def _decisions(shards: Iterable[Mapping[str, Any]], query: int) -> list[dict[str, Any]]:
+    """Each decision with the shards that took it: what all decided alike stands once."""
+    found: dict[str, dict[str, Any]] = {}
+    for s in shards:
+        for d in s["queries"][query]["decisions"]:
+            one = found.setdefault(json.dumps(d, sort_keys=True, default=str), {**d, "shards": []})
+            one["shards"].append(s["shard"])
+    return list(found.values())

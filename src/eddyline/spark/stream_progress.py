@@ -1,0 +1,75 @@
+"""How far streams had come before a micro-batch, for whoever reads its rows.
+
+What is late is decided by what came in *earlier* micro-batches, and only the shards know that. They write it down for
+the other workers of their executor, in the folder that Spark keeps for the files of its application there. A worker
+that reads rows of the very next micro-batch can then tell which of them are late, and make panes of all others where
+they are read. Nothing rests on it: a worker that does not know ships rows as they are, and the shards judge them.
+
+What is known can be trusted, because it follows from the rows of earlier micro-batches: however often one is run again,
+by whomever, it ends with the same bounds, if its source brings the same rows again, as Spark requires of one. It is
+known under the number of the micro-batch, Spark's names for the query and for this start of it, and a name drawn for
+each program. The shards check it all the same: panes tell the smallest time in them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from pathlib import Path
+from typing import Any, Final
+
+from eddyline.core.time import BEGINNING
+from eddyline.spark.packing import Route
+
+_BATCH, _NAMES = "streaming.sql.batchId", ("sql.streaming.queryId", "spark.jobGroup.id")  # what Spark tells its tasks
+FOLDER: Final = "eddyline-bounds"
+
+Place = tuple[Path, str, int]  # folder of the application, streaming query and its start, micro-batch
+
+
+def tell(program: str, group: int, lane: int, bound: int) -> None:
+    """After a micro-batch: elements of the next one are late if they are before ``bound``."""
+    here = _place()
+    if here is None:
+        return
+    folder, query, batch = here
+    path = _path(folder, query, program, group, lane)
+    text = f"{batch + 1} {bound}"
+    with contextlib.suppress(OSError):
+        path.parent.mkdir(exist_ok=True)
+        # All shards say the same: one of them writes it, and nobody ever reads half of it.
+        if not path.exists() or path.read_text() != text:
+            mine = path.with_name(f"{path.name}.{os.getpid()}")
+            mine.write_text(text)
+            mine.replace(path)
+
+
+def known(route: Route) -> int | None:
+    """What is before this is late, of the rows that a task reads now; None: that is not known here."""
+    if not route.streaming:
+        return BEGINNING  # a batch query has one micro-batch
+    here = _place()
+    if here is None:
+        return None
+    folder, query, batch = here
+    with contextlib.suppress(OSError):
+        said = _path(folder, query, route.program, route.group, route.lane).read_text().split()
+        return int(said[1]) if int(said[0]) == batch else None
+    return None
+
+
+def _path(folder: Path, query: str, program: str, group: int, lane: int) -> Path:
+    return folder / FOLDER / f"{query}-{program}-{group}-{lane}"
+
+
+def _place() -> Place | None:
+    """Where this task is; None: in no streaming query."""
+    from pyspark import SparkFiles, TaskContext
+
+    context: Any = TaskContext.get()
+    if context is None:
+        return None
+    batch, *names = map(context.getLocalProperty, (_BATCH, *_NAMES))
+    if batch is None or None in names:
+        return None
+    return Path(SparkFiles.getRootDirectory()), "-".join(names), int(batch)
