@@ -23,11 +23,13 @@ $(WARM): $(STAMP) $(wildcard src/eddyline/kernels/*.py)
 	@$(BIN)/eddyline warm > $@.part && mv $@.part $@
 
 demo: $(WARM)  ## a real job on a generated packet stream
-	@$(BIN)/python -m eddyline.datasets.demo
+	@$(BIN)/python -m eddyline.demo
 
 test: $(WARM)  ## lint, types, all tests and doctests (those of the Spark runtime need Java)
 	@$(BIN)/python -m eddyline.spark.requirements
 	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check --quiet .
+	@$(BIN)/lint-imports --no-logo --no-cache > /dev/null || $(BIN)/lint-imports
 	@$(BIN)/mypy
 	@$(BIN)/python -m pytest -n 2 --dist loadfile
 	@NUMBA_DISABLE_JIT=1 EDDYLINE_CASES=0.05 $(BIN)/python -m pytest -q tests/semantics tests/kernels
@@ -47,6 +49,7 @@ experiments: $(WARM)  ## the papers' figures and tables again, on one page; abou
 lint: $(STAMP)  ## ruff and mypy
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
+	@$(BIN)/lint-imports
 	@$(BIN)/mypy
 
 docs: $(STAMP)  ## build the documentation into site/

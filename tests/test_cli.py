@@ -66,7 +66,7 @@ def test_defaults_and_explain(job: Path, runtime: Callable[..., list[Any]]) -> N
     assert cli.main(["run", str(job)]) == 0
     assert cli.main(["explain", str(job)]) == 0
     assert calls[0][1]["out"] is None and calls[0][1]["strict"] is False
-    assert calls[1] == ((job,), {"stdout": sys.stdout, "travel": False})
+    assert calls[1] == ((job,), {"stdout": sys.stdout})
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 import eddyline as ed
-from eddyline.adaptive.filters.ledger import Ledger
+from eddyline.adaptive.filters.filter_statistics import FilterStatistics
 from eddyline.core.errors import EddylineError, JobError
 from eddyline.plot import REMEDY, heat_map, join_rates, timeline
 from eddyline.streamon.work_history import MOST, History
@@ -127,10 +127,10 @@ def test_a_history_is_bounded_and_forgets_nothing() -> None:
 
 
 def test_a_history_outlives_a_restart() -> None:
-    books = Ledger(2)
+    books = FilterStatistics(2)
     books.add(10, np.array([10, 5]), np.array([5, 2]), np.array([0, 1]), np.zeros(2), np.ones(2))
-    other = Ledger(2)
+    other = FilterStatistics(2)
     other.load(books.state())
     assert other.statistics() == books.statistics()
     older = {k: v for k, v in books.state().items() if k != "history"}
-    Ledger(2).load(older)
+    FilterStatistics(2).load(older)

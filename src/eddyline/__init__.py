@@ -17,7 +17,7 @@ from eddyline.core.errors import (
 if TYPE_CHECKING:
     from eddyline.core.predicate import predicate
     from eddyline.engine.query import Query
-    from eddyline.engine.session import Session
+    from eddyline.session import Session
 
 __version__ = "0.2.0"
 __all__ = [
@@ -36,7 +36,7 @@ __all__ = [
 
 # Loaded when first used: ``import eddyline`` stays fast and needs neither numba nor Arrow.
 _LAZY = {
-    "Session": "eddyline.engine.session",
+    "Session": "eddyline.session",
     "Query": "eddyline.engine.query",
     "predicate": "eddyline.core.predicate",
 }

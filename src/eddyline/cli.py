@@ -124,7 +124,15 @@ def parser() -> _Parser:
     run.set_defaults(action=_run)
 
     explain = commands.add_parser("explain", help="show the plans of a job", description="Show plans, and why.")
+    explain.add_argument("--format", choices=("text", "json", "mermaid"), default="text", help="how (text)")
     explain.set_defaults(action=_explain)
+
+    listed = commands.add_parser(
+        "strategies", help="list the strategies that a query can name", description="Strategies with their parameters."
+    )
+    listed.add_argument("kind", nargs="?", choices=("filters", "routing", "joins", "caches", "scheduler"))
+    listed.add_argument("--traceback", action="store_true", help="show where an error came from")
+    listed.set_defaults(action=_strategies)
 
     warm = commands.add_parser(
         "warm",
@@ -215,7 +223,21 @@ def _explain(options: argparse.Namespace) -> int:
     check_path(options.job)
     from eddyline.engine.job import explain_job
 
-    return explain_job(options.job, stdout=sys.stdout, travel=_runtime(options) == "spark")
+    if options.format != "text":
+        return explain_job(options.job, stdout=sys.stdout, form=options.format)
+    if _runtime(options) != "spark":
+        return explain_job(options.job, stdout=sys.stdout)
+    from eddyline.spark.explain_shards import travel_of
+
+    return explain_job(options.job, stdout=sys.stdout, travel=travel_of)
+
+
+def _strategies(options: argparse.Namespace) -> int:
+    from eddyline.engine.strategies import strategy_lines
+
+    for line in strategy_lines(options.kind):
+        print(line)
+    return 0
 
 
 def _warm(_: argparse.Namespace) -> int:

@@ -159,24 +159,24 @@ def test_what_a_decision_gained_is_measured() -> None:
     case = Counting(drops, (100, 100))
     adaptive = AdaptiveConjunction(case.conjuncts, make_policy("default", Pipeline(2)), clock=case.clock)
     case.run(adaptive)
-    decision = adaptive.decisions[0]
+    decision = next(iter(adaptive.log))
     assert decision.before == ["f0(row)", "f1(row)"] and decision.after == ["f1(row)", "f0(row)"]
     # 1.95 calls a row became 1.1.
     assert decision.measured_gain == pytest.approx(1.95 / 1.1, rel=0.1)
     assert decision.expected_gain is not None and decision.expected_gain > 1.2
-    json.dumps([d.to_dict() for d in adaptive.decisions])
+    json.dumps([d.to_dict() for d in adaptive.log])
 
 
 def test_one_conjunct_or_none_that_can_move_costs_one_pass() -> None:
     case = Counting(draw(5_000, [0.5], seed=4), (10,))
     adaptive = AdaptiveConjunction(case.conjuncts, make_policy("default", Pipeline(1)), clock=case.clock)
     case.run(adaptive)
-    assert adaptive.ledger.batches == 1 and case.asked.sum() == 5_000
+    assert adaptive.seen.batches == 1 and case.asked.sum() == 5_000
     pinned = Pipeline(2, pinned=frozenset({0, 1}))
     case = Counting(draw(5_000, [0.1, 0.9], seed=4), (10, 10))
     adaptive = AdaptiveConjunction(case.conjuncts, make_policy("a-greedy", pinned), clock=case.clock)
     case.run(adaptive)
-    assert adaptive.ledger.batches == 1 and not adaptive.decisions
+    assert adaptive.seen.batches == 1 and not adaptive.log
 
 
 @pytest.mark.parametrize("name", sorted(POLICIES))
@@ -210,7 +210,7 @@ def test_what_was_learned_goes_on_elsewhere(name: str, way: str) -> None:
         asked = before.asked
     assert np.array_equal(asked, case.asked)
     assert second.policy.order == whole.policy.order
-    assert len(second.decisions) == len(whole.decisions)
+    assert len(second.log) == len(whole.log)
     assert second.statistics()["asked"] == whole.statistics()["asked"]
 
 
@@ -228,14 +228,14 @@ def test_a_state_of_other_conjuncts_or_another_policy_or_other_parameters_is_of_
     case.run(learned)
     other = AdaptiveConjunction(case.conjuncts, make_policy("sweep", Pipeline(2)))
     other.load(learned.state())
-    assert other.policy.order == (0, 1) and other.ledger.rows == 0
+    assert other.policy.order == (0, 1) and other.seen.rows == 0
     turned = AdaptiveConjunction(case.conjuncts[::-1], make_policy("default", Pipeline(2)))
     turned.load(learned.state())
-    assert turned.ledger.rows == 0
+    assert turned.seen.rows == 0
     narrow = make_policy("default", Pipeline(2), window=50)
     asked = AdaptiveConjunction(case.conjuncts, narrow, asked={"window": 50})
     asked.load(learned.state())
-    assert asked.ledger.rows == 0
+    assert asked.seen.rows == 0
 
 
 def test_it_can_be_pickled() -> None:

@@ -235,7 +235,7 @@ def test_what_was_learned_under_other_parameters_is_not_taken_over(tmp_path: Any
     first.session.snapshot(tmp_path)
     restored = second.session.query(text, window=50)
     second.session.restore(tmp_path)
-    assert select_of(restored).conjunction.ledger.rows == 0
+    assert select_of(restored).conjunction.seen.rows == 0
     second.session.push("S", rows(2_000, 5_000))
     second.session.finish()
     expected = [i for i in range(5_000, 7_000) if i % 10 < 9 and i % 7 == 3]

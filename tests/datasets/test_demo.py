@@ -9,8 +9,8 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from eddyline import demo
 from eddyline.cql.job import CreateRelation, CreateStream, QueryStatement, parse_job
-from eddyline.datasets import demo
 from eddyline.io.resolve import open_source
 from eddyline.io.sinks import open_sink
 

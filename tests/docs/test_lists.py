@@ -110,7 +110,7 @@ def test_options_of_cache_policies_and_their_defaults() -> None:
 
     table = section(read("docs/adaptive-joins.md"), "In a query")
     rows = dict(re.findall(r"^\| `(\w+)` \| ([^|]+?) \| ", table, re.MULTILINE))
-    assert list(rows) == [p.name for p in POLICIES["global"]]
+    assert list(rows) == [p.name for p in POLICIES["global"].parameters]
     for name, told in rows.items():
         numbers = [float(n.replace(",", "")) for n in re.findall(r"\d[\d,.]*", told)]
         usual, ours = defaults("global").get(name), DEFAULT_CACHES.get(name)

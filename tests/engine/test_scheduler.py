@@ -22,12 +22,14 @@ from eddyline.core.schema import Field, Schema
 from eddyline.core.time import BEGINNING
 from eddyline.engine.executor import Executor
 from eddyline.engine.queues import Queue
-from eddyline.engine.scheduler import SCHEDULERS, Chain, Fifo, Greedy, Scheduler
+from eddyline.engine.scheduler import Chain, Fifo, Greedy, Scheduler
 from eddyline.engine.task import Estimate, Task
 from eddyline.streamon.decision import Decision
+from eddyline.streamon.strategies import strategies
 from eddyline.testing.clock import ManualClock
 
 SCHEMA = Schema((Field("a", pa.int64()),))
+NAMES = sorted(strategies("scheduler"))
 UNIT = 1000  # nanoseconds: one microsecond of the test clock
 N = 10  # elements that arrive at each instant
 
@@ -236,7 +238,7 @@ def test_a_diamond_every_consumer_gets_every_change() -> None:
         Task(Pass("right"), [b], [b2]),
         Task(Union(), [a2, b2], [out]),
     ]
-    for scheduler in SCHEDULERS.values():
+    for scheduler in (s.make for s in strategies("scheduler").values()):
         executor = Executor(tasks, ManualClock(), scheduler())
         begin = max(out.frontier, 0)
         source.push(elements(begin + 1, 3), begin + 2)
@@ -322,7 +324,12 @@ def pipelines(draw: st.DrawFn) -> tuple[int, list[list[int]], list[tuple[int, in
 
 
 @settings(max_examples=150, deadline=None)
-@given(pipelines(), st.sampled_from(sorted(SCHEDULERS)), st.one_of(st.none(), st.integers(1, 6)), st.integers(1, 3))
+@given(
+    pipelines(),
+    st.sampled_from(sorted(strategies("scheduler"))),
+    st.one_of(st.none(), st.integers(1, 6)),
+    st.integers(1, 3),
+)
 def test_no_scheduler_and_no_quantum_changes_an_answer(
     case: tuple[int, list[list[int]], list[tuple[int, int, int]]], name: str, most: int | None, steps: int
 ) -> None:
@@ -362,4 +369,4 @@ def test_no_scheduler_and_no_quantum_changes_an_answer(
             out.append(sorted(zip(delta.time.tolist(), delta.columns["a"].to_pylist(), strict=True)))
         return out
 
-    assert answer(SCHEDULERS[name](), most, steps) == answer(Fifo(), None, None)
+    assert answer(strategies("scheduler")[name].make(), most, steps) == answer(Fifo(), None, None)

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import eddyline as ed
-from eddyline.spark import archive, home
+from eddyline.spark import class_archive, home
 
 pytest.importorskip("pyspark")
 pytest.importorskip("grpc")
@@ -135,7 +135,7 @@ def folder(table: pa.Table, tmp_path_factory: pytest.TempPathFactory) -> Path:
     # With SPARK_TESTING Spark takes any free port for the server instead of the well-known one.
     mine = {
         "PYSPARK_PYTHON": sys.executable,
-        "SPARK_HOME": str(home.spark_home(archive.folder())),
+        "SPARK_HOME": str(home.spark_home(class_archive.folder())),
         "SPARK_LOCAL_IP": "127.0.0.1",
         "SPARK_TESTING": "1",
     }

@@ -8,7 +8,7 @@ import pytest
 
 pytest.importorskip("pyspark")
 
-from eddyline.spark import archive, home
+from eddyline.spark import class_archive, home
 
 
 @pytest.fixture
@@ -49,7 +49,7 @@ def test_the_archive_is_the_same_from_either_folder(
     installed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     light = home.spark_home(tmp_path)
-    assert archive.place("/usr/bin/java", light) == archive.place("/usr/bin/java", installed)
+    assert class_archive.place("/usr/bin/java", light) == class_archive.place("/usr/bin/java", installed)
     monkeypatch.setenv("SPARK_HOME", str(tmp_path))
     assert home.spark_home(tmp_path) == tmp_path  # the user's own is left as it is
 
@@ -64,8 +64,8 @@ def test_links_that_others_can_change_are_not_used(installed: Path, tmp_path: Pa
 
 def test_an_archive_that_others_can_change_is_not_used(tmp_path: Path) -> None:
     file = tmp_path / "spark.jsa"
-    file.write_bytes(archive.HEADER + b"classes")
+    file.write_bytes(class_archive.HEADER + b"classes")
     file.chmod(0o644)
-    assert archive.complete(file)
+    assert class_archive.complete(file)
     file.chmod(0o664)
-    assert not archive.complete(file)
+    assert not class_archive.complete(file)

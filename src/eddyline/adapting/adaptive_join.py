@@ -14,7 +14,6 @@ same data lead to the same decisions, whatever else the machine does.
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -24,7 +23,6 @@ import numpy as np
 from eddyline.adapting.cache_profiling import CacheProfiles
 from eddyline.adapting.cache_sizes import CacheSizes, specs
 from eddyline.adapting.join_history import JoinBooks, accesses
-from eddyline.adaptive.filters.default import Default
 from eddyline.adaptive.filters.policy import FilterPolicy
 from eddyline.adaptive.joins.a_caching import ACaching
 from eddyline.adaptive.joins.probe_monitor import CHECK, SELDOM, Done, Watch
@@ -35,8 +33,8 @@ from eddyline.core.time import Clock
 from eddyline.kernels import join_layout as k
 from eddyline.operators.join_arrays import JoinArrays
 from eddyline.streamon.decision import Decision
+from eddyline.streamon.log import DecisionLog
 
-UNIT = 1e-8  # seconds that policies are told for an access; only ratios count
 LOOK, QUIET, LONGEST = 4096, 1 << 16, 1 << 20  # elements
 LONGER = 4  # times as long is a quiet run as the one before, if the look between them showed nothing
 HARD, AGAIN = 3, 2  # looks in a row after an alarm, and after a new order
@@ -73,12 +71,13 @@ class AdaptiveJoin:
         pace: Pace,
         weight: float = 1.0,
         asked: str = "",
+        log: DecisionLog | None = None,
     ) -> None:
         self.operator, self.names, self.shape = operator, tuple(names), shape
         self.policies, self.caching, self.pace, self.asked = policies, caching, pace, asked
         self.weight = weight  # of an access of a cache
         self.filters = tuple(LogicalFilters(shape, i) for i in range(shape.size))
-        self.clock, self.books = clock, JoinBooks(operator, self.names, clock)
+        self.clock, self.books = clock, JoinBooks(operator, self.names, clock, log)
         self.budget = LookBudget(shape.size)
         # Who looks now and then begins without: nothing is known yet of what a look could win.
         self.looking, self.quiet = pace.longest == 0 or self.budget.affords_look(), pace.quiet
@@ -245,8 +244,7 @@ class AdaptiveJoin:
             return self._late
         self.quiet, self.hard = self.pace.quiet, HARD
         for policy in self.policies or ():
-            if isinstance(policy, Default):
-                policy.alarm()
+            policy.alarm()
         return True
 
     def _reoptimize(self, arrays: JoinArrays, now: int) -> None:
@@ -267,7 +265,7 @@ class AdaptiveJoin:
                     orders[i] = order
                     changed = True
                     saved = float(decision.evidence.get("saved", np.inf)) * self._shares[i]
-                    little = little and saved <= LITTLE * self._each * UNIT
+                    little = little and saved <= LITTLE * self._each
         if self.caching is not None:
             made = self._cache(arrays, profiles, orders, counts, arrived, now, changed)
             little = little and made == changed
@@ -312,9 +310,10 @@ class AdaptiveJoin:
     @property
     def _content(self) -> bool:
         """Whether all the better orders that are suspected would spare too little to look for them."""
-        hoped = [p.hoped if isinstance(p, Default) else np.inf for p in self.policies or ()]
-        spared = sum(h * s for h, s in zip(hoped, self._shares, strict=False) if s)  # of which nothing comes, nothing
-        return spared <= LITTLE * self._each * UNIT
+        hoped = [p.hoped for p in self.policies or ()]
+        # An input without elements contributes nothing.
+        spared = sum(h * s for h, s in zip(hoped, self._shares, strict=False) if s)
+        return spared <= LITTLE * self._each
 
     @property
     def _idle(self) -> bool:
@@ -354,7 +353,7 @@ class AdaptiveJoin:
             passed = len(rows) - gone[: m - 1].cumsum()  # each position
             rows_in, rows_out = np.zeros(m - 1, np.int64), np.zeros(m - 1, np.int64)
             rows_in[order], rows_out[order] = passed + gone[: m - 1], passed
-            price = np.abs(work).mean(0) * UNIT
+            price = np.abs(work).mean(0)
             policy.processed(rows_in, rows_out, np.where(rows_in > 0, price, np.nan))
             if not self._sees_all[i]:  # a bit that the policy did not ask for is no drop
                 beyond = np.arange(m - 1)[None, :] > place[:, None]
@@ -366,14 +365,13 @@ class AdaptiveJoin:
 
     def _named(self, decision: Decision, i: int, before: tuple[int, ...], after: tuple[int, ...]) -> Decision:
         labels = ["⋈".join(self.names[x] for x in path) for path in self.filters[i].paths]
-        reason = re.sub(r"\bF(\d+)\b", lambda f: labels[int(f[1]) - 1], decision.reason)
         return replace(
             decision,
             operator=self.operator,
             kind=f"order of Δ{self.names[i]}",
             before=[self.names[x] for x in before],
             after=[self.names[x] for x in after],
-            reason=reason,
+            names=tuple(labels),
         )
 
     # ── caches ────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -424,10 +422,6 @@ class AdaptiveJoin:
         arrays.set_plan(orders, used, specs(caching.profiled), kept=kept, sizes=sizes, bloom=bloom)
 
     # ── what it did ───────────────────────────────────────────────────────────────────────────────────────────────
-
-    @property
-    def decisions(self) -> Sequence[Decision]:
-        return self.books.decisions
 
     def describe(self, arrays: JoinArrays) -> list[str]:
         self._close()

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from eddyline.adaptive.filters.ledger import Ledger
+from eddyline.adaptive.filters.filter_statistics import FilterStatistics
 from eddyline.adaptive.filters.policy import FilterPolicy
 from eddyline.core.delta import Bools, Int64s
 from eddyline.core.errors import DataError
@@ -27,6 +27,9 @@ from eddyline.expr.observed import Observation, observe
 from eddyline.expr.predicates import Conjunction, Selection
 from eddyline.streamon.call_times import CallTimes
 from eddyline.streamon.decision import Decision
+from eddyline.streamon.gains import GainMeter
+from eddyline.streamon.log import DecisionLog
+from eddyline.streamon.wording import in_units
 
 FIRST = 64  # rows of the first sub-batches: where filters are vectorised, one to get warm, one to measure them
 TRIAL = 512  # rows of the next, if some are so cheap that so few rows say nothing about them
@@ -37,6 +40,8 @@ CALLS = 8  # and this many times what calling the filters costs before their fir
 PATIENCE = 12  # passes within which every filter should have been called often enough to have a price
 HARD = 0.02  # while the policy looks hard, and profiles more than this share of the rows, sub-batches are shorter:
 LOOK, QUARTER = 1024, 4  # so many rows, or this part of the others
+
+BATCHES_BEFORE, BATCHES_AFTER = 3, 16  # sub-batches by whose cost the gain of a decision is measured
 
 _NOBODY: Int64s = np.empty(0, np.int64)
 
@@ -57,7 +62,8 @@ class AdaptiveConjunction:
     ``first`` are conjuncts that cost next to nothing and cannot fail: they are asked before all others, on whole
     batches. ``clock`` measures the conjuncts; one that stands still leaves the policy with declared costs. ``size``
     fixes the rows of a sub-batch: smaller adapts sooner and costs more passes. ``asked`` are the parameters that were
-    asked of the policy: what was learned under others is shaped otherwise, and of no use.
+    asked of the policy: what was learned under others is shaped otherwise, and of no use. Decisions go into ``log``,
+    which is the query's; a conjunction without one keeps its own.
 
     It can be pickled, with what it has learned, wherever its functions can be.
 
@@ -82,6 +88,7 @@ class AdaptiveConjunction:
         clock: Clock | None = None,
         size: int | None = None,
         asked: Mapping[str, Any] | None = None,
+        log: DecisionLog | None = None,
     ) -> None:
         if policy.pipeline.filters != len(conjuncts):
             raise ValueError(f"a policy for {policy.pipeline.filters} filters and {len(conjuncts)} conjuncts")
@@ -92,7 +99,9 @@ class AdaptiveConjunction:
         self.fixed = size
         self.size, self.look = size or FIRST, LOOK
         self.times = CallTimes(len(conjuncts))
-        self.ledger = Ledger(len(conjuncts))
+        self.seen = FilterStatistics(len(conjuncts))
+        self.log, self.keeps_log = log if log is not None else DecisionLog(clock=self.clock), log is None
+        self.gains = GainMeter(self.log, len(conjuncts), steps_before=BATCHES_BEFORE, steps_after=BATCHES_AFTER)
         self._compile()
 
     def _compile(self) -> None:
@@ -133,7 +142,7 @@ class AdaptiveConjunction:
         if not self.movable:
             return _Step(left, _NOBODY)
         if trial := self._unpriced():
-            count = min(left, FIRST if self.ledger.batches < 2 else TRIAL)
+            count = min(left, FIRST if self.seen.batches < 2 else TRIAL)
             return _Step(count, np.arange(count), trial)
         # A small rest is not worth a pass of its own.
         count = left if left < self.size + self.size // 2 else self.size
@@ -149,9 +158,9 @@ class AdaptiveConjunction:
     def _unpriced(self) -> tuple[int, ...]:
         """Filters that have no price: at first all, then those whose calls were so small that the rows in them hardly
         counted. They are shown more rows once; one for which that would take long has a price already."""
-        if self.fixed is not None or self.ledger.batches > 2:
+        if self.fixed is not None or self.seen.batches > 2:
             return ()
-        if self.ledger.batches < 2:
+        if self.seen.batches < 2:
             return self.vectorised
         largest, price = self.times.largest, self.times.marginal
         return tuple(f for f in self.vectorised if largest[f] < TRIAL // 2 and price[f] * TRIAL < LONGEST)
@@ -166,10 +175,11 @@ class AdaptiveConjunction:
         seen = observe(self.compiled, columns, length, policy.order, self.clock, alive, profile, reach)
         seconds = seen.nanoseconds / 1e9
         asked = seen.rows_in + seen.extra
-        if step.trial is None or self.ledger.batches:  # what the very first call takes is nobody's price
+        if step.trial is None or self.seen.batches:  # what the very first call takes is nobody's price
             self.times.add(asked, seconds)
         prices = self.times.prices
-        self.ledger.add(step.count, seen.rows_in, seen.rows_out, seen.extra, seconds, prices)
+        self.seen.add(step.count, seen.rows_in, seen.rows_out, seen.extra, seconds, prices)
+        self.gains.add(step.count, seen.rows_in, prices)
         if step.trial is not None:
             # The policy hears of prices that mean something, and of no other rows than it would have asked for.
             self._fit(step.count, asked)
@@ -177,16 +187,17 @@ class AdaptiveConjunction:
         policy.processed(seen.rows_in, seen.rows_out, prices)
         if len(profile):
             policy.profiled(seen.dropped, prices)
-        decision = None if self._guesses() else policy.decide(self.ledger.rows if now is None else now)
+        decision = None if self._guesses() else policy.decide(self.seen.rows if now is None else now)
         if decision is not None:
-            self.ledger.decided(self._named(decision))
+            self.seen.decided()
+            self.gains.decided(self.log.record(self._named(decision)).sequence)
         self._fit(step.count, asked)
         return seen
 
     def _guesses(self) -> bool:
         """Whether an order would rest on the price of a single call, which may have loaded a model. The next passes
         tell; one that is hardly ever asked is not waited for."""
-        return self.ledger.batches < PATIENCE and bool(self.times.guessed[self.policy.pipeline.free].any())
+        return self.seen.batches < PATIENCE and bool(self.times.guessed[self.policy.pipeline.free].any())
 
     def _shown_to(self, trial: tuple[int, ...]) -> Bools:
         """Profiled rows go on to the filters that are tried, but past no pinned one."""
@@ -210,12 +221,7 @@ class AdaptiveConjunction:
     def _named(self, decision: Decision) -> Decision:
         texts = self.texts
         before, after = ([texts[f] for f in order] for order in (decision.before, decision.after))
-        return replace(decision, before=before, after=after)
-
-    @property
-    def decisions(self) -> Sequence[Decision]:
-        """The last decisions, with their gains; orders are texts."""
-        return self.ledger.decisions
+        return replace(decision, before=before, after=after, names=texts)
 
     def statistics(self) -> dict[str, Any]:
         """The order, and for each conjunct as written what it was asked, let pass and took; what the policy sees."""
@@ -226,7 +232,7 @@ class AdaptiveConjunction:
             "order": list(self.policy.order),
             "pinned": sorted(self.policy.pipeline.pinned),
             "size": self.size,
-            **self.ledger.statistics(),
+            **self.seen.statistics(),
             "policy_statistics": dict(self.policy.statistics()),
         }
 
@@ -255,7 +261,8 @@ class AdaptiveConjunction:
             "filters": list(self.texts),
             "learned": self.policy.state(),
             "times": self.times.state(),
-            "ledger": self.ledger.state(),
+            "seen": self.seen.state(),
+            "log": self.log.state() if self.keeps_log else None,
             "size": self.size,
             "look": self.look,
         }
@@ -267,7 +274,9 @@ class AdaptiveConjunction:
             return
         self.policy.load(state["learned"])
         self.times.load(state["times"])
-        self.ledger.load(state["ledger"])
+        self.seen.load(state["seen"])
+        if self.keeps_log and state["log"] is not None:
+            self.log.load(state["log"])
         if self.fixed is None:
             self.size, self.look = int(state["size"]), int(state["look"])
 
@@ -278,14 +287,3 @@ class AdaptiveConjunction:
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
         self._compile()
-
-
-def in_units(seconds: float) -> str:
-    """
-    >>> in_units(3.2e-5), in_units(4e-8), in_units(0.5)
-    ('32 µs', '40 ns', '500 ms')
-    """
-    for unit, size in (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6)):
-        if seconds >= size:
-            return f"{seconds / size:.3g} {unit}"
-    return f"{seconds / 1e-9:.3g} ns"

@@ -10,7 +10,6 @@ A pinned conjunct is asked when no row is left on its way there: so it sees its 
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Mapping, Sequence
 from math import log2
 from typing import Any
@@ -21,7 +20,7 @@ import pyarrow as pa
 from eddyline.adapting.eddy_attributes import Attributes
 from eddyline.adapting.eddy_statistics import Books, told
 from eddyline.adapting.routing_options import Routing
-from eddyline.adaptive.filters.ledger import Ledger
+from eddyline.adaptive.filters.filter_statistics import FilterStatistics
 from eddyline.adaptive.filters.pipeline import Pipeline
 from eddyline.adaptive.routing.policy import Classifier, RoutingPolicy
 from eddyline.adaptive.routing.setting import Setting
@@ -32,13 +31,12 @@ from eddyline.expr.members import INSTANT, Conjunct, answering, text_of
 from eddyline.expr.observed import ask, lasting
 from eddyline.expr.predicates import Selection
 from eddyline.streamon.call_times import CallTimes
-from eddyline.streamon.decision import Decision
+from eddyline.streamon.log import DecisionLog
 
 BEGIN = 256  # rows that are seen before attributes are chosen; until then the order is the written one
 SIZE, MOST = 512, 1 << 14  # rows of a sub-batch
 PASS = 0.008  # seconds that the rows of one should take
 CALLS = 8  # times what calling the conjuncts costs before their first row
-KEPT = 256  # decisions
 
 _NO_ATTRIBUTES: Int64s = np.empty((0, 0), np.int64)
 
@@ -47,7 +45,7 @@ class Eddy:
     """``conjuncts`` in written order under ``routing``; ``pipeline`` says which of them are pinned and what they cost.
 
     ``clock`` measures the conjuncts; one that stands still leaves the policy with declared costs. ``size`` fixes the
-    rows of a sub-batch.
+    rows of a sub-batch. Decisions go into ``log``, which is the query's; an eddy without one keeps its own.
 
     >>> from eddyline.expr.nodes import Call, Column, Literal
     >>> a = Column("a", pa.int64())
@@ -65,17 +63,18 @@ class Eddy:
         *,
         clock: Clock | None = None,
         size: int | None = None,
+        log: DecisionLog | None = None,
     ) -> None:
         self.conjuncts, self.routing, self.pipeline = tuple(conjuncts), routing, pipeline
         self.texts = tuple(map(text_of, conjuncts))
         self.clock: Clock = clock or SystemClock()
         self.fixed, self.size = size, size or SIZE
         n = len(self.conjuncts)
-        self.times, self.ledger = CallTimes(n), Ledger(n)
+        self.times, self.seen = CallTimes(n), FilterStatistics(n)
         self.attributes: Attributes | None = None  # None: not chosen yet
         self.policy: RoutingPolicy | None = None
         self.books: Books | None = None
-        self.made: deque[Decision] = deque(maxlen=KEPT)
+        self.log, self.keeps_log = log if log is not None else DecisionLog(clock=self.clock), log is None
         self._compile()
 
     def _compile(self) -> None:
@@ -89,7 +88,7 @@ class Eddy:
 
     def evaluate(self, columns: Mapping[str, pa.Array], length: int, times: Int64s | None = None) -> Selection:
         """Which rows satisfy all conjuncts, and the errors of the others. ``times`` of the rows are for decisions."""
-        if self.policy is None and self.ledger.rows + length >= BEGIN:
+        if self.policy is None and self.seen.rows + length >= BEGIN:
             self._begin(columns)
         keep, errors = np.zeros(length, np.bool_), dict[int, DataError]()
         needed = self.read if self.attributes is None else self.read.union(self.attributes.names)
@@ -130,13 +129,14 @@ class Eddy:
         rows_in, rows_out = asked.sum(0), (outputs > 0).sum(0)
         known = self.times.prices
         prices = np.where(rows_in > 0, known, np.nan)
-        self.ledger.add(length, rows_in, rows_out, np.zeros_like(rows_in), seconds, known)
+        self.seen.add(length, rows_in, rows_out, np.zeros_like(rows_in), seconds, known)
         if self.policy is not None and self.books is not None:
             self.policy.processed(outputs, prices)
             self.books.add(classes, orders, outputs)
-            decision = self.policy.decide(self.ledger.rows if now is None else now)
+            decision = self.policy.decide(self.seen.rows if now is None else now)
             if decision is not None:
-                self.made.append(decision)
+                self.seen.decided()
+                self.log.record(decision)
         self._fit(length, rows_in)
         return alive, lasting(np.flatnonzero(alive), failures)
 
@@ -184,11 +184,6 @@ class Eddy:
     # ── what it did ───────────────────────────────────────────────────────────────────────────────────────────────
 
     @property
-    def decisions(self) -> Sequence[Decision]:
-        """The last decisions. O1, O2 … are the conjuncts as written."""
-        return list(self.made)
-
-    @property
     def classifiers(self) -> tuple[Classifier, ...]:
         """For each conjunct the attributes by which it is routed; None for none."""
         return (None,) * len(self.conjuncts) if self.policy is None else self.policy.classifiers
@@ -209,8 +204,7 @@ class Eddy:
             "order": list(self.initial.tolist() if self.books is None else self.books.usual(self.initial)),
             "pinned": sorted(self.pipeline.pinned),
             "size": self.size,
-            **self.ledger.statistics(),
-            "decisions": len(self.made),
+            **self.seen.statistics(),
             "attributes": list(names),
             "classifiers": [None if c is None else [names[a] for a in c] for c in self.classifiers],
             "by_class": by,
@@ -238,9 +232,9 @@ class Eddy:
             "filters": list(self.texts),
             "begun": begun,
             "times": self.times.state(),
-            "ledger": self.ledger.state(),
+            "seen": self.seen.state(),
             "size": self.size,
-            "decisions": [d.to_dict() for d in self.made],
+            "log": self.log.state() if self.keeps_log else None,
         }
 
     def _who(self) -> str:
@@ -260,8 +254,9 @@ class Eddy:
             self.policy.load(begun["learned"])
             self.books.load(begun["books"])
         self.times.load(state["times"])
-        self.ledger.load(state["ledger"])
-        self.made = deque((Decision(**d) for d in state["decisions"]), maxlen=KEPT)
+        self.seen.load(state["seen"])
+        if self.keeps_log and state["log"] is not None:
+            self.log.load(state["log"])
         if self.fixed is None:
             self.size = int(state["size"])
 

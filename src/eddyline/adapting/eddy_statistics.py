@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from eddyline.adapting.conjunction import in_units
 from eddyline.core.delta import Float64s, Int64s
+from eddyline.streamon.wording import in_units
 
 _RECENT = 16384  # rows after which the past counts half
 _LAST = 4096  # rows whose routes are remembered

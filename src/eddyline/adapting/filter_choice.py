@@ -28,6 +28,7 @@ from eddyline.expr.nodes import Expr
 from eddyline.operators.adaptive_select import AdaptiveSelect, InOrder, OrdersItself
 from eddyline.operators.base import Context, Operator
 from eddyline.operators.select import SelectOperator
+from eddyline.streamon.log import DecisionLog
 
 DEFAULT = "default"
 # Seconds a row that are believed of conjuncts beside one with a declared cost, until they are measured.
@@ -89,28 +90,30 @@ class Filtering:
 
     def select(self, name: str, schema: Schema, conjuncts: Sequence[Expr], context: Context) -> Operator:
         """The operator for a selection."""
-        found = self._conjunction(name, schema, conjuncts)
+        found = self._conjunction(name, schema, conjuncts, context.log)
         if isinstance(found, Fixed):
             return SelectOperator(name, schema, conjuncts, context, found.order, found.why)
         return AdaptiveSelect(name, schema, found, context)
 
-    def judge(self, name: str, schema: Schema, conjuncts: Sequence[Conjunct]) -> OrdersItself:
+    def judge(self, name: str, schema: Schema, conjuncts: Sequence[Conjunct], log: DecisionLog) -> OrdersItself:
         """The conjunction of a selection that has memberships, for an operator that keeps what they look into."""
-        found = self._conjunction(name, schema, conjuncts)
+        found = self._conjunction(name, schema, conjuncts, log)
         return InOrder(conjuncts, found.order, found.why) if isinstance(found, Fixed) else found
 
     def _conjunction(
-        self, name: str, schema: Schema, conjuncts: Sequence[Conjunct]
+        self, name: str, schema: Schema, conjuncts: Sequence[Conjunct], log: DecisionLog
     ) -> AdaptiveConjunction | Eddy | Fixed:
         if self.routing is not None:
             self.routing.check(schema, name)
-        return self.ordered(name, conjuncts)
+        return self.ordered(name, conjuncts, log)
 
-    def ordered(self, name: str, conjuncts: Sequence[Conjunct]) -> AdaptiveConjunction | Eddy | Fixed:
+    def ordered(
+        self, name: str, conjuncts: Sequence[Conjunct], log: DecisionLog | None = None
+    ) -> AdaptiveConjunction | Eddy | Fixed:
         """As the options ask: routed, ordered for all rows alike, or in the order that stays."""
-        return self.arrange(name, conjuncts) if self.routing is None else self.route(name, conjuncts)
+        return self.arrange(name, conjuncts, log) if self.routing is None else self.route(name, conjuncts, log)
 
-    def route(self, name: str, conjuncts: Sequence[Conjunct]) -> Eddy | Fixed:
+    def route(self, name: str, conjuncts: Sequence[Conjunct], log: DecisionLog | None = None) -> Eddy | Fixed:
         """An eddy over the conjuncts, or the order that stays."""
         if self.routing is None:
             raise ValueError("the query does not ask for routing")
@@ -123,9 +126,11 @@ class Filtering:
         pipeline = Pipeline(len(facts), pinned, _costs(facts), None, name)
         if not len(pipeline.free):
             return Fixed(why="fixed: what is not deterministic keeps its place, and leaves nothing to route")
-        return Eddy(conjuncts, self.routing, pipeline, clock=self.clock)
+        return Eddy(conjuncts, self.routing, pipeline, clock=self.clock, log=log)
 
-    def arrange(self, name: str, conjuncts: Sequence[Conjunct]) -> AdaptiveConjunction | Fixed:
+    def arrange(
+        self, name: str, conjuncts: Sequence[Conjunct], log: DecisionLog | None = None
+    ) -> AdaptiveConjunction | Fixed:
         """A conjunction that orders itself, or the order that stays."""
         if len(conjuncts) < 2:
             return Fixed()
@@ -146,7 +151,7 @@ class Filtering:
         # What is trivial is an expression: to look into a window is not.
         before = [c for c in (conjuncts[i] for i in first) if isinstance(c, Expr)]
         dear = [conjuncts[i] for i in rest]
-        return AdaptiveConjunction(dear, policy, first=before, clock=self.clock, asked=self.parameters)
+        return AdaptiveConjunction(dear, policy, first=before, clock=self.clock, asked=self.parameters, log=log)
 
     def _initial(self, costs: tuple[float, ...] | None, pinned: frozenset[int]) -> tuple[int, ...] | None:
         """Before anything is measured the declared costs are all there is to go by; a policy of the papers starts as

@@ -12,17 +12,14 @@ from eddyline.core.delta import Int64s
 from eddyline.kernels import join_layout as k
 from eddyline.operators.join_arrays import JoinArrays
 from eddyline.operators.join_plan import CacheSpec
-from eddyline.streamon.decision import Decision
 
 
 class FixedJoin:
     """``kept`` are the subresults of a tree, which pipelines find complete. ``why`` is for people, and ``decisions``
     tell who drew the tree."""
 
-    def __init__(
-        self, names: Sequence[str], why: str, kept: Sequence[CacheSpec] = (), decisions: Sequence[Decision] = ()
-    ) -> None:
-        self.names, self.why, self.kept, self.decisions = tuple(names), why, tuple(kept), tuple(decisions)
+    def __init__(self, names: Sequence[str], why: str, kept: Sequence[CacheSpec] = ()) -> None:
+        self.names, self.why, self.kept = tuple(names), why, tuple(kept)
         self.elements = self.work = 0
         self._next = np.zeros(0, np.int64)
         self._before = (0, 0)

@@ -24,7 +24,7 @@ from eddyline.operators.join_plan import CacheSpec
 from eddyline.operators.mjoin import MJoin
 from eddyline.plan.graph import alias_of, distinct
 from eddyline.plan.logical import Join, Plan, walk
-from eddyline.streamon.decision import Decision
+from eddyline.streamon.decision import USER, Decision
 
 STAYS, OURS = "static", "default"
 # Beyond the papers' defaults: where elements take less than a microsecond, 10,000 of them are no interval.
@@ -66,7 +66,7 @@ class Joining:
                 "the option 'tree' fixes the plan of a join; 'joins' and 'caches' cannot be given beside it."
             )
         if joins is not None:
-            ordering.make_policy(joins, Pipeline(2), "join")
+            ordering.make_policy(joins, Pipeline(2), "joins")
         if caches is not None:
             caching.make_caching(caches, Shape(3, (frozenset(range(3)),)), "RST")
         return Joining(joins, caches, tree, clock or SystemClock())
@@ -88,7 +88,7 @@ class Joining:
         >>> Joining.instead_of("memory")
         "It is a parameter of a cache policy: write caches = 'global(memory = …)'."
         """
-        if option not in {p.name for p in caching.POLICIES["global"]}:
+        if option not in {p.name for p in caching.POLICIES["global"].parameters}:
             return None
         return f"It is a parameter of a cache policy: write caches = 'global({option} = …)'."
 
@@ -115,7 +115,9 @@ class Joining:
             join.adapter = FixedJoin(names, "the orders stay as they are, and there are no caches")
             return
         weight = 1.0 if named is not None else DEARER
-        adapter = AdaptiveJoin(join.name, names, shape, policies, caches, self.clock, pace, weight, asked)
+        adapter = AdaptiveJoin(
+            join.name, names, shape, policies, caches, self.clock, pace, weight, asked, join.context.log
+        )
         adapter.books.caching = "no caches" if caches is None else f"caches by the policy {_name(named or 'global')}"
         if not graph.simple and _name(named or "global") != "none":
             adapter.books.caching = f"no caches: {_not_simple(join, names)}"
@@ -133,14 +135,17 @@ class Joining:
             why += f", though no condition joins {' with '.join(_named(c, names) for c in products[0])}: a product"
         if not join.graph.simple:
             why += f", subresults are not kept: {_not_simple(join, names)}"
-        asked = Decision(None, join.name, "join tree", None, render(tree, names), "the option 'tree' draws it")
-        adapter = FixedJoin(names, why, caches, [asked])
+        asked = Decision(
+            "join tree", None, render(tree, names), "the option 'tree' draws it", operator=join.name, by=USER
+        )
+        join.context.log.record(asked)
+        adapter = FixedJoin(names, why, caches)
         adapter.attach(join.arrays, laid.orders)
         join.adapter = adapter
 
     def _policies(self, shape: Shape, orders: Sequence[tuple[int, ...]], operator: str) -> tuple[Any, str, Pace]:
         """One for each pipeline, who they are, and how often they look."""
-        name, given = ordering.parse_policy(self.joins or OURS)
+        name, given = ordering.parse_policy(self.joins or OURS, "joins")
         if name == STAYS:
             return None, name, Pace()
         if name == OURS:
@@ -149,8 +154,8 @@ class Joining:
         for i in range(shape.size):
             filters = LogicalFilters(shape, i)
             first = tuple(filters.targets.index(x) for x in orders[i])
-            pipeline = Pipeline(shape.size - 1, initial=first, operator=operator)
-            made.append(ordering.make_policy(name, pipeline, **given))
+            pipeline = Pipeline(shape.size - 1, initial=first, operator=operator, unit="accesses")
+            made.append(ordering.make_policy(name, pipeline, "joins", **given))
         return made, f"{name}{dict(sorted(given.items()))}", Pace() if name == OURS else Pace(longest=0)
 
 

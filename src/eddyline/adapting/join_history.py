@@ -2,31 +2,30 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from eddyline.adapting.cache_sizes import specs
+from eddyline.core.amounts import size
 from eddyline.core.time import Clock
-from eddyline.engine.progress import size
 from eddyline.kernels import join_layout as k
 from eddyline.operators.join_arrays import JoinArrays
 from eddyline.operators.join_plan import CacheSpec, StoreId
 from eddyline.streamon.decision import Decision
+from eddyline.streamon.gains import GainMeter
+from eddyline.streamon.log import DecisionLog
 
 if TYPE_CHECKING:
     from eddyline.adapting.adaptive_join import AdaptiveJoin
 
-KEPT, POINTS = 100, 2048  # decisions; runs of the history
-SAVED = 32  # decisions that are part of a snapshot
+POINTS = 2048  # runs of the history
+RUNS_BEFORE = 64  # runs by whose accesses the gain of a decision is measured
 SHOWN = 6  # caches that explain lists, unless more are in use
 STATES = {"used": "cache in use  ", "profiled": "cache weighed ", "unused": "cache not used"}
-_SECONDS = r"([\d.]+(?:e[-+]?\d+)?)"
-TIMES = re.compile(f"{_SECONDS} s against {_SECONDS} s a tuple")
-SAVED_TIME = re.compile(f"costs {_SECONDS} ± {_SECONDS} s less")
 CACHED = [k.SR_PROBE_WORK, k.SR_UPDATE_WORK, k.SR_FILLS]  # accesses of a store
 SETTLED = 4096  # elements after which a change has shown what it gained
 
@@ -34,9 +33,10 @@ SETTLED = 4096  # elements after which a change has shown what it gained
 class JoinBooks:
     """Work and time by run, and the decisions with the gain that was measured after them."""
 
-    def __init__(self, operator: str, names: Sequence[str], clock: Clock) -> None:
+    def __init__(self, operator: str, names: Sequence[str], clock: Clock, log: DecisionLog | None = None) -> None:
         self.operator, self.names, self.clock = operator, tuple(names), clock
-        self.decisions: deque[Decision] = deque(maxlen=KEPT)
+        self.log = log if log is not None else DecisionLog(clock=clock)
+        self.gains = GainMeter(self.log, 1, steps_before=RUNS_BEFORE, units_after=SETTLED, fewest_before=SETTLED // 2)
         self.orders: list[tuple[int, ...]] = []
         self.caching = "no caches"  # in words
         # by run: time reached, elements in all, elements, seconds, accesses, number of decisions so far
@@ -45,8 +45,6 @@ class JoinBooks:
         self._began = self._spent = 0  # nanoseconds: when elements came, and what those before took
         self._resting = False
         self._at_begin = (0, 0)
-        self._epoch = [0, 0]  # elements and accesses since the plan changed
-        self._waiting: tuple[float, int] | None = None  # accesses an element before the last change; its decision
 
     def begin(self, done: tuple[int, int]) -> None:
         """A run begins after so many ``accesses``."""
@@ -72,25 +70,16 @@ class JoinBooks:
         self.profiling += profiling
         if elements:
             self.history.append((now, self.elements, elements, seconds, work, self.made))
-        self._epoch[0] += elements
-        self._epoch[1] += work
-        if self._waiting is not None and self._epoch[0] >= SETTLED and self._epoch[1]:
-            before, which = self._waiting
-            place = which - (self.made - len(self.decisions))
-            if 0 <= place < len(self.decisions):
-                gain = before * self._epoch[0] / self._epoch[1]
-                self.decisions[place] = replace(self.decisions[place], measured_gain=gain)
-            self._waiting = None
+        if elements:
+            self.gains.add(elements, np.array([float(work)]))
         return work
 
     def decided(self, decisions: Sequence[Decision]) -> None:
         for d in decisions:
-            self.decisions.append(_for_people(d))
+            record = self.log.record(d)
             self.made += 1
         if decisions:
-            if self._epoch[0] >= SETTLED // 2:
-                self._waiting = (self._epoch[1] / self._epoch[0], self.made - 1)
-            self._epoch = [0, 0]
+            self.gains.decided(record.sequence)
 
     # ── for people ────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -191,39 +180,18 @@ class JoinBooks:
         }
 
     def state(self) -> dict[str, Any]:
-        """Totals and the last decisions. The history is of this process."""
-        last = [d.to_dict() for d in list(self.decisions)[-SAVED:]]
-        totals = {"elements": self.elements, "work": self.work, "profiling": self.profiling, "made": self.made}
-        return {**totals, "decisions": json.dumps(last, default=float)}
+        """Totals. The history is of this process."""
+        return {"elements": self.elements, "work": self.work, "profiling": self.profiling, "made": self.made}
 
     def load(self, state: Mapping[str, Any]) -> None:
-        """A gain that was still being measured stays unknown: what comes next begins with empty caches."""
         self.elements, self.work = int(state["elements"]), int(state["work"])
         self.profiling, self.made = int(state["profiling"]), int(state["made"])
-        self.decisions = deque((Decision(**d) for d in json.loads(state.get("decisions", "[]"))), maxlen=KEPT)
-        self._waiting, self._epoch = None, [0, 0]
 
 
 def _all(join: AdaptiveJoin) -> list[Any]:
     assert join.caching is not None
     rank = {"used": 0, "profiled": 1, "unused": 2}
     return sorted(join.caching.states, key=lambda c: (rank[str(join.caching.states.of(c))], c))  # type: ignore[union-attr]
-
-
-def _for_people(d: Decision) -> Decision:
-    """Policies are told accesses as if they were seconds; people are told accesses."""
-    from eddyline.adapting.adaptive_join import UNIT
-
-    def in_accesses(text: str, pattern: re.Pattern[str], words: str) -> str:
-        return pattern.sub(lambda found: words.format(*(float(seconds) / UNIT for seconds in found.groups())), text)
-
-    reason = in_accesses(d.reason, TIMES, "{:.2f} against {:.2f} accesses a tuple")
-    reason = in_accesses(reason, SAVED_TIME, "takes {:.2f} ± {:.2f} accesses less")
-    evidence = dict(d.evidence)
-    if "seconds" in evidence:
-        evidence["accesses"] = [None if s is None else s / UNIT for s in evidence.pop("seconds")]
-    evidence |= {key: evidence[key] / UNIT for key in ("saved", "error") if key in evidence}
-    return replace(d, reason=reason, evidence=evidence)
 
 
 def each(elements: int, work: int) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any
 
 import pyarrow as pa
 
@@ -16,9 +16,13 @@ from eddyline.adaptive.routing.policy import RoutingPolicy
 from eddyline.adaptive.routing.setting import Setting
 from eddyline.core.errors import JobError, did_you_mean
 from eddyline.core.schema import Schema
-from eddyline.streamon.naming import check_options, parse_policy
+from eddyline.streamon.strategies import KINDS, check_options, parse
 
-NAMES: Final = (*POLICIES, KnownClassifier.name)
+
+def _names() -> tuple[str, ...]:
+    return (*POLICIES, KnownClassifier.name)
+
+
 CLASSIFIER, PARTITIONS = "classifier", "d"
 
 
@@ -47,10 +51,10 @@ class Routing:
         if named is None:
             return None
         if not isinstance(named, str):
-            raise JobError(f"the option 'routing' is one of {', '.join(NAMES)}, not {named!r}.")
+            raise JobError(f"the option 'routing' is one of {', '.join(_names())}, not {named!r}.")
         if options.get("filters") is not None:
             raise JobError("a query is ordered by 'filters' or routed by 'routing', not by both: leave one out.")
-        name, written = parse_policy(named, "routing", NAMES, "default(sets=2)")
+        name, written = parse(named, KINDS["routing"], _names())
         own = _parameters(name)
         check_options(name, "routing", written, own)
         # The names of options in a text are read in lower case.
@@ -108,7 +112,7 @@ class Routing:
         if self.policy == KnownClassifier.name:
             made = KnownClassifier(setting, 0, **self.parameters)
         else:
-            made = POLICIES[self.policy](setting, **self.parameters)
+            made = POLICIES[self.policy].make(setting, **self.parameters)
         return made
 
 

@@ -33,7 +33,7 @@ from eddyline.engine.declaration_checks import (
 from eddyline.engine.left_out import LeftOut
 from eddyline.engine.ownership import Turn, in_turn, not_pickled
 from eddyline.engine.relation_changes import latest
-from eddyline.engine.scheduler import SCHEDULERS
+from eddyline.engine.scheduler import make_scheduler
 from eddyline.io.conform import engine_schema
 from eddyline.io.resolve import OPTIONS as SOURCE_OPTIONS
 from eddyline.io.resolve import open_source, truth
@@ -259,9 +259,12 @@ class Declaring(ABC, Generic[Q]):
         check_options(bound.options, read)
         Joining.of(bound.options)
         for option, value in bound.options.items():
-            known = {"on_error": ("stop", "invalid"), "scheduler": tuple(SCHEDULERS)}.get(option)
-            if known is not None and not (isinstance(value, str) and value in known):
-                raise JobError(f"the option {option!r} is one of {', '.join(known)}, not {check.shown(value)}.")
+            if option == "on_error" and value not in ("stop", "invalid"):
+                raise JobError(f"the option 'on_error' is one of stop, invalid, not {check.shown(value)}.")
+            if option == "scheduler":
+                if not isinstance(value, str):
+                    raise JobError(f"the option 'scheduler' is a text such as 'chain', not {check.shown(value)}.")
+                make_scheduler(value)
 
     def _open(
         self, name: str, source: Any, schema: pa.Schema | None, options: Mapping[str, Any], timestamp: str | None

@@ -26,6 +26,7 @@ from eddyline.engine.snapshot import Snapshots
 from eddyline.engine.stopping import StopRequest
 from eddyline.io import durable
 from eddyline.io.locking import DirectoryLock
+from eddyline.plan.print_mermaid import mermaid
 
 SPARK_STATE = "spark"  # the folder in a checkpoint in which Spark keeps what it needs
 SNAPSHOT_EVERY = 10.0  # seconds of work between two snapshots of a checkpointed run
@@ -57,19 +58,30 @@ def _readers_of_standard_input(session: Declaring[Any]) -> list[str]:
     return [name for name, definition in named.items() if definition.source == "-"]
 
 
-def explain_job(path: Path, *, stdout: TextIO, travel: bool = False) -> int:
-    """``travel``: also how the work would be split over shards, which needs no Spark to tell."""
+def explain_job(
+    path: Path,
+    *,
+    stdout: TextIO,
+    form: str = "text",
+    travel: Callable[[Query, Session], Iterable[str]] | None = None,
+) -> int:
+    """``form`` is text, json (one object by query) or mermaid. ``travel`` tells how the work of a query would be split
+    over shards, which needs no Spark to tell."""
     job = read_job(path)
     session = Session(base=job.base)
     queries = declare_job(session, job)
+    if form == "json":
+        print(json.dumps([json.loads(q.plan().to_json()) for q in queries], indent=2, ensure_ascii=False), file=stdout)
+        return 0
+    if form == "mermaid":
+        print("\n\n".join(mermaid(q.plan()) for q in queries), file=stdout)
+        return 0
     for i, q in enumerate(queries):
         if i:
             print("\n" + "─" * 60 + "\n", file=stdout)
         print((f"{q.name}:\n" if q.running.query.name else "") + q.explain(), file=stdout)
-        if travel:
-            from eddyline.spark.explain_shards import travel_of
-
-            print("\non Spark\n" + "\n".join(f"  {line}" for line in travel_of(q, session)), file=stdout)
+        if travel is not None:
+            print("\non Spark\n" + "\n".join(f"  {line}" for line in travel(q, session)), file=stdout)
     return 0
 
 

@@ -14,6 +14,7 @@ import sys
 import threading
 from typing import Any, Final, TextIO, cast
 
+from eddyline.core.amounts import size
 from eddyline.core.time import Clock, SystemClock
 
 INTERVAL: Final = 200_000_000  # nanoseconds between two updates: five a second read well and cost nothing
@@ -180,19 +181,6 @@ def rate(per_second: float) -> str:
     if per_second >= 1e6:
         return f"{per_second / 1e6:.2f} M/s"
     return f"{per_second / 1e3:.1f} k/s" if per_second >= 1e4 else f"{per_second:,.0f}/s"
-
-
-def size(count: int) -> str:
-    """
-    >>> size(500), size(3 << 20)
-    ('500 B', '3.0 MB')
-    """
-    value = float(count)
-    for unit in ("B", "kB", "MB"):
-        if value < 1024:
-            return f"{count} B" if unit == "B" else f"{value:.1f} {unit}"
-        value /= 1024
-    return f"{value:.1f} GB"
 
 
 def duration(seconds: float) -> str:

@@ -9,6 +9,9 @@ import pyarrow as pa
 
 from eddyline.core.errors import EddylineError
 from eddyline.engine.ownership import Turn, in_turn
+from eddyline.engine.query_plan import plan_of
+from eddyline.plan.plan_data import PlanGraph
+from eddyline.plan.print_text import explain
 from eddyline.streamon.decision import Decision
 
 if TYPE_CHECKING:
@@ -75,9 +78,12 @@ class Query:
     @in_turn
     def explain(self) -> str:
         """The plan that is running, what it keeps and why, and what was decided so far."""
-        from eddyline.engine.explain import explain
+        return explain(self.plan())
 
-        return explain(self.running)
+    @in_turn
+    def plan(self) -> PlanGraph:
+        """The plan that is running as data, with what it keeps, knows and decided so far."""
+        return plan_of(self.running, self.name)
 
     @property
     @in_turn

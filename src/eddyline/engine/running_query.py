@@ -19,7 +19,7 @@ from eddyline.engine.closing import start as start_of_time
 from eddyline.engine.executor import Executor
 from eddyline.engine.input_manager import InputStream, StreamReader
 from eddyline.engine.queues import Queue
-from eddyline.engine.scheduler import SCHEDULERS
+from eddyline.engine.scheduler import make_scheduler
 from eddyline.engine.side_output import Diverted, SideOutput
 from eddyline.engine.task import Task
 from eddyline.plan.graph import PhysicalPlan
@@ -28,9 +28,6 @@ from eddyline.streamon.decision import Decision
 
 CHUNK = 1 << 16  # elements an operator gets at once: large enough for speed, small enough to stay in cache
 SMALL = 1 << 12  # batches up to this size are put together: copying is cheaper than two passes
-
-
-_WORK = ("elements_in", "elements_out", "nanoseconds")  # what an operator has done, restarts included
 
 
 class RunningQuery:
@@ -82,8 +79,8 @@ class RunningQuery:
         for node, mine, out in zip(nodes, queues, outputs, strict=True):
             if node.operator is not None:
                 self.tasks.append(Task(node.operator, mine, out))
-        make = SCHEDULERS[scheduler]
-        self.executor = Executor(self.tasks, clock, make(), most=CHUNK, after=self._measure)
+        chosen = make_scheduler(scheduler, self.physical.context.log)
+        self.executor = Executor(self.tasks, clock, chosen, most=CHUNK, after=self._measure)
 
     def _schema(self, node: int) -> Schema:
         n = self.physical.nodes[node]
@@ -172,7 +169,7 @@ class RunningQuery:
             "operators": {t.name: t.operator.state() for t in self.tasks},  # type: ignore[attr-defined]
             "results": list(self.results),
             "invalid": self.invalid.state(),
-            "worked": {t.name: {n: getattr(t.statistics, n) for n in _WORK} for t in self.tasks},
+            "log": self.physical.context.log.state(),
         }
 
     def load(self, state: Mapping[str, Any]) -> None:
@@ -187,9 +184,7 @@ class RunningQuery:
         self.peak = max(self.peak[0], rows), max(self.peak[1], bytes)
         self.results = deque(state["results"])
         self.invalid.load(state["invalid"])
-        for t in self.tasks:
-            for n, value in state.get("worked", {}).get(t.name, {}).items():  # earlier versions did not keep it
-                setattr(t.statistics, n, value)
+        self.physical.context.log.load(state["log"])
         if self.reached is not None:
             for t in self.tasks:
                 t.frontier = self.reached
@@ -199,10 +194,7 @@ class RunningQuery:
 
     @property
     def decisions(self) -> list[Decision]:
-        operators = [n.operator for n in self.physical.nodes if n.operator is not None]
-        made = [d for o in operators for d in o.decisions]
-        made.sort(key=lambda d: (d.time is not None, d.time or 0))
-        return [*self.physical.context.decisions, *made]
+        return list(self.physical.context.log)
 
     def sizes(self) -> dict[str, tuple[int, int]]:
         return {t.name: t.operator.size() for t in self.tasks}  # type: ignore[attr-defined]

@@ -18,13 +18,22 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 from eddyline.engine.task import Estimate, Task
-from eddyline.streamon.decision import Decision
+from eddyline.streamon.decision import SCHEDULER, Decision
+from eddyline.streamon.log import DecisionLog
+from eddyline.streamon.parameters import Parameter
+from eddyline.streamon.strategies import find, strategy
 
-PERIOD = 64
-DRIFT = 0.25
+PERIOD = Parameter(
+    "period",
+    1,
+    1_000_000,
+    "choices between two comparisons of statistics: fewer react sooner and cost more",
+    whole=True,
+)
+DRIFT = Parameter("drift", 0, 1000, "relative change of a statistic that calls for new priorities: larger is steadier")
 UNKNOWN = math.inf  # an operator that was never measured runs first, so that it is
 
 
@@ -55,7 +64,7 @@ class Prioritised(ABC):
     """
 
     def __init__(
-        self, *, period: int = PERIOD, drift: float = DRIFT, report: Callable[[Decision], None] | None = None
+        self, *, period: int = 64, drift: float = 0.25, report: Callable[[Decision], Any] | None = None
     ) -> None:
         self.period, self.drift, self.report = period, drift, report
         self._tasks: Sequence[Task] = ()
@@ -105,8 +114,8 @@ class Prioritised(ABC):
         if self.report is not None and before != after and None not in self._basis.values():
             evidence = {t.name: (e.cost, e.selectivity) for t, e in self._basis.items() if e is not None}
             name = type(self).__name__.lower()
-            reason = "cost or selectivity of an operator drifted" if before else "first statistics of all operators"
-            self.report(Decision(None, "scheduler", name, before, after, reason, evidence))
+            because = "cost or selectivity of an operator drifted" if before else "first statistics of all operators"
+            self.report(Decision(name, before, after, because, evidence, operator="scheduler", by=SCHEDULER))
 
 
 class Greedy(Prioritised):
@@ -130,7 +139,7 @@ class Chain(Prioritised):
     """
 
     def __init__(
-        self, *, period: int = PERIOD, drift: float = DRIFT, report: Callable[[Decision], None] | None = None
+        self, *, period: int = 64, drift: float = 0.25, report: Callable[[Decision], Any] | None = None
     ) -> None:
         super().__init__(period=period, drift=drift, report=report)
         self.chains: list[list[Task]] = []
@@ -192,4 +201,22 @@ def _apart(now: float, then: float, drift: float) -> bool:
     return abs(now - then) > drift * max(abs(then), 1e-9)
 
 
-SCHEDULERS: Mapping[str, Callable[[], Scheduler]] = {"fifo": Fifo, "greedy": Greedy, "chain": Chain}
+strategy("scheduler", name="fifo")(Fifo)
+strategy("scheduler", name="greedy", parameters=(PERIOD, DRIFT))(Greedy)
+strategy("scheduler", name="chain", parameters=(PERIOD, DRIFT))(Chain)
+
+
+def make_scheduler(text: str, log: DecisionLog | None = None) -> Scheduler:
+    """A scheduler as named in ``WITH (scheduler = 'chain(drift=0.5)')``; its decisions go into the log.
+
+    >>> make_scheduler("chain(period = 16)").period
+    16
+    >>> make_scheduler("fair")
+    Traceback (most recent call last):
+    ...
+    eddyline.core.errors.JobError: unknown scheduling policy 'fair'. There are: fifo, greedy, chain.
+    """
+    found, written = find("scheduler", text)
+    report = {} if log is None or not found.parameters else {"report": log.record}
+    made: Scheduler = found.make(**found.checked(written), **report)
+    return made

@@ -52,16 +52,8 @@ class Session(Declaring[Query]):
     Threads may share a session: one is at work in it at a time, and others wait for their turn (``ownership``).
     """
 
-    def __new__(cls, spark: Any = None, **options: Any) -> Any:
-        if spark is None:
-            return super().__new__(cls)
-        from eddyline.spark.session import SparkRuntime
-
-        return SparkRuntime(spark, **options)
-
     def __init__(
         self,
-        spark: None = None,
         *,
         clock: Clock | None = None,
         strict: bool = False,

@@ -15,14 +15,14 @@ from eddyline.core.schema import Schema
 from eddyline.expr.members import Conjunct, text_of
 from eddyline.expr.predicates import Conjunction, Selection
 from eddyline.operators.base import Context, Operator
-from eddyline.streamon.decision import Decision
+from eddyline.streamon.log import DecisionLog
 
 
 class OrdersItself(Protocol):
     """As much of an adaptive conjunction as the operator knows."""
 
-    @property
-    def decisions(self) -> Sequence[Decision]: ...
+    log: DecisionLog
+
     def evaluate(self, columns: Mapping[str, pa.Array], length: int, times: Int64s | None = None) -> Selection: ...
     def adapts(self) -> list[str]: ...
     def statistics(self) -> dict[str, Any]: ...
@@ -34,9 +34,8 @@ class InOrder:
     """A conjunction that is asked like one that orders itself, and never does. ``order`` is the one in which the
     conjuncts are asked (as written by default), ``why`` it stays as it is."""
 
-    decisions: Sequence[Decision] = ()
-
     def __init__(self, conjuncts: Sequence[Conjunct], order: Sequence[int] | None = None, why: str = "") -> None:
+        self.log = DecisionLog()  # to which nothing is ever added
         self.conjunction, self.texts = Conjunction(conjuncts), [text_of(c) for c in conjuncts]
         self.order, self.why = list(range(len(conjuncts)) if order is None else order), why
 
@@ -56,7 +55,7 @@ class InOrder:
         pass
 
 
-def in_order(name: str, schema: Schema, conjuncts: Sequence[Conjunct]) -> OrdersItself:
+def in_order(name: str, schema: Schema, conjuncts: Sequence[Conjunct], log: DecisionLog) -> OrdersItself:
     """The written order, for whoever has no policy."""
     return InOrder(conjuncts)
 
@@ -78,10 +77,6 @@ class Judging(Operator):
         if selection.errors:
             self.context.fail(delta, selection.errors)
         return delta.filter(selection.keep)
-
-    @property
-    def decisions(self) -> Sequence[Decision]:
-        return self.conjunction.decisions
 
     def adapts(self) -> list[str]:
         return self.conjunction.adapts()

@@ -12,10 +12,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from eddyline.core.bound import Bound
 from eddyline.core.delta import Delta
 from eddyline.core.errors import DataError
 from eddyline.core.schema import Schema
-from eddyline.streamon.decision import Decision
+from eddyline.streamon.log import DecisionLog
 
 # How often an operator looks at the rows it holds within one run, whose elements may span many windows: every so many
 # elements, and so many times at most.
@@ -29,7 +30,7 @@ class Context:
     """
 
     start: int | None = None
-    decisions: list[Decision] = field(default_factory=list)
+    log: DecisionLog = field(default_factory=DecisionLog)
     # Takes a row that failed, with its time; None: an error stops the query.
     divert: Callable[[DataError, Mapping[str, Any], int], None] | None = None
 
@@ -95,10 +96,9 @@ class Operator(ABC):
         """One line for explain: what is kept, its bound and why. Empty for a stateless operator."""
         return ""
 
-    @property
-    def decisions(self) -> Sequence[Decision]:
-        """What was decided while it ran, oldest first; what the planner decided stands in the context."""
-        return ()
+    def bounds(self) -> dict[str, Bound]:
+        """How much is held at most, by input or part; for operators that keep something."""
+        return {}
 
     def adapts(self) -> list[str]:
         """Lines for explain: what could be done in another way, how it is done now, what is known. Empty if nothing."""

@@ -34,7 +34,7 @@ OPERATORS = {
     "ne": bounds.DIFFERENT,
 }
 FLIPPED = {"lt": "gt", "le": "ge", "gt": "lt", "ge": "le", "ne": "ne"}
-ARRAYS = ("present", "rows", "bounds", "right_roots", "right_control", "left_roots", "left_control", "links")
+ARRAYS = ("present", "rows", "extremes", "right_roots", "right_control", "left_roots", "left_control", "links")
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,7 @@ class BoundMatch(Operator):
         self.groups = KeyTable([e.type for e, _ in on.equal]) if on.equal else None
         self.present, self.was_present = np.zeros(64, np.int64), np.zeros(64, np.int64)
         self.rows, self.links = np.zeros((64, 2), np.int64), np.zeros((64, 2), np.int64)
-        self.bounds, self.was_bounds = np.zeros((64, 3), np.int64), np.zeros((64, 3), np.int64)
+        self.extremes, self.was_extremes = np.zeros((64, 3), np.int64), np.zeros((64, 3), np.int64)
         self.right_roots, self.left_roots = np.zeros(64, np.int64), np.zeros(64, np.int64)
         self.right_pool, self.left_pool = np.zeros(TREE_STRIDE, np.int64), np.zeros(TREE_STRIDE, np.int64)
         self.right_control, self.left_control = np.zeros(3, np.int64), np.zeros(3, np.int64)
@@ -90,7 +90,7 @@ class BoundMatch(Operator):
         self._make_room(len(left), len(right))
         out = bounds.match_bounds(
             self.kind, self.op, self.grows, self.forget, events, self.present, self.rows, self.was_present,
-            self.bounds, self.was_bounds, self.right_pool, self.right_roots, self.right_control, self.left_pool,
+            self.extremes, self.was_extremes, self.right_pool, self.right_roots, self.right_control, self.left_pool,
             self.left_roots, self.left_control, self.heads, self.links, self.stamps,
         )  # fmt: skip
         self.right_rows += int(sides[1][sides[1][:, 3] >= 0, 5].sum())
@@ -126,7 +126,7 @@ class BoundMatch(Operator):
         slots, groups = self.bag.table.capacity, 1 if self.groups is None else self.groups.capacity
         for name in ("present", "was_present", "rows", "links"):
             setattr(self, name, grown(getattr(self, name), slots))
-        for name in ("bounds", "was_bounds", "right_roots", "left_roots"):
+        for name in ("extremes", "was_extremes", "right_roots", "left_roots"):
             setattr(self, name, grown(getattr(self, name), groups))
         if len(self.stamps) < max(slots, groups):
             self.stamps = np.full((2 * max(slots, groups), 2), -1, np.int64)
@@ -139,7 +139,7 @@ class BoundMatch(Operator):
         self.bag.compact()
         if self.groups is not None:
             groups = groups[groups >= 0]
-            empty = (self.left_roots[groups] == 0) & (self.bounds[groups, bounds.ANY] == 0)
+            empty = (self.left_roots[groups] == 0) & (self.extremes[groups, bounds.ANY] == 0)
             self.groups.release(groups[empty])
 
     # ── state ─────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -162,7 +162,7 @@ class BoundMatch(Operator):
             setattr(self, n, np.array(state[n]).reshape(-1, *getattr(self, n).shape[1:]))
         for n in ("left_pool", "right_pool", "heads"):
             setattr(self, n, np.array(state[n]))
-        self.was_present, self.was_bounds = np.zeros_like(self.present), np.zeros_like(self.bounds)
+        self.was_present, self.was_extremes = np.zeros_like(self.present), np.zeros_like(self.extremes)
         self.right_rows = int(state["right_rows"])
         self.bag.load(state["bag"])
         if self.groups is not None:
@@ -170,7 +170,7 @@ class BoundMatch(Operator):
 
     def size(self) -> tuple[int, int]:
         groups = 0 if self.groups is None else self.groups.nbytes
-        arrays = (getattr(self, n) for n in (*ARRAYS, "was_present", "was_bounds", "stamps", "heads"))
+        arrays = (getattr(self, n) for n in (*ARRAYS, "was_present", "was_extremes", "stamps", "heads"))
         nodes = int(self.left_control[1] + self.right_control[1])
         rows = (1 if self.groups is None else len(self.groups)) if self.grows else self.right_rows
         total = self.bag.nbytes + groups + sum(a.nbytes for a in arrays) + nodes * TREE_STRIDE * 8

@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from eddyline.core.bound import Bound
 from eddyline.core.delta import Bools, Delta
 from eddyline.core.errors import DataError
 from eddyline.core.schema import Field, Schema
@@ -22,7 +23,6 @@ from eddyline.expr.deferred_errors import NOTE, errors_in, noted, notes_of
 from eddyline.expr.evaluate import compile_expr
 from eddyline.expr.nodes import Column, Expr
 from eddyline.operators.base import Context, Operator
-from eddyline.streamon.decision import Decision
 
 
 @dataclass(slots=True)
@@ -46,10 +46,6 @@ class Within(Operator):
         super().__init__(inner.name, schema)
         self.inner = inner
 
-    @property
-    def decisions(self) -> Sequence[Decision]:
-        return self.inner.decisions
-
     def adapts(self) -> list[str]:
         return self.inner.adapts()
 
@@ -70,6 +66,9 @@ class Within(Operator):
 
     def describe(self) -> str:
         return self.inner.describe()
+
+    def bounds(self) -> dict[str, Bound]:
+        return self.inner.bounds()
 
 
 class NotedSelect(Within):

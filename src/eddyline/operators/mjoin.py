@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from eddyline.core.aligned import Aligned, plain
+from eddyline.core.bound import Bound, bound_of
 from eddyline.core.delta import Delta, Int64s
 from eddyline.core.schema import Schema
 from eddyline.core.window import Unbounded
@@ -25,7 +26,6 @@ from eddyline.operators.base import LOOK_EVERY, LOOKS, Context, Operator
 from eddyline.operators.join_arrays import JoinArrays
 from eddyline.operators.join_plan import Condition, JoinGraph
 from eddyline.operators.join_side import JoinInput, JoinSide
-from eddyline.streamon.decision import Decision
 from eddyline.synopses.codes import is_direct
 from eddyline.synopses.store import Stub
 
@@ -42,10 +42,6 @@ class JoinAdapter(Protocol):
 
     def end(self, arrays: JoinArrays, now: int) -> None:
         """After that many elements, or all; the plan may be changed here."""
-
-    @property
-    def decisions(self) -> Sequence[Decision]:
-        """What was decided, oldest first."""
 
     def describe(self, arrays: JoinArrays) -> list[str]:
         """Lines for explain."""
@@ -224,10 +220,6 @@ class MJoin(Operator):
         if self.adapter is not None and "adapter" in state:
             self.adapter.load(state["adapter"], self.arrays)
 
-    @property
-    def decisions(self) -> Sequence[Decision]:
-        return () if self.adapter is None else self.adapter.decisions
-
     def adapts(self) -> list[str]:
         return [] if self.adapter is None else self.adapter.describe(self.arrays)
 
@@ -273,6 +265,9 @@ class MJoin(Operator):
             }
             why += shown.get(max(modes), "") if modes else ""
         return f"{', '.join(kept)}: {why}"
+
+    def bounds(self) -> dict[str, Bound]:
+        return {s.spec.label or f"input {i + 1}": bound_of(s.spec.window) for i, s in enumerate(self.sides)}
 
 
 def _joined(found: list[tuple[Int64s, Int64s, Int64s]]) -> tuple[Int64s, Int64s, Int64s]:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from eddyline.core.bound import Bound, bound_of
 from eddyline.core.delta import Delta, Int64s, combine
 from eddyline.core.schema import Schema
 from eddyline.core.window import PartitionRows, Rows, Unbounded, WindowSpec
@@ -121,6 +122,9 @@ class TimeWindow(Operator):
     def describe(self) -> str:
         return f"the elements of {self.label}, to delete them when they leave"
 
+    def bounds(self) -> dict[str, Bound]:
+        return {self.label: bound_of(self.spec)}
+
 
 class RowsWindow(Operator):
     """``[ROWS n]``: each arrival beyond n expels the oldest element, at the instant of the arrival."""
@@ -169,6 +173,9 @@ class RowsWindow(Operator):
 
     def describe(self) -> str:
         return f"the last {self.count} elements, to delete them when they leave"
+
+    def bounds(self) -> dict[str, Bound]:
+        return {f"[ROWS {self.count}]": Bound(rows=self.count)}
 
 
 class PartitionWindow(Operator):
@@ -233,6 +240,9 @@ class PartitionWindow(Operator):
     def describe(self) -> str:
         columns = ", ".join(self.spec.columns)
         return f"the last {self.spec.count} elements for each value of {columns}: grows with the number of values"
+
+    def bounds(self) -> dict[str, Bound]:
+        return {str(self.spec): bound_of(self.spec)}
 
 
 def _minus(rows: Int64s) -> Int64s:

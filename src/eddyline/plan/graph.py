@@ -18,10 +18,11 @@ from eddyline.operators.project import ProjectOperator
 from eddyline.operators.streams import ConstantRelation
 from eddyline.plan.deletions import Deletions
 from eddyline.plan.logical import Plan, Project, RelationScan, Select, StreamScan, Window, walk
+from eddyline.streamon.log import DecisionLog
 from eddyline.synopses.store import Stub
 
 MakeSelect = Callable[[str, Schema, Sequence[Expr], Context], Operator]
-MakeJudge = Callable[[str, Schema, Sequence[Conjunct]], OrdersItself]
+MakeJudge = Callable[[str, Schema, Sequence[Conjunct], DecisionLog], OrdersItself]
 
 
 @dataclass(slots=True)
@@ -114,7 +115,7 @@ class Graph:
         once = any(map(calls_of, conjuncts)) and not child.append_only
         if not once and note is None:
             return replace(child, node=self.add(make(self.context), inputs, note=text))
-        noting = Noting()
+        noting = Noting(log=self.context.log)
         operator: Operator = NotedSelect(make(noting), noting, note or "_note")
         if once:
             operator = self.once(operator, conjuncts, child, note is None)

@@ -85,7 +85,9 @@ class Matches(Graph):
         name = self.name("match-select")
 
         def make(context: Context) -> Operator:
-            return MatchSelect(name, left.schema, self.judge(name, left.schema, conjuncts), memberships, context)
+            return MatchSelect(
+                name, left.schema, self.judge(name, left.schema, conjuncts, context.log), memberships, context
+            )
 
         return replace(self.judging(make, conjuncts, left, tuple(nodes), " AND ".join(texts)), identity=None)
 

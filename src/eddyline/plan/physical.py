@@ -60,7 +60,7 @@ from eddyline.plan.matches import Matches
 from eddyline.plan.numbering import Numbering
 from eddyline.plan.panes import panes_below, same_panes
 from eddyline.plan.rewrite import movable
-from eddyline.streamon.decision import Decision
+from eddyline.streamon.decision import PLANNER, Decision
 from eddyline.synopses.store import Elements, Registry, Stub
 
 AdaptJoin = Callable[[Any, Sequence[str]], None]
@@ -342,8 +342,15 @@ class _Builder(Matches):
     def explain_orders(self, operator: Any, p: Join) -> None:
         names = distinct([alias_of(i) for i in p.inputs])
         orders = {names[i]: [names[j] for j in order] for i, order in enumerate(operator.orders)}
-        self.context.decisions.append(
-            Decision(None, operator.name, "join order", None, orders, "connected inputs first, in written order")
+        self.context.log.record(
+            Decision(
+                "join order",
+                None,
+                orders,
+                "connected inputs first, in written order",
+                operator=operator.name,
+                by=PLANNER,
+            )
         )
 
     # ── aggregates and sets ───────────────────────────────────────────────────────────────────────────────────────

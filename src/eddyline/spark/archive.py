@@ -1,33 +1,21 @@
-"""Spark's classes, kept ready to map into memory (class data sharing): a JVM that starts in about half of the time.
+"""Writes the archive of Spark's classes (``class_archive``): ``python -m eddyline.spark.archive``.
 
-Most of what a small job on Spark costs is the JVM reading, verifying and warming up some twenty thousand classes. Java
-can write them down as it ends, in the form in which it holds them, and map that file the next time:
-
-    python -m eddyline.spark.archive
-
-runs a small job and writes the file, once for a machine or an image; sessions of the command line use it where it is.
-It belongs to one Java and one set of jars: its name is a hash of both, and a JVM that finds anything else different
-(class path, garbage collector) goes on without it and says nothing. It takes 0.2 GB beside the compiled kernels, where
-``EDDYLINE_CACHE_DIR`` moves both; ``EDDYLINE_SPARK_ARCHIVE=off`` does without.
+A small job runs in a JVM that writes its classes down as it ends.
 """
 
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import os
 import sys
 import tempfile
 from pathlib import Path
 from typing import Any, Final
 
-from eddyline.core.folders import cache_folder, why_distrusted
-from eddyline.spark import home
+from eddyline.core.errors import EddylineError
+from eddyline.spark import home, requirements
+from eddyline.spark.class_archive import SWITCH, complete, place
 
-SWITCH: Final = "EDDYLINE_SPARK_ARCHIVE"
-# The JVM writes its header last: a file that begins otherwise was cut off.
-HEADER: Final = (0xF00BABA8).to_bytes(4, sys.byteorder)
-SILENT: Final = "-Xlog:disable -Xlog:all=error:stderr"
 # Reads files, packs, shuffles, keeps state and writes results: the classes that jobs need. What Spark reads itself is
 # tried after it (``_train_frames``).
 TRAINING: Final = """
@@ -39,48 +27,8 @@ large: SELECT k, v FROM b WHERE v > 500;
 """
 
 
-def options(java: str, spark_home: Path) -> str:
-    """The JVM's options to use the archive (or to write it, for ``write`` below); none where there is none."""
-    wish = os.environ.get(SWITCH, "").lower()
-    if wish in ("off", "0", "false", "no"):
-        return ""
-    file = place(java, spark_home)
-    if wish == "write":
-        return f"-XX:ArchiveClassesAtExit={file} {SILENT}"
-    return f"-XX:SharedArchiveFile={file} {SILENT}" if complete(file) and " " not in str(file) else ""
-
-
-def folder() -> Path:
-    return cache_folder()
-
-
-def place(java: str, spark_home: Path) -> Path:
-    """Where the archive for this Java and these jars is, if it is."""
-    digest = hashlib.sha256()
-    runtime = Path(java).resolve()
-    for file in (runtime, runtime.parent.parent / "lib" / "modules", *home.jars(spark_home)):
-        with contextlib.suppress(OSError):
-            found = file.stat()
-            digest.update(f"{file} {found.st_size} {found.st_mtime_ns}\n".encode())
-    return folder() / f"spark-{digest.hexdigest()[:16]}.jsa"
-
-
-def complete(file: Path) -> bool:
-    """Whether the JVM that wrote it came to its end, and nobody else can have written what is then run."""
-    try:
-        if why_distrusted(file):
-            return False
-        with file.open("rb") as data:
-            return data.read(len(HEADER)) == HEADER
-    except OSError:
-        return False
-
-
 def write() -> Path:
     """Run a small job in a JVM that writes the archive as it ends, and wait for that."""
-    from eddyline.core.errors import EddylineError
-    from eddyline.spark import requirements
-
     requirements.check()
     java, spark_home = requirements.find_java(), home.installed_home()
     file = place(java, spark_home)
@@ -107,16 +55,23 @@ def write() -> Path:
 
 
 def _train(job: Path) -> None:
-    from eddyline.cli import main as command_line
-    from eddyline.core.errors import EddylineError
+    from eddyline.spark.job import run_job
 
     for name in "ab":
         rows = "".join(f"{t},{t * 7 % 10},{t * 31 % 1000}\n" for t in range(1000))
         (job / f"{name}.csv").write_text(f"t,k,v\n{rows}")
     (job / "job.cql").write_text(TRAINING)
-    status = command_line(["run", str(job / "job.cql"), "--runtime", "spark", "--out", str(job / "out"), "--quiet"])
-    if status != 0:
-        raise EddylineError("the job that the archive is made from has failed.")
+    run_job(
+        job / "job.cql",
+        master=None,
+        shards=None,
+        out=job / "out",
+        report=None,
+        checkpoint=None,
+        strict=False,
+        progress=None,
+        stdout=sys.stdout,
+    )
     _train_frames(job)
 
 
@@ -157,8 +112,6 @@ def _end() -> None:
 
 
 def main() -> int:
-    from eddyline.core.errors import EddylineError
-
     try:
         file = write()
     except EddylineError as error:

@@ -44,7 +44,7 @@ def _whole(query: SparkQuery) -> Any:
     if not query.streaming:
         return query.tagged()
     session = query.session
-    if any(s.lower() in session.frames for s in streams_of(query.plan)):
+    if any(s.lower() in session.frames for s in streams_of(query.logical)):
         raise EddylineError(
             "on Spark Connect the results of streaming DataFrames stay on the server: write them with"
             " query.dataframe().writeStream, or pass batch DataFrames or paths to fetch them here."

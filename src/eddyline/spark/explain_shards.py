@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from eddyline.adapting.join_history import bracketed
-from eddyline.engine.explain import LEGEND, SHOWN_DECISIONS, decided_line
-from eddyline.engine.explain import explain as explain_running
-from eddyline.engine.progress import size
+from eddyline.core.amounts import size
+from eddyline.engine.query_plan import graph_of
 from eddyline.plan.logical import streams_of
 from eddyline.plan.partitioning import partition
+from eddyline.plan.plan_data import PlanGraph
+from eddyline.plan.print_text import LEGEND, SHOWN_DECISIONS
+from eddyline.plan.print_text import explain as print_plan
 from eddyline.spark.program import SHARDS_PER_PARTITION, needs_order, panes_by_lane, told_of_panes
 from eddyline.spark.shard import ShardEngine
+from eddyline.streamon.wording import decided_line
 
 if TYPE_CHECKING:
     from eddyline.engine.query import Query
@@ -28,30 +32,53 @@ def explain(query: SparkQuery) -> str:
         said += [f"  {line}" for line in stateless.explain()]
         told = [] if query.watch is None else list(query.watch.read().explain())
         return "\n".join([*said, *(["", "by now", *(f"  {line}" for line in told)] if told else [])])
-    group = query.program.groups[0]
-    engine = ShardEngine(group, 0)
-    account = query.read()
-    report = account.report(0, 0) if account.shards else None
-    sizes = {} if report is None else {o["name"]: (o["rows"], o["bytes"]) for o in report["operators"]}
-    began = explain_running(engine.queries[0].running, sizes if report else None, adapts=report is None)
-    lines = [began, "", "on Spark"]
-    lines += [f"  {line}" for line in travel(group.shares, group.reasons)]
-    if report is not None:
-        rows, bytes = report["state"]["rows"], report["state"]["bytes"]
-        stored = report["state"]["stored_bytes"]
+    plan = plan_of(query)
+    lines = [print_plan(plan), "", "on Spark", *(f"  {line}" for line in plan.partitioning)]
+    if plan.shards:
+        rows, bytes, stored = (int(plan.totals[n]) for n in ("rows", "bytes", "stored_bytes"))
         lines.append(f"  all shards together: {rows:,} rows, {size(bytes)}; {size(stored)} in the state store")
-        lines += by_shard(report)
+        lines += by_shard(plan)
     return "\n".join(lines)
 
 
-def by_shard(report: Mapping[str, Any]) -> list[str]:
+def plan_of(query: SparkQuery) -> PlanGraph:
+    """The plan that every shard runs, as data: totals of all shards, what each of them knows, and what they decided."""
+    group = query.program.groups[0]
+    running = ShardEngine(group, 0).queries[0].running
+    account = query.read()
+    report = account.report(0, 0) if account.shards else None
+    totals = {} if report is None else {o["name"]: o for o in report["operators"]}
+    planned = tuple(d.to_dict() for d in running.physical.context.log)
+    plan = graph_of(running, query.name, totals, decisions=planned)
+    stateless = query.stateless
+    told = travel(group.shares, group.reasons) if stateless is None else list(stateless.explain())
+    plan = replace(plan, partitioning=tuple(told))
+    if report is None:
+        return plan
+    adapting: dict[int, list[Any]] = {}
+    for one in report["adapting"]:
+        adapting.setdefault(one["shard"], []).append(one)
+    decided = tuple(d for d in report["decisions"] if d["time"] is not None)
+    return replace(
+        plan,
+        # What the operators here know of their orders is where they began: the shards know better.
+        nodes=tuple(replace(n, adapts=(), knows={}) for n in plan.nodes),
+        decisions=(*planned, *decided),
+        shards=tuple({**s, "adapting": adapting.get(s["shard"], [])} for s in report["shards"]),
+        totals=report["state"],
+    )
+
+
+def by_shard(plan: PlanGraph) -> list[str]:
     """The filters and joins of all shards as they stand by now, those with the same plan together, and what shards
     decided."""
-    filters = [a for a in report["adapting"] if "order" in a and a.get("filters")]
+    adapting = [a for s in plan.shards for a in s["adapting"]]
+    filters = [a for a in adapting if "order" in a and a.get("filters")]
     lines = ["", "filters in the shards", *(f"  {line}" for line in ordered_together(filters))] if filters else []
-    joins = [a for a in report["adapting"] if "orders" in a]
+    joins = [a for a in adapting if "orders" in a]
     lines += ["", f"joins in the shards{LEGEND}", *(f"  {line}" for line in drawn_together(joins))] if joins else []
-    decided = sorted((d for d in report["decisions"] if d["time"] is not None), key=lambda d: (d["time"], d["shards"]))
+    made = [d for d in plan.decisions if "shards" in d]
+    decided = sorted(made, key=lambda d: (d["time"], d["shards"]))
     if decided:
         hidden = len(decided) - SHOWN_DECISIONS
         lines += [

@@ -48,7 +48,7 @@ def tell(plan: str, books: Books) -> str:
 def _facts(c: OrdersItself) -> dict[str, Any]:
     if isinstance(c, InOrder):  # what it does is not measured: there is nothing to choose
         return {"policy": None, "filters": c.texts, "order": c.order, "explained": [_stays(c)]}
-    known = {**c.statistics(), "last": [d.to_dict() for d in list(c.decisions)[-DECISIONS:]]}
+    known = {**c.statistics(), "last": [d.to_dict() for d in list(c.log)[-DECISIONS:]]}
     return {**known, "explained": c.adapts()}
 
 

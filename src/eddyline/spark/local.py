@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from eddyline.core.errors import EddylineError, JobError
-from eddyline.spark import archive, cores, home, jvm, requirements
+from eddyline.spark import class_archive, cores, home, jvm, requirements
 from eddyline.spark.requirements import PROVIDER_KEY, ROCKSDB
 
 DEFAULT_MASTER: Final = "local[*]"
@@ -233,7 +233,7 @@ def start_settings(master: str, settings: Mapping[str, str] | None = None) -> di
             PATIENT_COMPILER,
             NO_RECORDER,
             FORKING.get(sys.platform, ""),
-            archive.options(requirements.find_java(), home.installed_home()),
+            class_archive.options(requirements.find_java(), home.installed_home()),
         ]
     return {**QUERIES, **DRIVER, **machine, "spark.driver.defaultJavaOptions": " ".join(o for o in options if o)}
 
@@ -269,7 +269,7 @@ def _environment(master: str) -> None:
     for name in ("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON"):
         os.environ.setdefault(name, sys.executable)
     if LOCAL.match(master):
-        os.environ.setdefault("SPARK_HOME", str(home.spark_home(archive.folder())))
+        os.environ.setdefault("SPARK_HOME", str(home.spark_home(class_archive.folder())))
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
 
 

@@ -15,9 +15,10 @@ from eddyline.core.errors import JobError
 from eddyline.engine.left_out import LeftOut, Notices
 from eddyline.engine.running_query import result_schema
 from eddyline.plan.logical import BoundQuery, Plan, streams_of
+from eddyline.plan.plan_data import PlanGraph
 from eddyline.plan.rules import optimize
 from eddyline.spark import cores, pipeline, requirements
-from eddyline.spark.explain_shards import explain
+from eddyline.spark.explain_shards import explain, plan_of
 from eddyline.spark.frame_reports import Watch, answered, observation
 from eddyline.spark.listening import listen
 from eddyline.spark.processor import TAG
@@ -39,9 +40,9 @@ class SparkQuery:
         self.session, self.bound = session, bound
         self.name = bound.name or label
         self.account = Account()
-        self.plan: Plan = optimize(bound.plan, diverting=bound.options.get("on_error") == "invalid")
-        Joining.of(bound.options).check(self.plan)
-        self.schema: pa.Schema = result_schema(self.plan.schema, bound.time_kind, signed=not bound.is_stream)
+        self.logical: Plan = optimize(bound.plan, diverting=bound.options.get("on_error") == "invalid")
+        Joining.of(bound.options).check(self.logical)
+        self.schema: pa.Schema = result_schema(self.logical.schema, bound.time_kind, signed=not bound.is_stream)
         self.watch: Watch | None = None  # of the last DataFrame without state
         self.observation: Any = None  # of the last batch DataFrame with state
         self.notices = Notices()
@@ -57,16 +58,16 @@ class SparkQuery:
     @property
     def result(self) -> StructType:
         """The schema of the DataFrame."""
-        return result_type(self.bound, self.plan, self.session.catalog, self.session.ntz)
+        return result_type(self.bound, self.logical, self.session.catalog, self.session.ntz)
 
     @property
     def streaming(self) -> bool:
         """Whether the answer is a streaming DataFrame: as its DataFrames are, over paths it is one, and over constant
         relations it is none."""
-        if not streams_of(self.plan):
+        if not streams_of(self.logical):
             return False
         frames = self.session.frames
-        kinds = {frames[s.lower()].isStreaming for s in streams_of(self.plan) if s.lower() in frames}
+        kinds = {frames[s.lower()].isStreaming for s in streams_of(self.logical) if s.lower() in frames}
         if len(kinds) > 1:
             raise JobError(
                 f"{self.name} reads streaming and batch DataFrames, which Spark cannot put together: make all of them"
@@ -78,9 +79,9 @@ class SparkQuery:
     def stateless(self) -> StatelessPlan | None:
         """The form without a shuffle, where each element can be judged on its own and the input is a DataFrame."""
         frames = self.session.frames
-        if not all(s.lower() in frames for s in streams_of(self.plan)):
+        if not all(s.lower() in frames for s in streams_of(self.logical)):
             return None
-        return recognise(self.plan, self.bound, self.session.catalog, self.session.ntz)
+        return recognise(self.logical, self.bound, self.session.catalog, self.session.ntz)
 
     def dataframe(self, observe: bool | str | Any | None = True) -> Any:
         """The answer as a DataFrame: the query's columns, ``_time``, and ``_sign`` for the changes of a relation.
@@ -130,7 +131,7 @@ class SparkQuery:
         return self.session.spark.createDataFrame(typed, self.result)
 
     def _judged(self, plan: StatelessPlan, observe: Any) -> Any:
-        frames = {s: self.session.frames[s.lower()] for s in streams_of(self.plan)}
+        frames = {s: self.session.frames[s.lower()] for s in streams_of(self.logical)}
         named = isinstance(observe, str)
         self.watch = None
         if observe and plan.watched:
@@ -177,6 +178,10 @@ class SparkQuery:
     def explain(self) -> str:
         """The plan of a shard, how the work is split and why, and what all shards hold by now."""
         return explain(self)
+
+    def plan(self) -> PlanGraph:
+        """The plan of every shard as data, with the totals of all shards and what each of them knows."""
+        return plan_of(self)
 
     def report(self) -> dict[str, Any]:
         """What was counted, over all shards; of a query without state, what its filters did in each worker."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from eddyline.adaptive.filters.base import ProfilingPolicy
+from eddyline.adaptive.filters.base import ProfilingPolicy, compared
 from eddyline.adaptive.filters.matrix_view import MatrixView
 from eddyline.adaptive.filters.pipeline import Pipeline
 from eddyline.core.delta import Bools, Float64s
@@ -93,12 +93,17 @@ class AGreedy(ProfilingPolicy):
         self.order = tuple(self.view.order)
         leader, led = self.order[position], before[position]
         counts = dict(zip(before, drops.tolist(), strict=True))
-        reason = (
-            f"F{leader + 1} drops {counts[leader]} and F{led + 1} {counts[led]} of the profile tuples that reach "
-            f"position {position + 1}, for {averages[leader]:.3g} s against {averages[led]:.3g} s a tuple"
+        return self._decision(
+            now,
+            before,
+            "{leader:name} drops {leader_drops} and {led:name} {led_drops} of the profile tuples that reach position "
+            "{position:place}, for {leader_price} against {led_price} a tuple",
+            tuples,
+            averages,
+            position=position,
+            dropped=tuple(counts[f] for f in range(self.pipeline.filters)),
+            **compared(leader, led, counts, averages),
         )
-        dropped = tuple(counts[f] for f in range(self.pipeline.filters))
-        return self._decision(now, before, reason, tuples, averages, position=position, dropped=dropped)
 
     def load(self, state: Mapping[str, Any]) -> None:
         super().load(state)

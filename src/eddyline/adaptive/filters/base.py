@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -16,6 +17,8 @@ from eddyline.streamon.coins import Coins
 from eddyline.streamon.decision import Decision
 from eddyline.streamon.parameters import Parameter
 
+PRICED = ("prices", "leader_price", "led_price", "saved", "error")  # evidence in the unit of the pipeline
+
 _NOTHING: Int64s = np.empty(0, np.int64)
 
 
@@ -27,6 +30,7 @@ class OrderingPolicy:
 
     def __init__(self, pipeline: Pipeline) -> None:
         self.pipeline = pipeline
+        self.hoped = math.inf
         self.order: tuple[int, ...] = tuple(range(pipeline.filters) if pipeline.initial is None else pipeline.initial)
 
     @property
@@ -45,6 +49,9 @@ class OrderingPolicy:
     def decide(self, now: int | None = None) -> Decision | None:
         return None
 
+    def alarm(self) -> None:
+        """Profiles as much as before."""
+
     def statistics(self) -> Mapping[str, Any]:
         return {}
 
@@ -58,17 +65,18 @@ class OrderingPolicy:
         return f"{type(self).__name__}(order={self.order})"
 
     def _decision(
-        self, now: int | None, before: tuple[int, ...], reason: str, tuples: Bools, averages: Float64s, **evidence: Any
+        self, now: int | None, before: tuple[int, ...], because: str, tuples: Bools, averages: Float64s, **evidence: Any
     ) -> Decision:
         return Decision(
-            now,
-            self.pipeline.operator,
             "filter order",
             before,
             self.order,
-            reason,
-            {"profiled": len(tuples), "seconds": tuple(averages.tolist()), **evidence},
+            because,
+            {"profiled": len(tuples), "prices": tuple(averages.tolist()), **evidence},
+            dict.fromkeys(PRICED, self.pipeline.unit),
             expected_gain=gain(tuples, before, self.order, averages),
+            operator=self.pipeline.operator,
+            time=now,
         )
 
 
@@ -141,3 +149,17 @@ class ProfilingPolicy(OrderingPolicy, ABC):
     @abstractmethod
     def _reoptimize(self, now: int | None) -> Decision | None:
         """Detect and correct violations of the invariant."""
+
+
+def compared(
+    leader: int, led: int, drops: Mapping[int, int] | Sequence[int], prices: Float64s
+) -> dict[str, int | float]:
+    """The evidence for a filter that comes before another: what each drops and takes."""
+    return {
+        "leader": leader,
+        "led": led,
+        "leader_drops": int(drops[leader]),
+        "led_drops": int(drops[led]),
+        "leader_price": float(prices[leader]),
+        "led_price": float(prices[led]),
+    }

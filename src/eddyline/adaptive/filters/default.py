@@ -266,8 +266,8 @@ class Default(OrderingPolicy):
                 self.level, self.left = min(self.level, 1), self.block
             return None
         self.order = after
-        reason = f"a profile tuple costs {mean:.3g} ± {error:.2g} s less"
-        decision = self._decision(now, before, reason, tuples, averages, saved=mean, error=error)
+        because = "a profile tuple costs {saved} ± {error} less"
+        decision = self._decision(now, before, because, tuples, averages, saved=mean, error=error)
         if self.bursting:
             self.rates.settle()
         else:

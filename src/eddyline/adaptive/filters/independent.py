@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from eddyline.adaptive.filters.base import ProfilingPolicy
+from eddyline.adaptive.filters.base import ProfilingPolicy, compared
 from eddyline.adaptive.filters.pipeline import Pipeline
 from eddyline.core.delta import Bools, Float64s, Int64s
 from eddyline.streamon.decision import Decision
@@ -83,12 +83,18 @@ class Independent(ProfilingPolicy):
             first = self._violation(order, ratios)
         self.order = tuple(order)
         leader, led = self.order[position], before[position]
-        reason = (
-            f"F{leader + 1} drops {self.dropped[leader]} and F{led + 1} {self.dropped[led]} profile tuples, "
-            f"for {averages[leader]:.3g} s against {averages[led]:.3g} s a tuple"
+        dropped = self.dropped.tolist()
+        return self._decision(
+            now,
+            before,
+            "{leader:name} drops {leader_drops} and {led:name} {led_drops} profile tuples, "
+            "for {leader_price} against {led_price} a tuple",
+            self.window.tuples(),
+            averages,
+            position=position,
+            dropped=tuple(dropped),
+            **compared(leader, led, dropped, averages),
         )
-        dropped = tuple(self.dropped.tolist())
-        return self._decision(now, before, reason, self.window.tuples(), averages, position=position, dropped=dropped)
 
     def _best(self, order: list[int], ratios: Float64s, r: int) -> int:
         """The position from r on, in its segment, with the highest ratio; the first among equals."""

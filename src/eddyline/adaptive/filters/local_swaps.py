@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from eddyline.adaptive.filters.base import ProfilingPolicy
+from eddyline.adaptive.filters.base import ProfilingPolicy, compared
 from eddyline.adaptive.filters.matrix_view import first_drop
 from eddyline.adaptive.filters.pipeline import Pipeline
 from eddyline.core.delta import Bools, Float64s, Int64s
@@ -102,11 +102,17 @@ class LocalSwaps(ProfilingPolicy):
             self._recount(tuples)
             first = self._violation(averages)
         ahead, behind = before[position + 1], before[position]
-        reason = (
-            f"F{ahead + 1} drops {next_} and F{behind + 1}, just before it, {here} of the profile tuples that reach "
-            f"position {position + 1}, for {averages[ahead]:.3g} s against {averages[behind]:.3g} s a tuple"
+        return self._decision(
+            now,
+            before,
+            "{leader:name} drops {leader_drops} and {led:name}, just before it, {led_drops} of the profile tuples that "
+            "reach position {position:place}, for {leader_price} against {led_price} a tuple",
+            tuples,
+            averages,
+            position=position,
+            dropped=(here, next_),
+            **compared(ahead, behind, {ahead: next_, behind: here}, averages),
         )
-        return self._decision(now, before, reason, tuples, averages, position=position, dropped=(here, next_))
 
     def _violation(self, averages: Float64s) -> int | None:
         times = averages[list(self.order)]

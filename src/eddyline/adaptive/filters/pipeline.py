@@ -22,7 +22,8 @@ class Pipeline:
     """``filters`` filters, numbered from 0 as written.
 
     ``costs`` are declared seconds for one tuple, believed until a filter has been measured; ``initial`` is the order to
-    start from (as written by default); ``operator`` is the name that decisions carry.
+    start from (as written by default); ``operator`` is the name that decisions carry, ``unit`` the unit of all prices:
+    seconds, or whatever else the executor counts.
 
     >>> Pipeline(5, pinned=frozenset({2})).segments.tolist()
     [0, 0, 1, 2, 2]
@@ -33,6 +34,7 @@ class Pipeline:
     costs: tuple[float, ...] | None = None
     initial: tuple[int, ...] | None = None
     operator: str = "select"
+    unit: str = "s"
 
     def __post_init__(self) -> None:
         n = self.filters

@@ -1,7 +1,8 @@
-"""Policies by name: ``'a-greedy'``, ``'sweep(p=0.05)'``, or a name and options."""
+"""Filter policies by name: ``'a-greedy'``, ``'sweep(p=0.05)'``, or a name and options. The same order joins."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from eddyline.adaptive.filters.a_greedy import AGreedy
@@ -12,16 +13,17 @@ from eddyline.adaptive.filters.pipeline import Pipeline
 from eddyline.adaptive.filters.policy import FilterPolicy
 from eddyline.adaptive.filters.static import Static
 from eddyline.adaptive.filters.sweep import Sweep
-from eddyline.streamon import naming
+from eddyline.streamon.strategies import Strategy, find, strategies, strategy
 
-Policy = type[Static | Independent | AGreedy | Sweep | LocalSwaps | Default]
+for _policy in (Static, Independent, AGreedy, Sweep, LocalSwaps, Default):
+    strategy("filters", "joins")(_policy)
 
-POLICIES: dict[str, Policy] = {p.name: p for p in (Static, Independent, AGreedy, Sweep, LocalSwaps, Default)}
+POLICIES: Mapping[str, Strategy] = strategies("filters")
 
 
-def make_policy(text: str, pipeline: Pipeline, kind: str = "filter", **options: Any) -> FilterPolicy:
+def make_policy(text: str, pipeline: Pipeline, kind: str = "filters", **options: Any) -> FilterPolicy:
     """A policy for a pipeline, named as in ``WITH (filters = 'sweep')``; options in the text or beside it. ``kind`` is
-    what messages call it.
+    the option that names it.
 
     >>> make_policy("A-Greedy(p = 0.05, window = 200)", Pipeline(3)).p
     0.05
@@ -36,24 +38,19 @@ def make_policy(text: str, pipeline: Pipeline, kind: str = "filter", **options: 
     ...
     eddyline.core.errors.JobError: the filter policy 'sweep' has no option 'windw'. Did you mean 'window'?
     """
-    name, written = parse_policy(text, kind)
-    policy = POLICIES[name]
-    given = {**written, **options}
-    known = {p.name: p for p in policy.parameters}
-    naming.check_options(name, kind, given, known)
-    for option, value in given.items():
-        known[option].check(name, value)
-    made: FilterPolicy = policy(pipeline, **given)
+    found, written = find(kind, text)
+    made: FilterPolicy = found.make(pipeline, **found.checked({**written, **options}))
     return made
 
 
-def parse_policy(text: str, kind: str = "filter") -> tuple[str, dict[str, Any]]:
+def parse_policy(text: str, kind: str = "filters") -> tuple[str, dict[str, Any]]:
     """The name of a policy and the options written in brackets after it.
 
     >>> parse_policy("default(overhead=0.01)")
     ('default', {'overhead': 0.01})
     """
-    return naming.parse_policy(text, kind, POLICIES, "a-greedy(p=0.05)")
+    found, written = find(kind, text)
+    return found.name, written
 
 
 def defaults(name: str) -> dict[str, int | float]:
@@ -62,4 +59,4 @@ def defaults(name: str) -> dict[str, int | float]:
     >>> defaults("sweep")
     {'p': 0.01, 'window': 500, 'alpha': 0.9, 'seed': 0}
     """
-    return naming.defaults_of(POLICIES[naming.known_name(name, "filter", POLICIES)])
+    return dict(find("filters", name)[0].defaults)

@@ -69,6 +69,13 @@ class FilterPolicy(Protocol):
     def decide(self, now: int | None = None) -> Decision | None:
         """Change the order if the statistics say so."""
 
+    def alarm(self) -> None:
+        """Whoever runs the filters has seen by other means that the data have changed."""
+
+    @property
+    def hoped(self) -> float:
+        """What another order is suspected to save for a tuple: 0 if none is, infinite if nobody has looked."""
+
     def statistics(self) -> Mapping[str, Any]:
         """What the next decision will rest on, for people."""
 

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from eddyline.adaptive.filters.base import ProfilingPolicy
+from eddyline.adaptive.filters.base import ProfilingPolicy, compared
 from eddyline.adaptive.filters.matrix_view import first_drop
 from eddyline.adaptive.filters.pipeline import Pipeline
 from eddyline.core.delta import Bools, Float64s, Int64s
@@ -122,13 +122,19 @@ class Sweep(ProfilingPolicy):
             before, here, ahead = self.order, self.order[position], self.order[j]
             counts = (int(self.diagonal[position]), int(self.column[position]))
             self.order = (*before[:position], ahead, *before[position:j], *before[j + 1 :])
-            reason = (
-                f"F{ahead + 1} drops {counts[1]} and F{here + 1} {counts[0]} of the profile tuples that reach position "
-                f"{position + 1}, for {averages[ahead]:.3g} s against {averages[here]:.3g} s a tuple"
-            )
             # Of older tuples too little is known to say what they would cost.
             tuples = self.window.tuples(self.collected)
-            decision = self._decision(now, before, reason, tuples, averages, position=position, dropped=counts)
+            decision = self._decision(
+                now,
+                before,
+                "{leader:name} drops {leader_drops} and {led:name} {led_drops} of the profile tuples that reach "
+                "position {position:place}, for {leader_price} against {led_price} a tuple",
+                tuples,
+                averages,
+                position=position,
+                dropped=counts,
+                **compared(ahead, here, {ahead: counts[1], here: counts[0]}, averages),
+            )
         if decision is not None or self.collected >= self.window.size:
             self._next_stage()
         return decision

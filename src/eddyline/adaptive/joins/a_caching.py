@@ -155,10 +155,14 @@ class ACaching:
         if not done.lost:
             return []
         self._allocate({}, {}, self.profiler.statistics())
-        changed = ", ".join(f"Δ{self.names[i]}" for i in done.changed)
         lost = reasons.labels(done.lost, self.names)
-        reason = f"the new order of {changed} leaves {', '.join(lost)} without its place or its maintenance"
-        return [self._decision(now, before, reason, {"reordered": done.changed, "dropped": lost})]
+        evidence = {
+            "pipelines": [f"Δ{self.names[i]}" for i in done.changed],
+            "reordered": done.changed,
+            "dropped": lost,
+            "lost": lost,
+        }
+        return [self._decision(now, before, reasons.REORDERED, evidence)]
 
     def observe(self, pipeline: int, deltas: Sequence[float], taus: Sequence[float], elements: int = 1) -> None:
         """A profiled element of a pipeline, or several together: δ_j tuples and τ_j work by operator; the last δ are
@@ -249,10 +253,14 @@ class ACaching:
             self._decided.pop(c, None)  # so that the next selection is computed, whatever the change since the last
         self._allocate(values, misses, statistics)
         benefit, cost = reasons.total(lost, values)
-        names = ", ".join(reasons.labels(lost, self.names))
-        reason = f"{names}: now spares {benefit:.3g} and costs {cost:.3g} to maintain"
-        evidence = {"caches": reasons.figures(lost, values, misses, self.names), "work": statistics.total}
-        return [self._decision(now, before, reason, evidence, values, statistics)]
+        evidence = {
+            "caches": reasons.figures(lost, values, misses, self.names),
+            "lost": reasons.labels(lost, self.names),
+            "benefit": benefit,
+            "upkeep": cost,
+            "work": statistics.total,
+        }
+        return [self._decision(now, before, reasons.UNPROFITABLE, evidence, values, statistics)]
 
     def _reoptimize(self, now: int | None) -> list[Decision]:
         """Profiled → used or unused; (c) without a new selection while nothing has moved by the threshold."""
@@ -270,9 +278,12 @@ class ACaching:
         self._allocate(values, misses, statistics)
         if set(self.used) == set(before):
             return []
-        reason = reasons.why(before, self.used, values, misses, statistics, self.names)
-        evidence = {"caches": reasons.figures(values, values, misses, self.names), "work": statistics.total}
-        return [self._decision(now, before, reason, evidence, values, statistics)]
+        evidence = {
+            "caches": reasons.figures(values, values, misses, self.names),
+            "work": statistics.total,
+            **reasons.changes(before, self.used, values, misses, statistics, self.names),
+        }
+        return [self._decision(now, before, reasons.SELECTED, evidence, values, statistics)]
 
     def _select(
         self,
@@ -362,14 +373,14 @@ class ACaching:
         self,
         now: int | None,
         before: Iterable[Candidate],
-        reason: str,
+        because: str,
         evidence: Mapping[str, Any],
         values: Mapping[Candidate, Value] | None = None,
         statistics: Statistics | None = None,
     ) -> Decision:
         after = self.states.current
         gain = reasons.gain(before, after, values, statistics) if values is not None and statistics else None
-        return reasons.decision(now, self.operator, self.names, before, after, reason, evidence, gain)
+        return reasons.decision(now, self.operator, self.names, before, after, because, evidence, gain)
 
     def statistics(self) -> dict[str, Any]:
         """What the next decision will rest on, for people: rates and work per unit, and each candidate."""

@@ -2,21 +2,32 @@
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from eddyline.adaptive.joins.a_caching import ACaching
 from eddyline.adaptive.joins.parameters import M
 from eddyline.adaptive.joins.shape import Shape
-from eddyline.streamon import naming
-from eddyline.streamon.parameters import Parameter
+from eddyline.streamon.strategies import Strategy, find, strategies, strategy
 
-POLICIES: dict[str, tuple[Parameter, ...]] = {
-    "none": (),  # a plain MJoin
-    "prefix": tuple(p for p in ACaching.parameters if p is not M),
-    "global": ACaching.parameters,
-}
+POLICIES: Mapping[str, Strategy] = strategies("caches")
+
+
+@strategy("caches", name="none")
+def _no_caches(*_: Any, **__: Any) -> None:
+    """A plain MJoin: nothing is cached."""
+
+
+@strategy("caches", name="prefix", parameters=[p for p in ACaching.parameters if p is not M], like=ACaching)
+def _prefix_invariant(*join: Any, **options: Any) -> ACaching:
+    """A-Caching with caches that satisfy the prefix invariant."""
+    return ACaching(*join, global_caches=False, **options)
+
+
+@strategy("caches", name="global", parameters=ACaching.parameters, like=ACaching)
+def _globally_consistent(*join: Any, **options: Any) -> ACaching:
+    """A-Caching with globally-consistent caches beside those that satisfy the prefix invariant."""
+    return ACaching(*join, global_caches=True, **options)
 
 
 def make_caching(
@@ -40,14 +51,9 @@ def make_caching(
     ...
     eddyline.core.errors.JobError: unknown cache policy 'globl'. Did you mean 'global'?
     """
-    name, written = parse_policy(text)
-    given = {**written, **options}
-    known = {p.name: p for p in POLICIES[name]}
-    naming.check_options(name, "cache", given, known)
-    checked = {option: known[option].check(name, number) for option, number in given.items()}
-    if name == "none":
-        return None
-    return ACaching(shape, names, operator=operator, global_caches=name == "global", **checked)
+    found, written = find("caches", text)
+    made: ACaching | None = found.make(shape, names, operator=operator, **found.checked({**written, **options}))
+    return made
 
 
 def parse_policy(text: str) -> tuple[str, dict[str, Any]]:
@@ -56,7 +62,8 @@ def parse_policy(text: str) -> tuple[str, dict[str, Any]]:
     >>> parse_policy("Global(memory=65536)")
     ('global', {'memory': 65536})
     """
-    return naming.parse_policy(text, "cache", POLICIES, "global(interval=10000)")
+    found, written = find("caches", text)
+    return found.name, written
 
 
 def defaults(name: str) -> dict[str, int | float]:
@@ -65,6 +72,4 @@ def defaults(name: str) -> dict[str, int | float]:
     >>> defaults("global")["m"], "memory" in defaults("global"), defaults("none")
     (6, False, {})
     """
-    signature = inspect.signature(ACaching).parameters
-    known = POLICIES[naming.known_name(name, "cache", POLICIES)]
-    return {p.name: signature[p.name].default for p in known if signature[p.name].default is not None}
+    return dict(find("caches", name)[0].defaults)

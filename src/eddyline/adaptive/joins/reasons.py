@@ -8,43 +8,64 @@ from typing import Any
 from eddyline.adaptive.joins.candidates import Candidate
 from eddyline.adaptive.joins.model import Statistics, Value, net, upkeep
 from eddyline.streamon.decision import Decision
+from eddyline.streamon.wording import sentence
 
 Values = Mapping[Candidate, Value]
 
 KIND = "join caches"
+SELECTED = "caches by benefit less cost"  # the name of a sentence
+REORDERED = "the new order of {pipelines} leaves {lost} without its place or its maintenance"
+UNPROFITABLE = "{lost}: now spares {benefit} and costs {upkeep} to maintain"
 
 
 def labels(some: Iterable[Candidate], names: Sequence[str]) -> tuple[str, ...]:
     return tuple(c.label(names) for c in some)
 
 
-def why(
+def changes(
     before: Sequence[Candidate],
     after: Sequence[Candidate],
     values: Values,
     misses: Mapping[Candidate, float],
     statistics: Statistics,
     names: Sequence[str],
-) -> str:
-    """What the new caches bring, and what the old ones that go would have brought."""
-    said = []
+) -> dict[str, Any]:
+    """What the new caches bring, and what the old ones that go would have brought, as evidence."""
     paid: set[Any] = {c.store for c in before}
+    taken, dropped = [], []
     for c in after:
         if c not in before:
-            work, upkeep_ = statistics.work(c.pipeline, c.operators), values[c].cost
-            shared = "is maintained already" if c.store in paid else f"costs {upkeep_:.3g} to maintain"
-            said.append(
-                f"{c.label(names)} spares {values[c].benefit:.3g} of {work:.3g} and {shared}, "
-                f"missing {100 * misses[c]:.0f} % of its probes"
+            taken.append(
+                {
+                    "cache": c.label(names),
+                    "benefit": values[c].benefit,
+                    "work": statistics.work(c.pipeline, c.operators),
+                    "cost": None if c.store in paid else values[c].cost,
+                    "miss": misses[c],
+                }
             )
             paid.add(c.store)
     for c in before:
-        if c in after:
-            continue
-        if c in values:
-            said.append(f"{c.label(names)} would spare {values[c].benefit:.3g} for {values[c].cost:.3g}")
+        if c not in after:
+            known = {"benefit": values[c].benefit, "cost": values[c].cost} if c in values else {}
+            dropped.append({"cache": c.label(names), **known})
+    return {"taken": taken, "dropped": dropped}
+
+
+@sentence(SELECTED)
+def _selected(evidence: Mapping[str, Any]) -> str:
+    said = []
+    for c in evidence["taken"]:
+        upkeep_ = "is maintained already" if c["cost"] is None else f"costs {c['cost']:.3g} to maintain"
+        said.append(
+            f"{c['cache']} spares {c['benefit']:.3g} of {c['work']:.3g} and {upkeep_}, "
+            f"missing {100 * c['miss']:.0f} % of its probes"
+        )
+    for c in evidence["dropped"]:
+        if "benefit" in c:
+            said.append(f"{c['cache']} would spare {c['benefit']:.3g} for {c['cost']:.3g}")
         else:
-            said.append(f"nothing is known of {c.label(names)} any more")
+            said.append(f"nothing is known of {c['cache']} any more")
     return "; ".join(said)
 
 
@@ -102,8 +123,18 @@ def decision(
     names: Sequence[str],
     before: Iterable[Candidate],
     after: Iterable[Candidate],
-    reason: str,
+    because: str,
     evidence: Mapping[str, Any],
     expected_gain: float | None = None,
 ) -> Decision:
-    return Decision(now, operator, KIND, labels(before, names), labels(after, names), reason, evidence, expected_gain)
+    return Decision(
+        KIND,
+        labels(before, names),
+        labels(after, names),
+        because,
+        evidence,
+        {"work": "accesses an element"},
+        expected_gain,
+        operator=operator,
+        time=now,
+    )

@@ -10,6 +10,7 @@ import numpy as np
 from eddyline.adaptive.routing.averages import ExponentialAverages
 from eddyline.adaptive.routing.base import ranks, stands_apart
 from eddyline.adaptive.routing.candidates import Candidates
+from eddyline.adaptive.routing.contest import COMPARED
 from eddyline.adaptive.routing.learner import NONE, Learner
 from eddyline.adaptive.routing.parameters import ALPHA, COST_AWARE, GAMMA, PRUNE, SETS, TRIAL, P, R
 from eddyline.adaptive.routing.policy import Outputs
@@ -76,7 +77,7 @@ class ContentLearns(Learner):
     >>> for decision in run.decisions[:2]:
     ...     print(decision.time, decision.kind, decision.after, decision.reason)
     2500 classifier ('attrC', None) attrC tells what O1 passes: gain ratio 0.872
-    3500 classifier kept ('attrC', None) attrC for O1 saves: a tuple costs 1.04 with it, 1.54 without, ± 0.024
+    3500 classifier kept ('attrC', None) attrC for O1 saves: a tuple costs 1.04 s with it, 1.54 s without, ± 24.4 ms
 
     P. Bizarro, S. Babu, D. DeWitt, J. Widom: Content-Based Routing: Different Plans for Different Data, 2005.
     """
@@ -163,8 +164,8 @@ class ContentLearns(Learner):
             self._next()
             if before[turn] == NONE:
                 return None
-            reason = f"no attribute tells what O{turn + 1} passes any more"
-            return self._decision(now, "classifier", self._names(before), self._names(self.accepted), reason, evidence)
+            because = "no attribute tells what O{operator:place} passes any more"
+            return self._decision(now, "classifier", self._names(before), self._names(self.accepted), because, evidence)
         tuples_in, tuples_out = self.samples.tuples_in[turn, best], self.samples.tuples_out[turn, best]
         start = np.where(tuples_in > 0, tuples_out / np.maximum(tuples_in, 1), self.W.values[turn])
         self.S.set(turn * self.d + np.arange(self.d), start)
@@ -176,10 +177,11 @@ class ContentLearns(Learner):
         after = before.copy()
         after[turn] = best
         S = self.S.values.reshape(self.n, self.d)
-        reason = f"{self._name(best)} tells what O{turn + 1} passes: gain ratio {found.corrected[best]:.3g}"
+        evidence |= {"attribute": self._name(best), "best": float(found.corrected[best])}
+        because = "{attribute} tells what O{operator:place} passes: gain ratio {best}"
         gain = self._expected_gain(before, after, S, self.W.values)
         return self._decision(
-            now, "classifier", self._names(before), self._names(after), reason, evidence, expected=gain
+            now, "classifier", self._names(before), self._names(after), because, evidence, expected=gain
         )
 
     def _judge(self, now: int | None) -> Decision | None:
@@ -187,7 +189,8 @@ class ContentLearns(Learner):
         turn, before = self.turn, self.accepted.copy()
         tried = self.CA.copy()
         kept = self.contest.saved > 0
-        evidence = {"operator": turn, **self.contest.evidence()}
+        measured = self.contest.evidence()
+        evidence = {"operator": turn, "attribute": self._name(int(tried[turn])), **measured}
         if not kept:
             self.CA[turn] = NONE
         self.accepted[turn] = self.CA[turn]
@@ -197,13 +200,10 @@ class ContentLearns(Learner):
         asked = before.copy()
         asked[turn] = tried[turn]
         verb = "saves" if kept else "does not save"
-        reason = (
-            f"{self._name(int(tried[turn]))} for O{turn + 1} {verb}: a tuple costs {evidence['with']:.3g} with it, "
-            f"{evidence['without']:.3g} without, ± {evidence['error']:.2g}"
-        )
+        because = f"{{attribute}} for O{{operator:place}} {verb}: {COMPARED}"
         kind = "classifier kept" if kept else "classifier rejected"
         names = self._names(asked), self._names(self.accepted)
-        return self._decision(now, kind, *names, reason, evidence, measured=evidence["gained"])
+        return self._decision(now, kind, *names, because, evidence, measured=measured["gained"])
 
     def _next(self) -> None:
         """On to the next operator that is worth it; it loses its classifier while it is profiled."""

@@ -12,6 +12,9 @@ from typing import Any
 
 from eddyline.core.delta import Bools, Float64s
 
+# The sentence of a decision that rests on a contest: a template over ``Contest.evidence``.
+COMPARED = "a tuple costs {with} with it, {without} without, ± {error}"
+
 
 class Contest:
     """Counts, means and variances of two groups.

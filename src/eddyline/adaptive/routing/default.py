@@ -11,7 +11,7 @@ from eddyline.adaptive.routing.averages import CountedAverages
 from eddyline.adaptive.routing.base import expected_cost, ranks, stands_apart
 from eddyline.adaptive.routing.candidates import Candidates
 from eddyline.adaptive.routing.gain_ratio import Correlation, deviate
-from eddyline.adaptive.routing.learner import NONE, Learner
+from eddyline.adaptive.routing.learner import CLASSIFIED, NONE, Learner
 from eddyline.adaptive.routing.parameters import COST_AWARE, GAMMA, PRUNE, SETS, P, R
 from eddyline.adaptive.routing.policy import Outputs
 from eddyline.adaptive.routing.setting import Setting
@@ -320,11 +320,10 @@ class Default(Learner):
             "gain_ratio": [float(found[o].corrected[self.CA[o]]) if self.CA[o] != NONE else 0.0 for o in changed],
             "significance": [float(found[o].significance[self.CA[o]]) if self.CA[o] != NONE else 0.0 for o in changed],
         }
-        told = [f"{self._name(int(self.CA[o]))} tells what O{o + 1} passes" for o in changed if self.CA[o] != NONE]
-        lost = [f"nothing tells what O{o + 1} passes any more" for o in changed if self.CA[o] == NONE]
+        evidence["attributes"] = [self._name(int(self.CA[o])) if self.CA[o] != NONE else None for o in changed]
         gain = self._expected_gain(before, self.CA, self.S_used, self.W_used)
         names = self._names(before), self._names(self.CA)
-        return self._decision(now, "classifier", *names, "; ".join(told + lost), evidence, expected=gain)
+        return self._decision(now, "classifier", *names, CLASSIFIED, evidence, expected=gain)
 
     def _choice(self, current: int, found: Correlation, joint: Float64s) -> int:
         """``joint`` is the significance of each candidate for all operators taken together: an attribute that tells
@@ -346,9 +345,7 @@ class Default(Learner):
             return None
         error, saved, names = self.contest.error, self.contest.saved, self._names(self.CA)
         evidence = self.contest.evidence()
-        costs = (
-            f"a tuple costs {evidence['with']:.3g} with classifiers, {evidence['without']:.3g} without, ± {error:.2g}"
-        )
+        costs = "a tuple costs {with} with classifiers, {without} without, ± {error}"
         if saved < -_WORSE * error:
             self.CA[:] = NONE
             self.banned_until = 2 * self.known

@@ -17,10 +17,21 @@ from eddyline.adaptive.routing.setting import Setting
 from eddyline.core.delta import Bools, Float64s, Int64s
 from eddyline.streamon.coins import Coins
 from eddyline.streamon.decision import Decision
+from eddyline.streamon.wording import sentence
 
 Averages = CountedAverages | ExponentialAverages
 NONE = -1
 _NO_CLASSES: Int64s = np.empty((0, 0), np.int64)
+
+CLASSIFIED = "classifiers by gain ratio"  # the name of a sentence
+
+
+@sentence(CLASSIFIED)
+def _classified(evidence: Mapping[str, Any]) -> str:
+    pairs = list(zip(evidence["operators"], evidence["attributes"], strict=True))
+    told = [f"{attribute} tells what O{o + 1} passes" for o, attribute in pairs if attribute is not None]
+    lost = [f"nothing tells what O{o + 1} passes any more" for o, attribute in pairs if attribute is None]
+    return "; ".join(told + lost)
 
 
 class Learner(Router):
@@ -108,15 +119,23 @@ class Learner(Router):
         kind: str,
         before: tuple[str | None, ...],
         after: tuple[str | None, ...],
-        reason: str,
+        because: str,
         evidence: Mapping[str, Any],
         *,
         expected: float | None = None,
         measured: float | None = None,
     ) -> Decision:
-        operator = self.setting.pipeline.operator
         return Decision(
-            now, operator, kind, before, after, reason, evidence, expected_gain=expected, measured_gain=measured
+            kind,
+            before,
+            after,
+            because,
+            evidence,
+            dict.fromkeys(("with", "without", "error"), self.setting.pipeline.unit),
+            expected_gain=expected,
+            measured_gain=measured,
+            operator=self.setting.pipeline.operator,
+            time=now,
         )
 
     def _table(self, S: Float64s, W: Float64s) -> dict[str, Any]:

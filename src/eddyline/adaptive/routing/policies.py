@@ -1,10 +1,12 @@
 """Routing policies by name: ``'content-learns'``, ``'default(sets=2)'``, or a name and options.
 
-Content-Knows is not among them: it must be told what no query can say.
+Content-Knows is not among them: it must be told what no query can say. Known-Classifier is: a query names its
+classifier beside it.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from eddyline.adaptive.routing.content_learns import ContentLearns
@@ -12,11 +14,12 @@ from eddyline.adaptive.routing.default import Default
 from eddyline.adaptive.routing.policy import RoutingPolicy
 from eddyline.adaptive.routing.sbr import SourceBasedRouting
 from eddyline.adaptive.routing.setting import Setting
-from eddyline.streamon import naming
+from eddyline.streamon.strategies import Strategy, find, strategies, strategy
 
-Policy = type[SourceBasedRouting | ContentLearns | Default]
+for _policy in (SourceBasedRouting, ContentLearns, Default):
+    strategy("routing")(_policy)
 
-POLICIES: dict[str, Policy] = {p.name: p for p in (SourceBasedRouting, ContentLearns, Default)}
+POLICIES: Mapping[str, Strategy] = strategies("routing")
 
 
 def make_policy(text: str, setting: Setting, **options: Any) -> RoutingPolicy:
@@ -35,11 +38,8 @@ def make_policy(text: str, setting: Setting, **options: Any) -> RoutingPolicy:
     ...
     eddyline.core.errors.JobError: the routing policy 'content-learns' has no option 'gama'. Did you mean 'gamma'?
     """
-    name, written = parse_policy(text)
-    policy = POLICIES[name]
-    given = {**written, **options}
-    naming.check_options(name, "routing", given, (p.name for p in policy.parameters))
-    made: RoutingPolicy = policy(setting, **given)
+    found, written = find("routing", text)
+    made: RoutingPolicy = found.make(setting, **found.checked({**written, **options}))
     return made
 
 
@@ -49,7 +49,8 @@ def parse_policy(text: str) -> tuple[str, dict[str, Any]]:
     >>> parse_policy("SBR(greed=2)")
     ('sbr', {'greed': 2})
     """
-    return naming.parse_policy(text, "routing", POLICIES, "default(sets=2)")
+    found, written = find("routing", text)
+    return found.name, written
 
 
 def defaults(name: str) -> dict[str, int | float]:
@@ -58,4 +59,4 @@ def defaults(name: str) -> dict[str, int | float]:
     >>> defaults("sbr")
     {'alpha': 0.95, 'greed': 1.0, 'cost_aware': 0, 'seed': 0}
     """
-    return naming.defaults_of(POLICIES[naming.known_name(name, "routing", POLICIES)])
+    return dict(find("routing", name)[0].defaults)

@@ -1,0 +1,115 @@
+"""The plan of a running query as data."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from eddyline.engine.running_query import RunningQuery
+from eddyline.operators.base import Operator
+from eddyline.plan.graph import Node
+from eddyline.plan.logical import StreamScan
+from eddyline.plan.plan_data import Kept, PlanEdge, PlanGraph, PlanNode, Property
+
+Totals = Mapping[str, Mapping[str, Any]]  # by operator: elements_in, elements_out, seconds, rows, bytes
+
+
+def plan_of(running: RunningQuery, name: str = "") -> PlanGraph:
+    """What runs here, as it is now."""
+    log = running.physical.context.log
+    return graph_of(running, name, operator_totals(running), decisions=tuple(d.to_dict() for d in log))
+
+
+def graph_of(
+    running: RunningQuery, name: str, totals: Totals, *, decisions: tuple[Mapping[str, Any], ...] = ()
+) -> PlanGraph:
+    """The plan with given totals: those of this process, or those of all shards."""
+    nodes = running.physical.nodes
+    ids = _ids(nodes)
+    found = tuple(_node(n, ids[i], tuple(ids[j] for j in n.inputs), totals) for i, n in enumerate(nodes))
+    shared = {id(s.store): s.store for s in running.physical.stubs if len(s.store.stubs) > 1}
+    return PlanGraph(
+        query=name,
+        text=running.query.text,
+        result=running.physical.kind,
+        nodes=found,
+        edges=tuple(_edges(nodes, ids, totals)),
+        root=ids[running.physical.root],
+        decisions=decisions,
+        shared=tuple({"windows": len(s.stubs), "rows": s.end - s.first} for s in shared.values()),
+    )
+
+
+def operator_totals(running: RunningQuery) -> dict[str, dict[str, Any]]:
+    """What each operator did and holds in this process."""
+    sizes = running.sizes()
+    return {
+        t.name: {
+            "elements_in": t.statistics.elements_in,
+            "elements_out": t.statistics.elements_out,
+            "seconds": t.statistics.nanoseconds / 1e9,
+            "rows": sizes[t.name][0],
+            "bytes": sizes[t.name][1],
+            "waiting": [q.size for q in t.inputs],
+        }
+        for t in running.tasks
+    }
+
+
+def _ids(nodes: list[Node]) -> list[str]:
+    """Operators have names; a source is called by its kind, name and alias, and numbered if it is read twice."""
+    ids: list[str] = []
+    for node in nodes:
+        called = node.operator.name if node.operator is not None else _source(node)
+        again = ids.count(called)
+        ids.append(f"{called} ({again + 1})" if again else called)
+    return ids
+
+
+def _source(node: Node) -> str:
+    assert node.scan is not None
+    stream = isinstance(node.scan, StreamScan)
+    name = node.scan.stream if isinstance(node.scan, StreamScan) else node.scan.relation
+    alias = f" AS {node.scan.alias}" if node.scan.alias.lower() != name.lower() else ""
+    columns = f" ({', '.join(node.scan.columns)})" if node.scan.columns else ""
+    return f"{'stream' if stream else 'relation'} {name}{alias}{columns}"
+
+
+def _node(node: Node, id: str, inputs: tuple[str, ...], totals: Totals) -> PlanNode:
+    operator = node.operator
+    if operator is None:
+        return PlanNode(id, "stream" if isinstance(node.scan, StreamScan) else "relation", inputs)
+    mine = totals.get(operator.name, {})
+    what = operator.describe()
+    kept = Kept(what, int(mine.get("rows", 0)), int(mine.get("bytes", 0)), operator.bounds()) if what else None
+    knows = operator.statistics()
+    return PlanNode(
+        id,
+        operator.name.rpartition(" ")[0],
+        inputs,
+        node.note,
+        kept,
+        tuple(_properties(operator)),
+        {k: mine[k] for k in ("elements_in", "elements_out", "seconds") if k in mine},
+        knows.get("policy") or knows.get("ordering"),
+        tuple(operator.adapts()),
+        {k: v for k, v in knows.items() if k != "history"},
+    )
+
+
+def _properties(operator: Operator) -> Iterator[Property]:
+    for label, bound in operator.bounds().items():
+        if bound.rows is not None:
+            yield Property(f"bound of {label}", bound.rows, "rows")
+        if bound.ticks is not None:
+            yield Property(f"bound of {label}", bound.ticks, "ticks")
+
+
+def _edges(nodes: list[Node], ids: list[str], totals: Totals) -> Iterator[PlanEdge]:
+    for i, node in enumerate(nodes):
+        waiting = totals.get(ids[i], {}).get("waiting", [])
+        for place, j in enumerate(node.inputs):
+            made = totals.get(ids[j], {}).get("elements_out")
+            if made is None and len(node.inputs) == 1:
+                made = totals.get(ids[i], {}).get("elements_in")
+            yield PlanEdge(ids[j], ids[i], made, waiting[place] if place < len(waiting) else None)

@@ -1,0 +1,42 @@
+"""The registered strategies as lines for people: what ``eddyline strategies`` prints."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+# Importing a package of policies registers them.
+from eddyline.adaptive.filters import policies as _filters  # noqa: F401
+from eddyline.adaptive.joins import policies as _caches  # noqa: F401
+from eddyline.adaptive.routing import policies as _routing  # noqa: F401
+from eddyline.engine import scheduler as _scheduler  # noqa: F401
+from eddyline.streamon.strategies import KINDS, strategies
+
+
+def strategy_lines(kind: str | None = None) -> Iterator[str]:
+    """A paragraph for each kind: how it is chosen, its strategies, and the parameters of each with their defaults.
+
+    >>> for line in strategy_lines("scheduler"):
+    ...     print(line)
+    scheduler: which operator runs next
+      WITH (scheduler = 'fifo')
+        Batches are passed through all operators one after another.
+      WITH (scheduler = 'greedy')
+        The operator with the greatest rate of reduction in total queue size per unit time: ...
+        period = 64: choices between two comparisons of statistics: fewer react sooner and cost more
+        drift = 0.25: relative change of a statistic that calls for new priorities: larger is steadier
+      WITH (scheduler = 'chain')
+        Blocks of consecutive operators that together reduce the total queue size fastest.
+        period = 64: choices between two comparisons of statistics: fewer react sooner and cost more
+        drift = 0.25: relative change of a statistic that calls for new priorities: larger is steadier
+    """
+    for i, option in enumerate([kind] if kind is not None else KINDS):
+        if i:
+            yield ""
+        yield f"{option}: {KINDS[option].summary}"
+        for found in strategies(option).values():
+            yield f"  WITH ({option} = '{found.name}')"
+            if found.summary:
+                yield f"    {found.summary}"
+            for p in found.parameters:
+                default = found.defaults.get(p.name)
+                yield f"    {p.name}{'' if default is None else f' = {default}'}: {p.trades}"

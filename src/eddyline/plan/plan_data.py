@@ -1,0 +1,105 @@
+"""The plan as data: one frozen graph of what runs, what it keeps and what it knows.
+
+``query.plan()`` returns it, inline and on Spark; ``explain`` (``print_text``), ``print_mermaid`` and JSON are printers
+of it and read nothing else. A node's id is the name of its operator, which is stable: the same query on the same
+version has the same ids after a restart and in every shard.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from eddyline.core.bound import Bound
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """What an operator keeps: in words with the reason, its bounds by input, and how much it is now."""
+
+    what: str
+    rows: int = 0
+    bytes: int = 0
+    bounds: Mapping[str, Bound] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Property:
+    """A property of a node with its unit, and whether it can be changed while the query runs."""
+
+    name: str
+    value: Any
+    unit: str = ""
+    changeable: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class PlanNode:
+    """One operator, or a source of elements. ``text`` is the piece of the query that it evaluates.
+
+    ``statistics`` are totals so far. ``strategy`` is the policy that adapts the operator, with its parameters;
+    ``adapts`` says in words how it stands, and ``knows`` is what the policy knows, as plain data.
+    """
+
+    id: str
+    kind: str
+    inputs: tuple[str, ...] = ()
+    text: str = ""
+    kept: Kept | None = None
+    properties: tuple[Property, ...] = ()
+    statistics: Mapping[str, float] = field(default_factory=dict)
+    strategy: str | None = None
+    adapts: tuple[str, ...] = ()
+    knows: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class PlanEdge:
+    """Elements so far from one node to another, and how many wait between them."""
+
+    source: str
+    target: str
+    elements: int | None = None
+    waiting: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PlanGraph:
+    """A query's plan. ``nodes`` stand in the order in which they were built, inputs before what reads them; ``root`` is
+    the id of the last. ``shared`` lists stores that several windows read. On Spark ``nodes`` are those of every shard
+    with the totals of all, ``partitioning`` says how rows travel to the shards, and ``shards`` what each of them knows.
+
+    >>> plan = PlanGraph("q", "SELECT …", "istream", (PlanNode("stream S", "stream"),), (), "stream S")
+    >>> plan.node("stream S").kind, json.loads(plan.to_json())["root"]
+    ('stream', 'stream S')
+    """
+
+    query: str
+    text: str
+    result: str
+    nodes: tuple[PlanNode, ...]
+    edges: tuple[PlanEdge, ...]
+    root: str
+    decisions: tuple[Mapping[str, Any], ...] = ()
+    shared: tuple[Mapping[str, Any], ...] = ()
+    partitioning: tuple[str, ...] = ()
+    shards: tuple[Mapping[str, Any], ...] = ()
+    totals: Mapping[str, float] = field(default_factory=dict)
+
+    def node(self, id: str) -> PlanNode:
+        return next(n for n in self.nodes if n.id == id)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data."""
+        found: dict[str, Any] = asdict(self)
+        return found
+
+    def to_json(self, indent: int | None = 2) -> str:
+        return json.dumps(self.to_dict(), indent=indent, default=_plain, ensure_ascii=False)
+
+
+def _plain(value: Any) -> Any:
+    """Numbers and arrays of numpy."""
+    return value.tolist() if hasattr(value, "tolist") else str(value)

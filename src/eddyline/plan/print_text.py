@@ -1,0 +1,91 @@
+"""explain: the plan as text. A pure function of the plan as data (``plan_data``)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from eddyline.core.amounts import size
+from eddyline.plan.plan_data import PlanGraph, PlanNode
+from eddyline.streamon.wording import decided_line
+
+SHOWN_DECISIONS = 20
+JOINS = ("mjoin", "binary-join")
+LEGEND = "   ΔR → S → [T → U]: an element of R is joined with S, then with T and U, unless a cache has what they give"
+RESULTS = {
+    "istream": "a stream: the rows that enter the result (Istream)",
+    "dstream": "a stream: the rows that leave the result (Dstream)",
+    "rstream": "a stream: the whole result at every instant of an input element (Rstream)",
+    "signed": "the changes of a relation: each row with _sign 1 or -1",
+}
+
+
+def explain(plan: PlanGraph) -> str:
+    """
+    >>> import eddyline as ed
+    >>> session = ed.Session()
+    >>> session.stream("S", [{"ts": 1, "a": 2}], timestamp="ts")
+    >>> print(explain(session.query("SELECT Istream(a) FROM S [RANGE 10] WHERE a > 1").plan()))
+    SELECT Istream(a) FROM S [RANGE 10] WHERE a > 1
+    <BLANKLINE>
+    result   a stream: the rows that enter the result (Istream)
+    <BLANKLINE>
+    plan
+      i-stream 1
+      └─ project 1
+         └─ seq-window 1  [RANGE 10]
+            └─ ...
+    """
+    lines = [plan.text.strip(), "", f"result   {RESULTS[plan.result]}", "", "plan"]
+    lines += [f"  {line}" for line in _tree(plan, plan.root, "", "", set())]
+    lines += ["", "state"]
+    lines += [f"  {line}" for line in _kept(plan)] or ["  none: every element is judged once and forgotten"]
+    lines += _adapting(plan.nodes)
+    # What single shards decided is printed beside the shards.
+    lines += _decided([d for d in plan.decisions if "shards" not in d], "decided")
+    return "\n".join(lines)
+
+
+def _tree(plan: PlanGraph, id: str, first: str, rest: str, shown: set[str]) -> Iterator[str]:
+    """The operators from a node down; what several of them read is drawn below the first."""
+    node = plan.node(id)
+    if id in shown and node.inputs:
+        yield f"{first}{node.id}  (as above: computed once)"
+        return
+    shown.add(id)
+    yield f"{first}{node.id}" + (f"  {node.text}" if node.text else "")
+    for i, child in enumerate(node.inputs):
+        last = i == len(node.inputs) - 1
+        yield from _tree(plan, child, rest + ("└─ " if last else "├─ "), rest + ("   " if last else "│  "), shown)
+
+
+def _kept(plan: PlanGraph) -> Iterator[str]:
+    for node in plan.nodes:
+        if node.kept is not None:
+            yield f"{node.id}: {node.kept.what}. Now {rows_of(node.kept.rows)}, {size(node.kept.bytes)}."
+    for store in plan.shared:
+        yield f"shared: {store['windows']} windows over the same elements keep them once ({rows_of(store['rows'])})."
+
+
+def _adapting(nodes: Sequence[PlanNode]) -> list[str]:
+    """What operators say of how they adapt, filters and joins apart."""
+    lines: list[str] = []
+    joins = [n for n in nodes if n.adapts and n.kind in JOINS]
+    filters = [n for n in nodes if n.adapts and n.kind not in JOINS]
+    for title, some in (("filters", filters), (f"joins{LEGEND}", joins)):
+        lines += ["", title] if some else []
+        for node in some:
+            lines += [f"  {node.id}: {line}" if i == 0 else f"    {line}" for i, line in enumerate(node.adapts)]
+    return lines
+
+
+def _decided(decisions: Sequence[Mapping[str, Any]], title: str) -> list[str]:
+    if not decisions:
+        return []
+    hidden = len(decisions) - SHOWN_DECISIONS
+    shown = f" (the last {SHOWN_DECISIONS} of {len(decisions)})" if hidden > 0 else ""
+    return ["", f"{title}{shown}", *(f"  {decided_line(d)}" for d in decisions[-SHOWN_DECISIONS:])]
+
+
+def rows_of(count: int) -> str:
+    return f"{count:,} row{'' if count == 1 else 's'}"

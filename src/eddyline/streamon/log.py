@@ -1,0 +1,143 @@
+"""The decision log: every decision of a query in the order in which it was taken, in bounded space.
+
+Invariants. A record's number is never reused, also after a restart. A record that has left the log is counted, not
+forgotten silently (``left_out``). A follower receives each record once; one that reads too slowly loses the oldest
+records that wait for it, is told how many, and never makes the query wait.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from typing import Any, Protocol
+
+from eddyline.core.time import Clock, SystemClock
+from eddyline.streamon.decision import Decision
+
+KEPT = 1000  # records: enough for a day of hourly changes of a dozen operators
+SAVED = 200  # records that are part of a snapshot
+WAITING = 1000  # records that wait for one follower
+
+
+class Follower:
+    """The records of a log from now on. Iterating takes what waits and does not block."""
+
+    def __init__(self, most: int = WAITING) -> None:
+        self._waiting: deque[Decision] = deque(maxlen=most)
+        self.lost = 0  # records that were not read in time
+
+    def put(self, decision: Decision) -> None:
+        if len(self._waiting) == self._waiting.maxlen:
+            self.lost += 1
+        self._waiting.append(decision)
+
+    def __iter__(self) -> Iterator[Decision]:
+        while self._waiting:
+            yield self._waiting.popleft()
+
+
+class Measuring(Protocol):
+    """Who measures the gain of a record (``streamon.gains``)."""
+
+    def so_far(self) -> tuple[int | None, float | None]:
+        """The number of the record that is being measured, and its gain as far as it can be told."""
+
+
+class DecisionLog:
+    """The log of one query, or of one shard of it.
+
+    >>> log = DecisionLog(query="pairs")
+    >>> follower = log.follow()
+    >>> first = log.record(Decision("filter order", (0, 1), (1, 0), expected_gain=1.3), operator="select 1")
+    >>> first.sequence, first.operator, first.query, [d.kind for d in follower], list(follower)
+    (1, 'select 1', 'pairs', ['filter order'], [])
+    >>> log.settle(first.sequence, 1.25)
+    >>> [d.measured_gain for d in log]
+    [1.25]
+    """
+
+    def __init__(
+        self, *, query: str = "", shard: int | None = None, clock: Clock | None = None, most: int = KEPT
+    ) -> None:
+        self.query, self.shard, self.clock = query, shard, clock or SystemClock()
+        self._records: deque[Decision] = deque(maxlen=most)
+        self._followers: list[Follower] = []
+        self._measuring: list[Measuring] = []
+        self.taken = 0  # records so far
+
+    def record(self, decision: Decision, *, operator: str | None = None) -> Decision:
+        """Enter a decision; the record that it becomes."""
+        self.taken += 1
+        record = replace(
+            decision,
+            sequence=self.taken,
+            wall=self.clock.now(),
+            query=self.query,
+            shard=self.shard,
+            operator=decision.operator if operator is None else operator,
+        )
+        self._records.append(record)
+        for follower in self._followers:
+            follower.put(record)
+        return record
+
+    def settle(self, sequence: int | None, measured_gain: float) -> None:
+        """Enter what a decision gained. A record that has left the log meanwhile stays as it was."""
+        if sequence is None or not self._records:
+            return
+        place = sequence - (self._records[0].sequence or 0)
+        if 0 <= place < len(self._records):
+            self._records[place] = replace(self._records[place], measured_gain=measured_gain)
+
+    def measured_by(self, meter: Measuring) -> None:
+        """``meter`` knows the gain of a record before it is settled."""
+        self._measuring.append(meter)
+
+    def follow(self, most: int = WAITING) -> Follower:
+        """A follower that receives every record from now on, until ``unfollow``."""
+        follower = Follower(most)
+        self._followers.append(follower)
+        return follower
+
+    def unfollow(self, follower: Follower) -> None:
+        self._followers.remove(follower)
+
+    @property
+    def left_out(self) -> int:
+        """Records that are no longer here."""
+        return self.taken - len(self._records)
+
+    def of(self, operator: str) -> list[Decision]:
+        """The records of one operator, oldest first."""
+        return [d for d in self if d.operator == operator]
+
+    def __iter__(self) -> Iterator[Decision]:
+        """Oldest first, each with its gain as far as it is known."""
+        known = dict(m.so_far() for m in self._measuring)
+        for d in list(self._records):
+            gain = known.get(d.sequence) if d.measured_gain is None else None
+            yield d if gain is None else replace(d, measured_gain=gain)
+
+    def __len__(self) -> int:
+        return len(self._records)
+
+    def state(self) -> dict[str, Any]:
+        return {"taken": self.taken, "records": [d.state() for d in list(self)[-SAVED:]]}
+
+    def load(self, state: Mapping[str, Any]) -> None:
+        """What stands here already (decisions of the planner at this start) goes: the saved log has it."""
+        self.taken = int(state["taken"])
+        self._records = deque(map(Decision.load, state["records"]), maxlen=self._records.maxlen)
+
+
+def merged(logs: Iterable[Iterable[Mapping[str, Any]]]) -> list[dict[str, Any]]:
+    """The records of several shards as plain data, by the clock on the wall; each says its shard.
+
+    >>> a = DecisionLog(shard=0); b = DecisionLog(shard=1)
+    >>> _ = a.record(Decision("join order", None, "R, S")); _ = b.record(Decision("join order", None, "S, R"))
+    >>> [(d["shard"], d["after"]) for d in merged([[d.to_dict() for d in log] for log in (a, b)])]
+    [(0, 'R, S'), (1, 'S, R')]
+    """
+    found = [dict(d) for log in logs for d in log]
+    return sorted(found, key=lambda d: (d.get("wall") or 0, d.get("shard") or 0, d.get("sequence") or 0))
