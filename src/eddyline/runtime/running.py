@@ -30,7 +30,6 @@ CHUNK = 1 << 16  # elements an operator gets at once: large enough for speed, sm
 SMALL = 1 << 12  # batches up to this size are put together: copying is cheaper than two passes
 
 
-_WORK = ("elements_in", "elements_out", "nanoseconds")  # what an operator has done, restarts included
 
 
 class RunningQuery:
@@ -172,7 +171,6 @@ class RunningQuery:
             "operators": {t.name: t.operator.state() for t in self.tasks},  # type: ignore[attr-defined]
             "results": list(self.results),
             "invalid": self.invalid.state(),
-            "worked": {t.name: {n: getattr(t.statistics, n) for n in _WORK} for t in self.tasks},
         }
 
     def load(self, state: Mapping[str, Any]) -> None:
@@ -187,9 +185,6 @@ class RunningQuery:
         self.peak = max(self.peak[0], rows), max(self.peak[1], bytes)
         self.results = deque(state["results"])
         self.invalid.load(state["invalid"])
-        for t in self.tasks:
-            for n, value in state.get("worked", {}).get(t.name, {}).items():  # earlier versions did not keep it
-                setattr(t.statistics, n, value)
         if self.reached is not None:
             for t in self.tasks:
                 t.frontier = self.reached
