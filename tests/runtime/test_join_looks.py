@@ -7,6 +7,7 @@ from unittest.mock import patch
 
 import numpy as np
 import pyarrow as pa
+import pytest
 
 import eddyline as ed
 from eddyline.kernels import join_layout as k
@@ -82,7 +83,7 @@ def test_a_change_raises_an_alarm_also_if_elements_come_in_small_pieces() -> Non
 def test_windows_that_fill_raise_no_alarm_and_hide_no_change() -> None:
     happened, _ = looks(200_000, window=150_000, keys=100_000)
     assert "alarm" not in happened
-    happened, query = looks(200_000, rare_from=60_000, window=150_000, keys=30_000)
+    happened, query = looks(400_000, rare_from=60_000, window=150_000, keys=30_000)
     assert "alarm" in happened
     assert ["T", "S"] in [d.after for d in query.decisions if d.kind == "order of ΔR"]
 
@@ -105,6 +106,7 @@ def test_what_is_chance_is_no_news() -> None:
     assert unlikely(told, [[0] * 3] * 3) == 0  # nothing was seen
 
 
+@pytest.mark.usefixtures("free_looks")  # from the first element on: then none is left for the pieces that are counted
 def test_a_quiet_run_goes_on_over_small_pieces_and_its_books_are_complete_whenever_somebody_asks() -> None:
     session = ed.Session(clock=ManualClock())  # nobody's patience ends it
     for name in "RST":

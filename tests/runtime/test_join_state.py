@@ -18,6 +18,8 @@ from eddyline.runtime import adaptive_join
 from eddyline.runtime.adaptive_join import LOOK, PLENTY, AdaptiveJoin
 from eddyline.runtime.join_growth import Settled
 
+pytestmark = pytest.mark.usefixtures("free_looks")
+
 QUERY = "SELECT Istream(R.ts AS x) FROM R [RANGE {0}], S [RANGE {0}], T [RANGE {0}] WHERE R.k = S.k AND S.k = T.k"
 GREEDY = {"joins": "a-greedy(p=0.2, window=100)", "caches": "none"}
 

@@ -4,7 +4,8 @@ The kernel obeys orders and caches and knows no reason; the policies see statist
 applied in *runs*. In a look, some elements are profiled: the policies that order pipelines learn which inputs would
 have dropped them, A-Caching learns what the operators cost and how often keys repeat. In a quiet run nothing is
 profiled and nothing is paid for it. While plans change, looks and quiet runs are short; while they do not, quiet runs
-grow. Policies of the papers by name look at all elements, as the papers do.
+grow. Looks are paid for from a small share of the work so far, so that a short join has none; where they win, there are
+more. Policies of the papers by name look at all elements, as the papers do.
 
 Work is counted in *accesses*: a probe of an index or of a cache, a record or an entry's row that is followed. So the
 same data lead to the same decisions, whatever else the machine does.
@@ -30,6 +31,7 @@ from eddyline.core.time import Clock
 from eddyline.kernels import join_layout as k
 from eddyline.operators.join_arrays import JoinArrays
 from eddyline.runtime.join_books import JoinBooks, accesses
+from eddyline.runtime.join_budget import LookBudget
 from eddyline.runtime.join_caching import CacheProfiles
 from eddyline.runtime.join_memory import CacheSizes, specs
 from eddyline.runtime.join_watch import CHECK, SELDOM, Done, Watch
@@ -77,7 +79,9 @@ class AdaptiveJoin:
         self.weight = weight  # of an access of a cache
         self.filters = tuple(LogicalFilters(shape, i) for i in range(shape.size))
         self.clock, self.books = clock, JoinBooks(operator, self.names, clock)
-        self.looking, self.quiet = True, pace.quiet
+        self.budget = LookBudget(shape.size)
+        # Who looks now and then begins without: nothing is known yet of what a look could win.
+        self.looking, self.quiet = pace.longest == 0 or self.budget.affords_look(), pace.quiet
         self.left = pace.look  # of the run: elements still to come
         self.hard = 1  # windows are empty at first: what is seen then is not worth a second look
         all_after = np.triu(np.ones((shape.size - 1, shape.size - 1), np.bool_), 1)
@@ -97,6 +101,8 @@ class AdaptiveJoin:
         self._kept_back = 0  # looks of which the policies know nothing
         self._arrived = self._left = [0] * shape.size  # by input, since the policies last spoke
         self._taken = [0] * shape.size  # samples of the look that goes on, by pipeline
+        self._due = False  # whether a look waits for nothing but to be paid for
+        self._learning = 0  # accesses of that look that were made only to learn
         self._stores, self.sizes = CacheProfiles(self.weight), CacheSizes()
         self._next, self._came = np.zeros(shape.size, np.int64), np.zeros(shape.size, np.int64)
         self._counted: list[int] = []  # when the stretch began
@@ -137,9 +143,12 @@ class AdaptiveJoin:
             arrays.pause_after()
             return self.left
         arrays.sample_none()
-        check = self._check
+        check, most = self._check, self.watch.most(self._both * self._check)
+        if self.pace.longest > 0 and not self.budget.affords_look(alarmed=True):
+            # Nothing that is seen before could be looked at.
+            check, most = self.left, max(CHECK, self.budget.missing(alarmed=True))
         self.watch.begin(arrays.rows())
-        arrays.pause_after(self.watch.most(self._both * check))
+        arrays.pause_after(most)
         self._going, self._stretch, self._so_far = arrays, min(self.left, check), 0
         return self._stretch
 
@@ -178,12 +187,21 @@ class AdaptiveJoin:
         if looked:
             self._profiles.append(arrays.profiles().copy())
         moved = not self.looking and self._moved(arrays, done)  # also if the run is over: a look may see less
-        if self.left > 0 and not moved:
+        if self.left > 0 and not moved and not (self._due and self._affords_look):
             return
         if self.looking or (self.caching is not None and self.caching.used):
             self._reoptimize(arrays, now)
-        else:
+        elif self._affords_look:
             self._pace(False)  # nothing was looked at
+        else:
+            self._due = True
+            self.since = self.clock.nanoseconds()
+            earned = (self._each + 1) * self._both  # for each element that comes
+            self.left = int(min(self.quiet, max(self._check, self.budget.missing() / earned)))
+
+    @property
+    def _affords_look(self) -> bool:
+        return self.pace.longest == 0 or self.budget.affords_look(self.hard > 1)
 
     def _account(self, arrays: JoinArrays) -> Done:
         """Enter what was done since the stretch began, which is over.
@@ -197,6 +215,8 @@ class AdaptiveJoin:
         elements = many + sum(gone)
         self.elements += elements
         work = self.books.end(arrays.orders, accesses(arrays, counters), self._now, elements)
+        self.budget.earn(work, elements)
+        self._learning += counted[k.CN_PROFILING]
         self._arrived = [a + b for a, b in zip(self._arrived, arrived, strict=True)]
         self._left = [a + b for a, b in zip(self._left, gone, strict=True)]
         self.left -= many
@@ -265,7 +285,7 @@ class AdaptiveJoin:
         return [rows[rows[:, 0] == i] for i in range(self.shape.size)]
 
     def _pace(self, changed: bool) -> None:
-        self.since = self.clock.nanoseconds()
+        self.since, self._due = self.clock.nanoseconds(), False
         self.watch.run_over()
         self._taken = [0] * self.shape.size
         if self.pace.longest == 0:
@@ -276,12 +296,17 @@ class AdaptiveJoin:
         if changed or self.looking:
             self.watch.looked(changed)
         if self.looking:
+            self.budget.spend(self._learning)
+            if changed:
+                self.budget.win()
+            self._learning = 0
             # Nobody who looked hard has seen a better order: once was enough.
             self.hard = 0 if self._content else max(0, self.hard - 1)
             self.looking = self.hard > 0
         else:
             self.quiet = min(LONGER * self.quiet, self.pace.longest)
             self.looking = True
+        self.looking = self.looking and self._affords_look
         self.left = self.pace.look if self.looking else self.quiet
 
     @property
@@ -425,6 +450,7 @@ class AdaptiveJoin:
             "caching": None if self.caching is None else self.caching.state(),
             "elements": self.elements,
             "run": [int(self.looking), self.left, self.quiet, self.hard],
+            "budget": self.budget.held,
             "books": self.books.state(),
         }
 
@@ -447,6 +473,7 @@ class AdaptiveJoin:
         if run is not None:
             looking, self.left, self.quiet, self.hard = (int(x) for x in run)
             self.looking = bool(looking)
+            self.budget.held = float(state.get("budget", 0.0))  # a snapshot of an earlier version has none
         if self.pace.longest == 0:
             self.looking, self.left = True, max(1, min(self.left, self.pace.look))
         self.books.load(state["books"])

@@ -1,0 +1,91 @@
+"""Looks cost what they can win: short joins have none, bad plans soon have one, and a change is still seen."""
+
+from __future__ import annotations
+
+from typing import Any
+from unittest.mock import patch
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import eddyline as ed
+from eddyline.operators.mjoin import MJoin
+from eddyline.runtime import join_budget
+from eddyline.runtime.adaptive_join import AdaptiveJoin
+from eddyline.runtime.join_budget import LookBudget
+from eddyline.testing.clock import ManualClock
+
+QUERY = """SELECT Istream(R.ts AS x) FROM R [RANGE {0}], S [RANGE {0}], T [RANGE {0}]
+WHERE R.a = S.a AND R.b = T.b"""
+
+
+def join(count: int, window: int, a: int, b: int, piece: int = 5_000) -> tuple[list[int], ed.Query]:
+    """Three streams, an element a tick; ``a`` and ``b`` keys of S and T. After which elements there were looks."""
+    looked: list[int] = []
+    over = AdaptiveJoin._reoptimize
+
+    def noted(self: AdaptiveJoin, *given: Any) -> None:
+        if self.looking:
+            looked.append(self.elements)
+        over(self, *given)
+
+    rng = np.random.default_rng(7)
+    session = ed.Session(clock=ManualClock())
+    for name in "RST":
+        session.stream(name, schema=pa.schema([(c, pa.int64()) for c in ("ts", "a", "b")]), timestamp="ts")
+    with patch.object(AdaptiveJoin, "_reoptimize", noted):
+        query = session.query(QUERY.format(window))
+        for begin in range(0, count, piece):
+            ts = np.arange(begin, min(count, begin + piece))
+            keys = {"a": rng.integers(0, a, len(ts)), "b": rng.integers(0, b, len(ts))}
+            for i, name in enumerate("RST"):
+                at = ts % 3 == i
+                session.push(name, pa.table({"ts": ts[at], **{n: key[at] for n, key in keys.items()}}))
+        session.finish()
+    return looked, query
+
+
+def operator(query: ed.Query) -> MJoin:
+    return next(n.operator for n in query.running.physical.nodes if isinstance(n.operator, MJoin))
+
+
+@pytest.mark.parametrize("count", [5_000, 100_000])
+@pytest.mark.parametrize(("window", "keys"), [(3_000, 1_000), (3_000, 100_000)])
+def test_a_short_join_pays_at_most_its_share(count: int, window: int, keys: int) -> None:
+    looked, query = join(count, window, keys, keys)
+    told = operator(query).statistics()
+    worth = told["accesses"] + told["elements"]
+    assert len(looked) * 3 * join_budget.PRICE <= join_budget.SHARE * worth
+    if worth < 3 * join_budget.PRICE / join_budget.SHARE:
+        assert not looked and not told["profiling"]
+
+
+def test_what_takes_many_accesses_is_looked_at_soon_and_what_takes_few_is_not() -> None:
+    """An element of S finds a hundred partners in R, and none of them has one in T."""
+    looked, _ = join(30_000, 3_000, a=10, b=1_000_000)
+    assert looked and looked[0] < 40_000  # elements that came or left
+    looked, _ = join(30_000, 3_000, a=1_000_000, b=1_000_000)
+    assert not looked
+
+
+def test_what_was_earned_is_part_of_a_snapshot() -> None:
+    _, query = join(20_000, 300, 100, 100)
+    adapter, arrays = operator(query).adapter, operator(query).arrays
+    assert isinstance(adapter, AdaptiveJoin)
+    state = adapter.state()
+    assert state["budget"] == adapter.budget.held != 0
+    for saved in (state, {name: value for name, value in state.items() if name != "budget"}):
+        adapter.budget.held = 1.0
+        adapter.load(saved, arrays)
+        assert adapter.budget.held == saved.get("budget", 0.0)
+
+
+def test_an_alarm_is_looked_at_on_credit_but_not_for_nothing() -> None:
+    budget = LookBudget(3)
+    budget.earn(int(0.31 * budget.price / join_budget.SHARE), 0)
+    assert budget.affords_look(alarmed=True) and not budget.affords_look()
+    budget.spend(0)
+    assert not budget.affords_look(alarmed=True)
+    budget.earn(budget.missing(alarmed=True), 0)
+    assert budget.affords_look(alarmed=True)
