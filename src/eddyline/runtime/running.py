@@ -30,8 +30,6 @@ CHUNK = 1 << 16  # elements an operator gets at once: large enough for speed, sm
 SMALL = 1 << 12  # batches up to this size are put together: copying is cheaper than two passes
 
 
-
-
 class RunningQuery:
     """Feeds the plan with what its streams have closed, and keeps the results in order."""
 
