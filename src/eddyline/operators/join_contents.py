@@ -134,8 +134,9 @@ class JoinContents:
     def _lay_out_heads(self, old: Laid | None) -> None:
         """Give indexes as many heads as they need, take over those that have as many as before, build the others anew.
 
-        Heads of indexes over the same classes of keys are interleaved, for equal keys have equal hashes; but not those
-        of inputs of different sizes, of which the larger would waste memory on the smaller."""
+        Heads of indexes over the same classes of keys are interleaved, for equal keys have equal hashes. All get as
+        many as the largest needs, which makes the chains of the others shorter; but not where all inputs only grow, and
+        the largest would have ever more memory filled for the others."""
         number = {m: c for c, members in enumerate(self.graph.classes) for m in members}
         groups: dict[tuple[int, ...], list[int]] = {}
         for (target, columns), x in self.index_of.items():
@@ -143,7 +144,8 @@ class JoinContents:
         heads = 0
         for classes, indexes in groups.items():
             need = {x: self._heads_for(x, old) if classes else 1 for x in indexes}
-            for group in alike(need):
+            apart = not any(self._bounded(int(self.indexes[x, k.IX_INPUT])) for x in indexes)
+            for group in alike(need) if apart else (indexes,):
                 slots = max(need[x] for x in group)
                 for j, x in enumerate(group):
                     self.indexes[x, k.IX_HEAD_OFF : k.IX_HEAD_STRIDE + 1] = heads + j, slots - 1, len(group)
@@ -165,7 +167,7 @@ class JoinContents:
         i = int(self.indexes[x, k.IX_INPUT])
         side, rows = self.sides[i], self._end(i) - self._begin(i)
         times = HEADS if rows < MANY else min(HEADS, FAR_HEADS)
-        bounded = side.ring and not isinstance(side.spec.window, Unbounded)  # and the room is what its window needs
+        bounded = self._bounded(i)  # and the room is what its window needs
         near = max((2 * HEADS if bounded else times) * rows, join_side.SMALLEST)
         fits = side.capacity <= near
         need = side.capacity if fits else 1 << (max(times * rows, join_side.SMALLEST) - 1).bit_length()
@@ -173,6 +175,10 @@ class JoinContents:
         had = 0 if was is None else int(was[k.IX_HEAD_MASK]) + 1
         enough = rows < had and not (bounded and fits and need > had)
         return had if enough and had < UNLIKE * need else need
+
+    def _bounded(self, i: int) -> bool:
+        """Whether rows leave an input as others come."""
+        return self.sides[i].ring and not isinstance(self.sides[i].spec.window, Unbounded)
 
     def _before(self, x: int, old: Laid) -> Int64s | None:
         """An index as it was laid out before, if it is not new."""
