@@ -78,7 +78,7 @@ class Query:
     @in_turn
     def explain(self) -> str:
         """The plan that is running, what it keeps and why, and what was decided so far."""
-        return explain(self.plan())
+        return explain(plan_of(self.running, self.name))
 
     @in_turn
     def plan(self) -> PlanGraph:
