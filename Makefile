@@ -13,13 +13,13 @@ help:  ## show this help
 
 $(STAMP): pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit("Eddyline needs Python 3.11 or newer; this is %d.%d. Try: make PYTHON=python3.11 …" % sys.version_info[:2] if sys.version_info < (3, 11) else 0)'
-	@echo "setting up $(VENV) (once)"
+	@echo "setting up $(VENV) (once: PySpark and others are fetched, which takes minutes on a slow line)"
 	@$(PYTHON) -m venv $(VENV)
 	@$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[dev]'
 	@touch $@
 
 $(WARM): $(STAMP) $(wildcard src/eddyline/kernels/*.py)
-	@echo "compiling the kernels (once, and again when they change)"
+	@echo "compiling the kernels (once, and again when they change; half a minute, longer on a busy machine)"
 	@$(BIN)/eddyline warm > $@.part && mv $@.part $@
 
 demo: $(WARM)  ## a real job on a generated packet stream
