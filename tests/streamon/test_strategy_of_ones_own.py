@@ -1,0 +1,95 @@
+"""A policy of one's own is one class: registered, it can be named, is explained, logs its decisions and is saved."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, ClassVar
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import eddyline as ed
+from eddyline.adaptive.filters.base import OrderingPolicy
+from eddyline.adaptive.filters.pipeline import Pipeline
+from eddyline.core.delta import Float64s, Int64s
+from eddyline.core.errors import JobError
+from eddyline.engine.strategies import strategy_lines
+from eddyline.streamon.decision import Decision
+from eddyline.streamon.parameters import Parameter
+from eddyline.streamon.strategies import strategy, withdraw
+
+AFTER = Parameter("after", 1, 1_000_000, "rows before it turns the order round: fewer turn sooner", whole=True)
+
+
+class TurnRound(OrderingPolicy):
+    """Turns the order round once, after some rows."""
+
+    name: ClassVar[str] = "turn-round"
+    parameters: ClassVar[tuple[Parameter, ...]] = (AFTER,)
+
+    def __init__(self, pipeline: Pipeline, *, after: int = 1000) -> None:
+        super().__init__(pipeline)
+        self.after, self.rows, self.turned = after, 0, False
+
+    def processed(self, rows_in: Int64s, rows_out: Int64s, seconds: Float64s) -> None:
+        self.rows += int(rows_in.max())
+
+    def decide(self, now: int | None = None) -> Decision | None:
+        if self.turned or self.rows < self.after:
+            return None
+        before, self.order, self.turned = self.order, self.order[::-1], True
+        return Decision(
+            "filter order", before, self.order, "{rows} rows have passed", {"rows": self.rows}, time=now,
+            operator=self.pipeline.operator,
+        )  # fmt: skip
+
+    def state(self) -> dict[str, Any]:
+        return {**super().state(), "rows": self.rows, "turned": self.turned}
+
+    def load(self, state: Mapping[str, Any]) -> None:
+        super().load(state)
+        self.rows, self.turned = int(state["rows"]), bool(state["turned"])
+
+
+@pytest.fixture(autouse=True)
+def registered() -> Iterator[None]:
+    strategy("filters", "joins")(TurnRound)
+    yield
+    withdraw("filters", "turn-round")
+    withdraw("joins", "turn-round")
+
+
+def asked(session: Any) -> Any:
+    random = np.random.default_rng(1)
+    table = pa.table({"ts": range(20_000), "a": random.random(20_000), "b": random.random(20_000)})
+    session.stream("S", table.to_batches(max_chunksize=2000), timestamp="ts")
+    session.function("f", lambda a: a > 0.5)
+    session.function("g", lambda b: b > 0.5)
+    return session.query("SELECT Istream(ts) FROM S WHERE f(a) AND g(b)", filters="turn-round(after=5000)")
+
+
+def test_it_can_be_named_and_its_decision_is_explained(tmp_path: Any) -> None:
+    session = ed.Session()
+    query = asked(session)
+    found = query.to_arrow()["ts"].to_pylist()
+    (decision,) = query.decisions
+    assert decision.after == ["g(S.b)", "f(S.a)"] and decision.reason.endswith(" rows have passed")
+    assert "ordered by the policy turn-round" in query.explain()
+    assert query.plan().node("select 1").strategy == "turn-round"
+    plain = ed.Session()
+    assert asked(plain).to_arrow()["ts"].to_pylist() == found
+    session.snapshot(tmp_path)
+    other = ed.Session()
+    again = asked(other)
+    other.restore(tmp_path)
+    assert again.statistics()["select 1"]["order"] == [1, 0]
+
+
+def test_it_is_listed_and_its_parameters_are_checked() -> None:
+    lines = list(strategy_lines("filters"))
+    assert "    after = 1000: rows before it turns the order round: fewer turn sooner" in lines
+    session = ed.Session()
+    session.stream("S", [{"ts": 1, "a": 1}], timestamp="ts")
+    with pytest.raises(JobError, match="option 'after' of 'turn-round' must be a whole number"):
+        session.query("SELECT ts FROM S WHERE a > 1 AND ts > 0", filters="turn-round(after=often)")
