@@ -191,3 +191,23 @@ def test_explain_says_why_a_join_is_not_routed(query: str, options: dict[str, An
 
 def test_a_join_is_not_routed_unless_asked() -> None:
     assert "star-look-up" not in session_of(star_data(rows=10)).query(text()).explain()
+
+
+@pytest.mark.parametrize("window", ["[NOW]", "[RANGE 3]", "[ROWS 2]", "[ROWS UNBOUNDED]"])
+def test_rows_fail_as_they_do_in_the_join(window: str) -> None:
+    """A condition on partners that fails: for combinations that no other condition drops, each once."""
+    random = np.random.default_rng(2)
+    data = pa.table({"ts": np.sort(random.integers(0, 40, 60)), **{n: random.integers(0, 5, 60) for n in ("a", "b")}})
+    session = ed.Session()
+    session.stream("S", data, timestamp="ts")
+    session.relation("K", pa.table({"k": [0, 1, 2, 3, 3], "v": [0, 1, 2, 3, 4]}))
+    text = (
+        f"SELECT S.a, m.v, n.v AS w FROM S {window}, K m, K n "
+        "WHERE S.a = m.k AND S.b = n.k AND 12 DIV (m.v - n.v) > 3 AND m.v <> 2"
+    )
+    joined, routed = (session.query(text, on_error="invalid", **more) for more in ({}, {"routing": "sbr"}))
+    assert "star-look-up 1" in routed.explain() and "mjoin 1" in joined.explain()
+    rows = [sorted(map(repr, query.to_arrow().to_pylist())) for query in (joined, routed)]
+    failed = [sorted(map(repr, query.invalid())) for query in (joined, routed)]
+    assert rows[0] == rows[1] and len(rows[0]) > 5
+    assert len(failed[0]) == len(failed[1]) == joined.report()["invalid"] == routed.report()["invalid"] > 0
