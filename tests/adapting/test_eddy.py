@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import eddyline as ed
-from eddyline.adapting import eddy as module
+from eddyline.adapting import tuple_router as module
 from eddyline.adapting.eddy import Eddy
 from eddyline.adapting.routing_options import Routing
 from eddyline.adaptive.filters.pipeline import Pipeline

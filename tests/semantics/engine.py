@@ -18,14 +18,15 @@ import pyarrow as pa
 
 import eddyline
 from eddyline.adapting import conjunction as adaptive_conjunction
-from eddyline.adapting import eddy
 from eddyline.adapting import join_choice as joining
+from eddyline.adapting import tuple_router
 from eddyline.adapting.adaptive_join import Pace
 from eddyline.core.time import TimeKind
 from eddyline.engine import running_query as running
 from eddyline.operators.mjoin import MJoin
 from eddyline.operators.panes import Panes
 from eddyline.operators.rstream import RStream
+from eddyline.operators.star_look_up import StarLookUp
 from eddyline.testing.cases import Case
 from eddyline.testing.reference import ResultRow
 from eddyline.testing.tables import comparable
@@ -129,9 +130,10 @@ def run_engine(case: Case, way: Way | None = None) -> pa.Table:
         if way.small:
             stack.enter_context(patch.object(running, "CHUNK", 3))
             stack.enter_context(patch.object(MJoin, "ROOM", 1))
+            stack.enter_context(patch.object(StarLookUp, "PAIRS", 2))
             stack.enter_context(patch.object(RStream, "ROOM", 1))
             stack.enter_context(patch.object(joining, "Pace", quick_pace))
-            stack.enter_context(patch.multiple(eddy, BEGIN=2, SIZE=4, MOST=8))
+            stack.enter_context(patch.multiple(tuple_router, BEGIN=2, SIZE=4, MOST=8))
             stack.enter_context(patch.multiple(adaptive_conjunction, FIRST=1, TRIAL=4, LEAST=1, MOST=4, LOOK=2))
         return _run(case, way)
 

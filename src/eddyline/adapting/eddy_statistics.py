@@ -1,4 +1,4 @@
-"""What an eddy did, by class: rows, selectivities and routes, for explain and heat maps. No policy reads them."""
+"""What a router did, by class: rows, selectivities and routes, for explain and heat maps. No policy reads them."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from eddyline.adaptive.routing.policy import Outputs
 from eddyline.core.delta import Float64s, Int64s
 from eddyline.streamon.wording import in_units
 
@@ -36,14 +36,14 @@ class Books:
         self._routes: deque[tuple[Int64s, Int64s]] = deque()  # classes and orders of the last sub-batches
         self._kept = 0
 
-    def add(self, classes: Int64s, orders: Int64s, outputs: npt.NDArray[np.int8]) -> None:
+    def add(self, classes: Int64s, orders: Int64s, outputs: Outputs) -> None:
         attributes, d, n = self.shape
         if self._seen > _RECENT:
             for counts in (self.rows, self.shown, self.passed):
                 counts /= 2
             self._seen /= 2
         self._seen += len(orders)
-        asked, passed = (outputs >= 0).astype(np.float64), (outputs > 0).astype(np.float64)
+        asked, passed = (outputs >= 0).astype(np.float64), np.maximum(outputs, 0).astype(np.float64)
         for a in range(attributes):
             column = classes[:, a]
             there = np.flatnonzero(column >= 0)
@@ -94,12 +94,12 @@ class Books:
         self._kept = 0
 
 
-def told(s: Mapping[str, Any], pruned: Mapping[str, str]) -> list[str]:
-    """Lines for explain from an eddy's statistics."""
+def told(s: Mapping[str, Any], pruned: Mapping[str, str], joins: bool = False) -> list[str]:
+    """Lines for explain from a router's statistics. ``joins``: operators are relations, and bring partners."""
     lines = [f"routed by the policy {s['policy']}, {s['rows']:,} rows in sub-batches of {s['size']:,}"]
     for f, text in enumerate(s["filters"]):
         passes, price, by = s["selectivity"][f], s["seconds_per_row"][f], s["classifiers"][f]
-        known = "not asked yet" if passes is None else f"passes {passes:.1%} of {s['asked'][f]:,} rows"
+        known = "not asked yet" if passes is None else matched(passes, s["asked"][f], joins)
         cost = "" if not price else f", {in_units(price)} a row"
         classifier = "" if by is None else f", by {', '.join(by)}"
         lines.append(f"O{f + 1}. {text}: {known}{cost}{classifier}{', keeps its place' if f in s['pinned'] else ''}")
@@ -109,8 +109,11 @@ def told(s: Mapping[str, Any], pruned: Mapping[str, str]) -> list[str]:
         lines.append(f"by {name}:")
         order = sorted(range(len(table["classes"])), key=lambda c: -table["rows"][c])
         for c in order[:SHOWN]:
-            shares = ", ".join("–" if x is None else f"{x:.0%}" for x in table["selectivity"][c])
-            lines.append(f"  {table['classes'][c]}: {_route(table['routes'][c])}; of what each is asked {shares} pass")
+            shares = ", ".join(
+                "–" if x is None else f"{x:.2f}" if joins else f"{x:.0%}" for x in table["selectivity"][c]
+            )
+            each = f"matches per row {shares}" if joins else f"of what each is asked {shares} pass"
+            lines.append(f"  {table['classes'][c]}: {_route(table['routes'][c])}; {each}")
         if len(order) > SHOWN:
             lines.append(f"  and {len(order) - SHOWN} more classes")
     if not used:
@@ -120,6 +123,11 @@ def told(s: Mapping[str, Any], pruned: Mapping[str, str]) -> list[str]:
     if pruned:
         lines.append(f"do not: {', '.join(f'{name} ({why})' for name, why in pruned.items())}")
     return lines
+
+
+def matched(out: float, asked: int, joins: bool) -> str:
+    """What an operator makes of a row: the share that a filter passes, the partners that a relation has."""
+    return f"{out:.2f} matches per row, {asked:,} look-ups" if joins else f"passes {out:.1%} of {asked:,} rows"
 
 
 def _route(order: list[int] | None) -> str:

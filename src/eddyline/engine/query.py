@@ -95,7 +95,8 @@ class Query:
     @in_turn
     def statistics(self) -> dict[str, dict[str, Any]]:
         """By operator what those that adapt know and did: of a selection its order or its classifiers, and for each
-        conjunct as written what it was asked, let pass and took; of an eddy also selectivities by class."""
+        conjunct as written what it was asked, let pass and took; of an eddy also selectivities by class. A join that is
+        routed has the same of its relations, with matches per row as selectivities."""
         return self._statistics()
 
     def _statistics(self) -> dict[str, dict[str, Any]]:

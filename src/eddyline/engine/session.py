@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from eddyline.adapting.filter_choice import Filtering
 from eddyline.adapting.join_choice import Joining
+from eddyline.adapting.star_router import StarRouting
 from eddyline.core import arguments as check
 from eddyline.core.catalog import Catalog, RelationDef, StreamDef
 from eddyline.core.errors import EddylineError, JobError
@@ -110,7 +111,7 @@ class Session(Declaring[Query]):
         joining.check(plan)
         physical = build(
             bound, plan, self.catalog, self._registry, self._load, epochs, filtering.select, filtering.judge,
-            joining.adapt,
+            joining.adapt, StarRouting.of(filtering, joining),
         )  # fmt: skip
         self._started += 1
         label = bound.name or f"query {self._started}"

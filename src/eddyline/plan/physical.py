@@ -60,6 +60,7 @@ from eddyline.plan.matches import Matches
 from eddyline.plan.numbering import Numbering
 from eddyline.plan.panes import panes_below, same_panes
 from eddyline.plan.rewrite import movable
+from eddyline.plan.stars import RouteStars, star_of
 from eddyline.streamon.decision import PLANNER, Decision
 from eddyline.synopses.store import Elements, Registry, Stub
 
@@ -68,21 +69,22 @@ AdaptJoin = Callable[[Any, Sequence[str]], None]
 
 def build(query: BoundQuery, plan: Plan, catalog: Catalog, registry: Registry, load: Callable[[str], pa.Table],
           epochs: Mapping[str, int], select: MakeSelect = SelectOperator, judge: MakeJudge = in_order,
-          adapt: AdaptJoin | None = None,
+          adapt: AdaptJoin | None = None, stars: RouteStars | None = None,
           ) -> PhysicalPlan:  # fmt: skip
     """``load`` brings the rows of a constant relation; ``epochs`` tell from which element on a stream is read, so that
     only windows over the very same elements share a store; ``select`` makes the operators of selections, ``judge`` the
-    conjunctions of those with memberships, ``adapt`` gives a join somebody who changes its plan."""
-    builder = _Builder(query.time_kind, catalog, registry, load, epochs, select, judge, adapt)
+    conjunctions of those with memberships, ``adapt`` gives a join somebody who changes its plan, ``stars`` those of one
+    stream with constant relations somebody who routes rows."""
+    builder = _Builder(query.time_kind, catalog, registry, load, epochs, select, judge, adapt, stars)
     return builder.finish(plan)
 
 
 class _Builder(Matches):
     def __init__(self, kind: TimeKind, catalog: Catalog, registry: Registry, load: Callable[[str], pa.Table],
                  epochs: Mapping[str, int], select: MakeSelect, judge: MakeJudge,
-                 adapt: AdaptJoin | None) -> None:  # fmt: skip
+                 adapt: AdaptJoin | None, stars: RouteStars | None) -> None:  # fmt: skip
         super().__init__(select, judge, kind)
-        self.adapt = adapt
+        self.adapt, self.stars = adapt, stars
         self.catalog, self.registry, self.load, self.epochs = catalog, registry, load, epochs
         self.scans: dict[Hashable, int] = {}
         self.paned: dict[Hashable, Output] = {}
@@ -274,6 +276,9 @@ class _Builder(Matches):
     def join(self, p: Join, need: Deletions) -> Output:
         from eddyline.operators.mjoin import MJoin
 
+        star = None if self.stars is None else self.star_join(p, need, self.stars)
+        if isinstance(star, Output):
+            return star
         schemas = [i.schema for i in p.inputs]
         keys, equalities, residual = split_conjuncts(p.conjuncts, schemas)
         keys, conditions, residual = split_conditions(residual, schemas, keys)
@@ -289,6 +294,8 @@ class _Builder(Matches):
             append_only = append_only and grows
         kind = "binary-join" if len(inputs) == 2 else "mjoin"
         operator = MJoin(self.name(kind), inputs, graph, residual, stubs, p.schema.names, self.context, conditions)
+        if star is not None:
+            self.decided("join routing", "none", star, operator.name)
         written = list(operator.orders)
         if self.adapt is not None:
             self.adapt(operator, [alias_of(i) for i in p.inputs])
@@ -297,6 +304,27 @@ class _Builder(Matches):
         note = conjunction(p.conjuncts) or "product"
         node = self.add(operator, tuple(nodes), note=note)
         return Output(node, operator.schema, append_only=append_only)
+
+    def star_join(self, p: Join, need: Deletions, stars: RouteStars) -> Output | str:
+        """The join with its rows routed, or why they are not. It is linear in the input that changes: it needs no more
+        of the deletions than what is above."""
+        from eddyline.operators.star_look_up import StarLookUp
+
+        star = star_of(p) if stars.instead is None else stars.instead
+        if isinstance(star, str):
+            return star
+        name, changing = self.name("star-look-up"), p.inputs[star.place].schema
+        labels = [r.label for r in star.relations]
+        routes = stars.router(name, changing, labels, self.context.log)
+        if isinstance(routes, str):
+            return routes
+        inputs = [self.relation(c, need if i == star.place else Deletions.ALL) for i, c in enumerate(p.inputs)]
+        operator = StarLookUp(
+            name, changing, star.place, star.relations, star.residual, p.schema.names, routes, self.context
+        )
+        self.decided("join routing", labels, "each row asks them in an order of its own", name)
+        node = self.add(operator, tuple(i.node for i in inputs), note=conjunction(p.conjuncts))
+        return Output(node, operator.schema, append_only=inputs[star.place].append_only)
 
     def join_input(self, p: Plan, need: Deletions, passing: bool) -> tuple[Any, Callable[[], Stub] | None, int, bool]:
         """A ring for windows that the join can keep itself and for append-only relations, else a bag. ``passing``:
@@ -342,16 +370,10 @@ class _Builder(Matches):
     def explain_orders(self, operator: Any, p: Join) -> None:
         names = distinct([alias_of(i) for i in p.inputs])
         orders = {names[i]: [names[j] for j in order] for i, order in enumerate(operator.orders)}
-        self.context.log.record(
-            Decision(
-                "join order",
-                None,
-                orders,
-                "connected inputs first, in written order",
-                operator=operator.name,
-                by=PLANNER,
-            )
-        )
+        self.decided("join order", orders, "connected inputs first, in written order", operator.name)
+
+    def decided(self, kind: str, after: Any, why: str, operator: str) -> None:
+        self.context.log.record(Decision(kind, None, after, why, operator=operator, by=PLANNER))
 
     # ── aggregates and sets ───────────────────────────────────────────────────────────────────────────────────────
 

@@ -11,6 +11,7 @@ from eddyline.streamon.wording import decided_line
 
 SHOWN_DECISIONS = 20
 JOINS = ("mjoin", "binary-join")
+STAR = "star-look-up"
 LEGEND = "   ΔR → S → [T → U]: an element of R is joined with S, then with T and U, unless a cache has what they give"
 RESULTS = {
     "istream": "a stream: the rows that enter the result (Istream)",
@@ -68,11 +69,12 @@ def _kept(plan: PlanGraph) -> Iterator[str]:
 
 
 def _adapting(nodes: Sequence[PlanNode]) -> list[str]:
-    """What operators say of how they adapt, filters and joins apart."""
+    """What operators say of how they adapt, filters, routed joins and joins apart."""
     lines: list[str] = []
     joins = [n for n in nodes if n.adapts and n.kind in JOINS]
-    filters = [n for n in nodes if n.adapts and n.kind not in JOINS]
-    for title, some in (("filters", filters), (f"joins{LEGEND}", joins)):
+    stars = [n for n in nodes if n.adapts and n.kind == STAR]
+    filters = [n for n in nodes if n.adapts and n.kind not in (*JOINS, STAR)]
+    for title, some in (("filters", filters), ("routed joins", stars), (f"joins{LEGEND}", joins)):
         lines += ["", title] if some else []
         for node in some:
             lines += [f"  {node.id}: {line}" if i == 0 else f"    {line}" for i, line in enumerate(node.adapts)]

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from eddyline.adapting.eddy_statistics import matched
 from eddyline.adapting.join_history import bracketed
 from eddyline.core.amounts import size
 from eddyline.engine.query_plan import graph_of
@@ -98,6 +99,12 @@ def ordered_together(filters: Sequence[Mapping[str, Any]]) -> list[str]:
     select 1 in shards 0, 2: ordered by the policy default
       1. b(x): passes 10.0% of 200 rows
       2. a(x): passes 90.0% of 20 rows
+
+    Relations of a routed join have partners:
+
+    >>> star = {**one, "operator": "star-look-up 1", "filters": ["R", "T"], "passed": [25, 10], "joins": True}
+    >>> print(ordered_together([{"shard": 1, **star}])[-1])
+      2. R: 2.50 matches per row, 10 look-ups
     """
     groups: dict[tuple[Any, ...], list[Mapping[str, Any]]] = {}
     for f in filters:
@@ -107,7 +114,7 @@ def ordered_together(filters: Sequence[Mapping[str, Any]]) -> list[str]:
         lines.append(f"{operator} in {_shards([f['shard'] for f in some])}: ordered by the policy {policy}")
         for place, number in enumerate(order, 1):
             asked, passed = (sum(f[n][number] for f in some) for n in ("asked", "passed"))
-            known = f"passes {passed / asked:.1%} of {asked:,} rows" if asked else "not asked yet"
+            known = matched(passed / asked, asked, bool(some[0].get("joins"))) if asked else "not asked yet"
             lines.append(f"  {place}. {some[0]['filters'][number]}: {known}")
     return lines
 

@@ -128,6 +128,21 @@ def test_footnote_4_tuple_by_tuple(cuts: list[int]) -> None:
     assert fast.values == pytest.approx(slow)
 
 
+def test_a_mean_of_multiplied_tuples_is_not_overthrown_by_their_spread() -> None:
+    """One tuple in ten becomes ten: the last 32 differ from a thousand by chance, and do not replace them."""
+    averages, random = CountedAverages(1, memory=1000), np.random.default_rng(1)
+    means = []
+    for _ in range(200):
+        averages.add(np.zeros(20, np.int64), np.where(random.random(20) < 0.1, 10.0, 0.0))
+        means.append(averages.means(0.5, 1.0)[0])
+    assert averages.count[0] > 900
+    assert np.std(means[100:]) < 0.15
+    saved = averages.state()
+    other = CountedAverages(1, memory=1000)
+    other.load(saved)
+    assert other.variances(np.array([1.0])) == averages.variances(np.array([1.0])) > 5
+
+
 def test_counted_averages_forget() -> None:
     averages = CountedAverages(1, memory=100)
     for out in (1.0, 0.0):

@@ -254,10 +254,10 @@ class Default(Learner):
         """Let routes follow selectivities that have moved by more than their standard error."""
         W = self.W.means(0.5, 1.0)
         S = self.S.means(np.repeat(W, self.d), _PRIOR).reshape(self.n, self.d)
-        counts = (self.W.count, self.S.count.reshape(self.n, self.d))
-        for used, now, count in zip((self.W_used, self.S_used), (W, S), counts, strict=True):
+        for used, now, averages in ((self.W_used, W, self.W), (self.S_used, S, self.S)):
             share = np.clip(now, 0.01, 0.99)
-            error = np.sqrt(share * (1 - share) / (count + _PRIOR))
+            spread = np.maximum(averages.variances(now.ravel()).reshape(now.shape), share * (1 - share))
+            error = np.sqrt(spread / (averages.count.reshape(now.shape) + _PRIOR))
             np.copyto(used, now, where=np.abs(now - used) > error)
 
     def _afford(self) -> None:
@@ -308,6 +308,7 @@ class Default(Learner):
                 operator * self.d + np.arange(self.d),
                 self.samples.tuples_in[operator, at].copy(),
                 self.samples.tuples_out[operator, at].copy(),
+                self.samples.squares[operator, at].copy(),
             )
             prior = self.W.means(0.5, 1.0)[operator]
             self.S_used[operator] = self.S.means(prior, _PRIOR).reshape(self.n, self.d)[operator]

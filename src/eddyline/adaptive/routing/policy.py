@@ -15,7 +15,8 @@ Profiling here costs no evaluation beyond those of a route: a profiled tuple tak
 then goes on as any other. So no operator is asked about a tuple twice, nor about one that is out.
 
 *Out* is a number of tuples: 0 if the operator drops the tuple (FALSE or NULL), 1 if a filter passes it or fails for it
-(the tuple lives on until another filter drops it), more for an operator that multiplies tuples; −1 if not asked.
+(the tuple lives on until another filter drops it), more for an operator that multiplies tuples; −1 if not asked. What
+is asked about the copies of a tuple is known from the tuple: an operator that was asked counts once in its cost.
 
 A policy is a pure function of its parameters, its seed and these calls. It reads no clock; ``now`` is only copied into
 the decision. Its state is bounded by its parameters and can be taken elsewhere by ``state`` and ``load``, between

@@ -1,0 +1,38 @@
+"""What a star join is made of: its relations and who takes rows to them. No kernel is loaded for it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import pyarrow as pa
+
+from eddyline.core.delta import Bools, Int64s
+from eddyline.core.schema import Schema
+from eddyline.expr.nodes import Expr
+
+# Asks a relation, by its number, for the partners of rows with these numbers: how many each has.
+Look = Callable[[int, Int64s], Int64s]
+
+
+class Routes(Protocol):
+    """Who takes rows to the relations. The operator obeys and never knows the reason."""
+
+    def look_up(self, columns: Mapping[str, pa.Array], length: int, times: Int64s, look: Look) -> Bools:
+        """Ask relations about rows; which rows have partners in all of them."""
+
+    def adapts(self) -> list[str]: ...
+    def statistics(self) -> dict[str, Any]: ...
+    def state(self) -> dict[str, Any]: ...
+    def load(self, state: Mapping[str, Any]) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class StarRelation:
+    """A constant relation: its rows join with those of the changing input for which ``theirs`` equal ``mine``."""
+
+    label: str
+    schema: Schema
+    mine: tuple[Expr, ...]
+    theirs: tuple[Expr, ...]
