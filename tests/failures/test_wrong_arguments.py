@@ -15,6 +15,7 @@ import pytest
 
 import eddyline as ed
 import eddyline.spark as eds
+from eddyline.spark import frames
 
 SCHEMA = pa.schema([("ts", pa.int64()), ("v", pa.int64()), ("name", pa.string())])
 ROWS = [{"ts": 1, "v": 1, "name": "a"}, {"ts": 2, "v": 2, "name": "b"}]
@@ -189,7 +190,7 @@ ON_SPARK: dict[str, Callable[[Any], Any]] = {
     "query(stream)": lambda x: eds.query("SELECT 1", streams={"S": x}),
     "window_join(streams)": lambda x: eds.window_join(x, on="k", within=1),
     "window_join(on)": lambda x: eds.window_join({"A": None, "B": 7}, on=x, within=1),
-    "window_join(within)": lambda x: eds.join_text({"A": ["ts", "k"], "B": ["ts", "k"]}, ["k"], x),
+    "window_join(within)": lambda x: frames.join_text({"A": ["ts", "k"], "B": ["ts", "k"]}, ["k"], x),
     "adaptive_filter(df)": lambda x: eds.adaptive_filter(x, "a > 1"),
     "explain(what)": lambda x: eds.explain(x),
     "explain(streams)": lambda x: eds.explain("SELECT 1", x),

@@ -13,7 +13,6 @@ import eddyline as ed
 from eddyline.core.errors import JobError
 from eddyline.core.schema import Schema
 from eddyline.cql import bind
-from eddyline.engine.explain import explain
 from eddyline.expr.nodes import Literal
 from eddyline.plan.logical import Project, RelationScan, SetOperation
 from eddyline.plan.numbering import Numbering
@@ -130,7 +129,7 @@ def test_what_is_read_several_times_runs_once(text: str, once: tuple[str, ...]) 
     _, query = start(case, Way())
     found = kinds(query)
     assert {k: found[k] for k in once} == dict.fromkeys(once, 1)
-    assert "(as above: computed once)" in explain(query.running)
+    assert "(as above: computed once)" in query.explain()
 
 
 def test_a_view_that_is_read_twice_runs_once() -> None:

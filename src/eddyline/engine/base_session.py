@@ -259,7 +259,7 @@ class Declaring(ABC, Generic[Q]):
         check_options(bound.options, read)
         Joining.of(bound.options)
         for option, value in bound.options.items():
-            if option == "on_error" and value not in ("stop", "invalid"):
+            if option == "on_error" and not (isinstance(value, str) and value in ("stop", "invalid")):
                 raise JobError(f"the option 'on_error' is one of stop, invalid, not {check.shown(value)}.")
             if option == "scheduler":
                 if not isinstance(value, str):

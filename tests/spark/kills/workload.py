@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import eddyline as ed
-import eddyline.spark as eds
+from eddyline.spark import frames
 
 STREAMS: Final = {
     name: pa.schema([("ts", pa.int64()), ("k", pa.int64()), (value, pa.int64())])
@@ -36,7 +36,7 @@ Bag = Counter[tuple[Any, ...]]
 
 
 def join_text() -> str:
-    return eds.join_text({n: s.names for n, s in STREAMS.items()}, ["k"], WITHIN)
+    return frames.join_text({n: s.names for n, s in STREAMS.items()}, ["k"], WITHIN)
 
 
 def generate(folder: Path, files: int, seed: int) -> None:
