@@ -27,6 +27,8 @@ WHERE S.ap > L.ap"""
 def text(c: Configuration, columns: Mapping[str, Sequence[str]]) -> str:
     """The query of a workload, given the columns of its streams."""
 
+    from eddyline.spark import frames
+
     if c.workload in ("three-way", "four-way"):
         return frames.join_text(columns, ["key"], f"{c.window} seconds")
     return {"chain": CHAIN.format(c.window), "macd": MACD}.get(c.workload) or skewed.text(c)
