@@ -132,7 +132,7 @@ def run_job(
     except BaseException:
         outputs.abort()
         raise
-    write_notes(notes(session.left_out()))
+    write_notes(notes(session.left_out(), named=bool(session.catalog.views)))
     if report is not None:
         write_report(report, job_report(session, queries, (clock.nanoseconds() - begin) / 1e9), stdout)
     return 0
