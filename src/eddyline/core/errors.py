@@ -15,6 +15,7 @@ from typing import Final
 LONGEST_MESSAGE: Final = 4000  # characters of one message, several times what our own words ever need
 LONG_MESSAGE: Final = 1000  # characters from which on the data in a message are clipped if it did not do so itself
 LONGEST_PART: Final = 200  # characters of one value, text or foreign message inside a message
+NEAR: Final = 0.65  # likeness of two names (1 is the same) from which on one is suggested for the other
 LONGEST_LINE: Final = 160  # characters of the line that is drawn below a message
 
 
@@ -154,6 +155,30 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     ''
     """
     by_lower = {k.lower(): k for k in known}
-    name = name[:LONGEST_PART]
-    near = difflib.get_close_matches(name.lower(), list(by_lower), n=1, cutoff=0.6)
-    return f" Did you mean {by_lower[near[0]]!r}?" if near else ""
+    near = _nearest(name.lower(), by_lower)
+    return "" if near is None else f" Did you mean {by_lower[near]!r}?"
+
+
+def did_you_mean_file(name: str, known: Iterable[str]) -> str:
+    """The same for names of files, which are near if they are without their extensions: most files have the same one.
+
+    >>> did_you_mean_file("nothing.cql", ["long.cql", "a.cql"]), did_you_mean_file("lonk.cql", ["long.sql", "long.cql"])
+    ('', " Did you mean 'long.cql'?")
+    """
+    by_stem: dict[str, list[str]] = {}
+    for k in known:
+        by_stem.setdefault(_stem(k), []).append(k)
+    near = _nearest(_stem(name), by_stem)
+    if near is None:
+        return ""
+    best = max(by_stem[near], key=lambda k: (difflib.SequenceMatcher(None, name.lower(), k.lower()).ratio(), k))
+    return f" Did you mean {best!r}?"
+
+
+def _stem(name: str) -> str:
+    return name.lower().lstrip(".").partition(".")[0]
+
+
+def _nearest(name: str, known: Iterable[str]) -> str | None:
+    near = difflib.get_close_matches(name[:LONGEST_PART], list(known), n=1, cutoff=NEAR)
+    return near[0] if near else None
