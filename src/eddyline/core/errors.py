@@ -81,6 +81,10 @@ class DataError(EddylineError):
     """A value in the data stopped the query: overflow, division by zero, a failing cast, a malformed row in strict."""
 
 
+class MissingColumnWarning(UserWarning):
+    """A declared column that the input does not seem to have."""
+
+
 class DivertedRowsWarning(UserWarning):
     """Rows were left out of an answer. Given once for each stream and kind, as soon as it is known."""
 

@@ -170,7 +170,7 @@ class Notices:
 
     def warn(self, found: Iterable[LeftOut], shows: str = "query.{}()") -> None:
         for category, text in self.warnings(found, shows):
-            warnings.warn(text, category, stacklevel=_outside())
+            warnings.warn(text, category, stacklevel=outside())
 
     def _first(self, one: LeftOut, what: str) -> bool:
         key = (one.name, what)
@@ -184,7 +184,7 @@ def _rows(count: int, what: str) -> str:
     return f"{count:,} {what} row{'' if count == 1 else 's'}"
 
 
-def _outside() -> int:
+def outside() -> int:
     """The ``stacklevel`` of the nearest caller that is not ours: his line is the one to name."""
     level, frame = 1, sys._getframe(1)
     while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
