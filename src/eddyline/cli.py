@@ -45,14 +45,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _report(error: Exception, with_traceback: bool) -> int:
-    from eddyline.core.errors import LONGEST_MESSAGE, EddylineError, clipped
+    from eddyline.core.errors import LONG_MESSAGE, EddylineError, clipped
 
     if with_traceback:
         traceback.print_exc()
     if isinstance(error, EddylineError):
         print(f"error: {error}", file=sys.stderr)
         return error.exit_status
-    text = clipped(" ".join(str(error).split()) or "no further word", LONGEST_MESSAGE)
+    text = clipped(" ".join(str(error).split()) or "no further word", LONG_MESSAGE)
     hint = "" if with_traceback else " (--traceback shows where)"
     print(f"error: {type(error).__name__}: {text}{hint}", file=sys.stderr)
     return 1

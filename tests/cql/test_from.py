@@ -149,6 +149,7 @@ def test_late_and_invalid() -> None:
         ("SELECT a FROM S UNION SELECT a FROM R ORDER BY a", "ORDER BY is not supported", "a"),
         ("SELECT DISTINCT ON (a) b FROM S", "DISTINCT ON is not supported", None),
         ("SELECT a, FROM S", "something is missing after ','", "FROM"),
+        ("SELECT a FROM flights", "'flights'. Declare it before the query: CREATE STREAM flights FROM '…'", "flights"),
         ("SELECT a b c FROM S", "unexpected 'c'.", "c"),
         ("SELECT a FROM S WHERE (a > 3", "expected ')', but the text ends here.", None),
         ("SELECT a FROM S WHERE a >", "something is missing here", None),

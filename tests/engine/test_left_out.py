@@ -149,4 +149,29 @@ def test_the_command_line_says_at_once_that_the_column_is_wrong(
     (early,) = said_while_writing
     assert early.startswith("note: 98 % of the first 300 rows of S are late: is 'price' its column of time?")
     late = capsys.readouterr().err
-    assert late == "note: 294 late rows of S left out; a slack of 49 would have kept them; late(q) shows such rows.\n"
+    assert late == (
+        "note: 294 late rows of S left out; a slack of 49 would have kept them;"
+        " name the query (q: SELECT …), and SELECT * FROM late(q) shows such rows.\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "remedy"),
+    [
+        ("", "name the query (q: SELECT …), and SELECT * FROM invalid(q) shows such rows."),
+        ("q: ", "invalid(q) shows such rows."),
+    ],
+)
+def test_the_command_line_gives_a_reason(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str, remedy: str
+) -> None:
+    (tmp_path / "s.csv").write_text(f"ts,v\n1,2\n2,{'x' * 1000}\n3,y\n")
+    job = tmp_path / "job.cql"
+    job.write_text(
+        f"CREATE STREAM S (ts bigint, v bigint) FROM 's.csv' TIMESTAMP BY ts;\n{name}SELECT Istream(*) FROM S;"
+    )
+    assert cli.main(["run", str(job), "--out", str(tmp_path / "o.csv")]) == 0
+    said = capsys.readouterr().err
+    assert said.startswith("note: 2 invalid rows of S left out (s.csv, line 3: column 'v': 'xxx")
+    assert said.endswith(f" is not a value of type bigint); {remedy}\n")
+    assert len(said) < 400

@@ -5,8 +5,10 @@ from __future__ import annotations
 import bz2
 import gzip
 
+import pyarrow as pa
 import pytest
 
+import eddyline as ed
 from eddyline.core.errors import LONGEST_LINE, LONGEST_MESSAGE, CqlError, EddylineError, Span
 from tests.failures.conftest import Run
 
@@ -76,3 +78,27 @@ def test_the_place_in_a_long_line_is_drawn(start: int) -> None:
     at = marks.index("^")
     assert line[at : at + marks.count("^")] == text[start : start + 9]
     assert len(line) <= LONGEST_LINE + 10
+
+
+def test_data_are_clipped_and_our_words_are_not() -> None:
+    words = "the stream's state cannot be taken over; " * 30
+    said = str(EddylineError(f"{words}the value '{LONG} {LONG}' and the streams' name {LONG} are bad: {words}"))
+    assert said.count(words) == 2
+    assert said.count("…") == 2
+    assert len(said) < 2 * len(words) + 1000
+
+
+def test_our_own_words_in_the_error_of_a_function_stay_whole() -> None:
+    session = ed.Session()
+    session.stream("S", timestamp="ts", schema=pa.schema([("ts", pa.int64()), ("v", pa.int64())]))
+
+    def push(v: int) -> int:
+        session.push("S", [(v, v)])
+        return v
+
+    session.function("push", push, returns="bigint")
+    session.query("SELECT push(v) AS x FROM S")
+    session.push("S", [(1, 1)])
+    with pytest.raises(EddylineError, match="must not push rows to its own session, nor read from it; give it a") as e:
+        session.push("S", [(2, 1)])
+    assert "…" not in str(e.value)

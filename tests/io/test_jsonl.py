@@ -13,7 +13,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from eddyline.core.errors import JobError
+import eddyline as ed
+from eddyline import cli
+from eddyline.core.errors import JobError, MissingColumnWarning
 from eddyline.io.jsonl import JsonLinesSource, JsonParser
 from eddyline.io.resolve import open_source
 from tests.io.read import invalid, reasons, rows
@@ -104,3 +106,25 @@ def test_a_row_is_judged_alone(objects: list[dict[str, Any]]) -> None:
     alone = [read([line]) for line in lines]
     assert good == [r for g, _ in alone for r in g]
     assert bad == 1 + sum(b for _, b in alone)
+
+
+def test_declared_columns_are_found_in_any_case_and_missing_ones_are_told(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_text('{"ts": 1, "speed": 2, "more": 3}\n{"ts": 2, "speed": null}\n')
+    schema = pa.schema([("TS", pa.int64()), ("speed", pa.int64()), ("sped", pa.int64())])
+    source = JsonLinesSource([path], schema)
+    assert rows(source) == [{"ts": 1, "speed": 2, "sped": None}, {"ts": 2, "speed": None, "sped": None}]
+    told = "a.jsonl: none of the first 2 objects has a field 'sped', so this column is NULL. Did you mean 'speed'?"
+    assert source.notes == (told,)
+    with pytest.warns(MissingColumnWarning) as caught:
+        ed.Session(strict=True, base=tmp_path).stream("S", "a.jsonl", "ts", schema=schema)
+    assert [(str(w.message), w.filename) for w in caught] == [(told, __file__)]
+    assert JsonLinesSource([path], pa.schema([("ts", pa.int64())])).notes == ()
+
+
+def test_the_command_line_notes_a_missing_column(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "a.jsonl").write_text('{"ts": 1, "v": 2}\n')
+    job = tmp_path / "job.cql"
+    job.write_text("CREATE STREAM S (ts bigint, w bigint) FROM 'a.jsonl' TIMESTAMP BY ts;\nSELECT Istream(w) FROM S;")
+    assert cli.main(["run", str(job), "--runtime", "inline", "--out", str(tmp_path / "o.csv")]) == 0
+    assert capsys.readouterr().err == "note: a.jsonl: the only object has no field 'w', so this column is NULL.\n"

@@ -7,12 +7,15 @@ notebook and a web page can each draw it in their own way; ``str()`` draws it wi
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
-LONGEST_MESSAGE: Final = 1000  # characters of one message: nobody reads more, and a terminal shows no more
+LONGEST_MESSAGE: Final = 4000  # characters of one message, several times what our own words ever need
+LONG_MESSAGE: Final = 1000  # characters from which on the data in a message are clipped if it did not do so itself
 LONGEST_PART: Final = 200  # characters of one value, text or foreign message inside a message
+NEAR: Final = 0.65  # likeness of two names (1 is the same) from which on one is suggested for the other
 LONGEST_LINE: Final = 160  # characters of the line that is drawn below a message
 
 
@@ -38,17 +41,34 @@ def quoted(value: object, limit: int = LONGEST_PART) -> str:
     return repr(clipped(value, limit)) if isinstance(value, str) else clipped(repr(value), limit)
 
 
+# Data in a message: a text in quotes (an apostrophe inside a word opens none), or a word longer than any of ours.
+_DATA: Final = re.compile(r"(?<!\w)'[^'\n]{N,}'(?!\w)|‹[^›]{N,}›|\S{N,}".replace("N", str(LONGEST_PART + 3)))
+
+
+def bounded(message: object) -> str:
+    """A message of at most ``LONGEST_MESSAGE`` characters: what is too long loses data that it quotes, not its words.
+
+    >>> words = " is bad:" + " do something about it" * 41
+    >>> len("x" * 5000 + words), len(bounded("x" * 5000 + words))
+    (5910, 1112)
+    """
+    text = str(message)
+    if len(text) > LONG_MESSAGE:
+        text = _DATA.sub(lambda m: f"{m[0][0]}{clipped(m[0][1:-1])}{m[0][-1]}", text)
+    return clipped(text, LONGEST_MESSAGE)
+
+
 class EddylineError(Exception):
     """Anything that Eddyline reports to its user. ``exit_status`` is what the command line returns.
 
     A message never has more than ``LONGEST_MESSAGE`` characters, whatever data it quotes. Where it quotes data, it
-    should clip them (``quoted``, ``clipped``), so that its own words stay together.
+    should clip them (``quoted``, ``clipped``), so that its own words stay together; ``bounded`` does so for the rest.
     """
 
     exit_status = 1
 
     def __init__(self, message: object = "") -> None:
-        super().__init__(clipped(message, LONGEST_MESSAGE))
+        super().__init__(bounded(message))
 
 
 class JobError(EddylineError):
@@ -59,6 +79,10 @@ class JobError(EddylineError):
 
 class DataError(EddylineError):
     """A value in the data stopped the query: overflow, division by zero, a failing cast, a malformed row in strict."""
+
+
+class MissingColumnWarning(UserWarning):
+    """A declared column that the input does not seem to have."""
 
 
 class DivertedRowsWarning(UserWarning):
@@ -135,6 +159,30 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     ''
     """
     by_lower = {k.lower(): k for k in known}
-    name = name[:LONGEST_PART]
-    near = difflib.get_close_matches(name.lower(), list(by_lower), n=1, cutoff=0.6)
-    return f" Did you mean {by_lower[near[0]]!r}?" if near else ""
+    near = _nearest(name.lower(), by_lower)
+    return "" if near is None else f" Did you mean {by_lower[near]!r}?"
+
+
+def did_you_mean_file(name: str, known: Iterable[str]) -> str:
+    """The same for names of files, which are near if they are without their extensions: most files have the same one.
+
+    >>> did_you_mean_file("nothing.cql", ["long.cql", "a.cql"]), did_you_mean_file("lonk.cql", ["long.sql", "long.cql"])
+    ('', " Did you mean 'long.cql'?")
+    """
+    by_stem: dict[str, list[str]] = {}
+    for k in known:
+        by_stem.setdefault(_stem(k), []).append(k)
+    near = _nearest(_stem(name), by_stem)
+    if near is None:
+        return ""
+    best = max(by_stem[near], key=lambda k: (difflib.SequenceMatcher(None, name.lower(), k.lower()).ratio(), k))
+    return f" Did you mean {best!r}?"
+
+
+def _stem(name: str) -> str:
+    return name.lower().lstrip(".").partition(".")[0]
+
+
+def _nearest(name: str, known: Iterable[str]) -> str | None:
+    near = difflib.get_close_matches(name[:LONGEST_PART], list(known), n=1, cutoff=NEAR)
+    return near[0] if near else None

@@ -12,7 +12,7 @@ from typing import Any, Literal
 from sqlglot import exp
 
 from eddyline.core.catalog import RelationDef, StreamDef
-from eddyline.core.errors import did_you_mean
+from eddyline.core.errors import clipped, did_you_mean
 from eddyline.core.schema import Field, Schema
 from eddyline.core.time import TimeKind
 from eddyline.core.window import Unbounded
@@ -232,6 +232,7 @@ class FromBinder:
         if lower in catalog.views:
             return self._view(node, catalog.views[lower], self._alias(node, name.name))
         hint = did_you_mean(name.name, [*catalog.sources(), *self.local])
+        hint = hint or f" Declare it before the query: CREATE STREAM {clipped(name.name)} FROM '…' TIMESTAMP BY …;"
         raise self.context.error(f"unknown stream or relation {name.name!r}.{hint}", name)
 
     def _alias(self, node: Source, default: str) -> str:

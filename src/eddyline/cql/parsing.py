@@ -81,6 +81,13 @@ def _deepest(tokens: list[Token]) -> Span:
     return Span(at.start, at.end + 1)
 
 
+def _unseparated(found: str, rest: str) -> str:
+    """What to add where the unexpected word may begin the next statement."""
+    if found.upper() in ("SELECT", "WITH", "CREATE", "INSERT") or rest.lstrip().startswith(":"):
+        return ": if a new statement starts here, a ';' is missing before it"
+    return ": if a named query starts here, a ';' is missing before its name" if found == ":" else ""
+
+
 def readable(error: PlacedParseError, text: str) -> str:
     """sqlglot's message in the words of this house."""
     message = error.description
@@ -89,7 +96,7 @@ def readable(error: PlacedParseError, text: str) -> str:
     if message.startswith("Expecting "):
         return f"expected '{message.removeprefix('Expecting ')}', but {where}."
     if message.startswith("Invalid expression / Unexpected token"):
-        return f"unexpected '{found}'."
+        return f"unexpected '{found}'{_unseparated(found, text[error.end :])}."
     if message.startswith(("Required argument", "Required keyword")):
         return f"something is missing here: {where}."
     if message[:1].isupper() and not message.split()[0].isupper():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import timedelta
@@ -14,7 +15,7 @@ from eddyline.adapting.filter_choice import Filtering
 from eddyline.adapting.join_choice import Joining
 from eddyline.core import arguments as check
 from eddyline.core.catalog import AggregateDef, Catalog, FunctionDef, RelationDef, StreamDef
-from eddyline.core.errors import CqlError, JobError
+from eddyline.core.errors import CqlError, JobError, MissingColumnWarning
 from eddyline.core.predicate import Predicate, check_cost
 from eddyline.core.schema import Schema
 from eddyline.core.time import Clock, SystemClock, TimeKind
@@ -30,7 +31,7 @@ from eddyline.engine.declaration_checks import (
     placed,
     time_kind,
 )
-from eddyline.engine.left_out import LeftOut
+from eddyline.engine.left_out import LeftOut, outside
 from eddyline.engine.ownership import Turn, in_turn, not_pickled
 from eddyline.engine.relation_changes import latest
 from eddyline.engine.scheduler import make_scheduler
@@ -276,6 +277,8 @@ class Declaring(ABC, Generic[Q]):
                 raise JobError(f"{name!r} needs a source, or a schema for rows that are pushed to it.")
             return None, Schema.from_arrow(engine_schema(schema, f"the schema of {name!r}"))
         opened = open_source(source, self.base, schema, {"strict": self.strict, **options}, timestamp)
+        for note in getattr(opened, "notes", ()):
+            warnings.warn(note, MissingColumnWarning, stacklevel=outside())
         return opened, Schema.from_arrow(opened.schema)
 
     def _ends(self, name: str, opened: Source | None) -> bool:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import nullcontext
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from functools import wraps
 from pathlib import Path
 from typing import Any, TextIO
 
-from eddyline.core.errors import CqlError, EddylineError, JobError, Span
+from eddyline.core.errors import CqlError, EddylineError, JobError, MissingColumnWarning, Span
 from eddyline.core.time import SystemClock, TimeKind
 from eddyline.cql.job import QueryStatement, parse_job
 from eddyline.engine.base_session import Declaring, Q
@@ -38,14 +39,30 @@ def declare_job(session: Declaring[Q], job: JobText, out: Path | None = None, re
     queries = []
     statements = parse_job(job.text)
     check_destinations(job, statements, out, report)
-    for statement in statements:
-        query = session.declare(statement)
-        if isinstance(statement, QueryStatement) and query is not None:
-            queries.append(query)
+    with _noted():
+        for statement in statements:
+            query = session.declare(statement)
+            if isinstance(statement, QueryStatement) and query is not None:
+                queries.append(query)
     if not queries:
         raise CqlError("the job has no query: add a SELECT.", job.text, Span(0, max(1, len(job.text.rstrip()))))
     _check_standard_input(session, job)
     return queries
+
+
+@contextmanager
+def _noted() -> Iterator[None]:
+    """Warnings about inputs are notes on the command line, whose user has no line of Python that they could name."""
+    try:
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always", MissingColumnWarning)
+            yield
+    finally:
+        for one in caught:
+            if issubclass(one.category, MissingColumnWarning):
+                write_notes([str(one.message)])
+            else:
+                warnings.showwarning(one.message, one.category, one.filename, one.lineno)
 
 
 def _check_standard_input(session: Declaring[Any], job: JobText) -> None:
@@ -132,7 +149,7 @@ def run_job(
     except BaseException:
         outputs.abort()
         raise
-    write_notes(notes(session.left_out()))
+    write_notes(notes(session.left_out(), named=bool(session.catalog.views)))
     if report is not None:
         write_report(report, job_report(session, queries, (clock.nanoseconds() - begin) / 1e9), stdout)
     return 0

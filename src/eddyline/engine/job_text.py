@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from eddyline.core.errors import JobError, did_you_mean
+from eddyline.core.errors import JobError, did_you_mean_file
 
 STANDARD_INPUT: Final = "-"
 _DESCRIPTORS: Final = tuple(map(Path, ("/dev", "/dev/fd", "/proc/self/fd")))
@@ -47,7 +47,7 @@ def check_path(path: Path) -> None:
         raise JobError(f"{path} is a directory; a job is a file such as job.cql.")
     if not path.exists():
         folder = path.parent
-        near = did_you_mean(path.name, [p.name for p in folder.iterdir()]) if folder.is_dir() else ""
+        near = did_you_mean_file(path.name, [p.name for p in folder.iterdir()]) if folder.is_dir() else ""
         raise JobError(f"there is no job file {str(path)!r}.{near}")
 
 

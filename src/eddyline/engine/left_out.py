@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import eddyline
-from eddyline.core.errors import DivertedRowsWarning, InvalidRowsWarning, LateRowsWarning
+from eddyline.core.errors import LONGEST_PART, DivertedRowsWarning, InvalidRowsWarning, LateRowsWarning, clipped
 from eddyline.core.time import TimeKind
 
 if TYPE_CHECKING:
@@ -89,6 +89,10 @@ class LeftOut:
             return ""
         return f"; a slack of {_width(self.behind, self.kind)} would have kept {'it' if self.late == 1 else 'them'}"
 
+    def why(self) -> str:
+        """The reason of an invalid row, in parentheses; an empty text where it is not known."""
+        return f" ({clipped(self.reason, 2 * LONGEST_PART).rstrip('.')})" if self.reason else ""
+
     def wrong_time(self) -> str:
         """The sentence for a stream most of whose rows are late."""
         share = f"{100 * self.late // self.arrived} % of the first {self.arrived:,} rows of {self.name} are late"
@@ -114,19 +118,21 @@ def _width(ticks: int, kind: TimeKind) -> str:
     return f"{ticks} microseconds"
 
 
-def notes(found: Iterable[LeftOut]) -> Iterator[str]:
-    """The sentences of a run that has ended.
+def notes(found: Iterable[LeftOut], named: bool = True) -> Iterator[str]:
+    """The sentences of a run that has ended; ``named`` is whether a query of the job has a name.
 
-    >>> list(notes([LeftOut("S", late=2, behind=7, invalid=1)]))
+    >>> list(notes([LeftOut("S", late=2, behind=7, invalid=1, reason="s.csv, line 3: 'x' is not a number")]))
     ['2 late rows of S left out; a slack of 7 would have kept them; late(q) shows such rows.',
-     '1 invalid row of S left out; invalid(q) shows such rows.']
+     "1 invalid row of S left out (s.csv, line 3: 'x' is not a number); invalid(q) shows such rows."]
+    >>> list(notes([LeftOut("S", late=1)], named=False))
+    ['1 late row of S left out; name the query (q: SELECT …), and SELECT * FROM late(q) shows such rows.']
     """
     for one in found:
-        for what, count, remedy in (("late", one.late, one.remedy()), ("invalid", one.invalid, "")):
-            if count and one.readable:
-                yield f"{_rows(count, what)} of {one.name} left out{remedy}; {what}(q) shows such rows."
-            elif count:
-                yield f"{_rows(count, what)} of {one.name} left out ({one.reason})."
+        for what, count, more in (("late", one.late, one.remedy()), ("invalid", one.invalid, one.why())):
+            if count:
+                how = f"{what}(q)" if named else f"name the query (q: SELECT …), and SELECT * FROM {what}(q)"
+                shows = f"; {how} shows such rows" if one.readable else ""
+                yield f"{_rows(count, what)} of {one.name} left out{more}{shows}."
 
 
 class Notices:
@@ -156,13 +162,15 @@ class Notices:
                     (f"{count} of {one.name} left out so far{one.remedy()}; {shows.format('late')} shows such rows."),
                 )
             if one.invalid and self._first(one, "invalid"):
-                why = f" ({one.reason})" if one.reason else ""
                 where = f"; {shows.format('invalid')} shows such rows" if one.readable else ""
-                yield InvalidRowsWarning, f"{_rows(one.invalid, 'invalid')} of {one.name} left out so far{why}{where}."
+                yield (
+                    InvalidRowsWarning,
+                    f"{_rows(one.invalid, 'invalid')} of {one.name} left out so far{one.why()}{where}.",
+                )
 
     def warn(self, found: Iterable[LeftOut], shows: str = "query.{}()") -> None:
         for category, text in self.warnings(found, shows):
-            warnings.warn(text, category, stacklevel=_outside())
+            warnings.warn(text, category, stacklevel=outside())
 
     def _first(self, one: LeftOut, what: str) -> bool:
         key = (one.name, what)
@@ -176,7 +184,7 @@ def _rows(count: int, what: str) -> str:
     return f"{count:,} {what} row{'' if count == 1 else 's'}"
 
 
-def _outside() -> int:
+def outside() -> int:
     """The ``stacklevel`` of the nearest caller that is not ours: his line is the one to name."""
     level, frame = 1, sys._getframe(1)
     while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 
 import pyarrow as pa
 
-from eddyline.core.errors import DataError, JobError, clipped
+from eddyline.core.errors import DataError, EddylineError, JobError, clipped
 from eddyline.expr.arrays import Bools, Kernel, Value, null_where, to_numpy, valid_mask
 from eddyline.expr.types import DATE
 
@@ -79,7 +79,10 @@ def reason_of(error: BaseException) -> str:
     """
     if isinstance(error, DataError):
         return str(error)
-    text = clipped(str(error).strip().split("\n")[0].rstrip("."))
+    text = str(error).strip().split("\n")[0].rstrip(".")
+    if isinstance(error, EddylineError):
+        return text
+    text = clipped(text)  # a foreign message may quote any amount of data
     if isinstance(error, pa.ArrowInvalid):
         return {"overflow": "integer overflow", "divide by zero": "division by zero"}.get(text, text)
     return f"{type(error).__name__}: {text}" if text else type(error).__name__

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from eddyline.core.errors import LONGEST_PART, DataError, clipped
+from eddyline.core.errors import DataError, clipped
 from eddyline.expr.arrays import Bools, Value
 
 Node = Callable[["Frame"], Value]
@@ -32,7 +32,7 @@ class Frame:
     def record(self, text: str) -> Callable[[int, str], None]:
         def note(row: int, reason: str) -> None:
             if row not in self.errors:
-                self.errors[row] = DataError(f"{clipped(reason, 2 * LONGEST_PART)} in '{clipped(text)}'")
+                self.errors[row] = DataError(f"{reason} in '{clipped(text)}'")
 
         return note
 

@@ -116,7 +116,13 @@ def cast(array: pa.Array, wanted: pa.DataType) -> pa.Array:
             floored = np.floor_divide(array.cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False), 1000)
             return pa.array(floored, pa.int64(), mask=array.is_null().to_numpy(zero_copy_only=False)).cast(wanted)
         return array.cast(pa.timestamp(array.type.unit, wanted.tz)).cast(wanted)
-    return pc.cast(array, wanted)
+    done = pc.cast(array, wanted)
+    if pa.types.is_date(wanted) and pa.types.is_timestamp(array.type):
+        # Arrow does not check this cast: a time of day would be lost.
+        unit = pa.timestamp(array.type.unit)
+        if not done.cast(unit).equals(array.cast(unit)):
+            raise pa.ArrowInvalid("a time of day is not part of a date")
+    return done
 
 
 def _bisect(array: pa.Array, wanted: pa.DataType, offset: int, pieces: list[pa.Array], failed: list[int]) -> None:

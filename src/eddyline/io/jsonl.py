@@ -1,6 +1,7 @@
 """JSON lines: one object a line, plain or compressed.
 
-A missing field is NULL, an unknown one is ignored, a wrong type makes the row invalid. Arrow parses whole blocks; only
+A missing field is NULL, an unknown one is ignored, a wrong type makes the row invalid. Declared columns are matched
+without regard to case, and one that the first objects lack is told. Arrow parses whole blocks; only
 a stretch of lines that Arrow refuses is looked at line by line.
 """
 
@@ -16,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.json as pajson
 
-from eddyline.core.errors import DataError, JobError
+from eddyline.core.errors import DataError, EddylineError, JobError, did_you_mean
 from eddyline.expr.types import DOUBLE, NULL, STRING, is_decimal, is_float, is_integer, normalise, type_name
 from eddyline.io.ahead import ahead
 from eddyline.io.conform import engine_schema, fit
@@ -35,7 +36,10 @@ class JsonLinesSource:
         self, paths: Sequence[Path], schema: pa.Schema | None = None, *, sample: int = SAMPLE, read_ahead: int = 2
     ) -> None:
         self.paths, self.read_ahead, self.finite = tuple(paths), read_ahead, True
-        found = schema
+        self.notes: tuple[str, ...] = ()
+        found = None
+        if schema is not None:
+            found, self.notes = spelled(schema, self.paths, sample)
         for path in self.paths if found is None else ():
             with open_text(path) as stream:
                 found = learn(reader(stream, path.name), path.name, sample)
@@ -87,17 +91,56 @@ def learn(read: Callable[[int], bytes], place: str, sample: int = SAMPLE) -> pa.
     >>> learn(io.BytesIO(b'{"ts": 1, "v": 2}\\n{"ts": 2, "v": 2.5, "w": "x"}\\n').read, "t").types
     [DataType(int64), DataType(double), DataType(string)]
     """
+    values: dict[str, list[Any]] = {}
+    for row in _first_objects(read, sample):
+        for name, value in row.items():
+            values.setdefault(name, []).append(value)
+    types = {n: _type_of(v) for n, v in values.items()}
+    return pa.schema([(n, t) for n, t in types.items() if t is not None]) if values else None
+
+
+def _first_objects(read: Callable[[int], bytes], sample: int) -> list[dict[str, Any]]:
+    """The objects of the first block that has some with fields."""
     for block in blocks(read, quote=None, size=sample):
-        values: dict[str, list[Any]] = {}
-        for line in block.data.splitlines():
-            row = _object(line)
-            if row is not None:
-                for name, value in row.items():
-                    values.setdefault(name, []).append(value)
-        types = {n: _type_of(v) for n, v in values.items()}
-        if values:
-            return pa.schema([(n, t) for n, t in types.items() if t is not None])
-    return None
+        rows = [row for line in block.data.splitlines() if (row := _object(line)) is not None]
+        if any(rows):
+            return rows
+    return []
+
+
+def spelled(declared: pa.Schema, paths: Sequence[Path], sample: int = SAMPLE) -> tuple[pa.Schema, tuple[str, ...]]:
+    """The declared columns as the first objects spell them (CQL does not tell cases apart), and a sentence for each
+    that none of them has: it may come later, but more often its name is misspelt."""
+    for path in paths:
+        try:
+            if not path.is_file():  # what a pipe gave cannot be read again
+                continue
+            with open_text(path) as stream:
+                rows = _first_objects(reader(stream, path.name), sample)
+        except EddylineError:
+            break  # the same is told when the rows are read
+        if rows:
+            return _matched(declared, rows, path.name)
+    return declared, ()
+
+
+def _matched(declared: pa.Schema, rows: list[dict[str, Any]], place: str) -> tuple[pa.Schema, tuple[str, ...]]:
+    """
+    >>> declared = pa.schema([("TS", pa.int64()), ("sped", pa.int64())])
+    >>> schema, notes = _matched(declared, [{"ts": 1, "speed": 2}], "a.jsonl")
+    >>> schema.names, notes
+    (['ts', 'sped'],
+     ("a.jsonl: the only object has no field 'sped', so this column is NULL. Did you mean 'speed'?",))
+    """
+    keys = list(dict.fromkeys(key for row in rows for key in row))
+    fields, notes = [], []
+    for f in declared:
+        same = [f.name] if f.name in keys else [k for k in keys if k.lower() == f.name.lower()]
+        fields.append(f.with_name(same[0]) if len(same) == 1 else f)
+        if not same:
+            which = "the only object has no" if len(rows) == 1 else f"none of the first {len(rows):,} objects has a"
+            notes.append(f"{place}: {which} field {f.name!r}, so this column is NULL.{did_you_mean(f.name, keys)}")
+    return pa.schema(fields), tuple(notes)
 
 
 def _type_of(values: list[Any]) -> pa.DataType | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from itertools import chain, islice
 from typing import Any, Final
 
@@ -12,6 +13,7 @@ from eddyline.core.errors import DataError, JobError, did_you_mean
 from eddyline.core.time import Clock, SystemClock
 from eddyline.expr.types import type_name
 from eddyline.io.conform import conform, declared_columns, engine_schema
+from eddyline.io.row_values import REFUSALS, BadRow, ColumnNames, column_array
 from eddyline.io.source import BATCH_ROWS, InvalidRow, SourceBatch, pruned, shorten
 
 PEEK: Final = 100  # rows of an iterator that are looked at for their types
@@ -87,7 +89,8 @@ def arrow_batches(data: Any, name: str) -> tuple[pa.Schema, Iterable[pa.RecordBa
 class RowSource:
     """Rows as mappings, named tuples, tuples or lists (the latter two need a schema).
 
-    Missing keys are NULL; a value that is not of its column's type makes the row invalid.
+    Keys are matched without regard to case, and missing ones are NULL. A key that is no column, and a value that is not
+    of its column's type, make the row invalid. Without a schema the keys of the first rows are the columns.
 
     >>> source = RowSource([{"ts": 1, "who": "ann"}, {"ts": 2}, {"ts": "x"}], name="rows")
     >>> (batch,) = source.open()
@@ -114,6 +117,7 @@ class RowSource:
             rows = chain(head, rows) if self._once else rows
         self._rows = rows
         self.schema = engine_schema(schema, name)
+        self._columns = ColumnNames(self.schema.names)
 
     def open(self, columns: Sequence[str] | None = None, batch_rows: int = BATCH_ROWS) -> Iterator[SourceBatch]:
         if self._once and self._opened:
@@ -134,19 +138,18 @@ class RowSource:
             yield self._batch(pending, first, columns)
 
     def _batch(self, rows: list[Any], first: int, columns: list[str]) -> SourceBatch:
-        names = self.schema.names
         try:
-            tuples = [_values(r, names) for r in rows]
+            tuples = [self._columns.values(r) for r in rows]
             whole = self._arrays(tuples)
             return SourceBatch(whole.select(columns))
-        except (_BadRow, pa.ArrowException, TypeError, ValueError, OverflowError):
+        except REFUSALS:
             pass
         good: list[tuple[Any, ...]] = []
         invalid: list[InvalidRow] = []
         for number, row in enumerate(rows, first):
             try:
-                values = _values(row, names)
-            except _BadRow as error:
+                values = self._columns.values(row)
+            except BadRow as error:
                 invalid.append(InvalidRow(f"{self._name}, row {number}: {error}", repr(row), before=len(good)))
                 continue
             fault = self._fault(values)
@@ -159,48 +162,20 @@ class RowSource:
     def _arrays(self, rows: list[tuple[Any, ...]]) -> pa.RecordBatch:
         turned = list(zip(*rows, strict=True)) if rows else [()] * len(self.schema)
         return pa.RecordBatch.from_arrays(
-            [_array(values, f.type) for values, f in zip(turned, self.schema, strict=True)], schema=self.schema
+            [column_array(values, f.type) for values, f in zip(turned, self.schema, strict=True)], schema=self.schema
         )
 
     def _fault(self, values: tuple[Any, ...]) -> str | None:
         for value, f in zip(values, self.schema, strict=True):
             try:
-                _array((value,), f.type)
-            except (pa.ArrowException, TypeError, ValueError, OverflowError):
+                column_array((value,), f.type)
+            except REFUSALS:
                 return f"column {f.name!r}: {shorten_value(value)} is not a value of type {type_name(f.type)}"
         return None
 
 
-class _BadRow(ValueError):
-    pass
-
-
 def shorten_value(value: Any) -> str:
     return shorten(value, 60) if isinstance(value, str) else repr(value)[:60]
-
-
-def _array(values: Sequence[Any], wanted: pa.DataType) -> pa.Array:
-    # Arrow would take True for 1 and 1 for "not a text"; the first is a mistake in the data like the second.
-    if pa.types.is_integer(wanted) or pa.types.is_floating(wanted):
-        if any(v is True or v is False for v in values):
-            raise ValueError("a boolean is no number")
-    elif pa.types.is_timestamp(wanted):
-        found = pa.array(values)
-        if pa.types.is_timestamp(found.type):
-            return found.cast(pa.timestamp(found.type.unit)).cast(wanted)
-        if not pa.types.is_null(found.type) and not pa.types.is_date(found.type):
-            raise ValueError("not a time")
-    return pa.array(values, wanted, from_pandas=False)
-
-
-def _values(row: Any, names: Sequence[str]) -> tuple[Any, ...]:
-    if isinstance(row, Mapping):
-        return tuple([row.get(n) for n in names])
-    if isinstance(row, tuple | list):
-        if len(row) != len(names):
-            raise _BadRow(f"{len(row)} values instead of {len(names)}")
-        return tuple(row)
-    raise _BadRow(f"a {type(row).__name__} is not a row (a mapping or a tuple)")
 
 
 def _infer(rows: list[Any], name: str) -> pa.Schema:
@@ -208,13 +183,19 @@ def _infer(rows: list[Any], name: str) -> pa.Schema:
         raise JobError(f"{name} is empty, so its columns are unknown: pass a schema.")
     first = rows[0]
     if isinstance(first, Mapping):
-        names = list(dict.fromkeys(str(k) for r in rows if isinstance(r, Mapping) for k in r))
+        spelled: dict[str, str] = {}
+        for key in (str(k) for r in rows if isinstance(r, Mapping) for k in r):
+            spelled.setdefault(key.lower(), key)
+        names = list(spelled.values())
     elif hasattr(first, "_fields"):
         names = list(first._fields)
     else:
         raise JobError(f"{name}: rows of type {type(first).__name__} have no column names: pass a schema.")
-    columns = {n: [r.get(n) if isinstance(r, Mapping) else getattr(r, n, None) for r in rows] for n in names}
-    return pa.schema([(n, _type_of(values)) for n, values in columns.items()])
+    columns, tuples = ColumnNames(names), list[tuple[Any, ...]]()
+    for row in rows:
+        with suppress(BadRow):  # it is no row, and is told of when it is read
+            tuples.append(columns.values(row))
+    return pa.schema([(n, _type_of([t[i] for t in tuples])) for i, n in enumerate(names)])
 
 
 def _type_of(values: list[Any]) -> pa.DataType:

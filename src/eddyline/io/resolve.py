@@ -10,7 +10,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from eddyline.core.arguments import shown
-from eddyline.core.errors import JobError, did_you_mean
+from eddyline.core.errors import JobError, did_you_mean, did_you_mean_file
 from eddyline.io.csv import CsvSource, Dialect
 from eddyline.io.directory import DirectorySource, complete
 from eddyline.io.generator import SCHEME, generator_source
@@ -225,7 +225,7 @@ def _near(path: Path) -> str:
     if not folder.is_dir():
         return f" There is no directory {folder.name!r}.{_near(folder)}" if folder != folder.parent else ""
     names = [p.name for p in folder.iterdir()]
-    return did_you_mean(path.name, names) or (f" Its directory holds: {_some(names)}." if names else "")
+    return did_you_mean_file(path.name, names) or (f" Its directory holds: {_some(names)}." if names else "")
 
 
 def _near_glob(path: Path) -> str:

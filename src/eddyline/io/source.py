@@ -122,6 +122,7 @@ class StrictSource:
 
     def __init__(self, source: Source) -> None:
         self.source = source
+        self.notes: tuple[str, ...] = getattr(source, "notes", ())
         if isinstance(source, Ordered):
             self.order = source.order  # the same list
 

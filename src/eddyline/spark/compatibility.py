@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 FORMAT: Final = 3  # of the state in Spark's state store; a change is noted in CHANGELOG.md
 SHOWN: Final = 200  # characters of a query's text in a message
+AROUND: Final = 2  # words before and after what changed in a query's text
 
 Facts = Mapping[str, Any]
 
@@ -172,12 +173,11 @@ def _query_changes(then: Facts, now: Facts) -> Iterator[Change]:
         return
     for old, new in zip(then["queries"], now["queries"], strict=True):
         if old["plan"] != new["plan"]:
-            steps = _steps(old["plan"], new["plan"])
             if old["text"] != new["text"]:
-                yield Change(f"the query was {_short(old['text'])} and is now {_short(new['text'])}: {steps}")
+                yield Change(f"the query is another one: {_words(old['text'], new['text'])}")
             else:
                 yield Change(
-                    f"the query has the same text and another plan: {steps}",
+                    f"the query has the same text and another plan: {_steps(old['plan'], new['plan'])}",
                     "bring back the streams' columns, the options or the version of Eddyline that it had",
                     answers=old["columns"] != new["columns"],
                 )
@@ -282,6 +282,28 @@ def _columns(then: Mapping[str, str], now: Mapping[str, str]) -> str:
     parts = [f"{n} was {t} and is {now[n]}" for n, t in then.items() if n in now and now[n] != t]
     parts += [f"{n} is gone" for n in then if n not in now] + [f"{n} is new" for n in now if n not in then]
     return ", ".join(parts) or "their order"
+
+
+def _words(then: str, now: str) -> str:
+    """The part of a text that changed, with a few words around it.
+
+    >>> _words("SELECT a, b FROM S [RANGE 60] WHERE a > 5", "SELECT a, b FROM S [RANGE 30] WHERE a > 5")
+    '‹… S [RANGE 60] WHERE a …› became ‹… S [RANGE 30] WHERE a …›'
+    """
+    old, new = then.split(), now.split()
+    head = _shared(old, new)
+    tail = _shared(old[head:][::-1], new[head:][::-1])
+    first, shown = max(0, head - AROUND), []
+    for words in (old, new):
+        last = min(len(words), len(words) - tail + AROUND)
+        part = " ".join(words[first:last])
+        shown.append(_short(f"{'… ' if first else ''}{part}{' …' if last < len(words) else ''}"))
+    return " became ".join(shown)
+
+
+def _shared(a: list[str], b: list[str]) -> int:
+    """The number of words at the start that are the same."""
+    return next((i for i, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))
 
 
 def _steps(then: str, now: str) -> str:

@@ -113,7 +113,7 @@ def run_job(
         outputs.abort()
         raise
     reports = {q.name: r for q, r in zip(queries, run.reports(), strict=True)}
-    write_notes(notes(run.left_out()))
+    write_notes(notes(run.left_out(), named=bool(session.catalog.views)))
     if report is not None:
         seconds = (clock.nanoseconds() - begin) / 1e9
         write_report(report, job_report(reports, run.account, run.left_out(), seconds), stdout)

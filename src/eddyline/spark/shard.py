@@ -295,11 +295,14 @@ class ShardEngine:
         """What was turned away of each source so far; copies count nothing."""
         found: dict[str, dict[str, Any]] = {}
         for lane, stream in zip(self.group.lanes, self.streams, strict=True):
-            one = asdict(LeftOut.of(stream))
+            left_out = LeftOut.of(stream)
+            one = {**asdict(left_out), "kind": left_out.kind.value}
             if lane.source in found:
-                one = {**found[lane.source], **{n: found[lane.source][n] + one[n] for n in ("late", "invalid")}}
+                first = found[lane.source]
+                counts = {n: first[n] + one[n] for n in ("late", "invalid")}
+                one = {**first, **counts, "reason": first["reason"] or one["reason"]}
             hidden = {"column": None} if one["column"] == ARRIVED else {}
-            found[lane.source] = {**one, "name": lane.source, "kind": one["kind"].value, **hidden}
+            found[lane.source] = {**one, "name": lane.source, **hidden}
         return found
 
 

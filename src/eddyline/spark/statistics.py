@@ -129,9 +129,13 @@ def left_out(shards: Iterable[Mapping[str, Any]], called: Mapping[tuple[int, int
     Of a source that several groups read one group counts, which is what all of them saw.
 
     >>> one = {"group": 0, "shard": 0, "arrived": {"S": 9}, "queries": [{"query": "q", "failed": 2}],
-    ...        "left_out": {"S": {"late": 3, "invalid": 0, "behind": 7, "column": "ts", "kind": "integer"}}}
+    ...        "left_out": {"S": {"late": 3, "invalid": 0, "behind": 7, "column": "ts", "kind": "integer",
+    ...                           "reason": None}}}
     >>> [(x.name, x.arrived, x.late, x.behind, x.invalid) for x in left_out([one, {**one, "shard": 1}])]
     [('S', 18, 6, 7, 0), ('q', 0, 0, 0, 4)]
+    >>> one["left_out"]["S"] |= {"invalid": 1, "reason": "'x' is not a value of type bigint"}
+    >>> left_out([one])[0].reason
+    "'x' is not a value of type bigint"
     """
     sources: dict[tuple[int, str], LeftOut] = {}
     failed: dict[tuple[int, int], LeftOut] = {}
@@ -146,6 +150,7 @@ def left_out(shards: Iterable[Mapping[str, Any]], called: Mapping[tuple[int, int
                 max(found.behind, one["behind"]),
                 one["column"],
                 TimeKind(one["kind"]),
+                found.reason or one.get("reason"),
             )
         for number, q in enumerate(s["queries"]):
             place = (s["group"], number)
