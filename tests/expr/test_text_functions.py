@@ -124,7 +124,7 @@ def test_constants_of_every_kind() -> None:
     some = pa.array(["", "a", "ab,a", "日ß,", None, ",,", "𝄞b𝄞b"])
     for name, signatures in SIGNATURES.items():
         for signature in signatures:
-            pools = [[column] if pool == "T" else [literal(v) for v in pool] for pool in signature]
+            pools: list[list[Expr]] = [[column] if pool == "T" else [literal(v) for v in pool] for pool in signature]
             for arguments in product(*pools):
                 for texts in (some, pa.nulls(3, pa.string())):
                     check(name, list(arguments), {"t": texts}, len(texts))
