@@ -143,7 +143,7 @@ class QueryBinder:
         kinds = self.context.kinds
         seen = len(kinds)
         bound = self.bind(cte.this)
-        mine = kinds[seen:]
+        mine = list({(k, n): (k, n, node) for k, n, node in kinds[seen:]}.values())
         del kinds[seen:]  # only who reads it runs on its kind of time
         columns = cte.args["alias"].args.get("columns") or []
         if columns:
