@@ -150,3 +150,12 @@ def test_the_command_line_says_at_once_that_the_column_is_wrong(
     assert early.startswith("note: 98 % of the first 300 rows of S are late: is 'price' its column of time?")
     late = capsys.readouterr().err
     assert late == "note: 294 late rows of S left out; a slack of 49 would have kept them; late(q) shows such rows.\n"
+
+
+def test_a_query_behind_the_end_of_its_source_is_told() -> None:
+    session = ed.Session()
+    session.stream("S", pa.table({"ts": [1, 2], "a": [1, 2]}), timestamp="ts")
+    assert session.query("SELECT a FROM S").to_arrow().num_rows == 2
+    with pytest.warns(ed.MissedRowsWarning, match="sees no rows of S: what it reads was read to its end before"):
+        late = session.query("SELECT a FROM S")
+    assert late.to_arrow().num_rows == 0
