@@ -148,6 +148,8 @@ def test_help_version_and_unknown_options(capsys: pytest.CaptureFixture[str]) ->
             "explain: error: unknown option '--runtme'. Did you mean '--runtime'?",
         ),
         (["run", "JOB", "other.cql"], "unexpected argument 'other.cql'"),
+        (["run", "JOB", "--out", ""], "argument --out: a path is missing: ''."),
+        (["run", "JOB", "--checkpoint", ""], "argument --checkpoint: a path is missing: ''."),
         (["rnu", "JOB"], "Did you mean 'run'?"),
         (["run", "JOB", "--runtime", "sprak"], "Did you mean 'spark'?"),
         (["--versoin"], "Did you mean '--version'?"),
@@ -160,6 +162,17 @@ def test_an_unknown_option_suggests_the_near_one(
         cli.main([a.replace("JOB", str(job)) for a in arguments])
     assert left.value.code == 2
     assert said in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("option", ["--out", "--report"])
+def test_results_do_not_go_into_the_checkpoint(
+    job: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], option: str
+) -> None:
+    state = tmp_path / "state"
+    assert cli.main(["run", str(job), "--checkpoint", str(state), option, str(state / ".." / "state" / "x.csv")]) == 2
+    assert f"error: {option} " in (said := capsys.readouterr().err)
+    assert "lies in the directory of --checkpoint" in said
+    assert not state.exists()
 
 
 JOB = "CREATE STREAM S FROM 's.csv' TIMESTAMP BY ts; INSERT INTO '-' SELECT v FROM S WHERE v > 2;"

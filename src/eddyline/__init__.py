@@ -12,6 +12,7 @@ from eddyline.core.errors import (
     InvalidRowsWarning,
     JobError,
     LateRowsWarning,
+    MissedRowsWarning,
 )
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ __all__ = [
     "InvalidRowsWarning",
     "JobError",
     "LateRowsWarning",
+    "MissedRowsWarning",
     "Query",
     "Session",
     "__version__",

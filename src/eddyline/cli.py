@@ -110,14 +110,14 @@ def parser() -> _Parser:
     run.add_argument(
         "--out",
         metavar="PATH",
-        type=Path,
+        type=_path,
         help="a .parquet, .csv or .jsonl file (also .gz), '-' for CSV on standard output, or a folder when the job "
         "has several queries; without it results are printed as tables",
     )
-    run.add_argument("--checkpoint", metavar="DIR", type=Path, help="keep the state here, and go on from it")
-    run.add_argument("--report", metavar="FILE", type=Path, help="write what happened, as JSON ('-': standard output)")
+    run.add_argument("--checkpoint", metavar="DIR", type=_path, help="keep the state here, and go on from it")
+    run.add_argument("--report", metavar="FILE", type=_path, help="write what happened, as JSON ('-': standard output)")
     run.add_argument(
-        "--spark-log", metavar="FILE", type=Path, help="write Spark's own log here ('-': to standard error)"
+        "--spark-log", metavar="FILE", type=_path, help="write Spark's own log here ('-': to standard error)"
     )
     run.add_argument("--strict", action="store_true", help="stop at the first malformed row instead of counting it")
     run.add_argument("--quiet", action="store_true", help="no progress line")
@@ -193,6 +193,12 @@ def _run(options: argparse.Namespace) -> int:
     finally:
         if progress is not None:
             progress.finish()
+
+
+def _path(text: str) -> Path:
+    if not text.strip():
+        raise argparse.ArgumentTypeError("a path is missing: ''.")
+    return Path(text)
 
 
 def _run_on(runtime: str, path: Path, options: argparse.Namespace, common: dict[str, Any]) -> int:

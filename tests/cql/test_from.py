@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from eddyline.core.time import TimeKind
 from tests.cql.build import bound, error, names, plan, underlined
 
 
@@ -111,6 +112,36 @@ def test_a_definition_in_with_sees_earlier_ones_only() -> None:
     assert names("WITH S AS (SELECT b FROM S [NOW]) SELECT * FROM S") == ("b",)
 
 
+def test_the_column_list_of_with_names_the_columns() -> None:
+    assert names("WITH y(k, x) AS (SELECT b, a FROM S [NOW]) SELECT * FROM y") == ("k", "x")
+    swapped = plan("WITH y(b, a) AS (SELECT a, b FROM S [NOW]) SELECT a FROM y")
+    assert swapped == plan("WITH y AS (SELECT a AS b, b AS a FROM S [NOW]) SELECT a FROM y")
+    assert names("WITH y(k) AS (SELECT a FROM S [NOW] UNION SELECT b FROM S [NOW]) SELECT Y.K FROM y") == ("K",)
+    assert names("WITH y(k) AS (Istream(SELECT a FROM S [ROWS 2])) SELECT k FROM y [NOW]") == ("k",)
+    assert names("WITH y(k, n) AS (SELECT a, count(*) FROM S [ROWS 2] GROUP BY a) SELECT n FROM y") == ("n",)
+
+
+def test_with_before_a_stream_operator_is_with_inside_it() -> None:
+    clause, query = "WITH x AS (SELECT a FROM S [ROWS 3])", "SELECT a FROM x UNION SELECT b AS a FROM S [NOW]"
+    inside = plan(f"Dstream({clause} {query})")
+    assert plan(f"{clause} Dstream({query})") == inside
+    around = "SELECT * FROM ({}) [ROWS 9] y"
+    assert plan(around.format(f"{clause} Istream({query})")) == plan(around.format(f"Istream({clause} {query})"))
+    nested = "WITH z AS (SELECT b FROM S [NOW]) Istream(WITH y AS (SELECT b FROM z) SELECT y.b FROM y, z)"
+    assert names(nested) == ("b",)
+
+
+def test_an_inner_with_may_repeat_an_outer_name() -> None:
+    outer = "WITH x AS (SELECT a FROM S [NOW])"
+    inner = "WITH x AS (SELECT a AS c FROM x) SELECT c FROM x"
+    for text in (f"{outer} SELECT * FROM ({inner}) y", f"{outer} ({inner})", f"{outer} Istream({inner})"):
+        assert names(text) == ("c",)
+
+
+def test_a_query_of_with_that_nobody_reads_does_not_set_the_kind_of_time() -> None:
+    assert bound("WITH x AS (SELECT size FROM P [NOW]) SELECT a FROM S [NOW]").time_kind is TimeKind.INTEGER
+
+
 def test_views() -> None:
     hot = "SELECT a FROM S WHERE b > 3"
     assert plan("SELECT * FROM v [ROWS 5]", v=hot).splitlines()[3].strip(" └─") == "istream"
@@ -165,6 +196,14 @@ def test_late_and_invalid() -> None:
         ("CREATE STREAM s FROM 'x'", "this statement is not a query", None),
         ("SELECT P.size FROM P [NOW], S [NOW]", "P has timestamp time, S has integer time", "S [NOW]"),
         ("SELECT P.size FROM P [NOW] WHERE size IN (SELECT a FROM U)", "U has integer time", "U"),
+        ("WITH y(k) AS (SELECT a, b FROM S) SELECT k FROM y", "y names 1 columns, but its query has 2", "k"),
+        ("WITH y(k, l) AS (SELECT a FROM S) SELECT k FROM y", "y names 2 columns, but its query has 1", "k, l"),
+        ("WITH y(k, K) AS (SELECT a, b FROM S) SELECT k FROM y", "y has two columns 'K'", "K"),
+        ("WITH y AS (SELECT a FROM S), Y AS (SELECT b FROM S) SELECT 1 FROM y", "WITH defines 'Y' twice", "Y"),
+        ("WITH y AS (SELECT a FROM S) 5", "behind WITH stands SELECT", None),
+        ("WITH y AS (SELECT a FROM S)", "behind WITH stands SELECT", None),
+        ("WITH y AS (SELECT a FROM S), SELECT 1 FROM y", "expected the name of a query in WITH", "SELECT"),
+        ("WITH y AS (SELECT nope FROM S) SELECT a FROM S", "unknown column 'nope'", "nope"),
         ("WITH RECURSIVE x AS (SELECT a FROM x) SELECT a FROM x", "WITH RECURSIVE is not supported", None),
     ],
 )

@@ -16,6 +16,23 @@ def marks(text: str) -> list[MarkJoin]:
     return [n for n in walk(bound(text).plan) if isinstance(n, MarkJoin)]
 
 
+@pytest.mark.parametrize(
+    ("condition", "message"),
+    [
+        (
+            "EXISTS (SELECT * FROM R [NOW] q WHERE q.a = p.name)",
+            "p.name is a text and stands beside a number: write CAST",
+        ),
+        ("EXISTS (SELECT * FROM R [NOW] q WHERE upper(p.name) = 3)", "upper(p.name) is a text"),
+        ("a IN (SELECT name FROM S [NOW] q)", "name is a text and stands beside a number: write CAST(name AS"),
+        ("EXISTS (SELECT * FROM R [NOW] q WHERE q.a = p.nope)", "unknown column 'nope' of p. The columns are a, b"),
+        ("EXISTS (SELECT * FROM R [NOW] q WHERE q.a = z.nope)", "unknown stream or relation 'z'"),
+    ],
+)
+def test_messages_have_the_names_of_the_query(condition: str, message: str) -> None:
+    assert error(f"SELECT a FROM S [NOW] p WHERE {condition}").message.startswith(message)
+
+
 def test_in() -> None:
     shown = plan("SELECT a FROM S [NOW] WHERE b > 1 AND a IN (SELECT a FROM R [NOW]) AND b < 9")
     assert shown == (

@@ -175,3 +175,12 @@ def test_the_command_line_gives_a_reason(
     assert said.startswith("note: 2 invalid rows of S left out (s.csv, line 3: column 'v': 'xxx")
     assert said.endswith(f" is not a value of type bigint); {remedy}\n")
     assert len(said) < 400
+
+
+def test_a_query_behind_the_end_of_its_source_is_told() -> None:
+    session = ed.Session()
+    session.stream("S", pa.table({"ts": [1, 2], "a": [1, 2]}), timestamp="ts")
+    assert session.query("SELECT a FROM S").to_arrow().num_rows == 2
+    with pytest.warns(ed.MissedRowsWarning, match="sees no rows of S: what it reads was read to its end before"):
+        late = session.query("SELECT a FROM S")
+    assert late.to_arrow().num_rows == 0

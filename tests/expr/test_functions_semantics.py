@@ -196,6 +196,7 @@ TABLE: list[tuple[str, tuple[pa.DataType, ...], tuple[Any, ...], Any]] = [
     ("rlike", (S, S), ("abc", "^b"), False),
     ("rlike", (S, S), ("abab", r"(ab)\1"), Fails("back-references are refused")),
     ("rlike", (S, S), ("ab", "(?=a)"), Fails("look-around and back-references are refused")),
+    ("rlike", (S, S), ("ab", "(?<!a)b"), Fails("look-around and back-references are refused")),
     ("rlike", (S, S), ("x", "("), Fails("malformed")),
     ("regexp_like", (S, S), (None, "a"), None),
     ("startswith", (S, S), ("abc", "ab"), True),

@@ -88,6 +88,15 @@ def test_the_rows_of_a_bad_pattern_fail_and_the_others_do_not() -> None:
     assert "'(' is malformed: RE2 says 'missing ): ('" in str(errors[2])
 
 
+@pytest.mark.parametrize("pattern", ["(?x)a", "(?#a)", r"\R", r"\h", "(?=a)", "(?<!a)b", r"(a)\1", "(?P<x>a)(?P=x)"])
+def test_only_look_around_and_back_references_are_called_so(pattern: str) -> None:
+    _, errors = compile_expr(Call("rlike", (TEXT, PATTERN), pa.bool_())).rows(
+        {"text": pa.array(["a"]), "pattern": pa.array([pattern])}, 1
+    )
+    assert "RE2 says" in str(errors[0])
+    assert ("look-around" in str(errors[0])) == (pattern not in ("(?x)a", "(?#a)", r"\R", r"\h"))
+
+
 def test_the_escape_may_come_from_a_column() -> None:
     columns: dict[str, list[str | None]] = {
         "text": ["a%b", "axb", "a%b"], "pattern": ["a!%b", "a!%b", "a?%b"], "escape": ["!", "!", "?"]

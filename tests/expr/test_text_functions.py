@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from itertools import product
 from typing import Any
 
 import pyarrow as pa
@@ -115,3 +116,19 @@ def test_too_long_a_text_fails_for_its_row_alone() -> None:
         constant = Call(function, (Column("t", pa.string()), Literal(1 << 40, pa.int64())), pa.string())
         _, errors = compile_expr(constant).rows({"t": texts}, 160)
         assert sorted(errors) == [i for i in range(160) if i % 4 != 2]
+
+
+def test_constants_of_every_kind() -> None:
+    """Each pair of constant parameters, over texts with NULL and over NULLs alone: drawn cases meet few of them."""
+    column = Column("t", pa.string())
+    some = pa.array(["", "a", "ab,a", "日ß,", None, ",,", "𝄞b𝄞b"])
+    for name, signatures in SIGNATURES.items():
+        for signature in signatures:
+            pools: list[list[Expr]] = [[column] if pool == "T" else [literal(v) for v in pool] for pool in signature]
+            for arguments in product(*pools):
+                for texts in (some, pa.nulls(3, pa.string())):
+                    check(name, list(arguments), {"t": texts}, len(texts))
+
+
+def literal(value: Any) -> Literal:
+    return Literal(value, pa.string() if isinstance(value, str) else pa.int64())

@@ -135,6 +135,8 @@ def declaring(**named: object) -> Callable[[ed.Session], object]:
         (lambda s: s.function("f", 5), "must be callable, and a int is not"),
         (lambda s: s.function("f", len, "colour"), "unknown type 'colour'"),
         (lambda s: s.function("f", len, kind="table"), "'row', 'pandas' or 'arrow', not 'table'"),
+        (lambda s: s.function("Sum", len), "the function 'Sum' would replace the aggregate"),
+        (lambda s: s.aggregate("count", len), "the aggregate 'count' would replace the aggregate"),
         (lambda s: s.aggregate("f", sum, "colour"), "unknown type 'colour'"),
         (lambda s: s.push("S", []), "there is no stream 'S'"),
         (lambda s: s.query("SELECT 1 AS a; SELECT 2 AS b"), "expected one query"),

@@ -23,7 +23,7 @@ from eddyline.core.time import Clock, SystemClock
 from eddyline.operators.join_plan import CacheSpec
 from eddyline.operators.mjoin import MJoin
 from eddyline.plan.graph import alias_of, distinct
-from eddyline.plan.logical import Join, Plan, walk
+from eddyline.plan.logical import Join, Plan, each
 from eddyline.streamon.decision import USER, Decision
 
 STAYS, OURS = "static", "default"
@@ -75,7 +75,7 @@ class Joining:
         """Refuse a tree that fits none of the joins of a plan."""
         if self.tree is None:
             return
-        joins = [distinct([alias_of(i) for i in p.inputs]) for p in walk(plan) if isinstance(p, Join)]
+        joins = [distinct([alias_of(i) for i in p.inputs]) for p in each(plan) if isinstance(p, Join)]
         if not joins:
             raise JobError("the option 'tree' draws the plan of a join, and this query has no join: leave it out.")
         if not any(named_in(self.tree, names) for names in joins):

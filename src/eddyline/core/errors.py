@@ -97,6 +97,10 @@ class InvalidRowsWarning(DivertedRowsWarning):
     """Malformed rows, rows without a timestamp, or rows that made an expression fail were left out."""
 
 
+class MissedRowsWarning(DivertedRowsWarning):
+    """A query was registered when a source that it reads had been read to its end: it sees none of those rows."""
+
+
 @dataclass(frozen=True, slots=True)
 class Span:
     """A place in a text: ``start`` and ``end`` are character offsets, end exclusive."""

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from sqlglot import exp
@@ -21,7 +21,7 @@ from eddyline.cql.defaults import Bound, as_relation, result
 from eddyline.cql.dialect import StreamQuery, WindowClause
 from eddyline.cql.job import CreateView, QueryStatement, Statement, parse_job
 from eddyline.cql.parsing import SHALLOWER
-from eddyline.cql.renaming import renamed
+from eddyline.cql.renaming import renamed, with_names
 from eddyline.cql.scope import DEEPEST, Context, Scope
 from eddyline.cql.text_numbers import text_beside_number
 from eddyline.expr.nodes import Column
@@ -124,7 +124,7 @@ class QueryBinder:
         binder.bind(node)
         return binder
 
-    def _with_local(self, node: exp.Query) -> QueryBinder:
+    def _with_local(self, node: exp.Expression) -> QueryBinder:
         """Add the queries of a WITH clause; a later one sees the earlier ones."""
         clause = node.args.get("with_")
         if clause is None:
@@ -133,12 +133,38 @@ class QueryBinder:
             raise self.context.error("WITH RECURSIVE is not supported.", clause)
         local = dict(self.local)
         for cte in clause.expressions:
+            refuse_modifiers(self.context, cte, ("this", "alias", "materialized"))
             definition = QueryBinder(self.context, self.suffix, dict(local), self.around)
-            local[cte.alias.lower()] = _NamedQuery(definition, cte.this)
+            local[cte.alias.lower()] = definition._named(cte)
         return QueryBinder(self.context, self.suffix, local, self.around)
 
+    def _named(self, cte: exp.CTE) -> _NamedQuery:
+        """A query of a WITH clause, bound whether or not it is read: its mistakes are mistakes of the text."""
+        kinds = self.context.kinds
+        seen = len(kinds)
+        bound = self.bind(cte.this)
+        mine = list({(k, n): (k, n, node) for k, n, node in kinds[seen:]}.values())
+        del kinds[seen:]  # only who reads it runs on its kind of time
+        columns = cte.args["alias"].args.get("columns") or []
+        if columns:
+            bound = replace(bound, plan=with_names(bound.plan, self._listed(cte.alias, columns, bound.plan)))
+        return _NamedQuery(kinds, bound, mine)
+
+    def _listed(self, name: str, columns: list[exp.Identifier], plan: Plan) -> list[str]:
+        """The column list of ``WITH name(columns)``."""
+        have = len(plan.schema.names)
+        if len(columns) != have:
+            message = f"{name} names {len(columns)} columns, but its query has {have}: name each of them, or none."
+            raise self.context.error(message, exp.Tuple(expressions=[c.copy() for c in columns]))
+        seen: set[str] = set()
+        for column in columns:
+            if column.name.lower() in seen:
+                raise self.context.error(f"{name} has two columns {column.name!r}: rename one of them.", column)
+            seen.add(column.name.lower())
+        return [c.name for c in columns]
+
     def _stream_query(self, node: StreamQuery) -> Bound:
-        inner = self.bind(node.this)
+        inner = self._with_local(node).bind(node.this)
         if inner.kind is not None:
             raise self.context.error("a query has one stream operator, and this one has two.", node)
         return Bound(inner.plan, node.args["kind"], inner.judged)
@@ -189,24 +215,18 @@ class QueryBinder:
         return Correlated(plan, tuple(Column(f.name, f.type) for f in plan.schema), ())
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class _NamedQuery:
-    """A query of a WITH clause: bound when it is first read, so that all who read it read the same plan."""
+    """A query of a WITH clause, bound once, so that all who read it read the same plan. Whoever reads it adds its
+    kinds of time to those of the whole query."""
 
-    binder: QueryBinder
-    node: Any
-    _read: tuple[Bound, list[Any]] | None = None
+    kinds: list[Any]
+    bound: Bound
+    mine: list[Any]
 
     def __call__(self) -> tuple[Bound, TimeKind | None]:
-        kinds = self.binder.context.kinds
-        if self._read is None:
-            seen = len(kinds)
-            bound = self.binder.bind(self.node)
-            self._read = bound, kinds[seen:]
-        else:
-            kinds.extend(self._read[1])  # whoever reads it runs on its kind of time
-        bound, mine = self._read
-        return bound, mine[0][0] if mine else None
+        self.kinds.extend(self.mine)
+        return self.bound, self.mine[0][0] if self.mine else None
 
 
 def _cast_all(p: Plan, types: list[Any]) -> Plan:

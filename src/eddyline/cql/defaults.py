@@ -33,7 +33,7 @@ from eddyline.plan.logical import (
     StreamScan,
     ToStream,
     Window,
-    walk,
+    each,
 )
 
 StreamKind = Literal["istream", "dstream", "rstream"]
@@ -59,7 +59,7 @@ def implicit_window(stream: Plan) -> Window:
 
 def changes(p: Plan) -> bool:
     """Whether a relation can change over time: it reads a stream or a relation that carries time."""
-    return any(isinstance(n, StreamScan) or (isinstance(n, RelationScan) and not n.constant) for n in walk(p))
+    return any(isinstance(n, StreamScan) or (isinstance(n, RelationScan) and not n.constant) for n in each(p))
 
 
 def at_its_instant(relation: Plan, stream: Plan) -> Plan:
@@ -75,25 +75,35 @@ def at_its_instant(relation: Plan, stream: Plan) -> Plan:
     return Window(stream, Range(0))
 
 
-def grows_only(p: Plan) -> bool:
+def grows_only(p: Plan, known: dict[int, bool] | None = None) -> bool:
     """Whether a plan has only select, project, inner join, UNION, INTERSECT, DISTINCT, IN and EXISTS (not negated)
-    over unbounded windows and constant relations, so that what is once in its relation stays there."""
+    over unbounded windows and constant relations, so that what is once in its relation stays there.
+
+    ``known`` is what was found of the nodes below, by identity: some are read in several places.
+    """
+    known = {} if known is None else known
+    if id(p) not in known:
+        known[id(p)] = _grows_only(p, known)
+    return known[id(p)]
+
+
+def _grows_only(p: Plan, known: dict[int, bool]) -> bool:
     match p:
         case Window(spec=spec):
             return isinstance(spec, Unbounded)
         case RelationScan(constant=constant):
             return constant
         case Select(input=below, conjuncts=conjuncts):
-            marks = frozenset(n.mark for n in walk(below) if isinstance(n, MarkJoin))
-            return grows_only(below) and all(_positive(c, marks) for c in conjuncts)
+            marks = frozenset(n.mark for n in each(below) if isinstance(n, MarkJoin))
+            return grows_only(below, known) and all(_positive(c, marks) for c in conjuncts)
         case Project(input=below) | Distinct(input=below):
-            return grows_only(below)
+            return grows_only(below, known)
         case Join(inputs=inputs):
-            return all(map(grows_only, inputs))
+            return all(grows_only(i, known) for i in inputs)
         case MarkJoin(left=left, right=right):
-            return grows_only(left) and grows_only(right)
+            return grows_only(left, known) and grows_only(right, known)
         case SetOperation(kind=kind, left=left, right=right):
-            return kind != "except" and grows_only(left) and grows_only(right)
+            return kind != "except" and grows_only(left, known) and grows_only(right, known)
         case _:
             return False
 
@@ -142,7 +152,7 @@ def read_back(stream: Plan) -> Plan:
 
 def has_implicit_window(p: Plan) -> bool:
     """Whether a windowless stream stands somewhere in a plan."""
-    return any(isinstance(n, Window) and isinstance(n.spec, Unbounded) and n.spec.implicit for n in walk(p))
+    return any(isinstance(n, Window) and isinstance(n.spec, Unbounded) and n.spec.implicit for n in each(p))
 
 
 def substitute_node(p: Plan, old: Plan, new: Plan) -> Plan:

@@ -61,9 +61,9 @@ class StreamList(exp.Expression):
 
 
 class StreamQuery(exp.Expression):
-    """``Istream(SELECT …)``."""
+    """``Istream(SELECT …)``; WITH may stand before it or inside it."""
 
-    arg_types: ClassVar[dict[str, bool]] = {"kind": True, "this": True}
+    arg_types: ClassVar[dict[str, bool]] = {"kind": True, "this": True, "with_": False}
 
 
 class PlacedParseError(ParseError):
@@ -218,6 +218,18 @@ class CqlParser(Parser):
             hint = did_you_mean(self._curr.text, ["SELECT"]) if self._curr else ""
             self.raise_error(f"a query starts with SELECT, but {found}.{hint}")
         return self._parse_query_modifiers(self._parse_set_operations(query))
+
+    def _parse_with(self, skip_with_token: bool = False) -> Any:
+        # Here and not in the binder: sqlglot puts the clauses of nested queries together, where names may repeat.
+        clause: Any = super()._parse_with(skip_with_token)
+        seen: set[str] = set()
+        for cte in clause.expressions if clause is not None else ():
+            name = cte.args["alias"].this
+            if name.name.lower() in seen:
+                message = f"WITH defines {name.name!r} twice: give one of them another name."
+                raise PlacedParseError(message, name.meta["start"], name.meta["end"] + 1)
+            seen.add(name.name.lower())
+        return clause
 
     # FROM -----------------------------------------------------------------------------------------------------
 

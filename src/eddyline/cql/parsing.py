@@ -95,6 +95,10 @@ def readable(error: PlacedParseError, text: str) -> str:
     where = f"found '{found}'" if found.strip() else "the text ends here"
     if message.startswith("Expecting "):
         return f"expected '{message.removeprefix('Expecting ')}', but {where}."
+    if message.endswith((" does not support CTE", " following CTE")):
+        return "behind WITH stands SELECT, or a stream operator around it."
+    if message == "Expected CTE to have alias":
+        return f"expected the name of a query in WITH, but {where}."
     if message.startswith("Invalid expression / Unexpected token"):
         return f"unexpected '{found}'{_unseparated(found, text[error.end :])}."
     if message.startswith(("Required argument", "Required keyword")):

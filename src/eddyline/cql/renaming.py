@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from eddyline.expr.nodes import Column, UserCall, walk
 from eddyline.plan.logical import Plan, Project
 
@@ -16,3 +18,10 @@ def renamed(p: Plan, prefix: str, named: bool = False) -> Project:
     if isinstance(p, Project) and not asks:
         return Project(p.input, tuple((f"{prefix}.{n}", e) for n, e in p.items))
     return Project(p, tuple((f"{prefix}.{f.name}", Column(f.name, f.type)) for f in p.schema))
+
+
+def with_names(p: Plan, names: Sequence[str]) -> Project:
+    """A plan with its columns named anew, in order."""
+    items = p.items if isinstance(p, Project) else [(f.name, Column(f.name, f.type)) for f in p.schema]
+    values = tuple((name, e) for name, (_, e) in zip(names, items, strict=True))
+    return Project(p.input if isinstance(p, Project) else p, values)

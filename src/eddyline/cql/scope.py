@@ -171,6 +171,8 @@ class Scope:
     def unknown(self, node: exp.Column) -> CqlError:
         table, name = node.table, node.name
         if table and not self.has_alias(table):
+            if self.parent is not None and self.parent.has_alias(table):
+                return self.parent.unknown(node)
             hint = did_you_mean(table, self.aliases()) or f" It reads {', '.join(self.aliases())}."
             return self.context.error(f"unknown stream or relation {table!r} in this query.{hint}", node)
         candidates = self.of_alias(table) if table else self.visible

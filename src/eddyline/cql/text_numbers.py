@@ -12,7 +12,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from eddyline.expr.describe import describe
+from eddyline.expr.describe import as_written
 from eddyline.expr.nodes import Expr, Literal
 from eddyline.expr.types import STRING, is_numeric, type_name
 
@@ -34,7 +34,7 @@ def text_beside_number(values: Iterable[Expr], target: pa.DataType) -> str | Non
     if is_numeric(target):
         for value in values:
             if value.type == STRING and not isinstance(value, Literal):
-                shown = describe(value)
+                shown = as_written(value)
                 shown = shown if len(shown) <= 60 else "x"
                 named = shown if shown != "x" else "a value"
                 return (

@@ -35,6 +35,7 @@ from eddyline.engine.left_out import LeftOut, outside
 from eddyline.engine.ownership import Turn, in_turn, not_pickled
 from eddyline.engine.relation_changes import latest
 from eddyline.engine.scheduler import make_scheduler
+from eddyline.expr.functions import is_aggregate
 from eddyline.io.conform import engine_schema
 from eddyline.io.resolve import OPTIONS as SOURCE_OPTIONS
 from eddyline.io.resolve import open_source, truth
@@ -172,6 +173,7 @@ class Declaring(ABC, Generic[Q]):
         was measured. A function that is not ``deterministic``, or that has side effects, is called for exactly the
         rows that satisfy the conjuncts written before it."""
         check.text(name, "the name of a function")
+        _refuse_aggregates(name, "function")
         if isinstance(function, Predicate):
             self.catalog.functions[name.lower()] = function.definition(name)
             return
@@ -191,6 +193,7 @@ class Declaring(ABC, Generic[Q]):
     def aggregate(self, name: str, function: Callable[[list[Any]], Any], returns: str | pa.DataType = "double") -> None:
         """Make a Python function of a group's values callable as an aggregate."""
         check.text(name, "the name of an aggregate")
+        _refuse_aggregates(name, "aggregate")
         if not callable(function):
             raise JobError(f"the aggregate {name!r} must be callable, and a {type(function).__name__} is not.")
         self.catalog.aggregates[name.lower()] = AggregateDef(name, function, data_type(returns))
@@ -302,3 +305,8 @@ class Declaring(ABC, Generic[Q]):
             table = whole(batches, definition.schema.to_arrow())
             self.relations[key] = latest(definition, table) if definition.key else table
         return self.relations[key]
+
+
+def _refuse_aggregates(name: str, what: str) -> None:
+    if is_aggregate(name):
+        raise JobError(f"the {what} {name!r} would replace the aggregate of this name: give it another name.")

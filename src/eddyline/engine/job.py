@@ -108,11 +108,20 @@ def owning_checkpoint(run: Callable[..., int]) -> Callable[..., int]:
 
     @wraps(run)
     def owned(path: Path, *, checkpoint: Path | None, **options: Any) -> int:
+        _refuse_inside(checkpoint, options.get("out"), "--out")
+        _refuse_inside(checkpoint, options.get("report"), "--report")
         check_writable(checkpoint, "--checkpoint", folder=True)
         with nullcontext() if checkpoint is None else DirectoryLock(checkpoint, "the checkpoint"):
             return run(path, checkpoint=checkpoint, **options)
 
     return owned
+
+
+def _refuse_inside(checkpoint: Path | None, path: Path | None, option: str) -> None:
+    if checkpoint is None or path is None or str(path) == "-":
+        return
+    if path.resolve().is_relative_to(checkpoint.resolve()):
+        raise JobError(f"{option} {path} lies in the directory of --checkpoint, which holds state only: take another.")
 
 
 @owning_checkpoint

@@ -11,12 +11,19 @@ from __future__ import annotations
 import os
 import sys
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import eddyline
-from eddyline.core.errors import LONGEST_PART, DivertedRowsWarning, InvalidRowsWarning, LateRowsWarning, clipped
+from eddyline.core.errors import (
+    LONGEST_PART,
+    DivertedRowsWarning,
+    InvalidRowsWarning,
+    LateRowsWarning,
+    MissedRowsWarning,
+    clipped,
+)
 from eddyline.core.time import TimeKind
 
 if TYPE_CHECKING:
@@ -190,3 +197,13 @@ def outside() -> int:
     while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
         level, frame = level + 1, frame.f_back
     return level
+
+
+def warn_of_missed(query: str, streams: Sequence[str]) -> None:
+    """Tell that a new query reads sources that are at their end."""
+    if streams:
+        text = (
+            f"{query} sees no rows of {', '.join(streams)}: what it reads was read to its end before. Register all "
+            "queries first, or read the source in a new session."
+        )
+        warnings.warn(text, MissedRowsWarning, stacklevel=_outside())

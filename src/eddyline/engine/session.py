@@ -20,7 +20,7 @@ from eddyline.engine.base_session import Declaring
 from eddyline.engine.declaration_checks import folder
 from eddyline.engine.feeds import Feed
 from eddyline.engine.input_manager import InputStream, StreamReader
-from eddyline.engine.left_out import LeftOut, Notices
+from eddyline.engine.left_out import LeftOut, Notices, warn_of_missed
 from eddyline.engine.ownership import in_turn
 from eddyline.engine.query import Query
 from eddyline.engine.relation_changes import TimedRelation
@@ -125,6 +125,8 @@ class Session(Declaring[Query]):
             physical.context.divert = running.divert
         query = Query(self, label, running)
         self.queries.append(query)
+        if self.warns:
+            warn_of_missed(label, [s.name for n, s in inputs.items() if s.finished and n.lower() in self.feeds])
         if bound.name is not None:
             self._named[bound.name.lower()] = query
         return query

@@ -9,6 +9,7 @@ from __future__ import annotations
 import datetime
 import decimal
 import math
+import re
 from typing import Any
 
 from eddyline.expr.nodes import AggregateCall, Call, Case, Cast, Column, Expr, Literal, UserCall
@@ -37,6 +38,19 @@ _INFIX: dict[str, tuple[str, int]] = {
     "mod": ("%", 7),
 }
 _NOT, _POSTFIX, _NEGATE, _ATOM = 3, 4, 8, 9
+
+
+_INTERNAL = re.compile(r"\x00outer:|\b_sub\d+[./]")  # what the binder puts before columns of and around subqueries
+
+
+def as_written(e: Expr) -> str:
+    """The text of an expression for a message: columns have the names of the query, not those of the plan.
+
+    >>> import pyarrow as pa
+    >>> as_written(Column("_sub1/q.x", pa.string())), as_written(Column("\\x00outer:p.k", pa.string()))
+    ('q.x', 'p.k')
+    """
+    return _INTERNAL.sub("", describe(e))
 
 
 def describe(e: Expr) -> str:

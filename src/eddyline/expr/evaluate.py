@@ -34,7 +34,7 @@ from eddyline.expr.arrays import (
 from eddyline.expr.builtins import BUILDERS, Argument, Built
 from eddyline.expr.casts import build_cast
 from eddyline.expr.deferred_errors import noted_part
-from eddyline.expr.describe import describe
+from eddyline.expr.describe import as_written
 from eddyline.expr.failures import Failure, RowErrors, recover
 from eddyline.expr.frames import Frame, Node, Part, Retry
 from eddyline.expr.lazy import case, coalesce, facts, find_first, junction, on_rows
@@ -236,7 +236,7 @@ def _guarded(arguments: Callable[[Frame], Sequence[Value]], kernel: Kernel, retu
                 if not error.mask.any():
                     return error.values
             # Described only now: every level of a deep expression would describe all that is below it.
-            return recover(kernel, args, frame.length, returns, error, frame.record(describe(e)))
+            return recover(kernel, args, frame.length, returns, error, frame.record(as_written(e)))
 
     return run
 
@@ -303,7 +303,7 @@ def _null_on_failure(kernel: Kernel, returns: pa.DataType) -> Kernel:
 
 def _user_call(e: UserCall) -> Part:
     parts = [_compile(a) for a in e.args]
-    runs, definition, text = [p.run for p in parts], e.function, describe(e)
+    runs, definition, text = [p.run for p in parts], e.function, as_written(e)
     call, by_rows = build_user_function(definition), definition.kind == "row"
 
     def run(frame: Frame) -> pa.Array:

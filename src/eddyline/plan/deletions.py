@@ -26,7 +26,7 @@ from eddyline.plan.logical import (
     SetOperation,
     StreamScan,
     Window,
-    walk,
+    each,
 )
 
 
@@ -82,8 +82,15 @@ def cannot_net(p: Plan, catalog: Catalog) -> bool:
     return cannot_cancel(p, catalog) or only_grows(p, catalog)
 
 
-def only_grows(p: Plan, catalog: Catalog) -> bool:
-    """Whether no row of a relation ever leaves."""
+def only_grows(p: Plan, catalog: Catalog, known: dict[int, bool] | None = None) -> bool:
+    """Whether no row of a relation ever leaves; ``known`` is what was found of the nodes below, by identity."""
+    known = {} if known is None else known
+    if id(p) not in known:
+        known[id(p)] = _only_grows(p, catalog, known)
+    return known[id(p)]
+
+
+def _only_grows(p: Plan, catalog: Catalog, known: dict[int, bool]) -> bool:
     match p:
         case Window():
             return isinstance(p.spec, Unbounded)
@@ -93,23 +100,23 @@ def only_grows(p: Plan, catalog: Catalog) -> bool:
             relation = catalog.relations.get(p.relation.lower())
             return relation is not None and not relation.key and relation.sign is None
         case Select() if bare_mark(p) == "semi" and isinstance(p.input, MarkJoin):
-            return only_grows(p.input.left, catalog) and only_grows(p.input.right, catalog)
+            return only_grows(p.input.left, catalog, known) and only_grows(p.input.right, catalog, known)
         case Select() | Project() | Distinct():
-            return only_grows(p.input, catalog)
+            return only_grows(p.input, catalog, known)
         case Join():
-            return all(only_grows(i, catalog) for i in p.inputs)
+            return all(only_grows(i, catalog, known) for i in p.inputs)
         case SetOperation(kind="union" | "intersect"):
-            return only_grows(p.left, catalog) and only_grows(p.right, catalog)
+            return only_grows(p.left, catalog, known) and only_grows(p.right, catalog, known)
         case SetOperation(kind="except") | MarkJoin() | OuterJoin(kind="left"):
-            return only_grows(p.left, catalog) and is_constant(p.right)
+            return only_grows(p.left, catalog, known) and is_constant(p.right)
         case OuterJoin(kind="right"):
-            return only_grows(p.right, catalog) and is_constant(p.left)
+            return only_grows(p.right, catalog, known) and is_constant(p.left)
         case _:
             return False
 
 
 def is_constant(p: Plan) -> bool:
     """Whether all there is comes at the start of time."""
-    return all(n.constant for n in walk(p) if isinstance(n, RelationScan)) and not any(
-        isinstance(n, StreamScan) for n in walk(p)
+    return all(n.constant for n in each(p) if isinstance(n, RelationScan)) and not any(
+        isinstance(n, StreamScan) for n in each(p)
     )

@@ -17,7 +17,7 @@ from eddyline.operators.deferred_errors import Computation, Compute, NotedSelect
 from eddyline.operators.project import ProjectOperator
 from eddyline.operators.streams import ConstantRelation
 from eddyline.plan.deletions import Deletions
-from eddyline.plan.logical import Plan, Project, RelationScan, Select, StreamScan, Window, walk
+from eddyline.plan.logical import Plan, Project, RelationScan, Select, StreamScan, Window, each
 from eddyline.streamon.log import DecisionLog
 from eddyline.synopses.store import Stub
 
@@ -177,7 +177,7 @@ def alias_of(p: Plan) -> str:
     before = {name.partition(".")[0] for name in p.schema.names if "." in name}
     if len(before) == 1:
         return before.pop()
-    for n in walk(p):
+    for n in each(p):
         if isinstance(n, StreamScan | RelationScan):
             return n.alias
     return type(p).__name__

@@ -247,15 +247,31 @@ def is_stream(p: Plan) -> bool:
 
 
 def walk(p: Plan) -> Iterator[Plan]:
+    """Every place of a plan, from left to right: a part that is read twice comes twice.
+
+    A query whose named queries read each other repeatedly has very many places; who needs none twice asks ``each``.
+    """
     yield p
     for c in children(p):
         yield from walk(c)
 
 
+def each(p: Plan) -> Iterator[Plan]:
+    """Every node of a plan (the very object) once, in the order in which ``walk`` meets it first."""
+    seen: set[int] = set()
+    stack = [p]
+    while stack:
+        n = stack.pop()
+        if id(n) not in seen:
+            seen.add(id(n))
+            yield n
+            stack.extend(reversed(children(n)))
+
+
 def streams_of(p: Plan) -> tuple[str, ...]:
     """The declared streams (and timed relations) a plan reads, each once, in order of appearance."""
     seen: dict[str, None] = {}
-    for n in walk(p):
+    for n in each(p):
         if isinstance(n, StreamScan):
             seen.setdefault(n.stream)
         elif isinstance(n, RelationScan) and not n.constant:

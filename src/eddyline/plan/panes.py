@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from eddyline.core.window import Slide
 from eddyline.expr.nodes import Column, Expr, substitute
 from eddyline.operators.bundles import Bundles
-from eddyline.plan.logical import Aggregate, Plan, StreamScan, ToStream, Window, walk
+from eddyline.plan.logical import Aggregate, Plan, StreamScan, ToStream, Window, each, walk
 from eddyline.synopses.store import Elements
 
 
@@ -65,7 +65,7 @@ def _in_source(p: Aggregate) -> Bundles | None:
     bundles = panes_below(p)
     if bundles is None:
         return None
-    scan = next(n for n in walk(p) if isinstance(n, StreamScan))
+    scan = next(n for n in each(p) if isinstance(n, StreamScan))
     by: dict[str, Expr] = {f.name: Column(c, f.type) for f, c in zip(scan.schema, scan.columns, strict=True)}
     keys = tuple(substitute(e, by) for e in bundles.keys)
     return Bundles(keys, tuple(substitute(e, by) for e in bundles.arguments), bundles.summed)

@@ -53,8 +53,8 @@ from eddyline.plan.logical import (
     StreamScan,
     ToStream,
     Window,
+    each,
     is_stream,
-    walk,
 )
 from eddyline.plan.matches import Matches
 from eddyline.plan.numbering import Numbering
@@ -94,12 +94,12 @@ class _Builder(Matches):
     def finish(self, plan: Plan) -> PhysicalPlan:
         self.plan, self.numbers = plan, Numbering(plan)
         kind = "signed"
-        calls = [a for n in walk(plan) if isinstance(n, Aggregate) for _, a in n.aggregates]
-        self.counting = any(isinstance(n, Window) and not is_time_based(n.spec) for n in walk(plan))
+        calls = [a for n in each(plan) if isinstance(n, Aggregate) for _, a in n.aggregates]
+        self.counting = any(isinstance(n, Window) and not is_time_based(n.spec) for n in each(plan))
         self.ordered = any(a.function in ("first", "last") for a in calls)
         if is_stream(plan):
             out = self.stream(plan)
-            root = next(n for n in walk(plan) if isinstance(n, ToStream | StreamScan))
+            root = next(n for n in each(plan) if isinstance(n, ToStream | StreamScan))
             kind = root.kind if isinstance(root, ToStream) else "istream"
         else:
             child = self.relation(plan, Deletions.ALL)
@@ -173,7 +173,7 @@ class _Builder(Matches):
             return momentary
 
         child = self.relation(p.input, Deletions.ALL)
-        everything = list(walk(self.plan))  # the ticks are those of the whole query, not of the part below
+        everything = list(each(self.plan))  # the ticks are those of the whole query, not of the part below
         slides = sorted({n.spec.slide for n in everything if isinstance(n, Window) and isinstance(n.spec, Slide)})
         scans = [n for n in everything if isinstance(n, StreamScan | RelationScan)]
         ticks = tuple(self.scan(n).node for n in scans if isinstance(n, StreamScan) or not n.constant)
@@ -399,7 +399,7 @@ class _Builder(Matches):
         assert isinstance(window, Window)
         alike = self.same_panes(p)
         if alike is None or alike not in self.paned:
-            others = [n for n in walk(self.plan) if alike is not None and self.same_panes(n) == alike]
+            others = [n for n in each(self.plan) if alike is not None and self.same_panes(n) == alike]
             windows: list[Any] = [n.input.spec for n in (p, *others)]  # type: ignore[union-attr]
             operator = Panes(self.name("panes"), bundles, windows)
             node = self.add(operator, (self.stream(window.input).node,), note=bundles.describe())

@@ -38,8 +38,15 @@ def with_children(p: Plan, new: Sequence[Plan]) -> Plan:
 
 
 def bottom_up(p: Plan, rule: Callable[[Plan], Plan]) -> Plan:
-    """Apply a rule to every node, children first."""
-    return rule(with_children(p, [bottom_up(c, rule) for c in children(p)]))
+    """Apply a rule to every node, children first; a node (the very object) that is read in several places stays one."""
+    done: dict[int, Plan] = {}
+
+    def of(n: Plan) -> Plan:
+        if id(n) not in done:
+            done[id(n)] = rule(with_children(n, [of(c) for c in children(n)]))
+        return done[id(n)]
+
+    return of(p)
 
 
 def movable(e: Expr) -> bool:

@@ -51,9 +51,9 @@ def _substring(arguments: Sequence[Argument], returns: pa.DataType) -> Built:
     if length is not None and length <= 0:
         return Built(lambda a, *_: pc.utf8_slice_codeunits(a, 0, 0))
     begin = max(start - 1, 0) if start >= 0 else start
-    stop = None if length is None or length > 1 << 62 else begin + length
-    if begin < 0 and stop is not None and stop >= 0:
-        stop = None
+    stop = None if length is None or begin < 0 <= begin + length else begin + length
+    # Arrow adds to them: behind the end of a text, and before its beginning, one place is like another.
+    begin, stop = (p and max(-LONGEST_COLUMN, min(p, LONGEST_COLUMN)) for p in (begin, stop))
     return Built(lambda a, *_: pc.utf8_slice_codeunits(a, begin, stop))
 
 
@@ -102,7 +102,7 @@ def _right(arguments: Sequence[Argument], returns: pa.DataType) -> Built:
         return Built(_sliced(lambda lengths, n: (lengths - np.maximum(n, 0), lengths)))
     if count <= 0:
         return Built(lambda a, _: pc.utf8_slice_codeunits(a, 0, 0))
-    return Built(lambda a, _: pc.utf8_slice_codeunits(a, -count))
+    return Built(lambda a, _: pc.utf8_slice_codeunits(a, -min(count, LONGEST_COLUMN)))
 
 
 def _case(fast: Fast, slow: Callable[[str], str]) -> Builder:
@@ -147,18 +147,23 @@ def _replaced(texts: pa.Array, old: str, new: str = "") -> pa.Array:
 
 
 def locate(part: str, text: str, start: int = 1) -> int:
-    return 0 if start < 1 else text.find(part, start - 1) + 1
+    """Spark's: an empty part stands at 1, wherever the search starts.
+
+    >>> locate("a", "banana", 3), locate("", "banana", 3), locate("a", "banana", 0)
+    (4, 1, 0)
+    """
+    if start < 1:
+        return 0
+    return text.find(part, start - 1) + 1 if part else 1
 
 
 def _located(texts: pa.Array, part: str, start: int = 1) -> pa.Array:
     """Arrow finds bytes; the positions are those of characters."""
-    if start < 1:
-        return from_numpy(np.zeros(len(texts)), valid_mask(texts), INT32)
+    if start < 1 or not part:
+        return from_numpy(np.full(len(texts), int(start >= 1)), valid_mask(texts), INT32)
     rest = texts if start == 1 else pc.utf8_slice_codeunits(texts, start - 1)
     at = to_numpy(pc.find_substring(rest, pattern=part).fill_null(-1)).astype(np.int64)
     there = at >= 0
-    if start > 1 and not part:  # an empty text is found at the end of another, and not behind it
-        there &= to_numpy(pc.utf8_length(texts)) >= start - 1
     characters = Characters(rest)
     position = np.where(there, characters.position(np.maximum(at, 0)) + start, 0)
     return from_numpy(position, characters.valid, INT32)
@@ -226,6 +231,8 @@ def split_part(text: str, delimiter: str, part: int) -> str:
 
 def _split(texts: pa.Array, delimiter: str, part: int) -> pa.Array:
     if part == 0:
+        if texts.null_count == len(texts):
+            return texts
         raise DataError("the part number of split_part must not be 0")
     if not delimiter:
         return texts if part in (1, -1) else pc.utf8_slice_codeunits(texts, 0, 0)

@@ -30,8 +30,8 @@ from eddyline.plan.logical import (
     SetOperation,
     StreamScan,
     children,
+    each,
     is_stream,
-    walk,
 )
 from eddyline.plan.numbering import Numbering
 from eddyline.plan.rewrite import with_children
@@ -60,7 +60,7 @@ class _Parts:
         self.needs[""] = set(plan.schema.names)
         for name in self._order():
             made[name] = self.rules(ready.get(name) or self.written[name], frozenset(self.needs[name]))
-            for n in walk(made[name]):
+            for n in each(made[name]):
                 if (part := _place(n)) is not None:
                     self.needs.setdefault(part, set()).update(n.schema.names)
         for name in reversed(self._order()):
@@ -109,7 +109,7 @@ def _worth(p: Plan) -> bool:
     return any(
         isinstance(n, Join | OuterJoin | MarkJoin | Aggregate | Distinct | SetOperation)
         or any(calls_of(e) or compile_expr(e).expensive for e in _asked(n))
-        for n in walk(p)
+        for n in each(p)
     )
 
 
