@@ -64,7 +64,11 @@ MISTAKES = [
     # options and names given twice
     ("SELECT v FROM S WITH (on_eror = 'stop')", "on_eror", "unknown option 'on_eror'. Did you mean 'on_error'?"),
     ("SELECT v FROM S WITH (on_error = 'ignore')", "on_error", "one of stop, invalid, not 'ignore'"),
-    ("SELECT v FROM S WITH (scheduler = 'best')", "scheduler", "one of fifo, greedy, chain"),
+    (
+        "SELECT v FROM S WITH (scheduler = 'best')",
+        "'best'",
+        "unknown scheduling policy 'best'. There are: fifo, greedy, chain.",
+    ),
     ("q: SELECT v FROM S; q: SELECT k FROM S", "q", "two queries are called 'q'"),
     ("CREATE VIEW s AS SELECT v FROM S; SELECT * FROM s", "s", "the name 's' is already taken by one of the streams"),
     ("CREATE STREAM R FROM 's.csv' TIMESTAMP BY ts", "R", "the name 'R' is already taken by one of the relations"),

@@ -206,4 +206,4 @@ def warn_of_missed(query: str, streams: Sequence[str]) -> None:
             f"{query} sees no rows of {', '.join(streams)}: what it reads was read to its end before. Register all "
             "queries first, or read the source in a new session."
         )
-        warnings.warn(text, MissedRowsWarning, stacklevel=_outside())
+        warnings.warn(text, MissedRowsWarning, stacklevel=outside())
