@@ -133,6 +133,62 @@ def test_ctrl_c_and_going_on(place: Path) -> None:
     assert answer(place / "spark.parquet") == answer(place / "inline.parquet")
 
 
+def processes_marked(mark: str) -> list[str]:
+    """What runs with this in its environment: a process, and whatever it has started."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        with contextlib.suppress(OSError):
+            if entry.name.isdigit() and mark.encode() in (entry / "environ").read_bytes():
+                found.append((entry / "cmdline").read_text())
+    return found
+
+
+# A shell owns the terminal, as it does in real life: when a program ends that owns it, all it has started is ended too.
+SHELL = """trap : INT; "$@"; echo "ended with $?"; read answer"""
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="finds processes in /proc")
+@pytest.mark.parametrize(
+    ("when", "pause", "lasting"),
+    [
+        (r"starting Spark on local\[2\] …", 0.0, False),  # a shell looks for Java
+        (r"starting Spark on local\[2\] …", 0.8, False),  # Java loads
+        ("… 2 s", 0.0, True),  # pyspark speaks to it, unless the machine is busy
+        ("Spark is there", 0.3, False),  # the query is planned
+        ("Spark is there", 1.0, True),  # it runs
+    ],
+)
+def test_ctrl_c_before_the_first_events(place: Path, tmp_path: Path, when: str, pause: float, lasting: bool) -> None:
+    """One word, and no process is left: neither the JVM that is on its way nor what it has started."""
+    mark, state = f"EDDYLINE_TEST_MARK={tmp_path}", tmp_path / "state"
+    job = eddyline("run", "large.cql", "--runtime", "spark", "--master", "local[2]", "--out", f"{tmp_path}/o.csv")
+    job += ["--checkpoint", str(state)] if lasting else []
+    left: list[str] = []
+
+    def look(terminal: Terminal) -> None:
+        end = time.monotonic() + 20  # a JVM that was up ends by itself when the program is gone
+        while processes_marked(mark) and time.monotonic() < end:
+            time.sleep(0.1)
+        left.extend(processes_marked(mark))
+        os.write(terminal.descriptor, b"\n")
+
+    interrupt, ended = once(re.compile(when), press(pause)), once(re.compile("ended with"), look)
+
+    def act(terminal: Terminal) -> None:
+        interrupt(terminal)
+        ended(terminal)
+
+    terminal = run_in_terminal(["sh", "-c", SHELL, "sh", "env", mark, *job], folder=place, columns=400, act=act)
+    shown = [line for line in (line.removeprefix("^C") for line in terminal.screen) if line]
+    if lasting and shown[0] == "stopping after this batch; Ctrl-C again stops at once":
+        del shown[0]
+    word = f"interrupted: the state is in {state}; the same command goes on from there."
+    assert shown in (["interrupted", "ended with 130"], [word, "ended with 130"][: 2 * lasting]), terminal.written[
+        -5000:
+    ]
+    assert not left
+
+
 def workers_of(process: int) -> list[int]:
     """The Python workers under a process: what the daemon has forked."""
     parents, commands = {}, {}
