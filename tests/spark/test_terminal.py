@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import shlex
 import signal
 import subprocess
 import threading
@@ -83,6 +84,16 @@ def test_in_a_pipe_there_is_only_the_table(place: Path) -> None:
     command = eddyline("run", "small.cql", "--runtime", "inline")
     done = subprocess.run(command, cwd=place, capture_output=True, text=True, check=True)
     assert (done.stdout.splitlines(), done.stderr) == (TABLE, "")
+
+
+def test_a_pipe_that_ends_on_the_same_screen(place: Path) -> None:
+    """Nobody knows when the other program writes: there is no line in its way."""
+    job = shlex.join(eddyline("run", "large.cql", "--runtime", "inline"))
+    terminal = run_in_terminal(["sh", "-c", f"{job} | head -4"], folder=place)
+    assert len(terminal.screen) == 4 and terminal.screen[0].startswith(" k |"), terminal.written
+    assert "\x1b" not in terminal.written
+    terminal = run_in_terminal(["sh", "-c", f"{job} > rows.txt"], folder=place)
+    assert terminal.screen == [] and EVENTS.search(terminal.written)
 
 
 def test_a_table_from_spark(place: Path) -> None:
