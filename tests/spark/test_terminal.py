@@ -30,6 +30,10 @@ LARGE = """
 CREATE STREAM S FROM 's/*.parquet' TIMESTAMP BY t;
 SELECT Istream(k, count(*) AS n) FROM S [RANGE 3000 SLIDE 1000] GROUP BY k;
 """
+JOIN = """
+CREATE STREAM S FROM 's/0.parquet' TIMESTAMP BY t;
+SELECT Istream(A.k, B.t AS u) FROM S [RANGE 20] AS A, S [RANGE 10] AS B WHERE A.k = B.k;
+"""
 ROWS = 4_000_000  # eight micro-batches
 EVENTS = re.compile(r"[1-9][\d,]* events")
 STATE = "the state is in state; the same command goes on from there."
@@ -94,6 +98,16 @@ def test_a_pipe_that_ends_on_the_same_screen(place: Path) -> None:
     assert "\x1b" not in terminal.written
     terminal = run_in_terminal(["sh", "-c", f"{job} > rows.txt"], folder=place)
     assert terminal.screen == [] and EVENTS.search(terminal.written)
+
+
+def test_waiting_for_the_compiler(place: Path, tmp_path: Path) -> None:
+    """With an empty cache: what takes so long and for how many seconds, and nothing of it stays."""
+    (place / "join.cql").write_text(JOIN)
+    command = eddyline("run", "join.cql", "--runtime", "inline", "--out", str(tmp_path / "o.parquet"))
+    empty = {"EDDYLINE_CACHE_DIR": str(tmp_path / "cache"), "EDDYLINE_COMPILE": ""}
+    terminal = run_in_terminal(command, folder=place, environment=empty)
+    assert (terminal.screen, terminal.process.returncode) == ([], 0)
+    assert re.search(r"compiling kernels for larger inputs, once on this machine … [1-9]\d* s", terminal.written)
 
 
 def test_a_table_from_spark(place: Path) -> None:
