@@ -10,6 +10,7 @@ import argparse
 import contextlib
 import os
 import re
+import stat
 import sys
 import traceback
 from collections.abc import Callable, Sequence
@@ -265,8 +266,17 @@ def _runtime(options: argparse.Namespace) -> str:
 def _progress(options: argparse.Namespace) -> Progress | None:
     from eddyline.engine.progress import Progress
 
-    progress = Progress(quiet=options.quiet)
+    progress = Progress(quiet=options.quiet or _is_pipe(sys.stdout))
     return progress if progress.active else None
+
+
+def _is_pipe(out: Any) -> bool:
+    """Whether another program reads what is written. It may show it on the same terminal (head, less) at any moment,
+    and nobody could keep the progress line out of its way."""
+    with contextlib.suppress(OSError, ValueError, AttributeError):
+        mode = os.fstat(out.fileno()).st_mode
+        return stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode)
+    return False
 
 
 if __name__ == "__main__":

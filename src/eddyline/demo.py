@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import shutil
 import sys
 import tempfile
@@ -16,11 +17,10 @@ from typing import Any, Final, TextIO
 LONG: Final = 40  # characters of a text that says nothing to a reader
 DECISIONS: Final = 8  # the last ones are shown
 WHERE = (
-    "on Spark, local to this machine. In one process, without a JVM: EDDYLINE_RUNTIME=inline make demo,\n"
-    "or eddyline run examples/network/job.cql --runtime inline.",
-    "in one process. On Spark: make demo without EDDYLINE_RUNTIME=inline.",
+    "on Spark, local to this machine. In one process, without a JVM:\n    EDDYLINE_RUNTIME=inline make demo",
+    "in one process. On Spark:\n    EDDYLINE_RUNTIME=spark make demo",
 )
-JOB = Path(__file__).resolve().parents[3] / "examples" / "network" / "job.cql"
+JOB = Path(__file__).resolve().parents[2] / "examples" / "network" / "job.cql"
 
 
 def main(job: Path = JOB, out: TextIO | None = None, command: Callable[[list[str]], int] | None = None) -> int:
@@ -37,11 +37,14 @@ def main(job: Path = JOB, out: TextIO | None = None, command: Callable[[list[str
     if not job.is_file():
         say("The demo runs from a checkout: examples/network/job.cql is not here.")
         return 2
+    inline = os.environ.get("EDDYLINE_RUNTIME") == "inline"
     with tempfile.TemporaryDirectory(prefix="eddyline-demo-") as folder:
         results, report = Path(folder, "results"), Path(folder, "report.json")
         say(f"The job, {job.parent.parent.name}/{job.parent.name}/{job.name}:\n")
         say("\n".join(f"    {line}" for line in statements(job.read_text())))
-        say("\n$ eddyline run job.cql --out results/ --report report.json")
+        say("\nThe command; here its results go to a temporary folder, which is removed:\n")
+        say(shown_command(job, inline))
+        say()
         status = command(["run", str(job), "--out", str(results), "--report", str(report)])
         if status != 0:
             return status
@@ -52,8 +55,27 @@ def main(job: Path = JOB, out: TextIO | None = None, command: Callable[[list[str
         width = shutil.get_terminal_size((100, 24)).columns
         for line in (*shown_report(happened), *shown_plan(happened), *shown_decisions(happened, width)):
             say(line)
-        say("\nThis ran " + WHERE[os.environ.get("EDDYLINE_RUNTIME") == "inline"])
+        say("\nThis ran " + WHERE[inline])
         return 0
+
+
+def shown_command(job: Path, inline: bool) -> str:
+    """What somebody types in this folder to have the same run with its results kept; short lines.
+
+    >>> print(shown_command(Path("job.cql"), True).replace(str(Path(sys.executable).parent) + os.sep, ""))
+        eddyline run job.cql \\
+            --runtime inline --out results/ --report report.json
+    """
+    own = Path(sys.executable).with_name("eddyline")  # the one of a virtual environment is not always on the path
+    program = _from_here(own) if own.exists() and shutil.which("eddyline") != str(own) else "eddyline"
+    runtime = "--runtime inline " if inline else ""
+    words = f"{shlex.quote(program)} run {shlex.quote(_from_here(job))}"
+    return f"    {words} \\\n        {runtime}--out results/ --report report.json"
+
+
+def _from_here(path: Path) -> str:
+    here = Path.cwd()
+    return str(path.relative_to(here) if path.is_relative_to(here) else path)
 
 
 def statements(text: str) -> Iterator[str]:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import io
 import json
+import shlex
+import shutil
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
 from eddyline import demo
+from eddyline.cli import parser
 from eddyline.cql.job import CreateRelation, CreateStream, QueryStatement, parse_job
 from eddyline.io.resolve import open_source
 from eddyline.io.sinks import open_sink
@@ -46,6 +49,19 @@ def test_what_it_shows() -> None:
         assert part in shown
     assert "xyzzy" not in shown and "eddyline explain" not in shown
     assert "CREATE" not in shown and "invalid" not in shown
+
+
+def test_the_command_can_be_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(demo.JOB.parents[2])
+    screen = io.StringIO()
+    assert demo.main(out=screen, command=pretend) == 0
+    lines = screen.getvalue().splitlines()
+    first = next(n for n, line in enumerate(lines) if " run " in line)
+    words = shlex.split(lines[first].removesuffix("\\") + lines[first + 1])
+    assert Path(words[words.index("run") + 1]) == demo.JOB.relative_to(Path.cwd())
+    assert shutil.which(words[0]) is not None
+    assert parser().parse_args(words[1:]).out == Path("results")
+    assert max(map(len, [*lines[first : first + 2], *screen.getvalue().rpartition("This ran")[2].splitlines()])) <= 70
 
 
 def test_a_failure_is_passed_on() -> None:

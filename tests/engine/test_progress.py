@@ -116,3 +116,13 @@ def test_a_note_says_how_long_it_takes(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_terminal_that_cannot_erase(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TERM", "dumb")
     assert not Progress(Terminal()).active
+
+
+def test_what_comes_again_goes_on_counting() -> None:
+    out, clock = Terminal(), HandClock()
+    progress = Progress(out, clock)
+    for _ in range(2):
+        with progress.noting("compiling"):
+            clock.at += 4_000_000_000
+        assert seen(out.getvalue()) == []
+    assert lines(out) == ["compiling …", "", "compiling … 4 s", ""]

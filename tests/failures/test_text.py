@@ -64,7 +64,7 @@ MISTAKES = [
     # options and names given twice
     ("SELECT v FROM S WITH (on_eror = 'stop')", "on_eror", "unknown option 'on_eror'. Did you mean 'on_error'?"),
     ("SELECT v FROM S WITH (on_error = 'ignore')", "on_error", "one of stop, invalid, not 'ignore'"),
-    (
+    ("SELECT v FROM S WITH (scheduler = 'best')", "best", "unknown scheduling policy 'best'. There are: fifo, greedy"),
         "SELECT v FROM S WITH (scheduler = 'best')",
         "'best'",
         "unknown scheduling policy 'best'. There are: fifo, greedy, chain.",

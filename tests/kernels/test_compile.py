@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -72,6 +73,23 @@ def test_a_large_input_waits_for_the_compiler(place: Path) -> None:
     assert small.add_up.compiled and small.add_up.spent == 0
     assert cache.holds(small.add_up.name)
     assert not small.twice.compiled  # nobody has asked for it
+
+
+def test_who_waits_for_the_compiler_can_tell(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[str] = []
+
+    @contextlib.contextmanager
+    def telling(text: str) -> Iterator[None]:
+        told.append(text)
+        yield
+        told.append("ready" if cache.holds(small.add_up.name) else "not yet")
+
+    monkeypatch.setattr(compile, "telling", telling)
+    small = Fresh()
+    small.module.add_up(FEW)
+    assert told == []
+    small.module.add_up(MANY)
+    assert told == [compile.COMPILING, "ready"]
 
 
 def test_many_small_inputs_go_on_while_a_process_compiles(place: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import shlex
 import signal
 import subprocess
 import threading
@@ -28,6 +29,10 @@ TABLE = ["k |   v | _time", "--+-----+------", "4 | 622 |     2", "1 | 933 |    
 LARGE = """
 CREATE STREAM S FROM 's/*.parquet' TIMESTAMP BY t;
 SELECT Istream(k, count(*) AS n) FROM S [RANGE 3000 SLIDE 1000] GROUP BY k;
+"""
+JOIN = """
+CREATE STREAM S FROM 's/0.parquet' TIMESTAMP BY t;
+SELECT Istream(A.k, B.t AS u) FROM S [RANGE 20] AS A, S [RANGE 10] AS B WHERE A.k = B.k;
 """
 ROWS = 4_000_000  # eight micro-batches
 EVENTS = re.compile(r"[1-9][\d,]* events")
@@ -85,6 +90,26 @@ def test_in_a_pipe_there_is_only_the_table(place: Path) -> None:
     assert (done.stdout.splitlines(), done.stderr) == (TABLE, "")
 
 
+def test_a_pipe_that_ends_on_the_same_screen(place: Path) -> None:
+    """Nobody knows when the other program writes: there is no line in its way."""
+    job = shlex.join(eddyline("run", "large.cql", "--runtime", "inline"))
+    terminal = run_in_terminal(["sh", "-c", f"{job} | head -4"], folder=place)
+    assert len(terminal.screen) == 4 and terminal.screen[0].startswith(" k |"), terminal.written
+    assert "\x1b" not in terminal.written
+    terminal = run_in_terminal(["sh", "-c", f"{job} > rows.txt"], folder=place)
+    assert terminal.screen == [] and EVENTS.search(terminal.written)
+
+
+def test_waiting_for_the_compiler(place: Path, tmp_path: Path) -> None:
+    """With an empty cache: what takes so long and for how many seconds, and nothing of it stays."""
+    (place / "join.cql").write_text(JOIN)
+    command = eddyline("run", "join.cql", "--runtime", "inline", "--out", str(tmp_path / "o.parquet"))
+    empty = {"EDDYLINE_CACHE_DIR": str(tmp_path / "cache"), "EDDYLINE_COMPILE": ""}
+    terminal = run_in_terminal(command, folder=place, environment=empty)
+    assert (terminal.screen, terminal.process.returncode) == ([], 0)
+    assert re.search(r"compiling kernels for larger inputs, once on this machine … [1-9]\d* s", terminal.written)
+
+
 def test_a_table_from_spark(place: Path) -> None:
     terminal = run_in_terminal(
         eddyline("run", "small.cql", "--runtime", "spark", "--master", "local[2]"), folder=place, columns=60
@@ -131,6 +156,62 @@ def test_ctrl_c_and_going_on(place: Path) -> None:
     terminal = run_in_terminal(command, folder=place)
     assert (terminal.screen, terminal.process.returncode) == ([], 0)
     assert answer(place / "spark.parquet") == answer(place / "inline.parquet")
+
+
+def processes_marked(mark: str) -> list[str]:
+    """What runs with this in its environment: a process, and whatever it has started."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        with contextlib.suppress(OSError):
+            if entry.name.isdigit() and mark.encode() in (entry / "environ").read_bytes():
+                found.append((entry / "cmdline").read_text())
+    return found
+
+
+# A shell owns the terminal, as it does in real life: when a program ends that owns it, all it has started is ended too.
+SHELL = """trap : INT; "$@"; echo "ended with $?"; read answer"""
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="finds processes in /proc")
+@pytest.mark.parametrize(
+    ("when", "pause", "lasting"),
+    [
+        (r"starting Spark on local\[2\] …", 0.0, False),  # a shell looks for Java
+        (r"starting Spark on local\[2\] …", 0.8, False),  # Java loads
+        ("… 2 s", 0.0, True),  # pyspark speaks to it, unless the machine is busy
+        ("Spark is there", 0.3, False),  # the query is planned
+        ("Spark is there", 1.0, True),  # it runs
+    ],
+)
+def test_ctrl_c_before_the_first_events(place: Path, tmp_path: Path, when: str, pause: float, lasting: bool) -> None:
+    """One word, and no process is left: neither the JVM that is on its way nor what it has started."""
+    mark, state = f"EDDYLINE_TEST_MARK={tmp_path}", tmp_path / "state"
+    job = eddyline("run", "large.cql", "--runtime", "spark", "--master", "local[2]", "--out", f"{tmp_path}/o.csv")
+    job += ["--checkpoint", str(state)] if lasting else []
+    left: list[str] = []
+
+    def look(terminal: Terminal) -> None:
+        end = time.monotonic() + 20  # a JVM that was up ends by itself when the program is gone
+        while processes_marked(mark) and time.monotonic() < end:
+            time.sleep(0.1)
+        left.extend(processes_marked(mark))
+        os.write(terminal.descriptor, b"\n")
+
+    interrupt, ended = once(re.compile(when), press(pause)), once(re.compile("ended with"), look)
+
+    def act(terminal: Terminal) -> None:
+        interrupt(terminal)
+        ended(terminal)
+
+    terminal = run_in_terminal(["sh", "-c", SHELL, "sh", "env", mark, *job], folder=place, columns=400, act=act)
+    shown = [line for line in (line.removeprefix("^C") for line in terminal.screen) if line]
+    if lasting and shown[0] == "stopping after this batch; Ctrl-C again stops at once":
+        del shown[0]
+    word = f"interrupted: the state is in {state}; the same command goes on from there."
+    assert shown in (["interrupted", "ended with 130"], [word, "ended with 130"][: 2 * lasting]), terminal.written[
+        -5000:
+    ]
+    assert not left
 
 
 def workers_of(process: int) -> list[int]:

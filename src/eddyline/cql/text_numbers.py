@@ -27,7 +27,7 @@ def text_beside_number(values: Iterable[Expr], target: pa.DataType) -> str | Non
 
     >>> from eddyline.expr.nodes import Column
     >>> text_beside_number([Column("S.carrier", STRING)], pa.int64())
-    "S.carrier is a text and stands beside a number: write CAST(S.carrier AS bigint), or the number in quotes."
+    'S.carrier is a text and stands beside a number: write CAST(S.carrier AS bigint), or the number in quotes.'
     >>> text_beside_number([Literal("5", STRING)], pa.int64()) is None
     True
     """

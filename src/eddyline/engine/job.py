@@ -27,6 +27,7 @@ from eddyline.engine.snapshot import Snapshots
 from eddyline.engine.stopping import StopRequest
 from eddyline.io import durable
 from eddyline.io.locking import DirectoryLock
+from eddyline.kernels import compile
 from eddyline.plan.print_mermaid import mermaid
 
 SPARK_STATE = "spark"  # the folder in a checkpoint in which Spark keeps what it needs
@@ -151,7 +152,8 @@ def run_job(
     results = [Result(q.running.query.name, q.running.query.target, q.schema) for q in queries]
     outputs = Outputs(results, out, job.base, stdout, checkpoint, finite=finite)
     try:
-        _run(session, queries, outputs, checkpoint, progress, clock)
+        with _compiling_shown(progress):
+            _run(session, queries, outputs, checkpoint, progress, clock)
         if progress is not None:
             progress.finish()
         outputs.close()
@@ -197,6 +199,18 @@ def _run(
     _write(outputs, queries)
     if snapshots is not None:
         session.save_to(snapshots, {"results": outputs.cut()})
+
+
+@contextmanager
+def _compiling_shown(progress: Progress | None) -> Iterator[None]:
+    """While a call waits for the compiler the progress line says so, and counts the seconds."""
+    before = compile.telling
+    if progress is not None:
+        compile.telling = progress.noting
+    try:
+        yield
+    finally:
+        compile.telling = before
 
 
 def _restored(session: Session, snapshots: Snapshots) -> Mapping[str, Any]:

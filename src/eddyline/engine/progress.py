@@ -12,6 +12,7 @@ import os
 import shutil
 import sys
 import threading
+from collections.abc import Iterator
 from typing import Any, Final, TextIO, cast
 
 from eddyline.core.amounts import size
@@ -49,6 +50,7 @@ class Progress:
         self._noted: str | None = None
         self._noted_at = 0
         self._changed = threading.Event()
+        self._taken: dict[str, int] = {}  # nanoseconds that something took which comes again and again
 
     def update(self, events: int, results: int, lag_seconds: float | None, state_rows: int, state_bytes: int) -> None:
         """``lag_seconds`` is how far results are behind the newest input; None where that means nothing."""
@@ -71,14 +73,27 @@ class Progress:
             self._note(None)
             self._draw("  ".join(parts))
 
-    def note(self, text: str) -> None:
-        """Something that is happening now, such as compiling, and for how long; the next update replaces it."""
+    def note(self, text: str, before: int = 0) -> None:
+        """Something that is happening now, such as compiling, and for how long, ``before`` (nanoseconds) included; the
+        next update replaces it."""
         if not self.active:
             return
         with self._lock:
             self._note(text)
-            self._draw(f"{text} …")
+            self._noted_at -= before
+            self._draw(f"{text} …" + (f" {before / 1e9:.0f} s" if before else ""))
         threading.Thread(target=self._count_seconds, args=(text, self._changed), daemon=True).start()
+
+    @contextlib.contextmanager
+    def noting(self, text: str) -> Iterator[None]:
+        """A note that is removed at the end. The same one goes on counting where it was."""
+        before, begin = self._taken.get(text, 0), self._clock.nanoseconds()
+        self.note(text, before)
+        try:
+            yield
+        finally:
+            self._taken[text] = before + self._clock.nanoseconds() - begin
+            self.finish()
 
     def erase(self) -> None:
         """Remove the line for a moment: what is printed next starts at the left."""

@@ -42,6 +42,8 @@ COMPILE, COMPILE_BYTE, RUN_BYTE, RUN_MOST = 0.1, 2.5e-4, 5e-9, 4e-5
 TELL = 0.1  # seconds uncompiled after which later processes are told: what many small jobs use is worth compiling too
 AGAIN = 0.2  # seconds between two looks into the cache for what another process may have compiled
 
+COMPILING = "compiling kernels for larger inputs, once on this machine"
+
 registered: dict[str, Kernel] = {}
 
 
@@ -97,9 +99,8 @@ class Kernel:
             if self._before + own < budget:
                 return self.uncompiled
             wait = own >= budget and expected > SHORT
-            if wait:
-                _announce()
-            ready = helper.compiled(self.name, wait=wait)
+            with telling(COMPILING) if wait else contextlib.nullcontext():
+                ready = helper.compiled(self.name, wait=wait)
             if ready or (ready is None and (wait or self.spent > self.seconds)):
                 return self.compile()
             return self.uncompiled
@@ -221,12 +222,20 @@ def _no_collection() -> Iterator[None]:
             gc.enable()
 
 
-@functools.cache
-def _announce() -> None:
+def _tell(text: str) -> contextlib.AbstractContextManager[None]:
     """Say once that compilation is under way: a first run is slow, and silence looks like a hang."""
+    _print_once(text)
+    return contextlib.nullcontext()
+
+
+@functools.cache
+def _print_once(text: str) -> None:
     if sys.stderr.isatty():
-        text = "compiling kernels for larger inputs (once on this machine; 'eddyline warm' compiles all in advance) …"
-        print(f"eddyline: {text}", file=sys.stderr)
+        print(f"eddyline: {text}; 'eddyline warm' compiles all in advance …", file=sys.stderr)
+
+
+# Entered while a call waits for the compiler; who has a progress line puts a note there in its place.
+telling: Callable[[str], contextlib.AbstractContextManager[None]] = _tell
 
 
 def _fits(given: Any, wanted: Any) -> bool:

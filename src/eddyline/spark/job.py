@@ -83,8 +83,9 @@ def run_job(
                 progress.note(f"starting Spark on {master or DEFAULT_MASTER}")
                 jvm.before_words = progress.erase
             begun = None if checkpoint is None else beginnings.shards_of(checkpoint)
-            spark = local_session(master, warm=True)
-            session.attach(spark, begun if shards is None else shards, sized=not connect)
+            with jvm.ended_if_interrupted():
+                spark = local_session(master, warm=True)
+                session.attach(spark, begun if shards is None else shards, sized=not connect)
             if progress is not None:
                 progress.note(f"Spark is there ({_tasks(spark)}); the first micro-batch is on its way")
 
@@ -142,10 +143,19 @@ class JobRun:
         self.places: list[tuple[int, int]] = []  # group and number in it, of each query
 
     def start(self, checkpoint: Path | None, finite: bool) -> None:
+        # A call to a Spark Connect server ends with its answer: there is no moment at which a wish could be looked at.
+        connect = requirements.is_connect(self.session.spark)
+        with nullcontext() if connect else StopRequest(SystemClock(), waits=checkpoint is not None) as stop:
+            self.stop = stop or self.stop
+            self._start(checkpoint, finite)
+
+    def _start(self, checkpoint: Path | None, finite: bool) -> None:
         self._plan()
         assert self.program is not None
         if not self.program.sources():
             self._without_streams()
+            if self.stop.asked:
+                raise KeyboardInterrupt
             return
         if checkpoint is not None:
             beginnings.check(checkpoint, self.program, self.session.shards, list(self.program.places))
@@ -182,9 +192,8 @@ class JobRun:
         frame = process(self.program, packed(self.session, self.program, True), None, streaming=True)
         writer = frame.writeStream.foreachBatch(self._taken).option("checkpointLocation", str(folder / SPARK_STATE))
         writer = writer.trigger(availableNow=True) if finite else writer.trigger(processingTime="0 seconds")
-        # In place of Spark's own handler, which cancels jobs in the middle of whatever Python does.
-        with _told(), StopRequest(SystemClock(), waits=lasting) as self.stop:
-            problem = self._watch(writer.start())
+        with _told():
+            problem = None if self.stop.asked else self._watch(writer.start())
             if self.stop.asked and self.failed is None:
                 raise KeyboardInterrupt(f"the state is in {folder}; the same command goes on from there." * lasting)
             if problem is not None:

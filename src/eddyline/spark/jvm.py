@@ -4,22 +4,28 @@ A JVM greets its user (incubator modules, sharing, restricted methods) before an
 option keeps it from doing so. What it says therefore goes through this process: while it starts, words are held back,
 and told only if they are no greeting, or are the reason why there is no Spark. Afterwards what the functions of users
 print is passed on as it comes, and what Spark prints about itself is not (``Chatter``), unless its log was asked for.
+
+A start that is interrupted leaves no JVM behind. Closing its standard input, on which it waits, is not enough: pyspark
+removes the folder into which the JVM is about to write its address, and a JVM that cannot write it never comes to wait.
 """
 
 from __future__ import annotations
 
 import atexit
 import contextlib
+import logging
 import os
 import re
 import select
+import subprocess
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
 from eddyline.core.errors import EddylineError
+from eddyline.engine.stopping import StopRequest
 
 GREETING = re.compile(
     rb"WARNING: |.*VM warning: |Error occurred during initialization of|Picked up \w*JAVA\w*OPTIONS|NOTE: Picked up"
@@ -30,6 +36,7 @@ LEVEL: Final = "EDDYLINE_SPARK_LOG"
 TO: Final = "EDDYLINE_SPARK_LOG_TO"
 FILE: Final = "EDDYLINE_SPARK_LOG_FILE"
 _LAST_WORDS = 0.5  # seconds to pass on what is still in the pipe when the program ends
+_ENDING = 5.0  # seconds that a JVM has to remove its files before it is killed
 
 
 class Chatter:
@@ -139,6 +146,7 @@ class Start:
 
     def __init__(self) -> None:
         self.out, self.err = Words(1), Words(2)
+        self.process: subprocess.Popen[bytes] | None = None  # None: pyspark was given a JVM that runs already
 
     def listen(self) -> None:
         self.out.listen()
@@ -150,6 +158,19 @@ class Start:
 
     def failed(self) -> list[str]:
         return self.err.failed() + self.out.failed()
+
+    def end(self) -> None:
+        """End the JVM, whatever it is at, and wait until it is gone."""
+        if self.process is None:
+            return
+        try:
+            self.process.terminate()
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self.process.wait(_ENDING)
+        finally:  # also if somebody presses Ctrl-C again
+            if self.process.poll() is None:
+                self.process.kill()
+                self.process.wait()
 
 
 _started: list[Start] = []
@@ -181,18 +202,68 @@ def launch(settings: Mapping[str, str], master: str) -> Start:
     from pyspark.conf import SparkConf
     from pyspark.errors import PySparkRuntimeError
 
+    _filter_log()
     start = Start()
+    _started.append(start)
     conf = SparkConf(loadDefaults=False).setAll(list(settings.items()))
     gateway_of: Any = java_gateway.launch_gateway
     try:
-        gateway = gateway_of(conf, {"stdout": start.out.write, "stderr": start.err.write})
+        with ended_if_interrupted(), _recorded(start):
+            gateway = gateway_of(conf, {"stdout": start.out.write, "stderr": start.err.write})
     except (PySparkRuntimeError, OSError) as error:
         start.listen()
         raise failure(master, start.failed() or [str(error)]) from None
     start.listen()
-    _started.append(start)
-    SparkContext._ensure_initialized(gateway=gateway)
+    with ended_if_interrupted():
+        SparkContext._ensure_initialized(gateway=gateway)
     return start
+
+
+@contextlib.contextmanager
+def ended_if_interrupted() -> Iterator[None]:
+    """Ctrl-C while Spark starts ends the JVM. Nothing is said to it any more: it may be in the middle of an answer."""
+    try:
+        yield
+    except Exception:
+        raise
+    except BaseException:
+        mute()
+        for start in _started:
+            start.end()
+        raise
+
+
+@contextlib.contextmanager
+def _recorded(start: Start) -> Iterator[None]:
+    """Know the process of the JVM from its first moment. pyspark tells which it is only when the JVM has answered."""
+    from pyspark import java_gateway
+
+    module: Any = java_gateway
+    popen = module.Popen
+
+    def record(*arguments: Any, **options: Any) -> subprocess.Popen[bytes]:
+        with StopRequest(waits=False) as stop:  # an interruption in here would lose the process
+            process: subprocess.Popen[bytes] = popen(*arguments, **options)
+            start.process = process
+        if stop.asked:
+            raise KeyboardInterrupt
+        return process
+
+    module.Popen = record
+    try:
+        yield
+    finally:
+        module.Popen = popen
+
+
+def _filter_log() -> None:
+    """py4j writes a stack trace to the root logger for each call that is cut off, which everybody sees by default."""
+    if not log_is_shown():
+        logging.getLogger().addFilter(_not_of_py4j)
+
+
+def _not_of_py4j(record: logging.LogRecord) -> bool:
+    return Path(record.pathname).parent.name != "py4j"
 
 
 def shut_down() -> None:

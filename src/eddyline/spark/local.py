@@ -11,10 +11,11 @@ import importlib
 import os
 import pkgutil
 import re
+import signal
 import socket
 import sys
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -115,12 +116,19 @@ def local_session(
     chosen = {"spark.master": master, "spark.app.name": name, **start_settings(master, settings), **(settings or {})}
     _aside(_import, (*IMPORTS, *(PLANNING if warm else ())))
     start = jvm.launch(chosen, master)
+    with jvm.ended_if_interrupted():
+        return _session(start, master, warm)
+
+
+def _session(start: jvm.Start, master: str, warm: bool) -> Any:
+    """The session of a JVM that is up."""
     try:
         from pyspark import SparkConf, SparkContext
         from pyspark.sql import SparkSession
 
         # The JVM has all that was chosen, and what the environment overruled; to set it again would overrule that.
-        context: Any = SparkContext.getOrCreate(SparkConf())
+        with _interrupts_kept():
+            context: Any = SparkContext.getOrCreate(SparkConf())
         if warm and LOCAL.match(master):
             _aside(_start_workers, context)
         builder: Any = SparkSession.builder
@@ -139,6 +147,18 @@ def local_session(
         _forget_origins(context)
         _skip_empty_search(context)
     return session
+
+
+@contextlib.contextmanager
+def _interrupts_kept() -> Iterator[None]:
+    """Who handles Ctrl-C stays who it is. Spark's own handler speaks to the JVM, perhaps in the middle of a call that
+    is on its way to it already, and neither of the two gets its answer."""
+    handler = signal.getsignal(signal.SIGINT)
+    try:
+        yield
+    finally:
+        if threading.current_thread() is threading.main_thread() and handler is not None:
+            signal.signal(signal.SIGINT, handler)
 
 
 def _forget_origins(context: Any) -> None:
