@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import pytest
@@ -33,12 +34,41 @@ def pytest_sessionstart(session: pytest.Session) -> None:
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
     """What the random cases covered, whichever process ran them; the whole table in deep runs."""
+    for line in counts_by_part(terminalreporter.stats):
+        terminalreporter.write_line(line)
     table = config.cache.get(COVERAGE, None) if config.cache is not None else None
     if table:
         lines = table.splitlines()
         terminalreporter.write_line("random cases against the reference: " + lines[0])
         for line in lines[1:] if DEEP else ():
             terminalreporter.write_line(line)
+
+
+OUTCOMES = ("passed", "failed", "error", "skipped")
+
+
+def part_of(nodeid: str) -> str:
+    """The part of the project that a test is about: a folder of ``tests``, or where doctests stand.
+
+    >>> part_of("tests/spark/test_local.py::test_words"), part_of("src/eddyline/core/time.py::eddyline.core.time")
+    ('spark', 'doctests')
+    >>> part_of("tests/test_cli.py::test_help"), part_of("docs/cli.md::cli.md")
+    ('top', 'pages')
+    """
+    path = nodeid.split("::", 1)[0].split("/")
+    if path[0] == "tests":
+        return path[1] if len(path) > 2 else "top"
+    return "doctests" if path[0] == "src" else "pages"
+
+
+def counts_by_part(stats: Mapping[str, Sequence[Any]]) -> Iterator[str]:
+    """One line for each part of the tests, with its counts."""
+    counts: dict[str, Counter[str]] = {}
+    for outcome in OUTCOMES:
+        for report in stats.get(outcome, ()):
+            counts.setdefault(part_of(report.nodeid), Counter())[outcome] += 1
+    for part, found in sorted(counts.items()):
+        yield f"  {part:12s} {', '.join(f'{found[o]:,} {o}' for o in OUTCOMES if found[o])}"
 
 
 def work_unit(nodeid: str) -> str:
