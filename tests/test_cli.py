@@ -169,9 +169,14 @@ def test_results_do_not_go_into_the_checkpoint(
     job: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], option: str
 ) -> None:
     state = tmp_path / "state"
-    assert cli.main(["run", str(job), "--checkpoint", str(state), option, str(state / ".." / "state" / "x.csv")]) == 2
+    assert (
+        cli.main(
+            ["run", str(job), "--checkpoint", str(state), option, str(state / ".." / "state" / "results" / "x.csv")]
+        )
+        == 2
+    )
     assert f"error: {option} " in (said := capsys.readouterr().err)
-    assert "lies in the directory of --checkpoint" in said
+    assert "lies in the folder 'results' of the checkpoint" in said
     assert not state.exists()
 
 

@@ -144,11 +144,14 @@ def test_a_checkpoint_of_an_older_version(run: Run) -> None:
 
 
 def test_a_snapshot_that_a_program_saved(run: Run) -> None:
-    from eddyline.engine.job import load_job
+    from eddyline.engine.job import declare_job
+    from eddyline.engine.job_text import read_job
+    from eddyline.engine.session import Session
 
     begun(run)
     shutil.rmtree("state")
-    session, _ = load_job(Path("job.cql"))
+    session = Session(base=Path.cwd())
+    declare_job(session, read_job(Path("job.cql")))
     session.step()
     session.snapshot("state")
     done = resumed(run)
@@ -156,15 +159,15 @@ def test_a_snapshot_that_a_program_saved(run: Run) -> None:
 
 
 def test_files_beside_ours_are_left_alone(run: Run) -> None:
-    """A checkpoint may lie where other files are, and have the folder of the results in it."""
-    arguments = ("--out", "results", "--checkpoint", ".")
+    """A checkpoint may lie where other files are, and have the folder of the answers in it."""
+    arguments = ("--out", "answers", "--checkpoint", ".")
     Path("mine.tmp").write_text("mine")
     Path("results/7").mkdir(parents=True)
     Path("results/7/mine.arrow").write_text("mine")
     for _ in range(2):
         assert run(JOB, *arguments).status == 0
     assert Path("mine.tmp").exists() and Path("results/7/mine.arrow").exists()
-    assert pq.read_table("results/one.parquet").num_rows == 4
+    assert pq.read_table("answers/one.parquet").num_rows == 4
 
 
 # ── on Spark: the micro-batches that Spark has noted as done ─────────────────────────────────────────────────────────
@@ -256,18 +259,22 @@ def test_a_child_neither_keeps_the_lock_nor_ends_it(tmp_path: Path) -> None:
     lock = DirectoryLock(tmp_path, "it")
     lock.__enter__()
     reading, writing = os.pipe()
+    tried, try_done = os.pipe()
     child = os.fork()
     if child == 0:
         try:
             os.close(writing)
             with pytest.raises(EddylineError, match="is in use"):
                 DirectoryLock(tmp_path, "it").__enter__()
+            os.write(try_done, b".")
             os.read(reading, 1)  # until the parent has let go
             DirectoryLock(tmp_path, "it").__enter__()
         except BaseException:
             os._exit(1)
         os._exit(0)
     os.close(reading)
+    os.close(try_done)
+    os.read(tried, 1)  # until the child has tried
     with pytest.raises(EddylineError, match="is in use"):
         DirectoryLock(tmp_path, "it").__enter__()
     lock.close()

@@ -19,7 +19,7 @@ from eddyline.engine.base_session import Declaring, Q
 from eddyline.engine.destinations import check_destinations
 from eddyline.engine.job_text import JobText, read_job
 from eddyline.engine.left_out import Notices, notes
-from eddyline.engine.outputs import Outputs, Result
+from eddyline.engine.outputs import RESULTS, Outputs, Result
 from eddyline.engine.progress import Progress
 from eddyline.engine.query import Query
 from eddyline.engine.session import Session
@@ -121,8 +121,12 @@ def owning_checkpoint(run: Callable[..., int]) -> Callable[..., int]:
 def _refuse_inside(checkpoint: Path | None, path: Path | None, option: str) -> None:
     if checkpoint is None or path is None or str(path) == "-":
         return
-    if path.resolve().is_relative_to(checkpoint.resolve()):
-        raise JobError(f"{option} {path} lies in the directory of --checkpoint, which holds state only: take another.")
+    # A checkpoint may lie where other files are; the folders in it that are its own hold state only.
+    for own in (RESULTS, "pieces", SPARK_STATE):
+        if path.resolve().is_relative_to((checkpoint / own).resolve()):
+            raise JobError(
+                f"{option} {path} lies in the folder {own!r} of the checkpoint, which holds state: take another."
+            )
 
 
 @owning_checkpoint
