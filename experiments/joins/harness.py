@@ -9,7 +9,7 @@ results have the same digest.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from time import perf_counter
@@ -30,6 +30,7 @@ from eddyline.expr.nodes import Column
 from eddyline.kernels import join_layout as k
 from eddyline.operators.base import Context
 from eddyline.operators.join_arrays import JoinArrays
+from eddyline.operators.join_contents import Laid
 from eddyline.operators.join_plan import CacheSpec, JoinGraph, Member, StoreId
 from eddyline.operators.join_side import JoinInput
 from eddyline.operators.mjoin import MJoin
@@ -174,16 +175,25 @@ def build(query: Query, deletes: int = k.ALL_DELETIONS) -> CountingJoin:
 
 def _scan(arrays: JoinArrays, dropped: set[tuple[int, tuple[int, ...]]]) -> None:
     """Give indexes a single chain, which holds every row."""
-    lay_out: Callable[[], int] = arrays._lay_out_heads
+    lay_out, done = arrays._lay_out_heads, arrays._done
 
-    def heads() -> int:
-        room = lay_out()
+    def heads(old: Laid | None) -> None:
+        lay_out(old)
         for key, x in arrays.index_of.items():
             if key in dropped:
                 arrays.indexes[x, k.IX_HEAD_MASK] = 0
-        return room
+        arrays.heads[:] = -1
+        for i in range(len(arrays.sides)):
+            for x in arrays.indexes_of(i):
+                arrays.relink(i, x)
+
+    def finish() -> None:
+        done()
+        for i, side in enumerate(arrays.sides):  # a single chain calls for no more heads, however many rows there are
+            arrays.inputs[i, k.ROOM] = side.capacity
 
     arrays._lay_out_heads = heads  # type: ignore[method-assign]
+    arrays._done = finish  # type: ignore[method-assign]
     arrays.lay_out([s.capacity for s in arrays.sides])
 
 
@@ -286,7 +296,7 @@ def execute(
         elements, probes, accesses, learning, seconds, join.results, join.digest,
         sum(_bytes(arrays, s) for s in arrays.stations.ids), used, tuple(arrays.orders),
         1 - missed / looked if looked else float("nan"), updated / looked if looked else float("nan"), tuple(series),
-        () if meter.inner is None else tuple(meter.inner.decisions),
+        tuple(join.context.log),
     )  # fmt: skip
 
 

@@ -38,7 +38,7 @@ def test_a_changed_job_is_refused_even_where_nothing_is_left_to_do(tmp_path: Pat
     beginnings.check(tmp_path, program(), 8)
     commit(tmp_path)
     beginnings.check(tmp_path, program(), 8)
-    with pytest.raises(EddylineError, match=r"‹window \[RANGE 5\]› became ‹window \[RANGE 6\]›"):
+    with pytest.raises(EddylineError, match=r"‹… S \[RANGE 5\].*› became ‹… S \[RANGE 6\]"):
         beginnings.check(tmp_path, program(width=6), 8)
     with pytest.raises(EddylineError, match="it had 8 shards and now has 3; pass shards=8"):
         beginnings.check(tmp_path, program(shards=3), 3)
