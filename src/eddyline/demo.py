@@ -62,8 +62,8 @@ def main(job: Path = JOB, out: TextIO | None = None, command: Callable[[list[str
 def shown_command(job: Path, inline: bool) -> str:
     """What somebody types in this folder to have the same run with its results kept; short lines.
 
-    >>> print(shown_command(Path("job.cql"), True).replace(str(Path(sys.executable).parent) + os.sep, ""))
-        eddyline run job.cql \\
+    >>> print(shown_command(Path("job.cql"), True).partition("eddyline run ")[2])
+    job.cql \\
             --runtime inline --out results/ --report report.json
     """
     own = Path(sys.executable).with_name("eddyline")  # the one of a virtual environment is not always on the path

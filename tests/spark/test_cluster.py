@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -126,6 +127,8 @@ def test_dataframes(cluster: StandaloneCluster, tmp_path: Path) -> None:
             half = len(table) // 2
             part = table.slice(n * half, half if n == 0 else None)
             pq.write_table(part, tmp_path / name / f"{n}.parquet")
+            # Spark reads files in the order of their times, of which it knows milliseconds.
+            os.utime(tmp_path / name / f"{n}.parquet", (1_700_000_000 + n, 1_700_000_000 + n))
     command = [sys.executable, "-c", PROGRAM, cluster.url, str(tmp_path), PROVIDER]
     with subprocess.Popen(command, env=cluster.environment, stdout=subprocess.PIPE, text=True, cwd=tmp_path) as process:
         bounded = threading.Timer(540, process.kill)

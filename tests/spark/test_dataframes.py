@@ -17,7 +17,7 @@ import eddyline as ed
 import eddyline.spark as eds
 from eddyline.core.errors import EddylineError, JobError
 from eddyline.datasets.joins import three_way
-from eddyline.spark import frames
+from eddyline.spark.frames import join_text
 
 START = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
 
@@ -78,7 +78,7 @@ def test_a_window_join_of_batches_is_the_inline_answer(spark: Any, folder: Path,
     seen = Observation("joined")
     frames = {n: spark.read.parquet(str(folder / n)) for n in streams}
     joined = eds.window_join(frames, on="key", within="60 seconds", timestamp="ts", observe=seen, joins="static")
-    text = frames.join_text({n: t.column_names for n, t in streams.items()}, ["key"], "60 seconds")
+    text = join_text({n: t.column_names for n, t in streams.items()}, ["key"], "60 seconds")
     assert rows(joined.toArrow()) == rows(inline(streams, text))
     report = eds.report(seen)
     assert report["events"] == sum(t.num_rows for t in streams.values())
@@ -92,7 +92,7 @@ def test_a_streaming_join_gives_what_is_closed(
         schema = spark.read.parquet(str(folder / name)).schema
         return spark.readStream.schema(schema).option("maxFilesPerTrigger", 1).parquet(str(folder / name))
 
-    text = frames.join_text({n: t.column_names for n, t in streams.items()}, ["key"], "60 seconds")
+    text = join_text({n: t.column_names for n, t in streams.items()}, ["key"], "60 seconds")
     df = eds.query(text, {n: read(n) for n in streams}, timestamp="ts", shards=3)
     table, query = run(df, tmp_path)
     # Streaming DataFrames have no end: the last instants stay open.

@@ -28,7 +28,7 @@ def full(*_: Any) -> None:
 
 def test_a_full_disk(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(local, "local_session", lambda *_, **__: spark)
-    monkeypatch.setattr(outputs.Spool, "put", full)
+    monkeypatch.setattr(outputs.Spools, "put", full)
     (tmp_path / "s.csv").write_text("t,k,v\n" + "".join(f"{t},{t},{t * 311 % 1000}\n" for t in range(60)))
     (tmp_path / "job.cql").write_text(JOB)
     given: dict[str, Any] = {"master": None, "shards": None, "out": None, "report": None, "strict": False}

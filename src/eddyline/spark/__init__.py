@@ -1,12 +1,34 @@
 """Eddyline for people who have DataFrames: plain PySpark in, plain PySpark out.
 
-The public functions stand here; ``eddyline.spark.frames`` defines them. The other modules of this package run the
-engine on Spark: rows become per-shard Arrow blobs, and every shard runs the engine on its own. Importing this package
-does not import PySpark.
+The public functions stand here; ``eddyline.spark.frames`` defines them, and is loaded when one is first used: workers
+of Spark import this package before they know what they are for, and wait for nothing. The other modules of this package
+run the engine on Spark: rows become per-shard Arrow blobs, and every shard runs the engine on its own. Importing this
+package does not import PySpark.
 """
 
 from __future__ import annotations
 
-from eddyline.spark.frames import adaptive_filter, explain, invalid, late, query, report, sentence, stream, window_join
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from eddyline.spark.frames import (
+        adaptive_filter,
+        explain,
+        invalid,
+        late,
+        query,
+        report,
+        sentence,
+        stream,
+        window_join,
+    )
 
 __all__ = ["adaptive_filter", "explain", "invalid", "late", "query", "report", "sentence", "stream", "window_join"]
+
+
+def __getattr__(name: str) -> Any:
+    if name in __all__:
+        from eddyline.spark import frames
+
+        return getattr(frames, name)
+    raise AttributeError(f"module 'eddyline.spark' has no attribute {name!r}")

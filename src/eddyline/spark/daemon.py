@@ -9,7 +9,7 @@ What makes forking after the imports sound and cheap, and work in the workers:
 - *No thread may exist at the fork*, since a lock that another thread holds stays locked in the child for ever.
   OpenBLAS (numpy) and jemalloc (Arrow) start threads when they are loaded, unless they are told not to, and so they
   are; ``eddyline`` starts none. ``threads()`` counts, and tests hold it to one.
-- *Freed memory is kept* (``runtime.allocation``).
+- *Freed memory is kept* (``engine.allocation``).
 - *What was imported is frozen* out of the garbage collector. Spark's workers collect after each task, which with all
   of these modules in memory takes 0.1 s, and touches (so: copies) every page that they could have shared.
 """
@@ -48,9 +48,10 @@ MODULES: Final = (
     # What plans import only where they need it; the kernels are compiled or loaded at their first call all the same.
     *(
         f"eddyline.operators.{m}"
-        for m in ("aggregate", "judged_once", "look_up", "match", "match_select", "membership")
+        for m in ("aggregate", "bound_match", "judged_once", "look_up", "match", "match_select", "membership")
     ),
-    *(f"eddyline.operators.{m}" for m in ("mjoin", "panes", "rstream", "seq_window", "sets")),
+    "eddyline.plan.comparisons",
+    *(f"eddyline.operators.{m}" for m in ("mjoin", "panes", "rstream", "seq_window", "sets", "star_look_up")),
 )
 
 

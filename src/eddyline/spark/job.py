@@ -47,8 +47,17 @@ from eddyline.spark.statistics import Account
 WAIT = 0.2  # seconds between two looks at a running query
 
 
+def run_job(path: Path, *, master: str | None, checkpoint: Path | None, **options: Any) -> int:
+    """Run a job to the end of its inputs. What cannot be is refused before the directory of a checkpoint is made."""
+    if master is not None and master.startswith("sc://") and checkpoint is not None:
+        raise JobError(
+            "--checkpoint does not work with a Spark Connect server (sc://…): leave it out, or give a master."
+        )
+    return _run_job(path, master=master, checkpoint=checkpoint, **options)
+
+
 @owning_checkpoint
-def run_job(
+def _run_job(
     path: Path,
     *,
     master: str | None,
@@ -60,14 +69,9 @@ def run_job(
     progress: Progress | None,
     stdout: TextIO,
 ) -> int:
-    """Run a job to the end of its inputs."""
     clock = SystemClock()
     begin = clock.nanoseconds()
     connect = master is not None and master.startswith("sc://")
-    if connect and checkpoint is not None:
-        raise JobError(
-            "--checkpoint does not work with a Spark Connect server (sc://…): leave it out, or give a master."
-        )
     check_writable(report, "--report", folder=False)
     if checkpoint is not None and Snapshots(checkpoint).numbers():
         raise begun_elsewhere(checkpoint, "inline")
