@@ -35,6 +35,8 @@ MODULES: Final = (
     "pyarrow.pandas_compat",
     "pyarrow.parquet",
     "pandas",
+    "numba.core.boxing",  # which a kernel needs that comes from the cache
+    "numba.core.runtime.context",
     "pyspark.worker",
     "pyspark.sql.streaming.proto.StateMessage_pb2",
     "pyspark.sql.streaming.stateful_processor_api_client",
