@@ -182,7 +182,13 @@ def start(code: str, place: Path) -> subprocess.Popen[str]:
     given = f"from pathlib import Path\nfrom eddyline.kernels import cache, helper\ncache.use(Path({str(place)!r}))\n"
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
     environment.pop(compile.VARIABLE, None)
-    return subprocess.Popen([sys.executable, "-c", given + code], stdout=subprocess.PIPE, text=True, env=environment)
+    # Whoever runs the tests in the background ignores Ctrl-C, and children would do so, too.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        command = [sys.executable, "-c", given + code]
+        return subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment)
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def gone(process: int) -> bool:
