@@ -94,7 +94,7 @@ def test_what_others_write_stands_above_the_line() -> None:
 
 def test_a_line_is_never_folded(monkeypatch: pytest.MonkeyPatch) -> None:
     out = Terminal()
-    monkeypatch.setattr(module.shutil, "get_terminal_size", lambda: module.os.terminal_size((20, 24)))
+    monkeypatch.setattr(module.shutil, "get_terminal_size", lambda *_, **__: module.os.terminal_size((20, 24)))
     progress = Progress(out, HandClock())
     progress.update(1_000_000, 2_000_000, 3.0, 4_000_000, 5_000_000)
     assert seen(out.getvalue(), columns=20) == ["1,000,000 events  …"]
