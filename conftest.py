@@ -28,7 +28,7 @@ settings.load_profile("eddyline")
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:
-    if not hasattr(session.config, "workerinput") and session.config.cache is not None:
+    if not hasattr(session.config, "workerinput") and getattr(session.config, "cache", None) is not None:
         session.config.cache.set(COVERAGE, None)
 
 
@@ -36,7 +36,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
     """What the random cases covered, whichever process ran them; the whole table in deep runs."""
     for line in counts_by_part(terminalreporter.stats):
         terminalreporter.write_line(line)
-    table = config.cache.get(COVERAGE, None) if config.cache is not None else None
+    table = config.cache.get(COVERAGE, None) if getattr(config, "cache", None) is not None else None
     if table:
         lines = table.splitlines()
         terminalreporter.write_line("random cases against the reference: " + lines[0])
