@@ -303,7 +303,7 @@ class StateModule:
         self.codes[:n] = np.asarray(state["codes"]).reshape(n, self.attributes)
         self.enter[:n], self.leave[:n] = state["enter"], state["leave"]
         self.spec = _spec(state["spec"])
-        starts = [start, *state["ends"][:-1]]
+        starts = [start, *state["ends"]][: len(state["ends"])]
         unused = IndexGroup((), 0, self.ranged, self.codes[:0])
         self.partitions = [Partition(int(a), int(b), unused) for a, b in zip(starts, state["ends"], strict=True)]
         self._rebuild([_spec(s) for s in state["specs"]], [True] * len(self.partitions))
