@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from eddyline.kernels.compile import inlined, kernel
+from eddyline.kernels.compile import borrowed, inlined, kernel
 from eddyline.kernels.hashing import mix, u
 
 HASHES, VISITS, COMPARISONS, FOUND = 0, 1, 2, 3  # of ``counts``
@@ -136,7 +136,10 @@ def search_bits(
                 if row < first:
                     break
                 counts[COMPARISONS] += 1
-                if fits(row, request, asked, low, high, max_enter, min_leave, codes, enter, leave):
+                if fits(
+                    row, request, borrowed(asked), borrowed(low), borrowed(high), borrowed(max_enter),
+                    borrowed(min_leave), borrowed(codes), borrowed(enter), borrowed(leave),
+                ):  # fmt: skip
                     if found == len(out_rows):
                         counts[FOUND] = before
                         return request
@@ -178,7 +181,10 @@ def search_hashed(
             if row < first:
                 break
             counts[COMPARISONS] += 1
-            if fits(row, request, asked, low, high, max_enter, min_leave, codes, enter, leave):
+            if fits(
+                    row, request, borrowed(asked), borrowed(low), borrowed(high), borrowed(max_enter),
+                    borrowed(min_leave), borrowed(codes), borrowed(enter), borrowed(leave),
+                ):  # fmt: skip
                 if found == len(out_rows):
                     counts[FOUND] = before
                     return request
@@ -199,7 +205,10 @@ def search_all(
         before = found
         for row in range(begin, end):
             counts[COMPARISONS] += 1
-            if fits(row, request, asked, low, high, max_enter, min_leave, codes, enter, leave):
+            if fits(
+                    row, request, borrowed(asked), borrowed(low), borrowed(high), borrowed(max_enter),
+                    borrowed(min_leave), borrowed(codes), borrowed(enter), borrowed(leave),
+                ):  # fmt: skip
                 if found == len(out_rows):
                     counts[FOUND] = before
                     return request
