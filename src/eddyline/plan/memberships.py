@@ -73,7 +73,7 @@ class Flat:
         for join in self.joins:
             if not is_constant(join.right) and self.stream() is None:
                 return f"{_name(join.right, kind)} changes while rows of {_name(self.base, kind)} are there"
-            lifted = lift(join, _Numbered())
+            lifted = lift(join, Numbered())
             if lifted.items and not lifted.total:
                 return f"whether a row fails depends on which rows of {_name(join.right, kind)} it is compared with"
             schema = Schema((*self.base.schema, *(f for i in lifted.items for f in i.fields)))
@@ -90,7 +90,7 @@ class Flat:
         return tuple(found)
 
 
-class _Numbered:
+class Numbered:
     """Names for columns that are only spoken of."""
 
     def __init__(self) -> None:
@@ -122,6 +122,13 @@ def flatten(p: Select) -> Flat | None:
         selected = stream[0]
         window = below.spec if isinstance(below, Window) else Range(0)
         flat = Flat(Window(selected.input, window), joins, (*selected.conjuncts, *conjuncts))
+    return flat
+
+
+def flattened(p: Select) -> Flat:
+    """A selection that is known to read a mark."""
+    flat = flatten(p)
+    assert flat is not None
     return flat
 
 

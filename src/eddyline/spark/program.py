@@ -13,15 +13,16 @@ from typing import Any, Final
 
 import pyarrow as pa
 
+from eddyline.adapting.planning import choose_operators, optimized
 from eddyline.core.catalog import Catalog, RelationDef, StreamDef
 from eddyline.core.errors import JobError
 from eddyline.core.schema import Field, Schema
 from eddyline.core.time import TimeKind
 from eddyline.core.window import is_time_based
+from eddyline.plan.choice import PlannedQuery
 from eddyline.plan.logical import Aggregate, BoundQuery, Plan, RelationScan, StreamScan, Window, streams_of, walk
 from eddyline.plan.panes import SourcePanes, panes_for_all
 from eddyline.plan.partitioning import ANY, Lane, Partitioning, partition
-from eddyline.plan.rules import optimize
 from eddyline.spark.packing import ARRIVAL, ARRIVED, NOTHING, Route
 from eddyline.spark.shard_keys import key_of
 
@@ -31,10 +32,11 @@ SHARDS_PER_PARTITION: Final = 2  # so that a partition is no worse off when one 
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """``queries`` have plans that name lanes; ``catalog`` knows the lanes as streams and relations."""
+    """``planned`` have plans that name lanes, and the operators that were chosen for them on the driver; ``catalog``
+    knows the lanes as streams and relations."""
 
     name: str
-    queries: tuple[BoundQuery, ...]
+    planned: tuple[PlannedQuery, ...]
     catalog: Catalog
     lanes: tuple[Lane, ...]  # shipped ones
     constants: tuple[Lane, ...]
@@ -44,6 +46,10 @@ class Group:
     ordered: bool  # whether the order of elements with equal timestamps can show
     reasons: tuple[str, ...]
     panes: Mapping[str, SourcePanes] = field(default_factory=dict)  # by lane, where nobody needs its elements
+
+    @property
+    def queries(self) -> tuple[BoundQuery, ...]:
+        return tuple(p.query for p in self.planned)
 
     @property
     def shards(self) -> int:
@@ -139,10 +145,10 @@ def plan_group(
     """
     check_shards(shards)
     main, *followers = queries
-    plans = [optimize(q.plan, diverting=q.options.get("on_error") == "invalid") for q in queries]
+    plans = [optimized(q) for q in queries]
     split = _split(main, plans, catalog, shards, rates, followers)
     renamed = [split.plan, *plans[1:]]
-    bound = tuple(replace(q, plan=p) for q, p in zip(queries, renamed, strict=True))
+    planned = tuple(choose_operators(replace(q, plan=p), p, catalog) for q, p in zip(queries, renamed, strict=True))
     shipped = tuple(lane for lane in split.lanes if not lane.constant and "(" not in lane.source)
     constants = tuple(lane for lane in split.lanes if lane.constant)
     # Side streams cannot count on an order either.
@@ -157,7 +163,7 @@ def plan_group(
     name = main.name or "the query"
     panes = {} if followers or ordered else panes_by_lane(split.plan, shipped, lanes)
     reasons = (*split.reasons, *map(told_of_panes, panes.items()))
-    return Group(name, bound, lanes, shipped, constants, split.shares, tables, strict, ordered, reasons, panes)
+    return Group(name, planned, lanes, shipped, constants, split.shares, tables, strict, ordered, reasons, panes)
 
 
 def panes_by_lane(plan: Plan, shipped: Sequence[Lane], catalog: Catalog) -> dict[str, SourcePanes]:
