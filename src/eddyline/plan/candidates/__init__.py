@@ -28,7 +28,16 @@ if TYPE_CHECKING:
     from eddyline.plan.graph import Output
     from eddyline.plan.physical import Builder
 
-__all__ = ["Candidate", "Planning", "Refused", "candidate", "candidates_for", "load_package", "subject_of"]
+__all__ = [
+    "Candidate",
+    "Planning",
+    "Refused",
+    "candidate",
+    "candidates_for",
+    "check_options",
+    "load_package",
+    "subject_of",
+]
 
 # What is chosen: the subjects, each with the unit of its candidates' costs.
 JOIN, OUTER_JOIN, MARK, MEMBERSHIP = "join", "outer join", "mark", "membership"
@@ -82,6 +91,9 @@ class Candidate(ABC):
     def build(self, node: Any, builder: Builder, need: Deletions) -> Output:
         """Add the operators to the graph. ``need`` says which deletions can show above."""
 
+    def check(self, options: Mapping[str, Any]) -> None:  # noqa: B027 (most have no options of their own)
+        """Refuse what is wrong in the options that are the candidate's own, before anything is planned."""
+
     def reads(self, node: Any, planning: Planning) -> Sequence[Plan]:
         """The plans that ``build`` asks the builder for."""
         return children(node)
@@ -100,6 +112,12 @@ def candidate(cls: C) -> C:
 def candidates_for(subject: str) -> list[Candidate]:
     """All candidates of a subject, in the order of their names: files are found in no order that counts."""
     return sorted((c for c in _registered.values() if c.subject == subject), key=lambda c: c.name)
+
+
+def check_options(options: Mapping[str, Any]) -> None:
+    """Let every candidate check its own options."""
+    for c in _registered.values():
+        c.check(options)
 
 
 def named_by(option: str, value: Any) -> Candidate | None:
