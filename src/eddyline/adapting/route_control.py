@@ -23,7 +23,8 @@ from eddyline.operators.routed_join import RoutedJoin
 from eddyline.streamon.log import DecisionLog
 from eddyline.synopses.index_maps import BitAddress, Hashed, IndexSpec
 
-ADMITTED = 0.5  # share of the values that a range search is taken to admit; what is measured replaces it
+SAMPLE = 2_500  # of the newest rows, from which repeated values are estimated
+ADMITTED = 0.5  # share of the rows that a search by a range is taken to admit
 
 
 def to_spec(indexes: Sequence[IndexKey]) -> IndexSpec:
@@ -38,6 +39,17 @@ def to_spec(indexes: Sequence[IndexKey]) -> IndexSpec:
 def to_keys(spec: IndexSpec) -> tuple[IndexKey, ...]:
     """The inverse of ``to_spec``."""
     return tuple(("bits", *m.bits) if isinstance(m, BitAddress) else ("hashed", *m.attributes) for m in spec)
+
+
+def agreeing(codes: Int64s) -> float:
+    """The probability that two different rows agree, from a sample.
+
+    >>> agreeing(np.array([1, 1, 2, 3]))
+    0.16666666666666666
+    """
+    n = len(codes)
+    _, counts = np.unique(codes, return_counts=True)
+    return float((counts * (counts - 1)).sum() / (n * (n - 1))) if n > 1 else 0.0
 
 
 class RoutesAndIndexes:
@@ -92,6 +104,7 @@ class RoutesAndIndexes:
                 len(state),
                 tuple((to_keys(p.group.spec), p.end - p.start) for p in state.partitions),
                 join.in_process(i),
+                {a: agreeing(state.recent(SAMPLE)[:, a]) for a in range(state.attributes)},
                 dict.fromkeys(np.flatnonzero(state.ranged).tolist(), ADMITTED),
             )
             for i, state in enumerate(join.states)

@@ -199,6 +199,11 @@ class StateModule:
         found: Int64s = self.codes[rows - self.origin, attribute]
         return found
 
+    def recent(self, most: int) -> Int64s:
+        """The codes of the newest rows, a line for each."""
+        found: Int64s = self.codes[max(self.first, self.end - most) - self.origin : self.end - self.origin]
+        return found
+
     # ── searches and indexes ──────────────────────────────────────────────────────────────────────────────────────
 
     def search(self, s: Search) -> tuple[Int64s, Int64s]:

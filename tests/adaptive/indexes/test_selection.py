@@ -14,9 +14,10 @@ def random_load(rng: random.Random, n: int) -> Workload:
     patterns = rng.sample(range(1 << n), k=rng.randint(1, 1 << n))
     weights = [rng.paretovariate(0.7) for _ in patterns]
     frequencies = {p: w / sum(weights) for p, w in zip(patterns, weights, strict=True)}
-    admitted = {a: rng.choice([0.0, 0.1, 0.5]) for a in range(n)} if rng.random() < 0.3 else {}
+    admitted = {a: rng.choice([0.1, 0.5]) for a in range(n)} if rng.random() < 0.3 else {}
+    agreeing = {a: rng.choice([0.0, 0.01, 0.3]) for a in range(n)} if rng.random() < 0.5 else {}
     return Workload(rng.choice([1, 50, 1000]), rng.choice([0.1, 5, 500]), rng.choice([0.1, 1, 10]), frequencies,
-                    indexes=rng.choice([1, 4]), admitted=admitted)  # fmt: skip
+                    indexes=rng.choice([1, 4]), agreeing=agreeing, admitted=admitted)  # fmt: skip
 
 
 def random_costs(rng: random.Random) -> UnitCosts:
@@ -77,3 +78,9 @@ def test_partial_migration_moves_what_the_searches_in_process_pay_for():
         gain = migration_benefit(partition, (0, 4), frequencies)
         assert to_migrate("partial", [partition], (0, 4), frequencies) == ([0] if gain > 0 else [])
     assert migration_benefit(StoredPartition((4, 0), 2500, 0), (0, 4), frequencies) == -2500 * 4
+
+
+def test_bits_beyond_the_number_of_values_are_given_to_other_attributes():
+    load = Workload(10_000, 10_000, 1, {0b11: 1.0}, agreeing={0: 1 / 4, 1: 1 / 10_000})
+    few, many = exhaustive(2, 12, load, UnitCosts(hash=0, visit=0.01))
+    assert few < many

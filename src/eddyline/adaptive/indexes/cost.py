@@ -8,7 +8,9 @@
 An *index configuration* is the number of bits of each join attribute, B their sum and B_ap the sum over the attributes
 of a pattern. A search that leaves B − B_ap bits open visits v_ap = P·2^(B − B_ap) buckets, where P is the number of
 different indexes in the window; the paper leaves this term out, although with its 64 bits it would be all that counts.
-An attribute that is searched by a range, of which the range admits the share s, divides the tuples by min(2^b, 1/s).
+Values repeat: where two rows agree in an attribute with probability s, the rows that share its b bits are the share
+s + (1 − s) / 2^b of all, so that bits beyond the number of values gain nothing. An attribute that is searched by a
+range, which admits the share s of the rows, leaves at least s. The paper has s = 0.
 """
 
 from __future__ import annotations
@@ -43,7 +45,8 @@ class Workload:
     """A state's load: λ_d tuples arrive and λ_r searches come in a unit of time; the window is W such units long.
 
     ``frequencies`` are F_ap by pattern, ``indexes`` is P, the number of different indexes that a search goes through,
-    ``admitted`` the share of the values that a range search admits, by attribute; 0 for equality.
+    ``agreeing`` the probability that two rows agree in an attribute, ``admitted`` the share of the rows that a range
+    admits.
     """
 
     arrivals: float
@@ -51,6 +54,7 @@ class Workload:
     window: float
     frequencies: Mapping[int, float]
     indexes: float = 1.0
+    agreeing: Mapping[int, float] = field(default_factory=dict)
     admitted: Mapping[int, float] = field(default_factory=dict)
 
     @property
@@ -76,25 +80,28 @@ def dependent_costs(configurations: Int64s, load: Workload, unit: UnitCosts = EQ
     indexed = configurations > 0
     total = load.arrivals * indexed.sum(axis=1) * unit.hash
     all_bits = configurations.sum(axis=1)
-    divided = _log2_divisors(configurations, load.admitted)
+    shares = _shares(configurations, load)
     for pattern, frequency in load.frequencies.items():
         asked = [a for a in range(n) if pattern >> (n - 1 - a) & 1]
         open_bits = all_bits - configurations[:, asked].sum(axis=1)
         visited = load.indexes * np.exp2(open_bits + _open_bits_of_ranges(configurations, load.admitted, asked))
-        compared = load.rows * np.exp2(-divided[:, asked].sum(axis=1))
+        compared = load.rows * shares[:, asked].prod(axis=1)
         search = indexed[:, asked].sum(axis=1) * unit.hash + visited * unit.visit + compared * unit.compare
         total = total + load.searches * frequency * search
     costs: Float64s = np.asarray(total, dtype=np.float64)
     return costs
 
 
-def _log2_divisors(configurations: Int64s, admitted: Mapping[int, float]) -> Float64s:
-    """By how much each attribute divides the tuples that are compared, as a power of two."""
-    divided = configurations.astype(np.float64)
-    for attribute, share in admitted.items():
-        if share > 0:
-            divided[:, attribute] = np.minimum(divided[:, attribute], -np.log2(share))
-    return divided
+def _shares(configurations: Int64s, load: Workload) -> Float64s:
+    """The share of the rows that are in the buckets of a search, as far as one attribute decides."""
+    shares = np.exp2(-configurations.astype(np.float64))
+    for attribute, same in load.agreeing.items():
+        indexed = configurations[:, attribute] > 0
+        shares[:, attribute] = np.where(indexed, same + (1 - same) * shares[:, attribute], 1.0)
+    for attribute, share in load.admitted.items():
+        indexed = configurations[:, attribute] > 0
+        shares[:, attribute] = np.where(indexed, np.maximum(shares[:, attribute], share), 1.0)
+    return shares
 
 
 def _open_bits_of_ranges(configurations: Int64s, admitted: Mapping[int, float], asked: Sequence[int]) -> Float64s:

@@ -20,11 +20,14 @@ from eddyline.adaptive.indexes.migration import StoredPartition, to_migrate
 from eddyline.adaptive.indexes.scheduling import Schedule, make_schedule
 from eddyline.adaptive.indexes.selection import Choice, divide, eprune, most_frequent
 from eddyline.streamon.decision import Decision
+from eddyline.streamon.wording import Evidence, sentence
 
 IndexKey = tuple[Any, ...]  # ("bits", …) or ("hashed", …)
 
 MOST_BITS = 16  # an open bit doubles the buckets that a search visits: with 64 a wild card would mean millions
 HEAD_BYTES = 4  # of a bucket
+WORTH = 1.05  # ratio of costs from which bits are changed: less would change them for the noise of an assessment
+SEARCHES = "searches of a state by access pattern"
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +38,7 @@ class StateFacts:
     rows: int
     partitions: tuple[tuple[tuple[IndexKey, ...], int], ...] = ()  # indexes and rows of each
     in_process: int = 0  # searches in flight that may still look into stored partitions
+    agreeing: Mapping[int, float] = field(default_factory=dict)
     admitted: Mapping[int, float] = field(default_factory=dict)
 
     @property
@@ -179,7 +183,7 @@ class Amri(Assessed):
         indexes = max(1, len({indexes for indexes, _ in mine.partitions}))
         # One unit of time is one window: as many rows arrive as it holds.
         searches = rows * self.load_ratio[state]
-        return Workload(rows, searches, 1.0, self.known[state], float(indexes), dict(mine.admitted))
+        return Workload(rows, searches, 1.0, self.known[state], float(indexes), mine.agreeing, mine.admitted)
 
     def _divided(self, facts: Sequence[StateFacts]) -> dict[int, Configuration]:
         assert self.budget is not None
@@ -196,10 +200,10 @@ class Amri(Assessed):
 
     def _tuning(self, state: int, best: Configuration, facts: Sequence[StateFacts]) -> Tuning | None:
         before, mine = self.configurations[state], facts[state]
-        if best == before:
-            return None
         load = self._load(state, facts)
         costs = [dependent_cost(c, load, self.unit) for c in (before, best)]
+        if costs[0] < WORTH * costs[1]:
+            return None
         self.configurations[state] = best
         stored = [
             StoredPartition(_bits_of(indexes, len(best)), rows, mine.in_process) for indexes, rows in mine.partitions
@@ -211,7 +215,7 @@ class Amri(Assessed):
             "index bits",
             dict(zip(names, before, strict=True)),
             dict(zip(names, best, strict=True)),
-            "searches by {patterns}",
+            SEARCHES,
             {"patterns": patterns, "searches_per_row": self.load_ratio[state], "rows": mine.rows,
              "moved_rows": sum(mine.partitions[i][1] for i in moved)},
             {"rows": "rows", "moved_rows": "rows"},
@@ -278,7 +282,7 @@ class AdaptiveHashes(Assessed):
             "hash indexes",
             [list(attributes[1:]) for attributes in before],
             [spelled(p, names) for p in patterns],
-            "searches by {patterns}",
+            SEARCHES,
             {"patterns": shares},
         )
         moved = range(len(facts[state].partitions)) if self.migration == "all" else ()
@@ -290,6 +294,12 @@ class AdaptiveHashes(Assessed):
     def load(self, state: Mapping[str, Any]) -> None:
         super().load(state)
         self.indexes = [tuple((str(k), *(int(a) for a in rest)) for k, *rest in some) for some in state["indexes"]]
+
+
+@sentence(SEARCHES)
+def _sentence(evidence: Evidence) -> str:
+    shares = (f"{pattern} {100 * share:.0f} %" for pattern, share in evidence["patterns"].items())
+    return f"searches by {', '.join(shares)}"
 
 
 def _bits_of(indexes: Sequence[IndexKey], n: int) -> Configuration:
