@@ -22,11 +22,11 @@ import numpy as np
 
 from eddyline.adapting.cache_profiling import CacheProfiles
 from eddyline.adapting.cache_sizes import CacheSizes, specs
-from eddyline.adapting.join_history import JoinBooks, accesses
+from eddyline.adapting.join_history import RunHistory, accesses
 from eddyline.adaptive.filters.policy import FilterPolicy
 from eddyline.adaptive.joins.a_caching import ACaching
-from eddyline.adaptive.joins.probe_monitor import CHECK, SELDOM, Done, Watch
-from eddyline.adaptive.joins.profiling_budget import LookBudget
+from eddyline.adaptive.joins.probe_monitor import CHECK_ELEMENTS, RAREST_CHECK_ELEMENTS, Done, ProbeMonitor
+from eddyline.adaptive.joins.profiling_budget import ProfilingBudget
 from eddyline.adaptive.joins.shape import LogicalFilters, Shape
 from eddyline.core.delta import Int64s
 from eddyline.core.time import Clock
@@ -35,24 +35,37 @@ from eddyline.operators.join_arrays import JoinArrays
 from eddyline.streamon.decision import Decision
 from eddyline.streamon.log import DecisionLog
 
-LOOK, QUIET, LONGEST = 4096, 1 << 16, 1 << 20  # elements
-LONGER = 4  # times as long is a quiet run as the one before, if the look between them showed nothing
-HARD, AGAIN = 3, 2  # looks in a row after an alarm, and after a new order
-PATIENCE = 2.0  # seconds after which a quiet run ends whatever it has seen: the thesis's re-optimisation interval
-ENOUGH, SOME = 12, 6  # samples of a pipeline in a look, if A-Caching is collecting or has caches: they use none
-LITTLE = 0.01  # of the accesses of an element: what spares less is taken where it is found, and not looked for
-CHANCE, OFTEN = 3.0, 8  # standard deviations that are chance; looks of which policies are told at least one
-FEW = 96  # or one in so many
-PLENTY = 96  # samples of a pipeline in a look of the default, where looks are rare: enough to be certain of an order
+# Elements of a profiling run, and of a quiet run at first and at most: longer quiet runs spend less on profiling and
+# find better plans later.
+PROFILING_RUN_ELEMENTS, QUIET_RUN_ELEMENTS, LONGEST_QUIET_RUN_ELEMENTS = 4096, 1 << 16, 1 << 20
+QUIET_RUN_GROWTH = 4  # times as long as the one before is a quiet run, if the profiling run between showed nothing
+# Profiling runs in a row: more find a plan that fits sooner, and cost more where an alarm was false.
+PROFILING_RUNS_AFTER_ALARM, PROFILING_RUNS_AFTER_NEW_ORDER = 3, 2
+QUIET_RUN_SECONDS = 2.0  # after which a quiet run ends whatever it has seen: the thesis's re-optimisation interval
+# Samples of a pipeline in a profiling run, while A-Caching collects statistics of candidates, and while it uses caches:
+# sampled elements use no cache. More give surer estimates and cost accesses.
+SAMPLES_FOR_CANDIDATE_CACHES, SAMPLES_FOR_USED_CACHES = 12, 6
+ELEMENTS_PER_CACHE_SAMPLE = 96  # while A-Caching collects: at least one sample for so many elements
+# Samples of a pipeline in a profiling run of the default, where profiling runs are rare: enough to be sure of an order.
+SAMPLES_FOR_ORDERS = 96
+# Of the accesses of an element: an order that saves less is taken where it is found, but no profiling run is spent on
+# it.
+NEGLIGIBLE_SAVING_SHARE = 0.01
+SIGNIFICANT_DEVIATIONS = 3.0  # standard deviations by which a drop rate must move to be no chance
+ROUTINE_RUNS_PER_REPORT = (
+    8  # profiling runs without news of which policies are told one: telling costs more than the run
+)
+CHECKS_PER_QUIET_RUN = 8  # of the probes: more see a change sooner and cost time
 
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """How many elements a look has, and a quiet run at first and at most. ``longest`` 0: there are only looks."""
+    """Elements of a profiling run, and of a quiet run at first and at most. ``longest_quiet_run`` 0: there are only
+    profiling runs."""
 
-    look: int = LOOK
-    quiet: int = QUIET
-    longest: int = LONGEST
+    profiling_run: int = PROFILING_RUN_ELEMENTS
+    quiet_run: int = QUIET_RUN_ELEMENTS
+    longest_quiet_run: int = LONGEST_QUIET_RUN_ELEMENTS
 
 
 class AdaptiveJoin:
@@ -77,12 +90,15 @@ class AdaptiveJoin:
         self.policies, self.caching, self.pace, self.asked = policies, caching, pace, asked
         self.weight = weight  # of an access of a cache
         self.filters = tuple(LogicalFilters(shape, i) for i in range(shape.size))
-        self.clock, self.books = clock, JoinBooks(operator, self.names, clock, log)
-        self.budget = LookBudget(shape.size)
+        self.clock, self.run_history = clock, RunHistory(operator, self.names, clock, log)
+        self.budget = ProfilingBudget(shape.size)
         # Who looks now and then begins without: nothing is known yet of what a look could win.
-        self.looking, self.quiet = pace.longest == 0 or self.budget.affords_look(), pace.quiet
-        self.left = pace.look  # of the run: elements still to come
-        self.hard = 1  # windows are empty at first: what is seen then is not worth a second look
+        self.in_profiling_run, self.quiet_run = (
+            pace.longest_quiet_run == 0 or self.budget.affords_profiling_run(),
+            pace.quiet_run,
+        )
+        self.left = pace.profiling_run  # of the run: elements still to come
+        self.profiling_runs_due = 1  # windows are empty at first: what is seen then is not worth a second look
         all_after = np.triu(np.ones((shape.size - 1, shape.size - 1), np.bool_), 1)
         self._sees_all = [bool((p.reach >= all_after).all()) for p in policies or ()]
         self._both = 1.0  # elements that came or left for each that came, of late
@@ -93,7 +109,7 @@ class AdaptiveJoin:
         """With what was learned, but nothing that was going on."""
         shape = self.shape
         self.since = self.clock.nanoseconds()  # the beginning of the run
-        self.watch = Watch()
+        self.probe_monitor = ProbeMonitor()
         self._shares, self._each = [1.0] * shape.size, 0.0  # elements by input, and accesses an element, of late
         self._profiles: list[Int64s] = []
         self._told = self._untold = [[0] * shape.size] * shape.size  # by pipeline: samples, dropped by each filter
@@ -116,7 +132,7 @@ class AdaptiveJoin:
         orders = list(arrays.orders) if orders is None else list(orders)
         sizes = None
         if self.caching is not None:
-            self.books.decided(self.caching.orders(orders, None))
+            self.run_history.decided(self.caching.orders(orders, None))
             sizes = self.sizes.fit(arrays, self.caching)
         self._plan(arrays, orders, sizes)
 
@@ -126,13 +142,13 @@ class AdaptiveJoin:
         self._next = next_event
         if self._going is not None:
             self._came -= next_event
-            self.books.resume()
+            self.run_history.resume()
             return self._stretch - self._so_far
         before, self._counted = next_event.tolist(), arrays.counters.tolist()
         self._came[:] = -next_event
-        self.books.begin(accesses(arrays, self._counted))
-        arrays.profiling = self.looking
-        if self.looking:
+        self.run_history.begin(accesses(arrays, self._counted))
+        arrays.profiling = self.in_profiling_run
+        if self.in_profiling_run:
             waiting = [n - b for n, b in zip(lengths, before, strict=True)]
             share = min(1.0, self.left / max(1, sum(waiting)))
             counts = [math.ceil(n * share) for n in waiting]
@@ -142,11 +158,11 @@ class AdaptiveJoin:
             arrays.pause_after()
             return self.left
         arrays.sample_none()
-        check, most = self._check, self.watch.most(self._both * self._check)
-        if self.pace.longest > 0 and not self.budget.affords_look(alarmed=True):
+        check, most = self._check, self.probe_monitor.most(self._both * self._check)
+        if self.pace.longest_quiet_run > 0 and not self.budget.affords_profiling_run(alarmed=True):
             # Nothing that is seen before could be looked at.
-            check, most = self.left, max(CHECK, self.budget.missing(alarmed=True))
-        self.watch.begin(arrays.rows())
+            check, most = self.left, max(CHECK_ELEMENTS, self.budget.missing(alarmed=True))
+        self.probe_monitor.begin(arrays.rows())
         arrays.pause_after(most)
         self._going, self._stretch, self._so_far = arrays, min(self.left, check), 0
         return self._stretch
@@ -154,16 +170,16 @@ class AdaptiveJoin:
     def _samples(self, counts: Sequence[int]) -> Iterator[Sequence[int]]:
         """By input, which of its next elements are profiled. A look may see its elements in many small pieces: at each
         it has taken its share of what it is to take in all."""
-        part = (self.pace.look - self.left + sum(counts)) / self.pace.look
-        least = PLENTY if self.policies is not None and self.pace.longest else 0
+        part = (self.pace.profiling_run - self.left + sum(counts)) / self.pace.profiling_run
+        least = SAMPLES_FOR_ORDERS if self.policies is not None and self.pace.longest_quiet_run else 0
         collecting = self.caching is not None and bool(self.caching.profiled)
         if not collecting and self.caching is not None and self.caching.used:
-            least = max(least, SOME)
+            least = max(least, SAMPLES_FOR_USED_CACHES)
         asks = self.policies is not None and not self._idle
         for i, count in enumerate(counts):
             wanted: Sequence[int] = self.policies[i].wants_profile(count).tolist() if asks and count else ()  # type: ignore[index]
-            due = int(part * (max(least, ENOUGH) if collecting else least)) - self._taken[i]
-            many = min(count, max(0, due, count // FEW if collecting else 0))
+            due = int(part * (max(least, SAMPLES_FOR_CANDIDATE_CACHES) if collecting else least)) - self._taken[i]
+            many = min(count, max(0, due, count // ELEMENTS_PER_CACHE_SAMPLE if collecting else 0))
             if many > len(wanted):
                 spread = [n * count // many for n in range(many)]
                 wanted = sorted({*wanted, *spread}) if wanted else spread
@@ -176,31 +192,33 @@ class AdaptiveJoin:
         if self._going is not None:
             # Elements may come in many small pieces, and to keep books of each would cost more than to join it.
             self._so_far = int(self._came.sum())
-            probes, most = arrays.counters[k.CN_PROBES], arrays.counters[k.CN_MOST]
-            since = self._so_far + self.watch.done[-1]  # the last check, or what was closed because somebody asked
+            probes, most = arrays.counters[k.CN_PROBES], arrays.counters[k.CN_MAX_PROBES]
+            since = (
+                self._so_far + self.probe_monitor.done[-1]
+            )  # the last check, or what was closed because somebody asked
             if 2 * since < self._stretch and probes < most and not self._late:
-                self.books.rest()
+                self.run_history.rest()
                 return
-        looked = self.looking and arrays.counters[k.CN_SAMPLES] > 0
+        looked = self.in_profiling_run and arrays.counters[k.CN_SAMPLES] > 0
         done = self._account(arrays)
         if looked:
             self._profiles.append(arrays.profiles().copy())
-        moved = not self.looking and self._moved(arrays, done)  # also if the run is over: a look may see less
-        if self.left > 0 and not moved and not (self._due and self._affords_look):
+        moved = not self.in_profiling_run and self._moved(arrays, done)  # also if the run is over: a look may see less
+        if self.left > 0 and not moved and not (self._due and self._affords_profiling_run):
             return
-        if self.looking or (self.caching is not None and self.caching.used):
+        if self.in_profiling_run or (self.caching is not None and self.caching.used):
             self._reoptimize(arrays, now)
-        elif self._affords_look:
+        elif self._affords_profiling_run:
             self._pace(False)  # nothing was looked at
         else:
             self._due = True
             self.since = self.clock.nanoseconds()
             earned = (self._each + 1) * self._both  # for each element that comes
-            self.left = int(min(self.quiet, max(self._check, self.budget.missing() / earned)))
+            self.left = int(min(self.quiet_run, max(self._check, self.budget.missing() / earned)))
 
     @property
-    def _affords_look(self) -> bool:
-        return self.pace.longest == 0 or self.budget.affords_look(self.hard > 1)
+    def _affords_profiling_run(self) -> bool:
+        return self.pace.longest_quiet_run == 0 or self.budget.affords_profiling_run(self.profiling_runs_due > 1)
 
     def _account(self, arrays: JoinArrays) -> Done:
         """Enter what was done since the stretch began, which is over.
@@ -213,7 +231,7 @@ class AdaptiveJoin:
         gone, many = counted[k.CN_LEFT :], sum(arrived)
         elements = many + sum(gone)
         self.elements += elements
-        work = self.books.end(arrays.orders, accesses(arrays, counters), self._now, elements)
+        work = self.run_history.end(arrays.orders, accesses(arrays, counters), self._now, elements)
         self.budget.earn(work, elements)
         self._learning += counted[k.CN_PROFILING]
         self._arrived = [a + b for a, b in zip(self._arrived, arrived, strict=True)]
@@ -227,22 +245,22 @@ class AdaptiveJoin:
     def _close(self) -> None:
         """Enter what was done so far, for somebody asks. The next element begins another stretch."""
         if self._going is not None:
-            self.watch.add(self._account(self._going))
+            self.probe_monitor.add(self._account(self._going))
 
     @property
     def _late(self) -> bool:
-        return self.clock.nanoseconds() - self.since > PATIENCE * 1e9
+        return self.clock.nanoseconds() - self.since > QUIET_RUN_SECONDS * 1e9
 
     @property
     def _check(self) -> int:
         """Elements. The longer all has been quiet, the longer a change may go unseen: a small share of the run."""
-        return min(SELDOM, max(CHECK, self.quiet // OFTEN))
+        return min(RAREST_CHECK_ELEMENTS, max(CHECK_ELEMENTS, self.quiet_run // CHECKS_PER_QUIET_RUN))
 
     def _moved(self, arrays: JoinArrays, done: Done) -> bool:
         """Whether a quiet run is to end early: the data have changed, or it is time."""
-        if not self.watch.moved(done, arrays.rows(), self._check):
+        if not self.probe_monitor.moved(done, arrays.rows(), self._check):
             return self._late
-        self.quiet, self.hard = self.pace.quiet, HARD
+        self.quiet_run, self.profiling_runs_due = self.pace.quiet_run, PROFILING_RUNS_AFTER_ALARM
         for policy in self.policies or ():
             policy.alarm()
         return True
@@ -261,11 +279,11 @@ class AdaptiveJoin:
             if decision is not None:
                 order = self.filters[i].order_of(self.policies[i].order)  # type: ignore[index]
                 if order != orders[i]:
-                    self.books.decided([self._named(decision, i, orders[i], order)])
+                    self.run_history.decided([self._named(decision, i, orders[i], order)])
                     orders[i] = order
                     changed = True
                     saved = float(decision.evidence.get("saved", np.inf)) * self._shares[i]
-                    little = little and saved <= LITTLE * self._each
+                    little = little and saved <= NEGLIGIBLE_SAVING_SHARE * self._each
         if self.caching is not None:
             made = self._cache(arrays, profiles, orders, counts, arrived, now, changed)
             little = little and made == changed
@@ -284,28 +302,31 @@ class AdaptiveJoin:
 
     def _pace(self, changed: bool) -> None:
         self.since, self._due = self.clock.nanoseconds(), False
-        self.watch.run_over()
+        self.probe_monitor.run_over()
         self._taken = [0] * self.shape.size
-        if self.pace.longest == 0:
-            self.left = self.pace.look
+        if self.pace.longest_quiet_run == 0:
+            self.left = self.pace.profiling_run
             return
         if changed:
-            self.quiet, self.hard = self.pace.quiet, max(self.hard, AGAIN)
-        if changed or self.looking:
-            self.watch.looked(changed)
-        if self.looking:
+            self.quiet_run, self.profiling_runs_due = (
+                self.pace.quiet_run,
+                max(self.profiling_runs_due, PROFILING_RUNS_AFTER_NEW_ORDER),
+            )
+        if changed or self.in_profiling_run:
+            self.probe_monitor.profiling_run_over(changed)
+        if self.in_profiling_run:
             self.budget.spend(self._learning)
             if changed:
                 self.budget.win()
             self._learning = 0
             # Nobody who looked hard has seen a better order: once was enough.
-            self.hard = 0 if self._content else max(0, self.hard - 1)
-            self.looking = self.hard > 0
+            self.profiling_runs_due = 0 if self._content else max(0, self.profiling_runs_due - 1)
+            self.in_profiling_run = self.profiling_runs_due > 0
         else:
-            self.quiet = min(LONGER * self.quiet, self.pace.longest)
-            self.looking = True
-        self.looking = self.looking and self._affords_look
-        self.left = self.pace.look if self.looking else self.quiet
+            self.quiet_run = min(QUIET_RUN_GROWTH * self.quiet_run, self.pace.longest_quiet_run)
+            self.in_profiling_run = True
+        self.in_profiling_run = self.in_profiling_run and self._affords_profiling_run
+        self.left = self.pace.profiling_run if self.in_profiling_run else self.quiet_run
 
     @property
     def _content(self) -> bool:
@@ -313,26 +334,30 @@ class AdaptiveJoin:
         hoped = [p.hoped for p in self.policies or ()]
         # An input without elements contributes nothing.
         spared = sum(h * s for h, s in zip(hoped, self._shares, strict=False) if s)
-        return spared <= LITTLE * self._each
+        return spared <= NEGLIGIBLE_SAVING_SHARE * self._each
 
     @property
     def _idle(self) -> bool:
         """Looks are a matter of routine: nothing has happened, and nobody suspects a better order."""
-        return self.pace.longest > 0 and self.hard == 0 and self._content
+        return self.pace.longest_quiet_run > 0 and self.profiling_runs_due == 0 and self._content
 
     def _news(self, profiles: Sequence[Int64s]) -> bool:
         """Whether policies are to be told of a look, which costs more than the look: if it is no matter of routine, or
         if what the filters drop has moved by more than chance since they were told. Once in a while they are told
         anyway, for what all filters together drop can change while none of them does."""
         m = self.shape.size
-        if self.pace.longest == 0:
+        if self.pace.longest_quiet_run == 0:
             return True
         if not any(map(len, profiles)):
             return False
         seen = [[len(rows), *np.count_nonzero(rows[:, 1:m] < 0, axis=0).tolist()] for rows in profiles]
         self._untold = [[a + b for a, b in zip(*both, strict=True)] for both in zip(self._untold, seen, strict=True)]
         self._kept_back += 1
-        if self._idle and self._kept_back < OFTEN and unlikely(self._told, self._untold) < CHANCE:
+        if (
+            self._idle
+            and self._kept_back < ROUTINE_RUNS_PER_REPORT
+            and unlikely(self._told, self._untold) < SIGNIFICANT_DEVIATIONS
+        ):
             return False
         self._told, self._untold, self._kept_back = seen, [[0] * m] * m, 0
         return True
@@ -389,9 +414,9 @@ class AdaptiveJoin:
         caching = self.caching
         assert caching is not None
         # Caches are for given orders (5.5): those come first.
-        settled = not changed and (self.hard <= 1 or self.pace.longest == 0)
+        settled = not changed and (self.profiling_runs_due <= 1 or self.pace.longest_quiet_run == 0)
         # After an alarm new orders may come; but a cache that no longer pays goes at once.
-        alarmed = not changed and not settled and not self.looking
+        alarmed = not changed and not settled and not self.in_profiling_run
         if settled or alarmed:
             self._stores.tell(caching, arrays, profiles, counts, arrived)
         else:
@@ -402,7 +427,7 @@ class AdaptiveJoin:
             made += caching.decide(now, self.elements)
         elif alarmed:
             made += caching.monitor(now, self.elements)
-        self.books.decided(made)
+        self.run_history.decided(made)
         sizes = self.sizes.fit(arrays, caching)
         if changed or sizes or before != (caching.used, caching.profiled) or made:
             self._plan(arrays, orders, sizes)
@@ -411,13 +436,13 @@ class AdaptiveJoin:
     def _plan(
         self, arrays: JoinArrays, orders: Sequence[tuple[int, ...]], sizes: Mapping[Any, Any] | None = None
     ) -> None:
-        self.books.orders = [tuple(o) for o in orders]
+        self.run_history.orders = [tuple(o) for o in orders]
         caching = self.caching
         if caching is None:
             arrays.set_plan(orders)
             return
         used = [s for s in specs(caching.used) if self.sizes.has_room(s)]
-        kept = [s for s in specs(caching.suspended) if s.store in arrays.stations.ids and self.sizes.has_room(s)]
+        kept = [s for s in specs(caching.suspended) if s.store in arrays.cache_operators.ids and self.sizes.has_room(s)]
         bloom = self.sizes.bloom(caching)
         arrays.set_plan(orders, used, specs(caching.profiled), kept=kept, sizes=sizes, bloom=bloom)
 
@@ -425,11 +450,11 @@ class AdaptiveJoin:
 
     def describe(self, arrays: JoinArrays) -> list[str]:
         self._close()
-        return self.books.describe(self, arrays)
+        return self.run_history.describe(self, arrays)
 
     def statistics(self, arrays: JoinArrays) -> dict[str, Any]:
         self._close()
-        return self.books.statistics(self, arrays)
+        return self.run_history.statistics(self, arrays)
 
     # ── state ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -438,14 +463,14 @@ class AdaptiveJoin:
         self._close()
         return {
             "names": list(self.names),
-            "orders": [list(o) for o in self.books.orders],
+            "orders": [list(o) for o in self.run_history.orders],
             "asked": self.asked,
             "policies": None if self.policies is None else [p.state() for p in self.policies],
             "caching": None if self.caching is None else self.caching.state(),
             "elements": self.elements,
-            "run": [int(self.looking), self.left, self.quiet, self.hard],
+            "run": [int(self.in_profiling_run), self.left, self.quiet_run, self.profiling_runs_due],
             "budget": self.budget.held,
-            "books": self.books.state(),
+            "books": self.run_history.state(),
         }
 
     def load(self, state: Mapping[str, Any], arrays: JoinArrays) -> None:
@@ -465,12 +490,12 @@ class AdaptiveJoin:
                 policy.load(mine)
         self.elements = int(state["elements"])
         if run is not None:
-            looking, self.left, self.quiet, self.hard = (int(x) for x in run)
-            self.looking = bool(looking)
+            looking, self.left, self.quiet_run, self.profiling_runs_due = (int(x) for x in run)
+            self.in_profiling_run = bool(looking)
             self.budget.held = float(state.get("budget", 0.0))  # a snapshot of an earlier version has none
-        if self.pace.longest == 0:
-            self.looking, self.left = True, max(1, min(self.left, self.pace.look))
-        self.books.load(state["books"])
+        if self.pace.longest_quiet_run == 0:
+            self.in_profiling_run, self.left = True, max(1, min(self.left, self.pace.profiling_run))
+        self.run_history.load(state["books"])
         learned = state["caching"]
         if self.caching is not None and learned is not None and learned.get("given") == self.caching.given:
             self.caching.load(learned)
