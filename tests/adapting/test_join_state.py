@@ -12,8 +12,11 @@ import pyarrow as pa
 import pytest
 
 import eddyline as ed
-from eddyline.adapting import adaptive_join
-from eddyline.adapting.adaptive_join import PROFILING_RUN_ELEMENTS, SAMPLES_FOR_ORDERS, AdaptiveJoin
+from eddyline.adapting import join_pacing
+from eddyline.adapting.adaptive_join import AdaptiveJoin
+from eddyline.adapting.join_ordering import JoinOrdering
+from eddyline.adapting.join_pacing import PROFILING_RUN_ELEMENTS
+from eddyline.adapting.join_sampling import SAMPLES_FOR_ORDERS
 from eddyline.adaptive.filters.default import Default
 from eddyline.adaptive.joins.window_growth import Settled
 from eddyline.operators.mjoin import MJoin
@@ -66,7 +69,7 @@ class Job:
 @pytest.mark.parametrize("asks", [False, True])
 def test_a_change_is_noticed_whoever_asks(asks: bool) -> None:
     job = Job(rare=90_000)
-    with patch.object(adaptive_join, "QUIET_RUN_SECONDS", 1e6):
+    with patch.object(join_pacing, "QUIET_RUN_SECONDS", 1e6):
         for _ in range(60):
             job.push(3000)
             if asks:
@@ -81,13 +84,13 @@ def test_orders_that_have_just_been_changed_are_saved(tmp_path: Path) -> None:
     assert job.at < 20_000
     other = job.restored(tmp_path, **GREEDY)
     assert other.join.orders == job.join.orders
-    filters, policies = other.adapter.filters, other.adapter.policies
+    filters, policies = other.adapter.ordering.filters, other.adapter.policies
     assert [f.order_of(p.order) for f, p in zip(filters, policies, strict=True)] == other.join.orders
 
 
 def test_a_policy_by_name_profiles_what_comes_after_a_restart_whoever_ran_before(tmp_path: Path) -> None:
     other = Job().push(30_000).restored(tmp_path, **GREEDY)
-    assert other.adapter.in_profiling_run
+    assert other.adapter.pacing.in_profiling_run
     assert other.push(30_000).reordered()
 
 
@@ -134,13 +137,13 @@ def test_a_restored_session_forgets_what_was_going_on(tmp_path: Path) -> None:
 @pytest.mark.parametrize("piece", [6, 300, PROFILING_RUN_ELEMENTS])
 def test_a_profiling_run_takes_as_many_samples_however_its_elements_come(piece: int) -> None:
     seen: list[int] = []
-    news = AdaptiveJoin._news
+    news = JoinOrdering.news
 
-    def note(self: AdaptiveJoin, profiles: Any) -> bool:
+    def note(self: JoinOrdering, profiles: Any, routine: bool) -> bool:
         seen.extend(int((rows[:, 0] >= 0).sum()) for rows in profiles)
-        return news(self, profiles)
+        return news(self, profiles, routine)
 
-    with patch.object(AdaptiveJoin, "_news", note):
+    with patch.object(JoinOrdering, "news", note):
         Job(window=100).push(-(-(PROFILING_RUN_ELEMENTS + 600) // piece) * piece, piece)
     assert len(seen) >= 3
     # Those that the policy draws come on top of them: a fifth of all at the most, until its purse is empty.
@@ -151,22 +154,22 @@ def test_nothing_is_profiled_in_a_quiet_run_even_if_its_kernel_could() -> None:
     text = QUERY.replace("AND S.k", "AND R.ts <= S.ts AND S.k")
     with patch(f"{__name__}.QUERY", text):
         job = Job().push(12_000)
-    assert job.join.arrays.needs_full_kernel and not job.adapter.in_profiling_run
+    assert job.join.arrays.needs_full_kernel and not job.adapter.pacing.in_profiling_run
     learned = job.adapter.run_history.profiling
     job.push(12_000)
     job.query.statistics()
-    assert not job.adapter.in_profiling_run and job.adapter.run_history.profiling == learned > 0
+    assert not job.adapter.pacing.in_profiling_run and job.adapter.run_history.profiling == learned > 0
 
 
 @pytest.mark.parametrize("changed", [False, True])
 def test_a_quiet_run_that_ends_because_it_is_time_still_tells_of_a_change(changed: bool) -> None:
     raised: list[int] = []
     job = Job(rare=10**9).push(30_000)
-    assert not job.adapter.in_profiling_run and job.adapter.probe_monitor.settled is not None
+    assert not job.adapter.pacing.in_profiling_run and job.adapter.pacing.probe_monitor.settled is not None
     if changed:
-        job.adapter.probe_monitor.settled = Settled(9.0)
+        job.adapter.pacing.probe_monitor.settled = Settled(9.0)
     with (
-        patch.object(adaptive_join, "QUIET_RUN_SECONDS", 0.0),
+        patch.object(join_pacing, "QUIET_RUN_SECONDS", 0.0),
         patch.object(Default, "alarm", lambda policy: raised.append(1)),
     ):
         job.push(30_000, 30_000)

@@ -10,7 +10,8 @@ import pyarrow as pa
 import pytest
 
 import eddyline as ed
-from eddyline.adapting.adaptive_join import AdaptiveJoin, unlikely
+from eddyline.adapting.adaptive_join import AdaptiveJoin
+from eddyline.adapting.join_ordering import JoinOrdering, deviations
 from eddyline.adaptive.joins.window_growth import Settled
 from eddyline.kernels import join_layout as k
 from eddyline.operators.mjoin import MJoin
@@ -25,13 +26,13 @@ def profiling_runs(
     """What happens over ``count`` elements, one a tick, alternating between three streams; from ``rare_from`` on, T has
     none of the others' keys. ``piece`` elements are pushed at a time."""
     happened: list[str] = []
-    ends, orders, alarms = AdaptiveJoin._reoptimize, AdaptiveJoin._order, AdaptiveJoin._moved
+    ends, orders, alarms = AdaptiveJoin._reoptimize, JoinOrdering.decide, AdaptiveJoin._ends_early
 
     def profiling_run(self: AdaptiveJoin, *given: Any) -> None:
         happened.append("profiling_run")
         ends(self, *given)
 
-    def told(self: AdaptiveJoin, *given: Any) -> Any:
+    def told(self: JoinOrdering, *given: Any) -> Any:
         happened.append("told")
         return orders(self, *given)
 
@@ -51,8 +52,8 @@ def profiling_runs(
         session.stream(name, schema=pa.schema([("ts", pa.int64()), ("k", pa.int64())]), timestamp="ts")
     with (
         patch.object(AdaptiveJoin, "_reoptimize", profiling_run),
-        patch.object(AdaptiveJoin, "_order", told),
-        patch.object(AdaptiveJoin, "_moved", moved),
+        patch.object(JoinOrdering, "decide", told),
+        patch.object(AdaptiveJoin, "_ends_early", moved),
     ):
         query = session.query(QUERY.format(window))
         for begin in range(0, count, piece):
@@ -101,9 +102,9 @@ def test_what_growth_explains() -> None:
 def test_what_is_chance_is_no_news() -> None:
     rng = np.random.default_rng(5)
     told = [[96, *rng.binomial(96, 0.5, 2).tolist()]] * 3
-    assert unlikely(told, [[96, *rng.binomial(96, 0.5, 2).tolist()]] * 3) < 3
-    assert unlikely(told, [[96, 5, 48]] * 3) > 3
-    assert unlikely(told, [[0] * 3] * 3) == 0  # nothing was seen
+    assert deviations(told, [[96, *rng.binomial(96, 0.5, 2).tolist()]] * 3) < 3
+    assert deviations(told, [[96, 5, 48]] * 3) > 3
+    assert deviations(told, [[0] * 3] * 3) == 0  # nothing was seen
 
 
 @pytest.mark.usefixtures(

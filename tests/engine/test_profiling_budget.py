@@ -27,7 +27,7 @@ def join(count: int, window: int, a: int, b: int, piece: int = 5_000) -> tuple[l
     over = AdaptiveJoin._reoptimize
 
     def noted(self: AdaptiveJoin, *given: Any) -> None:
-        if self.in_profiling_run:
+        if self.pacing.in_profiling_run:
             profiled_at.append(self.elements)
         over(self, *given)
 
@@ -75,11 +75,11 @@ def test_what_was_earned_is_part_of_a_snapshot() -> None:
     adapter, arrays = operator(query).adapter, operator(query).arrays
     assert isinstance(adapter, AdaptiveJoin)
     state = adapter.state()
-    assert state["budget"] == adapter.budget.held != 0
+    assert state["budget"] == adapter.pacing.budget.held != 0
     for saved in (state, {name: value for name, value in state.items() if name != "budget"}):
-        adapter.budget.held = 1.0
+        adapter.pacing.budget.held = 1.0
         adapter.load(saved, arrays)
-        assert adapter.budget.held == saved.get("budget", 0.0)
+        assert adapter.pacing.budget.held == saved.get("budget", 0.0)
 
 
 def test_an_alarm_is_profiled_on_credit_but_not_for_nothing() -> None:

@@ -20,7 +20,7 @@ import eddyline
 from eddyline.adapting import conjunction as adaptive_conjunction
 from eddyline.adapting import join_choice as joining
 from eddyline.adapting import tuple_router
-from eddyline.adapting.adaptive_join import Pace
+from eddyline.adapting.join_pacing import Pace
 from eddyline.core.time import TimeKind
 from eddyline.engine import running_query as running
 from eddyline.operators.mjoin import MJoin

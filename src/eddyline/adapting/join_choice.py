@@ -11,8 +11,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from eddyline.adapting.adaptive_join import AdaptiveJoin, Pace
+from eddyline.adapting.adaptive_join import AdaptiveJoin
 from eddyline.adapting.fixed_join import FixedJoin
+from eddyline.adapting.join_pacing import Pace
 from eddyline.adaptive.filters import policies as ordering
 from eddyline.adaptive.filters.pipeline import Pipeline
 from eddyline.adaptive.joins import policies as caching
