@@ -166,11 +166,16 @@ class RunningQuery:
             "produced": self.produced,
             "peak": list(self.peak),
             "statistics": {t.name: t.statistics.totals() for t in self.tasks},
+            "chosen": self.chosen(),
             "operators": {t.name: t.operator.state() for t in self.tasks},  # type: ignore[attr-defined]
             "results": list(self.results),
             "invalid": self.invalid.state(),
             "log": self.physical.context.log.state(),
         }
+
+    def chosen(self) -> list[dict[str, Any]]:
+        """The operators that were chosen, with the versions of their state."""
+        return [c.fact() for _, c in self.physical.chosen]
 
     def load(self, state: Mapping[str, Any]) -> None:
         self.reached, self.produced = state["reached"], state["produced"]

@@ -10,8 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from eddyline.adapting.filter_choice import Filtering
-from eddyline.adapting.join_choice import Joining
-from eddyline.adapting.star_router import StarRouting
+from eddyline.adapting.planning import plan_query
 from eddyline.core import arguments as check
 from eddyline.core.catalog import Catalog, RelationDef, StreamDef
 from eddyline.core.errors import EddylineError, JobError
@@ -31,9 +30,9 @@ from eddyline.io import durable
 from eddyline.io.locking import DirectoryLock
 from eddyline.io.resolve import open_source
 from eddyline.io.source import Source
+from eddyline.plan.choice import BACK, PlannedQuery, exchanged
 from eddyline.plan.logical import BoundQuery, RelationScan, StreamScan, streams_of
 from eddyline.plan.physical import build
-from eddyline.plan.rules import optimize
 from eddyline.synopses.store import Registry
 
 
@@ -92,27 +91,34 @@ class Session(Declaring[Query]):
 
     # ── queries ───────────────────────────────────────────────────────────────────────────────────────────────────
 
+    @in_turn
+    def register_planned(self, planned: PlannedQuery) -> Query:
+        """Start a query that was planned elsewhere, with the operators that were chosen there."""
+        return self._add_query(planned.query, planned)
+
     def _register(self, bound: BoundQuery) -> Query:
         self._check_options(bound)
+        return self._add_query(bound, None)
+
+    def _add_query(self, bound: BoundQuery, planned: PlannedQuery | None) -> Query:
         if bound.name is None:
-            return self._start(bound)
+            return self._start(bound, planned)
         self.catalog.add("views", bound, bound.name)
         try:
-            return self._start(bound)
+            return self._start(bound, planned)
         except BaseException:
             del self.catalog.views[bound.name.lower()]  # what could not start has no name either
             raise
 
-    def _start(self, bound: BoundQuery) -> Query:
-        plan = optimize(bound.plan, diverting=bound.options.get("on_error") == "invalid")
+    def _start(self, bound: BoundQuery, planned: PlannedQuery | None) -> Query:
+        planned = planned or plan_query(bound, self.catalog)
+        plan = planned.plan
         inputs = {n: self._input_of(n) for n in streams_of(plan)}
         epochs = {n.lower(): s.accepted for n, s in inputs.items()}
-        filtering, joining = Filtering.of(bound.options, self.clock), Joining.of(bound.options, self.clock)
-        joining.check(plan)
+        filtering = Filtering.of(bound.options, self.clock)
         physical = build(
-            bound, plan, self.catalog, self._registry, self._load, epochs, filtering.select, filtering.judge,
-            joining.adapt, StarRouting.of(filtering, joining),
-        )  # fmt: skip
+            planned, self.catalog, self._registry, self._load, epochs, self.clock, filtering.select, filtering.judge
+        )
         self._started += 1
         label = bound.name or f"query {self._started}"
         readers: dict[int, StreamReader] = {}
@@ -365,9 +371,20 @@ class Session(Declaring[Query]):
                 " ones in the same order, or start from an empty directory. It holds:"
                 f" {'; '.join(saved) or 'no query'}."
             )
+        self._check_operators(tree, snapshots.directory)
         self.load(tree)
         self._saved[snapshots.directory.resolve()] = snapshots.newest()
         return dict(tree["extra"])
+
+    def _check_operators(self, tree: Mapping[str, Any], directory: Path) -> None:
+        """Refuse to load the state of one operator into another."""
+        for q, saved in zip(self.queries, tree["queries"], strict=True):
+            # A snapshot that says nothing of its operators was written before they could be chosen.
+            for what in exchanged(saved.get("chosen", q.running.chosen()), q.running.chosen()):
+                raise EddylineError(
+                    f"the snapshot in {str(directory)!r} cannot be taken over by {q.name}, because {what}: {BACK}, or"
+                    " start from an empty directory."
+                )
 
     def state(self) -> dict[str, Any]:
         """All that ``load`` needs, as a tree that ``state_codec`` can take apart."""

@@ -114,7 +114,7 @@ class ShardEngine:
         sources = [lane.source for lane in group.lanes]
         for number, (lane, stream) in enumerate(zip(group.lanes, self.streams, strict=True)):
             self._tap(stream, self._reports(lane) and sources.index(lane.source) == number)
-        self.queries = [self.session.register(q) for q in group.queries]
+        self.queries = [self.session.register_planned(p) for p in group.planned]
         for q in self.queries:
             q.running.invalid.keep = 0
             q.running.invalid.subscribers.append(self._collector("invalid"))

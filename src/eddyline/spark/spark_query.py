@@ -11,12 +11,12 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from eddyline.adapting.join_choice import Joining
+from eddyline.adapting.planning import optimized
 from eddyline.core.errors import JobError
 from eddyline.engine.left_out import LeftOut, Notices
 from eddyline.engine.running_query import result_schema
 from eddyline.plan.logical import BoundQuery, Plan, streams_of
 from eddyline.plan.plan_data import PlanGraph
-from eddyline.plan.rules import optimize
 from eddyline.spark import cores, pipeline, requirements
 from eddyline.spark.explain_shards import explain, plan_of
 from eddyline.spark.frame_reports import FrameObservation, answered, observation
@@ -40,7 +40,7 @@ class SparkQuery:
         self.session, self.bound = session, bound
         self.name = bound.name or label
         self.account = Account()
-        self.logical: Plan = optimize(bound.plan, diverting=bound.options.get("on_error") == "invalid")
+        self.logical: Plan = optimized(bound)
         Joining.of(bound.options).check(self.logical)
         self.schema: pa.Schema = result_schema(self.logical.schema, bound.time_kind, signed=not bound.is_stream)
         self.frame_observation: FrameObservation | None = None  # of the last DataFrame without state
