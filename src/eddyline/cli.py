@@ -113,7 +113,7 @@ def parser() -> _Parser:
         metavar="PATH",
         type=_path,
         help="a .parquet, .csv or .jsonl file (also .gz), '-' for CSV on standard output, or a folder when the job "
-        "has several queries; without it results are printed as tables",
+        "has several queries; folders that are missing are made; without it results are printed as tables",
     )
     run.add_argument("--checkpoint", metavar="DIR", type=_path, help="keep the state here, and go on from it")
     run.add_argument("--report", metavar="FILE", type=_path, help="write what happened, as JSON ('-': standard output)")
@@ -121,7 +121,7 @@ def parser() -> _Parser:
         "--spark-log", metavar="FILE", type=_path, help="write Spark's own log here ('-': to standard error)"
     )
     run.add_argument("--strict", action="store_true", help="stop at the first malformed row instead of counting it")
-    run.add_argument("--quiet", action="store_true", help="no progress line")
+    run.add_argument("--quiet", action="store_true", help="no progress line, and no word about the files written")
     run.set_defaults(action=_run)
 
     explain = commands.add_parser("explain", help="show the plans of a job", description="Show plans, and why.")
@@ -184,7 +184,7 @@ def _run(options: argparse.Namespace) -> int:
     path = options.job
     check_path(path)
     progress = _progress(options)
-    common = {n: getattr(options, n) for n in ("out", "report", "checkpoint", "strict")}
+    common = {n: getattr(options, n) for n in ("out", "report", "checkpoint", "strict", "quiet")}
     # Whatever else is written to the terminal stands above the progress line.
     out, err = (s if progress is None else progress.above(s) for s in (sys.stdout, sys.stderr))
     common |= {"progress": progress, "stdout": out}
