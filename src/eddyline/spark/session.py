@@ -73,7 +73,8 @@ class SparkRuntime(Declaring[SparkQuery]):
         >>> SparkRuntime(None)
         <Session on Spark: nothing declared; 0 queries>
         """
-        declared = ", ".join(d.name for d in (*self.catalog.streams.values(), *self.catalog.relations.values()))
+        streams, relations = self.catalog.streams.values(), self.catalog.relations.values()
+        declared = ", ".join([*(s.name for s in streams), *(r.name for r in relations)])
         queries = amount(len(self.queries), "query", "queries")
         return f"<Session on Spark: {declared or 'nothing declared'}; {queries}>"
 

@@ -127,7 +127,10 @@ class ShardEngine:
         for number, (lane, stream) in enumerate(zip(group.lanes, self.streams, strict=True)):
             self._tap(stream, self._reports(lane) and sources.index(lane.source) == number)
         self.queries = [self.session.register(q) for q in group.queries]
+        declared = {lane.name: lane.source for lane in (*group.lanes, *group.constants)}
         for q in self.queries:
+            context = q.running.physical.context
+            context.sources = {alias: declared.get(name, name) for alias, name in context.sources.items()}
             q.running.invalid.keep = 0
             q.running.invalid.subscribers.append(self._collector("invalid"))
         self.panes = {n: self._panes_of(lane) for n, lane in enumerate(group.lanes) if lane.name in group.panes}
