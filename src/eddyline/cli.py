@@ -69,7 +69,7 @@ class _Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         if choice := re.search(r"invalid choice: '([^']*)' \(choose from (.*)\)", message):
-            message += _near(choice[1], re.findall(r"[\w-]+", choice[2]))
+            message += "." + _near(choice[1], re.findall(r"[\w-]+", choice[2]))
         super().error(message)
 
     def options(self) -> list[str]:
@@ -133,7 +133,7 @@ def parser() -> _Parser:
     )
     listed.add_argument("kind", nargs="?", choices=("filters", "routing", "joins", "caches", "scheduler"))
     listed.add_argument("--traceback", action="store_true", help="show where an error came from")
-    listed.set_defaults(action=_strategies)
+    listed.set_defaults(action=_strategies, parser=listed)
 
     warm = commands.add_parser(
         "warm",
@@ -142,7 +142,7 @@ def parser() -> _Parser:
         "job waits for the compiler. Each is saved as soon as it is ready: an interrupted run goes on where it was.",
     )
     warm.add_argument("--traceback", action="store_true", help="show where an error came from")
-    warm.set_defaults(action=_warm)
+    warm.set_defaults(action=_warm, parser=warm)
 
     for command in (run, explain):
         command.set_defaults(parser=command)

@@ -150,6 +150,16 @@ def test_no_result_goes_into_the_state_of_a_checkpoint(run: Run, folder: str, fo
     assert beside.status == 0 and (beside.folder / "state/mine/a.csv").exists()
 
 
+@pytest.mark.parametrize(
+    ("option", "path"),
+    [("--out", "s.csv/x.csv"), ("--out", "s.csv/a/b.csv"), ("--checkpoint", "s.csv"), ("--report", "s.csv/r.json")],
+)
+def test_a_file_where_a_directory_is_wanted(run: Run, option: str, path: str) -> None:
+    done = run("SELECT v FROM S;", option, path)
+    assert done.status == 2
+    assert "'s.csv' is a file" in done.message and "directory" in done.message
+
+
 @pytest.mark.parametrize("more", [(), ("--checkpoint", "state")])
 def test_a_run_says_what_it_wrote_and_where(run: Run, more: tuple[str, ...]) -> None:
     done = run(

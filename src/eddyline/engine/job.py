@@ -291,6 +291,9 @@ def check_writable(path: Path | None, option: str, folder: bool) -> None:
     """Make the folder that a path needs, before hours of work are lost because it cannot be made."""
     if path is None or str(path) == "-":
         return
+    for above in (path, *path.parents) if folder else path.parents:
+        if above.is_file():
+            raise JobError(f"{option} {path}: {str(above)!r} is a file; a directory is wanted.")
     try:
         if folder:
             durable.make_folder(path)

@@ -89,6 +89,9 @@ def open_sink(
         raise JobError(f"the result cannot be written to {quoted(path.name)}: {error.strerror}.") from error
     if folder:
         raise JobError(f"the result cannot be written to {path.name!r}: it is a directory.")
+    for above in path.parents:
+        if above.is_file():
+            raise JobError(f"the result cannot be written to {str(path)!r}: {str(above)!r} is a file, not a directory.")
     return FileSink(path, schema, write)
 
 
