@@ -90,7 +90,7 @@ class LeftOut:
 
     @property
     def mostly_disordered(self) -> bool:
-        return self.arrived >= ENOUGH and self.disordered >= MOST * self.arrived
+        return self.arrived >= ROWS_BEFORE_WARNING and self.disordered >= LATE_SHARE_TO_WARN * self.arrived
 
     def remedy(self) -> str:
         """What would have kept the late rows; an empty text where nothing is known that would.
