@@ -90,7 +90,7 @@ class Matches(Graph):
                 name, left.schema, self.judge(name, left.schema, conjuncts, context.log), memberships, context
             )
 
-        return replace(self.judging(make, conjuncts, left, tuple(nodes), " AND ".join(texts)), identity=None)
+        return replace(self.selection(make, conjuncts, left, tuple(nodes), " AND ".join(texts)), identity=None)
 
     def told(self, join: MarkJoin, flat: Flat) -> str:
         return told(Column(join.mark, pa.bool_()), flat.joins, self.kind)

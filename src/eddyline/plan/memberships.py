@@ -24,7 +24,7 @@ from eddyline.expr.describe import describe
 from eddyline.expr.nodes import Call, Column, Expr, columns_of, substitute
 from eddyline.plan.conjuncts import split_conjuncts
 from eddyline.plan.deletions import is_constant
-from eddyline.plan.logical import MarkJoin, Plan, Project, RelationScan, Select, StreamScan, Window, walk
+from eddyline.plan.logical import MarkJoin, Plan, Project, RelationScan, Select, StreamScan, Window, each
 from eddyline.plan.membership_keys import lift
 
 
@@ -179,7 +179,7 @@ def brief(e: Expr) -> str:
 
 def _source(p: Plan, kind: TimeKind) -> str:
     names = []
-    for n in walk(p):
+    for n in each(p):
         if isinstance(n, Window) and (scan := _scan(n.input)) is not None:
             names.append(f"{scan.alias} {spelled(n.spec, kind)}")
         elif isinstance(n, RelationScan):
@@ -195,7 +195,7 @@ def _scan(p: Plan) -> StreamScan | None:
 
 def _name(p: Plan, kind: TimeKind) -> str:
     """What people call a part of a plan: its first input, with its window."""
-    for n in walk(p):
+    for n in each(p):
         if isinstance(n, Window):
             scan = _scan(n.input)
             if scan is not None:

@@ -1,12 +1,10 @@
-"""From the logical plan to operators.
+"""From the logical plan to operators. Which operator runs a join or a membership was chosen before (``plan.choice``).
 
 Two questions are decided here, and both are visible in ``explain``:
 
-*Which deletions are computed.* A relation's − elements are needed only where they can show. ``Deletions.NONE``: they
-cannot; ``AT_ARRIVALS``: only at instants at which something enters (below ``Istream``, through operators that are
-linear in their input); ``ALL``: always (below aggregates, differences, antijoins, ``Dstream``, signed results, and
-wherever state must forget). Under ``Istream`` equal rows could cancel within an instant; that is impossible where every
-windowed stream's timestamp is kept, and then no deletion is needed at all.
+*Which deletions are computed.* A relation's − elements are needed only where they can show (``plan.deletions``). Under
+``Istream`` equal rows could cancel within an instant; that is impossible where every windowed stream's timestamp is
+kept, and then no deletion is needed at all.
 
 *Where windows live.* A time-based window below a join is kept by the join (a ring, no − elements in between); otherwise
 a seq-window operator produces the changes. Windows over the same elements of a stream share one store.
