@@ -22,7 +22,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from eddyline.adaptive.indexes.access_patterns import FULL_SCAN, is_leaf, leaves_first, parents
-from eddyline.streamon.draws import lots
+from eddyline.streamon.draws import uniform_draws
 
 
 class Assessment(ABC):
@@ -245,7 +245,7 @@ class CdiaRandom(Cdia):
         self.seed, self.drawn = seed, 0
 
     def choose(self, stored: list[int], counts: Mapping[int, int]) -> int:
-        draw = float(lots(self.seed, self.drawn, 1)[0, 0])
+        draw = float(uniform_draws(self.seed, self.drawn, 1)[0, 0])
         self.drawn += 1
         return stored[int(draw * len(stored))]
 

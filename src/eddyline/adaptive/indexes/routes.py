@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from eddyline.streamon.draws import lots
+from eddyline.streamon.draws import uniform_draws
 
 POLICIES = ("greedy", "lottery", "random", "written")
 KEPT = 0.95  # share of the past in an average with each batch: larger is steadier and slower to follow a change
@@ -60,7 +60,7 @@ class Routes:
         self.batches += 1
         if len(possible) == 1:
             return possible[0]
-        first, second = lots(self.seed, self.batches, 1, 2)[0].tolist()
+        first, second = uniform_draws(self.seed, self.batches, 1, 2)[0].tolist()
         if self.policy == "random" or first * self.explore < 1:
             return possible[int(second * len(possible))]
         if self.policy == "written":
