@@ -169,7 +169,7 @@ class RoutesAndIndexes:
     def state(self) -> dict[str, Any]:
         return {
             "routes": self.routes.state(),
-            "tuner": self.tuner.state(),
+            "tuner": [self.tuner.name, self.tuner.state()],
             "due": list(self.due),
             "tunings": self.tunings,
             "migrated": self.migrated,
@@ -177,6 +177,8 @@ class RoutesAndIndexes:
 
     def load(self, state: dict[str, Any]) -> None:
         self.routes.load(state["routes"])
-        self.tuner.load(state["tuner"])
-        self.due = [int(i) for i in state["due"]]
+        name, learned = state["tuner"]
+        if name == self.tuner.name:  # another tuner takes the stored indexes over and learns anew
+            self.tuner.load(learned)
+            self.due = [int(i) for i in state["due"]]
         self.tunings, self.migrated = int(state["tunings"]), int(state["migrated"])
