@@ -78,6 +78,8 @@ class IndexGroup:
     def search(self, s: Search, rows: Sequence[Any], first: int, end: int, out: _Found) -> None:
         """Find rows among those of the group: from ``first``, which is alive, to ``end`` − 1."""
         chosen = most_suitable(self.spec, s.equal)
+        if chosen is not None and self._open_buckets(chosen, s) > end - max(first, self.base):
+            chosen = None  # to compare all rows is quicker than to visit more buckets than there are rows
         requests = (s.asked, s.low, s.high, s.max_enter, s.min_leave)
         at = 0
         while at < len(s):
@@ -95,6 +97,15 @@ class IndexGroup:
                     at = k.search_hashed(at, *requests, self.base, first, *rows, places, heads, links, *found)
             if at < len(s):
                 out.grow()
+
+    def _open_buckets(self, index: int, s: Search) -> int:
+        """Buckets that a search visits for the attributes that it gives no value for."""
+        m = self.spec[index]
+        if isinstance(m, Hashed):
+            return 1
+        return 1 << sum(
+            b for a, b in enumerate(m.bits) if a not in s.equal and (not self.ranged[a] or a not in s.asked)
+        )
 
     @property
     def nbytes(self) -> int:

@@ -8,6 +8,7 @@
 An *index configuration* is the number of bits of each join attribute, B their sum and B_ap the sum over the attributes
 of a pattern. A search that leaves B − B_ap bits open visits v_ap = P·2^(B − B_ap) buckets, where P is the number of
 different indexes in the window; the paper leaves this term out, although with its 64 bits it would be all that counts.
+A search that would visit more buckets than there are rows compares all rows instead: no pattern costs more than that.
 Values repeat: where two rows agree in an attribute with probability s, the rows that share its b bits are the share
 s + (1 − s) / 2^b of all, so that bits beyond the number of values gain nothing. An attribute that is searched by a
 range, which admits the share s of the rows, leaves at least s. The paper has s = 0.
@@ -87,6 +88,7 @@ def dependent_costs(configurations: Int64s, load: Workload, unit: UnitCosts = EQ
         visited = load.indexes * np.exp2(open_bits + _open_bits_of_ranges(configurations, load.admitted, asked))
         compared = load.rows * shares[:, asked].prod(axis=1)
         search = indexed[:, asked].sum(axis=1) * unit.hash + visited * unit.visit + compared * unit.compare
+        search = np.minimum(search, load.rows * unit.compare)
         total = total + load.searches * frequency * search
     costs: Float64s = np.asarray(total, dtype=np.float64)
     return costs

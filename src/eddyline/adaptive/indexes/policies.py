@@ -54,7 +54,7 @@ class IndexOptions:
     theta: float = 0.1
     epsilon: float = 0.05
     scheduling: str = "hybrid"
-    window: int = 2_000
+    window: int = 20_000
     periodic: int = 60_000
     triggered: int = 100_000
     change: float = CHANGE
