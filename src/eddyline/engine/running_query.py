@@ -23,7 +23,7 @@ from eddyline.engine.scheduler import make_scheduler
 from eddyline.engine.side_output import Diverted, SideOutput
 from eddyline.engine.task import Task
 from eddyline.plan.graph import PhysicalPlan
-from eddyline.plan.logical import BoundQuery, Plan
+from eddyline.plan.logical import BoundQuery, Plan, StreamScan
 from eddyline.streamon.decision import Decision
 
 CHUNK = 1 << 16  # elements an operator gets at once: large enough for speed, small enough to stay in cache
@@ -57,6 +57,12 @@ class RunningQuery:
         self.error: Exception | None = None  # what stopped the query
         self.invalid = SideOutput()  # rows for which an expression failed, with on_error = 'invalid'
         self.schema = result_schema(physical.schema, query.time_kind, physical.kind == "signed")
+        physical.context.time_kind = query.time_kind
+        physical.context.sources = {
+            n.scan.alias: n.scan.stream if isinstance(n.scan, StreamScan) else n.scan.relation
+            for n in physical.nodes
+            if n.scan is not None
+        }
         self._wire(clock, scheduler)
 
     def _wire(self, clock: Clock, scheduler: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +13,10 @@ import pyarrow as pa
 from eddyline.adapting.filter_choice import Filtering
 from eddyline.adapting.planning import plan_query
 from eddyline.core import arguments as check
+from eddyline.core.amounts import amount
 from eddyline.core.catalog import Catalog, RelationDef, StreamDef
 from eddyline.core.errors import EddylineError, JobError
-from eddyline.core.time import Clock
+from eddyline.core.time import Clock, TimeKind, from_datetime
 from eddyline.engine.base_session import Declaring
 from eddyline.engine.declaration_checks import folder
 from eddyline.engine.feeds import Feed
@@ -211,11 +213,41 @@ class Session(Declaring[Query]):
         self._advance()
 
     @in_turn
-    def heartbeat(self, name: str, time: int) -> None:
-        """Promise that nothing before ``time`` (in ticks, less the slack) will come any more."""
+    def heartbeat(self, name: str, time: int | datetime) -> None:
+        """Promise that nothing before ``time`` (less the slack) will come any more: an integer in the ticks of the
+        stream, or a datetime where its times are timestamps (one without a zone is UTC).
+
+        >>> session = Session()
+        >>> session.stream("S", schema=pa.schema({"ts": pa.timestamp("us"), "a": pa.int64()}), timestamp="ts")
+        >>> q = session.query("SELECT Istream(a) FROM S")
+        >>> session.push("S", [{"ts": datetime(2026, 1, 1, 12), "a": 1}])
+        >>> session.heartbeat("S", datetime(2026, 1, 1, 13))
+        >>> q.to_arrow()["a"].to_pylist()
+        [1]
+        """
         stream = self._pushed(name)
-        stream.heartbeat(check.integer(time, "the time of a heartbeat, in ticks (microseconds of a timestamp),"))
+        what = "the time of a heartbeat, in ticks (microseconds of a timestamp),"
+        if isinstance(time, datetime):
+            if stream.definition.time_kind is not TimeKind.TIMESTAMP:
+                raise JobError(f"{what} is an integer, because the time of {stream.name!r} is; {time} is a timestamp.")
+            time = from_datetime(time)
+        stream.heartbeat(check.integer(time, what))
         self._advance()
+
+    def __repr__(self) -> str:
+        """
+        >>> session = Session()
+        >>> session.stream("S", [{"ts": 1, "a": 7}], timestamp="ts")
+        >>> q = session.query("SELECT Istream(a) FROM S")
+        >>> session
+        <Session: S (0 rows); 1 query>
+        >>> _ = q.to_arrow(); session
+        <Session: S (1 row, ended); 1 query>
+        """
+        streams = [f"{s.name} ({amount(s.arrived, 'row')}{', ended' * s.finished})" for s in self.inputs.values()]
+        constant = [d.name for d in self.catalog.relations.values() if d.constant]
+        declared = ", ".join([*streams, *constant]) or "nothing declared"
+        return f"<Session: {declared}; {amount(len(self.queries), 'query', 'queries')}>"
 
     @in_turn
     def tick(self) -> None:

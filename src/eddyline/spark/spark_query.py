@@ -12,7 +12,8 @@ from pyspark.sql.types import StructType
 
 from eddyline.adapting.join_choice import Joining
 from eddyline.adapting.planning import optimized
-from eddyline.core.errors import JobError
+from eddyline.core.amounts import amount
+from eddyline.core.errors import JobError, clipped
 from eddyline.engine.left_out import LeftOut, Notices
 from eddyline.engine.running_query import result_schema
 from eddyline.plan.logical import BoundQuery, Plan, streams_of
@@ -146,6 +147,10 @@ class SparkQuery:
         return out
 
     # ── results here ──────────────────────────────────────────────────────────────────────────────────────────────
+
+    def __repr__(self) -> str:
+        events, text = sum(self.account.arrived().values()), clipped(" ".join(self.bound.text.split()))
+        return f"<Query {self.name} on Spark: {text}; {amount(events, 'event')} so far>"
 
     def results(self) -> Iterator[pa.RecordBatch]:
         """Record batches as Spark completes them, not in order of time between shards. Sources are read to their end,
