@@ -260,7 +260,7 @@ def execute(
         joining = Joining.of(plan.options)
         if joining.tree is not None:
             joining.plant(join, query.names)
-        elif joining.nothing_to_adapt(join.graph.size, join.graph.simple) is None:
+        elif joining.nothing_to_adapt(join.graph.size, lambda: join.graph.simple) is None:
             joining.attach(join, query.names)
         else:
             joining.stay(join, query.names)
