@@ -12,8 +12,8 @@ import pytest
 
 from eddyline.core.delta import Delta
 from eddyline.core.window import Range, Slide, Unbounded
-from eddyline.operators import join_contents, join_side
-from eddyline.operators.join_contents import JoinContents
+from eddyline.synopses import join_contents
+from eddyline.synopses.join_contents import JoinContents
 from tests.operators import test_join_caches as caches
 from tests.operators import test_mjoin as orders
 
@@ -37,7 +37,7 @@ def crowded(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
         seen["heads"] += 1
         fit(self, old)
 
-    monkeypatch.setattr(join_side, "FIRST_CAPACITY", 2)
+    monkeypatch.setattr(join_contents, "FIRST_CAPACITY", 2)
     for name, value in zip(("MAX_GROWTH", "PARTS_PER_SPARE", "HEADS_PER_ROW"), request.param, strict=True):
         monkeypatch.setattr(join_contents, name, value)
     monkeypatch.setattr(JoinContents, "_grow_into_spare", spare)

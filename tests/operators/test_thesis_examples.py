@@ -59,7 +59,7 @@ class Windows:
     @property
     def counts(self) -> tuple[int, int, int]:
         """Probes, misses and calls of insert."""
-        found = self.join.arrays.cache_operators.counts(CACHE.store)
+        found = self.join.arrays.cache_operators.caches.counts(CACHE.store)
         return found.probes, found.misses, found.updates
 
     @property
