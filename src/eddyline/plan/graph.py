@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from eddyline.core.schema import Schema
 from eddyline.core.time import TimeKind
@@ -21,6 +21,9 @@ from eddyline.plan.logical import Plan, Project, RelationScan, Select, StreamSca
 from eddyline.streamon.log import DecisionLog
 from eddyline.synopses.store import Stub
 
+if TYPE_CHECKING:
+    from eddyline.plan.choice import Chosen
+
 MakeSelect = Callable[[str, Schema, Sequence[Expr], Context], Operator]
 MakeJudge = Callable[[str, Schema, Sequence[Conjunct], DecisionLog], OrdersItself]
 
@@ -33,6 +36,7 @@ class Node:
     inputs: tuple[int, ...]
     scan: StreamScan | RelationScan | None = None
     note: str = ""
+    chosen: Chosen | None = None  # where there was a choice
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +60,7 @@ class PhysicalPlan:
     schema: Schema
     context: Context
     stubs: list[Stub] = field(default_factory=list)
+    chosen: list[tuple[str, Chosen]] = field(default_factory=list)  # by name of the operator that was built
 
 
 class Graph:
