@@ -34,7 +34,7 @@ class CacheCoverage:
 
     def changed(self, arrays: JoinArrays, before: Mapping[StoreId, Counter[str]], sizes: Mapping[StoreId, Any]) -> None:
         """A plan was changed; these are the stores that were there before."""
-        caches = arrays.cache_operators
+        caches = arrays.cache_operators.caches
         gone, come = [s for s in before if s not in caches.ids], [s for s in caches.ids if s not in before]
         for store in gone:
             self.seen += before[store]
