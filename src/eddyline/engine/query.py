@@ -24,6 +24,7 @@ class Query:
 
     def __init__(self, session: Session, name: str, running: RunningQuery) -> None:
         self.session, self.name, self.running = session, name, running
+        running.physical.context.log.belongs_to(name)
         self._table: list[pa.RecordBatch] = []
         self._begin = session.clock.nanoseconds()
 

@@ -49,7 +49,7 @@ def plan_of(query: SparkQuery) -> PlanGraph:
     account = query.read()
     report = account.report(0, 0) if account.shards else None
     totals = {} if report is None else {o["name"]: o for o in report["operators"]}
-    planned = tuple(d.to_dict() for d in running.physical.context.log)
+    planned = tuple({**d.to_dict(), "shard": None} for d in running.physical.context.log)
     plan = graph_of(running, query.name, totals, decisions=planned)
     stateless = query.stateless
     told = travel(group.shares, group.reasons) if stateless is None else list(stateless.explain())
@@ -78,15 +78,14 @@ def by_shard(plan: PlanGraph) -> list[str]:
     lines = ["", "filters in the shards", *(f"  {line}" for line in ordered_together(filters))] if filters else []
     joins = [a for a in adapting if "orders" in a]
     lines += ["", f"joins in the shards{LEGEND}", *(f"  {line}" for line in drawn_together(joins))] if joins else []
-    made = [d for d in plan.decisions if "shards" in d]
-    decided = sorted(made, key=lambda d: (d["time"], d["shards"]))
+    decided = [d for d in plan.decisions if d["shard"] is not None]
     if decided:
         hidden = len(decided) - SHOWN_DECISIONS
         lines += [
             "",
             f"decided in the shards{f' (the last {SHOWN_DECISIONS} of {len(decided)})' if hidden > 0 else ''}",
         ]
-        lines += [f"  {_shards(d['shards'])}: {decided_line(d)}" for d in decided[-SHOWN_DECISIONS:]]
+        lines += [f"  shard {d['shard']}: {decided_line(d)}" for d in decided[-SHOWN_DECISIONS:]]
     return lines
 
 

@@ -116,6 +116,7 @@ class ShardEngine:
             self._tap(stream, self._reports(lane) and sources.index(lane.source) == number)
         self.queries = [self.session.register(q) for q in group.queries]
         for q in self.queries:
+            q.running.physical.context.log.belongs_to(q.name, shard)
             q.running.invalid.keep = 0
             q.running.invalid.subscribers.append(self._collector("invalid"))
         self.panes = {n: self._panes_of(lane) for n, lane in enumerate(group.lanes) if lane.name in group.panes}

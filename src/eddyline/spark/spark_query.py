@@ -199,7 +199,7 @@ class SparkQuery:
 
     @property
     def decisions(self) -> list[Mapping[str, Any]]:
-        """What the shards decided, as plain data; each with the shards that took it."""
+        """What the planner and the shards decided, as plain data; each with the shard that took it, or None."""
         return list(self.report()["decisions"])
 
     def late(self) -> list[dict[str, Any]]:
