@@ -11,8 +11,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from eddyline.adapting.adaptive_join import AdaptiveJoin, Pace
+from eddyline.adapting.adaptive_join import AdaptiveJoin
 from eddyline.adapting.fixed_join import FixedJoin
+from eddyline.adapting.join_pacing import Pace
 from eddyline.adaptive.filters import policies as ordering
 from eddyline.adaptive.filters.pipeline import Pipeline
 from eddyline.adaptive.joins import policies as caching
@@ -30,10 +31,11 @@ STAYS, OURS = "static", "default"
 # Beyond the papers' defaults: where elements take less than a microsecond, 10,000 of them are no interval.
 _EXAMPLES = {"joins": "a-greedy", "caches": "global(memory=65536)", "tree": "((R, S), T)"}
 DEFAULT_CACHES: dict[str, Any] = {"interval": 500_000, "W": 64, "W_d": 1024}
-DEARER = 3.0  # what an access of a cache takes, in those of an index: unless named, caches have to pay in time
-# ``p`` and ``burst`` are shares of the elements of a look, few of all; profiling may cost as much as the look. An order
-# has to spare a tenth of the accesses where it differs: which inputs several pipelines visit first decides what stays
-# in the processor's cache, one or two percent of the time that no access shows.
+# What an access of a cache takes, in accesses of an index. Where no policy is named, caches have to pay in time.
+CACHE_ACCESS_COST = 3.0
+# ``p`` and ``burst`` are shares of the elements of a profiling run, few of all; profiling may cost as much as the run.
+# An order has to spare a tenth of the accesses where it differs: which inputs several pipelines visit first decides
+# what stays in the processor's cache, one or two percent of the time that no access shows.
 DEFAULT_ORDERS: dict[str, Any] = {"alpha": 0.9, "p": 0.05, "burst": 0.2, "overhead": 1.0, "confidence": 3.0}
 
 
@@ -109,18 +111,20 @@ class Joining:
         options = DEFAULT_CACHES if named is None else {}
         caches = caching.make_caching(named or "global", shape, names, join.name, **options) if graph.simple else None
         if caches is not None and named is not None:
-            # Five looks an interval, which counts those that leave as well.
-            pace = Pace(max(256, min(pace.look, caches.interval // 10)), pace.quiet, 0)
+            # Five profiling runs an interval, which counts those that leave as well.
+            pace = Pace(max(256, min(pace.profiling_run, caches.interval // 10)), pace.quiet_run, 0)
         if policies is None and caches is None:
             join.adapter = FixedJoin(names, "the orders stay as they are, and there are no caches")
             return
-        weight = 1.0 if named is not None else DEARER
+        weight = 1.0 if named is not None else CACHE_ACCESS_COST
         adapter = AdaptiveJoin(
             join.name, names, shape, policies, caches, self.clock, pace, weight, asked, join.context.log
         )
-        adapter.books.caching = "no caches" if caches is None else f"caches by the policy {_name(named or 'global')}"
+        adapter.run_history.caching = (
+            "no caches" if caches is None else f"caches by the policy {_name(named or 'global')}"
+        )
         if not graph.simple and _name(named or "global") != "none":
-            adapter.books.caching = f"no caches: {_not_simple(join, names)}"
+            adapter.run_history.caching = f"no caches: {_not_simple(join, names)}"
         join.adapter = adapter
         adapter.attach(arrays)
 
@@ -144,7 +148,7 @@ class Joining:
         join.adapter = adapter
 
     def _policies(self, shape: Shape, orders: Sequence[tuple[int, ...]], operator: str) -> tuple[Any, str, Pace]:
-        """One for each pipeline, who they are, and how often they look."""
+        """One for each pipeline, who they are, and how often elements are profiled."""
         name, given = ordering.parse_policy(self.joins or OURS, "joins")
         if name == STAYS:
             return None, name, Pace()
@@ -156,7 +160,7 @@ class Joining:
             first = tuple(filters.targets.index(x) for x in orders[i])
             pipeline = Pipeline(shape.size - 1, initial=first, operator=operator, unit="accesses")
             made.append(ordering.make_policy(name, pipeline, "joins", **given))
-        return made, f"{name}{dict(sorted(given.items()))}", Pace() if name == OURS else Pace(longest=0)
+        return made, f"{name}{dict(sorted(given.items()))}", Pace() if name == OURS else Pace(longest_quiet_run=0)
 
 
 def _subtrees(tree: Tree) -> list[tuple[Tree, ...]]:

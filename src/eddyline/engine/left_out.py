@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from eddyline.engine.input_manager import InputStream
     from eddyline.engine.side_output import SideOutput
 
-MOST: Final = 0.5  # of the rows late: then it is said that the column of time may be wrong
-ENOUGH: Final = 100  # rows of a stream, before a share of them means something
+LATE_SHARE_TO_WARN: Final = 0.5  # of the rows late: then a warning says that the column of time may be wrong
+ROWS_BEFORE_WARNING: Final = 100  # of a stream, before a share of them means something
 _UNITS: Final = (
     ("days", 86_400_000_000),
     ("hours", 3_600_000_000),
@@ -82,7 +82,7 @@ class LeftOut:
 
     @property
     def mostly_late(self) -> bool:
-        return self.arrived >= ENOUGH and self.late >= MOST * self.arrived
+        return self.arrived >= ROWS_BEFORE_WARNING and self.late >= LATE_SHARE_TO_WARN * self.arrived
 
     def remedy(self) -> str:
         """What would have kept the late rows; an empty text where nothing is known that would.

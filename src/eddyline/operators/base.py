@@ -18,9 +18,9 @@ from eddyline.core.errors import DataError
 from eddyline.core.schema import Schema
 from eddyline.streamon.log import DecisionLog
 
-# How often an operator looks at the rows it holds within one run, whose elements may span many windows: every so many
-# elements, and so many times at most.
-LOOK_EVERY, LOOKS = 256, 16
+# An operator counts the rows it holds within one run, whose elements may span many windows: every so many elements, and
+# so many times at most. More counts give a truer maximum and cost time.
+ELEMENTS_PER_ROW_COUNT, ROW_COUNTS_PER_RUN = 256, 16
 
 
 @dataclass(slots=True)

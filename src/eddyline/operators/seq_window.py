@@ -16,7 +16,7 @@ from eddyline.core.delta import Delta, Int64s, combine
 from eddyline.core.schema import Schema
 from eddyline.core.window import PartitionRows, Rows, Unbounded, WindowSpec
 from eddyline.kernels import bags as k
-from eddyline.operators.base import LOOK_EVERY, LOOKS, Operator
+from eddyline.operators.base import ELEMENTS_PER_ROW_COUNT, ROW_COUNTS_PER_RUN, Operator
 from eddyline.operators.windows import enter_times, leave_times
 from eddyline.synopses.bag import Bag
 from eddyline.synopses.keys import KeyTable
@@ -260,9 +260,9 @@ def _most_inside(enter: Int64s, leave: Int64s, start: int, stop: int) -> int:
     >>> _most_inside(times, times + 100, 0, 10_000)
     100
     """
-    if stop - start <= LOOK_EVERY:
+    if stop - start <= ELEMENTS_PER_ROW_COUNT:
         return 0
-    at = enter[np.linspace(start, stop - 1, LOOKS).astype(np.int64)]
+    at = enter[np.linspace(start, stop - 1, ROW_COUNTS_PER_RUN).astype(np.int64)]
     return int((enter.searchsorted(at, "right") - leave.searchsorted(at, "right")).max())
 
 

@@ -4,7 +4,7 @@ Where a row outlives the instant at which it came and the other side changes, me
 conjuncts, which are functions of the tuple, are asked below them, once. Whether an error there counts is not known yet:
 at each instant a membership may drop the row, and forget the error, or let it pass, and the error is there. So:
 
-1. below, conjuncts drop rows, or note their errors in hidden columns (``operators.noting``);
+1. below, conjuncts drop rows, or note their errors in hidden columns (``operators.deferred_errors``);
 2. each membership keeps or drops rows, those with notes as well. Its own keys are computed once (``plan.lifting``); a
    row whose keys failed goes past the look-up, to ask whether there is any right row for which that matters;
 3. above, the first note in written order is the error of the row, at the instant at which it gets there.
@@ -51,7 +51,7 @@ class _Parts:
     above: list[Expr | str] = field(default_factory=list)
 
 
-def brittle(graph: Matches, flat: Flat) -> Output | None:
+def fallible_selection(graph: Matches, flat: Flat) -> Output | None:
     """The selection; None where nothing in it can fail or calls a user's function, so that the order does not show."""
     marks = frozenset(j.mark for j in flat.joins)
     if any(columns_of(e) & marks for j in flat.joins for e in (*j.on, *(x for x, _ in j.operands))):

@@ -13,7 +13,7 @@ from eddyline.expr.members import Conjunct, answering, calls_of
 from eddyline.expr.nodes import Column, Expr
 from eddyline.operators.adaptive_select import OrdersItself
 from eddyline.operators.base import Context, Operator
-from eddyline.operators.deferred_errors import Computation, Compute, NotedSelect, Noting
+from eddyline.operators.deferred_errors import Computation, Compute, DeferredErrorsContext, NotedSelect
 from eddyline.operators.project import ProjectOperator
 from eddyline.operators.streams import ConstantRelation
 from eddyline.plan.deletions import Deletions
@@ -105,9 +105,9 @@ class Graph:
         def make(context: Context) -> Operator:
             return self.select(name, child.schema, p.conjuncts, context)
 
-        return self.judging(make, p.conjuncts, child, (child.node,), conjunction(p.conjuncts), note)
+        return self.selection(make, p.conjuncts, child, (child.node,), conjunction(p.conjuncts), note)
 
-    def judging(
+    def selection(
         self, make: Callable[[Context], Operator], conjuncts: Sequence[Conjunct], child: Output,
         inputs: tuple[int, ...], text: str, note: str | None = None,
     ) -> Output:  # fmt: skip
@@ -115,8 +115,8 @@ class Graph:
         once = any(map(calls_of, conjuncts)) and not child.append_only
         if not once and note is None:
             return replace(child, node=self.add(make(self.context), inputs, note=text))
-        noting = Noting(log=self.context.log)
-        operator: Operator = NotedSelect(make(noting), noting, note or "_note")
+        deferred = DeferredErrorsContext(log=self.context.log)
+        operator: Operator = NotedSelect(make(deferred), deferred, note or "_note")
         if once:
             operator = self.once(operator, conjuncts, child, note is None)
         return replace(child, node=self.add(operator, inputs, note=text), schema=operator.schema)

@@ -19,7 +19,7 @@ from eddyline.operators.project import ProjectOperator
 from eddyline.operators.streams import UnionAll
 from eddyline.plan.conjuncts import bare_mark, split_conjuncts
 from eddyline.plan.deletions import Deletions
-from eddyline.plan.fallible_memberships import brittle
+from eddyline.plan.fallible_memberships import fallible_selection
 from eddyline.plan.graph import Graph, Output, alias_of, conjunction, needed
 from eddyline.plan.logical import MarkJoin, OuterJoin, Plan, Project, Select
 from eddyline.plan.memberships import Flat, Sought, flatten, told
@@ -89,7 +89,7 @@ class Matches(Graph):
                 name, left.schema, self.judge(name, left.schema, conjuncts, context.log), memberships, context
             )
 
-        return replace(self.judging(make, conjuncts, left, tuple(nodes), " AND ".join(texts)), identity=None)
+        return replace(self.selection(make, conjuncts, left, tuple(nodes), " AND ".join(texts)), identity=None)
 
     def told(self, join: MarkJoin, flat: Flat) -> str:
         return told(Column(join.mark, pa.bool_()), flat.joins, self.kind)
@@ -190,7 +190,7 @@ class Matches(Graph):
         None where the mark is used in another way, or where NOT IN needs its NULLs.
         """
         flat = flatten(p)
-        if flat is not None and (out := brittle(self, flat)) is not None:
+        if flat is not None and (out := fallible_selection(self, flat)) is not None:
             return out
         join, kind = p.input, bare_mark(p)
         if kind is None or not isinstance(join, MarkJoin):

@@ -31,7 +31,7 @@ def explain(query: SparkQuery) -> str:
     if stateless is not None:
         said = [query.bound.text.strip(), "", "on Spark, without a shuffle: each element is judged where it is read"]
         said += [f"  {line}" for line in stateless.explain()]
-        told = [] if query.watch is None else list(query.watch.read().explain())
+        told = [] if query.frame_observation is None else list(query.frame_observation.read().explain())
         return "\n".join([*said, *(["", "by now", *(f"  {line}" for line in told)] if told else [])])
     plan = plan_of(query)
     lines = [print_plan(plan), "", "on Spark", *(f"  {line}" for line in plan.partitioning)]

@@ -11,7 +11,7 @@ from eddyline.expr.nodes import Call, Cast, Column, Expr
 from eddyline.plan.logical import Project, RelationScan, StreamScan
 from eddyline.plan.partitioning.grid import ANY, Choice
 
-MOST = 256  # layouts kept for a node; plans that people write have a few dozen
+MAX_LAYOUTS = 256  # kept for a node; plans that people write have a few dozen
 
 Columns = frozenset[str]
 
@@ -117,7 +117,7 @@ def best(layouts: Iterable[Layout]) -> list[Layout]:
     """
     kept: list[Layout] = []
     for x in sorted(layouts, key=_rank):  # what beats another comes before it
-        if len(kept) == MOST:
+        if len(kept) == MAX_LAYOUTS:
             break
         if not any(_beats(k, x) for k in kept):
             kept.append(x)
