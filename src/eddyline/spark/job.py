@@ -185,8 +185,8 @@ class JobRun:
             number += len(group.queries)
 
     def _run(self, folder: Path, finite: bool, lasting: bool) -> None:
+        from eddyline.spark.packed_sources import packed
         from eddyline.spark.pipeline import process
-        from eddyline.spark.spark_query import packed
 
         assert self.program is not None
         if requirements.is_connect(self.session.spark):  # its server keeps micro-batches to itself
