@@ -257,7 +257,13 @@ def execute(
     if plan.options:
         if plan.orders is not None:
             arrays.set_plan(plan.orders)
-        Joining.of(plan.options).adapt(join, query.names)
+        joining = Joining.of(plan.options)
+        if joining.tree is not None:
+            joining.plant(join, query.names)
+        elif joining.nothing_to_adapt(join.graph.size, join.graph.simple) is None:
+            joining.attach(join, query.names)
+        else:
+            joining.stay(join, query.names)
     else:
         specs = plan.specs()
         # A complete store begins small and grows by itself.

@@ -19,6 +19,7 @@ from eddyline.adapting.join_pacing import PROFILING_RUN_ELEMENTS
 from eddyline.adapting.join_sampling import SAMPLES_FOR_ORDERS
 from eddyline.adaptive.filters.default import Default
 from eddyline.adaptive.joins.window_growth import Settled
+from eddyline.core.errors import EddylineError
 from eddyline.operators.mjoin import MJoin
 
 pytestmark = pytest.mark.usefixtures("free_profiling_runs")
@@ -94,14 +95,20 @@ def test_a_policy_by_name_profiles_what_comes_after_a_restart_whoever_ran_before
     assert other.push(30_000).reordered()
 
 
-@pytest.mark.parametrize("before", [{"tree": "((R, S), T)"}, {"joins": "static", "caches": "none"}])
-def test_a_plan_that_stayed_may_adapt_after_a_restart(tmp_path: Path, before: dict[str, str]) -> None:
-    job = Job(rare=10**9, **before).push(30_000)
-    other = job.restored(tmp_path)
-    for j in (job, other):
+@pytest.mark.parametrize(
+    ("before", "operator"),
+    [({"tree": "((R, S), T)"}, "tree-join"), ({"joins": "static", "caches": "none"}, "fixed-join")],
+)
+def test_another_operator_does_not_take_over_the_state(tmp_path: Path, before: dict[str, str], operator: str) -> None:
+    job = Job(rare=10**9, **before).push(3000)
+    said = f"the join of R, S, T was run by {operator} and would now be run by adaptive-join: bring back the options"
+    with pytest.raises(EddylineError, match=said):
+        job.restored(tmp_path)
+    same = job.restored(tmp_path, **before)
+    for j in (job, same):
         j.query.fetch()
         j.push(6000).session.finish()
-    rows = [sorted(v for b in j.query.fetch() for v in b["x"].to_pylist()) for j in (job, other)]
+    rows = [sorted(v for b in j.query.fetch() for v in b["x"].to_pylist()) for j in (job, same)]
     assert rows[0] == rows[1] != []
 
 

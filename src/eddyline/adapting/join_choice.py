@@ -23,6 +23,7 @@ from eddyline.core.errors import JobError
 from eddyline.core.time import Clock, SystemClock
 from eddyline.operators.join_plan import CacheSpec
 from eddyline.operators.mjoin import MJoin
+from eddyline.plan.candidates import named_by
 from eddyline.plan.graph import alias_of, distinct
 from eddyline.plan.logical import Join, Plan, each
 from eddyline.streamon.decision import USER, Decision
@@ -67,6 +68,8 @@ class Joining:
             raise JobError(
                 "the option 'tree' fixes the plan of a join; 'joins' and 'caches' cannot be given beside it."
             )
+        if named_by("joins", joins) is not None:
+            joins = None  # it names an operator, which has policies of its own or none
         if joins is not None:
             ordering.make_policy(joins, Pipeline(2), "joins")
         if caches is not None:
@@ -94,18 +97,27 @@ class Joining:
             return None
         return f"It is a parameter of a cache policy: write caches = 'global({option} = …)'."
 
-    def adapt(self, join: MJoin, names: Sequence[str]) -> None:
-        """Give a join its plan, and somebody who changes it."""
+    def nothing_to_adapt(self, size: int, simple: bool) -> str | None:
+        """Why a join of so many inputs has nothing to adapt; None where it has. ``simple``: caches are possible.
+
+        >>> Joining.of({"joins": "static", "caches": "none"}).nothing_to_adapt(3, simple=True)
+        'orders that stay and no caches leave nothing to adapt'
+        """
+        if size < 3:
+            return "two inputs have one order, and no subresult to cache"
+        ordered = ordering.parse_policy(self.joins or OURS, "joins")[0] != STAYS
+        cached = simple and _name(self.caches or "global") != "none"
+        return None if ordered or cached else "orders that stay and no caches leave nothing to adapt"
+
+    def stay(self, join: MJoin, names: Sequence[str]) -> None:
+        """Leave a join the orders that it has."""
+        if join.graph.size > 2:
+            join.adapter = FixedJoin(distinct(names), "the orders stay as they are, and there are no caches")
+
+    def attach(self, join: MJoin, names: Sequence[str]) -> None:
+        """Give a join somebody who changes its orders and its caches."""
         arrays, graph, names = join.arrays, join.graph, distinct(names)
-        classes = tuple(frozenset(m.input for m in c) for c in graph.classes)
-        pairs = frozenset(frozenset((c.left.input, c.right.input)) for c in arrays.conditions)
-        shape = Shape(graph.size, classes, pairs)
-        if self.tree is not None:
-            if named_in(self.tree, names):
-                self._plant(join, names, shape)
-            return
-        if graph.size < 3:
-            return
+        shape = _shape(join)
         policies, asked, pace = self._policies(shape, arrays.orders, join.name)
         named = self.caches
         options = DEFAULT_CACHES if named is None else {}
@@ -113,9 +125,6 @@ class Joining:
         if caches is not None and named is not None:
             # Five profiling runs an interval, which counts those that leave as well.
             pace = Pace(max(256, min(pace.profiling_run, caches.interval // 10)), pace.quiet_run, 0)
-        if policies is None and caches is None:
-            join.adapter = FixedJoin(names, "the orders stay as they are, and there are no caches")
-            return
         weight = 1.0 if named is not None else CACHE_ACCESS_COST
         adapter = AdaptiveJoin(
             join.name, names, shape, policies, caches, self.clock, pace, weight, asked, join.context.log
@@ -128,7 +137,9 @@ class Joining:
         join.adapter = adapter
         adapter.attach(arrays)
 
-    def _plant(self, join: MJoin, names: Sequence[str], shape: Shape) -> None:
+    def plant(self, join: MJoin, names: Sequence[str]) -> None:
+        """Give a join the tree that the option draws."""
+        names, shape = distinct(names), _shape(join)
         tree = read_tree(str(self.tree), names)
         laid = plan(tree, shape)
         kept = laid.kept if join.graph.simple else ()
@@ -161,6 +172,12 @@ class Joining:
             pipeline = Pipeline(shape.size - 1, initial=first, operator=operator, unit="accesses")
             made.append(ordering.make_policy(name, pipeline, "joins", **given))
         return made, f"{name}{dict(sorted(given.items()))}", Pace() if name == OURS else Pace(longest_quiet_run=0)
+
+
+def _shape(join: MJoin) -> Shape:
+    classes = tuple(frozenset(m.input for m in c) for c in join.graph.classes)
+    pairs = frozenset(frozenset((c.left.input, c.right.input)) for c in join.arrays.conditions)
+    return Shape(join.graph.size, classes, pairs)
 
 
 def _subtrees(tree: Tree) -> list[tuple[Tree, ...]]:

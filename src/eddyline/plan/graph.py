@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Protocol
 
 from eddyline.core.schema import Schema
 from eddyline.core.time import TimeKind
@@ -25,6 +25,20 @@ MakeSelect = Callable[[str, Schema, Sequence[Expr], Context], Operator]
 MakeJudge = Callable[[str, Schema, Sequence[Conjunct], DecisionLog], OrdersItself]
 
 
+class ChosenOperator(Protocol):
+    """Which candidate runs a node, and why (``plan.choice.Chosen``)."""
+
+    @property
+    def operator(self) -> str:
+        """The name of the candidate."""
+
+    def fact(self) -> dict[str, Any]:
+        """What saved state depends on."""
+
+    def shown(self) -> dict[str, Any]:
+        """For the plan as data."""
+
+
 @dataclass(slots=True)
 class Node:
     """One operator in the graph; ``scan`` nodes have no operator: the runtime brings their elements."""
@@ -33,6 +47,7 @@ class Node:
     inputs: tuple[int, ...]
     scan: StreamScan | RelationScan | None = None
     note: str = ""
+    chosen: ChosenOperator | None = None  # where there was a choice
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +71,7 @@ class PhysicalPlan:
     schema: Schema
     context: Context
     stubs: list[Stub] = field(default_factory=list)
+    chosen: Sequence[tuple[str, ChosenOperator]] = ()  # by name of the operator that was built
 
 
 class Graph:

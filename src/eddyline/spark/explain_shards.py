@@ -16,7 +16,7 @@ from eddyline.plan.partitioning import partition
 from eddyline.plan.plan_data import PlanGraph
 from eddyline.plan.print_text import LEGEND, SHOWN_DECISIONS
 from eddyline.plan.print_text import explain as print_plan
-from eddyline.spark.program import SHARDS_PER_PARTITION, needs_order, panes_by_lane, told_of_panes
+from eddyline.spark.program import SHARDS_PER_PARTITION, panes_by_lane, told_of_panes
 from eddyline.spark.shard import ShardEngine
 from eddyline.streamon.wording import decided_line
 
@@ -199,5 +199,5 @@ def travel_of(query: Query, session: Session) -> list[str]:
     if any("(" in s for s in streams_of(running.plan)):
         return ["runs where the query is whose late or invalid rows it reads"]
     split = partition(running.plan, session.catalog, SHARDS_PER_PARTITION * (os.cpu_count() or 1))
-    panes = {} if needs_order(split.plan) else panes_by_lane(split.plan, split.lanes, session.catalog)
+    panes = panes_by_lane(split.plan, split.lanes, session.catalog)
     return travel(split.shares, (*split.reasons, *map(told_of_panes, panes.items())))

@@ -11,13 +11,14 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from eddyline.adapting.join_choice import Joining
+from eddyline.adapting.planning import optimized
+from eddyline.core.amounts import amount
 from eddyline.core.catalog import Catalog
-from eddyline.core.errors import JobError
+from eddyline.core.errors import JobError, clipped
 from eddyline.engine.left_out import LeftOut, Notices
 from eddyline.engine.running_query import result_schema
 from eddyline.plan.logical import BoundQuery, Plan, streams_of
 from eddyline.plan.plan_data import PlanGraph
-from eddyline.plan.rules import optimize
 from eddyline.spark import cores, pipeline, requirements
 from eddyline.spark.explain_shards import explain, plan_of
 from eddyline.spark.frame_reports import FrameObservation, answered, observation
@@ -49,7 +50,7 @@ class SparkQuery:
         self.session, self.bound = session, bound
         self.name = bound.name or label
         self.account = Account()
-        self.logical: Plan = optimize(bound.plan, diverting=bound.options.get("on_error") == "invalid")
+        self.logical: Plan = optimized(bound)
         Joining.of(bound.options).check(self.logical)
         self.schema: pa.Schema = result_schema(self.logical.schema, bound.time_kind, signed=not bound.is_stream)
         self.frame_observation: FrameObservation | None = None  # of the last DataFrame without state
@@ -155,6 +156,10 @@ class SparkQuery:
         return out
 
     # ── results here ──────────────────────────────────────────────────────────────────────────────────────────────
+
+    def __repr__(self) -> str:
+        events, text = sum(self.account.arrived().values()), clipped(" ".join(self.bound.text.split()))
+        return f"<Query {self.name} on Spark: {text}; {amount(events, 'event')} so far>"
 
     def results(self) -> Iterator[pa.RecordBatch]:
         """Record batches as Spark completes them, not in order of time between shards. Sources are read to their end,
