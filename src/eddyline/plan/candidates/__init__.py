@@ -26,7 +26,6 @@ from eddyline.plan.memberships import flatten
 
 if TYPE_CHECKING:
     from eddyline.plan.graph import Output
-    from eddyline.plan.physical import Builder
 
 __all__ = ["Candidate", "Planning", "Refused", "candidate", "candidates_for", "load_package", "subject_of"]
 
@@ -89,8 +88,9 @@ class Candidate(ABC):
         """The estimated cost in the unit of the subject (``UNITS``), which all candidates of a node share."""
 
     @abstractmethod
-    def build(self, node: Any, builder: Builder, need: Deletions) -> Output:
-        """Add the operators to the graph. ``need`` says which deletions can show above."""
+    def build(self, node: Any, builder: Any, need: Deletions) -> Output:
+        """Add the operators to the graph by means of the builder, a ``plan.physical.Builder``. ``need`` says which
+        deletions can show above."""
 
     def reads(self, node: Any, planning: Planning) -> Sequence[Plan]:
         """The plans that ``build`` asks the builder for."""
