@@ -29,7 +29,7 @@ class Parameter:
     def check(self, policy: str, value: Any) -> Any:
         """The value, or a sentence that says what it must be."""
         number = isinstance(value, int | float) and not isinstance(value, bool)
-        if number and self.whole and value == int(value) and self.low <= value <= self.high:
+        if number and self.whole and self.low <= value <= self.high and value == int(value):
             return int(value)
         if number and not self.whole and self.low < value <= self.high:
             return float(value)
