@@ -151,7 +151,7 @@ def _wait(running: Any, arrived: queue.Queue[Any], stopped: threading.Event) -> 
 
 
 def _hand_over(what: Any, arrived: queue.Queue[Any], stopped: threading.Event) -> None:
-    """Wait until there is room, but not for somebody who has gone."""
+    """Wait until there is room, unless the reader has gone."""
     while not stopped.is_set():
         with contextlib.suppress(queue.Full):
             arrived.put(what, timeout=0.1)

@@ -77,7 +77,7 @@ def _run_job(
     check_writable(report, "--report", folder=False)
     if checkpoint is not None and Snapshots(checkpoint).numbers():
         raise begun_elsewhere(checkpoint, "inline")
-    # Mistakes in the job are told before a JVM is started for it.
+    # Mistakes in the job are reported before a JVM is started for it.
     job = read_job(path)
     session = SparkRuntime(None, strict=strict, base=job.base)
 

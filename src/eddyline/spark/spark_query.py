@@ -118,7 +118,7 @@ class SparkQuery:
         return out.where(F.col(TAG).isNull()).drop(TAG)
 
     def tagged(self, guarded: bool = False) -> Any:
-        """Results and statistics together, told apart by ``TAG``. ``guarded``: a changed query is refused when it
+        """Results and statistics together, distinguished by ``TAG``. ``guarded``: a changed query is refused when it
         starts on an old checkpoint."""
         stateless = self.stateless
         if stateless is not None:
@@ -177,7 +177,7 @@ class SparkQuery:
         return self._table
 
     def read(self) -> Account:
-        """What the shards have told so far; of a DataFrame with an action behind it also what that saw."""
+        """What the shards have reported so far; of a DataFrame with an action behind it also what that saw."""
         if self.observation is not None and answered(self.observation):
             self.account.add(self.observation.get[OBSERVED] or ())
             self.observation = None
@@ -205,7 +205,7 @@ class SparkQuery:
         return self.account.report(0, 0)
 
     def statistics(self) -> dict[str, Any]:
-        """What is told inline by operator is told here by shard or worker, in the report."""
+        """What operators report inline, shards or workers report here."""
         raise JobError(
             "on Spark each shard and worker learns by itself: see report()['adapting'] for joins, report()['workers']"
             " for filters, or explain(); statistics() is of queries in one process."

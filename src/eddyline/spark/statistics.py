@@ -34,7 +34,7 @@ def is_of(called: str, name: str) -> bool:
 
 
 class Account:
-    """The last word of every shard, by group. A micro-batch that is run again says the same again."""
+    """The latest statistics of every shard, by group. A micro-batch that is run again sends the same again."""
 
     def __init__(self) -> None:
         self.shards: dict[tuple[int, int], dict[str, Any]] = {}

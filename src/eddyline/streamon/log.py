@@ -1,8 +1,8 @@
 """The decision log: every decision of a query in the order in which it was taken, in bounded space.
 
-Invariants. A record's number is never reused, also after a restart. A record that has left the log is counted, not
-forgotten silently (``left_out``). A follower receives each record once; one that reads too slowly loses the oldest
-records that wait for it, is told how many, and never makes the query wait.
+Invariants. A record's number is never reused, also after a restart. A record that has left the log is counted
+(``left_out``). A follower receives each record once; one that reads too slowly loses the oldest
+records that wait for it, counts how many (``lost``), and never makes the query wait.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Measuring(Protocol):
     """Who measures the gain of a record (``streamon.gains``)."""
 
     def so_far(self) -> tuple[int | None, float | None]:
-        """The number of the record that is being measured, and its gain as far as it can be told."""
+        """The number of the record that is being measured, and its gain as measured so far."""
 
 
 class DecisionLog:
