@@ -16,10 +16,11 @@ from eddyline.core.amounts import size
 from eddyline.core.time import Clock
 from eddyline.kernels import join_layout as k
 from eddyline.operators.join_arrays import JoinArrays
-from eddyline.operators.join_plan import CacheSpec, StoreId
+from eddyline.operators.join_plan import CacheSpec
 from eddyline.streamon.decision import Decision
 from eddyline.streamon.gains import GainMeter
 from eddyline.streamon.log import DecisionLog
+from eddyline.synopses.store_id import StoreId
 
 RUNS_KEPT = 2048  # last runs in the history: more shows more of the past and takes memory
 RUNS_BEFORE = 64  # runs by whose accesses the gain of a decision is measured
@@ -116,7 +117,7 @@ class RunHistory:
         if memory is not None and not memory.budget:
             return ["there is no memory for caches, not even a page"]
         if memory is not None:
-            held_now = arrays.cache_operators.cells.nbytes if arrays.cache_operators.ids else 0
+            held_now = arrays.cache_operators.caches.cells.nbytes if arrays.cache_operators.caches.ids else 0
             lines.append(f"caches take {size(held_now)} of {size(memory.budget * memory.page_bytes)}")
         rows = list(zip(self._table(join), specs(_all(join)), strict=True))
         rows.sort(key=lambda r: (r[0]["state"] != "used", -_net(r[0])))
@@ -172,8 +173,8 @@ class RunHistory:
         used = arrays.cache_operators.used
         caches = [] if join.caching is None else self._table(join)
         for row, spec in zip(caches, specs(_all(join)) if caches else (), strict=True):
-            if spec.store in arrays.cache_operators.ids and spec in used:
-                c = arrays.cache_operators.counts(spec.store)
+            if spec.store in arrays.cache_operators.caches.ids and spec in used:
+                c = arrays.cache_operators.caches.counts(spec.store)
                 row |= {"entries": c.entries, "rows": c.live, "bytes": c.bytes, "probes": c.probes, "misses": c.misses}
         return {
             "inputs": list(self.names),
@@ -265,9 +266,9 @@ def bracketed(name: str, steps: Sequence[str], spans: Iterable[Sequence[Any]]) -
 
 def held(arrays: JoinArrays, cache: CacheSpec) -> str | None:
     """What a cache holds."""
-    if cache.store not in arrays.cache_operators.ids:
+    if cache.store not in arrays.cache_operators.caches.ids:
         return None
-    c = arrays.cache_operators.counts(cache.store)
+    c = arrays.cache_operators.caches.counts(cache.store)
     return f"{c.live:,} row{'' if c.live == 1 else 's'} under {c.entries:,} keys in {size(c.bytes)}"
 
 
@@ -277,7 +278,7 @@ def named_cache(cache: CacheSpec, names: Sequence[str]) -> str:
 
 def accesses(arrays: JoinArrays, counters: Sequence[int] | None = None) -> tuple[int, int]:
     """Accesses so far, and those made only to learn; ``counters`` are those of the join, if somebody has them."""
-    stores = arrays.cache_operators.stores
+    stores = arrays.cache_operators.caches.stores
     cached = int(stores[:, CACHED].sum()) if len(stores) else 0
     counters = arrays.counters.tolist() if counters is None else counters
     return counters[k.CN_PROBES] + counters[k.CN_LINKS] + cached, counters[k.CN_PROFILING]

@@ -153,10 +153,10 @@ class MJoin(Operator):
 
     def _after(self, i: int, s: JoinSide, count: int) -> None:
         if s.stub is not None:
-            s.stub.forget(int(self.arrays.first[i]))
+            s.stub.expire(int(self.arrays.first[i]))
         elif s.bag is not None and count:
             touched = np.unique(s.slot[:count])
-            s.bag.release(touched[self.arrays.weight[self.arrays.place(i, touched)] == 0])
+            s.bag.expire(touched[self.arrays.weight[self.arrays.place(i, touched)] == 0])
             if s.bag.compact():
                 self.arrays.number_rows(i)
         s.drop_events(count)
@@ -247,6 +247,18 @@ class MJoin(Operator):
             elif s.bag is not None:
                 bytes += s.bag.nbytes
         return rows, bytes + self.arrays.nbytes
+
+    def give_back(self, bytes: int) -> int:
+        freed = self.arrays.give_back(bytes)
+        for i, s in enumerate(self.sides):
+            if freed >= bytes:
+                break
+            if s.stub is not None:
+                freed += s.stub.give_back(bytes - freed)
+            elif s.bag is not None:
+                freed += s.bag.give_back(bytes - freed)
+                self.arrays.number_rows(i)
+        return freed
 
     def describe(self) -> str:
         kept = [s.spec.label or "an input" for s in self.sides if not s.spec.passing]

@@ -14,7 +14,7 @@ from __future__ import annotations
 import importlib
 import pkgutil
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from eddyline.plan.graph import Output
 
 __all__ = ["Candidate", "Planning", "Refused", "candidate", "candidates_for", "load_package", "subject_of"]
+
+T = TypeVar("T")
 
 # What is chosen: the subjects, each with the unit of its candidates' costs.
 JOIN, OUTER_JOIN, MARK, MEMBERSHIP = "join", "outer join", "mark", "membership"
@@ -46,6 +48,14 @@ class Planning:
     catalog: Catalog
     kind: TimeKind
     options: Mapping[str, Any] = field(default_factory=dict)
+    _read: dict[Any, Any] = field(default_factory=dict, compare=False, repr=False)
+
+    def read(self, reader: Callable[[Mapping[str, Any]], T]) -> T:
+        """The options as a reader understands them, read once for all nodes and candidates."""
+        if reader not in self._read:
+            self._read[reader] = reader(self.options)
+        found: T = self._read[reader]
+        return found
 
 
 @dataclass(frozen=True, slots=True)
