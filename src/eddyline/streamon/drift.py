@@ -1,8 +1,8 @@
 """Drift of drop rates against those at the last decision, from what the executor counts anyway.
 
 The executor counts for every filter what share it drops of the rows that reach it, at no extra cost. The rates over the
-first rows after a decision are the *reference*; they stay as they are until the next decision. A slow drift therefore adds
-up, where a comparison with the step before would never see it.
+first rows after a decision are the *reference*; they stay as they are until the next decision. A slow drift therefore
+adds up, where a comparison with the step before would never see it.
 
 What this does not detect: a filter behind others that comes to drop more of the tuples that those drop already. Only
 profile tuples show that.

@@ -37,13 +37,13 @@ class InStub:
         self.stub = Stub(Store(SCHEMA))
 
     def insert(self, rows: Sequence[Row]) -> None:
-        self.stub.append(_columns(rows), len(rows))
+        self.stub.insert(_columns(rows), len(rows))
 
     def expire(self, rows: Sequence[Row]) -> None:
-        self.stub.forget(self.stub.low + len(rows))
+        self.stub.expire(self.stub.low + len(rows))
 
     def probe(self, key: int) -> list[Any]:
-        found = self.stub.take(np.arange(self.stub.low, self.stub.end), SCHEMA.names)
+        found = self.stub.probe(np.arange(self.stub.low, self.stub.end), SCHEMA.names)
         rows = zip(found["key"].to_pylist(), found["value"].to_pylist(), strict=True)
         return [value for k, value in rows if k == key]
 
@@ -101,13 +101,13 @@ class InBag:
         self.bag = Bag(SCHEMA, by_id=False)
 
     def _slots(self, rows: Sequence[Row]) -> Any:
-        return self.bag.slots(Delta(np.zeros(len(rows), np.int64), _columns(rows)))
+        return self.bag.insert(Delta(np.zeros(len(rows), np.int64), _columns(rows)))
 
     def insert(self, rows: Sequence[Row]) -> None:
         self._slots(rows)
 
     def expire(self, rows: Sequence[Row]) -> None:
-        self.bag.release(self._slots(rows))
+        self.bag.expire(self._slots(rows))
         self.bag.compact()
 
     def probe(self, key: int) -> list[Any]:
