@@ -145,7 +145,7 @@ class RoutedJoin(Operator):
                 found = []
         for side, state in zip(self.sides, self.states, strict=True):
             assert side.stub is not None
-            side.stub.forget(state.first)
+            side.stub.expire(state.first)
         return Delta.concat(parts) if parts else Delta.empty(self.schema)
 
     def _chunks(self, frontier: int) -> list[int]:
