@@ -30,7 +30,7 @@ settings.load_profile("eddyline")
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:
-    if not hasattr(session.config, "workerinput") and session.config.cache is not None:
+    if not hasattr(session.config, "workerinput") and getattr(session.config, "cache", None) is not None:
         session.config.cache.set(COVERAGE, None)
 
 
@@ -41,7 +41,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
     left_out = getattr(config, "without_spark", 0)
     if left_out:
         terminalreporter.write_line(f"{left_out:,} tests of the Spark runtime were not run: {why_no_spark()}")
-    table = config.cache.get(COVERAGE, None) if config.cache is not None else None
+    table = config.cache.get(COVERAGE, None) if getattr(config, "cache", None) is not None else None
     if table:
         lines = table.splitlines()
         terminalreporter.write_line("random cases against the reference: " + lines[0])

@@ -38,6 +38,28 @@ class Parameter:
         raise JobError(f"the option {self.name!r} of {policy!r} must be {kind} {limit}, not {value!r}.")
 
 
+@dataclass(frozen=True, slots=True)
+class NamedChoice:
+    """A parameter whose value is one of some names; dashes and underscores are the same.
+
+    >>> NamedChoice("migration", ("nothing", "all"), "what is re-indexed").check("amri", "some")
+    Traceback (most recent call last):
+    ...
+    eddyline.core.errors.JobError: the option 'migration' of 'amri' must be one of nothing, all, not 'some'.
+    """
+
+    name: str
+    names: tuple[str, ...]
+    trades: str
+
+    def check(self, policy: str, value: Any) -> Any:
+        """The name, or a sentence that says which there are."""
+        written = value.replace("_", "-").lower() if isinstance(value, str) else value
+        if written in self.names:
+            return written
+        raise JobError(f"the option {self.name!r} of {policy!r} must be one of {', '.join(self.names)}, not {value!r}.")
+
+
 P = Parameter(
     "p",
     0,

@@ -27,7 +27,16 @@ from eddyline.plan.memberships import flatten
 if TYPE_CHECKING:
     from eddyline.plan.graph import Output
 
-__all__ = ["Candidate", "Planning", "Refused", "candidate", "candidates_for", "load_package", "subject_of"]
+__all__ = [
+    "Candidate",
+    "Planning",
+    "Refused",
+    "candidate",
+    "candidates_for",
+    "check_options",
+    "load_package",
+    "subject_of",
+]
 
 T = TypeVar("T")
 
@@ -92,6 +101,9 @@ class Candidate(ABC):
         """Add the operators to the graph by means of the builder, a ``plan.physical.Builder``. ``need`` says which
         deletions can show above."""
 
+    def check(self, options: Mapping[str, Any]) -> None:  # noqa: B027 (most have no options of their own)
+        """Refuse what is wrong in the options that are the candidate's own, before anything is planned."""
+
     def reads(self, node: Any, planning: Planning) -> Sequence[Plan]:
         """The plans that ``build`` asks the builder for."""
         return children(node)
@@ -110,6 +122,12 @@ def candidate(cls: C) -> C:
 def candidates_for(subject: str) -> list[Candidate]:
     """All candidates of a subject, in the order of their names: files are found in no order that counts."""
     return sorted((c for c in _registered.values() if c.subject == subject), key=lambda c: c.name)
+
+
+def check_options(options: Mapping[str, Any]) -> None:
+    """Let every candidate check its own options."""
+    for c in _registered.values():
+        c.check(options)
 
 
 def named_by(option: str, value: Any) -> Candidate | None:

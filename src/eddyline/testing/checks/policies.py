@@ -15,7 +15,7 @@ from eddyline.engine.session import Session
 
 # Importing the lines of ``eddyline strategies`` registers the strategies that the package has.
 from eddyline.engine.strategies import strategy_lines as _strategy_lines  # noqa: F401
-from eddyline.streamon.parameters import Parameter
+from eddyline.streamon.parameters import NamedChoice, Parameter
 from eddyline.streamon.strategies import KINDS, Strategy, strategies, strategy, withdraw
 from eddyline.testing.checks.cache_policies import cache_policy_checks
 from eddyline.testing.checks.check import Check, named, require, run_all
@@ -28,6 +28,7 @@ QUICK: dict[str, Any] = {
     "p": 0.2, "burst": 0.5, "window": 100, "overhead": 0.5,
     "P": 0.2, "R": 60, "trial": 200, "control": 0.05, "confidence": 3.0,
     "interval": 1000, "W": 3, "W_d": 16, "period": 4,
+    "periodic": 300, "triggered": 400, "partition": 40, "batch": 30,
 }  # fmt: skip
 
 Checks = Iterator[tuple[str, Callable[[], None]]]
@@ -98,8 +99,10 @@ def _parameters(found: Strategy) -> None:
     require(_refused(found, {"no such parameter": 1}), "it accepts a parameter that it does not have")
 
 
-def _outside(p: Parameter) -> Iterator[Any]:
+def _outside(p: Parameter | NamedChoice) -> Iterator[Any]:
     yield from ("often", None, True, float("nan"), float("inf"))
+    if isinstance(p, NamedChoice):
+        return
     yield p.high + 1
     yield p.low - 1
     if p.whole:
@@ -133,6 +136,7 @@ QUERIES: dict[str, tuple[str, dict[str, str]]] = {  # the text, and the options 
     "routing": (FILTER, {}),
     "joins": (JOIN, {"joins": "static", "caches": "none"}),
     "caches": (JOIN, {"joins": "static", "caches": "none"}),
+    "index": (JOIN, {"joins": "routes"}),
     "scheduler": (PLAIN, {"scheduler": "fifo"}),
 }
 
@@ -140,7 +144,7 @@ QUERIES: dict[str, tuple[str, dict[str, str]]] = {  # the text, and the options 
 def _start(kind: str, options: dict[str, str]) -> tuple[Session, Any]:
     random = np.random.default_rng(7)
     session = Session()
-    for name in "RST" if kind in ("joins", "caches") else "R":
+    for name in "RST" if kind in ("joins", "caches", "index") else "R":
         phase = np.arange(ROWS) * 4 // ROWS  # the data change three times
         table = pa.table(
             {
