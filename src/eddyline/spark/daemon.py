@@ -45,7 +45,9 @@ MODULES: Final = (
     "eddyline.spark.pipeline",
     "eddyline.spark.shard_worker",
     "eddyline.spark.stateless_worker",
+    "eddyline.adapting.index_costs",
     "eddyline.adapting.join_choice",
+    "eddyline.adapting.route_control",
     *(f"eddyline.spark.sources.{m}" for m in ("directory", "memory", "packed", "parquet", "shipping", "text")),
     # What plans import only where they need it; the kernels are compiled or loaded at their first call all the same.
     *(
