@@ -55,6 +55,7 @@ MODULES: Final = (
         for m in ("aggregate", "bound_match", "judged_once", "look_up", "match", "match_select", "membership")
     ),
     "eddyline.plan.comparisons",
+    "eddyline.synopses.protocol",
     *(f"eddyline.operators.{m}" for m in ("mjoin", "panes", "rstream", "seq_window", "sets", "star_look_up")),
 )
 
