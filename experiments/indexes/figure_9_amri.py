@@ -50,8 +50,8 @@ def run(options: Options) -> Outcome:
     note = (
         "The paper's numbers are results in a fixed time, in which upkeep and memory count; ours are operations. Seven "
         "hash indices serve each of the seven patterns by one bucket, and take several times AMRI's memory; with "
-        "fewer, searches by the patterns that are left out compare all rows. The first indexes of a static bitmap suit later "
-        "routes better here than in the paper: bits are divided, so that no pattern is without any."
+        "fewer, searches by the patterns that are left out compare all rows. The first indexes of a static bitmap suit "
+        "later routes better here than in the paper: bits are divided, so that no pattern is without any."
     )
     return Outcome(rows, Verdict("Figure 9 (AMRI)", claims, numbers, note), figure)
 
