@@ -9,7 +9,8 @@ from sqlglot.errors import ErrorLevel, ParseError, TokenError
 from sqlglot.tokenizer_core import Token, TokenType
 
 from eddyline.core.errors import CqlError, Span
-from eddyline.cql.dialect import Cql, CqlParser, PlacedParseError
+from eddyline.cql.dialect import Cql, CqlParser
+from eddyline.cql.window_syntax import PlacedParseError
 
 SHALLOWER: Final = "put its inner parts into views, which other queries can read"
 

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from eddyline.core.delta import Int64s
-from eddyline.core.window import Range, Slide, Unbounded
+from eddyline.core.window import Range, Stepping, Unbounded
 from eddyline.kernels import join_index
 from eddyline.kernels import join_layout as k
 from eddyline.operators import join_side
@@ -264,9 +264,9 @@ class JoinContents:
         ahead = stride * held if 2 * held > side.capacity else held
         if side.limit:
             ahead = side.limit + 1
-        elif isinstance(window, Range | Slide):
+        elif isinstance(window, Range | Stepping):
             begin, end = self.leave[self.place(i, np.array([self.first[i], self.tail[i] - 1]))]
-            span = max(int(end - begin), window.slide if isinstance(window, Slide) else 0)
+            span = max(int(end - begin), window.slide if isinstance(window, Stepping) else 0)
             ahead = 3 * held * window.width // (2 * span) if span else BURST * held if full else held
         need = max(min(ahead, stride * held), 2 * held if full else held)
         return max(side.capacity, 1 << (need - 1).bit_length())

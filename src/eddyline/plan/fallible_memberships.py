@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from eddyline.core.window import Slide, is_time_based
+from eddyline.core.window import Stepping, is_time_based
 from eddyline.expr.deferred_errors import NOTE, noted
 from eddyline.expr.evaluate import can_fail
 from eddyline.expr.nodes import Call, Case, Cast, Column, Expr, Literal, columns_of, substitute
@@ -122,7 +122,7 @@ def _note(x: Lifted) -> str:
 def _below(graph: Matches, flat: Flat, parts: _Parts) -> Output:
     """The left rows that the conjuncts below let pass, with their notes and what is computed of them."""
     base = flat.base
-    time_based = isinstance(base, Window) and is_time_based(base.spec) and not isinstance(base.spec, Slide)
+    time_based = isinstance(base, Window) and is_time_based(base.spec) and not isinstance(base.spec, Stepping)
     if not isinstance(base, Window) or not time_based:
         return _selected(graph, flat, parts, graph.relation(base, Deletions.ALL))
     # Which elements a time-based window holds depends on their timestamps alone: it need not hold the others.

@@ -24,7 +24,18 @@ import pyarrow as pa
 from eddyline.core.catalog import Catalog
 from eddyline.core.schema import Schema
 from eddyline.core.time import TimeKind
-from eddyline.core.window import PartitionRows, Range, Rows, Slide, Unbounded, is_time_based, spelled
+from eddyline.core.window import (
+    PartitionRows,
+    Range,
+    Rows,
+    Session,
+    Stepping,
+    Unbounded,
+    Until,
+    counts_elements,
+    leaves_in_order,
+    spelled,
+)
 from eddyline.expr.describe import describe_aggregate
 from eddyline.expr.nodes import Column, Expr, substitute
 from eddyline.operators.adaptive_select import in_order
@@ -34,6 +45,7 @@ from eddyline.operators.bundles import Bundles
 from eddyline.operators.join_plan import JoinGraph
 from eddyline.operators.select import SelectOperator
 from eddyline.operators.streams import Changes, ConstantRelation, OrderTies, UnionAll
+from eddyline.plan.closing_nodes import ClosingWindows
 from eddyline.plan.conditions import split_conditions
 from eddyline.plan.conjuncts import split_conjuncts
 from eddyline.plan.deletions import Deletions, cannot_cancel, is_constant
@@ -56,11 +68,11 @@ from eddyline.plan.logical import (
     each,
     is_stream,
 )
-from eddyline.plan.matches import Matches
 from eddyline.plan.numbering import Numbering
 from eddyline.plan.panes import panes_below, same_panes
 from eddyline.plan.rewrite import movable
 from eddyline.plan.stars import RouteStars, star_of
+from eddyline.plan.window_columns import in_one_window
 from eddyline.streamon.decision import PLANNER, Decision
 from eddyline.synopses.store import Elements, Registry, Stub
 
@@ -79,7 +91,7 @@ def build(query: BoundQuery, plan: Plan, catalog: Catalog, registry: Registry, l
     return builder.finish(plan)
 
 
-class _Builder(Matches):
+class _Builder(ClosingWindows):
     def __init__(self, kind: TimeKind, catalog: Catalog, registry: Registry, load: Callable[[str], pa.Table],
                  epochs: Mapping[str, int], select: MakeSelect, judge: MakeJudge,
                  adapt: AdaptJoin | None, stars: RouteStars | None) -> None:  # fmt: skip
@@ -95,7 +107,7 @@ class _Builder(Matches):
         self.plan, self.numbers = plan, Numbering(plan)
         kind = "signed"
         calls = [a for n in each(plan) if isinstance(n, Aggregate) for _, a in n.aggregates]
-        self.counting = any(isinstance(n, Window) and not is_time_based(n.spec) for n in each(plan))
+        self.counting = any(isinstance(n, Window) and counts_elements(n.spec) for n in each(plan))
         self.ordered = any(a.function in ("first", "last") for a in calls)
         if is_stream(plan):
             out = self.stream(plan)
@@ -145,6 +157,8 @@ class _Builder(Matches):
     def to_stream(self, p: ToStream) -> Output:
         if p.kind == "rstream":
             return self.rstream(p)
+        if p.kind == "wstream":
+            return self.wstream(p)
         if p.kind == "dstream":
             return self.changes(self.relation(p.input, Deletions.ALL), "dstream")
         need = Deletions.NONE if cannot_cancel(p.input, self.catalog) else Deletions.AT_ARRIVALS
@@ -174,11 +188,13 @@ class _Builder(Matches):
 
         child = self.relation(p.input, Deletions.ALL)
         everything = list(each(self.plan))  # the ticks are those of the whole query, not of the part below
-        slides = sorted({n.spec.slide for n in everything if isinstance(n, Window) and isinstance(n.spec, Slide)})
+        windows = [n.spec for n in everything if isinstance(n, Window)]
+        steps = sorted({(w.slide, w.offset) for w in windows if isinstance(w, Stepping)})
         scans = [n for n in everything if isinstance(n, StreamScan | RelationScan)]
         ticks = tuple(self.scan(n).node for n in scans if isinstance(n, StreamScan) or not n.constant)
-        operator = RStream(self.name("r-stream"), child.schema, slides, child.ids, self.context)
-        return Output(self.add(operator, (child.node, *ticks)), child.schema, append_only=True)
+        sessions = self.closing([n for n in each(p.input) if isinstance(n, Window)])
+        operator = RStream(self.name("r-stream"), child.schema, steps, child.ids, self.context, len(sessions))
+        return Output(self.add(operator, (child.node, *ticks, *sessions)), child.schema, append_only=True)
 
     # ── relations ─────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -222,15 +238,14 @@ class _Builder(Matches):
         operator = ConstantRelation(self.name("relation"), p.schema, columns, table.num_rows, self.context)
         return Output(self.add(operator, ()), p.schema, ids=True, append_only=True)
 
-    def window(self, p: Window, need: Deletions) -> Output:
-        return self.windowed(p, self.stream(p.input, ordered=not is_time_based(p.spec)), need)
-
     def windowed(self, p: Window, child: Output, need: Deletions, shared: bool = True) -> Output:
         """A window over a stream that is built already; with ``shared`` it is the stream of the plan."""
         if isinstance(p.spec, Unbounded) or (isinstance(p.spec, Range) and need == Deletions.NONE):
             operator: Operator = AppendOnlyWindow(self.name("seq-window"), p.schema)
             node = self.add(operator, (child.node,), note=spelled(p.spec, self.kind))
             return Output(node, p.schema, ids=True, fifo=True, append_only=True)
+        if isinstance(p.spec, Session | Until):
+            return self.own_time(p, p.spec, child, need)
         from eddyline.operators.seq_window import PartitionWindow, RowsWindow, TimeWindow
 
         if isinstance(p.spec, PartitionRows):
@@ -341,15 +356,16 @@ class _Builder(Matches):
             spec = JoinInput(below.schema, below.spec, deletes=need, label=label, filters=filters)
             return spec, self.stub_for(below.input), child.node, False
 
-        if isinstance(p, Window) and is_time_based(p.spec):
-            child = self.stream(p.input)
+        if isinstance(p, Window) and leaves_in_order(p.spec) and (not p.columns or in_one_window(p)):
+            child = self.element_columns(p) if p.columns else self.stream(p.input)
             grows = isinstance(p.spec, Unbounded) or need == Deletions.NONE
             deletes = Deletions.NONE if isinstance(p.spec, Unbounded) else need
             label = f"{alias_of(p)} {spelled(p.spec, self.kind)}"
             passing = passing and grows
-            kept = Range(0) if passing and not isinstance(p.spec, Slide) else p.spec
+            kept = Range(0) if passing and not isinstance(p.spec, Stepping) else p.spec
             spec = JoinInput(p.schema, kept, deletes=deletes, label=label, passing=passing)
-            return spec, self.stub_for(p.input), child.node, grows
+            stub = self.private_stub(p.schema) if p.columns else self.stub_for(p.input)
+            return spec, stub, child.node, grows
         child = self.relation(p, Deletions.ALL)
         if child.append_only:
             label = f"{alias_of(p)} (all of it)"
@@ -377,7 +393,7 @@ class _Builder(Matches):
 
     # ── aggregates and sets ───────────────────────────────────────────────────────────────────────────────────────
 
-    def aggregate(self, p: Aggregate, need: Deletions) -> Output:
+    def groups(self, p: Aggregate, need: Deletions) -> Output:
         from eddyline.operators.aggregate import AggregateOperator
 
         bundles = panes_below(p)

@@ -1,0 +1,51 @@
+"""TUMBLE, HOP, SESSION and UNTIL, their columns and ``Wstream``, against the reference: random cases as for the others.
+
+``EDDYLINE_CASES`` scales their number (1 is 1,000), ``EDDYLINE_SEED`` moves to other ones.
+"""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from eddyline.testing.case_queries import CLOSING_TO_STREAM, CLOSING_WINDOWS
+from eddyline.testing.cases import draw_case
+from eddyline.testing.coverage import Coverage
+from tests.semantics.engine import mismatch, run_engine
+from tests.semantics.test_against_reference import FACTOR, SEED, explain_failure, ways
+
+CASES = max(10, round(1_000 * FACTOR))
+PARTS = 20
+COVERED = Coverage(windows=CLOSING_WINDOWS, to_stream=CLOSING_TO_STREAM)
+EDGES = {"window_start or window_end": 0, "snapshots": 0}
+
+
+def one_case(number: int) -> None:
+    rng = random.Random(f"{SEED}/closing/{number}")
+    case = draw_case(rng, COVERED.next_focus(rng))
+    reference = case.reference()
+    expected = reference.run()
+    late = any(reference.late.values())
+    COVERED.add(case.features(), len(expected), late=late, nulls=case.nulls, ties=case.ties)
+    EDGES["window_start or window_end"] += "window_" in case.text
+    for way in ways(rng):
+        EDGES["snapshots"] += way.snapshot
+        if mismatch(case, expected, run_engine(case, way)) is not None:
+            pytest.fail(explain_failure(case, way, f"{SEED}/closing/{number}"), pytrace=False)
+
+
+@pytest.mark.parametrize("part", range(PARTS))
+def test_engine_agrees_with_the_reference(part: int) -> None:
+    for i in range(part * CASES // PARTS, (part + 1) * CASES // PARTS):
+        one_case(i)
+
+
+def test_the_cases_cover_the_windows() -> None:
+    if not COVERED.cases:
+        pytest.fail("run the whole file: coverage is counted by the tests above")
+    print(COVERED.table(), EDGES)
+    assert COVERED.non_empty_share >= 0.5
+    assert COVERED.late >= 0.3 * COVERED.cases
+    assert COVERED.least >= COVERED.cases // 400
+    assert min(EDGES.values()) >= 0.2 * COVERED.cases
