@@ -17,6 +17,7 @@ from eddyline.core.schema import Schema
 from eddyline.plan.logical import BoundQuery
 from eddyline.testing.case_data import TimeScale, draw_relation, draw_scale, draw_stream
 from eddyline.testing.case_queries import (
+    CLOSING_TO_STREAM,
     CLOSING_WINDOWS,
     OPERATORS,
     RELATIONS,
@@ -119,6 +120,8 @@ def draw_case(rng: random.Random, focus: Focus | None = None, plain: bool = Fals
     """
     from eddyline.cql import bind
 
+    if focus is None and not plain and rng.random() < 0.3:
+        focus = Focus(rng.choice(OPERATORS), rng.choice(CLOSING_WINDOWS), rng.choice(CLOSING_TO_STREAM))
     if focus is None:
         focus = Focus(rng.choice(OPERATORS), rng.choice(WINDOWS), rng.choice(TO_STREAM))
     refused: list[str] = []
