@@ -21,9 +21,8 @@ from sqlglot.tokenizer_core import Token, TokenType
 from sqlglot.tokens import Tokenizer
 
 from eddyline.core.errors import did_you_mean
-from eddyline.cql.window_syntax import PlacedParseError, WindowParser
+from eddyline.cql.window_syntax import STREAM_OPERATORS, PlacedParseError, WindowParser
 
-STREAM_OPERATORS = ("ISTREAM", "DSTREAM", "RSTREAM", "WSTREAM")
 REFUSED_AFTER_CALL = {
     "OVER": "OVER is not part of CQL: put a window on the stream instead, as in S [ROWS 10].",
     "FILTER": "FILTER is not supported: use an aggregate over CASE WHEN … THEN … END.",

@@ -11,6 +11,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from eddyline.core.errors import did_you_mean
 
+STREAM_OPERATORS = ("ISTREAM", "DSTREAM", "RSTREAM", "WSTREAM")
 NO_UNITS = ("SLIDE", "ADVANCE", "EVERY", "OFFSET", "GAP")  # words that follow a length in a window
 
 
