@@ -24,8 +24,10 @@ PAIRS = {
     "SELECT Wstream(user, count(*)) FROM bids [SESSION 5 SECONDS GAP PARTITION BY user]"
     " GROUP BY user, window_start, window_end",
     # What Flink grouped by before.
-    "SELECT TUMBLE_START(ts, INTERVAL '5' SECOND), user, sum(price) FROM bids GROUP BY TUMBLE(ts, INTERVAL '5' SECOND), user":
-    "SELECT Wstream(window_start, user, sum(price)) FROM bids [TUMBLE 5 SECOND] GROUP BY window_start, window_end, user",
+    "SELECT TUMBLE_START(ts, INTERVAL '5' SECOND), user, sum(price) FROM bids"
+    " GROUP BY TUMBLE(ts, INTERVAL '5' SECOND), user":
+    "SELECT Wstream(window_start, user, sum(price)) FROM bids [TUMBLE 5 SECOND]"
+    " GROUP BY window_start, window_end, user",
     "SELECT HOP_END(ts, INTERVAL '1' SECOND, INTERVAL '5' SECOND), sum(price) FROM bids"
     " GROUP BY HOP(ts, INTERVAL '1' SECOND, INTERVAL '5' SECOND)":
     "SELECT Wstream(window_end, sum(price)) FROM bids [HOP 5 SECOND EVERY 1 SECOND] GROUP BY window_start, window_end",
@@ -33,7 +35,8 @@ PAIRS = {
     "SELECT window, user, count(*) FROM bids GROUP BY window(ts, '10 seconds'), user":
     "SELECT Wstream(window_start, window_end, user, count(*)) FROM bids [TUMBLE 10 SECONDS]"
     " GROUP BY window_start, window_end, user",
-    "SELECT window.start, b.user, count(*) AS n FROM bids AS b GROUP BY window(b.ts, '10 seconds', '5 seconds'), b.user":
+    "SELECT window.start, b.user, count(*) AS n FROM bids AS b"
+    " GROUP BY window(b.ts, '10 seconds', '5 seconds'), b.user":
     "SELECT Wstream(window_start, b.user, count(*) AS n) FROM bids [HOP 10 SECONDS EVERY 5 SECONDS] AS b"
     " GROUP BY window_start, window_end, b.user",
     "SELECT window(ts, '10 seconds').end AS e, count(*) FROM bids GROUP BY window(ts, '10 seconds')":
@@ -80,8 +83,10 @@ def test_the_message_has_the_query_in_our_form(theirs: str) -> None:
     assert first == "a window stands in brackets behind its stream. Here the query is written:"
     assert [line.strip() for line in query] == [PAIRS[theirs]]
     assert error.span is not None
-    assert theirs[error.span.start : error.span.end].upper().startswith(
-        ("TABLE(", "HOP(", "TUMBLE(", "WINDOW(", "SESSION_WINDOW(")
+    assert (
+        theirs[error.span.start : error.span.end]
+        .upper()
+        .startswith(("TABLE(", "HOP(", "TUMBLE(", "WINDOW(", "SESSION_WINDOW("))
     )
     assert session().query(PAIRS[theirs]).to_arrow().num_rows > 0
 
