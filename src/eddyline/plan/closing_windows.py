@@ -41,9 +41,13 @@ def own_sessions(p: Plan) -> list[Window]:
 
 def end_of_time(p: Plan, last: int) -> int:
     """The last instant of a query whose last element has the timestamp ``last``."""
-    return max((_end(n.input, last) for n in each(p) if isinstance(n, ToStream) and n.kind == "wstream"), default=last)
+    known: dict[int, int] = {}  # by identity: some nodes are read in several places
+    shown = [n.input for n in each(p) if isinstance(n, ToStream) and n.kind == "wstream"]
+    return max((_end(n, last, known) for n in shown), default=last)
 
 
-def _end(p: Plan, last: int) -> int:
-    below = max((_end(c, last) for c in children(p)), default=last)
-    return last_close(p.spec, below) if isinstance(p, Window) else below
+def _end(p: Plan, last: int, known: dict[int, int]) -> int:
+    if id(p) not in known:
+        below = max((_end(c, last, known) for c in children(p)), default=last)
+        known[id(p)] = last_close(p.spec, below) if isinstance(p, Window) else below
+    return known[id(p)]
