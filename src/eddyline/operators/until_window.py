@@ -55,6 +55,7 @@ def _filled(column: pa.Array) -> Any:
 class UntilWindow(Operator):
     """Elements leave in any order, so the rows lie in a bag, and a heap tells who is next.
 
+    >>> from eddyline.core.schema import Field
     >>> schema = Schema((Field("a", pa.string()), Field("u", pa.int64())))
     >>> window = UntilWindow("until-window 1", schema, Until("u"))
     >>> columns = {"a": pa.array(["x", "y", "z"]), "u": pa.array([9, 4, 1])}

@@ -36,6 +36,7 @@ class ElementColumns(Operator):
     """The elements of a stream with the edges of the one window that each may be in.
 
     >>> from eddyline.core.window import Hop
+    >>> from eddyline.core.schema import Field
     >>> schema = Schema((Field("a", pa.int64()), Field("s", pa.int64()), Field("e", pa.int64())))
     >>> operator = ElementColumns("window-columns 1", schema, Hop(5, 5), {"s": "start", "e": "end"})
     >>> out = operator.process([Delta(np.array([4, 5]), {"a": pa.array([1, 2])})], 5)
