@@ -28,6 +28,7 @@ _BY_GROUP, _BY_SLOT = ("head", "tail", "start", "last"), ("following", "number")
 class SessionWindow(Operator):
     """Elements enter at the end of their session and leave at the next instant, in order of arrival.
 
+    >>> import pyarrow as pa
     >>> from eddyline.core.schema import Field
     >>> schema = Schema((Field("a", pa.string()), Field("s", pa.int64())))
     >>> window = SessionWindow("session-window 1", schema, Session(3, ("a",)), {"s": "start"})
