@@ -48,6 +48,16 @@ def test_edges_do_not_multiply_the_elements_of_an_aggregate() -> None:
     assert of_edges["window-columns 1"]["elements_in"] == pytest.approx(len(plain), rel=0.05)
 
 
+@pytest.mark.parametrize("window", ["[TUMBLE 10]", "[SESSION 3 GAP PARTITION BY k]"])
+def test_groups_that_are_complete_are_not_taken_apart_again(window: str) -> None:
+    """All elements of such a window enter at once: the aggregate gets each once, and no deletion."""
+    text = f"SELECT Wstream(k, window_end, max(v) AS m) FROM S {window} GROUP BY k, window_end"
+    _, operators = run(text, elements(5_000))
+    assert operators["aggregate 1"]["elements_in"] == 5_000
+    assert operators["aggregate 1"]["rows"] == 0
+    assert "w-stream 1" not in operators
+
+
 def test_a_tumbling_window_with_edges_stays_inside_the_join() -> None:
     text = "SELECT Istream(a.v, a.window_end) FROM S [TUMBLE 10] a, S [TUMBLE 10] b WHERE a.k = b.v"
     _, operators = run(text, elements(2_000))

@@ -6,9 +6,16 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
+from eddyline.operators.fresh_aggregate import FreshAggregate
+from eddyline.operators.session_window import SessionWindow
+from eddyline.operators.until_window import UntilWindow
+from eddyline.operators.window_columns import ElementColumns, WindowColumns
+from eddyline.operators.wstream import WStream
 from eddyline.testing.case_queries import CLOSING_TO_STREAM, CLOSING_WINDOWS
 from eddyline.testing.cases import draw_case
 from eddyline.testing.coverage import Coverage
@@ -19,6 +26,22 @@ CASES = max(10, round(1_000 * FACTOR))
 PARTS = 20
 COVERED = Coverage(windows=CLOSING_WINDOWS, to_stream=CLOSING_TO_STREAM)
 EDGES = {"window_start or window_end": 0, "snapshots": 0}
+OPERATORS = (SessionWindow, UntilWindow, ElementColumns, WindowColumns, WStream, FreshAggregate)
+BUILT = dict.fromkeys((o.__name__ for o in OPERATORS), 0)
+
+
+@pytest.fixture(autouse=True)
+def count_operators(monkeypatch: pytest.MonkeyPatch) -> None:
+    for operator in OPERATORS:
+        monkeypatch.setattr(operator, "__init__", counted(operator.__name__, operator.__init__))
+
+
+def counted(name: str, make: Callable[..., None]) -> Callable[..., None]:
+    def init(self: Any, *args: Any, **kwargs: Any) -> None:
+        BUILT[name] += 1
+        make(self, *args, **kwargs)
+
+    return init
 
 
 def one_case(number: int) -> None:
@@ -44,8 +67,9 @@ def test_engine_agrees_with_the_reference(part: int) -> None:
 def test_the_cases_cover_the_windows() -> None:
     if not COVERED.cases:
         pytest.fail("run the whole file: coverage is counted by the tests above")
-    print(COVERED.table(), EDGES)
+    print(COVERED.table(), EDGES, BUILT)
     assert COVERED.non_empty_share >= 0.5
     assert COVERED.late >= 0.3 * COVERED.cases
     assert COVERED.least >= COVERED.cases // 400
     assert min(EDGES.values()) >= 0.2 * COVERED.cases
+    assert min(BUILT.values()) >= 0.02 * COVERED.cases, BUILT

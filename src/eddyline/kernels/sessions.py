@@ -9,21 +9,22 @@ _I1 = "int64[::1]"
 
 @kernel(
     f"int64({_I1}, {_I1}, {_I1}, int64, int64, {_I1}, {_I1}, {_I1}, {_I1}, {_I1}, {_I1}, {_I1}, {_I1}, {_I1}, {_I1}, "
-    f"{_I1})",
+    f"{_I1}, {_I1})",
     work=lambda *args: len(args[0]) + len(args[5]),
 )
 def close_sessions(
-    time, group, slot, gap, frontier, queue_time, queue_group, position, head, tail, start, last, following, out_end,
-    out_start, out_slot,
+    time, group, slot, gap, frontier, queue_time, queue_group, progress, head, tail, start, last, following, out_end,
+    out_start, out_slot, out_group,
 ):  # fmt: skip
     """Add elements to the open sessions of their groups, and close those whose gap has passed, in order of time.
 
-    The queue has all elements of open sessions in order of time, and then the new ones; ``position`` says how many of
-    the queue have been looked at. An element ends its session ``gap`` later if it is still the last one of its group
-    by then. Elements of a session are linked by ``following``, from ``head[group]`` on; −1 is none. Returns how many
-    elements of closed sessions stand in the output, each with the end and the start of its session.
+    The queue has all elements of open sessions in order of time, and then the new ones; ``progress`` says how many of
+    the queue have been looked at, and then how many sessions have closed, those of ``out_group``. An element ends its
+    session ``gap`` later if it is still the last one of its group by then. Elements of a session are linked by
+    ``following``, from ``head[group]`` on; −1 is none. Returns how many elements of closed sessions stand in the
+    output, each with the end and the start of its session.
     """
-    n, at, found = len(time), position[0], 0
+    n, at, found, closed = len(time), progress[0], 0, 0
     old = len(queue_time) - n
     for i in range(n + 1):
         limit = time[i] if i < n else frontier
@@ -36,6 +37,8 @@ def close_sessions(
                     found += 1
                     s = following[s]
                 head[g] = -1
+                out_group[closed] = g
+                closed += 1
             at += 1
         if i < n:
             g = group[i]
@@ -47,7 +50,7 @@ def close_sessions(
             tail[g] = slot[i]
             following[slot[i]] = -1
             last[g] = time[i]
-    position[0] = at
+    progress[0], progress[1] = at, closed
     return found
 
 

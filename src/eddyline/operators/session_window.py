@@ -18,8 +18,8 @@ from eddyline.core.window import Session
 from eddyline.kernels import sessions as k
 from eddyline.operators.base import Operator
 from eddyline.operators.window_columns import Edges, edge_columns
-from eddyline.synopses.bag import Bag
 from eddyline.synopses.keys import KeyTable
+from eddyline.synopses.slot_rows import SlotRows
 from eddyline.synopses.tail import Tail
 
 _BY_GROUP, _BY_SLOT = ("head", "tail", "start", "last"), ("following", "number")
@@ -44,7 +44,7 @@ class SessionWindow(Operator):
         self.spec, self.edges, self.deletes, self.label = spec, edges, deletes, label or str(spec)
         self.below = Schema(tuple(f for f in schema if f.name not in edges))
         self.groups = KeyTable([schema[c].type for c in spec.columns])
-        self.bag = Bag(self.below, by_id=True)
+        self.held = SlotRows(self.below)
         self.arrived = self.shown = 0  # elements; those that have entered are numbered anew, in that order
         self.queue_time, self.queue_group = Tail(), Tail()
         self.head, self.tail = np.full(64, -1, np.int64), np.full(64, -1, np.int64)
@@ -74,35 +74,35 @@ class SessionWindow(Operator):
         group = self.groups.intern([delta.columns[c] for c in self.spec.columns], n) if n else np.empty(0, np.int64)
         numbers = np.arange(self.arrived, self.arrived + n, dtype=np.int64)
         self.arrived += n
-        slot = self.bag.slots(Delta(delta.time, delta.columns, None, numbers)) if n else np.empty(0, np.int64)
+        slot = self.held.put(delta.columns, n)
         self._fit()
         self.number[slot] = numbers
         self.queue_time.append(delta.time)
         self.queue_group.append(group)
-        most, position = len(self.bag), np.zeros(1, np.int64)
-        end, start, place = (np.empty(most, np.int64) for _ in range(3))
+        progress = np.zeros(2, np.int64)
+        end, start, place, closed = (np.empty(len(self.held), np.int64) for _ in range(4))
         found = k.close_sessions(
             np.ascontiguousarray(delta.time), np.ascontiguousarray(group), np.ascontiguousarray(slot), self.spec.gap,
-            frontier, self.queue_time.values, self.queue_group.values, position, self.head, self.tail, self.start,
-            self.last, self.following, end, start, place,
+            frontier, self.queue_time.values, self.queue_group.values, progress, self.head, self.tail, self.start,
+            self.last, self.following, end, start, place, closed,
         )  # fmt: skip
-        looked_at = int(position[0])
-        groups = np.unique(self.queue_group.values[:looked_at])
+        looked_at, sessions = progress.tolist()
         self.queue_time.forget(looked_at)
         self.queue_group.forget(looked_at)
-        # A session that opened anew in the same run keeps its group.
-        self.groups.release(groups[self.head[groups] < 0])
+        groups = np.unique(closed[:sessions])
+        self.groups.release(groups[self.head[groups] < 0])  # one whose next session has begun already stays
         return self._shown(end[:found], start[:found], place[:found])
 
     def _shown(self, end: Int64s, start: Int64s, place: Int64s) -> Delta:
-        order = np.lexsort((self.number[place], end))
-        end, start, place = end[order], start[order], place[order]
-        rows = self.bag.store.take(self.bag.rownum[place])
+        number = self.number[place]
+        if ((end[1:] == end[:-1]) & (number[1:] < number[:-1])).any():  # sessions that close at one instant
+            order = np.lexsort((number, end))
+            end, start, place = end[order], start[order], place[order]
+        rows = self.held.take(place)
         edges = edge_columns(self.edges, self.schema, start, end)
         ids = np.arange(self.shown, self.shown + len(end), dtype=np.int64)
         self.shown += len(end)
-        self.bag.release(place)
-        self.bag.compact()
+        self.held.release(place)
         return Delta(end, {n: edges[n] if n in edges else rows[n] for n in self.schema.names}, None, ids)
 
     def _fit(self) -> None:
@@ -110,7 +110,7 @@ class SessionWindow(Operator):
             more = np.full(len(self.head), -1, np.int64)
             for name in _BY_GROUP:
                 setattr(self, name, np.concatenate([getattr(self, name), more]))
-        while self.bag.table.capacity > len(self.following):
+        while self.held.capacity > len(self.following):
             more = np.full(len(self.following), -1, np.int64)
             for name in _BY_SLOT:
                 setattr(self, name, np.concatenate([getattr(self, name), more]))
@@ -124,7 +124,7 @@ class SessionWindow(Operator):
             "queue_time": self.queue_time.values.copy(),
             "queue_group": self.queue_group.values.copy(),
             "groups": self.groups.state(),
-            "bag": self.bag.state(),
+            "held": self.held.state(),
             "leaving": {"time": leaving.time, "ids": leaving.ids, "columns": dict(leaving.columns)}
             if len(leaving)
             else {},
@@ -136,14 +136,14 @@ class SessionWindow(Operator):
         self.arrived, self.shown = int(state["arrived"]), int(state["shown"])
         self.queue_time, self.queue_group = Tail(state["queue_time"]), Tail(state["queue_group"])
         self.groups.load(state["groups"])
-        self.bag.load(state["bag"])
+        self.held.load(state["held"])
         kept = state["leaving"]
         self.leaving = Delta(kept["time"], kept["columns"], None, kept["ids"]) if kept else Delta.empty(self.schema)
 
     def size(self) -> tuple[int, int]:
         arrays = sum(getattr(self, n).nbytes for n in (*_BY_GROUP, *_BY_SLOT))
         queue = self.queue_time.nbytes + self.queue_group.nbytes
-        return len(self.bag) + len(self.leaving), self.bag.nbytes + self.groups.nbytes + arrays + queue
+        return len(self.held) + len(self.leaving), self.held.nbytes + self.groups.nbytes + arrays + queue
 
     def describe(self) -> str:
         return "the elements of open sessions: grows with the length of sessions, and they end when a gap has passed"

@@ -16,7 +16,7 @@ from eddyline.core.time import NEVER
 from eddyline.core.window import Until
 from eddyline.kernels import sessions as k
 from eddyline.operators.base import Operator
-from eddyline.synopses.bag import Bag
+from eddyline.synopses.slot_rows import SlotRows
 
 
 def expiry_times(column: pa.Array) -> Int64s:
@@ -53,7 +53,7 @@ def _filled(column: pa.Array) -> Any:
 
 
 class UntilWindow(Operator):
-    """Elements leave in any order, so the rows lie in a bag, and a heap tells who is next.
+    """Elements leave in any order, so the rows lie in slots, and a heap tells who is next.
 
     >>> from eddyline.core.schema import Field
     >>> schema = Schema((Field("a", pa.string()), Field("u", pa.int64())))
@@ -67,7 +67,7 @@ class UntilWindow(Operator):
     def __init__(self, name: str, schema: Schema, spec: Until, deletes: bool = True, label: str = "") -> None:
         super().__init__(name, schema)
         self.spec, self.deletes, self.label = spec, deletes, label or str(spec)
-        self.bag = Bag(schema, by_id=True)
+        self.held = SlotRows(schema)
         self.arrived = 0
         self.heap = np.zeros((64, 3), np.int64)  # leave, number, slot
         self.inside = np.zeros(1, np.int64)
@@ -89,7 +89,7 @@ class UntilWindow(Operator):
         n = len(entering)
         if n == 0 and (self.inside[0] == 0 or self.heap[0, 0] > frontier):
             return Delta.empty(self.schema)
-        slot = self.bag.slots(entering) if n else np.empty(0, np.int64)
+        slot = self.held.put(entering.columns, n)
         self._fit(int(self.inside[0]) + n)
         numbers = entering.ids if n and entering.ids is not None else np.empty(0, np.int64)
         self.id_of[slot] = numbers
@@ -100,31 +100,30 @@ class UntilWindow(Operator):
             np.ascontiguousarray(slot), frontier, self.heap, self.inside, time, place, weight,
         )  # fmt: skip
         time, place, weight = time[:found], place[:found], weight[:found]
-        out = Delta(time, self.bag.store.take(self.bag.rownum[place]), weight, self.id_of[place])
-        self.bag.release(np.ascontiguousarray(place[weight < 0]))
-        self.bag.compact()
+        out = Delta(time, self.held.take(place), weight, self.id_of[place])
+        self.held.release(place[weight < 0])
         return out
 
     def _fit(self, need: int) -> None:
         while need > len(self.heap):
             self.heap = np.concatenate([self.heap, np.zeros_like(self.heap)])
-        while self.bag.table.capacity > len(self.id_of):
+        while self.held.capacity > len(self.id_of):
             self.id_of = np.concatenate([self.id_of, np.zeros(len(self.id_of), np.int64)])
 
     def state(self) -> dict[str, Any]:
         heap = self.heap[: int(self.inside[0])].reshape(-1).copy()
-        return {"arrived": self.arrived, "heap": heap, "id_of": self.id_of, "bag": self.bag.state()}
+        return {"arrived": self.arrived, "heap": heap, "id_of": self.id_of, "held": self.held.state()}
 
     def load(self, state: dict[str, Any]) -> None:
         held = np.array(state["heap"]).reshape(-1, 3)
         self.arrived, self.inside[0] = int(state["arrived"]), len(held)
         self.id_of = state["id_of"].copy()
-        self.bag.load(state["bag"])
+        self.held.load(state["held"])
         self._fit(len(held))
         self.heap[: len(held)] = held
 
     def size(self) -> tuple[int, int]:
-        return len(self.bag), self.bag.nbytes + self.heap.nbytes + self.id_of.nbytes
+        return len(self.held), self.held.nbytes + self.heap.nbytes + self.id_of.nbytes
 
     def describe(self) -> str:
         column = self.spec.column.rpartition(".")[2]

@@ -307,7 +307,7 @@ class Builder(Joins):
         append_only = need == Deletions.NONE
         return Output(node, p.schema, append_only=append_only, identity=frozenset(p.schema.names))
 
-    def panes(self, p: Aggregate, bundles: Bundles) -> Output:
+    def panes(self, p: Aggregate, bundles: Bundles, need: Deletions = Deletions.ALL) -> Output:
         """A sliding window over panes. Panes of the same elements that hold the same are made once."""
         from eddyline.operators.panes import Panes
 
@@ -322,7 +322,7 @@ class Builder(Joins):
             alike = node if alike is None else alike
             self.paned[alike] = Output(node, operator.schema, append_only=True)
         source = StreamScan("", "", bundles.schema, bundles.schema.names)
-        return self.windowed(Window(source, window.spec), self.paned[alike], Deletions.ALL, shared=False)
+        return self.windowed(Window(source, window.spec), self.paned[alike], need, shared=False)
 
     def same_panes(self, p: Plan) -> Hashable | None:
         if not (isinstance(p, Aggregate) and isinstance(p.input, Window)):

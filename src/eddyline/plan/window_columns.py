@@ -9,9 +9,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from eddyline.core.window import Stepping
+from eddyline.core.window import Session, Stepping
 from eddyline.expr.nodes import Column, columns_of
-from eddyline.plan.closing_windows import Step
 from eddyline.plan.logical import Aggregate, Plan, Project, Select, Window
 
 
@@ -35,12 +34,39 @@ def in_one_window(window: Window) -> bool:
     return isinstance(window.spec, Stepping) and window.spec.width <= window.spec.slide
 
 
-def renewed(p: Plan) -> Step | None:
-    """The step at which every row of a relation that is there enters, whether or not it was there before; None: there
-    is no such step, or nobody knows."""
+def renewed(p: Plan) -> Window | None:
+    """The window whose rows make up a relation so that at each of its ends every row that is there enters, whether or
+    not an equal one was there before; None: there is none, or nobody knows."""
+    p = below_items(p)
+    if isinstance(p, Aggregate):
+        return p.input if without_columns(p) is not None else fresh_window(p)  # type: ignore[return-value]
+    if isinstance(p, Window) and isinstance(p.spec, Stepping | Session):
+        return p if isinstance(p.spec, Session) or p.columns or in_one_window(p) else None
+    return None
+
+
+def below_items(p: Plan) -> Plan:
+    """What a select list and conditions are evaluated over."""
     while isinstance(p, Project | Select):
         p = p.input
-    window = p.input if isinstance(p, Aggregate) and without_columns(p) is not None else p
-    if isinstance(window, Window) and isinstance(window.spec, Stepping) and (window.columns or in_one_window(window)):
-        return window.spec.slide, window.spec.offset
-    return None
+    return p
+
+
+def has_edge(p: Aggregate, window: Window) -> bool:
+    """Whether an edge of the window is a key, so that rows of different windows differ."""
+    edges = {c.name for c in window.columns}
+    return any(isinstance(e, Column) and e.name in edges for _, e in p.keys)
+
+
+def fresh_window(p: Aggregate) -> Window | None:
+    """The window below an aggregate whose groups are complete when they enter, and gone at the next end: a session or
+    a window that is no longer than its step. (Conditions on the edges of the latter stand in between.)"""
+    window = p.input
+    while isinstance(window, Select):
+        window = window.input
+    if not p.grouped or not isinstance(window, Window):
+        return None
+    if isinstance(window.spec, Session):
+        return window
+    whole = window is p.input and (not window.columns or without_columns(p) is not None)
+    return window if whole and in_one_window(window) else None

@@ -54,7 +54,7 @@ MODULES: Final = (
     ),
     "eddyline.plan.comparisons",
     *(f"eddyline.operators.{m}" for m in ("mjoin", "panes", "rstream", "seq_window", "sets", "star_look_up")),
-    *(f"eddyline.operators.{m}" for m in ("session_window", "until_window", "window_columns", "wstream")),
+    *(f"eddyline.operators.{m}" for m in ("fresh_aggregate", "session_window", "until_window", "window_columns", "wstream")),
 )
 
 
