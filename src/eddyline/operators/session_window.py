@@ -74,7 +74,7 @@ class SessionWindow(Operator):
         group = self.groups.intern([delta.columns[c] for c in self.spec.columns], n) if n else np.empty(0, np.int64)
         numbers = np.arange(self.arrived, self.arrived + n, dtype=np.int64)
         self.arrived += n
-        slot = self.held.put(delta.columns, n)
+        slot = self.held.insert(delta.columns, n)
         self._fit()
         self.number[slot] = numbers
         self.queue_time.append(delta.time)
@@ -98,11 +98,11 @@ class SessionWindow(Operator):
         if ((end[1:] == end[:-1]) & (number[1:] < number[:-1])).any():  # sessions that close at one instant
             order = np.lexsort((number, end))
             end, start, place = end[order], start[order], place[order]
-        rows = self.held.take(place)
+        rows = self.held.probe(place)
         edges = edge_columns(self.edges, self.schema, start, end)
         ids = np.arange(self.shown, self.shown + len(end), dtype=np.int64)
         self.shown += len(end)
-        self.held.release(place)
+        self.held.expire(place)
         return Delta(end, {n: edges[n] if n in edges else rows[n] for n in self.schema.names}, None, ids)
 
     def _fit(self) -> None:

@@ -89,7 +89,7 @@ class UntilWindow(Operator):
         n = len(entering)
         if n == 0 and (self.inside[0] == 0 or self.heap[0, 0] > frontier):
             return Delta.empty(self.schema)
-        slot = self.held.put(entering.columns, n)
+        slot = self.held.insert(entering.columns, n)
         self._fit(int(self.inside[0]) + n)
         numbers = entering.ids if n and entering.ids is not None else np.empty(0, np.int64)
         self.id_of[slot] = numbers
@@ -100,8 +100,8 @@ class UntilWindow(Operator):
             np.ascontiguousarray(slot), frontier, self.heap, self.inside, time, place, weight,
         )  # fmt: skip
         time, place, weight = time[:found], place[:found], weight[:found]
-        out = Delta(time, self.held.take(place), weight, self.id_of[place])
-        self.held.release(place[weight < 0])
+        out = Delta(time, self.held.probe(place), weight, self.id_of[place])
+        self.held.expire(place[weight < 0])
         return out
 
     def _fit(self, need: int) -> None:

@@ -6,12 +6,13 @@ when more than half of it is dead.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from eddyline.core.bound import Bound
 from eddyline.core.delta import Int64s
 from eddyline.core.schema import Schema
 from eddyline.synopses.store import Store
@@ -21,9 +22,9 @@ class SlotRows:
     """
     >>> from eddyline.core.schema import Field
     >>> rows = SlotRows(Schema((Field("a", pa.string()),)))
-    >>> slots = rows.put({"a": pa.array(["x", "y", "z"])}, 3)
-    >>> rows.release(slots[:2])
-    >>> rows.put({"a": pa.array(["w"])}, 1).tolist(), rows.take(np.array([2, 1]))["a"].to_pylist(), len(rows)
+    >>> slots = rows.insert({"a": pa.array(["x", "y", "z"])}, 3)
+    >>> rows.expire(slots[:2])
+    >>> rows.insert({"a": pa.array(["w"])}, 1).tolist(), rows.probe(np.array([2, 1]))["a"].to_pylist(), len(rows)
     ([1], ['z', 'w'], 2)
     """
 
@@ -31,12 +32,13 @@ class SlotRows:
         self.schema, self.store = schema, Store(schema)
         self.rownum: Int64s = np.full(64, -1, np.int64)
         self.free: Int64s = np.empty(64, np.int64)  # a stack of slots that were given back
+        self.bound = Bound()  # the owner says which, if its window has one
         self.spare = self.capacity = 0  # how many there are, and one more than the largest slot ever given
 
     def __len__(self) -> int:
         return self.capacity - self.spare
 
-    def put(self, columns: Mapping[str, pa.Array], length: int) -> Int64s:
+    def insert(self, columns: Mapping[str, pa.Array], length: int) -> Int64s:
         """Store rows and return their slots."""
         reused = min(length, self.spare)
         slots = np.concatenate(
@@ -53,10 +55,10 @@ class SlotRows:
         self.store.append({n: columns[n] for n in self.schema.names}, length)
         return slots
 
-    def take(self, slots: Int64s) -> dict[str, pa.Array]:
-        return self.store.take(self.rownum[slots])
+    def probe(self, slots: Int64s, names: Sequence[str] | None = None) -> dict[str, pa.Array]:
+        return self.store.take(self.rownum[slots], None if names is None else tuple(names))
 
-    def release(self, slots: Int64s) -> None:
+    def expire(self, slots: Int64s) -> None:
         """Forget slots, each once."""
         need = self.spare + len(slots)
         while need > len(self.free):
@@ -65,11 +67,20 @@ class SlotRows:
         self.spare = need
         self.rownum[slots] = -1
         if self.store.end - self.store.first > 2 * len(self) + 1024:
-            live = np.flatnonzero(self.rownum >= 0)
-            columns = self.store.take(self.rownum[live])
-            self.store = Store(self.schema)
-            self.store.append(columns, len(live))
-            self.rownum[live] = np.arange(len(live))
+            self._compact()
+
+    def give_back(self, bytes: int) -> int:
+        """Rewrite the store without dead rows."""
+        before = self.nbytes
+        self._compact()
+        return max(0, before - self.nbytes)
+
+    def _compact(self) -> None:
+        live = np.flatnonzero(self.rownum >= 0)
+        columns = self.store.take(self.rownum[live])
+        self.store = Store(self.schema)
+        self.store.append(columns, len(live))
+        self.rownum[live] = np.arange(len(live))
 
     @property
     def nbytes(self) -> int:
