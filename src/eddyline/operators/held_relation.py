@@ -25,7 +25,8 @@ class HeldRelation:
         self.alive = 0
 
     def at(self, delta: Delta, ticks: Int64s, room: int = ROOM) -> Delta:
-        """The ticks are in order, none twice; changes after the last of them are applied, too."""
+        """The ticks are in order, none twice; changes after the last of them are applied, too. Rows with ids stand in
+        the order of these within a tick: that of their arrival."""
         slot = self.bag.insert(delta) if len(delta) else np.empty(0, np.int64)
         while self.bag.table.capacity > len(self.weight):
             more = np.zeros(len(self.weight), np.int64)
@@ -41,6 +42,9 @@ class HeldRelation:
                 weight,
             )  # fmt: skip
             n = int(progress[k.FOUND])
+            if self.bag.by_id:
+                order = np.lexsort((self.bag.table.keys[where[:n], 0], time[:n]))
+                where[:n], weight[:n] = where[order], weight[order]
             rows = self.bag.probe(where[:n])
             parts.append(repeat(Delta(time[:n], rows, weight[:n])))
             if not full:

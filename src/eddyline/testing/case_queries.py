@@ -425,6 +425,10 @@ class QueryWriter:
     def grouped(self, scope: Sequence[Attribute], tail: str, ordered: bool) -> Block:
         keys = self.items(scope, plain=self.rng.random() < 0.8, most=2) if self.rng.random() < 0.65 else ()
         keys = tuple(k for k in keys if "p" in k[0])  # a constant is no key
+        edges = [c for c in scope if c.text.endswith((".window_start", ".window_end"))]
+        if edges and self.rng.random() < 0.6:
+            chosen = self.rng.choice(edges)
+            keys = tuple(dict.fromkeys((*keys, (chosen.text, chosen.type))))
         calls = [self.aggregate(scope, ordered) for _ in range(self.rng.randint(1, 3))]
         if keys:
             tail += f" GROUP BY {', '.join(text for text, _ in keys)}"
