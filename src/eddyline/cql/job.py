@@ -23,10 +23,10 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from eddyline.core.errors import CqlError, Span, did_you_mean
 from eddyline.cql.cursor import Cursor
-from eddyline.cql.dialect import Duration
 from eddyline.cql.options import parse_options, split_options
 from eddyline.cql.parsing import parse_query, tokenize
 from eddyline.cql.query_names import folded, unsafe
+from eddyline.cql.window_syntax import Duration
 from eddyline.cql.windows import IntervalText, interval_text, resolve_duration
 from eddyline.expr.types import parse_type
 
