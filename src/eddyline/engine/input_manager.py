@@ -24,104 +24,22 @@ Ways that look right and are wrong:
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from eddyline.core.delta import Bools, Delta, Int64s
+from eddyline.core.delta import Bools, Int64s
 from eddyline.core.errors import DataError, EddylineError, JobError, did_you_mean
-from eddyline.core.schema import Schema
 from eddyline.core.time import BEGINNING, NEVER, Clock, TimeKind
 from eddyline.engine.arrivals import FARTHEST, Definition, Failures, Judge, ticks
-from eddyline.engine.reorder import Chunk, ReorderBuffer, joined
+from eddyline.engine.reorder import Chunk, ReorderBuffer, pack, unpack
 from eddyline.engine.side_output import KEEP, Diverted, SideOutput
+from eddyline.engine.stream_reader import StreamReader
+from eddyline.engine.watermark import BEFORE, BEHIND, SHUT, Watermark
 
-
-class StreamReader:
-    """One query's position in a stream: sees the elements accepted after it registered, each once, in order."""
-
-    def __init__(self, stream: InputStream, columns: tuple[str, ...], name: str, since: int) -> None:
-        self.stream, self.columns, self.name = stream, columns, name
-        self.since = since  # smaller arrival numbers came before this reader
-        self.first_time: int | None = None  # the smallest time of an element that it sees
-        self.chunks: deque[Chunk] = deque()
-        self._empty = Delta.empty(Schema(tuple(stream.definition.schema[c] for c in columns)))
-        self._schema: pa.Schema | None = None
-        self._places: dict[str, int] | None = None  # of its columns in batches of that schema
-
-    def take(self, frontier: int) -> Delta:
-        """The elements with times ≤ ``frontier`` that were not taken before.
-
-        The caller promises that the instants up to ``frontier`` are closed; from now on they are, for this stream.
-        """
-        parts = self._taken(frontier)
-        return self._delta(joined(parts)) if parts else self._empty
-
-    def take_apart(self, frontier: int, most: int) -> list[tuple[Delta, int]]:
-        """The same in pieces, each with the instant up to which it is complete; the last one is ``frontier``.
-
-        What is left over of one large batch and the next large batch are not copied together: pieces are of at most
-        ``most`` elements, or came as they are. There is always one piece, be it empty.
-        """
-        groups: list[list[Chunk]] = []
-        held = 0
-        for c in self._taken(frontier):
-            # An instant is never divided between two pieces.
-            if groups and (held + len(c) <= most or c.time[0] == groups[-1][-1].time[-1]):
-                groups[-1].append(c)
-                held += len(c)
-            else:
-                groups.append([c])
-                held = len(c)
-        if not groups:
-            return [(self._empty, frontier)]
-        ends = [*(int(g[-1].time[-1]) for g in groups[:-1]), frontier]
-        return [(self._delta(joined(g)), end) for g, end in zip(groups, ends, strict=True)]
-
-    def _taken(self, frontier: int) -> list[Chunk]:
-        self.stream.release(frontier)
-        chunks = self.chunks
-        parts: list[Chunk] = []
-        while chunks:
-            head = chunks[0]
-            if head.time[-1] <= frontier:
-                parts.append(chunks.popleft())
-                continue
-            cut = int(head.time.searchsorted(frontier, "right"))
-            if cut:
-                parts.append(head.slice(0, cut))
-                chunks[0] = head.slice(cut, len(head))
-            break
-        return parts
-
-    def _delta(self, whole: Chunk) -> Delta:
-        if whole.first < self.since:
-            whole = whole.filter(whole.arrivals >= self.since)
-        rows = whole.rows
-        if self._places is None or not rows.schema.equals(self._schema):
-            self._schema, names = rows.schema, rows.schema.names
-            self._places = {n: names.index(n) for n in self.columns if n in names}
-        return Delta(whole.time, {n: rows.column(i) for n, i in self._places.items()}, whole.weight)
-
-    def saw(self, low: int) -> None:
-        """An element on time has come, though it may be held yet."""
-        self.first_time = low if self.first_time is None else min(self.first_time, low)
-
-    def widen(self, columns: Sequence[str]) -> None:
-        """Ask for more columns; those elements that are here already must have them."""
-        self.columns = tuple(columns)
-        self._places = None
-        self._empty = Delta.empty(Schema(tuple(self.stream.definition.schema[c] for c in columns)))
-        self.stream._plan_columns()
-
-    def __len__(self) -> int:
-        """Elements released and not yet taken."""
-        return sum(len(c) for c in self.chunks)
-
-    def close(self) -> None:
-        self.stream.forget(self)
+__all__ = ["InputStream", "StreamReader"]
 
 
 class InputStream:
@@ -131,6 +49,7 @@ class InputStream:
     stops at the first invalid row instead of diverting it. ``keep`` bounds the side outputs' memory.
 
     >>> from eddyline.core.catalog import StreamDef
+    >>> from eddyline.core.schema import Schema
     >>> from eddyline.testing.clock import ManualClock
     >>> schema = Schema.from_arrow(pa.schema([("ts", pa.int64()), ("a", pa.string())]))
     >>> s = InputStream(StreamDef("S", schema, TimeKind.INTEGER, "ts", slack=2), ManualClock())
@@ -161,7 +80,6 @@ class InputStream:
         self.arrived = 0  # rows, whatever became of them
         self.behind = 0  # how far late rows lay behind the largest time before them, at most
         self.accepted = 0  # elements on time: the next arrival number
-        self.shown: int | None = None  # the largest time shown by element or heartbeat
         self.first_time: int | None = None
         self.last_time: int | None = None
         self.finished = False
@@ -169,7 +87,8 @@ class InputStream:
         self.patient = False  # whether what is late is taken all the same; only right while no instant was closed
         self._clock = clock
         self._judge = Judge(definition)
-        self._slack = 0 if definition.timestamp is None else min(getattr(definition, "slack", 0), FARTHEST)
+        slack = 0 if definition.timestamp is None else min(getattr(definition, "slack", 0), FARTHEST)
+        self.watermark = Watermark(slack)
         self._idle_after: int | None = getattr(definition, "idle", None)
         self.spoke_at = clock.now()
         self._closed = BEGINNING  # the largest instant that a reader has taken as closed
@@ -185,9 +104,14 @@ class InputStream:
     # What is closed.
 
     @property
+    def shown(self) -> int | None:
+        """The largest time shown by element or heartbeat."""
+        return self.watermark.shown
+
+    @property
     def shown_bound(self) -> int:
         """What this stream closed by its own elements and heartbeats, be it idle or finished by now."""
-        return BEGINNING if self.shown is None else self.shown - self._slack
+        return self.watermark.bound
 
     @property
     def late_before(self) -> int:
@@ -205,7 +129,7 @@ class InputStream:
         if not -FARTHEST <= time <= FARTHEST:
             raise EddylineError(f"a heartbeat of {self.name!r} is out of range: {time}.")
         self._speak(self._clock.now())
-        self.shown = time if self.shown is None else max(self.shown, time)
+        self.watermark.show(time)
 
     def tick(self) -> None:
         """Look at the clock: a silent stream falls idle; one that is stamped on arrival shows that time passes."""
@@ -213,7 +137,7 @@ class InputStream:
             return
         now = self._clock.now()
         if self.definition.timestamp is None:
-            self.shown = self._stamp(now)
+            self.watermark.show(self._stamp(now))
         elif self._idle_after is not None and now - self.spoke_at >= self._idle_after:
             self.idle = True
 
@@ -275,10 +199,10 @@ class InputStream:
         return ticks(batch.column(self._judge.position[column]))
 
     def _take_in(self, batch: pa.RecordBatch, time: Int64s, in_order: bool, low: int, high: int) -> None:
-        threshold = BEGINNING if self.shown is None else self.shown - self._slack
+        mark = self.watermark
         # Among rows in order, none can be late because of another; where none lies behind what was there before and
         # the disorder is within the slack, none can be late at all.
-        suspect = low < threshold or low <= self._closed or not (in_order or high - low <= self._slack)
+        suspect = low < mark.bound or low <= self._closed or not (in_order or high - low <= mark.slack)
         if suspect and not self.patient:
             on_time = self._divert_late(batch, time)
             if on_time is not None:
@@ -286,7 +210,7 @@ class InputStream:
                 if not len(time):
                     return
                 in_order, low, high = _extent(time)
-        self.shown = high if self.shown is None else max(self.shown, high)
+        mark.show(high)
         self.last_time = high if self.last_time is None else max(self.last_time, high)
         self.saw(low)
         if self._readers or self.remembers:
@@ -296,19 +220,16 @@ class InputStream:
 
     def _divert_late(self, batch: pa.RecordBatch, time: Int64s) -> Bools | None:
         """Which rows are on time (None: all). ``time`` is as it arrived."""
-        largest = np.empty_like(time)  # the largest time shown before each row; the first row of all is on time
-        largest[0] = time[0] if self.shown is None else self.shown
-        np.maximum(np.maximum.accumulate(time[:-1]), largest[0], out=largest[1:])
-        behind: Bools = time < largest - self._slack
-        shut: Bools = (time <= self._closed) & ~behind
-        late = behind | shut
-        if not late.any():
+        late = self.watermark.late(time, self._closed)
+        if late is None:
             return None
-        if behind.any():
-            self.behind = max(self.behind, int((largest[behind] - time[behind]).max()))
-        reasons = pa.array([REASON_BEHIND, REASON_SHUT]).take(pa.array(shut[late].astype(np.int8)))
-        self.late.add(Diverted(self.name, batch.filter(pa.array(late)), largest[late], reasons))
-        return ~late
+        rows = late.rows
+        if (late.why[rows] == 0).any():
+            behind = rows & (late.why == 0)
+            self.behind = max(self.behind, int((late.before[behind] - time[behind]).max()))
+        reasons = pa.array([BEHIND, BEFORE, SHUT]).take(pa.array(late.why[rows]))
+        self.late.add(Diverted(self.name, batch.filter(pa.array(rows)), late.before[rows], reasons))
+        return ~rows
 
     def _divert(self, raw: pa.RecordBatch, batch: pa.RecordBatch, failures: Failures) -> pa.RecordBatch:
         """Put the invalid rows aside as they came (``raw``) and return the others as they are now (``batch``)."""
@@ -424,11 +345,11 @@ class InputStream:
         """All that ``load`` needs: plain numbers, numpy arrays and Arrow batches, in nested dictionaries and lists."""
         return {
             "version": 1,
-            "numbers": {n: getattr(self, n) for n in (*_NUMBERS, "behind")},
-            "held": _pack(self._buffer.chunks),
+            "numbers": {n: getattr(self, n) for n in (*_NUMBERS, "shown", "behind")},
+            "floor": self.watermark.floor,
+            "held": pack(self._buffer.chunks),
             "readers": {
-                r.name: {"since": r.since, "first_time": r.first_time, "waiting": _pack(r.chunks)}
-                for r in self._readers
+                r.name: {"since": r.since, "first_time": r.first_time, "waiting": pack(r.chunks)} for r in self._readers
             },
             "late": self.late.state(),
             "invalid": self.invalid.state(),
@@ -444,22 +365,23 @@ class InputStream:
         for n in _NUMBERS:
             setattr(self, n, state["numbers"][n])
         self.behind = state["numbers"].get("behind", 0)  # earlier versions did not know it
+        # The slack is the declared one, and may be another than before; what was closed stays closed (``_closed``).
+        self.watermark.shown = state["numbers"]["shown"]
+        self.watermark.floor = state.get("floor", BEGINNING)
         # Wall-clock silence does not pass while nobody listens.
         self.spoke_at = self._clock.now()
         self._buffer = ReorderBuffer()
-        for chunk in _unpack(state["held"]):
+        for chunk in unpack(state["held"]):
             self._buffer.add(chunk.sorted())
         for r in self._readers:
             mine = state["readers"][r.name]
             r.since, r.first_time = mine["since"], mine["first_time"]
-            r.chunks = deque(_unpack(mine["waiting"]))
+            r.chunks = deque(unpack(mine["waiting"]))
         self.late.load(state["late"])
         self.invalid.load(state["invalid"])
 
 
-REASON_BEHIND = "late: more than the slack behind the largest time shown before it"
-REASON_SHUT = "late: its instant was closed while the stream was idle"
-_NUMBERS = ("arrived", "accepted", "shown", "first_time", "last_time", "finished", "idle", "_closed")
+_NUMBERS = ("arrived", "accepted", "first_time", "last_time", "finished", "idle", "_closed")
 
 
 def _extent(time: Int64s) -> tuple[bool, int, int]:
@@ -467,18 +389,3 @@ def _extent(time: Int64s) -> tuple[bool, int, int]:
     if len(time) == 1 or (time[1:] >= time[:-1]).all():
         return True, int(time[0]), int(time[-1])
     return False, int(time.min()), int(time.max())
-
-
-def _pack(chunks: Iterable[Chunk]) -> dict[str, Any] | None:
-    parts = list(chunks)
-    if not parts:
-        return None
-    whole = joined(parts)
-    return {"time": whole.time, "arrival": whole.arrivals, "weight": whole.weight, "rows": whole.rows}
-
-
-def _unpack(packed: Mapping[str, Any] | None) -> list[Chunk]:
-    if packed is None:
-        return []
-    arrival: Int64s = packed["arrival"]
-    return [Chunk(packed["time"], packed["rows"], int(arrival.min()), arrival, packed["weight"])]
