@@ -25,6 +25,7 @@ class StreamDef:
     idle: int | None = None  # wall-clock microseconds after which a silent stream stops holding others back
     source: Any = None
     options: Mapping[str, Any] = field(default_factory=dict)
+    auto: str | None = None  # the policy that chooses the slack: 'auto(target=99.9)'; None: ``slack`` is fixed
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,8 @@
 
 ::
 
-    CREATE STREAM name [(col type, …)] FROM 'path or uri' [TIMESTAMP BY col] [SLACK width] [IDLE width] [WITH (…)]
+    CREATE STREAM name [(col type, …)] FROM 'path or uri' [TIMESTAMP BY col]
+        [SLACK width | SLACK AUTO | SLACK FOR number %] [IDLE width] [WITH (…)]
     CREATE RELATION name [(col type, …)] FROM '…' [TIMESTAMP BY col] [KEY (col, …)] [SIGN BY col] [WITH (…)]
     CREATE VIEW name AS query
     [name:] [INSERT INTO 'path'] query [WITH (option = value, …)]
@@ -50,7 +51,7 @@ class CreateStream:
     columns: Columns | None
     source: str
     timestamp: str | None
-    slack: IntervalText | None
+    slack: IntervalText | str | None  # a text names the policy that chooses it: 'auto(target=99)'
     idle: IntervalText | None
     options: Mapping[str, Any]
     span: Span
@@ -261,7 +262,9 @@ def _starts(cursor: Cursor, clause: str) -> bool:
 
 def _clause(cursor: Cursor, clause: str) -> Any:
     match clause:
-        case "SLACK" | "IDLE":
+        case "SLACK":
+            return _slack(cursor)
+        case "IDLE":
             return _width(cursor, clause)
         case "KEY":
             cursor.expect(TokenType.L_PAREN, "(")
@@ -274,6 +277,23 @@ def _clause(cursor: Cursor, clause: str) -> Any:
             return parse_options(cursor)
         case _:
             return cursor.name("a column")
+
+
+def _slack(cursor: Cursor) -> IntervalText | str:
+    """A width, ``AUTO``, ``FOR 99.9 %``, or a policy with its parameters as a text: ``'auto(window=4096)'``."""
+    if cursor.word("AUTO"):
+        return "auto"
+    if cursor.word("FOR"):
+        number = cursor.take(TokenType.NUMBER)
+        if number is None:
+            raise cursor.error(f"SLACK FOR needs the percentage of rows to keep, as in 99.9 %, but {cursor.found()}.")
+        if not (cursor.take(TokenType.MOD) or cursor.word("PERCENT")):
+            raise cursor.error(f"expected % after SLACK FOR {number.text}, but {cursor.found()}.")
+        return f"auto(target={number.text})"
+    text = cursor.current
+    if text is not None and text.token_type == TokenType.STRING and text.text.strip()[:1].isalpha():
+        return cursor.string("a slack")
+    return _width(cursor, "SLACK")
 
 
 def _width(cursor: Cursor, clause: str) -> IntervalText:

@@ -29,6 +29,7 @@ from eddyline.engine.declaration_checks import (
     folder,
     inferred_time,
     placed,
+    slack_of,
     time_kind,
 )
 from eddyline.engine.left_out import LeftOut, outside
@@ -95,8 +96,10 @@ class Declaring(ABC, Generic[Q]):
         or, without a source, a ``schema`` for rows that ``push`` will bring.
 
         ``slack`` is how far an element may lie behind the largest timestamp before it (a number counts ticks of an
-        integer time, seconds of a timestamp; or ``'5 seconds'``): larger waits longer and loses less. ``idle`` is the
-        silence after which the stream no longer holds others back.
+        integer time, seconds of a timestamp; or ``'5 seconds'``): larger waits longer and loses less. With ``'auto'``
+        (99.9 % of the rows are kept) or ``'99 %'`` it is found from the rows that come, and rows stamped far ahead of
+        all others are put aside (``docs/disorder-and-overload.md``). ``idle`` is the silence after which the stream no
+        longer holds others back.
 
         Without ``timestamp`` rows that are pushed, or come from a source without an end, are stamped on arrival. In a
         file, a table or a list the column of time must be plain (``docs/semantics.md`` has the rule); ``arrival=True``
@@ -112,7 +115,8 @@ class Declaring(ABC, Generic[Q]):
         stamp = None if timestamp is None else column_named(name, found, timestamp)
         kind = time_kind(name, found, stamp)
         wait = None if idle is None else duration(idle, TimeKind.TIMESTAMP, "idle")
-        definition = StreamDef(name, found, kind, stamp, duration(slack, kind, "slack"), wait, source, options)
+        width, auto = slack_of(name, slack, kind, stamp)
+        definition = StreamDef(name, found, kind, stamp, width, wait, source, options, auto)
         self.catalog.add("streams", definition)
         self._add_input(definition, opened)
 

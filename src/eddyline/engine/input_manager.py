@@ -34,10 +34,12 @@ from eddyline.core.delta import Bools, Int64s
 from eddyline.core.errors import DataError, EddylineError, JobError, did_you_mean
 from eddyline.core.time import BEGINNING, NEVER, Clock, TimeKind
 from eddyline.engine.arrivals import FARTHEST, Definition, Failures, Judge, ticks
+from eddyline.engine.auto_rows import AutoRows, Placed
 from eddyline.engine.reorder import Chunk, ReorderBuffer, pack, unpack
 from eddyline.engine.side_output import KEEP, Diverted, SideOutput
 from eddyline.engine.stream_reader import StreamReader
 from eddyline.engine.watermark import BEFORE, BEHIND, SHUT, Watermark
+from eddyline.streamon.log import DecisionLog
 
 __all__ = ["InputStream", "StreamReader"]
 
@@ -89,6 +91,9 @@ class InputStream:
         self._judge = Judge(definition)
         slack = 0 if definition.timestamp is None else min(getattr(definition, "slack", 0), FARTHEST)
         self.watermark = Watermark(slack)
+        policy: str | None = None if definition.timestamp is None else getattr(definition, "auto", None)
+        self.auto = None if policy is None else AutoRows(policy, definition.time_kind, self.watermark, definition.name)
+        self.logs: list[DecisionLog] = []  # of the queries that read it, which its decisions are entered in
         self._idle_after: int | None = getattr(definition, "idle", None)
         self.spoke_at = clock.now()
         self._closed = BEGINNING  # the largest instant that a reader has taken as closed
@@ -129,7 +134,10 @@ class InputStream:
         if not -FARTHEST <= time <= FARTHEST:
             raise EddylineError(f"a heartbeat of {self.name!r} is out of range: {time}.")
         self._speak(self._clock.now())
-        self.watermark.show(time)
+        if self.auto is None:
+            self.watermark.show(time)
+        else:
+            self._place(self.auto.heartbeat(time, self._closed))
 
     def tick(self) -> None:
         """Look at the clock: a silent stream falls idle; one that is stamped on arrival shows that time passes."""
@@ -139,6 +147,7 @@ class InputStream:
         if self.definition.timestamp is None:
             self.watermark.show(self._stamp(now))
         elif self._idle_after is not None and now - self.spoke_at >= self._idle_after:
+            self._settle()
             self.idle = True
 
     @property
@@ -148,6 +157,7 @@ class InputStream:
 
     def finish(self) -> None:
         """The end of the input: nothing holds anything back any more."""
+        self._settle()
         self.finished = True
 
     def saw(self, low: int) -> None:
@@ -189,7 +199,11 @@ class InputStream:
                 time = self._times(batch, now)
                 in_order, low, high = _extent(time) if len(time) else (True, 0, 0)
         self.arrived += count
-        if len(time):
+        if len(time) and self.auto is not None and not self.patient:
+            chosen = self._judge.select(batch, self._needed)
+            first, self.accepted = self.accepted, self.accepted + len(time)
+            self._place(self.auto.take(batch, chosen, time, first, self._closed))
+        elif len(time):
             self._take_in(batch, time, in_order, low, high)
 
     def _times(self, batch: pa.RecordBatch, now: int) -> Int64s:
@@ -217,6 +231,31 @@ class InputStream:
             chunk = Chunk(time, self._judge.select(batch, self._needed), self.accepted)
             self._buffer.add(chunk if in_order else chunk.sorted())
         self.accepted += len(time)
+
+    def _settle(self) -> None:
+        """Judge what waits to be judged: nothing will come, for now, that could tell more."""
+        if self.auto is not None:
+            self._place(self.auto.settle(self._closed))
+
+    def _place(self, placed: Placed) -> None:
+        """Rows that SLACK AUTO has judged go where they belong, and what it decided into the logs."""
+        for part in placed.late:
+            self.late.add(part)
+        for part in placed.implausible:
+            if self.strict:
+                raise DataError(f"a row of {self.name!r} is {part.reason[0]}: {part.rows.slice(0, 1).to_pylist()[0]}.")
+            self.invalid.add(part)
+        for chunk in placed.on_time:
+            high = int(chunk.time[-1])
+            self.last_time = high if self.last_time is None else max(self.last_time, high)
+            self.saw(int(chunk.time[0]))
+            if self._readers or self.remembers:
+                self._buffer.add(chunk)
+        if self.auto is not None:
+            decisions, self.auto.slack.decisions = self.auto.slack.decisions, []
+            for decision in decisions:
+                for log in self.logs:
+                    log.record(decision, operator=f"stream {self.name}")
 
     def _divert_late(self, batch: pa.RecordBatch, time: Int64s) -> Bools | None:
         """Which rows are on time (None: all). ``time`` is as it arrived."""
@@ -272,6 +311,9 @@ class InputStream:
                 time = np.full(len(values), BEGINNING, np.int64)
                 time[np.asarray(values.is_valid())] = ticks(values.drop_null())
                 time[np.abs(time) > FARTHEST] = BEGINNING
+                if self.auto is not None:
+                    believed = self.auto.slack.believed
+                    time[time > (BEGINNING if believed is None else believed)] = BEGINNING
                 shown = np.maximum.accumulate(time)
                 some = before > 0
                 at[some] = np.maximum(at[some], shown[before[some] - 1])
@@ -339,6 +381,19 @@ class InputStream:
         """Elements held: not final yet, or not yet taken by the slowest reader."""
         return len(self._buffer) + max((len(r) for r in self._readers), default=0)
 
+    def report(self) -> dict[str, Any]:
+        """Counts and the slack as it is now (ticks), as plain data."""
+        out: dict[str, Any] = {
+            "arrived": self.arrived,
+            "late": self.late.count,
+            "invalid": self.invalid.count,
+            "held": self.buffered,
+            "slack": self.watermark.slack,
+        }
+        if self.auto is not None:
+            out |= {"policy": self.auto.text, "implausible": self.auto.slack.implausible}
+        return out
+
     # Snapshots.
 
     def state(self) -> dict[str, Any]:
@@ -353,6 +408,7 @@ class InputStream:
             },
             "late": self.late.state(),
             "invalid": self.invalid.state(),
+            "auto": None if self.auto is None else self.auto.state(),
         }
 
     def load(self, state: Mapping[str, Any]) -> None:
@@ -377,6 +433,9 @@ class InputStream:
             mine = state["readers"][r.name]
             r.since, r.first_time = mine["since"], mine["first_time"]
             r.chunks = deque(unpack(mine["waiting"]))
+        # A stream that had another kind of slack when it was saved starts to measure now.
+        if self.auto is not None and state.get("auto") is not None:
+            self.auto.load(state["auto"])
         self.late.load(state["late"])
         self.invalid.load(state["invalid"])
 

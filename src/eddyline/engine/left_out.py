@@ -59,6 +59,7 @@ class LeftOut:
     kind: TimeKind = TimeKind.INTEGER
     reason: str | None = None
     readable: bool = True
+    auto: bool = False  # whether the slack is chosen while the stream runs
 
     @staticmethod
     def of(stream: InputStream) -> LeftOut:
@@ -73,6 +74,7 @@ class LeftOut:
             d.timestamp,
             d.time_kind or TimeKind.INTEGER,
             kept[0].reason[0].as_py() if kept else None,
+            auto=stream.auto is not None,
         )
 
     @staticmethod
@@ -91,7 +93,11 @@ class LeftOut:
         '; a slack of 7 would have kept them'
         >>> LeftOut("S", late=1, behind=90_500_000, kind=TimeKind.TIMESTAMP).remedy()
         '; a slack of 91 seconds would have kept it'
+        >>> LeftOut("S", late=3, auto=True).remedy()
+        '; SLACK FOR a higher percentage than now keeps more of them'
         """
+        if self.auto:
+            return f"; SLACK FOR a higher percentage than now keeps more of {'such rows' if self.late == 1 else 'them'}"
         if not self.behind:
             return ""
         return f"; a slack of {_width(self.behind, self.kind)} would have kept {'it' if self.late == 1 else 'them'}"

@@ -128,6 +128,7 @@ class Query:
             "seconds": seconds,
             "late": sum(s.late.count for s in r.inputs.values()),
             "invalid": sum(s.invalid.count for s in r.inputs.values()) + r.invalid.count,
+            "streams": {s.name: s.report() for s in r.inputs.values()},
             "operators": [
                 {
                     "name": t.name,

@@ -124,6 +124,8 @@ class Session(Declaring[Query]):
         if bound.options.get("on_error", "stop") == "invalid":
             physical.context.divert = running.divert
         query = Query(self, label, running)
+        for stream in inputs.values():
+            stream.logs.append(physical.context.log)
         self.queries.append(query)
         if self.warns:
             warn_of_missed(label, [s.name for n, s in inputs.items() if s.finished and n.lower() in self.feeds])
@@ -140,6 +142,8 @@ class Session(Declaring[Query]):
         self.queries.remove(query)
         for reader in query.running.readers.values():
             reader.close()
+        for stream in query.running.inputs.values():
+            stream.logs = [log for log in stream.logs if log is not query.running.physical.context.log]
         for stub in query.running.physical.stubs:
             self._registry.forget(stub)
         # A snapshot finds readers by their query's place, which is what a session that restores it will have.

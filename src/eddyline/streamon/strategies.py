@@ -27,6 +27,7 @@ class Kind:
     noun: str
     example: str
     summary: str
+    written: str = "WITH ({option} = '{name}')"  # how a strategy is named in a job
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +56,13 @@ KINDS: dict[str, Kind] = {
         Kind("joins", "join", "a-greedy(p=0.05)", "the order in which an element is joined with the other inputs"),
         Kind("caches", "cache", "global(interval=10000)", "the subresults that a join of three or more inputs caches"),
         Kind("scheduler", "scheduling", "chain(period=64)", "which operator runs next"),
+        Kind(
+            "slack",
+            "slack",
+            "auto(target=99)",
+            "how long a stream waits for rows that come late, in CREATE STREAM",
+            "SLACK '{name}'",
+        ),
     )
 }
 _STRATEGIES: dict[str, dict[str, Strategy]] = {option: {} for option in KINDS}
