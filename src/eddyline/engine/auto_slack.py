@@ -71,7 +71,7 @@ class AutoSlack:
     >>> times = np.arange(100); times[70] = 5_000_000
     >>> fates = auto.judge(times, 0)
     >>> [int(n) for n in fates.number[fates.fate == IMPLAUSIBLE]], mark.shown, fates.shown[fates.number == 70].tolist()
-    ([70], 99, [86])
+    ([70], 99, [85])
     """
 
     def __init__(self, policy: SlackPolicy, watermark: Watermark) -> None:

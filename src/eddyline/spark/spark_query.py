@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -11,6 +11,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from eddyline.adapting.join_choice import Joining
+from eddyline.core.catalog import RelationDef, StreamDef
 from eddyline.core.errors import JobError
 from eddyline.engine.left_out import LeftOut, Notices
 from eddyline.engine.running_query import result_schema
@@ -212,9 +213,22 @@ class SparkQuery:
         return [*self.read().rows("invalid"), *told]
 
 
+def refuse_in_micro_batches(inputs: Sequence[StreamDef | RelationDef]) -> None:
+    """What counts rows in order of arrival cannot be had where a micro-batch is one arrival."""
+    for d in inputs:
+        if getattr(d, "auto", None) is not None:
+            raise JobError(
+                f"{d.name!r} has SLACK AUTO, which counts rows in order of arrival, and the rows of a micro-batch have"
+                f" none: declare a width ({d.name} … SLACK 5 MINUTES), use --runtime inline, or pass a batch DataFrame,"
+                " of which no row is late."
+            )
+
+
 def packed(session: SparkRuntime, program: Program, streaming: bool) -> list[Any]:
     """The rows of all sources of a program for its shards: of DataFrames, and of our own readers together."""
     names = program.sources()
+    if streaming:
+        refuse_in_micro_batches([session.definition(n) for n in names])
     theirs = {n: session.frames[n.lower()] for n in names if n.lower() in session.frames}
     # As many tasks as there are for the state: more would cost each micro-batch their start, and wait for those.
     tasks = state_partitions(session.spark) if streaming else None
