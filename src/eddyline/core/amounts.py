@@ -14,3 +14,11 @@ def size(count: int) -> str:
             return f"{count} B" if unit == "B" else f"{value:.1f} {unit}"
         value /= 1024
     return f"{value:.1f} GB"
+
+
+def amount(count: int, one: str, many: str | None = None) -> str:
+    """
+    >>> amount(1, "row"), amount(2000, "row"), amount(0, "query", "queries")
+    ('1 row', '2,000 rows', '0 queries')
+    """
+    return f"{count:,} {one if count == 1 else many or one + 's'}"
