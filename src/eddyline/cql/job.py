@@ -3,7 +3,8 @@
 ::
 
     CREATE STREAM name [(col type, …)] FROM 'path or uri' [TIMESTAMP BY col]
-        [SLACK width | SLACK AUTO | SLACK FOR number %] [IDLE width] [WITH (…)]
+        [SLACK width | SLACK AUTO | SLACK FOR number %] [IDLE width]
+        [ON OVERLOAD BLOCK | DROP | SAMPLE p % ABOVE bound] [WITH (…)]
     CREATE RELATION name [(col type, …)] FROM '…' [TIMESTAMP BY col] [KEY (col, …)] [SIGN BY col] [WITH (…)]
     CREATE VIEW name AS query
     [name:] [INSERT INTO 'path'] query [WITH (option = value, …)]
@@ -23,9 +24,11 @@ from sqlglot import exp
 from sqlglot.tokenizer_core import Token, TokenType
 
 from eddyline.core.errors import CqlError, Span, did_you_mean
+from eddyline.core.overload import Overload
 from eddyline.cql.cursor import Cursor
 from eddyline.cql.dialect import Duration
 from eddyline.cql.options import parse_options, split_options
+from eddyline.cql.overload import parse_overload
 from eddyline.cql.parsing import parse_query, tokenize
 from eddyline.cql.query_names import folded, unsafe
 from eddyline.cql.windows import IntervalText, interval_text, resolve_duration
@@ -56,6 +59,7 @@ class CreateStream:
     options: Mapping[str, Any]
     span: Span
     text: str = field(repr=False, default="")
+    overload: Overload | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +158,7 @@ def _stream(cursor: Cursor, span: Span) -> CreateStream:
     name = cursor.name("the name of the stream")
     columns = _columns(cursor)
     source = _source(cursor)
-    clauses = _clauses(cursor, ("TIMESTAMP BY", "SLACK", "IDLE", "WITH"))
+    clauses = _clauses(cursor, ("TIMESTAMP BY", "SLACK", "IDLE", "ON OVERLOAD", "WITH"))
     return CreateStream(
         name,
         columns,
@@ -165,6 +169,7 @@ def _stream(cursor: Cursor, span: Span) -> CreateStream:
         clauses.get("WITH", {}),
         span,
         cursor.text,
+        clauses.get("ON OVERLOAD"),
     )
 
 
@@ -266,6 +271,8 @@ def _clause(cursor: Cursor, clause: str) -> Any:
             return _slack(cursor)
         case "IDLE":
             return _width(cursor, clause)
+        case "ON OVERLOAD":
+            return parse_overload(cursor)
         case "KEY":
             cursor.expect(TokenType.L_PAREN, "(")
             names = [cursor.name("a column of the key")]
@@ -309,7 +316,7 @@ def _width(cursor: Cursor, clause: str) -> IntervalText:
     if unit:
         duration.set("unit", exp.Var(this=unit.strip()).update_positions(number))
     elif cursor.current is not None and not any(
-        cursor.current.text.upper() == word for word in ("SLACK", "IDLE", "TIMESTAMP", "WITH")
+        cursor.current.text.upper() == word for word in ("SLACK", "IDLE", "TIMESTAMP", "ON", "WITH")
     ):
         end = cursor.current
         duration.set("unit", exp.Var(this=cursor.name("a unit of time")).update_positions(end))

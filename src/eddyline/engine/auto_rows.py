@@ -26,9 +26,10 @@ REASONS: Final = pa.array([BEHIND, BEFORE, SHUT, AHEAD])  # by fate, from 1 on
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """Rows that were judged: ``on_time`` by time, in parts that came one after another, and those to divert."""
+    """Rows that were judged: ``on_time`` by time, in parts that came one after another, each with the rows as they
+    came; and those to divert."""
 
-    on_time: list[Chunk]
+    on_time: list[tuple[Chunk, pa.RecordBatch]]
     late: list[Diverted]
     implausible: list[Diverted]
 
@@ -76,7 +77,7 @@ class AutoRows:
     def _put(self, placed: Placed, fates: Fates, batch: pa.RecordBatch, chosen: pa.RecordBatch) -> None:
         kept = fates.fate == ON_TIME
         if kept.all():
-            placed.on_time.append(_chunk(fates, chosen))
+            placed.on_time.append(_chunk(fates, chosen, batch))
             return
         for part, rows in (
             (placed.late, ~kept & (fates.fate != IMPLAUSIBLE)),
@@ -86,7 +87,8 @@ class AutoRows:
                 reasons = REASONS.take(pa.array(fates.fate[rows] - 1))
                 part.append(Diverted(self.stream, batch.filter(pa.array(rows)), fates.shown[rows], reasons))
         if kept.any():
-            placed.on_time.append(_chunk(_part(fates, kept), chosen.filter(pa.array(kept))))
+            mask = pa.array(kept)
+            placed.on_time.append(_chunk(_part(fates, kept), chosen.filter(mask), batch.filter(mask)))
 
     def state(self) -> dict[str, Any]:
         waiting = [{"number": n, "row": r, "columns": c} for n, (r, c) in self._waiting.items()]
@@ -101,7 +103,9 @@ def _part(fates: Fates, rows: Any) -> Fates:
     return Fates(fates.number[rows], fates.time[rows], fates.shown[rows], fates.fate[rows])
 
 
-def _chunk(fates: Fates, rows: pa.RecordBatch) -> Chunk:
+def _chunk(fates: Fates, rows: pa.RecordBatch, raw: pa.RecordBatch) -> tuple[Chunk, pa.RecordBatch]:
     """Rows by time; those of one instant by number."""
     chunk = Chunk(fates.time, rows, int(fates.number.min()), fates.number)
-    return chunk if (np.diff(fates.time) >= 0).all() else chunk.sorted()
+    if (np.diff(fates.time) >= 0).all():
+        return chunk, raw
+    return chunk.sorted(), raw.take(pa.array(np.argsort(fates.time, kind="stable")))

@@ -15,7 +15,8 @@ import pyarrow as pa
 from eddyline.adaptive.disorder.policies import make_policy
 from eddyline.core.arguments import shown
 from eddyline.core.errors import CqlError, JobError, did_you_mean
-from eddyline.core.schema import Schema
+from eddyline.core.overload import WEIGHT, Overload
+from eddyline.core.schema import Field, Schema
 from eddyline.core.time import TimeKind
 from eddyline.cql.job import QueryStatement, Statement
 from eddyline.cql.places import quoted_place
@@ -143,6 +144,18 @@ def slack_of(name: str, value: Any, kind: TimeKind, timestamp: str | None) -> tu
             f"{name!r} is stamped on arrival, so no row of it is late: SLACK AUTO needs TIMESTAMP BY, or leave it out."
         )
     return 0, text
+
+
+def weighted(name: str, schema: Schema, overload: Overload | None) -> Schema:
+    """The columns of a stream: one that samples under overload has the weight of each row beside its own."""
+    if overload is None or overload.action != "sample":
+        return schema
+    if WEIGHT in schema.names:
+        raise JobError(
+            f"{name!r} has a column {WEIGHT!r}, where ON OVERLOAD SAMPLE puts the weight of a row: declare the columns"
+            " under other names, or use DROP."
+        )
+    return Schema((*schema, Field(WEIGHT, pa.float64())))
 
 
 def placed(error: JobError, statement: Statement, otherwise: str | None = None) -> CqlError:

@@ -30,15 +30,18 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from eddyline.core.delta import Bools, Int64s
+from eddyline.core.delta import Bools, Float64s, Int64s
 from eddyline.core.errors import DataError, EddylineError, JobError, did_you_mean
+from eddyline.core.overload import WEIGHT, Overload
 from eddyline.core.time import BEGINNING, NEVER, Clock, TimeKind
-from eddyline.engine.arrivals import FARTHEST, Definition, Failures, Judge, ticks
+from eddyline.engine.arrivals import FARTHEST, Definition, Failures, Judge, extent, ticks, times_reached
 from eddyline.engine.auto_rows import AutoRows, Placed
+from eddyline.engine.overload_guard import OverloadGuard, with_weights
 from eddyline.engine.reorder import Chunk, ReorderBuffer, pack, unpack
 from eddyline.engine.side_output import KEEP, Diverted, SideOutput
 from eddyline.engine.stream_reader import StreamReader
 from eddyline.engine.watermark import BEFORE, BEHIND, SHUT, Watermark
+from eddyline.streamon.decision import Decision
 from eddyline.streamon.log import DecisionLog
 
 __all__ = ["InputStream", "StreamReader"]
@@ -79,6 +82,7 @@ class InputStream:
         self.strict = strict
         self.late = SideOutput(keep)
         self.invalid = SideOutput(keep)
+        self.shed = SideOutput(keep)
         self.arrived = 0  # rows, whatever became of them
         self.behind = 0  # how far late rows lay behind the largest time before them, at most
         self.accepted = 0  # elements on time: the next arrival number
@@ -93,6 +97,8 @@ class InputStream:
         self.watermark = Watermark(slack)
         policy: str | None = None if definition.timestamp is None else getattr(definition, "auto", None)
         self.auto = None if policy is None else AutoRows(policy, definition.time_kind, self.watermark, definition.name)
+        overload: Overload | None = getattr(definition, "overload", None)
+        self.guard = None if overload is None else OverloadGuard(overload, definition.name, self.shed)
         self.logs: list[DecisionLog] = []  # of the queries that read it, which its decisions are entered in
         self._idle_after: int | None = getattr(definition, "idle", None)
         self.spoke_at = clock.now()
@@ -100,7 +106,8 @@ class InputStream:
         self._buffer = ReorderBuffer()
         self._readers: list[StreamReader] = []
         self._allowed = self._known(definition.schema.names if columns is None else columns)
-        self._needed: tuple[str, ...] = ()
+        self._needed: tuple[str, ...] = ()  # columns that some reader asks for
+        self._brought: tuple[str, ...] = ()  # those of them that batches bring
 
     @property
     def name(self) -> str:
@@ -181,7 +188,7 @@ class InputStream:
         if self.finished:
             raise EddylineError(f"{self.name!r} has ended; no more rows can be pushed to it.")
         raw = batch
-        batch, failures = self._judge(batch, self._needed)
+        batch, failures = self._judge(batch, self._brought)
         count = batch.num_rows
         if not count:
             return  # no rows show no time: an empty poll does not end an idle interval
@@ -191,16 +198,16 @@ class InputStream:
             batch = self._divert(raw, batch, failures)
         time = self._times(batch, now)
         if len(time):
-            in_order, low, high = _extent(time)
+            in_order, low, high = extent(time)
             if low < -FARTHEST or high > FARTHEST:
                 far = np.flatnonzero((time < -FARTHEST) | (time > FARTHEST)).tolist()
                 reason = f"the timestamp {self.definition.timestamp!r} is out of range"
                 batch = self._divert(batch, batch, dict.fromkeys(far, reason))
                 time = self._times(batch, now)
-                in_order, low, high = _extent(time) if len(time) else (True, 0, 0)
+                in_order, low, high = extent(time) if len(time) else (True, 0, 0)
         self.arrived += count
         if len(time) and self.auto is not None and not self.patient:
-            chosen = self._judge.select(batch, self._needed)
+            chosen = self._judge.select(batch, self._brought)
             first, self.accepted = self.accepted, self.accepted + len(time)
             self._place(self.auto.take(batch, chosen, time, first, self._closed))
         elif len(time):
@@ -223,14 +230,48 @@ class InputStream:
                 batch, time = batch.filter(pa.array(on_time)), time[on_time]
                 if not len(time):
                     return
-                in_order, low, high = _extent(time)
+                in_order, low, high = extent(time)
         mark.show(high)
+        keep, weights = self._sift(batch, time)
+        if keep is not None:
+            batch, time = batch.filter(pa.array(keep)), time[keep]
+            if not len(time):
+                return
+            in_order, low, high = extent(time)
         self.last_time = high if self.last_time is None else max(self.last_time, high)
         self.saw(low)
         if self._readers or self.remembers:
-            chunk = Chunk(time, self._judge.select(batch, self._needed), self.accepted)
+            rows = self._judge.select(batch, self._brought)
+            chunk = Chunk(time, self._weighted(rows, weights), self.accepted)
             self._buffer.add(chunk if in_order else chunk.sorted())
         self.accepted += len(time)
+
+    def _sift(self, raw: pa.RecordBatch, time: Int64s) -> tuple[Bools | None, Float64s | None]:
+        """Which of the rows that are on time are kept under overload (None: all), and the weights of those."""
+        if self.guard is None:
+            return None, None
+        found = self.guard.sift(raw, time, self._waiting(), self.accepted, self._clock.now(), self.shown)
+        self._record(self.guard.policy.taken_decisions())
+        return found
+
+    def _weighted(self, rows: pa.RecordBatch, weights: Float64s | None) -> pa.RecordBatch:
+        return with_weights(rows, weights) if WEIGHT in self._needed and weights is not None else rows
+
+    def _record(self, decisions: Sequence[Decision]) -> None:
+        for decision in decisions:
+            for log in self.logs:
+                log.record(decision, operator=f"stream {self.name}")
+
+    @property
+    def full(self) -> bool:
+        """Whether ON OVERLOAD BLOCK keeps rows from coming now."""
+        guard = self.guard
+        return guard is not None and not guard.sheds and guard.full(self._waiting(), self._clock.now())
+
+    def _waiting(self) -> list[Chunk]:
+        """What is held, and not yet taken by the slowest reader."""
+        slowest = max(self._readers, key=len, default=None)
+        return [*self._buffer.chunks, *(slowest.chunks if slowest is not None else ())]
 
     def _settle(self) -> None:
         """Judge what waits to be judged: nothing will come, for now, that could tell more."""
@@ -245,17 +286,21 @@ class InputStream:
             if self.strict:
                 raise DataError(f"a row of {self.name!r} is {part.reason[0]}: {part.rows.slice(0, 1).to_pylist()[0]}.")
             self.invalid.add(part)
-        for chunk in placed.on_time:
+        for chunk, raw in placed.on_time:
+            keep, weights = self._sift(raw, chunk.time)
+            if keep is not None:
+                chunk = chunk.filter(keep)
+                if not len(chunk):
+                    continue
             high = int(chunk.time[-1])
             self.last_time = high if self.last_time is None else max(self.last_time, high)
             self.saw(int(chunk.time[0]))
             if self._readers or self.remembers:
+                chunk.rows = self._weighted(chunk.rows, weights)
                 self._buffer.add(chunk)
         if self.auto is not None:
             decisions, self.auto.slack.decisions = self.auto.slack.decisions, []
-            for decision in decisions:
-                for log in self.logs:
-                    log.record(decision, operator=f"stream {self.name}")
+            self._record(decisions)
 
     def _divert_late(self, batch: pa.RecordBatch, time: Int64s) -> Bools | None:
         """Which rows are on time (None: all). ``time`` is as it arrived."""
@@ -303,25 +348,12 @@ class InputStream:
         How rows are cut into batches must not show: the times of the rows before in the same batch count. Before the
         first element of all it is the time of that element, and 0 where that is not in sight.
         """
-        at = np.full(len(before), BEGINNING if self.shown is None else self.shown, np.int64)
         column = self.definition.timestamp
-        if column is not None and batch is not None and batch.num_rows and column in batch.schema.names:
-            values = batch.column(column)
-            if pa.types.is_integer(values.type) or pa.types.is_timestamp(values.type):
-                time = np.full(len(values), BEGINNING, np.int64)
-                time[np.asarray(values.is_valid())] = ticks(values.drop_null())
-                time[np.abs(time) > FARTHEST] = BEGINNING
-                if self.auto is not None:
-                    believed = self.auto.slack.believed
-                    time[time > (BEGINNING if believed is None else believed)] = BEGINNING
-                shown = np.maximum.accumulate(time)
-                some = before > 0
-                at[some] = np.maximum(at[some], shown[before[some] - 1])
-                ahead = time[time > BEGINNING]
-                if len(ahead):
-                    at[at == BEGINNING] = ahead[0]
-        at[at == BEGINNING] = 0
-        return at
+        values = None if column is None or batch is None or column not in batch.schema.names else batch.column(column)
+        if self.auto is None:
+            return times_reached(values, before, self.shown)
+        believed = self.auto.slack.believed
+        return times_reached(values, before, self.shown, BEGINNING if believed is None else believed)
 
     # What goes out.
 
@@ -351,6 +383,7 @@ class InputStream:
     def _plan_columns(self) -> None:
         asked = {c for r in self._readers for c in r.columns}
         self._needed = tuple(n for n in self.definition.schema.names if n in asked)
+        self._brought = tuple(n for n in self._needed if n != WEIGHT)
 
     def _known(self, columns: Sequence[str]) -> tuple[str, ...]:
         schema = self.definition.schema
@@ -387,6 +420,7 @@ class InputStream:
             "arrived": self.arrived,
             "late": self.late.count,
             "invalid": self.invalid.count,
+            "shed": self.shed.count,
             "held": self.buffered,
             "slack": self.watermark.slack,
         }
@@ -408,7 +442,9 @@ class InputStream:
             },
             "late": self.late.state(),
             "invalid": self.invalid.state(),
+            "shed": self.shed.state(),
             "auto": None if self.auto is None else self.auto.state(),
+            "guard": None if self.guard is None else self.guard.state(),
         }
 
     def load(self, state: Mapping[str, Any]) -> None:
@@ -436,15 +472,12 @@ class InputStream:
         # A stream that had another kind of slack when it was saved starts to measure now.
         if self.auto is not None and state.get("auto") is not None:
             self.auto.load(state["auto"])
+        if self.guard is not None and state.get("guard") is not None:
+            self.guard.load(state["guard"])
+        if "shed" in state:
+            self.shed.load(state["shed"])
         self.late.load(state["late"])
         self.invalid.load(state["invalid"])
 
 
 _NUMBERS = ("arrived", "accepted", "first_time", "last_time", "finished", "idle", "_closed")
-
-
-def _extent(time: Int64s) -> tuple[bool, int, int]:
-    """Whether times are in order, the smallest and the largest of them."""
-    if len(time) == 1 or (time[1:] >= time[:-1]).all():
-        return True, int(time[0]), int(time[-1])
-    return False, int(time.min()), int(time.max())

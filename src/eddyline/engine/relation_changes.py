@@ -249,7 +249,7 @@ class TimedRelation(InputStream):
         self._plan_columns()
 
     def _plan_columns(self) -> None:
-        self._needed = self.definition.schema.names
+        self._needed = self._brought = self.definition.schema.names
 
     def _welcome(self, reader: StreamReader) -> None:
         reader.since = 0

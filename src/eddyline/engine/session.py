@@ -15,7 +15,8 @@ from eddyline.adapting.planning import plan_query
 from eddyline.core import arguments as check
 from eddyline.core.amounts import amount
 from eddyline.core.catalog import Catalog, RelationDef, StreamDef
-from eddyline.core.errors import EddylineError, JobError
+from eddyline.core.errors import EddylineError, JobError, OverloadError
+from eddyline.core.overload import WEIGHT
 from eddyline.core.time import Clock, TimeKind, from_datetime
 from eddyline.engine.base_session import Declaring
 from eddyline.engine.declaration_checks import folder
@@ -31,7 +32,7 @@ from eddyline.engine.snapshot import Snapshots
 from eddyline.io import durable
 from eddyline.io.locking import DirectoryLock
 from eddyline.io.resolve import open_source
-from eddyline.io.source import Source
+from eddyline.io.source import BATCH_ROWS, Source
 from eddyline.plan.choice import BACK, PlannedQuery, exchanged
 from eddyline.plan.logical import BoundQuery, RelationScan, StreamScan, streams_of
 from eddyline.plan.physical import build
@@ -182,7 +183,7 @@ class Session(Declaring[Query]):
             stamp = stream.definition.timestamp
             more = [c for c in (stamp, getattr(stream.definition, "sign", None)) if c is not None]
             everything = stream.definition.schema.names if isinstance(stream, TimedRelation) else ()
-            feed.want([*wanted, *more, *everything])
+            feed.want([c for c in (*wanted, *more, *everything) if c != WEIGHT])
         return reader
 
     def _input_of(self, name: str) -> InputStream:
@@ -190,7 +191,7 @@ class Session(Declaring[Query]):
         return found if found is not None else self._side(name)
 
     def _side(self, name: str) -> InputStream:
-        """``late(q)`` or ``invalid(q)``, made when first asked for."""
+        """``late(q)``, ``invalid(q)`` or ``shed(q)``, made when first asked for."""
         key = name.lower()
         if key not in self.sides:
             which, _, rest = key.partition("(")
@@ -206,10 +207,16 @@ class Session(Declaring[Query]):
     def push(self, name: str, rows: Any) -> None:
         """Bring rows to a stream: an Arrow batch or table, a pandas frame, or a list of dictionaries."""
         stream = self._pushed(name)
+        if stream.guard is not None and stream.full:
+            raise OverloadError(
+                f"{stream.name!r} holds as much as it may (ON OVERLOAD {stream.guard.spec}), and took no row: bring"
+                " rows or heartbeats to the streams that it waits for, and then push these again."
+            )
         if isinstance(rows, pa.RecordBatch):
             stream.accept(rows)
         else:
-            for batch in open_source(rows, schema=stream.definition.schema.to_arrow()).open():
+            schema = pa.schema([f for f in stream.definition.schema.to_arrow() if f.name != WEIGHT])
+            for batch in open_source(rows, schema=schema).open():
                 if batch.invalid:
                     stream.reject([i.row for i in batch.invalid], [i.reason for i in batch.invalid])
                 if batch.rows.num_rows:
@@ -292,7 +299,9 @@ class Session(Declaring[Query]):
 
     @property
     def _loses(self) -> bool:
-        if self.invalid_of_relations or any(s.late.count or s.invalid.count for s in self.inputs.values()):
+        if self.invalid_of_relations or any(
+            s.late.count or s.invalid.count or s.shed.count for s in self.inputs.values()
+        ):
             return True
         return any(q.running.invalid.count for q in self.queries)
 
@@ -318,7 +327,9 @@ class Session(Declaring[Query]):
             with ThreadPoolExecutor(len(fresh)) as pool:
                 for f in fresh:
                     f.begin(pool)
-        behind = min(waiting, key=lambda f: f.stream.shown_bound)
+        # A stream that is full waits, unless all do: then only rows of the one furthest behind can help.
+        able = [f for f in waiting if not f.stream.full] or waiting
+        behind = min(able, key=lambda f: f.stream.shown_bound)
         behind.pull()
         self._advance()
         return True
@@ -452,7 +463,10 @@ class Session(Declaring[Query]):
         key = stream.name.lower()
         self.inputs[key] = stream
         if opened is not None:
-            self.feeds[key] = Feed(opened, stream)
+            guard = stream.guard
+            most = guard.spec.limit if guard is not None and guard.spec.unit == "rows" else BATCH_ROWS
+            # What is read at once is no more than may be held: a file can wait, and is no reason to shed rows.
+            self.feeds[key] = Feed(opened, stream, min(BATCH_ROWS, most))
 
     def _pushed(self, name: str) -> InputStream:
         stream = self.inputs.get(check.text(name, "the name of a stream", empty=True).lower())
