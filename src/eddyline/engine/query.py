@@ -16,6 +16,7 @@ from eddyline.plan.print_text import explain
 from eddyline.streamon.decision import Decision
 
 if TYPE_CHECKING:
+    from eddyline.engine.estimates import Estimator
     from eddyline.engine.running_query import RunningQuery
     from eddyline.engine.session import Session
 
@@ -25,6 +26,7 @@ class Query:
 
     def __init__(self, session: Session, name: str, running: RunningQuery) -> None:
         self.session, self.name, self.running = session, name, running
+        self.estimator: Estimator | None = None  # of its counts, sums and averages, where a stream of it samples
         self._table: list[pa.RecordBatch] = []
         self._begin = session.clock.nanoseconds()
 
@@ -167,6 +169,7 @@ class Query:
             "invalid": sum(s.invalid.count for s in r.inputs.values()) + r.invalid.count,
             "shed": sum(s.shed.count for s in r.inputs.values()),
             "approximate": self._approximate(),
+            "estimates": [] if self.estimator is None or not self._approximate() else self.estimator.report(),
             "streams": {s.name: s.report() for s in r.inputs.values()},
             "operators": [
                 {

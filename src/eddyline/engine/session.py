@@ -20,6 +20,7 @@ from eddyline.core.overload import WEIGHT
 from eddyline.core.time import Clock, TimeKind, from_datetime
 from eddyline.engine.base_session import Declaring
 from eddyline.engine.declaration_checks import folder
+from eddyline.engine.estimates import Estimator, companion_of
 from eddyline.engine.feeds import Feed
 from eddyline.engine.input_manager import InputStream, StreamReader
 from eddyline.engine.left_out import LeftOut, Notices, warn_of_missed
@@ -105,13 +106,20 @@ class Session(Declaring[Query]):
 
     def _add_query(self, bound: BoundQuery, planned: PlannedQuery | None) -> Query:
         if bound.name is None:
-            return self._start(bound, planned)
+            return self._estimated(bound, self._start(bound, planned))
         self.catalog.add("views", bound, bound.name)
         try:
-            return self._start(bound, planned)
+            return self._estimated(bound, self._start(bound, planned))
         except BaseException:
             del self.catalog.views[bound.name.lower()]  # what could not start has no name either
             raise
+
+    def _estimated(self, bound: BoundQuery, query: Query) -> Query:
+        """The query, with a companion for its report where a stream of it samples under overload."""
+        companion = companion_of(bound)
+        if companion is not None:
+            query.estimator = Estimator(companion, self._start(companion.query, None))
+        return query
 
     def _start(self, bound: BoundQuery, planned: PlannedQuery | None) -> Query:
         planned = planned or plan_query(bound, self.catalog)
@@ -163,6 +171,8 @@ class Session(Declaring[Query]):
             if side.owner is query.running:
                 side.end()
                 del self.sides[name]
+        if query.estimator is not None:
+            self.drop(query.estimator.query)
         self._named = {n: q for n, q in self._named.items() if q is not query}
         if query.running.query.name is not None:
             self.catalog.views.pop(query.running.query.name.lower(), None)
@@ -292,6 +302,9 @@ class Session(Declaring[Query]):
             for side in self.sides.values():
                 if side.owner is r:
                     side.progress()
+        for q in self.queries:
+            if q.estimator is not None:
+                q.estimator.drain()
         if errors:
             raise errors[0]
         if self.warns and self._loses:
@@ -439,6 +452,7 @@ class Session(Declaring[Query]):
             "inputs": {n: s.state() for n, s in self.inputs.items()},
             "feeds": {n: f.state() for n, f in self.feeds.items()},
             "sides": {n: {"stream": s.stream.state(), "reached": s.reached} for n, s in self.sides.items()},
+            "estimates": [None if q.estimator is None else q.estimator.state() for q in self.queries],
             "queries": [q.running.state() for q in self.queries],
         }
 
@@ -453,6 +467,9 @@ class Session(Declaring[Query]):
             self.sides[n].reached = state["reached"]
         for q, state in zip(self.queries, tree["queries"], strict=True):
             q.running.load(state)
+        for q, rows in zip(self.queries, tree.get("estimates", ()), strict=False):
+            if q.estimator is not None and rows is not None:
+                q.estimator.load(rows)
         self._registry.switch(self._registry.sharing)
 
     # ── helpers ───────────────────────────────────────────────────────────────────────────────────────────────────
@@ -464,9 +481,9 @@ class Session(Declaring[Query]):
         self.inputs[key] = stream
         if opened is not None:
             guard = stream.guard
-            most = guard.spec.limit if guard is not None and guard.spec.unit == "rows" else BATCH_ROWS
-            # What is read at once is no more than may be held: a file can wait, and is no reason to shed rows.
-            self.feeds[key] = Feed(opened, stream, min(BATCH_ROWS, most))
+            most = guard.spec.limit if guard is not None and guard.spec.unit == "rows" else 2 * BATCH_ROWS
+            # What is read at once is half of what may be held: a file can wait, and is no reason to shed rows.
+            self.feeds[key] = Feed(opened, stream, min(BATCH_ROWS, max(1, most // 2)))
 
     def _pushed(self, name: str) -> InputStream:
         stream = self.inputs.get(check.text(name, "the name of a stream", empty=True).lower())
