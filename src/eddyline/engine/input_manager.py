@@ -23,7 +23,6 @@ Ways that look right and are wrong:
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -34,10 +33,11 @@ from eddyline.core.delta import Bools, Float64s, Int64s
 from eddyline.core.errors import DataError, EddylineError, JobError, did_you_mean
 from eddyline.core.overload import WEIGHT, Overload
 from eddyline.core.time import BEGINNING, NEVER, Clock, TimeKind
+from eddyline.engine import input_state
 from eddyline.engine.arrivals import FARTHEST, Definition, Failures, Judge, extent, ticks, times_reached
 from eddyline.engine.auto_rows import AutoRows, Placed
 from eddyline.engine.overload_guard import OverloadGuard, with_weights
-from eddyline.engine.reorder import Chunk, ReorderBuffer, pack, unpack
+from eddyline.engine.reorder import Chunk, ReorderBuffer
 from eddyline.engine.side_output import KEEP, Diverted, SideOutput
 from eddyline.engine.stream_reader import StreamReader
 from eddyline.engine.watermark import BEFORE, BEHIND, SHUT, Watermark
@@ -432,52 +432,8 @@ class InputStream:
 
     def state(self) -> dict[str, Any]:
         """All that ``load`` needs: plain numbers, numpy arrays and Arrow batches, in nested dictionaries and lists."""
-        return {
-            "version": 1,
-            "numbers": {n: getattr(self, n) for n in (*_NUMBERS, "shown", "behind")},
-            "floor": self.watermark.floor,
-            "held": pack(self._buffer.chunks),
-            "readers": {
-                r.name: {"since": r.since, "first_time": r.first_time, "waiting": pack(r.chunks)} for r in self._readers
-            },
-            "late": self.late.state(),
-            "invalid": self.invalid.state(),
-            "shed": self.shed.state(),
-            "auto": None if self.auto is None else self.auto.state(),
-            "guard": None if self.guard is None else self.guard.state(),
-        }
+        return input_state.save(self)
 
     def load(self, state: Mapping[str, Any]) -> None:
         """Go on where the other instance stopped. The same readers must have been registered, by name."""
-        missing = set(state["readers"]) ^ {r.name for r in self._readers}
-        if missing:
-            raise EddylineError(
-                f"the snapshot of {self.name!r} has other readers than now: {', '.join(sorted(missing))}."
-            )
-        for n in _NUMBERS:
-            setattr(self, n, state["numbers"][n])
-        self.behind = state["numbers"].get("behind", 0)  # earlier versions did not know it
-        # The slack is the declared one, and may be another than before; what was closed stays closed (``_closed``).
-        self.watermark.shown = state["numbers"]["shown"]
-        self.watermark.floor = state.get("floor", BEGINNING)
-        # Wall-clock silence does not pass while nobody listens.
-        self.spoke_at = self._clock.now()
-        self._buffer = ReorderBuffer()
-        for chunk in unpack(state["held"]):
-            self._buffer.add(chunk.sorted())
-        for r in self._readers:
-            mine = state["readers"][r.name]
-            r.since, r.first_time = mine["since"], mine["first_time"]
-            r.chunks = deque(unpack(mine["waiting"]))
-        # A stream that had another kind of slack when it was saved starts to measure now.
-        if self.auto is not None and state.get("auto") is not None:
-            self.auto.load(state["auto"])
-        if self.guard is not None and state.get("guard") is not None:
-            self.guard.load(state["guard"])
-        if "shed" in state:
-            self.shed.load(state["shed"])
-        self.late.load(state["late"])
-        self.invalid.load(state["invalid"])
-
-
-_NUMBERS = ("arrived", "accepted", "first_time", "last_time", "finished", "idle", "_closed")
+        input_state.restore(self, state)
