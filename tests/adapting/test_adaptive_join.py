@@ -71,7 +71,7 @@ def test_answers_are_those_of_the_reference(part: int) -> None:
                 small = shrink(case, lambda c, way=way: check(c, way) is not None, attempts=300)
                 pytest.fail(f"{number} {way}\n{case.text}\n{check(small, way)}\n\n{small.snippet()}", pytrace=False)
             for join in joins:
-                kinds = {d.kind.split(" Δ")[0] for d in join.books.log}
+                kinds = {d.kind.split(" Δ")[0] for d in join.run_history.log}
                 SEEN.update(kinds)
                 SEEN["hits"] += join.caching is not None and any(
                     c["state"] == "used" and (c["miss"] or 0) < 1 for c in join.caching.statistics()["caches"]

@@ -141,8 +141,8 @@ def test_late_rows_are_told_with_a_remedy_and_a_reason() -> None:
 
 
 def test_micro_batches_refuse_it() -> None:
-    spark_query = pytest.importorskip("eddyline.spark.spark_query")
+    packed_sources = pytest.importorskip("eddyline.spark.packed_sources")
     definition = StreamDef("S", Schema.from_arrow(SCHEMA), TimeKind.INTEGER, "ts", auto="auto")
     with pytest.raises(JobError, match="SLACK 5 MINUTES"):
-        spark_query.refuse_in_micro_batches([definition])
-    spark_query.refuse_in_micro_batches([StreamDef("S", Schema.from_arrow(SCHEMA), TimeKind.INTEGER, "ts")])
+        packed_sources.refuse_in_micro_batches([definition])
+    packed_sources.refuse_in_micro_batches([StreamDef("S", Schema.from_arrow(SCHEMA), TimeKind.INTEGER, "ts")])

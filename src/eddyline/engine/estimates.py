@@ -7,8 +7,9 @@ shed, at the last instant that it has answered, with an interval of 95 % each.
 
 from __future__ import annotations
 
+from collections import deque
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final, Protocol
 
 import pyarrow as pa
 
@@ -16,9 +17,6 @@ from eddyline.adaptive.overload.horvitz_thompson import Estimate, average, total
 from eddyline.core.overload import WEIGHT
 from eddyline.expr.nodes import AggregateCall, Call, Case, Cast, Column, Expr, Literal
 from eddyline.plan.logical import Aggregate, BoundQuery, Plan, Project, Select, StreamScan, Window, walk
-
-if TYPE_CHECKING:
-    from eddyline.engine.query import Query
 
 DOUBLE: Final = pa.float64()
 GROUPS: Final = 100  # groups that a report shows
@@ -108,17 +106,23 @@ def _terms(w: Expr, y: Expr | None, counted: bool) -> tuple[Expr, ...]:
     return *only, product(w, value), product(ww, value), product(product(ww, value), value)
 
 
+class Answering(Protocol):
+    """As much of a running query as its estimator uses."""
+
+    results: deque[pa.RecordBatch]
+
+
 class Estimator:
     """Follows the companion of a query: what its row, or the row of each group, is now."""
 
-    def __init__(self, companion: Companion, query: Query) -> None:
-        self.companion, self.query = companion, query
+    def __init__(self, companion: Companion, running: Answering) -> None:
+        self.companion, self.running = companion, running
         self.rows: dict[tuple[Any, ...], tuple[float | None, ...]] = {}
 
     def drain(self) -> None:
         """Take the changes since the last call, so that they do not pile up."""
         keys = len(self.companion.keys)
-        results = self.query.running.results
+        results = self.running.results
         while results:
             for *values, _, sign in zip(*(c.to_pylist() for c in results.popleft().columns), strict=True):
                 key = tuple(values[:keys])

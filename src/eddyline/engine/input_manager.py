@@ -67,7 +67,7 @@ class InputStream:
     ([1, 2, 4], ['p', 'r', 'q'])
     """
 
-    remembers = False  # whether elements matter even while nobody reads
+    remembers = False  # whether elements are kept while no query reads the stream
 
     def __init__(
         self,
@@ -367,7 +367,7 @@ class InputStream:
         self.release(BEGINNING)  # what is final goes to those that were here
         made = StreamReader(self, asked, label, since=self.accepted)
         self._readers.append(made)
-        self._plan_columns()
+        self.plan_columns()
         self._welcome(made)
         return made
 
@@ -376,11 +376,11 @@ class InputStream:
 
     def forget(self, reader: StreamReader) -> None:
         self._readers = [r for r in self._readers if r is not reader]
-        self._plan_columns()
+        self.plan_columns()
         if not (self._readers or self.remembers):
             self._buffer = ReorderBuffer()
 
-    def _plan_columns(self) -> None:
+    def plan_columns(self) -> None:
         asked = {c for r in self._readers for c in r.columns}
         self._needed = tuple(n for n in self.definition.schema.names if n in asked)
         self._brought = tuple(n for n in self._needed if n != WEIGHT)

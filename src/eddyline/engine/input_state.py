@@ -4,19 +4,41 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from eddyline.core.errors import EddylineError
-from eddyline.core.time import BEGINNING
+from eddyline.core.time import BEGINNING, Clock
+from eddyline.engine.auto_rows import AutoRows
+from eddyline.engine.overload_guard import OverloadGuard
 from eddyline.engine.reorder import ReorderBuffer, pack, unpack
+from eddyline.engine.side_output import SideOutput
+from eddyline.engine.stream_reader import StreamReader
+from eddyline.engine.watermark import Watermark
 
-if TYPE_CHECKING:
-    from eddyline.engine.input_manager import InputStream
+
+class Saved(Protocol):
+    """As much of an input stream as a snapshot keeps."""
+
+    watermark: Watermark
+    behind: int
+    spoke_at: int
+    late: SideOutput
+    invalid: SideOutput
+    shed: SideOutput
+    auto: AutoRows | None
+    guard: OverloadGuard | None
+    _clock: Clock
+    _buffer: ReorderBuffer
+    _readers: list[StreamReader]
+
+    @property
+    def name(self) -> str: ...
+
 
 _NUMBERS = ("arrived", "accepted", "first_time", "last_time", "finished", "idle", "_closed")
 
 
-def save(stream: InputStream) -> dict[str, Any]:
+def save(stream: Saved) -> dict[str, Any]:
     return {
         "version": 1,
         "numbers": {n: getattr(stream, n) for n in (*_NUMBERS, "shown", "behind")},
@@ -33,7 +55,7 @@ def save(stream: InputStream) -> dict[str, Any]:
     }
 
 
-def restore(stream: InputStream, state: Mapping[str, Any]) -> None:
+def restore(stream: Saved, state: Mapping[str, Any]) -> None:
     missing = set(state["readers"]) ^ {r.name for r in stream._readers}
     if missing:
         raise EddylineError(
@@ -45,7 +67,7 @@ def restore(stream: InputStream, state: Mapping[str, Any]) -> None:
     # The slack is the declared one, and may be another than before; what was closed stays closed (``_closed``).
     stream.watermark.shown = state["numbers"]["shown"]
     stream.watermark.floor = state.get("floor", BEGINNING)
-    # Wall-clock silence does not pass while nobody listens.
+    # Wall-clock silence is not counted while no query reads the stream.
     stream.spoke_at = stream._clock.now()
     stream._buffer = ReorderBuffer()
     for chunk in unpack(state["held"]):

@@ -69,7 +69,7 @@ class Session(Declaring[Query]):
         self.feeds: dict[str, Feed] = {}
         self.queries: list[Query] = []
         self.sides: dict[str, SideStream] = {}
-        self.warns = True  # that rows were left out; who tells of them otherwise switches it off
+        self.warns = True  # that rows were left out; a caller that reports them in another way sets it to False
         self._notices = Notices()
         self._registry = Registry(check.flag(sharing, "sharing"))
         self._named: dict[str, Query] = {}
@@ -91,7 +91,7 @@ class Session(Declaring[Query]):
         self.relations |= {n.lower(): t for n, t in tables.items()}
         self.catalog.functions |= catalog.functions
         self.catalog.aggregates |= catalog.aggregates
-        self.warns = False  # nobody sees the warnings of a worker; its account says what was left out
+        self.warns = False  # warnings of a worker are not shown; its account says what was left out
 
     # ── queries ───────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -118,7 +118,8 @@ class Session(Declaring[Query]):
         """The query, with a companion for its report where a stream of it samples under overload."""
         companion = companion_of(bound)
         if companion is not None:
-            query.estimator = Estimator(companion, self._start(companion.query, None))
+            query.companion = self._start(companion.query, None)
+            query.estimator = Estimator(companion, query.companion.running)
         return query
 
     def _start(self, bound: BoundQuery, planned: PlannedQuery | None) -> Query:
@@ -171,8 +172,8 @@ class Session(Declaring[Query]):
             if side.owner is query.running:
                 side.end()
                 del self.sides[name]
-        if query.estimator is not None:
-            self.drop(query.estimator.query)
+        if query.companion is not None:
+            self.drop(query.companion)
         self._named = {n: q for n, q in self._named.items() if q is not query}
         if query.running.query.name is not None:
             self.catalog.views.pop(query.running.query.name.lower(), None)

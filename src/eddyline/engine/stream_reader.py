@@ -4,22 +4,31 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 import pyarrow as pa
 
 from eddyline.core.delta import Delta
 from eddyline.core.schema import Schema
+from eddyline.engine.arrivals import Definition
 from eddyline.engine.reorder import Chunk, joined
 
-if TYPE_CHECKING:
-    from eddyline.engine.input_manager import InputStream
+
+class Readable(Protocol):
+    """As much of an input stream as its readers use."""
+
+    @property
+    def definition(self) -> Definition: ...
+
+    def release(self, frontier: int) -> None: ...
+    def forget(self, reader: StreamReader) -> None: ...
+    def plan_columns(self) -> None: ...
 
 
 class StreamReader:
     """One query's position in a stream: sees the elements accepted after it registered, each once, in order."""
 
-    def __init__(self, stream: InputStream, columns: tuple[str, ...], name: str, since: int) -> None:
+    def __init__(self, stream: Readable, columns: tuple[str, ...], name: str, since: int) -> None:
         self.stream, self.columns, self.name = stream, columns, name
         self.since = since  # smaller arrival numbers came before this reader
         self.first_time: int | None = None  # the smallest time of an element that it sees
@@ -91,7 +100,7 @@ class StreamReader:
         self.columns = tuple(columns)
         self._places = None
         self._empty = Delta.empty(Schema(tuple(self.stream.definition.schema[c] for c in columns)))
-        self.stream._plan_columns()
+        self.stream.plan_columns()
 
     def __len__(self) -> int:
         """Elements released and not yet taken."""

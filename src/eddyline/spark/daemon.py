@@ -58,7 +58,7 @@ MODULES: Final = (
 
 
 def preload() -> None:
-    """Import what workers use. What is missing is left to the worker, which has a way to tell its user."""
+    """Import what workers use. What is missing is left to the worker, which can report it to its user."""
     for name, value in ONE_THREAD.items():
         os.environ.setdefault(name, value)
     keep_memory()
