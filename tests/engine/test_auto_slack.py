@@ -133,6 +133,23 @@ def test_a_query_that_comes_while_rows_wait_does_not_see_them() -> None:
     assert times == list(range(40, 100))
 
 
+def test_a_stream_that_had_a_fixed_slack_starts_to_measure(tmp_path: Any) -> None:
+    given = rows(600)
+    session = ed.Session()
+    session.stream("S", schema=SCHEMA, timestamp="ts", slack=25)
+    query = session.query("SELECT Istream(ts) FROM S")
+    session.push("S", given[:300])
+    session.snapshot(tmp_path)
+    session = ed.Session()
+    session.stream("S", schema=SCHEMA, timestamp="ts", slack="auto")
+    query = session.query("SELECT Istream(ts) FROM S")
+    session.restore(tmp_path)
+    session.push("S", given[300:])
+    session.finish()
+    assert query.report()["late"] == 0
+    assert [r["ts"] for b in query.fetch() for r in b.to_pylist()] == list(range(600))
+
+
 def test_late_rows_are_told_with_a_remedy_and_a_reason() -> None:
     session, query = pushed("auto(target=80, interval=8, window=64)")
     with pytest.warns(LateRowsWarning, match="SLACK FOR a higher percentage"):

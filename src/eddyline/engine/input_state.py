@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 from eddyline.core.errors import EddylineError
 from eddyline.core.time import BEGINNING, Clock
+from eddyline.engine.arrivals import FARTHEST
 from eddyline.engine.auto_rows import AutoRows
 from eddyline.engine.overload_guard import OverloadGuard
 from eddyline.engine.reorder import ReorderBuffer, pack, unpack
@@ -76,9 +77,11 @@ def restore(stream: Saved, state: Mapping[str, Any]) -> None:
         mine = state["readers"][r.name]
         r.since, r.first_time = mine["since"], mine["first_time"]
         r.chunks = deque(unpack(mine["waiting"]))
-    # A stream that had another kind of slack when it was saved starts to measure now.
-    if stream.auto is not None and state.get("auto") is not None:
-        stream.auto.load(state["auto"])
+    if stream.auto is not None:
+        if state.get("auto") is not None:
+            stream.auto.load(state["auto"])
+        else:  # it had a fixed slack when it was saved: until its first rows have come, nothing more closes
+            stream.watermark.slack = FARTHEST
     if stream.guard is not None and state.get("guard") is not None:
         stream.guard.load(state["guard"])
     if "shed" in state:
