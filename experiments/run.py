@@ -33,6 +33,7 @@ EXPERIMENTS = {
         "figure_5_22", "figure_5_23", "stocks",
     ),
     "inputs": ("slack_auto",),
+    "indexes": ("figure_8_amri", "figure_9_amri", "figure_10_amri"),
 }  # fmt: skip
 QUICK = 0.02
 
