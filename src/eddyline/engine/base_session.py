@@ -48,7 +48,8 @@ from eddyline.plan import candidates
 from eddyline.plan.logical import BoundQuery
 from eddyline.streamon.strategies import KINDS
 
-OPTIONS = tuple(sorted((*KINDS, "on_error", "strict_order", "tree")))
+_CHOICES = (option for option, kind in KINDS.items() if kind.of == "query")
+OPTIONS = tuple(sorted((*_CHOICES, "on_error", "strict_order", "tree")))
 Q = TypeVar("Q")  # what a session hands out for a query
 
 

@@ -29,6 +29,7 @@ class Kind:
     example: str
     summary: str
     written: str = "WITH ({option} = '{name}')"  # how a strategy is named in a job
+    of: str = "query"  # what is declared with it: a query or a stream
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +65,7 @@ KINDS: dict[str, Kind] = {
             "auto(target=99)",
             "how long a stream waits for rows that come late, in CREATE STREAM",
             "SLACK '{name}'",
+            of="stream",
         ),
     )
 }
