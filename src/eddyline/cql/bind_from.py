@@ -43,7 +43,7 @@ from eddyline.plan.logical import (
 BindQuery = Callable[[exp.Expression], tuple[Bound, TimeKind | None]]
 LocalQuery = Callable[[], tuple[Bound, TimeKind | None]]
 MOST_INPUTS = 64  # each input of a join has a pipeline through all others, so plans grow faster than their text
-SIDE_STREAMS = ("late", "invalid")
+SIDE_STREAMS = ("late", "invalid", "shed")
 SIDE_COLUMNS = ("stream", "reason", "row")
 
 
@@ -260,11 +260,13 @@ class FromBinder:
         return Item(scan, _visible(scan, alias), node)
 
     def _side_stream(self, node: Source, call: exp.Anonymous) -> Item:
-        """``late(q)`` and ``invalid(q)``: what a named query did not process, and why."""
+        """``late(q)``, ``invalid(q)`` and ``shed(q)``: what a named query did not process, and why."""
         which = call.this.lower()
         if which not in SIDE_STREAMS:
             hint = did_you_mean(which, [*SIDE_STREAMS, "istream"])
-            raise self.context.error(f"unknown source {call.this}(…): there are late(q) and invalid(q).{hint}", call)
+            raise self.context.error(
+                f"unknown source {call.this}(…): there are late(q), invalid(q) and shed(q).{hint}", call
+            )
         if len(call.expressions) != 1:
             raise self.context.error(f"{which} takes the name of one query.", call)
         name = call.expressions[0].name

@@ -51,7 +51,7 @@ class Case:
         catalog = Catalog()
         schema = Schema.from_arrow(self.scale.schema())
         for name, data in self.streams.items():
-            catalog.add("streams", StreamDef(name, schema, self.scale.kind, timestamp="ts", slack=data.slack))
+            catalog.add("streams", StreamDef(name, schema, self.scale.kind, "ts", data.slack, auto=data.auto))
         for name, rows in self.relations.items():
             kind = self.scale.kind if rows.timestamp else None
             relation_schema = Schema.from_arrow(self.scale.relation_schema(name))
@@ -85,7 +85,7 @@ class Case:
 
     def with_elements(self, stream: str, elements: Sequence[Element]) -> Case:
         data = self.streams[stream]
-        return replace(self, streams={**self.streams, stream: StreamData(tuple(elements), data.slack)})
+        return replace(self, streams={**self.streams, stream: StreamData(tuple(elements), data.slack, data.auto)})
 
     def with_rows(self, relation: str, rows: Sequence[Mapping[str, Any]]) -> Case:
         return replace(
@@ -101,7 +101,7 @@ class Case:
         for name, data in self.streams.items():
             lines += [f"        {name!r}: StreamData(", "            ["]
             lines += [f"                ({ts}, {dict(row)})," for ts, row in data.elements]
-            lines += ["            ],", f"            slack={data.slack},", "        ),"]
+            lines += ["            ],", f"            slack={data.slack}, auto={data.auto!r},", "        ),"]
         lines += ["    },", "    relations={"]
         for name, rows in self.relations.items():
             lines += [f"        {name!r}: RelationData(", "            ["]

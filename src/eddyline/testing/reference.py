@@ -11,7 +11,7 @@ selections and projections, where it is the order of (timestamp, arrival) that F
 The pinned readings, and where they are in the code:
 
 ====================================  ==========================================================
-late: ts < largest ts before − slack  ``Reference.__init__`` → ``split_late``
+late: ts < largest ts before − slack  ``Reference.__init__`` → ``split_late``, ``auto_slack.AutoByRow``
 start and end of time                 smallest and largest on-time ts of the query's own inputs
 windows                               ``window_rows``
 everything is empty before the start  ``_before``
@@ -44,6 +44,7 @@ from eddyline.plan.logical import (
     is_stream,
     walk,
 )
+from eddyline.testing.auto_slack import AutoByRow
 from eddyline.testing.relational import apply, holds, named, project
 from eddyline.testing.values import Row, bag_difference, canonical, instant, row_key, ticks
 
@@ -65,6 +66,7 @@ class StreamData:
 
     elements: Sequence[Element]
     slack: int = 0
+    auto: str | None = None  # the policy of SLACK AUTO: 'auto(target=99)'; None: the slack is fixed
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +131,11 @@ class Reference:
         for name, data in streams.items():
             if name.lower() in read:
                 given = data if isinstance(data, StreamData) else StreamData(data)
-                on_time, self.late[name], self.invalid[name] = split_late(given.elements, given.slack)
+                if given.auto is None:
+                    split = split_late(given.elements, given.slack)
+                else:
+                    split = AutoByRow(given.auto).split(given.elements)
+                on_time, self.late[name], self.invalid[name] = split
                 self._elements[name.lower()] = on_time
         shown: dict[str, set[int]] = {}
         for name, rows in (relations or {}).items():
