@@ -23,6 +23,7 @@ import numpy as np
 from eddyline.adapting.cache_profiling import CacheProfiles
 from eddyline.adapting.cache_sizes import CacheSizes, specs
 from eddyline.adapting.join_history import JoinBooks, accesses
+from eddyline.adapting.plan_hold import PlanHold, held_decision
 from eddyline.adaptive.filters.policy import FilterPolicy
 from eddyline.adaptive.joins.a_caching import ACaching
 from eddyline.adaptive.joins.probe_monitor import CHECK, SELDOM, Done, Watch
@@ -65,7 +66,7 @@ class AdaptiveJoin:
         operator: str,
         names: Sequence[str],
         shape: Shape,
-        policies: Sequence[FilterPolicy] | None,
+        policies: list[FilterPolicy] | None,
         caching: ACaching | None,
         clock: Clock,
         pace: Pace,
@@ -79,6 +80,9 @@ class AdaptiveJoin:
         self.filters = tuple(LogicalFilters(shape, i) for i in range(shape.size))
         self.clock, self.books = clock, JoinBooks(operator, self.names, clock, log)
         self.budget = LookBudget(shape.size)
+        # What keeps the orders, by pipeline, and the caches as they are.
+        self.holds = [PlanHold(shape.size - 1) for _ in range(shape.size)]
+        self.cache_hold = PlanHold((shape.size - 1) * shape.size)
         # Who looks now and then begins without: nothing is known yet of what a look could win.
         self.looking, self.quiet = pace.longest == 0 or self.budget.affords_look(), pace.quiet
         self.left = pace.look  # of the run: elements still to come
@@ -224,7 +228,7 @@ class AdaptiveJoin:
             self._each = (counted[k.CN_PROBES] + counted[k.CN_LINKS]) / elements
         return counted[k.CN_PROBES], work - counted[k.CN_PROBES] - counted[k.CN_LINKS], elements
 
-    def _close(self) -> None:
+    def close(self) -> None:
         """Enter what was done so far, for somebody asks. The next element begins another stretch."""
         if self._going is not None:
             self.watch.add(self._account(self._going))
@@ -259,8 +263,10 @@ class AdaptiveJoin:
         for i in range(self.shape.size) if self.policies is not None and self._news(profiles) else ():
             decision = self._order(i, profiles[i], now)
             if decision is not None:
-                order = self.filters[i].order_of(self.policies[i].order)  # type: ignore[index]
-                if order != orders[i]:
+                order = self.filters[i].order_of(decision.after)
+                if order != orders[i] and not decision.applied:
+                    self.books.log.record(self._named(decision, i, orders[i], order))
+                elif order != orders[i]:
                     self.books.decided([self._named(decision, i, orders[i], order)])
                     orders[i] = order
                     changed = True
@@ -361,7 +367,9 @@ class AdaptiveJoin:
                 dropped = np.empty_like(dropped)
                 dropped[:, order] = in_order
             policy.profiled(dropped, price)
-        return policy.decide(now)
+            self.holds[i].add(rows_in, rows_out)
+        self.policies[i], decision = held_decision(self.holds[i], policy, now)
+        return decision
 
     def _named(self, decision: Decision, i: int, before: tuple[int, ...], after: tuple[int, ...]) -> Decision:
         labels = ["⋈".join(self.names[x] for x in path) for path in self.filters[i].paths]
@@ -396,17 +404,40 @@ class AdaptiveJoin:
             self._stores.tell(caching, arrays, profiles, counts, arrived)
         else:
             self._stores.pass_over(arrays)
+        if self.cache_hold.waiting and any(map(len, profiles)):
+            seen = [(len(r), np.count_nonzero(r[:, x] >= 0)) for r in profiles for x in range(1, self.shape.size)]
+            self.cache_hold.add(*np.array(seen, np.int64).T)
         made = caching.orders(orders, now) if changed else []
         before = (caching.used, caching.profiled)
-        if settled:
+        if self.cache_hold.pinned:
+            self._suggest(caching.would_decide(now, self.elements) if settled else [])
+        elif settled and self.cache_hold.lets_decide():
             made += caching.decide(now, self.elements)
-        elif alarmed:
+        elif alarmed and not self.cache_hold.waiting:
             made += caching.monitor(now, self.elements)
         self.books.decided(made)
         sizes = self.sizes.fit(arrays, caching)
         if changed or sizes or before != (caching.used, caching.profiled) or made:
             self._plan(arrays, orders, sizes)
         return changed or bool(made)
+
+    def _suggest(self, made: Sequence[Decision]) -> None:
+        """Enter what would have been done to caches that are pinned."""
+        if made and self.cache_hold.lets_decide():
+            for decision in made:
+                self.books.log.record(replace(decision, applied=False))
+            self.cache_hold.wait(reported=True)
+
+    def replan(self, arrays: JoinArrays, orders: Sequence[tuple[int, ...]] | None = None) -> None:
+        """Somebody else has changed the orders, or what the caches may do: put it into force between two elements."""
+        self.close()
+        orders = list(arrays.orders) if orders is None else list(orders)
+        sizes = None
+        if self.caching is not None:
+            self.books.decided(self.caching.orders(orders, self._now))
+            sizes = self.sizes.fit(arrays, self.caching)
+            self._stores.pass_over(arrays)
+        self._plan(arrays, orders, sizes)
 
     def _plan(
         self, arrays: JoinArrays, orders: Sequence[tuple[int, ...]], sizes: Mapping[Any, Any] | None = None
@@ -424,18 +455,18 @@ class AdaptiveJoin:
     # ── what it did ───────────────────────────────────────────────────────────────────────────────────────────────
 
     def describe(self, arrays: JoinArrays) -> list[str]:
-        self._close()
+        self.close()
         return self.books.describe(self, arrays)
 
     def statistics(self, arrays: JoinArrays) -> dict[str, Any]:
-        self._close()
+        self.close()
         return self.books.statistics(self, arrays)
 
     # ── state ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def state(self) -> dict[str, Any]:
         """What was learned. What caches hold is not state: they fill again."""
-        self._close()
+        self.close()
         return {
             "names": list(self.names),
             "orders": [list(o) for o in self.books.orders],
@@ -445,6 +476,7 @@ class AdaptiveJoin:
             "elements": self.elements,
             "run": [int(self.looking), self.left, self.quiet, self.hard],
             "budget": self.budget.held,
+            "holds": [h.state() for h in (*self.holds, self.cache_hold)],
             "books": self.books.state(),
         }
 
@@ -471,6 +503,8 @@ class AdaptiveJoin:
         if self.pace.longest == 0:
             self.looking, self.left = True, max(1, min(self.left, self.pace.look))
         self.books.load(state["books"])
+        for hold, saved in zip((*self.holds, self.cache_hold), state.get("holds", ()), strict=False):
+            hold.load(saved)
         learned = state["caching"]
         if self.caching is not None and learned is not None and learned.get("given") == self.caching.given:
             self.caching.load(learned)

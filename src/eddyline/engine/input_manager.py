@@ -171,6 +171,7 @@ class InputStream:
         self._judge = Judge(definition)
         self._slack = 0 if definition.timestamp is None else min(getattr(definition, "slack", 0), FARTHEST)
         self._idle_after: int | None = getattr(definition, "idle", None)
+        self.altered: dict[str, int | None] = {}  # widths that somebody has changed since the declaration
         self.spoke_at = clock.now()
         self._closed = BEGINNING  # the largest instant that a reader has taken as closed
         self._buffer = ReorderBuffer()
@@ -221,6 +222,20 @@ class InputStream:
     def idle_at(self) -> int | None:
         """The wall-clock time (µs) from which on silence makes it idle; None: never."""
         return None if self._idle_after is None else self.spoke_at + self._idle_after
+
+    @property
+    def widths(self) -> dict[str, int | None]:
+        """How long it is waited for, in ticks: for late rows, and in silence (microseconds)."""
+        return {"slack": self._slack, "idle": self._idle_after}
+
+    def widen_wait(self, what: str, ticks: int | None) -> None:
+        """Wait longer or shorter from now on. What was closed stays closed."""
+        self.altered[what] = ticks
+        if what == "slack":
+            self._slack = min(ticks or 0, FARTHEST)
+        else:
+            self._idle_after = ticks
+            self.idle = self.idle and ticks is not None and self._clock.now() - self.spoke_at >= ticks
 
     def finish(self) -> None:
         """The end of the input: nothing holds anything back any more."""
@@ -432,6 +447,7 @@ class InputStream:
             },
             "late": self.late.state(),
             "invalid": self.invalid.state(),
+            "altered": dict(self.altered),
         }
 
     def load(self, state: Mapping[str, Any]) -> None:
@@ -444,6 +460,8 @@ class InputStream:
         for n in _NUMBERS:
             setattr(self, n, state["numbers"][n])
         self.behind = state["numbers"].get("behind", 0)  # earlier versions did not know it
+        for what, wait in state.get("altered", {}).items():
+            self.widen_wait(what, wait)
         # Wall-clock silence does not pass while nobody listens.
         self.spoke_at = self._clock.now()
         self._buffer = ReorderBuffer()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +12,14 @@ import pyarrow as pa
 
 from eddyline.adapting.filter_choice import Filtering
 from eddyline.adapting.join_choice import Joining
+from eddyline.adapting.readapt import share_memory
 from eddyline.adapting.star_router import StarRouting
 from eddyline.core import arguments as check
 from eddyline.core.catalog import Catalog, RelationDef, StreamDef
 from eddyline.core.errors import EddylineError, JobError
 from eddyline.core.time import Clock
+from eddyline.cql.steering import AlterQuery, AlterStream, PinQuery, Steer, UndoDecision
+from eddyline.engine.alter_stream import Width, change_width, checked_widths
 from eddyline.engine.base_session import Declaring
 from eddyline.engine.declaration_checks import folder
 from eddyline.engine.feeds import Feed
@@ -27,6 +31,7 @@ from eddyline.engine.relation_changes import TimedRelation
 from eddyline.engine.running_query import RunningQuery
 from eddyline.engine.side_streams import SideStream
 from eddyline.engine.snapshot import Snapshots
+from eddyline.engine.steering import named_query
 from eddyline.io import durable
 from eddyline.io.locking import DirectoryLock
 from eddyline.io.resolve import open_source
@@ -34,6 +39,7 @@ from eddyline.io.source import Source
 from eddyline.plan.logical import BoundQuery, RelationScan, StreamScan, streams_of
 from eddyline.plan.physical import build
 from eddyline.plan.rules import optimize
+from eddyline.streamon.decision import Decision
 from eddyline.synopses.store import Registry
 
 
@@ -115,6 +121,7 @@ class Session(Declaring[Query]):
         )  # fmt: skip
         self._started += 1
         label = bound.name or f"query {self._started}"
+        physical.context.log.query, physical.context.log.clock = label, self.clock
         readers: dict[int, StreamReader] = {}
         for i, node in enumerate(physical.nodes):
             if node.scan is not None:
@@ -124,11 +131,15 @@ class Session(Declaring[Query]):
         if bound.options.get("on_error", "stop") == "invalid":
             physical.context.divert = running.divert
         query = Query(self, label, running)
+        if joining.memory is not None:
+            share_memory((n.operator for n in physical.nodes if n.operator is not None), joining.memory)
         self.queries.append(query)
         if self.warns:
             warn_of_missed(label, [s.name for n, s in inputs.items() if s.finished and n.lower() in self.feeds])
         if bound.name is not None:
             self._named[bound.name.lower()] = query
+        if bound.options.get("pinned", False):
+            query.steering.pin(True)
         return query
 
     @in_turn
@@ -296,6 +307,44 @@ class Session(Declaring[Query]):
         """Whether there is a source to read from."""
         return bool(self.feeds)
 
+    # ── steering ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+    @in_turn
+    def alter_stream(self, name: str, *, slack: Width | None = None, idle: Width | None = None) -> list[Decision]:
+        """Change the slack or the idle interval of a stream: ``ALTER STREAM s SET SLACK 5 SECONDS``. What was closed
+        stays closed, and what waits keeps waiting or is answered sooner. Every query that reads the stream gets a
+        record; the records are returned."""
+        return self._alter_stream(name, {"slack": slack, "idle": idle})
+
+    def _alter_stream(self, name: str, given: Mapping[str, Width | None]) -> list[Decision]:
+        stream = self._pushed(name)
+        widths = checked_widths(stream.definition, given)
+        return [d for what, ticks in widths.items() for d in self._set_width(stream.name, what, ticks)]
+
+    def _set_width(self, name: str, what: str, ticks: int | None, because: str = "the user set it") -> list[Decision]:
+        stream = self.inputs[name.lower()]
+        decision = change_width(stream, what, ticks, because)
+        if decision is None:
+            return []
+        readers = [q.running for q in self.queries if any(s is stream for s in q.running.inputs.values())]
+        made = [r.physical.context.log.record(replace(decision, time=r.reached)) for r in readers]
+        self._advance()  # a smaller slack closes instants
+        return made
+
+    def _steer(self, statement: Steer) -> list[Decision]:
+        if isinstance(statement, AlterStream):
+            return self._alter_stream(statement.name, statement.widths)
+        steering = named_query(self.queries, statement.name).steering
+        match statement:
+            case AlterQuery():
+                return steering.alter(statement.options)
+            case PinQuery():
+                return steering.pin(statement.pinned)
+            case UndoDecision():
+                if statement.shard is not None:
+                    raise JobError("queries in one process have no shards: leave IN SHARD out.")
+                return steering.undo(statement.number)
+
     # ── sharing and snapshots ─────────────────────────────────────────────────────────────────────────────────────
 
     @property
@@ -375,7 +424,7 @@ class Session(Declaring[Query]):
             "inputs": {n: s.state() for n, s in self.inputs.items()},
             "feeds": {n: f.state() for n, f in self.feeds.items()},
             "sides": {n: {"stream": s.stream.state(), "reached": s.reached} for n, s in self.sides.items()},
-            "queries": [q.running.state() for q in self.queries],
+            "queries": [{**q.running.state(), "steering": q.steering.state()} for q in self.queries],
         }
 
     def load(self, tree: Mapping[str, Any]) -> None:
@@ -388,6 +437,8 @@ class Session(Declaring[Query]):
             self.sides[n].stream.load(state["stream"])
             self.sides[n].reached = state["reached"]
         for q, state in zip(self.queries, tree["queries"], strict=True):
+            if "steering" in state:  # a snapshot of an earlier version has none
+                q.steering.load(state["steering"])
             q.running.load(state)
         self._registry.switch(self._registry.sharing)
 

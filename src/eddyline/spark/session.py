@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,10 @@ from eddyline.core.catalog import RelationDef, StreamDef
 from eddyline.core.errors import EddylineError, JobError
 from eddyline.core.schema import Schema
 from eddyline.core.time import Clock
+from eddyline.cql.steering import AlterQuery, AlterStream, PinQuery, Steer, UndoDecision
+from eddyline.engine.alter_stream import Width, checked_widths
 from eddyline.engine.base_session import Declaring
+from eddyline.engine.steering import named_query
 from eddyline.io.memory import is_frame as is_frame
 from eddyline.io.source import Source
 from eddyline.plan.logical import BoundQuery, streams_of
@@ -29,6 +33,7 @@ from eddyline.spark.program import (
 )
 from eddyline.spark.spark_query import SparkQuery
 from eddyline.spark.types import from_spark, ntz_of, to_spark
+from eddyline.streamon.decision import Decision
 
 ROWS_PER_BATCH = 500_000  # of a micro-batch over paths: larger costs less per row and more memory
 SPARK_SOURCE = "spark:"  # before the name of one of Spark's own formats
@@ -139,6 +144,38 @@ class SparkRuntime(Declaring[SparkQuery]):
             self.catalog.add("views", bound, bound.name)
         self.queries.append(query)
         return query
+
+    # ── steering ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _steer(self, statement: Steer) -> list[Decision]:
+        """Shards record what they do; here nothing is recorded."""
+        if isinstance(statement, AlterStream):
+            self._alter_stream(statement.name, statement.widths)
+            return []
+        query = named_query(self.queries, statement.name)
+        match statement:
+            case AlterQuery():
+                query.alter(**statement.options)
+            case PinQuery():
+                query._pin(statement.pinned)
+            case UndoDecision():
+                query.undo(statement.number, statement.shard)
+        return []
+
+    def alter_stream(self, name: str, *, slack: Width | None = None, idle: Width | None = None) -> None:
+        """Change the slack or the idle interval of a stream: for queries that have not started, and in all shards of
+        those that have after the next micro-batch (the idle interval only before)."""
+        self._alter_stream(name, {"slack": slack, "idle": idle})
+
+    def _alter_stream(self, name: str, given: Mapping[str, Width | None]) -> None:
+        definition = self.catalog.streams.get(name.lower())
+        if definition is None:
+            raise JobError(f"there is no stream {name!r}.{self.catalog.suggest(name)}")
+        widths = checked_widths(definition, given)
+        for q in self.queries:
+            q.alter_stream(definition.name, widths)
+        slack, idle = widths.get("slack", definition.slack), widths.get("idle", definition.idle)
+        self.catalog.streams[name.lower()] = replace(definition, slack=slack, idle=idle)
 
     # ── programs ──────────────────────────────────────────────────────────────────────────────────────────────────
 
