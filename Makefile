@@ -13,14 +13,16 @@ help:  ## show this help
 
 $(STAMP): pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit("Eddyline needs Python 3.11 or newer; this is %d.%d. Try: make PYTHON=python3.11 …" % sys.version_info[:2] if sys.version_info < (3, 11) else 0)'
-	@echo "setting up $(VENV) (once: PySpark and others are fetched, which takes minutes on a slow line)"
+	@echo "setting up, once. Step 1 of 3: making the virtual environment $(VENV) (some seconds)"
 	@$(PYTHON) -m venv $(VENV)
-	@$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@echo "step 2 of 3: fetching and installing packages, PySpark (400 MB) the largest (minutes on a slow line)"
+	@$(BIN)/python tools/install.py --editable '.[dev]'
 	@touch $@
 
 $(WARM): $(STAMP) $(wildcard src/eddyline/kernels/*.py)
-	@echo "compiling the kernels (once, and again when they change; half a minute, longer on a busy machine)"
-	@$(BIN)/eddyline warm > $@.part && mv $@.part $@
+	@echo "step 3 of 3: compiling the kernels (once, and again when they change; half a minute, longer on a busy machine)"
+	@$(BIN)/eddyline warm
+	@touch $@
 
 demo: $(WARM)  ## a real job on a generated packet stream
 	@$(BIN)/python -m eddyline.demo

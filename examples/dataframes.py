@@ -16,10 +16,12 @@ import eddyline.spark as eds
 # %% [markdown]
 # The session is yours. A query with state needs Spark's RocksDB state store; nothing else is asked for. As many shuffle
 # partitions as cores are enough: 200, Spark's default, would be 200 nearly empty tasks in each micro-batch. And Spark
-# takes `python3` from the path for its workers unless it is told which Python has Eddyline in it.
+# takes `python3` from the path for its workers unless it is told which Python has Eddyline in it. `eds.quiet` keeps
+# Spark's log off the terminal (`EDDYLINE_SPARK_LOG=info` shows it); leave it out, and Spark says what it always says.
 
 # %%
 os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+eds.quiet()
 spark = (
     SparkSession.builder.appName("eddyline with DataFrames")
     .config("spark.ui.enabled", "false")

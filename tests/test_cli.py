@@ -56,7 +56,7 @@ def test_everything_is_passed_on(job: Path, runtime: Callable[..., list[Any]]) -
     ((positional, named),) = calls
     assert positional == (job,)
     assert named == {
-        "out": Path("r.parquet"), "report": Path("r.json"), "checkpoint": Path("state"), "strict": True,
+        "out": Path("r.parquet"), "report": Path("r.json"), "checkpoint": Path("state"), "strict": True, "quiet": False,
         "progress": None, "stdout": sys.stdout,
     }  # fmt: skip
 

@@ -13,7 +13,7 @@ import eddyline as ed
 from eddyline.adaptive.filters.filter_statistics import FilterStatistics
 from eddyline.core.errors import EddylineError, JobError
 from eddyline.plot import REMEDY, heat_map, join_rates, timeline
-from eddyline.streamon.work_history import MOST, History
+from eddyline.streamon.work_history import MAX_POINTS, History
 
 
 def query(**options: Any) -> Any:
@@ -121,7 +121,7 @@ def test_a_history_is_bounded_and_forgets_nothing() -> None:
         history.add(7, 11, i % 2)
         history.decided(7 * i)
     told = history.statistics()
-    assert max(len(line) for line in told.values()) <= MOST
+    assert max(len(line) for line in told.values()) <= MAX_POINTS
     assert (sum(told["rows"]), sum(told["asked"]), sum(told["profiling"])) == (70_000, 110_000, 5_000)
     assert max(told["rows"][:-1]) <= 3 * min(told["rows"][:-1])
 

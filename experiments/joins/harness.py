@@ -224,13 +224,13 @@ class Meter:
 
     def _grow(self, arrays: JoinArrays) -> None:
         sizes = {}
-        for store in arrays.stations.ids:
-            c = arrays.stations.counts(store)
+        for store in arrays.cache_operators.ids:
+            c = arrays.cache_operators.counts(store)
             if c.evicted > self._pushed.get(store, 0) and not c.complete:
                 sizes[store] = (c.buckets, 2 * c.nodes)
             self._pushed[store] = c.evicted
         if sizes:
-            at = arrays.stations
+            at = arrays.cache_operators
             arrays.set_plan(arrays.orders, at.used, at.profiled, kept=at.kept, sizes=sizes)
 
     def __getattr__(self, name: str) -> Any:
@@ -239,7 +239,7 @@ class Meter:
 
 def counts(arrays: JoinArrays) -> tuple[Int64s, Int64s]:
     """Probes, accesses and accesses to learn; probes, misses and updates of caches."""
-    c, stores = arrays.counters, arrays.stations.stores
+    c, stores = arrays.counters, arrays.cache_operators.stores
     by = stores.sum(0) if len(stores) else np.zeros(k.STORE_FIELDS, np.int64)
     probes = int(c[k.CN_PROBES] + by[k.SR_PROBES])
     accesses = int(c[k.CN_PROBES] + c[k.CN_LINKS] + by[CACHED].sum() + c[k.CN_PROFILING])
@@ -257,7 +257,13 @@ def execute(
     if plan.options:
         if plan.orders is not None:
             arrays.set_plan(plan.orders)
-        Joining.of(plan.options).adapt(join, query.names)
+        joining = Joining.of(plan.options)
+        if joining.tree is not None:
+            joining.plant(join, query.names)
+        elif joining.nothing_to_adapt(join.graph.size, join.graph.simple) is None:
+            joining.attach(join, query.names)
+        else:
+            joining.stay(join, query.names)
     else:
         specs = plan.specs()
         # A complete store begins small and grows by itself.
@@ -291,10 +297,12 @@ def execute(
         seconds += took
     probes, accesses, learning = (int(x) for x in meter.work - work)
     looked, missed, updated = (int(x) for x in meter.stores - stores)
-    used = tuple(Candidate(c.pipeline, c.first, c.last, c.segment, c.key, c.support) for c in arrays.stations.used)
+    used = tuple(
+        Candidate(c.pipeline, c.first, c.last, c.segment, c.key, c.support) for c in arrays.cache_operators.used
+    )
     return Run(
         elements, probes, accesses, learning, seconds, join.results, join.digest,
-        sum(_bytes(arrays, s) for s in arrays.stations.ids), used, tuple(arrays.orders),
+        sum(_bytes(arrays, s) for s in arrays.cache_operators.ids), used, tuple(arrays.orders),
         1 - missed / looked if looked else float("nan"), updated / looked if looked else float("nan"), tuple(series),
         tuple(join.context.log),
     )  # fmt: skip
@@ -302,7 +310,7 @@ def execute(
 
 def _bytes(arrays: JoinArrays, store: StoreId) -> int:
     """Of a cache what it was given; of a complete store, which takes as much room as it likes, what is in it."""
-    c = arrays.stations.counts(store)
+    c = arrays.cache_operators.counts(store)
     return 8 * (c.entries * store.bucket_words + c.live * store.node_words) if store.complete else c.bytes
 
 

@@ -69,7 +69,7 @@ class _Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         if choice := re.search(r"invalid choice: '([^']*)' \(choose from (.*)\)", message):
-            message += _near(choice[1], re.findall(r"[\w-]+", choice[2]))
+            message += "." + _near(choice[1], re.findall(r"[\w-]+", choice[2]))
         super().error(message)
 
     def options(self) -> list[str]:
@@ -113,7 +113,7 @@ def parser() -> _Parser:
         metavar="PATH",
         type=_path,
         help="a .parquet, .csv or .jsonl file (also .gz), '-' for CSV on standard output, or a folder when the job "
-        "has several queries; without it results are printed as tables",
+        "has several queries; folders that are missing are made; without it results are printed as tables",
     )
     run.add_argument("--checkpoint", metavar="DIR", type=_path, help="keep the state here, and go on from it")
     run.add_argument("--report", metavar="FILE", type=_path, help="write what happened, as JSON ('-': standard output)")
@@ -121,7 +121,7 @@ def parser() -> _Parser:
         "--spark-log", metavar="FILE", type=_path, help="write Spark's own log here ('-': to standard error)"
     )
     run.add_argument("--strict", action="store_true", help="stop at the first malformed row instead of counting it")
-    run.add_argument("--quiet", action="store_true", help="no progress line")
+    run.add_argument("--quiet", action="store_true", help="no progress line, and no word about the files written")
     run.set_defaults(action=_run)
 
     explain = commands.add_parser("explain", help="show the plans of a job", description="Show plans, and why.")
@@ -133,7 +133,7 @@ def parser() -> _Parser:
     )
     listed.add_argument("kind", nargs="?", choices=("filters", "routing", "joins", "caches", "scheduler"))
     listed.add_argument("--traceback", action="store_true", help="show where an error came from")
-    listed.set_defaults(action=_strategies)
+    listed.set_defaults(action=_strategies, parser=listed)
 
     warm = commands.add_parser(
         "warm",
@@ -142,7 +142,7 @@ def parser() -> _Parser:
         "job waits for the compiler. Each is saved as soon as it is ready: an interrupted run goes on where it was.",
     )
     warm.add_argument("--traceback", action="store_true", help="show where an error came from")
-    warm.set_defaults(action=_warm)
+    warm.set_defaults(action=_warm, parser=warm)
 
     for command in (run, explain):
         command.set_defaults(parser=command)
@@ -184,7 +184,7 @@ def _run(options: argparse.Namespace) -> int:
     path = options.job
     check_path(path)
     progress = _progress(options)
-    common = {n: getattr(options, n) for n in ("out", "report", "checkpoint", "strict")}
+    common = {n: getattr(options, n) for n in ("out", "report", "checkpoint", "strict", "quiet")}
     # Whatever else is written to the terminal stands above the progress line.
     out, err = (s if progress is None else progress.above(s) for s in (sys.stdout, sys.stderr))
     common |= {"progress": progress, "stdout": out}

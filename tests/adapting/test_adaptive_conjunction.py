@@ -61,8 +61,8 @@ def test_answers_and_errors_are_those_of_the_written_order(data: st.DataObject) 
     adaptive = AdaptiveConjunction(conjuncts(seen), policy, first=first, size=size)
     want = Conjunction([*first, *conjuncts(None)]).evaluate(columns, rows)
     keep, errors, start = [], {}, 0
-    small = {"FIRST": 5, "TRIAL": 20, "LEAST": 3, "MOST": 40, "LOOK": 7}
-    with patch.multiple(module, **small) if size is None else patch.multiple(module, FIRST=64):
+    small = {"FIRST_ROWS": 5, "TRIAL_ROWS": 20, "MIN_ROWS": 3, "MAX_ROWS": 40, "BURST_ROWS": 7}
+    with patch.multiple(module, **small) if size is None else patch.multiple(module, FIRST_ROWS=64):
         while start < rows:
             stop = min(rows, start + data.draw(st.sampled_from([1, 7, 60, 300])))
             got = adaptive.evaluate({c: a.slice(start, stop - start) for c, a in columns.items()}, stop - start)

@@ -66,7 +66,7 @@ def test_answers_and_errors_are_those_of_the_written_order(data: st.DataObject) 
     name, size = data.draw(st.sampled_from(NAMES)), data.draw(st.sampled_from([None, 1, 3, 20]))
     keep, errors, start = [], {}, 0
     want = Conjunction(conjuncts(None)).evaluate(columns, rows)
-    with patch.multiple(module, BEGIN=data.draw(st.sampled_from([1, 30])), SIZE=8, MOST=16):
+    with patch.multiple(module, ROWS_BEFORE_ATTRIBUTES=data.draw(st.sampled_from([1, 30])), FIRST_ROWS=8, MAX_ROWS=16):
         eddy = Eddy(conjuncts(seen), routing(name), Pipeline(n, pinned), size=size)
         while start < rows:
             stop = min(rows, start + data.draw(st.sampled_from([1, 7, 60, 300])))

@@ -61,7 +61,7 @@ def test_brackets_however_deep_are_a_mistake_like_any_other() -> None:
         read_tree("(" * 5_000 + "r, s), t)", ["r", "s", "t"])
 
 
-@pytest.mark.usefixtures("free_looks")
+@pytest.mark.usefixtures("free_profiling_runs")
 def test_the_default_by_its_name_is_the_default() -> None:
     text = TEXT.format("Istream")
     runs = [session().query(text, **options) for options in ({}, {"joins": "default"})]
@@ -73,7 +73,7 @@ def test_the_default_by_its_name_is_the_default() -> None:
     assert (unnamed["accesses"], unnamed["profiling"]) == (named["accesses"], named["profiling"])
 
 
-@pytest.mark.usefixtures("free_looks")
+@pytest.mark.usefixtures("free_profiling_runs")
 def test_an_order_of_the_default_rests_on_accesses_not_on_seconds() -> None:
     query = session().query(TEXT.format("Istream"))
     assert query.to_arrow().num_rows

@@ -12,13 +12,17 @@ import pyarrow as pa
 import pytest
 
 import eddyline as ed
-from eddyline.adapting import adaptive_join
-from eddyline.adapting.adaptive_join import LOOK, PLENTY, AdaptiveJoin
+from eddyline.adapting import join_pacing
+from eddyline.adapting.adaptive_join import AdaptiveJoin
+from eddyline.adapting.join_ordering import JoinOrdering
+from eddyline.adapting.join_pacing import PROFILING_RUN_ELEMENTS
+from eddyline.adapting.join_sampling import SAMPLES_FOR_ORDERS
 from eddyline.adaptive.filters.default import Default
 from eddyline.adaptive.joins.window_growth import Settled
+from eddyline.core.errors import EddylineError
 from eddyline.operators.mjoin import MJoin
 
-pytestmark = pytest.mark.usefixtures("free_looks")
+pytestmark = pytest.mark.usefixtures("free_profiling_runs")
 
 QUERY = "SELECT Istream(R.ts AS x) FROM R [RANGE {0}], S [RANGE {0}], T [RANGE {0}] WHERE R.k = S.k AND S.k = T.k"
 GREEDY = {"joins": "a-greedy(p=0.2, window=100)", "caches": "none"}
@@ -66,7 +70,7 @@ class Job:
 @pytest.mark.parametrize("asks", [False, True])
 def test_a_change_is_noticed_whoever_asks(asks: bool) -> None:
     job = Job(rare=90_000)
-    with patch.object(adaptive_join, "PATIENCE", 1e6):
+    with patch.object(join_pacing, "QUIET_RUN_SECONDS", 1e6):
         for _ in range(60):
             job.push(3000)
             if asks:
@@ -81,24 +85,30 @@ def test_orders_that_have_just_been_changed_are_saved(tmp_path: Path) -> None:
     assert job.at < 20_000
     other = job.restored(tmp_path, **GREEDY)
     assert other.join.orders == job.join.orders
-    filters, policies = other.adapter.filters, other.adapter.policies
+    filters, policies = other.adapter.ordering.filters, other.adapter.policies
     assert [f.order_of(p.order) for f, p in zip(filters, policies, strict=True)] == other.join.orders
 
 
-def test_a_policy_by_name_looks_at_what_comes_after_a_restart_whoever_ran_before(tmp_path: Path) -> None:
+def test_a_policy_by_name_profiles_what_comes_after_a_restart_whoever_ran_before(tmp_path: Path) -> None:
     other = Job().push(30_000).restored(tmp_path, **GREEDY)
-    assert other.adapter.looking
+    assert other.adapter.pacing.in_profiling_run
     assert other.push(30_000).reordered()
 
 
-@pytest.mark.parametrize("before", [{"tree": "((R, S), T)"}, {"joins": "static", "caches": "none"}])
-def test_a_plan_that_stayed_may_adapt_after_a_restart(tmp_path: Path, before: dict[str, str]) -> None:
-    job = Job(rare=10**9, **before).push(30_000)
-    other = job.restored(tmp_path)
-    for j in (job, other):
+@pytest.mark.parametrize(
+    ("before", "operator"),
+    [({"tree": "((R, S), T)"}, "tree-join"), ({"joins": "static", "caches": "none"}, "fixed-join")],
+)
+def test_another_operator_does_not_take_over_the_state(tmp_path: Path, before: dict[str, str], operator: str) -> None:
+    job = Job(rare=10**9, **before).push(3000)
+    said = f"the join of R, S, T was run by {operator} and would now be run by adaptive-join: bring back the options"
+    with pytest.raises(EddylineError, match=said):
+        job.restored(tmp_path)
+    same = job.restored(tmp_path, **before)
+    for j in (job, same):
         j.query.fetch()
         j.push(6000).session.finish()
-    rows = [sorted(v for b in j.query.fetch() for v in b["x"].to_pylist()) for j in (job, other)]
+    rows = [sorted(v for b in j.query.fetch() for v in b["x"].to_pylist()) for j in (job, same)]
     assert rows[0] == rows[1] != []
 
 
@@ -118,7 +128,7 @@ def test_a_cache_policy_does_not_take_over_what_another_has_learned(tmp_path: Pa
 
 
 def test_a_restored_session_forgets_what_was_going_on(tmp_path: Path) -> None:
-    job = Job().push(2000, 2000)  # in the middle of a look
+    job = Job().push(2000, 2000)  # in the middle of a profiling run
     job.session.snapshot(tmp_path)
     run, elements, at = job.adapter.state()["run"], job.adapter.elements, job.at
     job.push(9000)
@@ -131,42 +141,42 @@ def test_a_restored_session_forgets_what_was_going_on(tmp_path: Path) -> None:
     assert job.adapter.state()["run"] == other.adapter.state()["run"]
 
 
-@pytest.mark.parametrize("piece", [6, 300, LOOK])
-def test_a_look_takes_as_many_samples_however_its_elements_come(piece: int) -> None:
+@pytest.mark.parametrize("piece", [6, 300, PROFILING_RUN_ELEMENTS])
+def test_a_profiling_run_takes_as_many_samples_however_its_elements_come(piece: int) -> None:
     seen: list[int] = []
-    news = AdaptiveJoin._news
+    news = JoinOrdering.news
 
-    def note(self: AdaptiveJoin, profiles: Any) -> bool:
+    def note(self: JoinOrdering, profiles: Any, routine: bool) -> bool:
         seen.extend(int((rows[:, 0] >= 0).sum()) for rows in profiles)
-        return news(self, profiles)
+        return news(self, profiles, routine)
 
-    with patch.object(AdaptiveJoin, "_news", note):
-        Job(window=100).push(-(-(LOOK + 600) // piece) * piece, piece)
+    with patch.object(JoinOrdering, "news", note):
+        Job(window=100).push(-(-(PROFILING_RUN_ELEMENTS + 600) // piece) * piece, piece)
     assert len(seen) >= 3
     # Those that the policy draws come on top of them: a fifth of all at the most, until its purse is empty.
-    assert all(PLENTY // 2 <= n <= 5 * PLENTY for n in seen[:3]), seen
+    assert all(SAMPLES_FOR_ORDERS // 2 <= n <= 5 * SAMPLES_FOR_ORDERS for n in seen[:3]), seen
 
 
 def test_nothing_is_profiled_in_a_quiet_run_even_if_its_kernel_could() -> None:
     text = QUERY.replace("AND S.k", "AND R.ts <= S.ts AND S.k")
     with patch(f"{__name__}.QUERY", text):
         job = Job().push(12_000)
-    assert job.join.arrays.stationed and not job.adapter.looking
-    learned = job.adapter.books.profiling
+    assert job.join.arrays.needs_full_kernel and not job.adapter.pacing.in_profiling_run
+    learned = job.adapter.run_history.profiling
     job.push(12_000)
     job.query.statistics()
-    assert not job.adapter.looking and job.adapter.books.profiling == learned > 0
+    assert not job.adapter.pacing.in_profiling_run and job.adapter.run_history.profiling == learned > 0
 
 
 @pytest.mark.parametrize("changed", [False, True])
 def test_a_quiet_run_that_ends_because_it_is_time_still_tells_of_a_change(changed: bool) -> None:
     raised: list[int] = []
     job = Job(rare=10**9).push(30_000)
-    assert not job.adapter.looking and job.adapter.watch.settled is not None
+    assert not job.adapter.pacing.in_profiling_run and job.adapter.pacing.probe_monitor.settled is not None
     if changed:
-        job.adapter.watch.settled = Settled(9.0)
+        job.adapter.pacing.probe_monitor.settled = Settled(9.0)
     with (
-        patch.object(adaptive_join, "PATIENCE", 0.0),
+        patch.object(join_pacing, "QUIET_RUN_SECONDS", 0.0),
         patch.object(Default, "alarm", lambda policy: raised.append(1)),
     ):
         job.push(30_000, 30_000)
@@ -219,14 +229,14 @@ def test_caches_stay_within_their_memory_after_a_restart(same: bool, tmp_path: P
             k, j, of = rng.integers(0, 20_000, 3000), rng.integers(0, 100, 3000), np.minimum(ts % 20, 2)
             for i, name in enumerate("RST"):
                 session.push(name, pa.table({"ts": ts[of == i], "k": k[of == i], "j": j[of == i]}))
-            assert not join.arrays.stations.ids or join.arrays.stations.cells.nbytes <= 4096
+            assert not join.arrays.cache_operators.ids or join.arrays.cache_operators.cells.nbytes <= 4096
 
     session, join = begin()
     push(0, 60_000)
-    assert join.arrays.stations.ids
+    assert join.arrays.cache_operators.ids
     session.snapshot(tmp_path)
     if not same:
         session, join = begin()
     session.restore(tmp_path)
-    assert join.arrays.stations.ids and join.arrays.stations.cells.nbytes <= 4096
+    assert join.arrays.cache_operators.ids and join.arrays.cache_operators.cells.nbytes <= 4096
     push(60_000, 15_000)

@@ -1,4 +1,4 @@
-"""When a join that nobody gave a policy looks at its elements, and of which looks its policies are told."""
+"""When a join without a named policy profiles elements, and after which profiling runs its policies are told."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ import pyarrow as pa
 import pytest
 
 import eddyline as ed
-from eddyline.adapting.adaptive_join import AdaptiveJoin, unlikely
+from eddyline.adapting.adaptive_join import AdaptiveJoin
+from eddyline.adapting.join_ordering import JoinOrdering, deviations
 from eddyline.adaptive.joins.window_growth import Settled
 from eddyline.kernels import join_layout as k
 from eddyline.operators.mjoin import MJoin
@@ -19,19 +20,19 @@ from eddyline.testing.clock import ManualClock
 QUERY = "SELECT Istream(R.ts AS x) FROM R [RANGE {0}], S [RANGE {0}], T [RANGE {0}] WHERE R.k = S.k AND S.k = T.k"
 
 
-def looks(
+def profiling_runs(
     count: int, rare_from: int | None = None, piece: int = 60_000, window: int = 2000, keys: int = 600
 ) -> tuple[list[str], ed.Query]:
     """What happens over ``count`` elements, one a tick, alternating between three streams; from ``rare_from`` on, T has
     none of the others' keys. ``piece`` elements are pushed at a time."""
     happened: list[str] = []
-    ends, orders, alarms = AdaptiveJoin._reoptimize, AdaptiveJoin._order, AdaptiveJoin._moved
+    ends, orders, alarms = AdaptiveJoin._reoptimize, JoinOrdering.decide, AdaptiveJoin._ends_early
 
-    def look(self: AdaptiveJoin, *given: Any) -> None:
-        happened.append("look")
+    def profiling_run(self: AdaptiveJoin, *given: Any) -> None:
+        happened.append("profiling_run")
         ends(self, *given)
 
-    def told(self: AdaptiveJoin, *given: Any) -> Any:
+    def told(self: JoinOrdering, *given: Any) -> Any:
         happened.append("told")
         return orders(self, *given)
 
@@ -50,9 +51,9 @@ def looks(
     for name in "RST":
         session.stream(name, schema=pa.schema([("ts", pa.int64()), ("k", pa.int64())]), timestamp="ts")
     with (
-        patch.object(AdaptiveJoin, "_reoptimize", look),
-        patch.object(AdaptiveJoin, "_order", told),
-        patch.object(AdaptiveJoin, "_moved", moved),
+        patch.object(AdaptiveJoin, "_reoptimize", profiling_run),
+        patch.object(JoinOrdering, "decide", told),
+        patch.object(AdaptiveJoin, "_ends_early", moved),
     ):
         query = session.query(QUERY.format(window))
         for begin in range(0, count, piece):
@@ -64,16 +65,16 @@ def looks(
     return happened, query
 
 
-def test_where_nothing_changes_looks_get_rare_and_most_are_kept_from_the_policies() -> None:
-    happened, query = looks(2_000_000)
-    assert 3 <= happened.count("look") <= 6
-    assert happened.count("told") < 2 * happened.count("look")  # of three pipelines
+def test_where_nothing_changes_profiling_runs_get_rare_and_most_are_kept_from_the_policies() -> None:
+    happened, query = profiling_runs(2_000_000)
+    assert 3 <= happened.count("profiling_run") <= 6
+    assert happened.count("told") < 2 * happened.count("profiling_run")  # of three pipelines
     assert not [d for d in query.decisions if d.kind.startswith("order of")]
 
 
 def test_a_change_raises_an_alarm_also_if_elements_come_in_small_pieces() -> None:
     for piece in (60_000, 3_000):
-        happened, query = looks(300_000, rare_from=180_000, piece=piece)
+        happened, query = profiling_runs(300_000, rare_from=180_000, piece=piece)
         assert "alarm" in happened
         made = [(d.time, d.after) for d in query.decisions if d.kind == "order of ΔR"]
         assert made
@@ -81,9 +82,9 @@ def test_a_change_raises_an_alarm_also_if_elements_come_in_small_pieces() -> Non
 
 
 def test_windows_that_fill_raise_no_alarm_and_hide_no_change() -> None:
-    happened, _ = looks(200_000, window=150_000, keys=100_000)
+    happened, _ = profiling_runs(200_000, window=150_000, keys=100_000)
     assert "alarm" not in happened
-    happened, query = looks(400_000, rare_from=60_000, window=150_000, keys=30_000)
+    happened, query = profiling_runs(400_000, rare_from=60_000, window=150_000, keys=30_000)
     assert "alarm" in happened
     assert ["T", "S"] in [d.after for d in query.decisions if d.kind == "order of ΔR"]
 
@@ -101,12 +102,14 @@ def test_what_growth_explains() -> None:
 def test_what_is_chance_is_no_news() -> None:
     rng = np.random.default_rng(5)
     told = [[96, *rng.binomial(96, 0.5, 2).tolist()]] * 3
-    assert unlikely(told, [[96, *rng.binomial(96, 0.5, 2).tolist()]] * 3) < 3
-    assert unlikely(told, [[96, 5, 48]] * 3) > 3
-    assert unlikely(told, [[0] * 3] * 3) == 0  # nothing was seen
+    assert deviations(told, [[96, *rng.binomial(96, 0.5, 2).tolist()]] * 3) < 3
+    assert deviations(told, [[96, 5, 48]] * 3) > 3
+    assert deviations(told, [[0] * 3] * 3) == 0  # nothing was seen
 
 
-@pytest.mark.usefixtures("free_looks")  # from the first element on: then none is left for the pieces that are counted
+@pytest.mark.usefixtures(
+    "free_profiling_runs"
+)  # from the first element on: then none is left for the pieces that are counted
 def test_a_quiet_run_goes_on_over_small_pieces_and_its_books_are_complete_whenever_somebody_asks() -> None:
     session = ed.Session(clock=ManualClock())  # nobody's patience ends it
     for name in "RST":

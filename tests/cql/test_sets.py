@@ -5,6 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
+from eddyline.core.errors import CqlError
 from eddyline.plan.logical import SetOperation, walk
 from tests.cql.build import bound, error, names
 
@@ -49,3 +50,38 @@ def test_numbers_are_widened_on_both_sides() -> None:
 )
 def test_mistakes(text: str, message: str) -> None:
     assert message in error(text).message
+
+
+@pytest.mark.parametrize(
+    ("plain", "enclosed"),
+    [
+        ("Dstream(SELECT a FROM S [ROWS 1])", "(Dstream(SELECT a FROM S [ROWS 1]))"),
+        ("Dstream(SELECT a FROM S [ROWS 1])", "((Dstream(((SELECT a FROM S [ROWS 1])))))"),
+        ("SELECT a FROM S [ROWS 1]", "((SELECT a FROM S [ROWS 1]))"),
+        (
+            "SELECT a FROM S [ROWS 1] UNION SELECT c FROM R [ROWS 1]",
+            "((SELECT a FROM S [ROWS 1]) UNION ((SELECT c FROM R [ROWS 1])))",
+        ),
+        (
+            "WITH v AS (SELECT a FROM S [ROWS 1]) Dstream(SELECT a FROM v)",
+            "WITH v AS ((SELECT a FROM S [ROWS 1])) (Dstream(SELECT a FROM v))",
+        ),
+        (
+            "WITH v AS (Dstream(SELECT a FROM S [ROWS 1])) SELECT a FROM v [NOW]",
+            "(WITH v AS ((Dstream(SELECT a FROM S [ROWS 1]))) ((SELECT a FROM v [NOW])))",
+        ),
+        (
+            "SELECT a FROM S [ROWS 1] WHERE EXISTS (SELECT * FROM R [ROWS 1] WHERE c = a)",
+            "SELECT a FROM S [ROWS 1] WHERE EXISTS ((SELECT * FROM R [ROWS 1] WHERE c = a))",
+        ),
+    ],
+)
+def test_parentheses_around_a_query_change_nothing(plain: str, enclosed: str) -> None:
+    one, other = bound(plain), bound(enclosed)
+    assert one.plan == other.plan
+
+
+@pytest.mark.parametrize("form", ["Istream({}) UNION Istream({})", "(Istream({})) EXCEPT (Istream({}))"])
+def test_a_stream_operator_on_one_side(form: str) -> None:
+    with pytest.raises(CqlError, match="a stream operator encloses the whole query"):
+        bound(form.format("SELECT a FROM S [ROWS 1]", "SELECT a FROM S [ROWS 1]"))

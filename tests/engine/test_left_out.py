@@ -145,7 +145,7 @@ def test_the_command_line_says_at_once_that_the_column_is_wrong(
         close(self)
 
     monkeypatch.setattr(Outputs, "close", closing)
-    assert cli.main(["run", str(job), "--out", str(tmp_path / "o.csv")]) == 0
+    assert cli.main(["run", str(job), "--quiet", "--out", str(tmp_path / "o.csv")]) == 0
     (early,) = said_while_writing
     assert early.startswith("note: 98 % of the first 300 rows of S are late: is 'price' its column of time?")
     late = capsys.readouterr().err
@@ -170,7 +170,7 @@ def test_the_command_line_gives_a_reason(
     job.write_text(
         f"CREATE STREAM S (ts bigint, v bigint) FROM 's.csv' TIMESTAMP BY ts;\n{name}SELECT Istream(*) FROM S;"
     )
-    assert cli.main(["run", str(job), "--out", str(tmp_path / "o.csv")]) == 0
+    assert cli.main(["run", str(job), "--quiet", "--out", str(tmp_path / "o.csv")]) == 0
     said = capsys.readouterr().err
     assert said.startswith("note: 2 invalid rows of S left out (s.csv, line 3: column 'v': 'xxx")
     assert said.endswith(f" is not a value of type bigint); {remedy}\n")

@@ -581,3 +581,34 @@ def test_a_query_that_an_error_stopped_cannot_be_saved(tmp_path: Path) -> None:
         made.snapshot(tmp_path)
     query.drop()
     made.snapshot(tmp_path)
+
+
+def test_heartbeats_with_a_datetime() -> None:
+    made = eddyline.Session()
+    made.stream("S", schema=pa.schema({"ts": pa.timestamp("us"), "a": pa.int64()}), timestamp="ts")
+    made.stream("T", schema=pa.schema({"ts": pa.int64()}), timestamp="ts")
+    query = made.query("SELECT Istream(a) FROM S")
+    noon = dt.datetime(2026, 1, 1, 12)
+    made.push("S", [{"ts": noon, "a": 1}])
+    made.heartbeat("S", noon)
+    assert query.fetch() == []
+    one = dt.timezone(dt.timedelta(hours=1))
+    made.heartbeat("S", dt.datetime(2026, 1, 1, 13, 0, 0, 1, one))  # a microsecond later
+    assert [b.num_rows for b in query.fetch()] == [1]
+    with pytest.raises(JobError, match="is an integer, because the time of 'T' is"):
+        made.heartbeat("T", noon)
+
+
+def test_what_is_shown_of_sessions_and_queries() -> None:
+    made = eddyline.Session()
+    assert repr(made) == "<Session: nothing declared; 0 queries>"
+    made.stream("S", schema=pa.schema({"ts": pa.int64(), "a": pa.int64()}), timestamp="ts")
+    good, bad = made.query("SELECT Istream(a)\n  FROM S", name="good"), made.query("SELECT Istream(1 / a AS b) FROM S")
+    with pytest.raises(DataError):
+        made.push("S", [{"ts": 1, "a": 0}, {"ts": 2, "a": 1}])
+    assert repr(good) == "<Query good: SELECT Istream(a) FROM S; running, 2 events, 1 result>"
+    assert "; failed, 2 events, 0 results>" in repr(bad)
+    made.drop(bad)
+    assert "; failed," in repr(bad) and repr(made) == "<Session: S (2 rows); 1 query>"
+    made.drop(good)
+    assert "; dropped," in repr(good)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +21,8 @@ HEAD = (
     "CREATE RELATION R FROM 'r.csv';\n"
     "CREATE STREAM T FROM 't.csv' TIMESTAMP BY at;\n"
 )
+
+WRITTEN = re.compile(r"[\d,]+ rows? written to .*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,9 +47,14 @@ class Outcome:
         return line[start : start + marks.count("^")]
 
     @property
+    def written(self) -> list[str]:
+        """What a run says about the files that it wrote."""
+        return [line for line in self.err.splitlines() if WRITTEN.fullmatch(line)]
+
+    @property
     def notes(self) -> list[str]:
         """What a run that went well says about rows that it turned away."""
-        lines = self.err.splitlines()
+        lines = [line for line in self.err.splitlines() if not WRITTEN.fullmatch(line)]
         assert self.status == 0 and all(line.startswith("note: ") for line in lines), self.err
         return [line.removeprefix("note: ") for line in lines]
 

@@ -136,3 +136,45 @@ def test_spark_is_not_started_for_such_a_job(tmp_path: Path, queries: str, monke
         )  # fmt: skip
     assert caught.value.span is not None
     assert not (tmp_path / "o").exists()
+
+
+@pytest.mark.parametrize("folder", ["results", "pieces", "spark"])
+@pytest.mark.parametrize("form", ["state/{}/a.csv", "./x/../state/{}/deep/a.csv"])
+def test_no_result_goes_into_the_state_of_a_checkpoint(run: Run, folder: str, form: str) -> None:
+    target = form.format(folder)
+    done = run(f"INSERT INTO '{target}' SELECT v FROM S;", "--checkpoint", "state")
+    assert done.status == 2
+    assert f"it lies in the folder '{folder}' of the checkpoint, which holds state" in done.message
+    assert done.underlined == f"'{target}'"
+    beside = run("INSERT INTO 'state/mine/a.csv' SELECT v FROM S;", "--checkpoint", "state")
+    assert beside.status == 0 and (beside.folder / "state/mine/a.csv").exists()
+
+
+@pytest.mark.parametrize(
+    ("option", "path"),
+    [("--out", "s.csv/x.csv"), ("--out", "s.csv/a/b.csv"), ("--checkpoint", "s.csv"), ("--report", "s.csv/r.json")],
+)
+def test_a_file_where_a_directory_is_wanted(run: Run, option: str, path: str) -> None:
+    done = run("SELECT v FROM S;", option, path)
+    assert done.status == 2
+    assert "'s.csv' is a file" in done.message and "directory" in done.message
+
+
+@pytest.mark.parametrize("more", [(), ("--checkpoint", "state")])
+def test_a_run_says_what_it_wrote_and_where(run: Run, more: tuple[str, ...]) -> None:
+    done = run(
+        "INSERT INTO 'x/y/a.csv' SELECT v FROM S; b: SELECT k FROM S WHERE v = 10; SELECT v FROM S;",
+        *("--out", "o", *more),
+    )
+    assert done.status == 0 and done.out == ""
+    written = [line.replace(f"{done.folder}/", "") for line in done.written]
+    assert written == [
+        "4 rows written to x/y/a.csv (the folder x/y was made for it)",
+        "1 row written to o/b.parquet (the folder o was made for it)",
+        "4 rows written to o/query_3.parquet",
+    ]
+    assert done.notes == []
+    again = run("SELECT v FROM S;", "--out", "o/a.csv.gz")
+    assert [line.replace(f"{done.folder}/", "") for line in again.written] == ["4 rows written to o/a.csv.gz"]
+    assert run("SELECT v FROM S;", "--out", "o/a.csv", "--quiet").err == ""
+    assert run("SELECT v FROM S;", "--out", "-").err == ""

@@ -211,7 +211,7 @@ def test_a_file_that_comes_later_may_have_a_smaller_name(run: Run) -> None:
         session.step()
         session.snapshot(Path("state"), {"results": {"segments": 0, "chain": ""}})
         done = run("SELECT v FROM X;", *arguments, files={"in/a.csv": "ts,v\n3,3\n"}, head=head.format(option))
-        assert (done.status, done.err) == (0, "")
+        assert (done.status, done.notes) == (0, [])
         assert Path("o.csv").read_text() == '"v","_time"\n1,1\n2,2\n3,3\n'
         (done.folder / "in/b.csv").unlink()
         gone = Session(base=Path.cwd())

@@ -126,5 +126,5 @@ def test_the_command_line_notes_a_missing_column(tmp_path: Path, capsys: pytest.
     (tmp_path / "a.jsonl").write_text('{"ts": 1, "v": 2}\n')
     job = tmp_path / "job.cql"
     job.write_text("CREATE STREAM S (ts bigint, w bigint) FROM 'a.jsonl' TIMESTAMP BY ts;\nSELECT Istream(w) FROM S;")
-    assert cli.main(["run", str(job), "--runtime", "inline", "--out", str(tmp_path / "o.csv")]) == 0
+    assert cli.main(["run", str(job), "--runtime", "inline", "--quiet", "--out", str(tmp_path / "o.csv")]) == 0
     assert capsys.readouterr().err == "note: a.jsonl: the only object has no field 'w', so this column is NULL.\n"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import os
 import signal
 import subprocess
@@ -18,6 +19,7 @@ from numba.core import config
 
 from eddyline.core.errors import JobError
 from eddyline.kernels import cache, compile, helper, warm
+from tests.terminal import screen
 
 if config.DISABLE_JIT:  # there is nothing to compile
     pytest.skip("kernels run as plain Python", allow_module_level=True)
@@ -245,6 +247,19 @@ def test_warm_compiles_what_is_missing_and_says_so(
     assert "small.add_up" in lines[1] and "small.twice" in lines[2]
     assert warm.warm() == 0
     assert capsys.readouterr().out.startswith("0 of 2 kernels are to be compiled")
+
+
+def test_warm_on_a_terminal_says_what_it_is_at_in_one_line(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    small = Fresh()
+    monkeypatch.setattr(warm, "all_kernels", lambda: [small.add_up, small.twice])
+    monkeypatch.setenv("TERM", "xterm")
+    terminal = io.StringIO()
+    monkeypatch.setattr(terminal, "isatty", lambda: True)
+    assert warm.warm(terminal) == 2
+    written = terminal.getvalue()
+    assert "1 of 2: " in written and "2 of 2: " in written and "small.twice" in written
+    first, last = screen(written, columns=400)
+    assert first.startswith("2 of 2 kernels are to be compiled") and last.startswith("all kernels are compiled, in ")
 
 
 def test_warm_knows_every_kernel() -> None:

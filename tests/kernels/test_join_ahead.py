@@ -50,7 +50,7 @@ def run(query: str, seed: int, near: int, finish: bool = True) -> tuple[list[dic
     session = ed.Session()
     for name in "RST":
         session.stream(name, schema=SCHEMA, timestamp="ts")
-    with patch.object(join_arrays, "NEAR", near), patch.object(join_side, "SMALLEST", 8):
+    with patch.object(join_arrays, "WORDS_IN_PROCESSOR_CACHE", near), patch.object(join_side, "FIRST_CAPACITY", 8):
         running = session.query(query, joins="static", caches="none")
         join = next(n.operator for n in running.running.physical.nodes if isinstance(n.operator, MJoin))
         for begin in range(0, 240, 80):

@@ -37,8 +37,8 @@ def crowded(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
         seen["heads"] += 1
         fit(self, old)
 
-    monkeypatch.setattr(join_side, "SMALLEST", 2)
-    for name, value in zip(("STRIDE", "SPARE", "HEADS"), request.param, strict=True):
+    monkeypatch.setattr(join_side, "FIRST_CAPACITY", 2)
+    for name, value in zip(("MAX_GROWTH", "PARTS_PER_SPARE", "HEADS_PER_ROW"), request.param, strict=True):
         monkeypatch.setattr(join_contents, name, value)
     monkeypatch.setattr(JoinContents, "_grow_into_spare", spare)
     monkeypatch.setattr(JoinContents, "lay_out", laid_out)
@@ -51,7 +51,7 @@ def test_joins_are_right_however_often_their_synopses_move(crowded: Counter[str]
         orders.test_adds_up_to_nested_loops_at_every_instant(seed)
         caches.test_any_orders_and_caches_flipped_between_elements_give_the_join(seed)
     assert crowded["all"] > 20 and crowded["heads"] > crowded["all"] + crowded["spare"] + 20
-    assert crowded["spare"] > 20 or join_contents.SPARE > 1
+    assert crowded["spare"] > 20 or join_contents.PARTS_PER_SPARE > 1
 
 
 def test_rows_of_a_window_without_an_end_are_hardly_ever_linked_again(monkeypatch: pytest.MonkeyPatch) -> None:

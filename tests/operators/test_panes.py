@@ -22,7 +22,7 @@ from eddyline.core.window import Slide
 from eddyline.expr.nodes import AggregateCall, Call, Column
 from eddyline.kernels import panes as kernels
 from eddyline.operators.bundles import Bundles, Kept
-from eddyline.operators.panes import REST, Panes
+from eddyline.operators.panes import BATCHES_PASSED_ON, Panes
 from eddyline.operators.windows import enter_times, leave_times
 from eddyline.plan import physical
 
@@ -52,7 +52,7 @@ streams = st.lists(rows, max_size=24).map(lambda found: sorted(found, key=lambda
 @pytest.fixture(autouse=True)
 def always() -> Any:
     """However few elements there are, and however little there is to gain."""
-    with patch.multiple(Panes, few=0, rest=0):
+    with patch.multiple(Panes, min_elements=0, rest=0):
         yield
 
 
@@ -88,7 +88,7 @@ def test_panes_hold_what_their_elements_hold(elements: list[Any], width: int, sl
     assert bundles is not None
     panes = Panes("panes 1", bundles, [window])
     singly = Panes("panes 2", bundles, [window])
-    singly.few = 1 << 30
+    singly.min_elements = 1 << 30
     given_, last = delta(elements), elements[-1][0] if elements else 0
     out, each = panes.process([given_], last), singly.process([given_], last)
     assert content(out, of=window) == content(each, of=window)
@@ -118,10 +118,10 @@ def test_what_gains_nothing_is_left_alone_for_a_while() -> None:
     bundles = Bundles.of([K], CALLS)
     assert bundles is not None
     panes = Panes("panes 1", bundles, [Slide(10, 2)])
-    panes.rest = REST
+    panes.rest = BATCHES_PASSED_ON
     apart, together = delta([(2, k, 1.0, 1, None) for k in "abcd"]), delta([(2, "a", 1.0, 1, None)] * 4)
     assert len(panes.process([apart], 2)) == 4
-    assert [len(panes.process([together], 2)) for _ in range(REST + 1)] == [4] * REST + [1]
+    assert [len(panes.process([together], 2)) for _ in range(BATCHES_PASSED_ON + 1)] == [4] * BATCHES_PASSED_ON + [1]
 
 
 def test_groups_are_forgotten() -> None:

@@ -18,10 +18,12 @@ from eddyline.core.errors import JobError
 from eddyline.core.schema import Schema
 from eddyline.core.time import TimeKind
 from eddyline.cql import bind
-from eddyline.plan.logical import Plan, StreamScan, walk
+from eddyline.plan.logical import MANY_PLACES, Plan, StreamScan, walk
 from eddyline.plan.partitioning import Partitioning, lay_out, partition, sources_of
+from eddyline.plan.partitioning import places as places_module
 from eddyline.plan.partitioning.grid import Grid
 from eddyline.plan.partitioning.layouts import Layouts
+from eddyline.plan.partitioning.places import Places
 from eddyline.plan.rules import optimize
 from eddyline.spark import program
 from eddyline.spark.packing import coordinates
@@ -285,17 +287,21 @@ def test_shards_give_the_results_of_the_reference() -> None:
     assert several > 0.4 * drawn  # otherwise little was compared
 
 
-def test_every_correct_dimension_is_correct(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Not only the best ones: any, in any number, with any shares."""
+@pytest.mark.parametrize("many", [MANY_PLACES, 0], ids=["by place", "by node"])
+def test_every_correct_dimension_is_correct(monkeypatch: pytest.MonkeyPatch, many: int) -> None:
+    """Not only the best ones: any, in any number, with any shares. Plans with many places have equal parts laid out
+    alike."""
     compared = 0
+    monkeypatch.setattr(places_module, "MANY_PLACES", many)
 
     def at_random(plan: Plan, catalog: Catalog, shards: int, rates: Any = None) -> Partitioning:
-        choices = Layouts(catalog).choices(plan)
+        places = Places(plan)
+        choices = Layouts(catalog, places).choices(plan)
         if not choices:
             return partition(plan, catalog, 1)
         taken = tuple(rng.sample(choices, min(len(choices), rng.choice([1, 2, 3]))))
         grid = Grid(tuple(rng.choice([2, 3]) for _ in taken), taken)
-        return lay_out(plan, catalog, grid, sources_of(plan, catalog, {}))
+        return lay_out(places, catalog, grid, sources_of(places, catalog, {}))
 
     monkeypatch.setattr(program, "partition", at_random)
     for i, rng, case in cases("any", 30):  # noqa: B007 (at_random draws from it)

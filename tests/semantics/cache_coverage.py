@@ -25,7 +25,7 @@ COLUMNS = (
 )
 
 
-class Watch:
+class CacheCoverage:
     """The joins of one run."""
 
     def __init__(self) -> None:
@@ -34,11 +34,11 @@ class Watch:
 
     def changed(self, arrays: JoinArrays, before: Mapping[StoreId, Counter[str]], sizes: Mapping[StoreId, Any]) -> None:
         """A plan was changed; these are the stores that were there before."""
-        stations = arrays.stations
-        gone, come = [s for s in before if s not in stations.ids], [s for s in stations.ids if s not in before]
+        caches = arrays.cache_operators
+        gone, come = [s for s in before if s not in caches.ids], [s for s in caches.ids if s not in before]
         for store in gone:
             self.seen += before[store]
-        self.seen["resized"] += sum(s in sizes and stations.size_of(s) != sizes[s] for s in stations.ids)
+        self.seen["resized"] += sum(s in sizes and caches.size_of(s) != sizes[s] for s in caches.ids)
         self.seen["chosen"] += len(come)
         self.seen["supported"] += sum(bool(s.support) for s in come)
         self.seen["dropped"] += len(gone)
@@ -64,23 +64,23 @@ def _counts(arrays: JoinArrays) -> dict[StoreId, Counter[str]]:
                 "pushed out": int(r[k.SR_REPLACED] + r[k.SR_EVICTED]),
             }
         )
-        for store, r in zip(arrays.stations.ids, arrays.stations.stores, strict=True)
+        for store, r in zip(arrays.cache_operators.ids, arrays.cache_operators.stores, strict=True)
     }
 
 
 @contextmanager
-def watching() -> Iterator[Watch]:
+def watching() -> Iterator[CacheCoverage]:
     """Counts what the caches of all joins do that are planned inside."""
-    watch, original = Watch(), JoinArrays.set_plan
+    coverage, original = CacheCoverage(), JoinArrays.set_plan
 
     def set_plan(self: JoinArrays, *given: Any, **options: Any) -> None:
         before = _counts(self)
-        sizes = {s: self.stations.size_of(s) for s in self.stations.ids}
+        sizes = {s: self.cache_operators.size_of(s) for s in self.cache_operators.ids}
         original(self, *given, **options)
-        watch.changed(self, before, sizes)
+        coverage.changed(self, before, sizes)
 
     with patch.object(JoinArrays, "set_plan", set_plan):
-        yield watch
+        yield coverage
 
 
 class Table:

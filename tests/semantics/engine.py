@@ -20,7 +20,7 @@ import eddyline
 from eddyline.adapting import conjunction as adaptive_conjunction
 from eddyline.adapting import join_choice as joining
 from eddyline.adapting import tuple_router
-from eddyline.adapting.adaptive_join import Pace
+from eddyline.adapting.join_pacing import Pace
 from eddyline.core.time import TimeKind
 from eddyline.engine import running_query as running
 from eddyline.operators.mjoin import MJoin
@@ -126,21 +126,23 @@ def run_engine(case: Case, way: Way | None = None) -> pa.Table:
     """The engine's answer: the query's columns, ``_time`` and, for relations, ``_sign``."""
     way = way or Way()
     with ExitStack() as stack:
-        stack.enter_context(patch.multiple(Panes, few=way.seed % 4, rest=way.seed % 2))
+        stack.enter_context(patch.multiple(Panes, min_elements=way.seed % 4, rest=way.seed % 2))
         if way.small:
             stack.enter_context(patch.object(running, "CHUNK", 3))
             stack.enter_context(patch.object(MJoin, "ROOM", 1))
             stack.enter_context(patch.object(StarLookUp, "PAIRS", 2))
             stack.enter_context(patch.object(RStream, "ROOM", 1))
             stack.enter_context(patch.object(joining, "Pace", quick_pace))
-            stack.enter_context(patch.multiple(tuple_router, BEGIN=2, SIZE=4, MOST=8))
-            stack.enter_context(patch.multiple(adaptive_conjunction, FIRST=1, TRIAL=4, LEAST=1, MOST=4, LOOK=2))
+            stack.enter_context(patch.multiple(tuple_router, ROWS_BEFORE_ATTRIBUTES=2, FIRST_ROWS=4, MAX_ROWS=8))
+            stack.enter_context(
+                patch.multiple(adaptive_conjunction, FIRST_ROWS=1, TRIAL_ROWS=4, MIN_ROWS=1, MAX_ROWS=4, BURST_ROWS=2)
+            )
         return _run(case, way)
 
 
-def quick_pace(look: int = 5, quiet: int = 3, longest: int = 12) -> Pace:
+def quick_pace(profiling_run: int = 5, quiet_run: int = 3, longest_quiet_run: int = 12) -> Pace:
     """Looks and quiet runs of a few elements, so that plans change in the middle of batches."""
-    return Pace(min(look, 5), min(quiet, 3), longest and 12)
+    return Pace(min(profiling_run, 5), min(quiet_run, 3), longest_quiet_run and 12)
 
 
 def _run(case: Case, way: Way) -> pa.Table:

@@ -99,11 +99,11 @@ def test_answers_with_caches_are_those_of_the_tensor_product(part: int) -> None:
         used = False
         for orders, caches in option_sets(number):
             options = {"caches": caches, **({} if orders == "default" else {"joins": orders})}
-            with watching() as watch:
+            with watching() as coverage:
                 wrong = case.difference(run(case, rng, options), expected)
             if wrong is not None:
                 pytest.fail(f"graph {SEED}/{number}, {options}\n{case.text}\n{wrong}", pytrace=False)
-            seen = watch.finish()
+            seen = coverage.finish()
             used |= seen["hits"] > 0
             TABLE.add({"shape": case.shape, "windows": case.kind, "joins": orders, "caches": caches}, seen)
         IN_USE[used] += 1

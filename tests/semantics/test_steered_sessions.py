@@ -50,8 +50,12 @@ def test_a_steered_query_answers_as_the_reference(part: int) -> None:
         with ExitStack() as stack:
             stack.enter_context(patch.object(joining, "Pace", quick_pace))
             stack.enter_context(patch.multiple(plan_hold, DRIFT=0.2, MOVED=0.0))
-            stack.enter_context(patch.multiple(tuple_router, BEGIN=2, SIZE=4, MOST=8, ASKED_EVERY=2))
-            stack.enter_context(patch.multiple(adaptive_conjunction, FIRST=1, TRIAL=4, LEAST=1, MOST=4, LOOK=2))
+            stack.enter_context(
+                patch.multiple(tuple_router, ROWS_BEFORE_ATTRIBUTES=2, FIRST_ROWS=4, MAX_ROWS=8, ASKED_EVERY=2)
+            )
+            stack.enter_context(
+                patch.multiple(adaptive_conjunction, FIRST_ROWS=1, TRIAL_ROWS=4, MIN_ROWS=1, MAX_ROWS=4, BURST_ROWS=2)
+            )
             session, query = start(case, way)
             batches = []
             for name, batch in schedule(case, way):
@@ -104,8 +108,12 @@ def test_a_steered_selection_answers_as_the_reference(part: int) -> None:
         have: list[Counter[tuple[Any, ...]]] = [Counter() for _ in texts]
         with ExitStack() as stack:
             stack.enter_context(patch.multiple(plan_hold, DRIFT=2.0, MOVED=0.02))
-            stack.enter_context(patch.multiple(tuple_router, BEGIN=8, SIZE=8, MOST=32, ASKED_EVERY=2))
-            stack.enter_context(patch.multiple(adaptive_conjunction, FIRST=4, TRIAL=8, LEAST=4, MOST=16, LOOK=4))
+            stack.enter_context(
+                patch.multiple(tuple_router, ROWS_BEFORE_ATTRIBUTES=8, FIRST_ROWS=8, MAX_ROWS=32, ASKED_EVERY=2)
+            )
+            stack.enter_context(
+                patch.multiple(adaptive_conjunction, FIRST_ROWS=4, TRIAL_ROWS=8, MIN_ROWS=4, MAX_ROWS=16, BURST_ROWS=4)
+            )
             cuts = sorted({*(rng.randint(0, len(rows)) for _ in range(50)), len(rows)})
             for before, cut in itertools.pairwise([0, *cuts]):
                 steer(session, rng.choice(queries), rng, DID)

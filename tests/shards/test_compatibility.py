@@ -68,6 +68,28 @@ def test_what_may_change(now: dict[str, Any]) -> None:
     assert changes(then, now) == []
 
 
+def test_an_option_that_changes_the_operator() -> None:
+    then = found(f"{CHAIN} WITH (joins = 'a-greedy', caches = 'none')")
+    assert said(then, found(f"{CHAIN} WITH (tree = '((R, S), T)')")) == (
+        "the join of R, S, T was run by adaptive-join and would now be run by tree-join; bring back the options (or the"
+        " version of Eddyline) that it had"
+    )
+    assert "gives the same answers" in explain(then, found(f"{CHAIN} WITH (joins = 'static', caches = 'none')"))
+
+
+@pytest.mark.parametrize("options", ["joins = 'sweep'", "caches = 'prefix'", "filters = 'a-greedy'"])
+def test_an_option_that_keeps_the_operator(options: str) -> None:
+    then, now = found(CHAIN), found(f"{CHAIN} WITH ({options})")
+    assert fingerprint(then) == fingerprint(now) and changes(then, now) == []
+
+
+def test_a_checkpoint_that_names_no_operators_is_refused() -> None:
+    then = found(CHAIN)
+    for q in then["groups"][0]["queries"]:
+        del q["operators"]
+    assert said(then, found(CHAIN)).startswith("other operators were chosen: none became adaptive-join; bring back")
+
+
 def test_window() -> None:
     text = said(found(JOIN), found(JOIN.replace("S [RANGE 60]", "S [RANGE 30]")))
     assert text == "the query is another one: ‹… S [RANGE 60] WHERE R.a …› became ‹… S [RANGE 30] WHERE R.a …›"

@@ -73,7 +73,7 @@ def draw(rng: random.Random) -> Case:
 @pytest.fixture
 def any_number(monkeypatch: pytest.MonkeyPatch) -> Counter[int]:
     """Panes are made however few elements they stand for; counts the packed rows of each kind."""
-    monkeypatch.setattr(paning, "WORTH", 2.0)
+    monkeypatch.setattr(paning, "MAX_PANES_PER_ELEMENT", 2.0)
     kinds: Counter[int] = Counter()
     add = packing._Rows.add
 

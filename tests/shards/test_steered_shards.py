@@ -50,7 +50,9 @@ def test_steered_shards_agree_with_the_reference() -> None:
         sent = [[letter(rng) for _ in range(rng.randrange(3))] for _ in range(arrived.count)]
         with ExitStack() as stack:
             stack.enter_context(patch.object(joining, "Pace", quick_pace))
-            stack.enter_context(patch.multiple(adaptive_conjunction, FIRST=1, TRIAL=4, LEAST=1, MOST=4, LOOK=2))
+            stack.enter_context(
+                patch.multiple(adaptive_conjunction, FIRST_ROWS=1, TRIAL_ROWS=4, MIN_ROWS=1, MAX_ROWS=4, BURST_ROWS=2)
+            )
             answer = run(arrived, way, sent.__getitem__)
         wrong = compare(arrived, answer)
         assert wrong is None, (number, way, sent, case.text, wrong)

@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import eddyline.spark as eds
+from tests.adapting.nested_loop import NestedLoop
 
 START = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
 SUM = "SELECT k, sum(10 / x) AS n FROM S [RANGE 10 MINUTES] GROUP BY k"
@@ -65,3 +66,25 @@ def test_a_query_whose_first_micro_batch_failed_may_be_mended(spark: Any, tmp_pa
         run(spark, folder, SUM, checkpoint)
     assert eds.sentence(caught.value) is not None
     shutil.rmtree(checkpoint)
+
+
+def test_an_operator_of_ones_own_runs_in_shards_and_keeps_its_checkpoint(spark: Any, tmp_path: Path) -> None:
+    """``nested_loop`` is chosen on the driver; the shards get it with their plan and import it from there."""
+    folder, checkpoint = tmp_path / "rows", tmp_path / "checkpoint"
+    folder.mkdir()
+    write(folder, 0, 5)
+    text = "SELECT a.k, count(*) AS n FROM S [RANGE 10 MINUTES] a, S [RANGE 10 MINUTES] b WHERE a.k = b.k GROUP BY a.k"
+    named = f"{text} WITH (joins = '{NestedLoop.name}')"
+    told = eds.report(run(spark, folder, named, checkpoint))
+    assert "nested-loop-join 1" in [o["name"] for o in told["operators"]]
+    assert [d["after"] for d in told["decisions"] if d["kind"] == "join operator"] == [NestedLoop.name]
+    with pytest.raises(Exception) as caught:
+        run(spark, folder, text, checkpoint)
+    said = eds.sentence(caught.value)
+    assert (
+        said is not None and "was run by nested-loop and would now be run by fixed-join; bring back the options" in said
+    )
+    write(folder, 1, 5)
+    again = eds.report(run(spark, folder, named, checkpoint))
+    # Rows are kept with their multiplicities: three values of k on each side.
+    assert [o["rows"] for o in again["operators"] if o["name"] == "nested-loop-join 1"] == [6]

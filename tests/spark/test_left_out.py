@@ -78,6 +78,30 @@ def test_results_that_are_fetched_warn_where_they_are_fetched(spark: Any, folder
     assert len(query.late()) > 0
 
 
+def test_a_wrong_column_of_time_is_noticed_within_one_micro_batch(spark: Any, tmp_path: Path) -> None:
+    """All rows come in one micro-batch, so none is late; most would be inline."""
+    rows = 5000
+    table = pa.table({"t": range(rows), "k": [i * 7919 % rows for i in range(rows)]})
+    pq.write_table(table, tmp_path / "s.parquet")
+    found = {}
+    for column in ("t", "k"):
+        session = ed.Session(spark)
+        session.stream("S", str(tmp_path / "s.parquet"), timestamp=column)
+        query = session.query("SELECT count(*) AS n FROM S [RANGE 10]")
+        _, found[column] = heard(query.to_arrow, 1 if column == "k" else 0)
+        assert query.report()["late"] == 0
+        assert len(found["t"]) == 0
+    (told,) = found["k"]
+    assert told.category is ed.LateRowsWarning and "is 'k' its column of time?" in str(told.message)
+    inline = ed.Session()
+    inline.stream("S", table, timestamp="k")
+    with pytest.warns(ed.LateRowsWarning, match="is 'k' its column of time"):
+        late = inline.query("SELECT count(*) AS n FROM S [RANGE 10]")
+        late.to_arrow()
+    assert late.report()["late"] > 0.9 * rows
+    assert str(told.message).startswith(f"{100 * late.report()['late'] // rows} % of the first {rows:,} rows of S")
+
+
 def test_invalid_rows_of_an_adaptive_filter(spark: Any, folder: Path, tmp_path: Path) -> None:
     def filtered(df: Any) -> Any:
         return eds.adaptive_filter(df, "6 / x > 2", on_error="invalid")

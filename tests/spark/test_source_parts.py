@@ -211,7 +211,7 @@ def test_refused(monkeypatch: pytest.MonkeyPatch) -> None:
         divide(stdin_source(stream=io.BytesIO(b"ts\n1\n")), "S", "ts")
     with pytest.raises(JobError, match="'S' is read by a ListSource that may wait"):
         divide(ListSource([{"ts": 1}, PAUSE()]), "S", "ts")
-    monkeypatch.setattr("eddyline.spark.sources.memory.MOST", 1 << 20)
+    monkeypatch.setattr("eddyline.spark.sources.memory.MAX_BYTES", 1 << 20)
     with pytest.raises(JobError, match=r"'S' has more than .* or no end"):
         divide(open_source({"ts": i} for i in iter(int, 1)), "S", "ts")
 

@@ -8,6 +8,7 @@ import re
 import shlex
 import signal
 import subprocess
+import sys
 import threading
 import time
 from collections import Counter
@@ -103,10 +104,11 @@ def test_a_pipe_that_ends_on_the_same_screen(place: Path) -> None:
 def test_waiting_for_the_compiler(place: Path, tmp_path: Path) -> None:
     """With an empty cache: what takes so long and for how many seconds, and nothing of it stays."""
     (place / "join.cql").write_text(JOIN)
-    command = eddyline("run", "join.cql", "--runtime", "inline", "--out", str(tmp_path / "o.parquet"))
+    command = eddyline("run", "join.cql", "--runtime", "inline", "--out", "o.parquet")
     empty = {"EDDYLINE_CACHE_DIR": str(tmp_path / "cache"), "EDDYLINE_COMPILE": ""}
     terminal = run_in_terminal(command, folder=place, environment=empty)
-    assert (terminal.screen, terminal.process.returncode) == ([], 0)
+    (line,) = terminal.screen
+    assert line.endswith(" rows written to o.parquet") and terminal.process.returncode == 0
     assert re.search(r"compiling kernels for larger inputs, once on this machine … [1-9]\d* s", terminal.written)
 
 
@@ -247,3 +249,17 @@ def test_a_killed_worker(place: Path) -> None:
         " memory); --spark-log FILE keeps what Spark says of it."
     ], terminal.written[-5000:]
     assert terminal.process.returncode == 1
+
+
+def test_a_session_of_ones_own_that_starts_quietly(tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(
+        "import eddyline.spark as eds\n"
+        "eds.quiet()\n"
+        "from pyspark.sql import SparkSession\n"
+        "spark = SparkSession.builder.master('local[1]').config('spark.ui.enabled', 'false').getOrCreate()\n"
+        "eds.quiet()  # there is a JVM by now: nothing happens\n"
+        "print(spark.range(7).repartition(2).count(), 'rows')\n"
+    )
+    terminal = run_in_terminal([sys.executable, "mine.py"], folder=tmp_path)
+    assert (terminal.screen, terminal.process.returncode) == (["7 rows"], 0), terminal.written[-3000:]
+    assert terminal.written.split() == ["7", "rows"]

@@ -26,7 +26,7 @@ class CacheProfiles:
 
     def pass_over(self, arrays: JoinArrays) -> None:
         """What stores have done so far is not to be told."""
-        counts = {s: arrays.stations.counts(s) for s in arrays.stations.ids}
+        counts = {s: arrays.cache_operators.counts(s) for s in arrays.cache_operators.ids}
         self._seen = {s: (c.probes, c.misses, c.updates, c.update_work) for s, c in counts.items()}
 
     def tell(
@@ -37,8 +37,8 @@ class CacheProfiles:
         counts: Sequence[int],
         arrived: Sequence[int],
     ) -> None:
-        """``profiles`` are those of a look, by pipeline; ``counts`` the elements that came or left since, by input, and
-        ``arrived`` those of them that came."""
+        """``profiles`` are those of a profiling run, by pipeline; ``counts`` the elements that came or left since, by
+        input, and ``arrived`` those of them that came."""
         m = len(counts)
         caching.rates(counts, float(sum(counts)))
         for i, rows in enumerate(profiles):
@@ -53,9 +53,9 @@ class CacheProfiles:
 
         upkept: dict[Store, int] = {}
         for candidate, spec in zip(caching.used, specs(caching.used), strict=True):
-            if spec.store not in arrays.stations.ids:
+            if spec.store not in arrays.cache_operators.ids:
                 continue
-            c = arrays.stations.counts(spec.store)
+            c = arrays.cache_operators.counts(spec.store)
             was = self._seen.get(spec.store, _NOTHING)
             if c.probes < was[0]:  # it was dropped meanwhile, and has come back
                 was = _NOTHING
@@ -73,7 +73,7 @@ class CacheProfiles:
             return
         statistics = caching.profiler.statistics()
         told = {spec: candidate for candidate, spec in zip(caching.profiled, specs(caching.profiled), strict=True)}
-        for spec, windows, bits in arrays.stations.distinct():
+        for spec, windows, bits in arrays.cache_operators.distinct():
             weighed = told.get(spec)
             if weighed is None:
                 continue

@@ -6,13 +6,15 @@ from collections.abc import Iterable
 
 from eddyline.adaptive.joins.a_caching import ACaching
 from eddyline.adaptive.joins.candidates import Candidate
-from eddyline.adaptive.joins.memory import PLACES
+from eddyline.adaptive.joins.memory import BUCKETS_PER_KEY
 from eddyline.operators.cache_operators import BUCKETS, NODES, Bloom
 from eddyline.operators.join_arrays import JoinArrays
 from eddyline.operators.join_plan import CacheSpec, StoreId
 
-CROWDED = 0.02  # of the misses since the last look that pushed somebody else out: then a cache wants more room
-LARGEST = 1 << 26  # bytes of a cache that nobody limits
+# Of the misses since the last profiling run, the share that pushed another entry out beyond which a cache wants more
+# room: less gives room sooner, more spares memory.
+CROWDED_MISS_SHARE = 0.02
+MAX_BYTES_WITHOUT_BUDGET = 1 << 26  # bytes of one cache where no memory budget is given
 
 
 def specs(candidates: Iterable[Candidate]) -> list[CacheSpec]:
@@ -48,7 +50,7 @@ class CacheSizes:
         expected = {} if caching.memory is None else caching.entries()
         for store, candidate in of.items():
             # Whoever says how much memory there is means it to be used.
-            roomy = 2 if caching.memory is None else 2 * PLACES
+            roomy = 2 if caching.memory is None else 2 * BUCKETS_PER_KEY
             wanted[store] = self._wanted(store, arrays, _size_for(expected.get(candidate)), roomy)
         self._wants = dict(wanted)
         if caching.memory is not None:
@@ -62,16 +64,16 @@ class CacheSizes:
             for store, candidate in of.items():
                 pages = int(caching.memory.pages.get(candidate.store, 0))
                 wanted[store] = within(store, wanted[store], pages * caching.memory.page_bytes)
-        # What a cache wants is asked for again at every look: others may have gone.
+        # What a cache wants is asked for again at every profiling run: others may have gone.
         changed = {s: size for s, size in wanted.items() if self.sizes.get(s) != size}
         self.sizes = wanted
         return changed
 
     def _wanted(self, store: StoreId, arrays: JoinArrays, first: tuple[int, int], roomy: int) -> tuple[int, int]:
         size = self._wants.get(store) or first
-        if store not in arrays.stations.ids:
+        if store not in arrays.cache_operators.ids:
             return size
-        c = arrays.stations.counts(store)
+        c = arrays.cache_operators.counts(store)
         before = self._pushed.get(store, (0, 0, 0))
         if c.misses < before[0]:
             before = (0, 0, 0)
@@ -80,11 +82,11 @@ class CacheSizes:
         buckets, nodes = size
         if self.sizes.get(store) != size:
             return size  # it is crowded because it did not get what it wants
-        if replaced > CROWDED * misses and replaced > 16 and roomy * c.entries > buckets:
+        if replaced > CROWDED_MISS_SHARE * misses and replaced > 16 and roomy * c.entries > buckets:
             buckets *= 2
-        if evicted > CROWDED * misses and evicted > 16:
+        if evicted > CROWDED_MISS_SHARE * misses and evicted > 16:
             nodes *= 2
-        return (buckets, nodes) if 8 * words(store, buckets, nodes) <= LARGEST else size
+        return (buckets, nodes) if 8 * words(store, buckets, nodes) <= MAX_BYTES_WITHOUT_BUDGET else size
 
 
 def _size_for(expected: tuple[float, float] | None) -> tuple[int, int]:
@@ -92,7 +94,7 @@ def _size_for(expected: tuple[float, float] | None) -> tuple[int, int]:
     if expected is None:
         return BUCKETS, NODES
     entries, rows = expected
-    return max(16, int(PLACES * entries)), 16 + int(1.25 * entries * rows)
+    return max(16, int(BUCKETS_PER_KEY * entries)), 16 + int(1.25 * entries * rows)
 
 
 def within(store: StoreId, wanted: tuple[int, int], bytes: int) -> tuple[int, int]:

@@ -32,15 +32,18 @@ from eddyline.streamon.gains import GainMeter
 from eddyline.streamon.log import DecisionLog
 from eddyline.streamon.wording import in_units
 
-FIRST = 64  # rows of the first sub-batches: where filters are vectorised, one to get warm, one to measure them
-TRIAL = 512  # rows of the next, if some are so cheap that so few rows say nothing about them
-LONGEST = 0.04  # seconds: what takes longer needs no more rows to be measured
-LEAST, MOST = 32, 1 << 16  # rows of the others
-PASS = 0.03  # seconds that the rows of one should take: some thirty times what a pass costs beside the filters,
-CALLS = 8  # and this many times what calling the filters costs before their first row
-PATIENCE = 12  # passes within which every filter should have been called often enough to have a price
-HARD = 0.02  # while the policy looks hard, and profiles more than this share of the rows, sub-batches are shorter:
-LOOK, QUARTER = 1024, 4  # so many rows, or this part of the others
+FIRST_ROWS = 64  # of the first sub-batches: one to warm vectorised filters up, one to measure them
+TRIAL_ROWS = 512  # of the next, if some filters are so cheap that FIRST_ROWS say nothing about them
+MAX_TRIAL_SECONDS = 0.04  # a filter that takes longer for its first rows needs no more rows to be measured
+MIN_ROWS, MAX_ROWS = 32, 1 << 16  # of the other sub-batches
+# A sub-batch should take so many seconds, some thirty times what a pass costs beside the filters, and so many times
+# what calling the filters costs before their first row: more spends less on passes, less changes the order sooner.
+SECONDS_PER_PASS, CALL_COST_FACTOR = 0.03, 8
+PASSES_TO_PRICE_ALL = 12  # within which every filter should have been called often enough to have a price
+# While the policy profiles more than this share of the rows, sub-batches are shorter, so that it can decide soon: so
+# many rows, or this part of the others.
+BURST_PROFILE_SHARE = 0.02
+BURST_ROWS, BURST_PART = 1024, 4
 
 BATCHES_BEFORE, BATCHES_AFTER = 3, 16  # sub-batches by whose cost the gain of a decision is measured
 
@@ -101,7 +104,7 @@ class AdaptiveConjunction:
         self.who = f"{policy.name}{dict(sorted((asked or {}).items()))}"
         self.clock: Clock = clock or SystemClock()
         self.fixed = size
-        self.size, self.look = size or FIRST, LOOK
+        self.size, self.burst_rows = size or FIRST_ROWS, BURST_ROWS
         self.times = CallTimes(len(conjuncts))
         self.seen = FilterStatistics(len(conjuncts))
         self.log, self.keeps_log = log if log is not None else DecisionLog(clock=self.clock), log is None
@@ -147,17 +150,17 @@ class AdaptiveConjunction:
         if not self.movable:
             return _Step(left, _NOBODY)
         if trial := self._unpriced():
-            count = min(left, FIRST if self.seen.batches < 2 else TRIAL)
+            count = min(left, FIRST_ROWS if self.seen.batches < 2 else TRIAL_ROWS)
             return _Step(count, np.arange(count), trial)
         # A small rest is not worth a pass of its own.
         count = left if left < self.size + self.size // 2 else self.size
-        look = self.look
-        profile = self.policy.wants_profile(min(count, look))
-        if count > look:
-            if len(profile) > HARD * look:  # do not let it wait
-                return _Step(look, profile)
-            more = self.policy.wants_profile(count - look)
-            profile = np.concatenate([profile, more + look]) if len(more) else profile
+        burst = self.burst_rows
+        profile = self.policy.wants_profile(min(count, burst))
+        if count > burst:
+            if len(profile) > BURST_PROFILE_SHARE * burst:  # do not let it wait
+                return _Step(burst, profile)
+            more = self.policy.wants_profile(count - burst)
+            profile = np.concatenate([profile, more + burst]) if len(more) else profile
         return _Step(count, profile)
 
     def _unpriced(self) -> tuple[int, ...]:
@@ -168,7 +171,9 @@ class AdaptiveConjunction:
         if self.seen.batches < 2:
             return self.vectorised
         largest, price = self.times.largest, self.times.marginal
-        return tuple(f for f in self.vectorised if largest[f] < TRIAL // 2 and price[f] * TRIAL < LONGEST)
+        return tuple(
+            f for f in self.vectorised if largest[f] < TRIAL_ROWS // 2 and price[f] * TRIAL_ROWS < MAX_TRIAL_SECONDS
+        )
 
     def _pass(
         self, step: _Step, columns: Mapping[str, pa.Array], length: int, alive: Int64s | None, now: int | None
@@ -210,7 +215,7 @@ class AdaptiveConjunction:
     def _guesses(self) -> bool:
         """Whether an order would rest on the price of a single call, which may have loaded a model. The next passes
         tell; one that is hardly ever asked is not waited for."""
-        return self.seen.batches < PATIENCE and bool(self.times.guessed[self.policy.pipeline.free].any())
+        return self.seen.batches < PASSES_TO_PRICE_ALL and bool(self.times.guessed[self.policy.pipeline.free].any())
 
     def _shown_to(self, trial: tuple[int, ...]) -> Bools:
         """Profiled rows go on to the filters that are tried, but past no pinned one."""
@@ -224,10 +229,10 @@ class AdaptiveConjunction:
         if self.fixed is not None or not spent > 0:
             return
         price, calls = spent / count, float(self.times.fixed[asked > 0].sum())
-        wanted = max(PASS, CALLS * calls) / price
+        wanted = max(SECONDS_PER_PASS, CALL_COST_FACTOR * calls) / price
         if not self.size / 2 < wanted < self.size * 4:
-            self.size = max(LEAST, min(MOST, 1 << max(0, int(log2(wanted)))))
-        self.look = max(LEAST, min(LOOK, self.size // QUARTER), int(calls / price))
+            self.size = max(MIN_ROWS, min(MAX_ROWS, 1 << max(0, int(log2(wanted)))))
+        self.burst_rows = max(MIN_ROWS, min(BURST_ROWS, self.size // BURST_PART), int(calls / price))
 
     # ── what it did ───────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -295,7 +300,7 @@ class AdaptiveConjunction:
             "seen": self.seen.state(),
             "log": self.log.state() if self.keeps_log else None,
             "size": self.size,
-            "look": self.look,
+            "look": self.burst_rows,
             "hold": self.hold.state(),
         }
 
@@ -312,7 +317,7 @@ class AdaptiveConjunction:
         if self.keeps_log and state["log"] is not None:
             self.log.load(state["log"])
         if self.fixed is None:
-            self.size, self.look = int(state["size"]), int(state["look"])
+            self.size, self.burst_rows = int(state["size"]), int(state["look"])
 
     def __getstate__(self) -> dict[str, Any]:
         compiled = ("compiled", "before", "read", "movable", "vectorised")

@@ -19,8 +19,8 @@ import pyarrow.types as t
 from eddyline.adaptive.routing.partition import HashPartition, RangePartition
 from eddyline.core.delta import Bools, Int64s
 
-FIRST: Final = 2048  # rows that are looked at to see whether whole numbers are few
-FEW: Final = 2  # times d values
+ROWS_TO_CHOOSE_CLASSES: Final = 2048  # in which whole numbers with few values are told from those with many
+VALUES_PER_CLASS: Final = 2  # up to which whole numbers are hashed into classes; beyond, classes are ranges
 
 
 def may_classify(type: pa.DataType) -> bool:
@@ -59,7 +59,7 @@ class Attributes:
     @staticmethod
     def of(columns: Mapping[str, pa.Array], d: int) -> Attributes:
         names = tuple(n for n, c in columns.items() if may_classify(c.type))
-        ranges = frozenset(a for a, n in enumerate(names) if _by_range(columns[n].slice(0, FIRST), d))
+        ranges = frozenset(a for a, n in enumerate(names) if _by_range(columns[n].slice(0, ROWS_TO_CHOOSE_CLASSES), d))
         return Attributes(names, ranges, d)
 
     def classes(self, columns: Mapping[str, pa.Array]) -> Int64s:
@@ -103,7 +103,7 @@ class Attributes:
 def _by_range(column: pa.Array, d: int) -> bool:
     if t.is_floating(column.type) or t.is_timestamp(column.type) or t.is_date(column.type):
         return True
-    return bool(t.is_integer(column.type)) and len(column.unique()) > FEW * d
+    return bool(t.is_integer(column.type)) and len(column.unique()) > VALUES_PER_CLASS * d
 
 
 def _classes(partition: HashPartition | RangePartition, column: pa.Array) -> Int64s:

@@ -17,13 +17,13 @@ _LAST = 4096  # rows whose routes are remembered
 SHOWN = 12  # classes in explain
 
 
-class Books:
+class RouteHistory:
     """Rows in and out by attribute, class and conjunct, the past fading; the routes of the last rows.
 
-    >>> books = Books(attributes=1, d=3, conjuncts=2)
+    >>> history = RouteHistory(attributes=1, d=3, conjuncts=2)
     >>> orders, outputs = np.array([[0, 1], [1, 0], [1, 0]]), np.array([[1, 1], [-1, 0], [1, 1]], np.int8)
-    >>> books.add(np.array([[0], [2], [2]]), orders, outputs)
-    >>> books.table(0, ["a", "b", "c"])
+    >>> history.add(np.array([[0], [2], [2]]), orders, outputs)
+    >>> history.table(0, ["a", "b", "c"])
     {'classes': ['a', 'c'], 'rows': [1, 2], 'selectivity': [[1.0, 1.0], [1.0, 0.5]], 'routes': [[0, 1], [1, 0]]}
     """
 

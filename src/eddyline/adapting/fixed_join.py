@@ -46,7 +46,7 @@ class FixedJoin:
         cost = [each(self.elements, self.work)] if self.elements else []
         lines = [self.why, *cost, *drawn(self.names, arrays)]
         for store in dict.fromkeys(c.store for c in self.kept):
-            mine = [c for c in arrays.stations.used if (c.segment, c.key) == (store.segment, store.key)]
+            mine = [c for c in arrays.cache_operators.used if (c.segment, c.key) == (store.segment, store.key)]
             told = held(arrays, mine[0]) if mine else None
             kept = "⋈".join(self.names[x] for x in store.segment)
             readers = ", ".join(f"Δ{self.names[c.pipeline]}" for c in mine)
@@ -61,7 +61,7 @@ class FixedJoin:
             "caching": None,
             "elements": self.elements,
             "accesses": self.work,
-            "kept": [named_cache(c, self.names) for c in arrays.stations.used],
+            "kept": [named_cache(c, self.names) for c in arrays.cache_operators.used],
         }
 
     def state(self) -> dict[str, Any]:

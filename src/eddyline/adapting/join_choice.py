@@ -11,8 +11,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from eddyline.adapting.adaptive_join import AdaptiveJoin, Pace
+from eddyline.adapting.adaptive_join import AdaptiveJoin
 from eddyline.adapting.fixed_join import FixedJoin
+from eddyline.adapting.join_pacing import Pace
 from eddyline.adaptive.filters import policies as ordering
 from eddyline.adaptive.filters.pipeline import Pipeline
 from eddyline.adaptive.joins import policies as caching
@@ -23,6 +24,7 @@ from eddyline.core.errors import JobError
 from eddyline.core.time import Clock, SystemClock
 from eddyline.operators.join_plan import CacheSpec
 from eddyline.operators.mjoin import MJoin
+from eddyline.plan.candidates import named_by
 from eddyline.plan.graph import alias_of, distinct
 from eddyline.plan.logical import Join, Plan, each
 from eddyline.streamon.decision import USER, Decision
@@ -31,10 +33,11 @@ STAYS, OURS = "static", "default"
 # Beyond the papers' defaults: where elements take less than a microsecond, 10,000 of them are no interval.
 _EXAMPLES = {"joins": "a-greedy", "caches": "global(memory=65536)", "tree": "((R, S), T)"}
 DEFAULT_CACHES: dict[str, Any] = {"interval": 500_000, "W": 64, "W_d": 1024}
-DEARER = 3.0  # what an access of a cache takes, in those of an index: unless named, caches have to pay in time
-# ``p`` and ``burst`` are shares of the elements of a look, few of all; profiling may cost as much as the look. An order
-# has to spare a tenth of the accesses where it differs: which inputs several pipelines visit first decides what stays
-# in the processor's cache, one or two percent of the time that no access shows.
+# What an access of a cache takes, in accesses of an index. Where no policy is named, caches have to pay in time.
+CACHE_ACCESS_COST = 3.0
+# ``p`` and ``burst`` are shares of the elements of a profiling run, few of all; profiling may cost as much as the run.
+# An order has to spare a tenth of the accesses where it differs: which inputs several pipelines visit first decides
+# what stays in the processor's cache, one or two percent of the time that no access shows.
 DEFAULT_ORDERS: dict[str, Any] = {"alpha": 0.9, "p": 0.05, "burst": 0.2, "overhead": 1.0, "confidence": 3.0}
 
 
@@ -67,6 +70,8 @@ class Joining:
             raise JobError(
                 "the option 'tree' fixes the plan of a join; 'joins' and 'caches' cannot be given beside it."
             )
+        if named_by("joins", joins) is not None:
+            joins = None  # it names an operator, which has policies of its own or none
         if joins is not None:
             ordering.make_policy(joins, Pipeline(2), "joins")
         if caches is not None:
@@ -99,23 +104,32 @@ class Joining:
             return None
         return f"It is a parameter of a cache policy: write caches = 'global({option} = …)'."
 
-    def adapt(self, join: MJoin, names: Sequence[str]) -> None:
-        """Give a join its plan, and somebody who changes it."""
-        adapter = self.adapter(join, distinct(names))
-        if isinstance(adapter, AdaptiveJoin):
-            adapter.attach(join.arrays)
-        join.adapter = adapter
+    def nothing_to_adapt(self, size: int, simple: bool) -> str | None:
+        """Why a join of so many inputs has nothing to adapt; None where it has. ``simple``: caches are possible.
 
-    def adapter(self, join: MJoin, names: Sequence[str]) -> AdaptiveJoin | FixedJoin | None:
-        """Who changes the plan of a join, or what the plan is if nobody does; it begins with the orders of now."""
-        arrays, graph = join.arrays, join.graph
-        classes = tuple(frozenset(m.input for m in c) for c in graph.classes)
-        pairs = frozenset(frozenset((c.left.input, c.right.input)) for c in arrays.conditions)
-        shape = Shape(graph.size, classes, pairs)
-        if self.tree is not None:
-            return self._plant(join, names, shape) if named_in(self.tree, names) else None
-        if graph.size < 3:
-            return None
+        >>> Joining.of({"joins": "static", "caches": "none"}).nothing_to_adapt(3, simple=True)
+        'orders that stay and no caches leave nothing to adapt'
+        """
+        if size < 3:
+            return "two inputs have one order, and no subresult to cache"
+        ordered = ordering.parse_policy(self.joins or OURS, "joins")[0] != STAYS
+        cached = simple and _name(self.caches or "global") != "none"
+        return None if ordered or cached else "orders that stay and no caches leave nothing to adapt"
+
+    def stay(self, join: MJoin, names: Sequence[str]) -> None:
+        """Leave a join the orders that it has."""
+        if join.graph.size > 2:
+            join.adapter = FixedJoin(distinct(names), "the orders stay as they are, and there are no caches")
+
+    def attach(self, join: MJoin, names: Sequence[str]) -> None:
+        """Give a join somebody who changes its orders and its caches."""
+        adapter = self.adapter(join, distinct(names))
+        join.adapter = adapter
+        adapter.attach(join.arrays)
+
+    def adapter(self, join: MJoin, names: Sequence[str]) -> AdaptiveJoin:
+        """Who changes the plan of a join; it begins with the orders of now."""
+        arrays, graph, shape = join.arrays, join.graph, _shape(join)
         policies, asked, pace = self._policies(shape, arrays.orders, join.name)
         named = self.caches
         options = dict(DEFAULT_CACHES) if named is None else {}
@@ -123,20 +137,22 @@ class Joining:
             options["memory"] = self.memory
         caches = caching.make_caching(named or "global", shape, names, join.name, **options) if graph.simple else None
         if caches is not None and named is not None:
-            # Five looks an interval, which counts those that leave as well.
-            pace = Pace(max(256, min(pace.look, caches.interval // 10)), pace.quiet, 0)
-        if policies is None and caches is None:
-            return FixedJoin(names, "the orders stay as they are, and there are no caches")
-        weight = 1.0 if named is not None else DEARER
+            # Five profiling runs an interval, which counts those that leave as well.
+            pace = Pace(max(256, min(pace.profiling_run, caches.interval // 10)), pace.quiet_run, 0)
+        weight = 1.0 if named is not None else CACHE_ACCESS_COST
         adapter = AdaptiveJoin(
             join.name, names, shape, policies, caches, self.clock, pace, weight, asked, join.context.log
         )
-        adapter.books.caching = "no caches" if caches is None else f"caches by the policy {_name(named or 'global')}"
+        adapter.run_history.caching = (
+            "no caches" if caches is None else f"caches by the policy {_name(named or 'global')}"
+        )
         if not graph.simple and _name(named or "global") != "none":
-            adapter.books.caching = f"no caches: {_not_simple(join, names)}"
+            adapter.run_history.caching = f"no caches: {_not_simple(join, names)}"
         return adapter
 
-    def _plant(self, join: MJoin, names: Sequence[str], shape: Shape) -> FixedJoin:
+    def plant(self, join: MJoin, names: Sequence[str]) -> None:
+        """Give a join the tree that the option draws."""
+        names, shape = distinct(names), _shape(join)
         tree = read_tree(str(self.tree), names)
         laid = plan(tree, shape)
         kept = laid.kept if join.graph.simple else ()
@@ -155,10 +171,10 @@ class Joining:
         join.context.log.record(asked)
         adapter = FixedJoin(names, why, caches)
         adapter.attach(join.arrays, laid.orders)
-        return adapter
+        join.adapter = adapter
 
     def _policies(self, shape: Shape, orders: Sequence[tuple[int, ...]], operator: str) -> tuple[Any, str, Pace]:
-        """One for each pipeline, who they are, and how often they look."""
+        """One for each pipeline, who they are, and how often elements are profiled."""
         name, given = ordering.parse_policy(self.joins or OURS, "joins")
         if name == STAYS:
             return None, name, Pace()
@@ -170,7 +186,13 @@ class Joining:
             first = tuple(filters.targets.index(x) for x in orders[i])
             pipeline = Pipeline(shape.size - 1, initial=first, operator=operator, unit="accesses")
             made.append(ordering.make_policy(name, pipeline, "joins", **given))
-        return made, f"{name}{dict(sorted(given.items()))}", Pace() if name == OURS else Pace(longest=0)
+        return made, f"{name}{dict(sorted(given.items()))}", Pace() if name == OURS else Pace(longest_quiet_run=0)
+
+
+def _shape(join: MJoin) -> Shape:
+    classes = tuple(frozenset(m.input for m in c) for c in join.graph.classes)
+    pairs = frozenset(frozenset((c.left.input, c.right.input)) for c in join.arrays.conditions)
+    return Shape(join.graph.size, classes, pairs)
 
 
 def memory_of(options: Mapping[str, Any]) -> int | None:

@@ -1,4 +1,4 @@
-"""The books of a join that adapts: what it did, what decisions gained, how it stands. For people; nobody else reads."""
+"""The run history of an adaptive join: what it did, what decisions gained, how it stands. Only people read it."""
 
 from __future__ import annotations
 
@@ -22,25 +22,31 @@ from eddyline.streamon.log import DecisionLog
 if TYPE_CHECKING:
     from eddyline.adapting.adaptive_join import AdaptiveJoin
 
-POINTS = 2048  # runs of the history
+RUNS_KEPT = 2048  # last runs in the history: more shows more of the past and takes memory
 RUNS_BEFORE = 64  # runs by whose accesses the gain of a decision is measured
-SHOWN = 6  # caches that explain lists, unless more are in use
+CACHES_SHOWN = 6  # lines on caches in explain, unless more are in use
 STATES = {"used": "cache in use  ", "profiled": "cache weighed ", "unused": "cache not used"}
 CACHED = [k.SR_PROBE_WORK, k.SR_UPDATE_WORK, k.SR_FILLS]  # accesses of a store
-SETTLED = 4096  # elements after which a change has shown what it gained
+ELEMENTS_TO_SETTLE_GAIN = 4096  # elements after a decision by which its gain is measured: more is surer and later
 
 
-class JoinBooks:
+class RunHistory:
     """Work and time by run, and the decisions with the gain that was measured after them."""
 
     def __init__(self, operator: str, names: Sequence[str], clock: Clock, log: DecisionLog | None = None) -> None:
         self.operator, self.names, self.clock = operator, tuple(names), clock
         self.log = log if log is not None else DecisionLog(clock=clock)
-        self.gains = GainMeter(self.log, 1, steps_before=RUNS_BEFORE, units_after=SETTLED, fewest_before=SETTLED // 2)
+        self.gains = GainMeter(
+            self.log,
+            1,
+            steps_before=RUNS_BEFORE,
+            units_after=ELEMENTS_TO_SETTLE_GAIN,
+            fewest_before=ELEMENTS_TO_SETTLE_GAIN // 2,
+        )
         self.orders: list[tuple[int, ...]] = []
         self.caching = "no caches"  # in words
         # by run: time reached, elements in all, elements, seconds, accesses, number of decisions so far
-        self.history: deque[tuple[int, int, int, float, int, int]] = deque(maxlen=POINTS)
+        self.history: deque[tuple[int, int, int, float, int, int]] = deque(maxlen=RUNS_KEPT)
         self.made = self.elements = self.work = self.profiling = 0
         self._began = self._spent = 0  # nanoseconds: when elements came, and what those before took
         self._resting = False
@@ -74,6 +80,11 @@ class JoinBooks:
             self.gains.add(elements, np.array([float(work)]))
         return work
 
+    def suggested(self, decisions: Sequence[Decision]) -> None:
+        """Decisions that were not applied; nothing is gained by them."""
+        for d in decisions:
+            self.log.record(d)
+
     def decided(self, decisions: Sequence[Decision]) -> None:
         for d in decisions:
             record = self.log.record(d)
@@ -103,14 +114,14 @@ class JoinBooks:
         if memory is not None and not memory.budget:
             return ["there is no memory for caches, not even a page"]
         if memory is not None:
-            held_now = arrays.stations.cells.nbytes if arrays.stations.ids else 0
+            held_now = arrays.cache_operators.cells.nbytes if arrays.cache_operators.ids else 0
             lines.append(f"caches take {size(held_now)} of {size(memory.budget * memory.page_bytes)}")
         rows = list(zip(self._table(join), specs(_all(join)), strict=True))
         rows.sort(key=lambda r: (r[0]["state"] != "used", -_net(r[0])))
         stores: dict[StoreId, str] = {}  # by whom each in use is told
         for row, spec in rows:
             used = row["state"] == "used"
-            if not used and len(lines) >= SHOWN:
+            if not used and len(lines) >= CACHES_SHOWN:
                 hidden += 1
                 continue
             figures = []
@@ -156,11 +167,11 @@ class JoinBooks:
 
     def statistics(self, join: AdaptiveJoin, arrays: JoinArrays) -> dict[str, Any]:
         """What it knows and did, as plain data."""
-        used = arrays.stations.used
+        used = arrays.cache_operators.used
         caches = [] if join.caching is None else self._table(join)
         for row, spec in zip(caches, specs(_all(join)) if caches else (), strict=True):
-            if spec.store in arrays.stations.ids and spec in used:
-                c = arrays.stations.counts(spec.store)
+            if spec.store in arrays.cache_operators.ids and spec in used:
+                c = arrays.cache_operators.counts(spec.store)
                 row |= {"entries": c.entries, "rows": c.live, "bytes": c.bytes, "probes": c.probes, "misses": c.misses}
         return {
             "inputs": list(self.names),
@@ -172,7 +183,7 @@ class JoinBooks:
             "probes": int(arrays.counters[k.CN_PROBES]),
             "profiling": self.profiling,
             "caches": caches,
-            "cache_bytes": arrays.stations.nbytes,
+            "cache_bytes": arrays.cache_operators.nbytes,
             "history": [
                 dict(zip(("time", "total", "elements", "seconds", "accesses", "decisions"), h, strict=True))
                 for h in self.history
@@ -226,7 +237,7 @@ def _net(row: Mapping[str, Any]) -> float:
 def drawn(names: Sequence[str], arrays: JoinArrays) -> list[str]:
     """The pipelines, one a line: what an element of each input is joined with, in brackets what a cache may spare."""
     wide = max(map(len, names))
-    spans = [span(c, names) for c in arrays.stations.used]
+    spans = [span(c, names) for c in arrays.cache_operators.used]
     return [
         f"Δ{names[i]:{wide}} → " + " → ".join(bracketed(names[i], [names[x] for x in order], spans))
         for i, order in enumerate(arrays.orders)
@@ -252,9 +263,9 @@ def bracketed(name: str, steps: Sequence[str], spans: Iterable[Sequence[Any]]) -
 
 def held(arrays: JoinArrays, cache: CacheSpec) -> str | None:
     """What a cache holds."""
-    if cache.store not in arrays.stations.ids:
+    if cache.store not in arrays.cache_operators.ids:
         return None
-    c = arrays.stations.counts(cache.store)
+    c = arrays.cache_operators.counts(cache.store)
     return f"{c.live:,} row{'' if c.live == 1 else 's'} under {c.entries:,} keys in {size(c.bytes)}"
 
 
@@ -264,7 +275,7 @@ def named_cache(cache: CacheSpec, names: Sequence[str]) -> str:
 
 def accesses(arrays: JoinArrays, counters: Sequence[int] | None = None) -> tuple[int, int]:
     """Accesses so far, and those made only to learn; ``counters`` are those of the join, if somebody has them."""
-    stores = arrays.stations.stores
+    stores = arrays.cache_operators.stores
     cached = int(stores[:, CACHED].sum()) if len(stores) else 0
     counters = arrays.counters.tolist() if counters is None else counters
     return counters[k.CN_PROBES] + counters[k.CN_LINKS] + cached, counters[k.CN_PROFILING]

@@ -16,28 +16,30 @@ ORDER = "order of Δ"  # before the name of an input: the kind of a decision abo
 def retire(join: AdaptiveJoin) -> None:
     """Enter what was done; another policy goes on."""
     join.close()
-    join.books.gains.settle()
-    join.books.log.not_measured_by(join.books.gains)
+    join.run_history.gains.settle()
+    join.run_history.log.not_measured_by(join.run_history.gains)
 
 
 def take_over(join: AdaptiveJoin, old: AdaptiveJoin, arrays: JoinArrays) -> None:
     """Go on after another policy on the same join: with its caches as far as they are candidates here, and with all
     that was learned where it is the same policy."""
-    join.books.load(old.books.state())
-    if join.policies is not None and old.policies is not None and join.asked == old.asked:
-        join.policies, join.holds = old.policies, old.holds
-    if join.caching is None or old.caching is None:
+    join.run_history.load(old.run_history.state())
+    if join.ordering is not None and old.ordering is not None and join.asked == old.asked:
+        join.policies, join.ordering = old.policies, old.ordering
+    mine, theirs = join.cache_choice, old.cache_choice
+    if mine is None or theirs is None:
         return
-    before, now = ({**c.given, "memory": None} for c in (old.caching, join.caching))
-    join.sizes = old.sizes
+    before, now = ({**c.caching.given, "memory": None} for c in (theirs, mine))
+    memory = mine.caching.given["memory"]
     if before == now:
-        memory = join.caching.given["memory"]
-        join.caching, join.cache_hold, join.elements = old.caching, old.cache_hold, old.elements
-        if memory != join.caching.given["memory"]:
-            join.caching.resize(memory)
+        join.cache_choice, join.caching, join.elements = theirs, theirs.caching, old.elements
+        if memory != theirs.caching.given["memory"]:
+            theirs.caching.resize(memory)
     else:
-        join.caching.orders(arrays.orders, None)
-        join.caching.adopt(old.caching.states.current)
+        mine.sizes = theirs.sizes
+        mine.caching.orders(arrays.orders, None)
+        mine.caching.adopt(theirs.caching.states.current)
+        mine.skip(arrays)
 
 
 def resize(join: AdaptiveJoin, memory: int | None, arrays: JoinArrays) -> None:
@@ -50,7 +52,7 @@ def resize(join: AdaptiveJoin, memory: int | None, arrays: JoinArrays) -> None:
 
 def pin(join: AdaptiveJoin, pinned: bool, arrays: JoinArrays) -> None:
     """Keep orders and caches as they are. A cache that is out of use only while others are profiled comes back."""
-    for hold in (*join.holds, join.cache_hold):
+    for hold in join.holds:
         hold.pin(pinned)
     if pinned and join.caching is not None and join.caching.suspended:
         join.close()
@@ -66,7 +68,7 @@ def undo(join: AdaptiveJoin, decision: Decision, now: int | None, arrays: JoinAr
         _undo_caches(join, decision, now, arrays)
     else:
         raise JobError(f"a decision of the kind {decision.kind!r} cannot be undone.")
-    join.books.gains.settle()
+    join.run_history.gains.settle()
 
 
 def _undo_order(join: AdaptiveJoin, decision: Decision, arrays: JoinArrays) -> None:
@@ -75,15 +77,15 @@ def _undo_order(join: AdaptiveJoin, decision: Decision, arrays: JoinArrays) -> N
         raise JobError(f"{decision.kind} in {decision.operator} is no longer the one that it chose.")
     orders = list(arrays.orders)
     orders[i] = tuple(join.names.index(n) for n in decision.before)
-    if join.policies is not None:
-        impose(join.policies[i], [join.filters[i].targets.index(x) for x in orders[i]])
+    if join.ordering is not None:
+        impose(join.ordering.policies[i], [join.ordering.filters[i].targets.index(x) for x in orders[i]])
+        join.ordering.holds[i].wait()
     join.replan(arrays, orders)
-    join.holds[i].wait()
 
 
 def _undo_caches(join: AdaptiveJoin, decision: Decision, now: int | None, arrays: JoinArrays) -> None:
-    caching = join.caching
-    if caching is None or set(labels(caching.states.current, join.names)) != set(decision.after):
+    choice, caching = join.cache_choice, join.caching
+    if choice is None or caching is None or set(labels(caching.states.current, join.names)) != set(decision.after):
         raise JobError(f"the caches of {decision.operator} are no longer those that it chose.")
     known = dict(zip(labels(caching.states, join.names), caching.states, strict=True))
     if missing := [c for c in decision.before if c not in known]:
@@ -91,4 +93,4 @@ def _undo_caches(join: AdaptiveJoin, decision: Decision, now: int | None, arrays
     join.close()
     caching.use([known[c] for c in decision.before], now)
     join.replan(arrays)
-    join.cache_hold.wait()
+    choice.hold.wait()

@@ -23,7 +23,7 @@ from eddyline.adapting.join_choice import Joining, named_in, read_tree
 from eddyline.adapting.star_router import StarRouter, StarRouting
 from eddyline.adapting.tuple_router import TupleRouter
 from eddyline.core.errors import JobError
-from eddyline.operators.adaptive_select import Judging
+from eddyline.operators.adaptive_select import SelectionOperator
 from eddyline.operators.base import Operator
 from eddyline.operators.mjoin import MJoin
 from eddyline.operators.star_look_up import StarLookUp
@@ -44,7 +44,7 @@ class Policies:
         changes: list[Change] = []
         everyone = list(operators)
         for operator in everyone:
-            if selections and isinstance(operator, Judging):
+            if selections and isinstance(operator, SelectionOperator):
                 changes.append(self._selection(operator))
             elif selections and isinstance(operator, StarLookUp):
                 changes.append(self._star(operator))
@@ -52,7 +52,7 @@ class Policies:
                 changes.append(self._join(operator))
         return changes
 
-    def _selection(self, operator: Judging) -> Change:
+    def _selection(self, operator: SelectionOperator) -> Change:
         if self.filtering.routing is not None:
             self.filtering.routing.check(operator.schema, operator.name)
 
@@ -75,9 +75,10 @@ class Policies:
                 f"{operator.name} routes rows over relations, which is decided when a query starts: name another"
                 " routing policy, or register the query again without one."
             )
-        made = stars.router(operator.name, operator.changing, old.texts, operator.context.log)
-        if isinstance(made, str):
-            raise JobError(f"{operator.name} cannot be routed in this way: {made}.")
+        obstacle = stars.instead or stars.obstacle(operator.changing, operator.name)
+        if obstacle is not None:
+            raise JobError(f"{operator.name} cannot be routed in this way: {obstacle}.")
+        made = stars.router(operator.name, old.texts, operator.context.log)
         made.initial[:] = old.usual
 
         def change() -> None:
@@ -87,23 +88,28 @@ class Policies:
         return change
 
     def _join(self, operator: MJoin) -> Change:
-        old = operator.adapter
+        old, joining = operator.adapter, self.joining
         assert isinstance(old, AdaptiveJoin | FixedJoin)
-        if self.joining.tree is not None and named_in(self.joining.tree, old.names):
-            read_tree(self.joining.tree, old.names)
+        planted = joining.tree is not None and named_in(joining.tree, old.names)
+        if planted:
+            read_tree(str(joining.tree), old.names)
+        nothing = joining.nothing_to_adapt(operator.graph.size, operator.graph.simple)
 
         def change() -> None:
             if isinstance(old, AdaptiveJoin):
                 join_steering.retire(old)
-            new = self.joining.adapter(operator, old.names)
-            if isinstance(new, AdaptiveJoin):
+            if planted:
+                joining.plant(operator, old.names)
+            elif joining.tree is not None or nothing is not None:
+                fixed = FixedJoin(old.names, "the orders stay as they are, and there are no caches")
+                fixed.attach(operator.arrays, operator.arrays.orders)
+                operator.adapter = fixed
+            else:
+                new = joining.adapter(operator, old.names)
                 if isinstance(old, AdaptiveJoin):
                     join_steering.take_over(new, old, operator.arrays)
                 new.attach(operator.arrays)
-            elif self.joining.tree is None or new is None:
-                new = new or FixedJoin(old.names, "the orders stay as they are, and there are no caches")
-                new.attach(operator.arrays, operator.arrays.orders)
-            operator.adapter = new
+                operator.adapter = new
 
         return change
 
@@ -131,7 +137,9 @@ def share_memory(operators: Iterable[Operator], memory: int | None) -> None:
 def pin(operators: Sequence[Operator], pinned: bool) -> None:
     """Keep all plans as they are, or let policies change them again."""
     for operator in operators:
-        if isinstance(operator, Judging) and isinstance(operator.conjunction, AdaptiveConjunction | TupleRouter):
+        if isinstance(operator, SelectionOperator) and isinstance(
+            operator.conjunction, AdaptiveConjunction | TupleRouter
+        ):
             operator.conjunction.pin(pinned)
         elif isinstance(operator, StarLookUp) and isinstance(operator.routes, StarRouter):
             operator.routes.pin(pinned)
@@ -141,7 +149,7 @@ def pin(operators: Sequence[Operator], pinned: bool) -> None:
 
 def undo(operator: Operator, decision: Decision, now: int | None) -> None:
     """Set back what a decision changed of its operator, or say in a sentence why it cannot be done."""
-    if isinstance(operator, Judging) and isinstance(operator.conjunction, AdaptiveConjunction | TupleRouter):
+    if isinstance(operator, SelectionOperator) and isinstance(operator.conjunction, AdaptiveConjunction | TupleRouter):
         operator.conjunction.undo(decision, now)
     elif isinstance(operator, StarLookUp) and isinstance(operator.routes, StarRouter):
         operator.routes.undo(decision, now)

@@ -79,11 +79,14 @@ class StarRouting:
             instead = "strict_order"
         return StarRouting(filtering.routing, filtering.clock, instead)
 
-    def router(self, name: str, changing: Schema, relations: Sequence[str], log: DecisionLog) -> StarRouter | str:
-        """The router of one join, or why it has none."""
+    def obstacle(self, changing: Schema, name: str = "the join") -> str | None:
+        """Why rows of these columns cannot be routed; None where they can."""
         try:
             self.routing.check(changing, name)
         except JobError as error:
             return str(error).rstrip(".")
-        pipeline = Pipeline(len(relations), operator=name)
-        return StarRouter(relations, self.routing, pipeline, clock=self.clock, log=log)
+        return None
+
+    def router(self, name: str, relations: Sequence[str], log: DecisionLog) -> StarRouter:
+        """The router of one join."""
+        return StarRouter(relations, self.routing, Pipeline(len(relations), operator=name), clock=self.clock, log=log)

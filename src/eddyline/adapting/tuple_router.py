@@ -20,7 +20,7 @@ import numpy as np
 import pyarrow as pa
 
 from eddyline.adapting.eddy_attributes import Attributes
-from eddyline.adapting.eddy_statistics import Books, told
+from eddyline.adapting.eddy_statistics import RouteHistory, told
 from eddyline.adapting.plan_hold import PlanHold
 from eddyline.adapting.routing_options import Routing
 from eddyline.adaptive.filters.filter_statistics import FilterStatistics
@@ -35,10 +35,10 @@ from eddyline.streamon.call_times import CallTimes
 from eddyline.streamon.decision import Decision
 from eddyline.streamon.log import DecisionLog
 
-BEGIN = 256  # rows that are seen before attributes are chosen; until then the order is the written one
-SIZE, MOST = 512, 1 << 14  # rows of a sub-batch
-PASS = 0.008  # seconds that the rows of one should take
-CALLS = 8  # times what calling the operators costs before their first row
+ROWS_BEFORE_ATTRIBUTES = 256  # seen in the written order before attributes are chosen: more choose better and later
+FIRST_ROWS, MAX_ROWS = 512, 1 << 14  # of a sub-batch, at first and at most
+SECONDS_PER_PASS = 0.008  # that a sub-batch should take: more spends less on passes, less changes routes sooner
+CALL_COST_FACTOR = 8  # times what calling the operators costs before their first row
 ASKED_EVERY = 16  # sub-batches after which a pinned router asks what its policy would do: fewer cost more copies
 
 _NO_ATTRIBUTES: Int64s = np.empty((0, 0), np.int64)
@@ -68,12 +68,12 @@ class TupleRouter:
     ) -> None:
         self.texts, self.routing, self.pipeline = tuple(texts), routing, pipeline
         self.clock: Clock = clock or SystemClock()
-        self.fixed, self.size = size, size or SIZE
+        self.fixed, self.size = size, size or FIRST_ROWS
         n = len(self.texts)
         self.times, self.seen = CallTimes(n), FilterStatistics(n)
         self.attributes: Attributes | None = None  # None: not chosen yet
         self.policy: RoutingPolicy | None = None
-        self.books: Books | None = None
+        self.route_history: RouteHistory | None = None
         self.log, self.keeps_log = log if log is not None else DecisionLog(clock=self.clock), log is None
         self.hold, self._unasked = PlanHold(n), 0
         self.segments = pipeline.segments
@@ -84,7 +84,7 @@ class TupleRouter:
 
     def begin(self, columns: Mapping[str, pa.Array], length: int) -> None:
         """Before rows are routed: choose the attributes, and with them the policy, once enough rows were seen."""
-        if self.policy is None and self.seen.rows + length >= BEGIN:
+        if self.policy is None and self.seen.rows + length >= ROWS_BEFORE_ATTRIBUTES:
             offered = {n: c for n, c in columns.items() if n != INSTANT}
             self._use(Attributes.of(self.routing.offered(offered), self.routing.d))
 
@@ -92,7 +92,7 @@ class TupleRouter:
         self.attributes = attributes
         setting = Setting(self.pipeline, attributes.names, attributes.d, attributes.ranges)
         self.policy = self.routing.make(setting)
-        self.books = Books(len(attributes.names), attributes.d, len(self.texts))
+        self.route_history = RouteHistory(len(attributes.names), attributes.d, len(self.texts))
 
     def sub_batches(self, length: int) -> Iterator[tuple[int, int]]:
         """Where sub-batches start, and how many rows they have; the size may change from one to the next."""
@@ -116,9 +116,9 @@ class TupleRouter:
         known = self.times.prices
         prices = np.where(rows_in > 0, known, np.nan)
         self.seen.add(length, rows_in, rows_out, np.zeros_like(rows_in), seconds, known)
-        if self.policy is not None and self.books is not None:
+        if self.policy is not None and self.route_history is not None:
             self.policy.processed(outputs, prices)
-            self.books.add(classes, orders, outputs)
+            self.route_history.add(classes, orders, outputs)
             self.hold.add(rows_in, (outputs > 0).sum(0))
             decision = self._decide(self.policy, self.seen.rows if now is None else now)
             if decision is not None:
@@ -174,16 +174,17 @@ class TupleRouter:
         spent = float(asked @ np.nan_to_num(self.times.marginal))
         if self.fixed is not None or not spent > 0:
             return
-        wanted = max(PASS, CALLS * float(self.times.fixed[asked > 0].sum())) / (spent / count)
+        wanted = max(SECONDS_PER_PASS, CALL_COST_FACTOR * float(self.times.fixed[asked > 0].sum())) / (spent / count)
         if not self.size / 2 < wanted < self.size * 4:
-            self.size = max(SIZE // 2, min(MOST, 1 << max(0, int(log2(wanted)))))
+            self.size = max(FIRST_ROWS // 2, min(MAX_ROWS, 1 << max(0, int(log2(wanted)))))
 
     # ── steering ──────────────────────────────────────────────────────────────────────────────────────────────────
 
     @property
     def usual(self) -> list[int]:
         """The order that most rows take."""
-        return list(self.initial.tolist() if self.books is None else self.books.usual(self.initial))
+        history = self.route_history
+        return list(self.initial.tolist() if history is None else history.usual(self.initial))
 
     def pin(self, pinned: bool) -> None:
         self.hold.pin(pinned)
@@ -208,9 +209,9 @@ class TupleRouter:
         nobody was asked)."""
         names = () if self.attributes is None else self.attributes.names
         by = {}
-        if self.attributes is not None and self.books is not None:
+        if self.attributes is not None and self.route_history is not None:
             for a, name in enumerate(names):
-                by[name] = self.books.table(a, self.attributes.labels(a))
+                by[name] = self.route_history.table(a, self.attributes.labels(a))
         return {
             "policy": self.routing.policy,
             "filters": list(self.texts),
@@ -235,11 +236,11 @@ class TupleRouter:
     def state(self) -> dict[str, Any]:
         """What was learned, as plain numbers and arrays."""
         begun = {}
-        if self.attributes is not None and self.policy is not None and self.books is not None:
+        if self.attributes is not None and self.policy is not None and self.route_history is not None:
             begun = {
                 "attributes": self.attributes.state(),
                 "learned": self.policy.state(),
-                "books": self.books.state(),
+                "books": self.route_history.state(),
             }
         return {
             "policy": self._who(),
@@ -265,9 +266,9 @@ class TupleRouter:
             return
         if begun := state["begun"]:
             self._use(Attributes.load(begun["attributes"]))
-            assert self.policy is not None and self.books is not None
+            assert self.policy is not None and self.route_history is not None
             self.policy.load(begun["learned"])
-            self.books.load(begun["books"])
+            self.route_history.load(begun["books"])
         self.times.load(state["times"])
         self.seen.load(state["seen"])
         if "hold" in state:  # a snapshot of an earlier version has none

@@ -21,6 +21,14 @@ def size(count: int) -> str:
     return f"{value:.1f} GB"
 
 
+def amount(count: int, one: str, many: str | None = None) -> str:
+    """
+    >>> amount(1, "row"), amount(2000, "row"), amount(0, "query", "queries")
+    ('1 row', '2,000 rows', '0 queries')
+    """
+    return f"{count:,} {one if count == 1 else many or one + 's'}"
+
+
 def bytes_of(amount: Any) -> int | None:
     """A size as people write it, in bytes; None if it is none.
 

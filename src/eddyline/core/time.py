@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import enum
 import time
+from datetime import UTC, datetime, timedelta
 from typing import Final, Protocol
 
 NEVER: Final = (1 << 63) - 1  # the leave time of what stays for ever, and the frontier of a finished input
@@ -21,6 +22,16 @@ class TimeKind(enum.Enum):
     @property
     def ticks_per_second(self) -> int:
         return 1 if self is TimeKind.INTEGER else 1_000_000
+
+
+def from_datetime(moment: datetime) -> int:
+    """The tick of a timestamp; one without a zone is UTC.
+
+    >>> from_datetime(datetime(1970, 1, 1, 0, 0, 1)), from_datetime(datetime.fromisoformat("1970-01-01T01:00+01:00"))
+    (1000000, 0)
+    """
+    aware = moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
+    return (aware - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)
 
 
 class Clock(Protocol):

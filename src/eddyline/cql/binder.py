@@ -104,8 +104,8 @@ class QueryBinder:
         if isinstance(node, StreamQuery):
             return self._stream_query(node)
         if isinstance(node, exp.Subquery):
-            refuse_modifiers(self.context, node, ("this",))
-            return self.bind(node.this)
+            refuse_modifiers(self.context, node, ("this", "with_"))
+            return self._with_local(node).bind(node.this)
         if isinstance(node, exp.SetOperation):
             return self._with_local(node)._set_operation(node)
         if isinstance(node, exp.Select):

@@ -23,6 +23,7 @@ from sqlglot.tokens import Tokenizer
 from eddyline.core.errors import did_you_mean
 
 STREAM_OPERATORS = ("ISTREAM", "DSTREAM", "RSTREAM")
+QUERY_STARTS = (TokenType.SELECT, TokenType.WITH)
 REFUSED_AFTER_CALL = {
     "OVER": "OVER is not part of CQL: put a window on the stream instead, as in S [ROWS 10].",
     "FILTER": "FILTER is not supported: use an aggregate over CASE WHEN … THEN … END.",
@@ -137,6 +138,12 @@ class CqlParser(Parser):
 
     def _parse_function_call(self, *args: Any, **kwargs: Any) -> Any:
         first = self._curr
+        # sqlglot knows EXISTS by the SELECT behind it; the query may stand in parentheses of its own.
+        if first.token_type == TokenType.EXISTS and self._takes_query(self._index):
+            self._advance(2)
+            node: Any = exp.Exists(this=self._parse_whole_query())
+            self._match_r_paren()
+            return self._placed(node, first)
         node = super()._parse_function_call(*args, **kwargs)
         return self._placed(node, first) if isinstance(node, exp.Expression) else node
 
@@ -181,17 +188,31 @@ class CqlParser(Parser):
 
     def _query_follows(self) -> bool:
         """Whether the next tokens, behind any number of parentheses, open a query."""
-        index = self._index
-        while index < len(self._tokens) and self._tokens[index].token_type == TokenType.L_PAREN:
-            index += 1
-        if index >= len(self._tokens):
-            return False
-        token = self._tokens[index]
-        if token.token_type in (TokenType.SELECT, TokenType.WITH):
-            return True
-        return token.text.upper() in STREAM_OPERATORS and (
-            index + 1 < len(self._tokens) and self._tokens[index + 1].token_type == TokenType.L_PAREN
+        at = self._behind_parentheses(self._index)
+        return self._is_at(at, *QUERY_STARTS) or (
+            self._is_stream_operator(at) and self._is_at(at + 1, TokenType.L_PAREN)
         )
+
+    def _stream_query_follows(self) -> bool:
+        """Whether the next tokens, behind any number of parentheses, are a stream operator around a whole query."""
+        at = self._behind_parentheses(self._index)
+        return self._is_stream_operator(at) and self._takes_query(at)
+
+    def _takes_query(self, at: int) -> bool:
+        """Whether what is called here has a query as its argument, behind any number of parentheses."""
+        inner = self._behind_parentheses(at + 1)
+        return inner > at + 1 and (self._is_at(inner, *QUERY_STARTS) or self._is_stream_operator(inner))
+
+    def _behind_parentheses(self, at: int) -> int:
+        while self._is_at(at, TokenType.L_PAREN):
+            at += 1
+        return at
+
+    def _is_at(self, at: int, *types: TokenType) -> bool:
+        return at < len(self._tokens) and self._tokens[at].token_type in types
+
+    def _is_stream_operator(self, at: int) -> bool:
+        return at < len(self._tokens) and self._tokens[at].text.upper() in STREAM_OPERATORS
 
     def _parse_stream_operator(self) -> exp.Expression:
         kind = self._tokens[self._index - 2].text.lower()
@@ -204,14 +225,34 @@ class CqlParser(Parser):
             self.raise_error("Expecting )")
         return node
 
+    def _parse_select(self, *args: Any, **kwargs: Any) -> Any:
+        """sqlglot knows a query by the word SELECT; here it may begin with a stream operator, in parentheses too."""
+        if not self._stream_query_follows():
+            return super()._parse_select(*args, **kwargs)
+        first = self._curr
+        if self._match(TokenType.L_PAREN):
+            query: Any = exp.Subquery(this=self._parse_whole_query())
+            self._match_r_paren()
+            query = self._placed(query, first)
+        else:
+            query = self._parse_stream_query()
+        return self._parse_set_operations(query) if kwargs.get("parse_set_operation", True) else query
+
+    def _parse_statement(self) -> Any:
+        """What stands behind WITH, or inside it."""
+        return self._parse_whole_query() if self._stream_query_follows() else super()._parse_statement()
+
+    def _parse_stream_query(self) -> Any:
+        first = self._curr
+        self._advance(2)
+        node = self._parse_stream_operator()
+        self._match_r_paren()
+        return self._placed(node, first)
+
     def _parse_whole_query(self) -> Any:
         """A query with its set operators, in parentheses or not, or a stream operator around one."""
         if self._curr.text.upper() in STREAM_OPERATORS and self._next.token_type == TokenType.L_PAREN:
-            first = self._curr
-            self._advance(2)
-            node = self._parse_stream_operator()
-            self._match_r_paren()
-            return self._placed(node, first)
+            return self._parse_set_operations(self._parse_stream_query())
         query = self._parse_select(nested=True, parse_subquery_alias=False)
         if query is None:
             found = f"found '{self._curr.text}'" if self._curr else "the text ends here"

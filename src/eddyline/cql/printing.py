@@ -8,6 +8,7 @@ from eddyline.expr.describe import literal_text
 from eddyline.expr.nodes import AggregateCall, Call, Case, Cast, Column, Expr, Literal, UserCall
 from eddyline.expr.types import type_name
 from eddyline.plan.logical import (
+    MANY_PLACES,
     Aggregate,
     BoundQuery,
     Distinct,
@@ -23,6 +24,7 @@ from eddyline.plan.logical import (
     ToStream,
     Window,
     children,
+    count_places,
 )
 
 # Operators with how tightly they bind: an operand that binds less tightly than its parent gets parentheses.
@@ -123,16 +125,22 @@ def format_plan(p: Plan) -> str:
        └─ stream S AS x (x.a)
     """
     lines: list[str] = []
-    _tree(p, "", "", lines)
+    _tree(p, "", "", lines, None if count_places(p) <= MANY_PLACES else {})
     return "\n".join(lines)
 
 
-def _tree(p: Plan, first: str, rest: str, lines: list[str]) -> None:
-    lines.append(first + _node(p))
+def _tree(p: Plan, first: str, rest: str, lines: list[str], shown: dict[int, int] | None) -> None:
+    """``shown`` has the lines of nodes that need not be drawn again."""
     below = children(p)
+    if shown is not None and below:
+        if id(p) in shown:
+            lines.append(f"{first}as in line {shown[id(p)]}")
+            return
+        shown[id(p)] = len(lines) + 1
+    lines.append(first + _node(p))
     for i, child in enumerate(below):
         last = i == len(below) - 1
-        _tree(child, rest + ("└─ " if last else "├─ "), rest + ("   " if last else "│  "), lines)
+        _tree(child, rest + ("└─ " if last else "├─ "), rest + ("   " if last else "│  "), lines, shown)
 
 
 def _conjunction(conjuncts: tuple[Expr, ...]) -> str:

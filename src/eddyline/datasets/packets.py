@@ -86,8 +86,7 @@ def link(
 
     def flow(chunk: int, index: Int64s) -> tuple[Int64s, Int64s, Int64s]:
         """Time, pid and size of this chunk's packets that are seen on the link, in order of entry."""
-        own = random(seed, "packets", chunk)
-        n = len(index)
+        own, n = random(seed, "packets", chunk), len(index)
         jitter, size, to_b, to_o, lag_b, lag_o = (own.random(n) for _ in range(6))
         time = span.times(index, jitter)
         sizes = 40 + np.floor(size**3 * 1461).astype(np.int64)  # many small packets, few full ones

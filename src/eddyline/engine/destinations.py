@@ -34,9 +34,13 @@ def result_folder(out: Path | None, queries: int) -> bool:
 
 
 def check_destinations(
-    job: JobText, statements: Sequence[Statement], out: Path | None = None, report: Path | None = None
+    job: JobText,
+    statements: Sequence[Statement],
+    out: Path | None = None,
+    report: Path | None = None,
+    state: Sequence[Path] = (),
 ) -> None:
-    """Refuse a job whose results would meet each other, its inputs, or the job itself."""
+    """Refuse a job whose results would meet each other, its inputs, the job itself, or the folders of its ``state``."""
     queries = [s for s in statements if isinstance(s, QueryStatement)]
     places = list(_places(job, queries, out))
     seen: dict[str, Place] = {}
@@ -54,6 +58,10 @@ def check_destinations(
     _check_standard_output(job, queries, out)
     _check_inputs(job, statements, places)
     for place in places:
+        for folder in state:
+            if _real(place.path).is_relative_to(_real(folder)):
+                lies = f"it lies in the folder {folder.name!r} of the checkpoint, which holds state: write elsewhere"
+                raise _error(job, place, lies)
         if job.file is not None and _same(place.path, job.file):
             raise _error(job, place, "this is the job itself, so nothing can be written there")
 

@@ -34,12 +34,18 @@ SPARK_STATE = "spark"  # the folder in a checkpoint in which Spark keeps what it
 SNAPSHOT_EVERY = 10.0  # seconds of work between two snapshots of a checkpointed run
 
 
-def declare_job(session: Declaring[Q], job: JobText, out: Path | None = None, report: Path | None = None) -> list[Q]:
-    """Declare everything in a job in this session, and return its queries; nothing is read yet but schemas. ``out``
-    and ``report`` are what else will be written: nothing may meet in one file."""
+def declare_job(
+    session: Declaring[Q],
+    job: JobText,
+    out: Path | None = None,
+    report: Path | None = None,
+    checkpoint: Path | None = None,
+) -> list[Q]:
+    """Declare everything in a job in this session, and return its queries; nothing is read yet but schemas. ``out``,
+    ``report`` and ``checkpoint`` are what else will be written: nothing may meet in one place."""
     queries = []
     statements = parse_job(job.text)
-    check_destinations(job, statements, out, report)
+    check_destinations(job, statements, out, report, _state_folders(checkpoint))
     with _noted():
         for statement in statements:
             query = session.declare(statement)
@@ -119,14 +125,19 @@ def owning_checkpoint(run: Callable[..., int]) -> Callable[..., int]:
 
 
 def _refuse_inside(checkpoint: Path | None, path: Path | None, option: str) -> None:
-    if checkpoint is None or path is None or str(path) == "-":
+    if path is None or str(path) == "-":
         return
-    # A checkpoint may lie where other files are; the folders in it that are its own hold state only.
-    for own in (RESULTS, "pieces", SPARK_STATE):
-        if path.resolve().is_relative_to((checkpoint / own).resolve()):
+    for folder in _state_folders(checkpoint):
+        if path.resolve().is_relative_to(folder.resolve()):
             raise JobError(
-                f"{option} {path} lies in the folder {own!r} of the checkpoint, which holds state: take another."
+                f"{option} {path} lies in the folder {folder.name!r} of the checkpoint, which holds state: take"
+                " another."
             )
+
+
+def _state_folders(checkpoint: Path | None) -> list[Path]:
+    """A checkpoint may lie where other files are; the folders in it that are its own hold state only."""
+    return [] if checkpoint is None else [checkpoint / own for own in (RESULTS, "pieces", SPARK_STATE)]
 
 
 @owning_checkpoint
@@ -139,8 +150,10 @@ def run_job(
     strict: bool,
     progress: Progress | None,
     stdout: TextIO,
+    quiet: bool = False,
 ) -> int:
-    """Run a job to the end of its inputs; results go to their sinks as they come."""
+    """Run a job to the end of its inputs; results go to their sinks as they come. Unless it is ``quiet`` a line on
+    standard error says what was written where."""
     clock = SystemClock()
     begin = clock.nanoseconds()
     check_writable(report, "--report", folder=False)
@@ -149,7 +162,7 @@ def run_job(
     job = read_job(path)
     session = Session(strict=strict, base=job.base)
     session.warns = False  # notes are written instead
-    queries = declare_job(session, job, out, report)
+    queries = declare_job(session, job, out, report, checkpoint)
     if checkpoint is not None:
         check_rereadable(session)
     finite = all(f.source.finite for f in session.feeds.values())
@@ -164,6 +177,7 @@ def run_job(
     except BaseException:
         outputs.abort()
         raise
+    write_done(outputs, quiet)
     write_notes(notes(session.left_out(), named=bool(session.catalog.views)))
     if report is not None:
         write_report(report, job_report(session, queries, (clock.nanoseconds() - begin) / 1e9), stdout)
@@ -256,6 +270,12 @@ def write_notes(texts: Iterable[str], progress: Progress | None = None) -> None:
         print(f"note: {text}", file=sys.stderr)
 
 
+def write_done(outputs: Outputs, quiet: bool) -> None:
+    """Say on standard error which files were written."""
+    for text in () if quiet else outputs.written():
+        print(text, file=sys.stderr)
+
+
 def write_report(path: Path, report: Mapping[str, Any], stdout: TextIO) -> None:
     text = json.dumps(report, indent=2, default=str)
     if str(path) == "-":
@@ -271,6 +291,9 @@ def check_writable(path: Path | None, option: str, folder: bool) -> None:
     """Make the folder that a path needs, before hours of work are lost because it cannot be made."""
     if path is None or str(path) == "-":
         return
+    for above in (path, *path.parents) if folder else path.parents:
+        if above.is_file():
+            raise JobError(f"{option} {path}: {str(above)!r} is a file; a directory is wanted.")
     try:
         if folder:
             durable.make_folder(path)

@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from eddyline.engine.input_manager import InputStream
     from eddyline.engine.side_output import SideOutput
 
-MOST: Final = 0.5  # of the rows late: then it is said that the column of time may be wrong
-ENOUGH: Final = 100  # rows of a stream, before a share of them means something
+LATE_SHARE_TO_WARN: Final = 0.5  # of the rows late: then a warning says that the column of time may be wrong
+ROWS_BEFORE_WARNING: Final = 100  # of a stream, before a share of them means something
 _UNITS: Final = (
     ("days", 86_400_000_000),
     ("hours", 3_600_000_000),
@@ -48,6 +48,8 @@ class LeftOut:
 
     ``behind`` is how far the latest of its late rows came too late, in ticks (0: it is not known, or slack would not
     have helped); ``reason`` is that of an invalid row. Rows of constant relations are counted, and not ``readable``.
+    ``disordered`` rows were kept, because on Spark the rows of a micro-batch are put in order first; one after another
+    they would have been late, ``back`` being how far the latest of them lies behind.
     """
 
     name: str
@@ -59,6 +61,8 @@ class LeftOut:
     kind: TimeKind = TimeKind.INTEGER
     reason: str | None = None
     readable: bool = True
+    disordered: int = 0
+    back: int = 0
 
     @staticmethod
     def of(stream: InputStream) -> LeftOut:
@@ -82,7 +86,11 @@ class LeftOut:
 
     @property
     def mostly_late(self) -> bool:
-        return self.arrived >= ENOUGH and self.late >= MOST * self.arrived
+        return self.arrived >= ROWS_BEFORE_WARNING and self.late >= LATE_SHARE_TO_WARN * self.arrived
+
+    @property
+    def mostly_disordered(self) -> bool:
+        return self.arrived >= ROWS_BEFORE_WARNING and self.disordered >= LATE_SHARE_TO_WARN * self.arrived
 
     def remedy(self) -> str:
         """What would have kept the late rows; an empty text where nothing is known that would.
@@ -109,6 +117,20 @@ class LeftOut:
             f"{share}: is {self.column!r} its column of time? Its times go back by up to"
             f" {_width(self.behind, self.kind)}. Name another column (TIMESTAMP BY), bring the rows in order of time,"
             " or declare a slack of that width."
+        )
+
+    def wrong_order(self) -> str:
+        """The sentence for a stream most of whose rows are out of order, though not late.
+
+        >>> LeftOut("S", 200, column="k", disordered=150, back=7).wrong_order().partition("?")[0]
+        "75 % of the first 200 rows of S are out of order: is 'k' its column of time"
+        """
+        return (
+            f"{100 * self.disordered // self.arrived} % of the first {self.arrived:,} rows of {self.name} are out of"
+            f" order: is {self.column!r} its column of time? Its times go back by up to {_width(self.back, self.kind)}."
+            " On Spark the rows of one micro-batch are put in order; inline, or cut into other micro-batches, these"
+            " rows would be late. Name another column (TIMESTAMP BY), bring the rows in order of time, or declare a"
+            " slack of that width."
         )
 
 
@@ -149,10 +171,12 @@ class Notices:
         self._said: set[tuple[str, str]] = set()
 
     def wrong_times(self, found: Iterable[LeftOut]) -> Iterator[str]:
-        """A sentence for each stream most of whose rows are late by now."""
+        """A sentence for each stream most of whose rows are late, or out of order, by now."""
         for one in found:
             if one.mostly_late and self._first(one, "time"):
                 yield one.wrong_time()
+            elif one.mostly_disordered and self._first(one, "time"):
+                yield one.wrong_order()
 
     def warnings(
         self, found: Iterable[LeftOut], shows: str = "query.{}()"
@@ -162,6 +186,8 @@ class Notices:
             if one.mostly_late and self._first(one, "time"):
                 self._first(one, "late")
                 yield LateRowsWarning, f"{one.wrong_time()} {shows.format('late')} shows some of them."
+            elif one.mostly_disordered and self._first(one, "time"):
+                yield LateRowsWarning, one.wrong_order()
             elif one.late and self._first(one, "late"):
                 count = _rows(one.late, "late")
                 yield (

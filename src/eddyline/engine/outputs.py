@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TextIO
@@ -52,6 +52,7 @@ class Outputs:
         self.spools = None if checkpoint is None else Spools(checkpoint / RESULTS, len(results))
         self.folder = result_folder(out, len(results))
         self._check()
+        self._made: set[Path] = set()  # folders that were missing
         self.texts: list[tuple[str, io.StringIO]] = []
         self.sinks = self._open()
         if self.spools is not None:  # it was only a trial: written to in the end
@@ -74,6 +75,7 @@ class Outputs:
             for sink in sinks:
                 sink.abort()
             raise
+        self._made |= {sink.path.parent for sink in sinks if sink.path is not None and sink.made_folder}
         return sinks
 
     def _sink(self, result: Result, label: str) -> Sink:
@@ -119,6 +121,15 @@ class Outputs:
             sink.close()
         for label, text in self.texts:
             print(f"{label}:\n{text.getvalue()}", file=self.stdout)
+
+    def written(self) -> Iterator[str]:
+        """A sentence for each file, when all are closed."""
+        for sink in self.sinks:
+            if sink.path is not None:
+                folder = sink.path.parent
+                made = f" (the folder {folder} was made for it)" if folder in self._made else ""
+                self._made.discard(folder)
+                yield f"{sink.rows:,} row{'' if sink.rows == 1 else 's'} written to {sink.path}{made}"
 
     def abort(self) -> None:
         for sink in self.sinks:

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from eddyline.core.errors import EddylineError
+from eddyline.core.amounts import amount
+from eddyline.core.errors import EddylineError, clipped
 from eddyline.engine.ownership import Turn, in_turn
 from eddyline.engine.query_plan import plan_of
 from eddyline.engine.steering import Steering
@@ -28,6 +29,25 @@ class Query:
         self.steering = Steering(self)
         self._table: list[pa.RecordBatch] = []
         self._begin = session.clock.nanoseconds()
+
+    def __repr__(self) -> str:
+        """
+        >>> from eddyline import Session
+        >>> session = Session()
+        >>> session.stream("S", [{"ts": 1, "a": 7}, {"ts": 2, "a": 8}], timestamp="ts")
+        >>> q = session.query("SELECT Istream(a) FROM S WHERE a > 7", name="large")
+        >>> q
+        <Query large: SELECT Istream(a) FROM S WHERE a > 7; running, 0 events, 0 results>
+        >>> _ = q.to_arrow(); q
+        <Query large: SELECT Istream(a) FROM S WHERE a > 7; ended, 2 events, 1 result>
+        """
+        running = self.running
+        dropped = not any(self is q for q in self.session.queries)
+        states = (("failed", running.error is not None), ("dropped", dropped), ("ended", running.finished))
+        state = next((name for name, there in states if there), "running")
+        text = clipped(" ".join(running.query.text.split()))
+        events = amount(sum(s.arrived for s in running.inputs.values()), "event")
+        return f"<Query {self.name}: {text}; {state}, {events}, {amount(running.produced, 'result')}>"
 
     @property
     def schema(self) -> pa.Schema:

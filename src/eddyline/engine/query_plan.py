@@ -94,6 +94,7 @@ def _node(node: Node, id: str, inputs: tuple[str, ...], totals: Totals) -> PlanN
         knows.get("policy") or knows.get("ordering"),
         tuple(operator.adapts()),
         {k: v for k, v in knows.items() if k != "history"},
+        {} if node.chosen is None else node.chosen.shown(),
     )
 
 

@@ -23,7 +23,7 @@ from eddyline.engine.scheduler import make_scheduler
 from eddyline.engine.side_output import Diverted, SideOutput
 from eddyline.engine.task import Task
 from eddyline.plan.graph import PhysicalPlan
-from eddyline.plan.logical import BoundQuery, Plan
+from eddyline.plan.logical import BoundQuery, Plan, StreamScan
 from eddyline.streamon.decision import Decision
 
 CHUNK = 1 << 16  # elements an operator gets at once: large enough for speed, small enough to stay in cache
@@ -57,6 +57,12 @@ class RunningQuery:
         self.error: Exception | None = None  # what stopped the query
         self.invalid = SideOutput()  # rows for which an expression failed, with on_error = 'invalid'
         self.schema = result_schema(physical.schema, query.time_kind, physical.kind == "signed")
+        physical.context.time_kind = query.time_kind
+        physical.context.sources = {
+            n.scan.alias: n.scan.stream if isinstance(n.scan, StreamScan) else n.scan.relation
+            for n in physical.nodes
+            if n.scan is not None
+        }
         self._wire(clock, scheduler)
 
     def _wire(self, clock: Clock, scheduler: str) -> None:
@@ -166,11 +172,16 @@ class RunningQuery:
             "produced": self.produced,
             "peak": list(self.peak),
             "statistics": {t.name: t.statistics.totals() for t in self.tasks},
+            "chosen": self.chosen(),
             "operators": {t.name: t.operator.state() for t in self.tasks},  # type: ignore[attr-defined]
             "results": list(self.results),
             "invalid": self.invalid.state(),
             "log": self.physical.context.log.state(),
         }
+
+    def chosen(self) -> list[dict[str, Any]]:
+        """The operators that were chosen, with the versions of their state."""
+        return [c.fact() for _, c in self.physical.chosen]
 
     def load(self, state: Mapping[str, Any]) -> None:
         self.reached, self.produced = state["reached"], state["produced"]

@@ -5,19 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
 from eddyline.adapting.filter_choice import Filtering
-from eddyline.adapting.join_choice import Joining
+from eddyline.adapting.join_choice import memory_of
+from eddyline.adapting.planning import plan_query
 from eddyline.adapting.readapt import share_memory
-from eddyline.adapting.star_router import StarRouting
 from eddyline.core import arguments as check
+from eddyline.core.amounts import amount
 from eddyline.core.catalog import Catalog, RelationDef, StreamDef
 from eddyline.core.errors import EddylineError, JobError
-from eddyline.core.time import Clock
+from eddyline.core.time import Clock, TimeKind, from_datetime
 from eddyline.cql.steering import AlterQuery, AlterStream, PinQuery, Steer, UndoDecision
 from eddyline.engine.alter_stream import Width, change_width, checked_widths
 from eddyline.engine.base_session import Declaring
@@ -36,9 +38,9 @@ from eddyline.io import durable
 from eddyline.io.locking import DirectoryLock
 from eddyline.io.resolve import open_source
 from eddyline.io.source import Source
+from eddyline.plan.choice import BACK, PlannedQuery, exchanged
 from eddyline.plan.logical import BoundQuery, RelationScan, StreamScan, streams_of
 from eddyline.plan.physical import build
-from eddyline.plan.rules import optimize
 from eddyline.streamon.decision import Decision
 from eddyline.synopses.store import Registry
 
@@ -98,27 +100,34 @@ class Session(Declaring[Query]):
 
     # ── queries ───────────────────────────────────────────────────────────────────────────────────────────────────
 
+    @in_turn
+    def register_planned(self, planned: PlannedQuery) -> Query:
+        """Start a query that was planned elsewhere, with the operators that were chosen there."""
+        return self._add_query(planned.query, planned)
+
     def _register(self, bound: BoundQuery) -> Query:
         self._check_options(bound)
+        return self._add_query(bound, None)
+
+    def _add_query(self, bound: BoundQuery, planned: PlannedQuery | None) -> Query:
         if bound.name is None:
-            return self._start(bound)
+            return self._start(bound, planned)
         self.catalog.add("views", bound, bound.name)
         try:
-            return self._start(bound)
+            return self._start(bound, planned)
         except BaseException:
             del self.catalog.views[bound.name.lower()]  # what could not start has no name either
             raise
 
-    def _start(self, bound: BoundQuery) -> Query:
-        plan = optimize(bound.plan, diverting=bound.options.get("on_error") == "invalid")
+    def _start(self, bound: BoundQuery, planned: PlannedQuery | None) -> Query:
+        planned = planned or plan_query(bound, self.catalog)
+        plan = planned.plan
         inputs = {n: self._input_of(n) for n in streams_of(plan)}
         epochs = {n.lower(): s.accepted for n, s in inputs.items()}
-        filtering, joining = Filtering.of(bound.options, self.clock), Joining.of(bound.options, self.clock)
-        joining.check(plan)
+        filtering = Filtering.of(bound.options, self.clock)
         physical = build(
-            bound, plan, self.catalog, self._registry, self._load, epochs, filtering.select, filtering.judge,
-            joining.adapt, StarRouting.of(filtering, joining),
-        )  # fmt: skip
+            planned, self.catalog, self._registry, self._load, epochs, self.clock, filtering.select, filtering.judge
+        )
         self._started += 1
         label = bound.name or f"query {self._started}"
         physical.context.log.query, physical.context.log.clock = label, self.clock
@@ -131,8 +140,8 @@ class Session(Declaring[Query]):
         if bound.options.get("on_error", "stop") == "invalid":
             physical.context.divert = running.divert
         query = Query(self, label, running)
-        if joining.memory is not None:
-            share_memory((n.operator for n in physical.nodes if n.operator is not None), joining.memory)
+        if (memory := memory_of(bound.options)) is not None:
+            share_memory((n.operator for n in physical.nodes if n.operator is not None), memory)
         self.queries.append(query)
         if self.warns:
             warn_of_missed(label, [s.name for n, s in inputs.items() if s.finished and n.lower() in self.feeds])
@@ -216,11 +225,41 @@ class Session(Declaring[Query]):
         self._advance()
 
     @in_turn
-    def heartbeat(self, name: str, time: int) -> None:
-        """Promise that nothing before ``time`` (in ticks, less the slack) will come any more."""
+    def heartbeat(self, name: str, time: int | datetime) -> None:
+        """Promise that nothing before ``time`` (less the slack) will come any more: an integer in the ticks of the
+        stream, or a datetime where its times are timestamps (one without a zone is UTC).
+
+        >>> session = Session()
+        >>> session.stream("S", schema=pa.schema({"ts": pa.timestamp("us"), "a": pa.int64()}), timestamp="ts")
+        >>> q = session.query("SELECT Istream(a) FROM S")
+        >>> session.push("S", [{"ts": datetime(2026, 1, 1, 12), "a": 1}])
+        >>> session.heartbeat("S", datetime(2026, 1, 1, 13))
+        >>> q.to_arrow()["a"].to_pylist()
+        [1]
+        """
         stream = self._pushed(name)
-        stream.heartbeat(check.integer(time, "the time of a heartbeat, in ticks (microseconds of a timestamp),"))
+        what = "the time of a heartbeat, in ticks (microseconds of a timestamp),"
+        if isinstance(time, datetime):
+            if stream.definition.time_kind is not TimeKind.TIMESTAMP:
+                raise JobError(f"{what} is an integer, because the time of {stream.name!r} is; {time} is a timestamp.")
+            time = from_datetime(time)
+        stream.heartbeat(check.integer(time, what))
         self._advance()
+
+    def __repr__(self) -> str:
+        """
+        >>> session = Session()
+        >>> session.stream("S", [{"ts": 1, "a": 7}], timestamp="ts")
+        >>> q = session.query("SELECT Istream(a) FROM S")
+        >>> session
+        <Session: S (0 rows); 1 query>
+        >>> _ = q.to_arrow(); session
+        <Session: S (1 row, ended); 1 query>
+        """
+        streams = [f"{s.name} ({amount(s.arrived, 'row')}{', ended' * s.finished})" for s in self.inputs.values()]
+        constant = [d.name for d in self.catalog.relations.values() if d.constant]
+        declared = ", ".join([*streams, *constant]) or "nothing declared"
+        return f"<Session: {declared}; {amount(len(self.queries), 'query', 'queries')}>"
 
     @in_turn
     def tick(self) -> None:
@@ -414,9 +453,20 @@ class Session(Declaring[Query]):
                 " ones in the same order, or start from an empty directory. It holds:"
                 f" {'; '.join(saved) or 'no query'}."
             )
+        self._check_operators(tree, snapshots.directory)
         self.load(tree)
         self._saved[snapshots.directory.resolve()] = snapshots.newest()
         return dict(tree["extra"])
+
+    def _check_operators(self, tree: Mapping[str, Any], directory: Path) -> None:
+        """Refuse to load the state of one operator into another."""
+        for q, saved in zip(self.queries, tree["queries"], strict=True):
+            # A snapshot that says nothing of its operators was written before they could be chosen.
+            for what in exchanged(saved.get("chosen", q.running.chosen()), q.running.chosen()):
+                raise EddylineError(
+                    f"the snapshot in {str(directory)!r} cannot be taken over by {q.name}, because {what}: {BACK}, or"
+                    " start from an empty directory."
+                )
 
     def state(self) -> dict[str, Any]:
         """All that ``load`` needs, as a tree that ``state_codec`` can take apart."""

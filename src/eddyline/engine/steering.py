@@ -22,6 +22,7 @@ from eddyline.core import arguments as check
 from eddyline.core.errors import JobError, did_you_mean
 from eddyline.engine.scheduler import make_scheduler
 from eddyline.operators.base import Operator
+from eddyline.plan.candidates import named_by
 from eddyline.streamon.decision import POLICY, USER, Decision
 
 if TYPE_CHECKING:
@@ -102,6 +103,11 @@ class Steering:
                 "the option 'pinned' says how a query starts; while it runs, write PIN QUERY or UNPIN QUERY."
             )
         for name in altered.changed:
+            if any(named_by(name, options.get(name)) is not None for options in (altered.before, altered.after)):
+                raise JobError(
+                    f"the option {name!r} names an operator, which is chosen when a query starts: drop"
+                    f" {self._query.name!r} and register it again with it."
+                )
             if name not in ALTERABLE and name not in altered.parameters:
                 raise JobError(
                     f"the option {name!r} is decided when a query starts: drop {self._query.name!r} and register it"

@@ -15,7 +15,7 @@ from eddyline.expr.arrays import Bools, Kernel, Value, array_of, broadcast, mask
 from eddyline.expr.frames import Frame, Node, Part, Retry
 from eddyline.expr.types import BOOLEAN
 
-_MOST = 0.25  # share of wanted rows above which computing all is cheaper
+_MAX_SHARE_TO_CHOOSE_ROWS = 0.25  # of rows wanted; above, computing all is cheaper
 
 
 def on_rows(frame: Frame, part: Part, wanted: Bools) -> pa.Array:
@@ -31,7 +31,7 @@ def on_rows(frame: Frame, part: Part, wanted: Bools) -> pa.Array:
         return broadcast(part.run(frame), frame.length)
     if not count:
         return pa.nulls(frame.length, part.type)
-    if not part.expensive and count > _MOST * frame.length:
+    if not part.expensive and count > _MAX_SHARE_TO_CHOOSE_ROWS * frame.length:
         whole = Frame(frame.columns, frame.length, wanted)
         whole.errors = frame.errors
         try:

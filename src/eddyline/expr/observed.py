@@ -24,7 +24,7 @@ from eddyline.core.time import Clock
 from eddyline.expr.arrays import Bools, Int64s, from_numpy, mask_of
 from eddyline.expr.members import Asked
 
-_FEW = 0.1  # below this share of rows even a cheap conjunct is better off with chosen rows
+_MAX_SHARE_TO_CHOOSE_ROWS = 0.1  # up to which even a cheap conjunct is faster on chosen rows
 _INT64 = pa.int64()
 NOBODY: Int64s = np.empty(0, np.int64)
 
@@ -113,7 +113,7 @@ def ask(
     """Which of the rows (None: all) a conjunct lets live, in their order; the failing ones live on."""
     if rows is None:
         values, errors = compiled.rows(columns, length)
-    elif compiled.can_fail or compiled.expensive or len(rows) <= _FEW * length:
+    elif compiled.can_fail or compiled.expensive or len(rows) <= _MAX_SHARE_TO_CHOOSE_ROWS * length:
         index = from_numpy(rows, None, _INT64)
         values, errors = compiled.rows({c: columns[c].take(index) for c in compiled.columns}, len(rows))
     else:

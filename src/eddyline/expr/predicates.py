@@ -22,7 +22,7 @@ from eddyline.core.errors import DataError
 from eddyline.expr.arrays import Bools, array_of, mask_of
 from eddyline.expr.members import Asked, Conjunct, answering
 
-_FEW = 0.1  # below this share of rows even a cheap conjunct is better off with filtered columns
+_MAX_SHARE_TO_CHOOSE_ROWS = 0.1  # up to which even a cheap conjunct is faster on filtered columns
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +100,7 @@ def _evaluate_alive(compiled: Asked, columns: Mapping[str, pa.Array], alive: _Su
     count = int(np.count_nonzero(mask))
     if not count:
         return {}
-    if count == alive.length or (not compiled.expensive and count > _FEW * alive.length):
+    if count == alive.length or (not compiled.expensive and count > _MAX_SHARE_TO_CHOOSE_ROWS * alive.length):
         values, errors = compiled.rows(columns, alive.length, mask if compiled.can_fail else None)
         passed = mask_of(values)
         passed[list(errors)] = True

@@ -14,9 +14,11 @@ from eddyline.io.ahead import ahead
 from eddyline.io.conform import conform, declared_columns, engine_schema
 from eddyline.io.source import BATCH_ROWS, SourceBatch, pruned
 
-SHORT = 2.5  # bytes a value in the file: a plain string takes at least 4, an index of 65,536 distinct ones 2
-MOST = 1 << 16  # values in a dictionary that is kept the same from batch to batch
-LOOKS = 16  # row groups that are judged
+# Bytes of a value in the file up to which a column is a dictionary: a plain string takes at least 4, an index of 65,536
+# distinct ones 2.
+MAX_BYTES_PER_CODE = 2.5
+MAX_DICTIONARY_VALUES = 1 << 16  # that stay the same from batch to batch: more spares decoding and takes memory
+ROW_GROUPS_JUDGED = 16  # to see whether a column is worth a dictionary
 
 
 class ParquetSource:
@@ -115,7 +117,7 @@ class Dictionaries:
         place = pc.index_in(values, known)
         if place.null_count:
             known = pa.concat_arrays([known, values.filter(place.is_null())])
-            if len(known) > MOST:
+            if len(known) > MAX_DICTIONARY_VALUES:
                 self._known[name] = values
                 return column
             self._known[name] = known
@@ -130,12 +132,12 @@ def stored_short(metadata: pq.FileMetaData, name: str) -> bool:
         return False
     place = names.index(name)
     values = size = 0
-    for i in range(0, metadata.num_row_groups, max(1, metadata.num_row_groups // LOOKS)):
+    for i in range(0, metadata.num_row_groups, max(1, metadata.num_row_groups // ROW_GROUPS_JUDGED)):
         chunk = metadata.row_group(i).column(place)
         if chunk.physical_type != "BYTE_ARRAY" or not chunk.has_dictionary_page or chunk.path_in_schema != name:
             return False
         values, size = values + chunk.num_values, size + chunk.total_uncompressed_size
-    return values > 0 and size < SHORT * values
+    return values > 0 and size < MAX_BYTES_PER_CODE * values
 
 
 def _first_line(error: BaseException) -> str:

@@ -35,6 +35,11 @@ class Sink(Protocol):
     """``close`` makes the result visible, ``abort`` removes it; as a context manager an error aborts."""
 
     rows: int
+    made_folder: bool  # for its file, because there was none
+
+    @property
+    def path(self) -> Path | None:
+        """The file; None where it is standard output."""
 
     def write(self, batch: pa.RecordBatch) -> None: ...
 
@@ -84,11 +89,16 @@ def open_sink(
         raise JobError(f"the result cannot be written to {quoted(path.name)}: {error.strerror}.") from error
     if folder:
         raise JobError(f"the result cannot be written to {path.name!r}: it is a directory.")
+    for above in path.parents:
+        if above.is_file():
+            raise JobError(f"the result cannot be written to {str(path)!r}: {str(above)!r} is a file, not a directory.")
     return FileSink(path, schema, write)
 
 
 class _Base:
     rows = 0
+    path: Path | None = None
+    made_folder = False
 
     def __enter__(self) -> Self:
         return self
@@ -116,11 +126,13 @@ class FileSink(_Base):
     """Collects small batches into groups, so that the file does not depend much on how results were cut."""
 
     def __init__(self, path: Path, schema: pa.Schema, writer: Callable[[BinaryIO, pa.Schema], Writer]) -> None:
-        self._path, self._schema = path, schema
+        self.path: Path = path
+        self._schema = schema
         self._temporary = path.with_name(f".{path.name}.{secrets.token_hex(6)}{TEMPORARY}")
         self._pending: list[pa.RecordBatch] = []
         self._waiting = 0
         try:
+            self.made_folder = not path.parent.exists()
             path.parent.mkdir(parents=True, exist_ok=True)
             _remove_leftovers(path)
             self._file = self._temporary.open("wb")
@@ -146,12 +158,12 @@ class FileSink(_Base):
             self._writer.close()
             self._file.flush()
             os.fsync(self._file.fileno())
-            self._temporary.replace(self._path)
+            self._temporary.replace(self.path)
             self._file.close()
-            sync([self._path.parent])
+            sync([self.path.parent])
         except OSError as error:
             self.abort()
-            raise EddylineError(f"{self._path} cannot be written: {error.strerror or error}.") from error
+            raise EddylineError(f"{self.path} cannot be written: {error.strerror or error}.") from error
         except BaseException:
             self.abort()
             raise
@@ -171,7 +183,7 @@ class FileSink(_Base):
             try:
                 self._writer.write(table.combine_chunks())
             except OSError as error:
-                raise EddylineError(f"{self._path} cannot be written: {error.strerror or error}.") from error
+                raise EddylineError(f"{self.path} cannot be written: {error.strerror or error}.") from error
 
 
 def _remove_leftovers(path: Path) -> None:

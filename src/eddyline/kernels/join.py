@@ -19,7 +19,7 @@ from eddyline.kernels import join_layout as k
 from eddyline.kernels.compile import borrowed, kernel
 from eddyline.kernels.hashing import mix, u
 from eddyline.kernels.join_ahead import AHEAD, NEARER, fetch_heads, fetch_records
-from eddyline.kernels.join_element import through_stations, through_steps
+from eddyline.kernels.join_element import run_full_pipeline, run_join_steps
 from eddyline.kernels.join_index import unlink
 from eddyline.kernels.join_layout import I1, I2
 from eddyline.kernels.join_profile import drops
@@ -34,7 +34,7 @@ SIGNATURE = (
 )
 
 
-def _compiled(name: str, stations: bool, seconds: float) -> Any:
+def _compiled(name: str, full: bool, seconds: float) -> Any:
     """The kernel, with or without everything that plans without caches, conditions and samples can do without.
     ``seconds`` is what it takes to compile, about."""
 
@@ -43,17 +43,17 @@ def _compiled(name: str, stations: bool, seconds: float) -> Any:
         frontier, limit, inputs, indexes, steps, index_columns, probes, heads, records, codes, leave, weight, rownum,
         born, first, tail,
         ev_time, ev_code, ev_leave, ev_weight, ev_slot, ev_valid, next_event, counters,
-        stores, looks, updates, cells, segment, conditions, bits, refs,
+        stores, lookups, updates, cells, segment, conditions, bits, refs,
         machine, wanted, active, sample_at, samples, paths, profile, path_from,
         out_time, out_weight, out_rows, result,
     ):  # fmt: skip
         """Apply events with time ≤ frontier. ``result[0]`` is the number of results, those of earlier calls that nobody
         has taken among them. Returns
 
-        DONE: all are applied; PAUSE: ``limit`` have arrived, or there were MOST probes; FULL: there is no room for more
-        results, the element goes on in the next call; GROW: input ``result[1]`` has no room or no heads for another
-        row; CROWDED: the complete store ``result[1]`` is nearly full. But for FULL every element has been applied or
-        has not begun.
+        DONE: all are applied; PAUSE: ``limit`` have arrived, or there were MAX_PROBES probes; FULL: there is no room
+        for more results, the element goes on in the next call; GROW: input ``result[1]`` has no room or no heads for
+        another row; CROWDED: the complete store ``result[1]`` is nearly full. But for FULL every element has been
+        applied or has not begun.
         """
         # Of what an element's own loop takes nothing is counted as a reference, which would cost more than an element.
         contents = (
@@ -61,13 +61,13 @@ def _compiled(name: str, stations: bool, seconds: float) -> Any:
             borrowed(weight), borrowed(rownum), borrowed(born), borrowed(first),
         )  # fmt: skip
         caches = (
-            borrowed(stores), borrowed(looks), borrowed(updates), borrowed(cells), borrowed(segment),
+            borrowed(stores), borrowed(lookups), borrowed(updates), borrowed(cells), borrowed(segment),
             borrowed(conditions), borrowed(bits), borrowed(refs), borrowed(wanted), borrowed(profile),
         )  # fmt: skip
         loops = (
             borrowed(machine[k.BOUND]), borrowed(machine[k.CURSOR]), borrowed(machine[k.FACTOR]),
             borrowed(machine[k.TICK]), borrowed(machine[k.MEMO]), borrowed(machine[k.MEMO_TICK]),
-            borrowed(machine[k.HOME]), borrowed(machine[k.FLOOR]), borrowed(machine[k.LOOKED]),
+            borrowed(machine[k.HOME]), borrowed(machine[k.FLOOR]), borrowed(machine[k.CACHE_HIT]),
             borrowed(machine[k.BUILDING]), borrowed(wanted[inputs.shape[0]]),
         )  # fmt: skip
         out = borrowed(out_time), borrowed(out_weight), borrowed(out_rows)
@@ -76,7 +76,7 @@ def _compiled(name: str, stations: bool, seconds: float) -> Any:
         probed = np.int64(0)
         links = np.int64(0)
         arrived = np.int64(0)
-        most = counters[k.CN_MOST] - counters[k.CN_PROBES]
+        most = counters[k.CN_MAX_PROBES] - counters[k.CN_PROBES]
         bound, factor, tick, floor = machine[k.BOUND], machine[k.FACTOR], machine[k.TICK], machine[k.FLOOR]
         next_time = np.full(m, k.NEVER, np.int64)
         next_leave = np.full(m, k.NEVER, np.int64)
@@ -87,11 +87,11 @@ def _compiled(name: str, stations: bool, seconds: float) -> Any:
                 next_leave[i] = leave[inputs[i, k.POS_OFF] + (first[i] & inputs[i, k.POS_MASK])]
                 if inputs[i, k.LIMIT] > 0 and tail[i] - first[i] >= inputs[i, k.LIMIT]:
                     next_leave[i] = next_time[i]
-        manned = np.zeros(m, np.bool_)  # whether a pipeline has more than steps
-        if stations:
+        needs_full = np.zeros(m, np.bool_)  # whether a pipeline has more than steps
+        if full:
             for row in range(m * (m - 1)):
-                if steps[row, k.ST_LOOK_END] > steps[row, k.ST_LOOK] or steps[row, k.ST_AFTER] != 0:
-                    manned[row // (m - 1)] = True
+                if steps[row, k.ST_LOOKUP_END] > steps[row, k.ST_LOOKUP] or steps[row, k.ST_AFTER] != 0:
+                    needs_full[row // (m - 1)] = True
         complete = False
         for i in range(stores.shape[0]):
             complete = complete or stores[i, k.SR_COMPLETE] != 0
@@ -117,7 +117,7 @@ def _compiled(name: str, stations: bool, seconds: float) -> Any:
                         e, d = next_leave[u(i)], np.int64(i)
                 if s < 0 and e > frontier:
                     break
-                if stations and complete:
+                if full and complete:
                     for i in range(stores.shape[0]):
                         if stores[i, k.SR_COMPLETE] != 0 and (
                             2 * stores[i, k.SR_ENTRIES] >= stores[i, k.SR_BUCKETS]
@@ -139,7 +139,7 @@ def _compiled(name: str, stations: bool, seconds: float) -> Any:
                     if shows:
                         shows = weight[u(inputs[u(s), k.POS_OFF] + (pos & inputs[u(s), k.POS_MASK]))] != 0
                         counters[u(k.CN_LEFT + s)] += np.int64(shows)
-                        if stations and sample_at[2, u(s)] > 0 and pos % sample_at[2, u(s)] == 0:
+                        if full and sample_at[2, u(s)] > 0 and pos % sample_at[2, u(s)] == 0:
                             sample = np.int64(-2)  # asked for
                         if far:
                             width, behind = inputs[u(s), k.CODE_WIDTH], tail[u(s)] - pos
@@ -182,18 +182,18 @@ def _compiled(name: str, stations: bool, seconds: float) -> Any:
                             fetch_heads(s, ev_code, source + AHEAD * width, inputs, indexes, index_columns, heads)
                         if behind > NEARER:
                             fetch_records(s, ev_code, source + NEARER * width, inputs, steps, probes, heads, records)
-                    if stations and next_event[u(s)] == sample_at[0, u(s)]:
+                    if full and next_event[u(s)] == sample_at[0, u(s)]:
                         sample = np.int64(-2)  # asked for
                         sample_at[1, u(s)] += 1
                         sample_at[0, u(s)] = samples[u(sample_at[1, u(s)])]
                 if shows:
                     bound[u(s)] = pos
                     factor[0] = sign
-                    if stations:
+                    if full:
                         floor[0] = -1
                     clock += 1
                     tick[0] = clock
-                    if stations and sample == -2 and counters[k.CN_SAMPLES] < profile.shape[0]:
+                    if full and sample == -2 and counters[k.CN_SAMPLES] < profile.shape[0]:
                         sample = counters[k.CN_SAMPLES]
                         counters[k.CN_SAMPLES] += 1
                         for c in range(profile.shape[1]):
@@ -209,13 +209,13 @@ def _compiled(name: str, stations: bool, seconds: float) -> Any:
                             counters[k.CN_PROFILING] += abs(work)
 
             if shows:
-                if stations and (manned[u(s)] or sample >= 0):
-                    depth, fresh, found, probed, links, clock = through_stations(
+                if full and (needs_full[u(s)] or sample >= 0):
+                    depth, fresh, found, probed, links, clock = run_full_pipeline(
                         s, t, pos, sign, leaving, enters, sample, depth, fresh, found, probed, links, clock,
                         contents, caches, loops, out,
                     )  # fmt: skip
                 else:
-                    depth, fresh, found, probed, links, clock = through_steps(
+                    depth, fresh, found, probed, links, clock = run_join_steps(
                         s, t, pos, sign, leaving, enters, sample, depth, fresh, found, probed, links, clock,
                         contents, caches, loops, out,
                     )  # fmt: skip

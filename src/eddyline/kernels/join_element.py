@@ -6,7 +6,7 @@ only (READY), its first match is remembered as long as that level stays, and a p
 hangs on that level, not only the last choice. So until every input has been probed once only first matches are bound:
 *drop probing*. From there the loops go on where the probes left off: *output generation*.
 
-Caches are stations of a pipeline. CacheLookup before a segment binds all its rows from an entry (a hit), or has the
+Caches are operators of a pipeline. CacheLookup before a segment binds all its rows from an entry (a hit), or has the
 segment's whole result written into a new one (a miss); CacheUpdate after a prefix of another pipeline adds what a new
 row joins with. Both need *all* joins of a segment: there a later probe that finds nothing must not end the loops inside
 (FLOOR).
@@ -26,7 +26,7 @@ from eddyline.kernels.join_profile import count_key
 from eddyline.kernels.join_rows import code_of, holds_for
 
 
-def _form(stations: bool) -> Any:
+def _form(full: bool) -> Any:
     """With or without everything that pipelines without caches and conditions, and elements that are not profiled, can
     do without."""
 
@@ -38,8 +38,8 @@ def _form(stations: bool) -> Any:
         """Join an element with the current contents of all other inputs, from where it stands. It is done if it comes
         back with a negative depth; else there is no room for more results."""
         inputs, steps, probes, heads, records, codes, weight, rownum, born, first = contents
-        stores, looks, updates, cells, segment, conditions, bits, refs, wanted, profile = caches
-        bound, cursor, factor, tick, memo, memo_tick, home, floor, looked, building, key = loops
+        stores, lookups, updates, cells, segment, conditions, bits, refs, wanted, profile = caches
+        bound, cursor, factor, tick, memo, memo_tick, home, floor, cache_hit, building, key = loops
         out_time, out_weight, out_rows = out
         m = inputs.shape[0]
         last = m - 2
@@ -57,37 +57,37 @@ def _form(stations: bool) -> Any:
                     else:
                         out_rows[u(i), u(found)] = bound[u(i)]
                 found += 1
-                if stations and sample >= 0:
+                if full and sample >= 0:
                     profile[sample, m + depth] += 1
                 depth -= 1
-                if stations:
+                if full:
                     depth = home[u(depth)]
                 fresh = False
                 continue
             row = u(s * (m - 1) + depth)
             if fresh:
-                if stations:
+                if full:
                     home[u(depth)] = depth
-                    looked[u(depth)] = -1
-                if stations and sample >= 0:
+                    cache_hit[u(depth)] = -1
+                if full and sample >= 0:
                     profile[sample, m + depth] += 1
-                if stations and steps[row, k.ST_LOOK_END] > steps[row, k.ST_LOOK]:  # CacheLookup
-                    for one_look in range(steps[row, k.ST_LOOK], steps[row, k.ST_LOOK_END]):
-                        look = u(one_look)
-                        probe = looks[look, k.LK_KEY_OFF]
+                if full and steps[row, k.ST_LOOKUP_END] > steps[row, k.ST_LOOKUP]:  # CacheLookup
+                    for lookup_row in range(steps[row, k.ST_LOOKUP], steps[row, k.ST_LOOKUP_END]):
+                        lookup = u(lookup_row)
+                        probe = lookups[lookup, k.LK_KEY_OFF]
                         h = np.int64(0)
-                        for c in range(looks[look, k.LK_KEYS]):
+                        for c in range(lookups[lookup, k.LK_KEYS]):
                             code = code_of(probe + 2 * c, probes, bound, inputs, codes)
                             key[u(c)] = code
                             h = mix(h, code)
-                        if looks[look, k.LK_USED] == 0:
-                            count_key(look, h, looks, bits)
+                        if lookups[lookup, k.LK_USED] == 0:
+                            count_key(lookup, h, lookups, bits)
                             continue
-                        end = looks[look, k.LK_LAST]
+                        end = lookups[lookup, k.LK_LAST]
                         building[u(end)] = 0
-                        if stations and sample >= 0:
+                        if full and sample >= 0:
                             continue  # a profiled element uses no cache
-                        st = looks[look, k.LK_STORE]
+                        st = lookups[lookup, k.LK_STORE]
                         bucket = find(stores, cells, st, key, h)
                         stores[st, k.SR_PROBES] += 1
                         stores[st, k.SR_PROBE_WORK] += 1
@@ -109,7 +109,7 @@ def _form(stations: bool) -> Any:
                         if bucket >= 0 and cells[u(bucket + k.BK_HEAD)] < k.NODE:
                             empty = True
                         elif bucket >= 0 or stores[u(st), k.SR_COMPLETE] != 0:
-                            looked[u(depth)] = look
+                            cache_hit[u(depth)] = lookup
                             cursor[u(depth)] = bucket  # ≥ 0, or an entry that is not there: an empty one
                             for c in range(depth, end + 1):
                                 home[u(c)] = depth
@@ -124,16 +124,16 @@ def _form(stations: bool) -> Any:
                             if writes:
                                 create(stores, cells, st, bucket, key, ref)
                                 building[u(end)] = bucket + 1
-                if stations and empty:  # a hit without a join: nothing that hangs on the key has a result
+                if full and empty:  # a hit without a join: nothing that hangs on the key has a result
                     empty = False
-                    upper = max(looks[look, k.LK_READY] - 1, floor[u(depth)])
+                    upper = max(lookups[lookup, k.LK_READY] - 1, floor[u(depth)])
                     depth = home[u(upper)] if upper >= 0 else np.int64(-1)
                     fresh = False
                     continue
             begun = depth
-            if stations and looked[u(depth)] >= 0:  # from the entry of a cache
-                look = u(looked[u(depth)])
-                st = looks[look, k.LK_STORE]
+            if full and cache_hit[u(depth)] >= 0:  # from the entry of a cache
+                lookup = u(cache_hit[u(depth)])
+                st = lookups[lookup, k.LK_STORE]
                 n = stores[st, k.SR_SEGMENT]
                 nodes = stores[st, k.SR_NODE_OFF]
                 if fresh:
@@ -168,7 +168,7 @@ def _form(stations: bool) -> Any:
                 if node < 0:
                     upper = depth - 1
                     if fresh:
-                        upper = max(looks[look, k.LK_READY] - 1, floor[u(depth)])
+                        upper = max(lookups[lookup, k.LK_READY] - 1, floor[u(depth)])
                     depth = home[u(upper)] if upper >= 0 else np.int64(-1)
                     fresh = False
                     continue
@@ -182,7 +182,7 @@ def _form(stations: bool) -> Any:
                         ref &= SLOT
                         product *= weight[u(inputs[u(i), k.POS_OFF] + ref)]
                     bound[u(i)] = ref
-                depth = looks[look, k.LK_LAST]
+                depth = lookups[lookup, k.LK_LAST]
                 for c in range(begun, depth + 1):
                     tick[u(c + 1)] = clock
                 factor[u(depth + 1)] = product
@@ -237,16 +237,16 @@ def _form(stations: bool) -> Any:
                     if fresh:
                         memo[u(depth)] = p
                         memo_tick[u(depth)] = tick[u(steps[row, k.ST_READY])]
-                if stations and sample >= 0:
+                if full and sample >= 0:
                     profile[sample, 2 * m + depth] += links - before + np.int64(fresh and not known)
                 if p < low:
                     upper = depth - 1
                     if fresh:  # nothing that hangs on the level of this probe can have a result
                         upper = steps[row, k.ST_READY] - 1
-                        if stations:
+                        if full:
                             upper = max(upper, floor[u(depth)])
                     depth = upper
-                    if stations and depth >= 0:
+                    if full and depth >= 0:
                         depth = home[u(depth)]
                     fresh = False
                     continue
@@ -258,10 +258,10 @@ def _form(stations: bool) -> Any:
                     factor[u(depth + 1)] = factor[u(depth)] * weight[u(steps[row, k.ST_POS_OFF] + (p & mask))]
                 else:
                     factor[u(depth + 1)] = factor[u(depth)]
-            ground = floor[u(begun)] if stations else np.int64(-1)
-            if stations and steps[row, k.ST_AFTER] != 0:
+            ground = floor[u(begun)] if full else np.int64(-1)
+            if full and steps[row, k.ST_AFTER] != 0:
                 holds = True
-                if looked[u(begun)] < 0:
+                if cache_hit[u(begun)] < 0:
                     for x in range(steps[row, k.ST_COND], steps[row, k.ST_COND_END]):
                         if not holds_for(x, conditions, inputs, codes, bound):
                             holds = False
@@ -270,8 +270,8 @@ def _form(stations: bool) -> Any:
                         fresh = False
                         continue
                     if steps[row, k.ST_AFTER] > 1 and building[u(depth)] > 0:  # CacheUpdate of the pipeline's own cache
-                        look = u(steps[row, k.ST_AFTER] - 2)
-                        st = looks[look, k.LK_STORE]
+                        lookup = u(steps[row, k.ST_AFTER] - 2)
+                        st = lookups[lookup, k.LK_STORE]
                         for x in range(stores[st, k.SR_SEGMENT]):
                             i = segment[u(stores[st, k.SR_INPUT_OFF] + x)]
                             refs[u(x)] = bound[u(i)]
@@ -299,7 +299,7 @@ def _form(stations: bool) -> Any:
                             again = False
                             for c in range(depth + 1):
                                 one = updates[x, k.UP_FIRST] >> c & 1 != 0
-                                if one and home[u(c)] == c and looked[u(c)] < 0 and cursor[u(c)] != memo[u(c)]:
+                                if one and home[u(c)] == c and cache_hit[u(c)] < 0 and cursor[u(c)] != memo[u(c)]:
                                     again = True
                                     break
                             if again:
@@ -318,7 +318,7 @@ def _form(stations: bool) -> Any:
                             stores, cells, st, key, h, refs, segment, inputs, first, weight, born
                         )
             depth += 1
-            if stations:
+            if full:
                 floor[u(depth)] = ground
             fresh = True
         return depth, fresh, found, probed, links, clock
@@ -326,5 +326,5 @@ def _form(stations: bool) -> Any:
     return run_through
 
 
-through_stations = _form(True)
-through_steps = _form(False)
+run_full_pipeline = _form(True)
+run_join_steps = _form(False)

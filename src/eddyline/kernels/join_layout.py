@@ -40,7 +40,7 @@ INDEX_FIELDS = 8
 # depends: 0 for the element itself, d for the row bound by step d − 1. AFTER: whether binding has consequences.
 ST_TARGET, ST_INDEX, ST_PROBE_OFF = range(3)
 ST_COLS, ST_REC_OFF, ST_REC_WIDTH, ST_MASK, ST_HEAD_OFF, ST_HEAD_MASK, ST_HEAD_STRIDE, ST_POS_OFF, ST_BAG = range(3, 12)
-ST_READY, ST_LOOK, ST_LOOK_END, ST_AFTER = range(12, 16)
+ST_READY, ST_LOOKUP, ST_LOOKUP_END, ST_AFTER = range(12, 16)
 ST_COND, ST_COND_END, ST_DEFER, ST_DEFER_END, ST_UPDATE, ST_UPDATE_END = range(16, 22)
 STEP_FIELDS = 22
 
@@ -50,8 +50,8 @@ COND_FIELDS = 5
 LT, LE, GT, GE, NE = range(5)
 
 # stores: the contents of a cache, which pipelines may share (thesis 5.4.1). A bucket is (head, codes of the key[, the
-# anchor]), a node (next, references to the rows of the segment's inputs). Buckets are small because most of what a look
-# costs is to fetch one. Its head is NOTHING if there is no entry, else EMPTY or NODE + the first node.
+# anchor]), a node (next, references to the rows of the segment's inputs). Buckets are small because most of what a
+# look-up costs is to fetch one. Its head is NOTHING if there is no entry, else EMPTY or NODE + the first node.
 SR_KEYS, SR_SEGMENT, SR_INPUT_OFF, SR_BUCKET_OFF, SR_BUCKETS, SR_BUCKET_WIDTH, SR_NODE_OFF, SR_NODES = range(8)
 SR_COMPLETE, SR_SUPPORTED, SR_ANCHOR, SR_FREE, SR_UNUSED, SR_HAND, SR_ENTRIES, SR_LIVE = range(8, 16)
 SR_PROBES, SR_MISSES, SR_PROBE_WORK, SR_UPDATES, SR_UPDATE_WORK, SR_EVICTED, SR_REPLACED, SR_FILLS = range(16, 24)
@@ -63,7 +63,7 @@ NOTHING, EMPTY, NODE = range(3)
 # its store: it hashes keys into a Bloom filter of BITS + 1 bits, W_d (DISTANCE) of them at a time.
 LK_STORE, LK_USED, LK_FIRST, LK_LAST, LK_KEY_OFF, LK_KEYS, LK_READY = range(7)
 LK_BITS_OFF, LK_BITS, LK_DISTANCE, LK_SEEN, LK_SET, LK_WINDOWS, LK_TOTAL = range(7, 14)
-LOOK_FIELDS = 14
+LOOKUP_FIELDS = 14
 
 # updates (CacheUpdate after a prefix of another pipeline): the store, where its key is found, and the steps (as bits)
 # at which only the first match counts: they bind support on which nothing else depends, and one support is enough
@@ -71,7 +71,7 @@ UP_STORE, UP_KEY_OFF, UP_FIRST = range(3)
 UPDATE_FIELDS = 3
 
 # rows of ``machine``: the nested loops of the element that is being joined. It survives a call that ran out of room.
-BOUND, CURSOR, FACTOR, TICK, MEMO, MEMO_TICK, HOME, FLOOR, LOOKED, BUILDING = range(10)
+BOUND, CURSOR, FACTOR, TICK, MEMO, MEMO_TICK, HOME, FLOOR, CACHE_HIT, BUILDING = range(10)
 MACHINE_ROWS = 10
 # … and its scalars
 AC_ACTIVE, AC_INPUT, AC_TIME, AC_POS, AC_SIGN, AC_LEAVING, AC_DEPTH, AC_FRESH, AC_CLOCK, AC_AT, AC_ENTERS, AC_SAMPLE = (
@@ -79,9 +79,9 @@ AC_ACTIVE, AC_INPUT, AC_TIME, AC_POS, AC_SIGN, AC_LEAVING, AC_DEPTH, AC_FRESH, A
 )
 ACTIVE_FIELDS = 12
 
-# counters; at MOST probes the kernel pauses; FAR: whether it has memory fetched ahead; from LEFT on by input the rows
-# that were joined when they left
-CN_PROBES, CN_LINKS, CN_SAMPLES, CN_PROFILING, CN_MOST, CN_FAR, CN_LEFT = range(7)
+# counters; at MAX_PROBES probes the kernel pauses; FAR: whether it has memory fetched ahead; from LEFT on by input the
+# rows that were joined when they left
+CN_PROBES, CN_LINKS, CN_SAMPLES, CN_PROFILING, CN_MAX_PROBES, CN_FAR, CN_LEFT = range(7)
 
 # status of a call
 DONE, FULL, GROW, PAUSE, CROWDED = range(5)

@@ -14,7 +14,8 @@ from eddyline.kernels.hashing import mix, u
 from eddyline.kernels.join_layout import I1, I2
 from eddyline.kernels.join_rows import code_of, holds_for
 
-MOST = 4096  # accesses after which a filter counts as one that lets the element pass: nobody waits for a profile
+# Accesses after which a filter counts as one that lets the element pass: a profile must not hold a join up.
+MAX_ACCESSES_PER_PROFILE = 4096
 
 
 @kernel(f"int64(int64, int64, int64, int64, {I2}, {I2}, {I2}, {I1}, {I1}, {I1}, {I1}, {I1}, {I1}, {I1})")
@@ -64,26 +65,26 @@ def drops(s, pos, start, stop, inputs, paths, conditions, probes, heads, records
         fresh = holds
         if holds:
             depth += 1
-        if start + depth == stop or work > MOST:
+        if start + depth == stop or work > MAX_ACCESSES_PER_PROFILE:
             return work
     return -work
 
 
 @kernel(f"void(uint64, int64, {I2}, {I1})")
-def count_key(look, h, looks, bits):
+def count_key(lookup, h, lookups, bits):
     """Set the bit of a key in the Bloom filter of a profiled cache (5.5.3); a full window of keys begins another."""
-    bit = h & looks[look, k.LK_BITS]
-    word = looks[look, k.LK_BITS_OFF] + (bit >> 6)
+    bit = h & lookups[lookup, k.LK_BITS]
+    word = lookups[lookup, k.LK_BITS_OFF] + (bit >> 6)
     one = np.int64(1) << (bit & 63)
     if bits[word] & one == 0:
         bits[word] |= one
-        looks[look, k.LK_SET] += 1
-    looks[look, k.LK_SEEN] += 1
-    if looks[look, k.LK_SEEN] == looks[look, k.LK_DISTANCE]:
-        looks[look, k.LK_WINDOWS] += 1
-        looks[look, k.LK_TOTAL] += looks[look, k.LK_SET]
-        looks[look, k.LK_SEEN] = 0
-        looks[look, k.LK_SET] = 0
-        start = looks[look, k.LK_BITS_OFF]
-        for word in range(start, start + (looks[look, k.LK_BITS] >> 6) + 1):
+        lookups[lookup, k.LK_SET] += 1
+    lookups[lookup, k.LK_SEEN] += 1
+    if lookups[lookup, k.LK_SEEN] == lookups[lookup, k.LK_DISTANCE]:
+        lookups[lookup, k.LK_WINDOWS] += 1
+        lookups[lookup, k.LK_TOTAL] += lookups[lookup, k.LK_SET]
+        lookups[lookup, k.LK_SEEN] = 0
+        lookups[lookup, k.LK_SET] = 0
+        start = lookups[lookup, k.LK_BITS_OFF]
+        for word in range(start, start + (lookups[lookup, k.LK_BITS] >> 6) + 1):
             bits[word] = 0

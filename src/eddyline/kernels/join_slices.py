@@ -11,8 +11,8 @@ from eddyline.kernels import join_layout as k
 if TYPE_CHECKING:
     from eddyline.kernels.compile import Kernel
 
-SLICE, SMALLEST, LARGEST = 64, 4, 4096  # elements: at first, at least, at most
-LONG = 0.02  # seconds that a slice may take
+FIRST_SLICE, MIN_SLICE, MAX_SLICE = 64, 4, 4096  # elements of a slice
+SLICE_SECONDS = 0.02  # that a slice may take: less changes to the compiled form sooner, more spends less on calls
 # the places of the kernel's arguments
 FRONTIER, LIMIT, INPUTS, LEAVE, FIRST, TAIL, NEXT_EVENT, COUNTERS = 0, 1, 2, 10, 14, 15, 22, 23
 
@@ -45,17 +45,17 @@ def _leaving(i: int, *args: Any) -> int:
 def in_slices(kernel: Kernel, *args: Any) -> int:
     """As one call. The kernel pauses at the end of a slice, as it does at a limit, and goes on in the next call."""
     limit, next_event, counters = int(args[LIMIT]), args[NEXT_EVENT], args[COUNTERS]
-    size = SLICE
+    size = FIRST_SLICE
     while True:
         before = int(next_event.sum())
         began = time.thread_time()
         status = int(kernel.run_uncompiled(args[FRONTIER], min(size, limit), *args[LIMIT + 1 :]))
         took = time.thread_time() - began
         limit -= int(next_event.sum()) - before
-        if status != k.PAUSE or limit <= 0 or counters[k.CN_PROBES] >= counters[k.CN_MOST]:
+        if status != k.PAUSE or limit <= 0 or counters[k.CN_PROBES] >= counters[k.CN_MAX_PROBES]:
             return status
         rest = (args[FRONTIER], limit, *args[LIMIT + 1 :])
         kernel.choose(*rest)
         if kernel.compiled:
             return int(kernel.dispatcher(*rest))
-        size = int(min(max(size * min(4.0, LONG / max(took, 1e-6)), SMALLEST), LARGEST))
+        size = int(min(max(size * min(4.0, SLICE_SECONDS / max(took, 1e-6)), MIN_SLICE), MAX_SLICE))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 import pkgutil
 import sys
 import time
@@ -11,6 +12,8 @@ from typing import TextIO
 from eddyline import kernels
 from eddyline.kernels import cache
 from eddyline.kernels.compile import Kernel, registered
+
+ERASE = "\r\x1b[K"  # the line on which the cursor is
 
 
 def all_kernels() -> list[Kernel]:
@@ -22,7 +25,8 @@ def all_kernels() -> list[Kernel]:
 
 
 def warm(out: TextIO | None = None) -> int:
-    """Compile what is not in the cache, each kernel saved as it is ready; returns how many."""
+    """Compile what is not in the cache, each kernel saved as it is ready; returns how many. A terminal shows which one
+    is being compiled, anything else a line for each that is done."""
     out = out or sys.stdout
     every = all_kernels()
     if not every:
@@ -31,13 +35,17 @@ def warm(out: TextIO | None = None) -> int:
     missing = [k for k in every if not cache.holds(k.name)]
     print(f"{len(missing)} of {len(every)} kernels are to be compiled into {cache.directory()}", file=out)
     began, done = time.perf_counter(), 0
-    for kernel in missing:
+    terminal = out.isatty() and os.environ.get("TERM") != "dumb"
+    for number, kernel in enumerate(missing, 1):
         before = time.perf_counter()
+        name = kernel.name.rpartition("kernels.")[2]
+        if terminal:
+            print(f"{ERASE}  {number} of {len(missing)}: {name}", end="", file=out, flush=True)
         was_there = cache.holds(kernel.name)  # part of one that was compiled before it, or made by another process
         kernel.compile()
         took = time.perf_counter() - before
         done += not was_there
-        if not was_there:
-            print(f"  {kernel.name.rpartition('kernels.')[2]:36s} {took:6.1f} s", file=out, flush=True)
-    print(f"all kernels are compiled, in {time.perf_counter() - began:.1f} s", file=out)
+        if not was_there and not terminal:
+            print(f"  {name:36s} {took:6.1f} s", file=out, flush=True)
+    print(f"{ERASE * terminal}all kernels are compiled, in {time.perf_counter() - began:.1f} s", file=out)
     return done

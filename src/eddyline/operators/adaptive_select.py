@@ -70,7 +70,7 @@ def in_order(name: str, schema: Schema, conjuncts: Sequence[Conjunct], log: Deci
     return InOrder(conjuncts)
 
 
-class Judging(Operator):
+class SelectionOperator(Operator):
     """Keeps the rows that its conjunction keeps. What that has learned is state, which no answer depends on."""
 
     def __init__(self, name: str, schema: Schema, conjunction: OrdersItself, context: Context) -> None:
@@ -102,5 +102,5 @@ class Judging(Operator):
             self.conjunction.load(state)
 
 
-class AdaptiveSelect(Judging):
+class AdaptiveSelect(SelectionOperator):
     """A select whose conjunction orders itself."""

@@ -16,11 +16,13 @@ from eddyline.core.bound import Bound
 from eddyline.core.delta import Delta
 from eddyline.core.errors import DataError
 from eddyline.core.schema import Schema
+from eddyline.core.time import TimeKind
+from eddyline.operators.failed_rows import described
 from eddyline.streamon.log import DecisionLog
 
-# How often an operator looks at the rows it holds within one run, whose elements may span many windows: every so many
-# elements, and so many times at most.
-LOOK_EVERY, LOOKS = 256, 16
+# An operator counts the rows it holds within one run, whose elements may span many windows: every so many elements, and
+# so many times at most. More counts give a truer maximum and cost time.
+ELEMENTS_PER_ROW_COUNT, ROW_COUNTS_PER_RUN = 256, 16
 
 
 @dataclass(slots=True)
@@ -33,6 +35,9 @@ class Context:
     log: DecisionLog = field(default_factory=DecisionLog)
     # Takes a row that failed, with its time; None: an error stops the query.
     divert: Callable[[DataError, Mapping[str, Any], int], None] | None = None
+    # To say which row failed: the kind of its time, and the stream or relation of each alias.
+    time_kind: TimeKind = TimeKind.INTEGER
+    sources: Mapping[str, str] = field(default_factory=dict)
 
     def fail(self, delta: Delta, errors: Mapping[int, DataError]) -> None:
         """Errors of single rows: the first stops the query, or all rows are diverted (``on_error = 'invalid'``).
@@ -43,10 +48,12 @@ class Context:
         for row, error in sorted(errors.items()):
             if row not in there:
                 continue
+            values, time = {n: c[row].as_py() for n, c in delta.columns.items()}, int(delta.time[row])
             if self.divert is None:
-                raise error
+                which = described(values, time, self.time_kind, self.sources)
+                raise DataError(f"{str(error).rstrip('.')}, for {which}.") from error
             if delta.weight is None or delta.weight[row] > 0:  # the deletion of a diverted row is not news
-                self.divert(error, {n: c[row].as_py() for n, c in delta.columns.items()}, int(delta.time[row]))
+                self.divert(error, values, time)
 
 
 def lasting(delta: Delta, rows: Sequence[int]) -> frozenset[int]:

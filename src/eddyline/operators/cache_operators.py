@@ -46,7 +46,7 @@ class StoreCounts:
     complete: bool
 
 
-class Stations:
+class CacheOperators:
     """Which caches are used and which are only profiled. ``sizes`` gives buckets and nodes of a store."""
 
     def __init__(self, graph: JoinGraph) -> None:
@@ -60,10 +60,10 @@ class Stations:
         self.stores = np.zeros((0, k.STORE_FIELDS), np.int64)
         self.cells = np.zeros(1, np.int64)
         self.segment = np.zeros(1, np.int64)
-        self.looks = np.zeros((0, k.LOOK_FIELDS), np.int64)
+        self.lookups = np.zeros((0, k.LOOKUP_FIELDS), np.int64)
         self.updates = np.zeros((0, k.UPDATE_FIELDS), np.int64)
         self.bits = np.zeros(1, np.int64)
-        self.looking: list[CacheSpec] = []
+        self.lookup_specs: list[CacheSpec] = []
         self.moved: list[tuple[int, int]] = []
         self._old = (self.stores, self.cells)
 
@@ -84,35 +84,35 @@ class Stations:
         orders = [tuple(step.target for step in pipeline) for pipeline in pipelines]
         check_consistency(used, kept, orders, self.graph, self.pairs)
         self._store({c.store: None for c in (*used, *kept)}, sizes)
-        looks: list[list[int]] = []
+        lookups: list[list[int]] = []
         by_step: dict[int, list[tuple[CacheSpec, bool]]] = {}
         for cache, uses in (*((c, True) for c in used), *((c, False) for c in profiled)):
             by_step.setdefault(cache.pipeline * (m - 1) + cache.first, []).append((cache, uses))
         bits = 0
         size = 1 << max(6, (bloom.distance * bloom.alpha - 1).bit_length())
-        steps[:, k.ST_LOOK : k.ST_AFTER + 1] = 0
+        steps[:, k.ST_LOOKUP : k.ST_AFTER + 1] = 0
         steps[:, k.ST_UPDATE : k.ST_UPDATE_END + 1] = 0
         for row, here in sorted(by_step.items()):
-            steps[row, k.ST_LOOK] = len(looks)
+            steps[row, k.ST_LOOKUP] = len(lookups)
             # A cache that is used comes last: a hit leaves the step.
             for cache, uses in sorted(here, key=lambda c: c[1]):
                 bound = (cache.pipeline, *orders[cache.pipeline][: cache.first])
                 members = [self._member(c, bound) for c in cache.key]
                 ready = max((bound.index(x.input) for x in members), default=0)
-                look = [0] * k.LOOK_FIELDS
-                look[k.LK_STORE] = self.ids.index(cache.store) if uses else -1
-                look[k.LK_USED] = int(uses)
-                look[k.LK_FIRST : k.LK_READY + 1] = cache.first, cache.last, len(probes), len(members), ready
-                look[k.LK_BITS_OFF], look[k.LK_BITS], look[k.LK_DISTANCE] = bits, size - 1, bloom.distance
+                lookup = [0] * k.LOOKUP_FIELDS
+                lookup[k.LK_STORE] = self.ids.index(cache.store) if uses else -1
+                lookup[k.LK_USED] = int(uses)
+                lookup[k.LK_FIRST : k.LK_READY + 1] = cache.first, cache.last, len(probes), len(members), ready
+                lookup[k.LK_BITS_OFF], lookup[k.LK_BITS], lookup[k.LK_DISTANCE] = bits, size - 1, bloom.distance
                 bits += 0 if uses else size >> 6
                 if uses:
-                    steps[cache.pipeline * (m - 1) + cache.last, k.ST_AFTER] = 2 + len(looks)
-                looks.append(look)
+                    steps[cache.pipeline * (m - 1) + cache.last, k.ST_AFTER] = 2 + len(lookups)
+                lookups.append(lookup)
                 for x in members:
                     probes += [x.input, x.key]
-            steps[row, k.ST_LOOK_END] = len(looks)
-        self.looks = np.array(looks, np.int64).reshape(len(looks), k.LOOK_FIELDS)
-        self.looking = [c for _, here in sorted(by_step.items()) for c, _ in sorted(here, key=lambda c: c[1])]
+            steps[row, k.ST_LOOKUP_END] = len(lookups)
+        self.lookups = np.array(lookups, np.int64).reshape(len(lookups), k.LOOKUP_FIELDS)
+        self.lookup_specs = [c for _, here in sorted(by_step.items()) for c, _ in sorted(here, key=lambda c: c[1])]
         self.bits = np.zeros(max(1, bits), np.int64)
         self._maintain((*used, *kept), pipelines, steps, probes)
         self.used, self.profiled, self.kept = tuple(used), tuple(profiled), tuple(kept)
@@ -234,10 +234,10 @@ class Stations:
     def distinct(self) -> list[tuple[CacheSpec, int, int]]:
         """For each profiled cache: the Bloom filters that were filled since the last call, and the bits set in them."""
         out = []
-        for cache, look in zip(self.looking, self.looks, strict=True):
-            if not look[k.LK_USED]:
-                out.append((cache, int(look[k.LK_WINDOWS]), int(look[k.LK_TOTAL])))
-                look[k.LK_WINDOWS] = look[k.LK_TOTAL] = 0
+        for cache, lookup in zip(self.lookup_specs, self.lookups, strict=True):
+            if not lookup[k.LK_USED]:
+                out.append((cache, int(lookup[k.LK_WINDOWS]), int(lookup[k.LK_TOTAL])))
+                lookup[k.LK_WINDOWS] = lookup[k.LK_TOTAL] = 0
         return out
 
     def forget(self) -> None:
@@ -246,7 +246,7 @@ class Stations:
 
     @property
     def nbytes(self) -> int:
-        return int(self.cells.nbytes + self.bits.nbytes) if self.ids or len(self.looks) else 0
+        return int(self.cells.nbytes + self.bits.nbytes) if self.ids or len(self.lookups) else 0
 
 
 def _size(stores: Int64s, n: int) -> tuple[int, int]:

@@ -26,8 +26,8 @@ from eddyline.operators.base import Context, Operator
 
 
 @dataclass(slots=True)
-class Noting(Context):
-    """What a selection is given in place of its query's context by somebody who wants to know its errors."""
+class DeferredErrorsContext(Context):
+    """Collects the errors of a selection instead of raising them, in place of its query's context."""
 
     noted: dict[int, DataError] = field(default_factory=dict)
 
@@ -72,18 +72,18 @@ class Within(Operator):
 
 
 class NotedSelect(Within):
-    """A selection, made with the ``noting`` context, that also keeps what fails, its error in the column ``note``."""
+    """A selection, made with the ``deferred`` context, that also keeps what fails, its error in the column ``note``."""
 
-    def __init__(self, selection: Operator, noting: Noting, note: str) -> None:
+    def __init__(self, selection: Operator, deferred: DeferredErrorsContext, note: str) -> None:
         super().__init__(selection, Schema((*selection.schema, Field(note, NOTE))))
-        self.noting, self.note = noting, note
+        self.deferred, self.note = deferred, note
 
     def process(self, deltas: Sequence[Delta], frontier: int) -> Delta:
         left, *others = deltas
         n = len(left)
         numbered = Delta(left.time, left.columns, left.weight, np.arange(n))
         passed = self.inner.process((numbered, *others), frontier)
-        errors = self.noting.taken()
+        errors = self.deferred.taken()
         if not n:
             return Delta.empty(self.schema)
         keep: Bools = np.zeros(n, np.bool_)

@@ -10,12 +10,13 @@ from eddyline.core.delta import Int64s
 from eddyline.kernels import join as kernel
 from eddyline.kernels import join_layout as k
 from eddyline.operators import join_side
-from eddyline.operators.cache_operators import BUCKETS, NODES, Bloom, Stations
+from eddyline.operators.cache_operators import BUCKETS, NODES, Bloom, CacheOperators
 from eddyline.operators.join_contents import JoinContents, stride_from
 from eddyline.operators.join_plan import CacheSpec, Condition, JoinGraph, Step, StoreId
 from eddyline.operators.join_side import JoinSide
 
-NEAR = 1 << 15  # words of heads and records: so many stay in the processor's cache, and are not worth fetching ahead
+# Words of heads and records up to which they stay in the processor's cache, and are not worth fetching ahead.
+WORDS_IN_PROCESSOR_CACHE = 1 << 15
 OPERATORS = {"lt": k.LT, "le": k.LE, "gt": k.GT, "ge": k.GE, "ne": k.NE}
 
 
@@ -28,8 +29,8 @@ class JoinArrays(JoinContents):
         m = len(self.sides)
         self.counters = np.zeros(k.CN_LEFT + m, np.int64)
         self.pause_after()
-        self.stations, self.bloom = Stations(graph), Bloom()
-        self.stations.pairs = frozenset(frozenset((c.left.input, c.right.input)) for c in self.conditions)
+        self.cache_operators, self.bloom = CacheOperators(graph), Bloom()
+        self.cache_operators.pairs = frozenset(frozenset((c.left.input, c.right.input)) for c in self.conditions)
         self.machine = np.zeros((k.MACHINE_ROWS, m + 2), np.int64)
         self.active = np.zeros(k.ACTIVE_FIELDS, np.int64)
         self.refs = np.zeros(m + 1, np.int64)
@@ -73,7 +74,7 @@ class JoinArrays(JoinContents):
         self.steps = self._steps(pipelines, probes)
         self.paths = self._steps([x for xs in paths for x in xs], probes)
         self.path_from = np.cumsum([0, *(len(x) for xs in paths for x in xs)]).astype(np.int64)
-        self.stations.arrange(used, profiled, pipelines, self.steps, probes, self.bloom, sizes or {}, kept)
+        self.cache_operators.arrange(used, profiled, pipelines, self.steps, probes, self.bloom, sizes or {}, kept)
         self._attach_conditions(used, [(i, x) for i, xs in enumerate(paths) for x in xs])
         self.probes = np.array(probes or [0], np.int64)
         columns = max((len(st.columns) for p in pipelines for st in p), default=1)
@@ -84,7 +85,7 @@ class JoinArrays(JoinContents):
             self.lay_out([s.capacity for s in self.sides], fresh=fresh)
         else:
             self.moved()
-        self.stations.settle(self.inputs, self.first, self.weight, self.born)
+        self.cache_operators.settle(self.inputs, self.first, self.weight, self.born)
 
     def _pipeline(self, source: int, order: tuple[int, ...]) -> tuple[Step, ...]:
         """Kept: a plan that changes takes most of them over."""
@@ -94,12 +95,12 @@ class JoinArrays(JoinContents):
         return found
 
     @property
-    def stationed(self) -> bool:
+    def needs_full_kernel(self) -> bool:
         """Whether there is more to do than steps. To profile nothing while there is nothing else is to leave it."""
         profiling = self.profiling and (
-            len(self.stations.looks) or (self.sample_at[0] >= 0).any() or (self.sample_at[2] > 0).any()
+            len(self.cache_operators.lookups) or (self.sample_at[0] >= 0).any() or (self.sample_at[2] > 0).any()
         )
-        return bool(len(self.stations.ids) or len(self.condition_rows) or profiling)
+        return bool(len(self.cache_operators.ids) or len(self.condition_rows) or profiling)
 
     @property
     def between_elements(self) -> bool:
@@ -177,7 +178,7 @@ class JoinArrays(JoinContents):
         capacities = []
         for i, s in enumerate(self.sides):
             need = int(self.tail[i] - self.first[i]) if s.bag is None else s.bag.table.capacity
-            room = join_side.SMALLEST if smallest else s.capacity
+            room = join_side.FIRST_CAPACITY if smallest else s.capacity
             if room < need:
                 room = 1 << (need * (1 if smallest else stride_from(need)) - 1).bit_length()
             capacities.append(room)
@@ -186,7 +187,7 @@ class JoinArrays(JoinContents):
             self.first[:], self.tail[:] = 0, 0  # nothing to link yet
             for s, cap in zip(self.sides, capacities, strict=True):
                 s.capacity = cap
-            self.stations.forget()  # what caches hold are numbers of rows, and rows are numbered anew
+            self.cache_operators.forget()  # what caches hold are numbers of rows, and rows are numbered anew
             self.set_plan(self.orders, fresh=True)
             self.first[:], self.tail[:] = first, tail
         elif capacities != [s.capacity for s in self.sides]:
@@ -223,14 +224,14 @@ class JoinArrays(JoinContents):
             assert not self.found
             m = len(self.sides)
             self.out = np.empty(room, np.int64), np.empty(room, np.int64), np.empty((m, room), np.int64)
-        self.counters[k.CN_FAR] = len(self.heads) + len(self.records) > NEAR
-        at = self.stations
-        run = kernel.mjoin if self.stationed else kernel.plain_mjoin
+        self.counters[k.CN_FAR] = len(self.heads) + len(self.records) > WORDS_IN_PROCESSOR_CACHE
+        at = self.cache_operators
+        run = kernel.mjoin if self.needs_full_kernel else kernel.plain_mjoin
         status = run(
             frontier, limit, self.inputs, self.indexes, self.steps, self.index_columns, self.probes, self.heads,
             self.records, self.codes, self.leave, self.weight, self.rownum, self.born, self.first, self.tail,
             *events, next_event, self.counters,
-            at.stores, at.looks, at.updates, at.cells, at.segment, self.condition_rows, at.bits, self.refs,
+            at.stores, at.lookups, at.updates, at.cells, at.segment, self.condition_rows, at.bits, self.refs,
             self.machine, self.wanted, self.active, self.sample_at, self.samples, self.paths, self.profile,
             self.path_from, *self.out, self.result,
         )  # fmt: skip
@@ -253,7 +254,7 @@ class JoinArrays(JoinContents):
 
     def pause_after(self, probes: int | None = None) -> None:
         """Have the kernel pause between two elements when it has made so many more probes, or never."""
-        self.counters[k.CN_MOST] = k.NEVER if probes is None else self.counters[k.CN_PROBES] + probes
+        self.counters[k.CN_MAX_PROBES] = k.NEVER if probes is None else self.counters[k.CN_PROBES] + probes
 
     def sample(self, events: Sequence[Sequence[int]], room: int, leaving: Sequence[int] | None = None) -> None:
         """Have elements profiled: by input the numbers of events, increasing; of the rows that leave (and are seen to)
@@ -281,16 +282,16 @@ class JoinArrays(JoinContents):
     def enlarge(self, store: StoreId) -> None:
         """Throw away what has died in a complete store, and leave room for three times what is alive and more: what it
         costs to go through all is then little for each join that came since."""
-        buckets, nodes = self.stations.size_of(store)
+        buckets, nodes = self.cache_operators.size_of(store)
         self._resize({store: (2 * buckets, nodes)})
-        after = self.stations.counts(store)
+        after = self.cache_operators.counts(store)
         fits = max(BUCKETS, 1 << (4 * after.entries).bit_length()), max(NODES, 1 << (4 * after.live).bit_length())
         self._resize({store: fits})
 
     def _resize(self, sizes: Mapping[StoreId, tuple[int, int]]) -> None:
-        at = self.stations
+        at = self.cache_operators
         self.set_plan(self.orders, at.used, at.profiled, kept=at.kept, sizes=sizes)
 
     @property
     def nbytes(self) -> int:
-        return super().nbytes + self.stations.nbytes
+        return super().nbytes + self.cache_operators.nbytes

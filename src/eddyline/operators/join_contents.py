@@ -27,13 +27,18 @@ from eddyline.operators import join_side
 from eddyline.operators.join_plan import JoinGraph, Member
 from eddyline.operators.join_side import JoinSide
 
-STRIDE = 16  # what the room for rows grows by at most
-FAR_STRIDE = 4  # … from MANY rows on: address space is not free everywhere
-MANY = 1 << 20
-BURST = 4  # … where all came at one instant, which says nothing about the next
-HEADS, FAR_HEADS = 4, 2  # heads for each row, if there is room for many more rows than there are; from MANY rows on
-UNLIKE = 8  # times as many heads do not belong together
-SPARE = 8  # one part in so many is left free, so that small inputs can grow without large ones being moved
+# Factors by which the room for rows grows at most: more moves rows less often and reserves more address space, which is
+# not free everywhere. From MANY_ROWS on less; and less where all rows came at one instant, which says little about the
+# next.
+MAX_GROWTH, MAX_GROWTH_OF_MANY, GROWTH_IN_ONE_INSTANT = 16, 4, 4
+MANY_ROWS = 1 << 20
+# Heads of an index for each row, where there is room for many more rows than there are: more makes chains shorter and
+# takes memory.
+HEADS_PER_ROW, HEADS_PER_ROW_OF_MANY = 4, 2
+MAX_HEADS_RATIO = (
+    8  # between indexes whose heads are interleaved: more shares cache lines, and fills memory for nothing
+)
+PARTS_PER_SPARE = 8  # one part in so many is left free, so that small inputs can grow without large ones being moved
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +105,7 @@ class JoinContents:
             self._assign(i, capacities[i])
         self._from = [self._begin(i) for i in range(m)]
         # Zeros that nobody has asked for yet take no memory.
-        pos, code, records = (max(1, n + n // SPARE) for n in self._free)
+        pos, code, records = (max(1, n + n // PARTS_PER_SPARE) for n in self._free)
         self.records, self.codes = np.zeros(records, np.int64), np.zeros(code, np.int64)
         self.leave, self.weight, self.rownum, self.born = (np.zeros(pos, np.int64) for _ in range(4))
         for i in range(m):
@@ -166,15 +171,15 @@ class JoinContents:
         long as that is not far too much."""
         i = int(self.indexes[x, k.IX_INPUT])
         side, rows = self.sides[i], self._end(i) - self._begin(i)
-        times = HEADS if rows < MANY else min(HEADS, FAR_HEADS)
+        times = HEADS_PER_ROW if rows < MANY_ROWS else min(HEADS_PER_ROW, HEADS_PER_ROW_OF_MANY)
         bounded = self._bounded(i)  # and the room is what its window needs
-        near = max((2 * HEADS if bounded else times) * rows, join_side.SMALLEST)
+        near = max((2 * HEADS_PER_ROW if bounded else times) * rows, join_side.FIRST_CAPACITY)
         fits = side.capacity <= near
-        need = side.capacity if fits else 1 << (max(times * rows, join_side.SMALLEST) - 1).bit_length()
+        need = side.capacity if fits else 1 << (max(times * rows, join_side.FIRST_CAPACITY) - 1).bit_length()
         was = None if old is None else self._before(x, old)
         had = 0 if was is None else int(was[k.IX_HEAD_MASK]) + 1
         enough = rows < had and not (bounded and fits and need > had)
-        return had if enough and had < UNLIKE * need else need
+        return had if enough and had < MAX_HEADS_RATIO * need else need
 
     def _bounded(self, i: int) -> bool:
         """Whether rows leave an input as others come."""
@@ -267,7 +272,7 @@ class JoinContents:
         elif isinstance(window, Range | Slide):
             begin, end = self.leave[self.place(i, np.array([self.first[i], self.tail[i] - 1]))]
             span = max(int(end - begin), window.slide if isinstance(window, Slide) else 0)
-            ahead = 3 * held * window.width // (2 * span) if span else BURST * held if full else held
+            ahead = 3 * held * window.width // (2 * span) if span else GROWTH_IN_ONE_INSTANT * held if full else held
         need = max(min(ahead, stride * held), 2 * held if full else held)
         return max(side.capacity, 1 << (need - 1).bit_length())
 
@@ -360,14 +365,14 @@ def alike(need: Mapping[int, int]) -> Iterator[list[int]]:
     left = dict(need)
     while left:
         most = max(left.values())
-        group = [x for x, n in left.items() if UNLIKE * n > most]
+        group = [x for x, n in left.items() if MAX_HEADS_RATIO * n > most]
         yield group
         left = {x: n for x, n in left.items() if x not in group}
 
 
 def stride_from(rows: int) -> int:
     """How many times as much room there is at most after growth."""
-    return STRIDE if rows < MANY else min(STRIDE, FAR_STRIDE)
+    return MAX_GROWTH if rows < MANY_ROWS else min(MAX_GROWTH, MAX_GROWTH_OF_MANY)
 
 
 def _heads_of(heads: Int64s, index: Int64s) -> Int64s:

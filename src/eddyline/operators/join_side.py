@@ -21,7 +21,7 @@ from eddyline.synopses.bag import Bag
 from eddyline.synopses.codes import hash_codes
 from eddyline.synopses.store import Stub
 
-SMALLEST = 256  # rows that a synopsis has room for at first
+FIRST_CAPACITY = 256  # rows that a synopsis has room for at first
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ class JoinSide:
         self.filters = Conjunction(spec.filters) if spec.filters else None
         self.stub = stub() if stub is not None and self.ring else None
         self.bag = None if self.ring else Bag(spec.schema, spec.by_id)
-        self.capacity = SMALLEST
+        self.capacity = FIRST_CAPACITY
         none = np.empty(0, np.int64)
         # Events not yet applied (elements of sliding windows wait for their slide).
         self.time, self.leave, self.weight, self.slot, self.valid = none, none, none, none, none

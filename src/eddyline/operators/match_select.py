@@ -14,12 +14,12 @@ import pyarrow as pa
 from eddyline.core.delta import Delta
 from eddyline.core.schema import Schema
 from eddyline.expr.members import INSTANT
-from eddyline.operators.adaptive_select import Judging, OrdersItself
+from eddyline.operators.adaptive_select import OrdersItself, SelectionOperator
 from eddyline.operators.base import Context
 from eddyline.operators.membership import Membership
 
 
-class MatchSelect(Judging):
+class MatchSelect(SelectionOperator):
     """The inputs after the first are the right sides of the memberships, in their order."""
 
     def __init__(

@@ -22,14 +22,14 @@ from eddyline.expr.evaluate import compile_expr
 from eddyline.expr.nodes import Expr
 from eddyline.expr.predicates import Conjunction
 from eddyline.kernels import join_layout as k
-from eddyline.operators.base import LOOK_EVERY, LOOKS, Context, Operator
+from eddyline.operators.base import ELEMENTS_PER_ROW_COUNT, ROW_COUNTS_PER_RUN, Context, Operator
 from eddyline.operators.join_arrays import JoinArrays
 from eddyline.operators.join_plan import Condition, JoinGraph
 from eddyline.operators.join_side import JoinInput, JoinSide
 from eddyline.synopses.codes import is_direct
 from eddyline.synopses.store import Stub
 
-LOOKED = -1  # beside the kernel's statuses: it paused for the operator to count its rows
+ROWS_COUNTED = -1  # beside the kernel's statuses: it paused for the operator to count its rows
 EVENTS = ("time", "leave", "weight", "slot", "valid")  # of a side, as they are saved
 
 
@@ -117,17 +117,17 @@ class MJoin(Operator):
         found: list[tuple[Int64s, Int64s, Int64s]] = []  # for which there was no room
         status, adapter = k.PAUSE, self.adapter
         limit, self._most = int(k.NEVER), 0
-        look = max(LOOK_EVERY, -(-sum(lengths) // LOOKS))
+        counted_every = max(ELEMENTS_PER_ROW_COUNT, -(-sum(lengths) // ROW_COUNTS_PER_RUN))
         while status != k.DONE:
             if adapter is not None and status == k.PAUSE:
                 limit = adapter.begin(self.arrays, next_event, lengths)
-            step, before = min(limit, look), int(next_event.sum())
+            step, before = min(limit, counted_every), int(next_event.sum())
             status = self.arrays.run(frontier, events, next_event, self.room, step)
             applied = int(next_event.sum()) - before
             limit -= applied
             self._most = max(self._most, self._rows())
             if status == k.PAUSE and limit > 0 and applied == step:
-                status = LOOKED  # the pause was for us: the adapter's run goes on
+                status = ROWS_COUNTED  # the pause was for us: the adapter's run goes on
             if self.arrays.found >= self.PAIRS and not self.can_fail:
                 parts.append(self._materialise(*_joined([*found, self.arrays.take()])))
                 found = []

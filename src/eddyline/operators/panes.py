@@ -32,10 +32,10 @@ from eddyline.operators.bundles import ROWS, Bundles, Kept
 from eddyline.synopses.codes import direct_values, is_direct
 from eddyline.synopses.keys import KeyTable
 
-FEW = 64  # elements that are not worth adding up
+MIN_ELEMENTS = 64  # of a batch that is added up: fewer cost more to add up than to pass on
 MOST_GROUPS = 1 << 16  # that are known from one batch to the next
-WORTH = 0.5  # panes for each element, beyond which adding up is not
-REST = 15  # batches that are then passed on as they are
+MAX_PANES_PER_ELEMENT = 0.5  # beyond which adding up is not worth it
+BATCHES_PASSED_ON = 15  # as they are, after one that was not worth adding up: fewer notice sooner when it is again
 
 
 class Panes(Operator):
@@ -45,7 +45,7 @@ class Panes(Operator):
     >>> price, by = Column("p", pa.float64()), Column("k", pa.string())
     >>> bundles = Bundles.of([by], [AggregateCall("avg", (price,), pa.float64())])
     >>> panes = Panes("panes 1", bundles, [Slide(10, 2)])
-    >>> panes.few = 0
+    >>> panes.min_elements = 0
     >>> columns = {"k": pa.array(["x", "x", "y", "x"]), "p": pa.array([1.5, None, 4.0, 8.0])}
     >>> out = panes.process([Delta(np.array([1, 2, 2, 3]), columns)], 3)
     >>> out.time.tolist(), out.columns["_key0"].to_pylist(), out.columns["_sum0"].to_pylist()
@@ -54,7 +54,7 @@ class Panes(Operator):
     ([2, 1, 1], [1, 1, 1])
     """
 
-    few, rest = FEW, REST
+    min_elements, rest = MIN_ELEMENTS, BATCHES_PASSED_ON
 
     def __init__(self, name: str, bundles: Bundles, windows: Collection[Slide]) -> None:
         super().__init__(name, bundles.schema)
@@ -84,11 +84,11 @@ class Panes(Operator):
 
     def _made(self, delta: Delta) -> Delta:
         n = len(delta)
-        if self.resting or n < self.few:
+        if self.resting or n < self.min_elements:
             self.resting = max(0, self.resting - 1)
             return self._singly(delta.time, *self._evaluated(delta.columns, n))
         out, _ = self.make(delta.time, delta.columns)
-        if len(out) > WORTH * n:
+        if len(out) > MAX_PANES_PER_ELEMENT * n:
             self.resting = self.rest
         return out
 

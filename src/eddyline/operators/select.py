@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 from eddyline.core.schema import Schema
 from eddyline.expr.nodes import Expr
-from eddyline.operators.adaptive_select import InOrder, Judging
+from eddyline.operators.adaptive_select import InOrder, SelectionOperator
 from eddyline.operators.base import Context
 
 
-class SelectOperator(Judging):
+class SelectOperator(SelectionOperator):
     """Stateless: a deletion passes exactly when its insertion did, since predicates are functions of the tuple."""
 
     def __init__(

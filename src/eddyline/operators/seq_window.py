@@ -12,18 +12,17 @@ import numpy as np
 import pyarrow as pa
 
 from eddyline.core.bound import Bound, bound_of
+from eddyline.core.deletions import Deletions
 from eddyline.core.delta import Delta, Int64s, combine
 from eddyline.core.schema import Schema
 from eddyline.core.window import PartitionRows, Rows, Unbounded, WindowSpec
 from eddyline.kernels import bags as k
-from eddyline.operators.base import LOOK_EVERY, LOOKS, Operator
+from eddyline.operators.base import ELEMENTS_PER_ROW_COUNT, ROW_COUNTS_PER_RUN, Operator
 from eddyline.operators.windows import enter_times, leave_times
 from eddyline.synopses.bag import Bag
 from eddyline.synopses.keys import KeyTable
 from eddyline.synopses.store import Stub
 from eddyline.synopses.tail import Tail
-
-NO_DELETIONS, AT_ARRIVALS, ALL_DELETIONS = 0, 1, 2
 
 
 class TimeWindow(Operator):
@@ -37,7 +36,7 @@ class TimeWindow(Operator):
     ) -> None:
         super().__init__(name, schema)
         self.spec, self.label = spec, label or str(spec)
-        self.deletes = NO_DELETIONS if isinstance(spec, Unbounded) else deletes
+        self.deletes = Deletions.NONE if isinstance(spec, Unbounded) else deletes
         self.stub = stub()
         self.base = self.stub.low  # row number of enter[0] and leave[0]
         self.entered = self.base
@@ -64,10 +63,10 @@ class TimeWindow(Operator):
         outside = enter[:leaving] >= away
         if outside.any():
             go, away = go[~outside], away[~outside]
-        if self.deletes == AT_ARRIVALS:
+        if self.deletes == Deletions.AT_ARRIVALS:
             seen = np.isin(away, at)
             go, away = go[seen], away[seen]
-        elif self.deletes == NO_DELETIONS:
+        elif self.deletes == Deletions.NONE:
             go, away = go[:0], away[:0]
         out = self._emit(go, away, come, at)
         self.entered = till_enter
@@ -143,7 +142,7 @@ class RowsWindow(Operator):
         come = np.arange(start, start + n, dtype=np.int64)
         go = come - self.count
         expels = go >= self.origin
-        if self.deletes == NO_DELETIONS or not expels.any():
+        if self.deletes == Deletions.NONE or not expels.any():
             out = Delta(delta.time, {c: delta.columns[c] for c in self.schema.names}, None, come)
             if n > self.count:
                 # What others of its own instant expel is never in the window at the end of an instant: as if it had
@@ -260,9 +259,9 @@ def _most_inside(enter: Int64s, leave: Int64s, start: int, stop: int) -> int:
     >>> _most_inside(times, times + 100, 0, 10_000)
     100
     """
-    if stop - start <= LOOK_EVERY:
+    if stop - start <= ELEMENTS_PER_ROW_COUNT:
         return 0
-    at = enter[np.linspace(start, stop - 1, LOOKS).astype(np.int64)]
+    at = enter[np.linspace(start, stop - 1, ROW_COUNTS_PER_RUN).astype(np.int64)]
     return int((enter.searchsorted(at, "right") - leave.searchsorted(at, "right")).max())
 
 

@@ -7,9 +7,8 @@ and wherever state must forget).
 
 from __future__ import annotations
 
-import enum
-
 from eddyline.core.catalog import Catalog
+from eddyline.core.deletions import Deletions
 from eddyline.core.window import Unbounded, is_time_based
 from eddyline.expr.nodes import Column
 from eddyline.plan.conjuncts import bare_mark
@@ -29,13 +28,7 @@ from eddyline.plan.logical import (
     each,
 )
 
-
-class Deletions(enum.IntEnum):
-    """The values are those of the kernels (a test compares them): importing a kernel would load the compiler."""
-
-    NONE = 0
-    AT_ARRIVALS = 1
-    ALL = 2
+__all__ = ["Deletions", "cannot_cancel", "cannot_net", "is_constant", "only_grows"]
 
 
 def cannot_cancel(p: Plan, catalog: Catalog) -> bool:

@@ -4,7 +4,7 @@ Where a row outlives the instant at which it came and the other side changes, me
 conjuncts, which are functions of the tuple, are asked below them, once. Whether an error there counts is not known yet:
 at each instant a membership may drop the row, and forget the error, or let it pass, and the error is there. So:
 
-1. below, conjuncts drop rows, or note their errors in hidden columns (``operators.noting``);
+1. below, conjuncts drop rows, or note their errors in hidden columns (``operators.deferred_errors``);
 2. each membership keeps or drops rows, those with notes as well. Its own keys are computed once (``plan.lifting``); a
    row whose keys failed goes past the look-up, to ask whether there is any right row for which that matters;
 3. above, the first note in written order is the error of the row, at the instant at which it gets there.
@@ -12,7 +12,7 @@ at each instant a membership may drop the row, and forget the error, or let it p
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -27,9 +27,9 @@ from eddyline.operators.project import ProjectOperator
 from eddyline.operators.streams import UnionAll
 from eddyline.plan.deletions import Deletions
 from eddyline.plan.graph import Output
-from eddyline.plan.logical import MarkJoin, Project, Select, Window
+from eddyline.plan.logical import MarkJoin, Plan, Project, Select, Window
 from eddyline.plan.membership_keys import Lifted, all_null, lift, lift_calls
-from eddyline.plan.memberships import Flat
+from eddyline.plan.memberships import Flat, Numbered
 from eddyline.plan.rewrite import movable
 
 if TYPE_CHECKING:
@@ -51,8 +51,12 @@ class _Parts:
     above: list[Expr | str] = field(default_factory=list)
 
 
-def brittle(graph: Matches, flat: Flat) -> Output | None:
-    """The selection; None where nothing in it can fail or calls a user's function, so that the order does not show."""
+def can_fail_beside(flat: Flat) -> bool:
+    """Whether something in the selection can fail, or calls a user's function, so that the order of asking shows."""
+    return _analysed(flat, Numbered()) is not None
+
+
+def _analysed(flat: Flat, name: Callable[[str], str]) -> tuple[list[Lifted], list[str], _Parts] | None:
     marks = frozenset(j.mark for j in flat.joins)
     if any(columns_of(e) & marks for j in flat.joins for e in (*j.on, *(x for x, _ in j.operands))):
         return None
@@ -61,15 +65,32 @@ def brittle(graph: Matches, flat: Flat) -> Output | None:
     above = [c for c in flat.conjuncts if columns_of(c) & marks]
     if all(map(movable, (*apart, *keys, *above))):
         return None
-    lifted = [lift(j, graph.hidden) for j in flat.joins]
+    lifted = [lift(j, name) for j in flat.joins]
     kinds = [_kind(j, flat.conjuncts) for j in flat.joins]
-    parts = _parts(graph, flat, lifted, kinds, marks)
+    parts = _parts(name, flat, lifted, kinds, marks)
     if all(note is None for _, note in parts.runs) and not parts.items:
         return None
+    return lifted, kinds, parts
+
+
+def fallible_selection(graph: Matches, flat: Flat) -> Output:
+    """The operators of a selection of which ``can_fail_beside`` holds."""
+    found = _analysed(flat, graph.hidden)
+    assert found is not None
+    lifted, kinds, parts = found
     out = _below(graph, flat, parts)
     for kind, join, was in zip(kinds, lifted, flat.joins, strict=True):
         out = _matched(graph, kind, out, join, graph.obstacles.get(was.mark, ""))
     return _above(graph, flat, parts.above, out)
+
+
+def read_below(flat: Flat) -> Plan:
+    """What the selection reads on its left: the elements of a time-based window, else its base."""
+    base = flat.base
+    # Which elements a time-based window holds depends on their timestamps alone: it need not hold the others.
+    if isinstance(base, Window) and is_time_based(base.spec) and not isinstance(base.spec, Slide):
+        return base.input
+    return base
 
 
 def _kind(join: MarkJoin, conjuncts: Sequence[Expr]) -> str:
@@ -81,7 +102,13 @@ def _kind(join: MarkJoin, conjuncts: Sequence[Expr]) -> str:
     return "anti" if users == [Call("not", (mark,), _BOOLEAN)] and not join.operands else "mark"
 
 
-def _parts(graph: Matches, flat: Flat, lifted: Sequence[Lifted], kinds: Sequence[str], marks: frozenset[str]) -> _Parts:
+def _parts(
+    name: Callable[[str], str],
+    flat: Flat,
+    lifted: Sequence[Lifted],
+    kinds: Sequence[str],
+    marks: frozenset[str],
+) -> _Parts:
     """Conjuncts that read no mark go together, but for one that may fail above: its error has its place in between."""
     parts = _Parts(items=[i for x in lifted for i in x.items])
     read = {x.join.mark: (x, kind) for x, kind in zip(lifted, kinds, strict=True)}
@@ -89,7 +116,7 @@ def _parts(graph: Matches, flat: Flat, lifted: Sequence[Lifted], kinds: Sequence
 
     def end() -> None:
         if run:
-            note = None if all(map(movable, run)) else graph.hidden("note")
+            note = None if all(map(movable, run)) else name("note")
             parts.runs.append((run.copy(), note))
             parts.above += [] if note is None else [note]
             run.clear()
@@ -104,7 +131,7 @@ def _parts(graph: Matches, flat: Flat, lifted: Sequence[Lifted], kinds: Sequence
                 end()
                 parts.above += notes
             continue
-        expr, items = lift_calls(c, marks, graph.hidden)
+        expr, items = lift_calls(c, marks, name)
         by: dict[str, Expr] = {x.join.mark: noted(Column(x.join.mark, _BOOLEAN), _note(x)) for x, _ in mine if x.items}
         expr = substitute(expr, by)
         if can_fail(expr):
@@ -121,12 +148,11 @@ def _note(x: Lifted) -> str:
 
 def _below(graph: Matches, flat: Flat, parts: _Parts) -> Output:
     """The left rows that the conjuncts below let pass, with their notes and what is computed of them."""
-    base = flat.base
-    time_based = isinstance(base, Window) and is_time_based(base.spec) and not isinstance(base.spec, Slide)
-    if not isinstance(base, Window) or not time_based:
+    base, below = flat.base, read_below(flat)
+    if below is base:
         return _selected(graph, flat, parts, graph.relation(base, Deletions.ALL))
-    # Which elements a time-based window holds depends on their timestamps alone: it need not hold the others.
-    out = _selected(graph, flat, parts, graph.stream(base.input))
+    assert isinstance(base, Window)
+    out = _selected(graph, flat, parts, graph.stream(below))
     columns = tuple((f.name, Column(f.name, f.type)) for f in out.schema)
     return graph.windowed(Window(Project(base.input, columns), base.spec), out, Deletions.ALL, shared=False)
 

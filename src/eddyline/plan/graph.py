@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from eddyline.core.schema import Schema
 from eddyline.core.time import TimeKind
@@ -13,13 +13,16 @@ from eddyline.expr.members import Conjunct, answering, calls_of
 from eddyline.expr.nodes import Column, Expr
 from eddyline.operators.adaptive_select import OrdersItself
 from eddyline.operators.base import Context, Operator
-from eddyline.operators.deferred_errors import Computation, Compute, NotedSelect, Noting
+from eddyline.operators.deferred_errors import Computation, Compute, DeferredErrorsContext, NotedSelect
 from eddyline.operators.project import ProjectOperator
 from eddyline.operators.streams import ConstantRelation
 from eddyline.plan.deletions import Deletions
 from eddyline.plan.logical import Plan, Project, RelationScan, Select, StreamScan, Window, each
 from eddyline.streamon.log import DecisionLog
 from eddyline.synopses.store import Stub
+
+if TYPE_CHECKING:
+    from eddyline.plan.choice import Chosen
 
 MakeSelect = Callable[[str, Schema, Sequence[Expr], Context], Operator]
 MakeJudge = Callable[[str, Schema, Sequence[Conjunct], DecisionLog], OrdersItself]
@@ -33,6 +36,7 @@ class Node:
     inputs: tuple[int, ...]
     scan: StreamScan | RelationScan | None = None
     note: str = ""
+    chosen: Chosen | None = None  # where there was a choice
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +60,7 @@ class PhysicalPlan:
     schema: Schema
     context: Context
     stubs: list[Stub] = field(default_factory=list)
+    chosen: list[tuple[str, Chosen]] = field(default_factory=list)  # by name of the operator that was built
 
 
 class Graph:
@@ -105,9 +110,9 @@ class Graph:
         def make(context: Context) -> Operator:
             return self.select(name, child.schema, p.conjuncts, context)
 
-        return self.judging(make, p.conjuncts, child, (child.node,), conjunction(p.conjuncts), note)
+        return self.selection(make, p.conjuncts, child, (child.node,), conjunction(p.conjuncts), note)
 
-    def judging(
+    def selection(
         self, make: Callable[[Context], Operator], conjuncts: Sequence[Conjunct], child: Output,
         inputs: tuple[int, ...], text: str, note: str | None = None,
     ) -> Output:  # fmt: skip
@@ -115,8 +120,8 @@ class Graph:
         once = any(map(calls_of, conjuncts)) and not child.append_only
         if not once and note is None:
             return replace(child, node=self.add(make(self.context), inputs, note=text))
-        noting = Noting(log=self.context.log)
-        operator: Operator = NotedSelect(make(noting), noting, note or "_note")
+        deferred = DeferredErrorsContext(log=self.context.log)
+        operator: Operator = NotedSelect(make(deferred), deferred, note or "_note")
         if once:
             operator = self.once(operator, conjuncts, child, note is None)
         return replace(child, node=self.add(operator, inputs, note=text), schema=operator.schema)

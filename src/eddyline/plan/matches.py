@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import pyarrow as pa
 
@@ -17,36 +17,32 @@ from eddyline.operators.base import Context, Operator
 from eddyline.operators.join_plan import JoinGraph, Member
 from eddyline.operators.project import ProjectOperator
 from eddyline.operators.streams import UnionAll
-from eddyline.plan.conjuncts import bare_mark, split_conjuncts
+from eddyline.plan.conjuncts import split_conjuncts
 from eddyline.plan.deletions import Deletions
-from eddyline.plan.fallible_memberships import brittle
-from eddyline.plan.graph import Graph, Output, alias_of, conjunction, needed
+from eddyline.plan.graph import Graph, Output, alias_of, conjunction
 from eddyline.plan.logical import MarkJoin, OuterJoin, Plan, Project, Select
 from eddyline.plan.memberships import Flat, Sought, flatten, told
 from eddyline.plan.partitioning.momentary import comes_with_elements
 from eddyline.synopses.store import Stub
 
+if TYPE_CHECKING:
+    from eddyline.plan.choice import Chosen
+
 
 class Matches(Graph):
     """The part of the builder that asks whether rows have partners."""
 
-    def judged(self, p: Select, need: Deletions) -> Output | None:
-        """A selection with memberships whose rows are judged once, by all conjuncts alike; None where they cannot be,
-        and the plan that follows says why."""
-        flat = flatten(p)
-        if flat is None:
-            return None
+    def choice_of(self, p: Plan) -> Chosen:
+        raise AssertionError("the builder knows how")
+
+    def enter(self, chosen: Chosen, out: Output) -> None:
+        raise AssertionError("the builder knows how")
+
+    def note_obstacles(self, flat: Flat) -> None:
+        """Remember why memberships keep their places among the conjuncts, for the operators that say so."""
         sought = flat.sought(self.kind)
-        if isinstance(sought, str):
-            if len(flat.conjuncts) > 1:
-                self.obstacles |= {j.mark: f"{self.told(j, flat)} keeps its place: {sought}" for j in flat.joins}
-            return None
-        stream = flat.stream()
-        if stream is None:
-            return self.match_select(flat, sought, self.relation(flat.base, needed(_asked(flat), need)))
-        elements, window = stream
-        out = self.match_select(flat, sought, self.stream(elements))
-        return self.windowed(window, out, need, shared=False)
+        if isinstance(sought, str) and len(flat.conjuncts) > 1:
+            self.obstacles |= {j.mark: f"{self.told(j, flat)} keeps its place: {sought}" for j in flat.joins}
 
     def judged_elements(self, p: Plan) -> Output | None:
         """``Rstream`` over rows that are judged at their own instant, and gone at the next, is what passes: each
@@ -57,9 +53,14 @@ class Matches(Graph):
                 return None if below is None else self.project(p, below)
             case Select() if (flat := flatten(p)) is not None and not flat.constant:
                 sought, stream = flat.sought(self.kind), flat.stream()
+                chosen = self.choice_of(p)
                 if isinstance(sought, str) or stream is None or not comes_with_elements(stream[0]):
                     return None
-                return self.match_select(flat, sought, self.stream(stream[0]))
+                if chosen.operator != "match-select":
+                    return None
+                out = self.match_select(flat, sought, self.stream(stream[0]))
+                self.enter(chosen, out)
+                return out
             case _:
                 return None
 
@@ -89,7 +90,7 @@ class Matches(Graph):
                 name, left.schema, self.judge(name, left.schema, conjuncts, context.log), memberships, context
             )
 
-        return replace(self.judging(make, conjuncts, left, tuple(nodes), " AND ".join(texts)), identity=None)
+        return replace(self.selection(make, conjuncts, left, tuple(nodes), " AND ".join(texts)), identity=None)
 
     def told(self, join: MarkJoin, flat: Flat) -> str:
         return told(Column(join.mark, pa.bool_()), flat.joins, self.kind)
@@ -158,19 +159,19 @@ class Matches(Graph):
         right = right or self.relation(p.right, Deletions.ALL)
         if not p.operands:
             return self.match("mark", left, right, p.on, p.mark, self.obstacles.get(p.mark, ""))
-        equal = tuple(_call("eq", *pair) for pair in p.operands)
+        equal = tuple(call("eq", *pair) for pair in p.operands)
         found, hidden, empty = (f"{p.mark}.{n}" for n in ("found", "hidden", "any"))
         why = self.obstacles.get(p.mark, "")
         out = self.match("mark", left, right, (*p.on, *equal), found, why)
         if len(p.operands) == 1:
             ((x, q),) = p.operands
-            nulls = self.filter(Select(p.right, (_call("is_null", q),)), right)
+            nulls = self.filter(Select(p.right, (call("is_null", q),)), right)
             out = self.match("mark", out, nulls, p.on, hidden)
             out = self.match("mark", out, right, p.on, empty)
-            unknown: Expr = _call("or", _boolean(hidden), _call("and", _call("is_null", x), _boolean(empty)))
+            unknown: Expr = call("or", _boolean(hidden), call("and", call("is_null", x), _boolean(empty)))
         else:
             maybe = tuple(
-                _call("or", _call("or", _call("is_null", x), _call("is_null", q)), e)
+                call("or", call("or", call("is_null", x), call("is_null", q)), e)
                 for (x, q), e in zip(p.operands, equal, strict=True)
             )
             out = self.match("mark", out, right, (*p.on, *maybe), hidden)
@@ -183,23 +184,6 @@ class Matches(Graph):
         kept: list[tuple[str, Expr]] = [(f.name, Column(f.name, f.type)) for f in left.schema]
         items = (*kept, (p.mark, value))
         return self.project(Project(p.left, items), out)
-
-    def semijoin(self, p: Select) -> Output | None:
-        """``WHERE x IN (…)``, ``EXISTS``, ``NOT EXISTS`` as a bare conjunct: no mark, rows with (or without) a partner.
-
-        None where the mark is used in another way, or where NOT IN needs its NULLs.
-        """
-        flat = flatten(p)
-        if flat is not None and (out := brittle(self, flat)) is not None:
-            return out
-        join, kind = p.input, bare_mark(p)
-        if kind is None or not isinstance(join, MarkJoin):
-            return None
-        rest = tuple(c for c in p.conjuncts if join.mark not in columns_of(c))
-        equal = tuple(_call("eq", *pair) for pair in join.operands)
-        left = self.relation(Select(join.left, rest) if rest else join.left, Deletions.ALL)
-        right = self.relation(join.right, Deletions.ALL)
-        return self.match(kind, left, right, (*join.on, *equal), why=self.obstacles.get(join.mark, ""))
 
     def outer_join(self, p: OuterJoin) -> Output:
         """The inner join, and the rows without a partner padded with NULLs: one antijoin for each kept side."""
@@ -244,15 +228,9 @@ class Matches(Graph):
         return Output(node, schema, append_only=append_only)
 
 
-def _call(function: str, *args: Expr) -> Call:
+def call(function: str, *args: Expr) -> Call:
     return Call(function, args, pa.bool_())
 
 
 def _boolean(name: str) -> Column:
     return Column(name, pa.bool_())
-
-
-def _asked(flat: Flat) -> list[Expr]:
-    """All expressions that are evaluated about a left row."""
-    compared = [x for j in flat.joins for pair in j.operands for x in pair]
-    return [*flat.conjuncts, *(c for j in flat.joins for c in j.on), *compared]

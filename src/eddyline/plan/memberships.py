@@ -24,7 +24,7 @@ from eddyline.expr.describe import describe
 from eddyline.expr.nodes import Call, Column, Expr, columns_of, substitute
 from eddyline.plan.conjuncts import split_conjuncts
 from eddyline.plan.deletions import is_constant
-from eddyline.plan.logical import MarkJoin, Plan, Project, RelationScan, Select, StreamScan, Window, walk
+from eddyline.plan.logical import MarkJoin, Plan, Project, RelationScan, Select, StreamScan, Window, each
 from eddyline.plan.membership_keys import lift
 
 
@@ -73,7 +73,7 @@ class Flat:
         for join in self.joins:
             if not is_constant(join.right) and self.stream() is None:
                 return f"{_name(join.right, kind)} changes while rows of {_name(self.base, kind)} are there"
-            lifted = lift(join, _Numbered())
+            lifted = lift(join, Numbered())
             if lifted.items and not lifted.total:
                 return f"whether a row fails depends on which rows of {_name(join.right, kind)} it is compared with"
             schema = Schema((*self.base.schema, *(f for i in lifted.items for f in i.fields)))
@@ -90,7 +90,7 @@ class Flat:
         return tuple(found)
 
 
-class _Numbered:
+class Numbered:
     """Names for columns that are only spoken of."""
 
     def __init__(self) -> None:
@@ -122,6 +122,13 @@ def flatten(p: Select) -> Flat | None:
         selected = stream[0]
         window = below.spec if isinstance(below, Window) else Range(0)
         flat = Flat(Window(selected.input, window), joins, (*selected.conjuncts, *conjuncts))
+    return flat
+
+
+def flattened(p: Select) -> Flat:
+    """A selection that is known to read a mark."""
+    flat = flatten(p)
+    assert flat is not None
     return flat
 
 
@@ -172,7 +179,7 @@ def brief(e: Expr) -> str:
 
 def _source(p: Plan, kind: TimeKind) -> str:
     names = []
-    for n in walk(p):
+    for n in each(p):
         if isinstance(n, Window) and (scan := _scan(n.input)) is not None:
             names.append(f"{scan.alias} {spelled(n.spec, kind)}")
         elif isinstance(n, RelationScan):
@@ -188,7 +195,7 @@ def _scan(p: Plan) -> StreamScan | None:
 
 def _name(p: Plan, kind: TimeKind) -> str:
     """What people call a part of a plan: its first input, with its window."""
-    for n in walk(p):
+    for n in each(p):
         if isinstance(n, Window):
             scan = _scan(n.input)
             if scan is not None:

@@ -9,13 +9,13 @@ Panes can also be made where a stream is read, before its elements travel: if no
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 
 from eddyline.core.window import Slide
 from eddyline.expr.nodes import Column, Expr, substitute
 from eddyline.operators.bundles import Bundles
-from eddyline.plan.logical import Aggregate, Plan, StreamScan, ToStream, Window, each, walk
+from eddyline.plan.logical import Aggregate, Plan, StreamScan, ToStream, Window, children, each
 from eddyline.synopses.store import Elements
 
 
@@ -48,17 +48,25 @@ def panes_for_all(p: Plan, stream: str) -> SourcePanes | None:
 
     An ``Rstream`` does: it shows its relation at the instant of each of them.
     """
-    nodes = list(walk(p))
-    scans = [n for n in nodes if isinstance(n, StreamScan) and n.stream.lower() == stream.lower()]
-    if not scans or any(isinstance(n, ToStream) and n.kind == "rstream" for n in nodes):
+    if any(isinstance(n, ToStream) and n.kind == "rstream" for n in each(p)):
         return None
-    above = [n for n in nodes if isinstance(n, Aggregate) and isinstance(n.input, Window) and n.input.input in scans]
-    found = {_in_source(n) for n in above}
-    if len(above) != len(scans) or len(found) != 1:
+    scans = [n for n in each(p) if isinstance(n, StreamScan) and n.stream.lower() == stream.lower()]
+    windows = _readers(p, scans)
+    above = _readers(p, windows)
+    if not all(isinstance(n, Window) for n in windows) or p in (*scans, *windows):
+        return None
+    found = {_in_source(n) if isinstance(n, Aggregate) else None for n in above}
+    if len(found) != 1:
         return None
     (bundles,) = found
-    windows: list[Slide] = [n.input.spec for n in above]  # type: ignore[union-attr, misc]
-    return None if bundles is None else SourcePanes(bundles, tuple(windows))
+    slides: list[Slide] = [n.spec for n in windows]  # type: ignore[union-attr, misc]
+    return None if bundles is None else SourcePanes(bundles, tuple(slides))
+
+
+def _readers(p: Plan, read: Sequence[Plan]) -> list[Plan]:
+    """The nodes of a plan right above others (the very objects)."""
+    wanted = set(map(id, read))
+    return [n for n in each(p) if any(id(c) in wanted for c in children(n))]
 
 
 def _in_source(p: Aggregate) -> Bundles | None:

@@ -1,12 +1,10 @@
-"""From the logical plan to operators.
+"""From the logical plan to operators. Which operator runs a join or a membership was chosen before (``plan.choice``).
 
 Two questions are decided here, and both are visible in ``explain``:
 
-*Which deletions are computed.* A relation's − elements are needed only where they can show. ``Deletions.NONE``: they
-cannot; ``AT_ARRIVALS``: only at instants at which something enters (below ``Istream``, through operators that are
-linear in their input); ``ALL``: always (below aggregates, differences, antijoins, ``Dstream``, signed results, and
-wherever state must forget). Under ``Istream`` equal rows could cancel within an instant; that is impossible where every
-windowed stream's timestamp is kept, and then no deletion is needed at all.
+*Which deletions are computed.* A relation's − elements are needed only where they can show (``plan.deletions``). Under
+``Istream`` equal rows could cancel within an instant; that is impossible where every windowed stream's timestamp is
+kept, and then no deletion is needed at all.
 
 *Where windows live.* A time-based window below a join is kept by the join (a ring, no − elements in between); otherwise
 a seq-window operator produces the changes. Windows over the same elements of a stream share one store.
@@ -23,7 +21,7 @@ import pyarrow as pa
 
 from eddyline.core.catalog import Catalog
 from eddyline.core.schema import Schema
-from eddyline.core.time import TimeKind
+from eddyline.core.time import Clock
 from eddyline.core.window import PartitionRows, Range, Rows, Slide, Unbounded, is_time_based, spelled
 from eddyline.expr.describe import describe_aggregate
 from eddyline.expr.nodes import Column, Expr, substitute
@@ -31,16 +29,15 @@ from eddyline.operators.adaptive_select import in_order
 from eddyline.operators.append_only import AppendOnlyWindow
 from eddyline.operators.base import Operator
 from eddyline.operators.bundles import Bundles
-from eddyline.operators.join_plan import JoinGraph
 from eddyline.operators.select import SelectOperator
 from eddyline.operators.streams import Changes, ConstantRelation, OrderTies, UnionAll
-from eddyline.plan.conditions import split_conditions
-from eddyline.plan.conjuncts import split_conjuncts
-from eddyline.plan.deletions import Deletions, cannot_cancel, is_constant
-from eddyline.plan.graph import MakeJudge, MakeSelect, Output, PhysicalPlan, alias_of, conjunction, distinct, needed
+from eddyline.plan.candidates import Planning, subject_of
+from eddyline.plan.choice import Chosen, PlannedQuery
+from eddyline.plan.deletions import Deletions, cannot_cancel
+from eddyline.plan.graph import MakeJudge, MakeSelect, Output, PhysicalPlan, needed
+from eddyline.plan.joins import Joins
 from eddyline.plan.logical import (
     Aggregate,
-    BoundQuery,
     Distinct,
     Join,
     MarkJoin,
@@ -56,44 +53,39 @@ from eddyline.plan.logical import (
     each,
     is_stream,
 )
-from eddyline.plan.matches import Matches
 from eddyline.plan.numbering import Numbering
 from eddyline.plan.panes import panes_below, same_panes
-from eddyline.plan.rewrite import movable
-from eddyline.plan.stars import RouteStars, star_of
-from eddyline.streamon.decision import PLANNER, Decision
 from eddyline.synopses.store import Elements, Registry, Stub
 
-AdaptJoin = Callable[[Any, Sequence[str]], None]
 
-
-def build(query: BoundQuery, plan: Plan, catalog: Catalog, registry: Registry, load: Callable[[str], pa.Table],
-          epochs: Mapping[str, int], select: MakeSelect = SelectOperator, judge: MakeJudge = in_order,
-          adapt: AdaptJoin | None = None, stars: RouteStars | None = None,
+def build(planned: PlannedQuery, catalog: Catalog, registry: Registry, load: Callable[[str], pa.Table],
+          epochs: Mapping[str, int], clock: Clock, select: MakeSelect = SelectOperator, judge: MakeJudge = in_order,
           ) -> PhysicalPlan:  # fmt: skip
     """``load`` brings the rows of a constant relation; ``epochs`` tell from which element on a stream is read, so that
     only windows over the very same elements share a store; ``select`` makes the operators of selections, ``judge`` the
-    conjunctions of those with memberships, ``adapt`` gives a join somebody who changes its plan, ``stars`` those of one
-    stream with constant relations somebody who routes rows."""
-    builder = _Builder(query.time_kind, catalog, registry, load, epochs, select, judge, adapt, stars)
-    return builder.finish(plan)
+    conjunctions of those with memberships. Which operators run joins and memberships was chosen before."""
+    return Builder(planned, catalog, registry, load, epochs, clock, select, judge).finish()
 
 
-class _Builder(Matches):
-    def __init__(self, kind: TimeKind, catalog: Catalog, registry: Registry, load: Callable[[str], pa.Table],
-                 epochs: Mapping[str, int], select: MakeSelect, judge: MakeJudge,
-                 adapt: AdaptJoin | None, stars: RouteStars | None) -> None:  # fmt: skip
-        super().__init__(select, judge, kind)
-        self.adapt, self.stars = adapt, stars
+class Builder(Joins):
+    """Builds the operators of a planned query. Candidates get it to build theirs."""
+
+    def __init__(self, planned: PlannedQuery, catalog: Catalog, registry: Registry, load: Callable[[str], pa.Table],
+                 epochs: Mapping[str, int], clock: Clock, select: MakeSelect, judge: MakeJudge) -> None:  # fmt: skip
+        super().__init__(select, judge, planned.query.time_kind)
+        self.plan, self.clock = planned.plan, clock
         self.catalog, self.registry, self.load, self.epochs = catalog, registry, load, epochs
+        self.planning = Planning(catalog, planned.query.time_kind, planned.query.options)
+        self.numbers = Numbering(self.plan)
+        self.chosen = planned.choices.by_number(self.numbers)
+        self.built: list[tuple[str, Chosen]] = []
         self.scans: dict[Hashable, int] = {}
         self.paned: dict[Hashable, Output] = {}
         self.made: dict[int, Output] = {}  # sub-plans that several others read
         self.ordered = False  # whether first or last is asked for
 
-    def finish(self, plan: Plan) -> PhysicalPlan:
-        self.plan, self.numbers = plan, Numbering(plan)
-        kind = "signed"
+    def finish(self) -> PhysicalPlan:
+        plan, kind = self.plan, "signed"
         calls = [a for n in each(plan) if isinstance(n, Aggregate) for _, a in n.aggregates]
         self.counting = any(isinstance(n, Window) and not is_time_based(n.spec) for n in each(plan))
         self.ordered = any(a.function in ("first", "last") for a in calls)
@@ -104,7 +96,7 @@ class _Builder(Matches):
         else:
             child = self.relation(plan, Deletions.ALL)
             out = self.changes(child, "signed")
-        return PhysicalPlan(self.nodes, out.node, kind, out.schema, self.context, self.stubs)
+        return PhysicalPlan(self.nodes, out.node, kind, out.schema, self.context, self.stubs, self.built)
 
     # ── streams ───────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -193,17 +185,12 @@ class _Builder(Matches):
                 return self.relation_scan(p)
             case Window():
                 return self.window(p, need)
-            case Select():
-                below = needed(p.conjuncts, need)
-                return self.judged(p, need) or self.semijoin(p) or self.filter(p, self.relation(p.input, below))
+            case Select() if subject_of(p) is None:
+                return self.filter(p, self.relation(p.input, needed(p.conjuncts, need)))
             case Project():
                 return self.project(p, self.relation(p.input, needed([e for _, e in p.items], need)))
-            case Join():
-                return self.join(p, need)
-            case OuterJoin():
-                return self.outer_join(p)
-            case MarkJoin():
-                return self.mark_join(p)
+            case Select() | Join() | OuterJoin() | MarkJoin():
+                return self.run_chosen(p, need)
             case Aggregate():
                 return self.aggregate(p, need)
             case Distinct():
@@ -212,6 +199,26 @@ class _Builder(Matches):
                 return self.set_operation(p, need)
             case _:
                 raise AssertionError(f"not a relation: {type(p).__name__}")
+
+    def run_chosen(self, p: Plan, need: Deletions) -> Output:
+        """The operators of the candidate that was chosen for a node."""
+        chosen = self.choice_of(p)
+        out = chosen.candidate.build(p, self, need)
+        self.enter(chosen, out)
+        return out
+
+    def choice_of(self, p: Plan) -> Chosen:
+        found = self.chosen.get(self.numbers.of(p))
+        assert found is not None, f"nobody chose an operator for {type(p).__name__}: a candidate reads what it hides"
+        return found
+
+    def enter(self, chosen: Chosen, out: Output) -> None:
+        """Record a choice with the name of the operator that it led to."""
+        node = self.nodes[out.node]
+        assert node.operator is not None
+        node.chosen = chosen
+        self.built.append((node.operator.name, chosen))
+        self.context.log.record(chosen.decision(node.operator.name))
 
     def relation_scan(self, p: RelationScan) -> Output:
         if not p.constant:
@@ -270,110 +277,6 @@ class _Builder(Matches):
             name = p.stream.lower()
             return Elements(name, self.epochs.get(name, 0), written), f"{p.alias}.", p.schema
         return None, "", stream.schema
-
-    # ── joins ─────────────────────────────────────────────────────────────────────────────────────────────────────
-
-    def join(self, p: Join, need: Deletions) -> Output:
-        from eddyline.operators.mjoin import MJoin
-
-        star = None if self.stars is None else self.star_join(p, need, self.stars)
-        if isinstance(star, Output):
-            return star
-        schemas = [i.schema for i in p.inputs]
-        keys, equalities, residual = split_conjuncts(p.conjuncts, schemas)
-        keys, conditions, residual = split_conditions(residual, schemas, keys)
-        graph = JoinGraph(keys, equalities)
-        inputs, stubs, nodes = [], [], []
-        append_only = True
-        changing = [i for i, child in enumerate(p.inputs) if not is_constant(child)]
-        for i, child in enumerate(p.inputs):
-            spec, stub, node, grows = self.join_input(child, need, passing=changing == [i])
-            inputs.append(spec)
-            stubs.append(stub)
-            nodes.append(node)
-            append_only = append_only and grows
-        kind = "binary-join" if len(inputs) == 2 else "mjoin"
-        operator = MJoin(self.name(kind), inputs, graph, residual, stubs, p.schema.names, self.context, conditions)
-        if star is not None:
-            self.decided("join routing", "none", star, operator.name)
-        written = list(operator.orders)
-        if self.adapt is not None:
-            self.adapt(operator, [alias_of(i) for i in p.inputs])
-        if operator.orders == written:  # else somebody has drawn another plan, and tells it
-            self.explain_orders(operator, p)
-        note = conjunction(p.conjuncts) or "product"
-        node = self.add(operator, tuple(nodes), note=note)
-        return Output(node, operator.schema, append_only=append_only)
-
-    def star_join(self, p: Join, need: Deletions, stars: RouteStars) -> Output | str:
-        """The join with its rows routed, or why they are not. It is linear in the input that changes: it needs no more
-        of the deletions than what is above."""
-        from eddyline.operators.star_look_up import StarLookUp
-
-        star = star_of(p) if stars.instead is None else stars.instead
-        if isinstance(star, str):
-            return star
-        name, changing = self.name("star-look-up"), p.inputs[star.place].schema
-        labels = [r.label for r in star.relations]
-        routes = stars.router(name, changing, labels, self.context.log)
-        if isinstance(routes, str):
-            return routes
-        inputs = [self.relation(c, need if i == star.place else Deletions.ALL) for i, c in enumerate(p.inputs)]
-        operator = StarLookUp(
-            name, changing, star.place, star.relations, star.residual, p.schema.names, routes, self.context
-        )
-        self.decided("join routing", labels, "each row asks them in an order of its own", name)
-        node = self.add(operator, tuple(i.node for i in inputs), note=conjunction(p.conjuncts))
-        return Output(node, operator.schema, append_only=inputs[star.place].append_only)
-
-    def join_input(self, p: Plan, need: Deletions, passing: bool) -> tuple[Any, Callable[[], Stub] | None, int, bool]:
-        """A ring for windows that the join can keep itself and for append-only relations, else a bag. ``passing``:
-        all other inputs are constant, so that of an input without deletions nothing need be kept."""
-        from eddyline.operators.join_side import JoinInput
-
-        filters: tuple[Expr, ...] = ()
-        below = p
-        while isinstance(below, Select):
-            filters, below = (*below.conjuncts, *filters), below.input
-        if isinstance(below, Window) and isinstance(below.spec, Rows) and all(map(movable, filters)):
-            child = self.stream(below.input, ordered=True)
-            label = f"{alias_of(p)} {below.spec}"
-            spec = JoinInput(below.schema, below.spec, deletes=need, label=label, filters=filters)
-            return spec, self.stub_for(below.input), child.node, False
-
-        if isinstance(p, Window) and is_time_based(p.spec):
-            child = self.stream(p.input)
-            grows = isinstance(p.spec, Unbounded) or need == Deletions.NONE
-            deletes = Deletions.NONE if isinstance(p.spec, Unbounded) else need
-            label = f"{alias_of(p)} {spelled(p.spec, self.kind)}"
-            passing = passing and grows
-            kept = Range(0) if passing and not isinstance(p.spec, Slide) else p.spec
-            spec = JoinInput(p.schema, kept, deletes=deletes, label=label, passing=passing)
-            return spec, self.stub_for(p.input), child.node, grows
-        child = self.relation(p, Deletions.ALL)
-        if child.append_only:
-            label = f"{alias_of(p)} (all of it)"
-            kept = Range(0) if passing else Unbounded()
-            spec = JoinInput(child.schema, kept, deletes=Deletions.NONE, label=label, passing=passing)
-            return spec, self.private_stub(child.schema), child.node, True
-        label = f"{alias_of(p)} (as it changes)"
-        return JoinInput(child.schema, None, by_id=child.ids, label=label), None, child.node, False
-
-    def private_stub(self, schema: Schema) -> Callable[[], Stub]:
-        def make() -> Stub:
-            stub = self.registry.stub(None, schema, "")
-            self.stubs.append(stub)
-            return stub
-
-        return make
-
-    def explain_orders(self, operator: Any, p: Join) -> None:
-        names = distinct([alias_of(i) for i in p.inputs])
-        orders = {names[i]: [names[j] for j in order] for i, order in enumerate(operator.orders)}
-        self.decided("join order", orders, "connected inputs first, in written order", operator.name)
-
-    def decided(self, kind: str, after: Any, why: str, operator: str) -> None:
-        self.context.log.record(Decision(kind, None, after, why, operator=operator, by=PLANNER))
 
     # ── aggregates and sets ───────────────────────────────────────────────────────────────────────────────────────
 

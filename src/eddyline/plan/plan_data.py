@@ -40,7 +40,8 @@ class PlanNode:
     """One operator, or a source of elements. ``text`` is the piece of the query that it evaluates.
 
     ``statistics`` are totals so far. ``strategy`` is the policy that adapts the operator, with its parameters;
-    ``adapts`` says in words how it stands, and ``knows`` is what the policy knows, as plain data.
+    ``adapts`` says in words how it stands, and ``knows`` is what the policy knows, as plain data. ``chosen`` is set
+    where there was a choice of operators: the subject, the operator, the version of its state, the estimated cost.
     """
 
     id: str
@@ -53,6 +54,7 @@ class PlanNode:
     strategy: str | None = None
     adapts: tuple[str, ...] = ()
     knows: Mapping[str, Any] = field(default_factory=dict)
+    chosen: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

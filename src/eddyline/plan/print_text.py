@@ -6,11 +6,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from eddyline.core.amounts import size
+from eddyline.plan.candidates import JOIN
 from eddyline.plan.plan_data import PlanGraph, PlanNode
 from eddyline.streamon.wording import decided_line
 
 SHOWN_DECISIONS = 20
-JOINS = ("mjoin", "binary-join")
 STAR = "star-look-up"
 LEGEND = "   ΔR → S → [T → U]: an element of R is joined with S, then with T and U, unless a cache has what they give"
 RESULTS = {
@@ -71,9 +71,9 @@ def _kept(plan: PlanGraph) -> Iterator[str]:
 def _adapting(nodes: Sequence[PlanNode]) -> list[str]:
     """What operators say of how they adapt, filters, routed joins and joins apart."""
     lines: list[str] = []
-    joins = [n for n in nodes if n.adapts and n.kind in JOINS]
     stars = [n for n in nodes if n.adapts and n.kind == STAR]
-    filters = [n for n in nodes if n.adapts and n.kind not in (*JOINS, STAR)]
+    joins = [n for n in nodes if n.adapts and n.chosen.get("subject") == JOIN and n.kind != STAR]
+    filters = [n for n in nodes if n.adapts and n not in stars and n not in joins]
     for title, some in (("filters", filters), ("routed joins", stars), (f"joins{LEGEND}", joins)):
         lines += ["", title] if some else []
         for node in some:

@@ -2,30 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
-from eddyline.core.schema import Schema
 from eddyline.expr.nodes import Expr
 from eddyline.operators.join_plan import JoinGraph
-from eddyline.operators.star_relation import Routes, StarRelation
+from eddyline.operators.star_relation import StarRelation
 from eddyline.plan.conjuncts import split_conjuncts
 from eddyline.plan.deletions import is_constant
 from eddyline.plan.graph import alias_of, distinct
 from eddyline.plan.logical import Join
-from eddyline.streamon.log import DecisionLog
-
-
-class RouteStars(Protocol):
-    """Who routes the star joins of a query."""
-
-    @property
-    def instead(self) -> str | None:
-        """Why no join of the query is routed; None where one may be."""
-
-    def router(self, name: str, changing: Schema, relations: Sequence[str], log: DecisionLog) -> Routes | str:
-        """The routes of one join, or why it cannot be routed."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,11 +22,27 @@ if TYPE_CHECKING:
         stream,
         window_join,
     )
+    from eddyline.spark.quiet_start import quiet
 
-__all__ = ["adaptive_filter", "explain", "invalid", "late", "query", "report", "sentence", "stream", "window_join"]
+__all__ = [
+    "adaptive_filter",
+    "explain",
+    "invalid",
+    "late",
+    "query",
+    "quiet",
+    "report",
+    "sentence",
+    "stream",
+    "window_join",
+]
 
 
 def __getattr__(name: str) -> Any:
+    if name == "quiet":
+        from eddyline.spark.quiet_start import quiet
+
+        return quiet
     if name in __all__:
         from eddyline.spark import frames
 

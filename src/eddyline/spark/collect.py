@@ -73,8 +73,8 @@ def _stream(query: SparkQuery) -> Iterator[pa.RecordBatch]:
             stopped.set()
             running.stop()
         error = running.exception()
-        if query.watch is not None:
-            query.watch.read(p.observedMetrics for p in running.recentProgress)
+        if query.frame_observation is not None:
+            query.frame_observation.read(p.observedMetrics for p in running.recentProgress)
             query.notices.warn(query.left_out())
         if error is not None:
             raise error

@@ -25,6 +25,7 @@ import pyarrow as pa
 
 from eddyline.cql.printing import format_plan
 from eddyline.expr.types import type_name
+from eddyline.plan.choice import BACK, exchanged
 from eddyline.synopses.codes import hash_codes
 
 if TYPE_CHECKING:
@@ -49,11 +50,12 @@ def _group(g: Group) -> dict[str, Any]:
     return {
         "queries": [
             {
-                "text": " ".join(q.text.split()),
-                "plan": format_plan(q.plan),
-                "columns": {f.name: type_name(f.type) for f in q.plan.schema},
+                "text": " ".join(p.query.text.split()),
+                "plan": format_plan(p.plan),
+                "columns": {f.name: type_name(f.type) for f in p.plan.schema},
+                "operators": p.choices.facts(),
             }
-            for q in g.queries
+            for p in g.planned
         ],
         "shares": list(g.shares),
         "lanes": [
@@ -183,6 +185,14 @@ def _query_changes(then: Facts, now: Facts) -> Iterator[Change]:
                 )
         elif old["columns"] != new["columns"]:
             yield Change(f"the answer has other columns: {_columns(old['columns'], new['columns'])}")
+        else:
+            yield from _operator_changes(old.get("operators", []), new["operators"])
+
+
+def _operator_changes(then: list[Facts], now: list[Facts]) -> Iterator[Change]:
+    """One operator cannot take over what another has kept, though both give the same answers."""
+    for what in exchanged(then, now):
+        yield Change(what, BACK, answers=False)
 
 
 def _lane_changes(name: str, then: Facts | None, now: Facts | None, same_shares: bool) -> Iterator[Change]:

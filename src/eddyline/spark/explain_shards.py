@@ -16,7 +16,7 @@ from eddyline.plan.partitioning import partition
 from eddyline.plan.plan_data import PlanGraph
 from eddyline.plan.print_text import LEGEND, SHOWN_DECISIONS
 from eddyline.plan.print_text import explain as print_plan
-from eddyline.spark.program import SHARDS_PER_PARTITION, needs_order, panes_by_lane, told_of_panes
+from eddyline.spark.program import SHARDS_PER_PARTITION, panes_by_lane, told_of_panes
 from eddyline.spark.shard import ShardEngine
 from eddyline.streamon.wording import decided_line
 
@@ -31,7 +31,7 @@ def explain(query: SparkQuery) -> str:
     if stateless is not None:
         said = [query.bound.text.strip(), "", "on Spark, without a shuffle: each element is judged where it is read"]
         said += [f"  {line}" for line in stateless.explain()]
-        told = [] if query.watch is None else list(query.watch.read().explain())
+        told = [] if query.frame_observation is None else list(query.frame_observation.read().explain())
         return "\n".join([*said, *(["", "by now", *(f"  {line}" for line in told)] if told else [])])
     plan = plan_of(query)
     lines = [print_plan(plan), "", "on Spark", *(f"  {line}" for line in plan.partitioning)]
@@ -181,5 +181,5 @@ def travel_of(query: Query, session: Session) -> list[str]:
     if any("(" in s for s in streams_of(running.plan)):
         return ["runs where the query is whose late or invalid rows it reads"]
     split = partition(running.plan, session.catalog, SHARDS_PER_PARTITION * (os.cpu_count() or 1))
-    panes = {} if needs_order(split.plan) else panes_by_lane(split.plan, split.lanes, session.catalog)
+    panes = panes_by_lane(split.plan, split.lanes, session.catalog)
     return travel(split.shares, (*split.reasons, *map(told_of_panes, panes.items())))

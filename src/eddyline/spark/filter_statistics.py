@@ -20,7 +20,7 @@ from typing import Any, Final
 
 from eddyline.engine.left_out import LeftOut
 from eddyline.operators.adaptive_select import InOrder, OrdersItself
-from eddyline.spark.worker_state import Books
+from eddyline.spark.worker_state import PlanHistory
 
 TOLD: Final = "eddyline_filters"  # the metric, whatever the observation is called
 DECISIONS: Final = 32  # the last ones go along
@@ -28,18 +28,18 @@ DECISIONS: Final = 32  # the last ones go along
 # ── in a worker ───────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def tell(plan: str, books: Books) -> str:
+def tell(plan: str, history: PlanHistory) -> str:
     """Everything that a worker knows of a plan, as JSON."""
-    selects = [{"select": f"select {n + 1}", **_facts(c)} for n, c in sorted(books.selects.items())]
+    selects = [{"select": f"select {n + 1}", **_facts(c)} for n, c in sorted(history.selects.items())]
     told = {
         "plan": plan,
         "worker": f"{socket.gethostname()}:{os.getpid()}",
-        "token": books.token,
-        "tasks": books.tasks,
-        "rows": books.rows,
-        "kept": books.kept,
-        "invalid": books.invalid,
-        "invalid_rows": list(books.invalid_rows),
+        "token": history.token,
+        "tasks": history.tasks,
+        "rows": history.rows,
+        "kept": history.kept,
+        "invalid": history.invalid,
+        "invalid_rows": list(history.invalid_rows),
         "selects": selects,
     }
     return json.dumps(told, default=_plain)

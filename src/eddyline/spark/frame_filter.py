@@ -11,7 +11,7 @@ from pyspark.sql.types import StructType
 from eddyline.core.errors import JobError, did_you_mean
 from eddyline.core.predicate import Predicate
 from eddyline.cql import bind
-from eddyline.spark.frame_reports import Made, Watch, remember
+from eddyline.spark.frame_reports import FrameObservation, Made, remember
 from eddyline.spark.listening import listen
 from eddyline.spark.session import SparkRuntime
 from eddyline.spark.stateless import StatelessPlan
@@ -27,9 +27,9 @@ def filtered(
 ) -> DataFrame:
     """The rows that satisfy all predicates; the DataFrame is known to ``explain`` and ``report``."""
     plan = plan_filter(df, predicates, options)
-    watch = None
+    observed = None
     if observe and plan.watched:
-        watch = Watch(observe if isinstance(observe, str) else NAME, df.isStreaming)
+        observed = FrameObservation(observe if isinstance(observe, str) else NAME, df.isStreaming)
         if df.isStreaming:
             listen(df.sparkSession)
 
@@ -37,10 +37,10 @@ def filtered(
         lines = ["adaptive_filter on Spark", *(f"  {line}" for line in plan.explain())]
         if any(b.filters and b.judge is not None for b in plan.branches):
             lines.append("  what Spark filters is not shipped")
-        told = [] if watch is None else list(watch.read().explain())
+        told = [] if observed is None else list(observed.read().explain())
         return "\n".join([*lines, *(["", "by now", *(f"  {line}" for line in told)] if told else [])])
 
-    return remember(plan.keep(df, watch), Made(explain, watch, streaming=df.isStreaming))
+    return remember(plan.keep(df, observed), Made(explain, observed, streaming=df.isStreaming))
 
 
 def plan_filter(df: DataFrame, predicates: Sequence[Any], options: Mapping[str, Any]) -> StatelessPlan:

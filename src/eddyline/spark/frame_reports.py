@@ -20,7 +20,7 @@ DataFrame = Any  # classic or Connect: the two share an interface, not a class
 
 
 @dataclass(slots=True)
-class Watch:
+class FrameObservation:
     """The observations of one DataFrame: by name where it is streaming, else as objects that answer after an action.
 
     ``name`` is the user's, if there is one.
@@ -91,7 +91,7 @@ class Made:
     shards of a query with state have told (None: nothing yet)."""
 
     explain: Callable[[], str]
-    watch: Watch | None = None
+    observation: FrameObservation | None = None
     account: Callable[[], Account] | None = None
     streaming: bool = False
 
@@ -117,8 +117,8 @@ def made(df: DataFrame) -> Made:
 def report(df: DataFrame) -> dict[str, Any]:
     """What the workers told of a batch DataFrame."""
     mine = _ran(df)
-    if mine.watch is not None:
-        return mine.watch.read().report()
+    if mine.observation is not None:
+        return mine.observation.read().report()
     assert mine.account is not None
     return mine.account().report(0, 0)
 
@@ -126,7 +126,7 @@ def report(df: DataFrame) -> dict[str, Any]:
 def rows(df: DataFrame, which: str) -> list[dict[str, Any]]:
     """The late or invalid rows of a batch DataFrame, as many as were sent along."""
     mine = _ran(df)
-    told = [] if mine.watch is None or which != "invalid" else mine.watch.read().invalid_rows()
+    told = [] if mine.observation is None or which != "invalid" else mine.observation.read().invalid_rows()
     return [*([] if mine.account is None else mine.account().rows(which)), *told]
 
 
@@ -135,8 +135,10 @@ def _ran(df: DataFrame) -> Made:
     mine = made(df)
     if mine.streaming:
         raise JobError("a streaming DataFrame has no report of its own: pass the StreamingQuery that writes it.")
-    if mine.watch is None and mine.account is None:
+    if mine.observation is None and mine.account is None:
         raise JobError("nothing of this DataFrame is counted: no filter of it runs in Python, or observe is None.")
-    if not (mine.watch is not None and mine.watch.ran) and not (mine.account is not None and mine.account().shards):
+    if not (mine.observation is not None and mine.observation.ran) and not (
+        mine.account is not None and mine.account().shards
+    ):
         raise JobError("nothing was told of this DataFrame yet: take an action on it, or on one made from it, first.")
     return mine

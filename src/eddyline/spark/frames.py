@@ -330,7 +330,7 @@ def _remembered(asked: Any, observe: Any) -> DataFrame:
 
     df = asked.dataframe(observe)
     counted = bool(observe) and asked.stateless is None
-    made = watching.Made(asked.explain, asked.watch, asked.read if counted else None, asked.streaming)
+    made = watching.Made(asked.explain, asked.frame_observation, asked.read if counted else None, asked.streaming)
     return watching.remember(df, made)
 
 

@@ -26,6 +26,7 @@ from eddyline.engine.job import (
     check_writable,
     declare_job,
     owning_checkpoint,
+    write_done,
     write_notes,
     write_report,
 )
@@ -68,6 +69,7 @@ def _run_job(
     strict: bool,
     progress: Progress | None,
     stdout: TextIO,
+    quiet: bool = False,
 ) -> int:
     clock = SystemClock()
     begin = clock.nanoseconds()
@@ -94,7 +96,7 @@ def _run_job(
                 progress.note(f"Spark is there ({_tasks(spark)}); the first micro-batch is on its way")
 
     session.start = start
-    queries = declare_job(session, job, out, report)
+    queries = declare_job(session, job, out, report, checkpoint)
     if checkpoint is not None:
         check_rereadable(session)
     finite = all(s.finite for s in session.opened.values()) and not session.frames
@@ -118,10 +120,12 @@ def _run_job(
         outputs.abort()
         raise
     reports = {q.name: r for q, r in zip(queries, run.reports(), strict=True)}
-    write_notes(notes(run.left_out(), named=bool(session.catalog.views)))
+    write_done(outputs, quiet)
+    found = run.left_out()
+    write_notes([*run.notices.wrong_times(found), *notes(found, named=bool(session.catalog.views))])
     if report is not None:
         seconds = (clock.nanoseconds() - begin) / 1e9
-        write_report(report, job_report(reports, run.account, run.left_out(), seconds), stdout)
+        write_report(report, job_report(reports, run.account, found, seconds), stdout)
     return 0
 
 

@@ -51,6 +51,11 @@ class Chatter:
     ['mine', 'Traceback (most recent call last):', '  File "mine.py", line 1', 'OSError']
     """
 
+    # Greetings that come when the JVM is up already, because a session of the user's own is made in it.
+    BELATED = re.compile(
+        rb"WARNING: Using incubator modules: |Using Spark's default log4j profile: |Setting default log level to "
+        rb"|To adjust logging level use sc\.setLogLevel"
+    )
     OPERATOR = re.compile(rb"(Starting )?Streaming TransformWithStateIn\w+ Python worker")
     THREAD = re.compile(rb"Exception in thread |Exception: \S+ thrown from the UncaughtExceptionHandler")
     FRAME = re.compile(rb"\s+at [\w.$/<>@]+\(|\s*(Caused by|Suppressed): |\s+\.\.\. \d+ more")
@@ -76,6 +81,7 @@ class Chatter:
             return []
         blank, self._blank = self._blank, self.OPERATOR.match(line) is not None
         own = self._blank or (blank and not line.strip()) or self.THREAD.match(line) or self.FRAME.match(line)
+        own = own or self.BELATED.match(line)
         return [] if own else [line]
 
 

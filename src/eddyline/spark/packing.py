@@ -6,8 +6,9 @@ of this step (``PACKED``):
 =========  =============================================================================================
 ``key``    which engine gets it: ``keys.key_of(group, shard)``
 ``lane``   number of the lane in its group
-``kind``   ``ROWS``, ``PANES`` (what rows add up to, where that is all that is asked for) or ``MALFORMED`` (rows that
-           a reader could not take apart)
+``kind``   ``ROWS``, ``PANES`` (what rows add up to, where that is all that is asked for), ``MALFORMED`` (rows that
+           a reader could not take apart) or ``DISORDER`` (that rows came out of order: how many in ``low``, how far
+           back in ``high``)
 ``low``    the smallest and the largest timestamp, in ticks, of *all* rows behind this flush, whatever shard they
 ``high``   went to: so every shard knows how far a stream has come, and a quiet one holds nothing back. Of ``PANES``
            the smallest timestamp in them, and NULL
@@ -58,6 +59,7 @@ PACKED: Final = pa.schema(
 ROWS: Final = 0
 MALFORMED: Final = 1
 PANES: Final = 2
+DISORDER: Final = 3
 NOTHING: Final = -1  # in place of a lane, for a group that has none and only must be woken
 ARRIVAL: Final = "_arrival"  # hidden column: the position of a row in its source, where the source has positions
 ARRIVED: Final = "_arrived"  # hidden column: the timestamp of streams that are stamped on arrival
@@ -206,14 +208,24 @@ class Packer:
     def malformed(self, rows: Sequence[InvalidRow]) -> pa.RecordBatch:
         """Rows that could not be read go to the first shard of the first lane of each group, where they are counted."""
         out = _Rows()
-        first = {r.group: r for r in reversed(self.routes) if r.lane != NOTHING}
         table = pa.RecordBatch.from_pydict(
             {"row": [r.row for r in rows], "reason": [r.reason for r in rows]}, MALFORMED_SCHEMA
         )
         blob = table.serialize().to_pybytes()
-        for route in first.values():
+        for route in self._first_lanes():
             out.add(key_of(route.group, 0), route.lane, MALFORMED, None, None, len(rows), False, blob)
         return out.batch()
+
+    def out_of_order(self, rows: int, behind: int) -> pa.RecordBatch:
+        """So many of the rows that were packed came out of order, the last of them by so many ticks."""
+        out = _Rows()
+        for route in self._first_lanes():
+            out.add(key_of(route.group, 0), route.lane, DISORDER, str(rows), str(behind), 0, False, None)
+        return out.batch()
+
+    def _first_lanes(self) -> list[Route]:
+        """One route for each group, whose first shard counts for all."""
+        return list({r.group: r for r in reversed(self.routes) if r.lane != NOTHING}.values())
 
 
 Bound = Callable[[Route], int | None]  # what of a route's rows is late now: see ``bounds.known``

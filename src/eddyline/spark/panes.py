@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from eddyline.core.delta import Delta, Int64s
 from eddyline.engine.arrivals import FARTHEST, ticks
-from eddyline.operators.panes import WORTH, Panes
+from eddyline.operators.panes import MAX_PANES_PER_ELEMENT, Panes
 from eddyline.plan.panes import SourcePanes
 
 AT: Final = "_at"  # the time of a pane: that of its last element
@@ -56,7 +56,7 @@ class Paning:
             return None
         names = batch.schema.names
         made, first = self.operator.make(time, dict(zip(names, batch.columns, strict=True)))
-        if len(made) > WORTH * len(time):
+        if len(made) > MAX_PANES_PER_ELEMENT * len(time):
             return None
         return rest, self._batch(made), batch.take(pa.array(first)), int(time[0])
 

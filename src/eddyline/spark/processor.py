@@ -21,7 +21,7 @@ from pyspark.sql.types import BinaryType, LongType, StringType, StructField, Str
 if TYPE_CHECKING:
     import pandas as pd
 
-    from eddyline.spark.shard_worker import Visitor
+    from eddyline.spark.shard_worker import ShardTask
 
 TAG: Final = "_eddyline"
 TAGGED: Final = "query int, payload binary, _eddyline string"
@@ -56,21 +56,21 @@ class ShardProcessor(StatefulProcessor):
         # One variable for all, since each costs every task some 20 ms to open. Types, not texts: those would be sent to
         # the JVM to be parsed, twice each.
         self.segments = handle.getMapState("segments", _NUMBER, _DATA) if self.streaming else None
-        self._visitor: Visitor | None = None
+        self._task: ShardTask | None = None
 
     def close(self) -> None:
         pass
 
     def handleInputRows(self, key: Any, rows: Any, timerValues: Any) -> Iterator[pd.DataFrame]:
-        return self.visitor.visit(int(key[0]), rows, timerValues)
+        return self.task.visit(int(key[0]), rows, timerValues)
 
     def handleExpiredTimer(self, key: Any, timerValues: Any, expiredTimerInfo: Any) -> Iterator[pd.DataFrame]:
-        return self.visitor.visit(int(key[0]), iter(()), timerValues)
+        return self.task.visit(int(key[0]), iter(()), timerValues)
 
     @property
-    def visitor(self) -> Visitor:
-        if self._visitor is None:
-            from eddyline.spark.shard_worker import Visitor
+    def task(self) -> ShardTask:
+        if self._task is None:
+            from eddyline.spark.shard_worker import ShardTask
 
-            self._visitor = Visitor(self)
-        return self._visitor
+            self._task = ShardTask(self)
+        return self._task

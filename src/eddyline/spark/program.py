@@ -13,15 +13,16 @@ from typing import Any, Final
 
 import pyarrow as pa
 
+from eddyline.adapting.planning import choose_operators, optimized
 from eddyline.core.catalog import Catalog, RelationDef, StreamDef
 from eddyline.core.errors import JobError
 from eddyline.core.schema import Field, Schema
 from eddyline.core.time import TimeKind
 from eddyline.core.window import is_time_based
-from eddyline.plan.logical import Aggregate, BoundQuery, Plan, RelationScan, StreamScan, Window, streams_of, walk
+from eddyline.plan.choice import PlannedQuery
+from eddyline.plan.logical import Aggregate, BoundQuery, Plan, RelationScan, StreamScan, Window, each, streams_of
 from eddyline.plan.panes import SourcePanes, panes_for_all
 from eddyline.plan.partitioning import ANY, Lane, Partitioning, partition
-from eddyline.plan.rules import optimize
 from eddyline.spark.packing import ARRIVAL, ARRIVED, NOTHING, Route
 from eddyline.spark.shard_keys import key_of
 
@@ -31,10 +32,11 @@ SHARDS_PER_PARTITION: Final = 2  # so that a partition is no worse off when one 
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """``queries`` have plans that name lanes; ``catalog`` knows the lanes as streams and relations."""
+    """``planned`` have plans that name lanes, and the operators that were chosen for them on the driver; ``catalog``
+    knows the lanes as streams and relations."""
 
     name: str
-    queries: tuple[BoundQuery, ...]
+    planned: tuple[PlannedQuery, ...]
     catalog: Catalog
     lanes: tuple[Lane, ...]  # shipped ones
     constants: tuple[Lane, ...]
@@ -44,6 +46,10 @@ class Group:
     ordered: bool  # whether the order of elements with equal timestamps can show
     reasons: tuple[str, ...]
     panes: Mapping[str, SourcePanes] = field(default_factory=dict)  # by lane, where nobody needs its elements
+
+    @property
+    def queries(self) -> tuple[BoundQuery, ...]:
+        return tuple(p.query for p in self.planned)
 
     @property
     def shards(self) -> int:
@@ -139,10 +145,10 @@ def plan_group(
     """
     check_shards(shards)
     main, *followers = queries
-    plans = [optimize(q.plan, diverting=q.options.get("on_error") == "invalid") for q in queries]
+    plans = [optimized(q) for q in queries]
     split = _split(main, plans, catalog, shards, rates, followers)
     renamed = [split.plan, *plans[1:]]
-    bound = tuple(replace(q, plan=p) for q, p in zip(queries, renamed, strict=True))
+    planned = tuple(choose_operators(replace(q, plan=p), p, catalog) for q, p in zip(queries, renamed, strict=True))
     shipped = tuple(lane for lane in split.lanes if not lane.constant and "(" not in lane.source)
     constants = tuple(lane for lane in split.lanes if lane.constant)
     # Side streams cannot count on an order either.
@@ -155,16 +161,17 @@ def plan_group(
         lanes.add("relations", replace(definition, name=lane.name, source=None), lane.name)
     tables = {lane.source: _ipc(load(lane.source)) for lane in constants}
     name = main.name or "the query"
-    panes = {} if followers or ordered else panes_by_lane(split.plan, shipped, lanes)
+    panes = {} if followers else panes_by_lane(split.plan, shipped, lanes)
     reasons = (*split.reasons, *map(told_of_panes, panes.items()))
-    return Group(name, bound, lanes, shipped, constants, split.shares, tables, strict, ordered, reasons, panes)
+    return Group(name, planned, lanes, shipped, constants, split.shares, tables, strict, ordered, reasons, panes)
 
 
 def panes_by_lane(plan: Plan, shipped: Sequence[Lane], catalog: Catalog) -> dict[str, SourcePanes]:
-    """The lanes whose rows may be added up before they travel. A stream that can fall idle is left out, and so is one
-    that is stamped on arrival: what is late there does not follow from what it has shown."""
-    found = {}
-    for lane in shipped:
+    """The lanes whose rows may be added up before they travel: none where the order of elements can show. A stream
+    that can fall idle is left out, and so is one that is stamped on arrival: what is late there does not follow from
+    what it has shown."""
+    found: dict[str, SourcePanes] = {}
+    for lane in () if needs_order(plan) else shipped:
         stream = catalog.streams.get(lane.name.lower()) or catalog.streams.get(lane.source.lower())
         if stream is not None and stream.timestamp not in (None, ARRIVED) and stream.idle is None:
             # Whether a task that is run again ships rows or panes, each element must go to the same shard.
@@ -212,7 +219,7 @@ def _copies(split: Partitioning) -> bool:
 
 def needs_order(plan: Plan) -> bool:
     """Whether the order of elements with equal timestamps can show."""
-    for n in walk(plan):
+    for n in each(plan):
         if isinstance(n, Window) and not is_time_based(n.spec):
             return True
         if isinstance(n, Aggregate) and any(a.function in _ORDERED for _, a in n.aggregates):
@@ -233,7 +240,7 @@ def _add(
     stream, relation = catalog.streams.get(key), catalog.relations.get(key)
     definition = stream or relation
     assert definition is not None
-    wanted = {c for p in plans for n in walk(p) if _reads(n, lane.name) for c in n.columns}  # type: ignore[union-attr]
+    wanted = {c for p in plans for n in each(p) if _reads(n, lane.name) for c in n.columns}  # type: ignore[union-attr]
     # The rows of a relation are found again by all their columns, and an order by value looks at all of them.
     if relation is not None or (ordered and key not in positions):
         wanted = set(definition.schema.names)

@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from eddyline.core import arguments as check
+from eddyline.core.amounts import amount
 from eddyline.core.catalog import RelationDef, StreamDef
 from eddyline.core.errors import EddylineError, JobError
 from eddyline.core.schema import Schema
@@ -71,6 +72,16 @@ class SparkRuntime(Declaring[SparkQuery]):
         self.opened: dict[str, Source] = {}  # our own readers by declared name
         self.ntz: dict[str, frozenset[str]] = {}
         self.queries: list[SparkQuery] = []
+
+    def __repr__(self) -> str:
+        """
+        >>> SparkRuntime(None)
+        <Session on Spark: nothing declared; 0 queries>
+        """
+        streams, relations = self.catalog.streams.values(), self.catalog.relations.values()
+        declared = ", ".join([*(s.name for s in streams), *(r.name for r in relations)])
+        queries = amount(len(self.queries), "query", "queries")
+        return f"<Session on Spark: {declared or 'nothing declared'}; {queries}>"
 
     def attach(self, spark: Any, shards: int | None = None, *, sized: bool = False) -> None:
         """Go to work on this SparkSession; before, one can declare and plan. ``sized``: its partitions of state are as

@@ -39,7 +39,18 @@ from eddyline.plan.logical import StreamScan
 from eddyline.plan.partitioning import Lane
 from eddyline.spark import steering
 from eddyline.spark.letters import STEERING, Letter
-from eddyline.spark.packing import ARRIVAL, ARRIVED, MALFORMED, MALFORMED_SCHEMA, NOTHING, PANES, ROWS, Route, unpack
+from eddyline.spark.packing import (
+    ARRIVAL,
+    ARRIVED,
+    DISORDER,
+    MALFORMED,
+    MALFORMED_SCHEMA,
+    NOTHING,
+    PANES,
+    ROWS,
+    Route,
+    unpack,
+)
 from eddyline.spark.panes import pane_schema
 from eddyline.spark.program import Group
 
@@ -108,6 +119,7 @@ class ShardEngine:
         self.group, self.shard = group, shard
         self.clock = clock or BatchClock()
         self.arrived = dict.fromkeys((lane.source for lane in group.lanes), 0)
+        self.disorder: dict[str, tuple[int, int]] = {}  # by source: rows out of order, and how far back
         self.handed_in = 0  # panes that came in place of rows
         self.turned_away: list[tuple[str, Diverted]] = []  # in this micro-batch: 'late' or 'invalid'
         self.refused: list[str] = []  # in this micro-batch: what could not be steered here
@@ -118,8 +130,11 @@ class ShardEngine:
         sources = [lane.source for lane in group.lanes]
         for number, (lane, stream) in enumerate(zip(group.lanes, self.streams, strict=True)):
             self._tap(stream, self._reports(lane) and sources.index(lane.source) == number)
-        self.queries = [self.session.register(q) for q in group.queries]
+        self.queries = [self.session.register_planned(p) for p in group.planned]
+        declared = {lane.name: lane.source for lane in (*group.lanes, *group.constants)}
         for q in self.queries:
+            context = q.running.physical.context
+            context.sources = {alias: declared.get(name, name) for alias, name in context.sources.items()}
             q.running.invalid.keep = 0
             q.running.invalid.subscribers.append(self._collector("invalid"))
         self.panes = {n: self._panes_of(lane) for n, lane in enumerate(group.lanes) if lane.name in group.panes}
@@ -187,8 +202,13 @@ class ShardEngine:
                 letters += json.loads(blob)
             if lane in (NOTHING, STEERING):
                 continue
+            source = self.group.lanes[lane].source
+            if kind == DISORDER:
+                rows_before, back = self.disorder.get(source, (0, 0))
+                self.disorder[source] = (rows_before + (low or 0), max(back, high or 0))
+                continue
             deliveries[lane].add(kind, low, high, end, blob)
-            self.arrived[self.group.lanes[lane].source] += count
+            self.arrived[source] += count
         steering.apply(letters, self.shard, self.queries, self.refused)
         started = self._started
         for number, (stream, delivery) in enumerate(zip(self.streams, deliveries, strict=True)):
@@ -267,6 +287,7 @@ class ShardEngine:
         return {
             "session": self.session.state(),
             "arrived": dict(self.arrived),
+            "disorder": {name: list(found) for name, found in self.disorder.items()},
             "handed_in": self.handed_in,
             "spoke": [s.spoke_at for s in self.streams],
         }
@@ -274,6 +295,7 @@ class ShardEngine:
     def load(self, state: Mapping[str, Any]) -> None:
         self.session.load(state["session"])
         self.arrived = dict(state["arrived"])
+        self.disorder = {name: (rows, back) for name, (rows, back) in state.get("disorder", {}).items()}
         self.handed_in = state.get("handed_in", 0)
         # Unlike a session that was stopped, a shard that moved to another worker has been listening all the time.
         for stream, spoke in zip(self.streams, state["spoke"], strict=True):
@@ -315,6 +337,8 @@ class ShardEngine:
                 first = found[lane.source]
                 counts = {n: first[n] + one[n] for n in ("late", "invalid")}
                 one = {**first, **counts, "reason": first["reason"] or one["reason"]}
+            rows, back = self.disorder.get(lane.source, (0, 0))
+            one = {**one, "disordered": rows, "back": back}
             hidden = {"column": None} if one["column"] == ARRIVED else {}
             found[lane.source] = {**one, "name": lane.source, **hidden}
         return found

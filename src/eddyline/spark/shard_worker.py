@@ -54,8 +54,8 @@ class SparkValues:
         self._segments.removeKey((number,))
 
 
-class Visitor:
-    """The visits of one task."""
+class ShardTask:
+    """Processes the shards of one Spark task."""
 
     def __init__(self, asked: ShardProcessor) -> None:
         self.asked = asked

@@ -12,16 +12,17 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from eddyline.adapting.join_choice import Joining
-from eddyline.core.errors import JobError
+from eddyline.adapting.planning import optimized
+from eddyline.core.amounts import amount
+from eddyline.core.errors import JobError, clipped
 from eddyline.engine.left_out import LeftOut, Notices
 from eddyline.engine.running_query import result_schema
 from eddyline.engine.steering import Steering, merged
 from eddyline.plan.logical import BoundQuery, Plan, streams_of
 from eddyline.plan.plan_data import PlanGraph
-from eddyline.plan.rules import optimize
 from eddyline.spark import cores, pipeline, requirements
 from eddyline.spark.explain_shards import explain, plan_of
-from eddyline.spark.frame_reports import Watch, answered, observation
+from eddyline.spark.frame_reports import FrameObservation, answered, observation
 from eddyline.spark.letters import Mailbox
 from eddyline.spark.listening import listen
 from eddyline.spark.processor import TAG
@@ -43,10 +44,10 @@ class SparkQuery:
         self.session, self.bound = session, bound
         self.name = bound.name or label
         self.account = Account()
-        self.logical: Plan = optimize(bound.plan, diverting=bound.options.get("on_error") == "invalid")
+        self.logical: Plan = optimized(bound)
         Joining.of(bound.options).check(self.logical)
         self.schema: pa.Schema = result_schema(self.logical.schema, bound.time_kind, signed=not bound.is_stream)
-        self.watch: Watch | None = None  # of the last DataFrame without state
+        self.frame_observation: FrameObservation | None = None  # of the last DataFrame without state
         self.observation: Any = None  # of the last batch DataFrame with state
         self.notices = Notices()
         self.mailbox: Mailbox | None = None  # to the shards of the last streaming DataFrame
@@ -140,14 +141,14 @@ class SparkQuery:
     def _judged(self, plan: StatelessPlan, observe: Any) -> Any:
         frames = {s: self.session.frames[s.lower()] for s in streams_of(self.logical)}
         named = isinstance(observe, str)
-        self.watch, self._judging = None, True
+        self.frame_observation, self._judging = None, True
         if observe and plan.watched:
-            self.watch = Watch(observe if named else NAME, self.streaming)
+            self.frame_observation = FrameObservation(observe if named else NAME, self.streaming)
             if self.streaming:
                 listen(self.session.spark)
         if named:
-            return plan.apply(frames, Counting(observe), self.watch)
-        out = plan.apply(frames, None, self.watch)
+            return plan.apply(frames, Counting(observe), self.frame_observation)
+        out = plan.apply(frames, None, self.frame_observation)
         if observe and observe is not True:  # an Observation is one place only: behind everything
             out = out.observe(observe, F.count(F.lit(1)).alias("results"))
         return out
@@ -222,6 +223,10 @@ class SparkQuery:
 
     # ── results here ──────────────────────────────────────────────────────────────────────────────────────────────
 
+    def __repr__(self) -> str:
+        events, text = sum(self.account.arrived().values()), clipped(" ".join(self.bound.text.split()))
+        return f"<Query {self.name} on Spark: {text}; {amount(events, 'event')} so far>"
+
     def results(self) -> Iterator[pa.RecordBatch]:
         """Record batches as Spark completes them, not in order of time between shards. Sources are read to their end,
         streaming DataFrames as far as they reach now."""
@@ -246,7 +251,7 @@ class SparkQuery:
 
     def left_out(self) -> list[LeftOut]:
         """What was turned away so far, of streams, constant relations and by the query's expressions."""
-        told = [] if self.watch is None else self.watch.read().left_out(self.name)
+        told = [] if self.frame_observation is None else self.frame_observation.read().left_out(self.name)
         constant = self.session.invalid_of_relations.values()
         return [*self.read().left_out({(0, 0): self.name}), *told, *constant]
 
@@ -261,8 +266,8 @@ class SparkQuery:
     def report(self) -> dict[str, Any]:
         """What was counted, over all shards; of a query without state, what its filters did in each worker."""
         self.read()
-        if self.watch is not None and not self.account.shards:
-            return {"query": self.name, **self.watch.read().report()}
+        if self.frame_observation is not None and not self.account.shards:
+            return {"query": self.name, **self.frame_observation.read().report()}
         return self.account.report(0, 0)
 
     def statistics(self) -> dict[str, Any]:
@@ -283,7 +288,7 @@ class SparkQuery:
 
     def invalid(self) -> list[dict[str, Any]]:
         """Some of the invalid rows with ``_reason``; the report has their exact number."""
-        told = [] if self.watch is None else self.watch.read().invalid_rows()
+        told = [] if self.frame_observation is None else self.frame_observation.read().invalid_rows()
         return [*self.read().rows("invalid"), *told]
 
 

@@ -49,7 +49,7 @@ from eddyline.plan.deletions import cannot_cancel
 from eddyline.plan.logical import BoundQuery, Plan, Project, Select, SetOperation, StreamScan, ToStream, Window
 from eddyline.plan.rewrite import deterministic
 from eddyline.spark import worker_state as learned
-from eddyline.spark.frame_reports import Watch
+from eddyline.spark.frame_reports import FrameObservation
 from eddyline.spark.native import native, why_not
 from eddyline.spark.row_counts import Counting
 from eddyline.spark.stateless_worker import Compute, Judge, Keep, Step, read_by
@@ -243,13 +243,13 @@ class StatelessPlan:
         self,
         frames: DataFrame | Mapping[str, DataFrame],
         counting: Counting | None = None,
-        watch: Watch | None = None,
+        observed: FrameObservation | None = None,
     ) -> DataFrame:
         """The result of the query over a DataFrame, batch or streaming, with the declared columns of its stream; over
         several streams, a DataFrame for each name. Nothing is run here.
 
-        With ``counting`` the rows that come in, come out and are invalid are counted as they pass; ``watch`` hears what
-        the filters in Python do.
+        With ``counting`` the rows that come in, come out and are invalid are counted as they pass; ``observed``
+        collects what the filters in Python do.
         """
         if not isinstance(frames, Mapping):
             frames = {b.stream.name: frames for b in self.branches}
@@ -260,16 +260,16 @@ class StatelessPlan:
             name = b.stream.name.lower()
             if name not in known:
                 raise JobError(f"there is no DataFrame for the stream {b.stream.name!r}.")
-            results.append(_apply(b, known[name], self.schema, counting, watch, i, name not in seen))
+            results.append(_apply(b, known[name], self.schema, counting, observed, i, name not in seen))
             seen.add(name)
         return reduce(lambda a, b: a.union(b), results)
 
     @property
     def watched(self) -> bool:
-        """Whether there is something to watch."""
+        """Whether there is something to observe."""
         return any(b.judge is not None and b.judge.watched for b in self.branches)
 
-    def keep(self, df: DataFrame, watch: Watch | None = None) -> DataFrame:
+    def keep(self, df: DataFrame, observed: FrameObservation | None = None) -> DataFrame:
         """The rows of the DataFrame, with all their columns, that a plan over one stream lets through."""
         (b,) = self.branches
         columns, clocks = _scanned(b)
@@ -278,8 +278,8 @@ class StatelessPlan:
             df = df.filter(reduce(and_, conditions))
         if b.judge is None or not b.judge.drops:
             return df
-        judge = _watched(b.judge, watch)
-        return _kept(df.withColumn(_ANSWER, _answer(judge, columns)), judge, watch).drop(_ANSWER)
+        judge = _watched(b.judge, observed)
+        return _kept(df.withColumn(_ANSWER, _answer(judge, columns)), judge, observed).drop(_ANSWER)
 
     def explain(self) -> list[str]:
         """What Spark computes by itself, what runs in Python, and what is shipped there."""
@@ -295,7 +295,7 @@ def _apply(
     df: DataFrame,
     schema: StructType,
     counting: Counting | None,
-    watch: Watch | None,
+    observed: FrameObservation | None,
     place: int,
     first: bool,
 ) -> DataFrame:
@@ -310,7 +310,7 @@ def _apply(
     if conditions:
         df = df.filter(reduce(and_, conditions))
     computed: dict[str, SparkColumn] = {}
-    judge = None if b.judge is None else _watched(b.judge, watch)
+    judge = None if b.judge is None else _watched(b.judge, observed)
     if judge is not None:
         df, computed = _judged(b, judge, df, columns)
     if counting is not None:
@@ -318,7 +318,7 @@ def _apply(
         error = F.col(f"{_ANSWER}.error") if judge is not None and judge.diverting else None
         df = counting.leaving(df, place, keep, error)
     if judge is not None and judge.drops:
-        df = _kept(df, judge, watch)
+        df = _kept(df, judge, observed)
     made = [
         computed[e.name] if isinstance(e, Column) and e.name in computed else _column(e, columns, clocks)
         for _, e in b.outputs
@@ -327,16 +327,16 @@ def _apply(
     return df.select(*(c.alias(f.name) for c, f in zip((*made, time), schema.fields, strict=True)))
 
 
-def _watched(judge: Judge, watch: Watch | None) -> Judge:
-    return judge if watch is None or not judge.watched else replace(judge, tells=True)
+def _watched(judge: Judge, observed: FrameObservation | None) -> Judge:
+    return judge if observed is None or not judge.watched else replace(judge, tells=True)
 
 
-def _kept(df: DataFrame, judge: Judge, watch: Watch | None) -> DataFrame:
+def _kept(df: DataFrame, judge: Judge, observed: FrameObservation | None) -> DataFrame:
     """The rows that are kept. What workers tell is collected from the few rows that pass, and behind the function, so
     that it keeps nothing from being pushed into the source."""
     keep, told = F.col(f"{_ANSWER}.keep"), F.col(f"{_ANSWER}.told")
-    if watch is not None and judge.tells:
-        df = watch.see(df.filter(keep | told.isNotNull()), told, judge.plan)
+    if observed is not None and judge.tells:
+        df = observed.see(df.filter(keep | told.isNotNull()), told, judge.plan)
     return df.filter(keep)
 
 

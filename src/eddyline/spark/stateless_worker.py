@@ -107,7 +107,7 @@ class Judge:
         """One answer for each batch; the expressions are compiled once."""
         compiled = [self._compile(number, s) for number, s in enumerate(self.steps)]
         later = [read_by(self.steps[i + 1 :]) | {n for n, _ in self.outputs} for i in range(len(self.steps))]
-        books = learned.books(self.plan) if self.tells else None
+        history = learned.plan_history(self.plan) if self.tells else None
         last: _Rows | None = None  # held back until it is known whether another batch comes
         for columns in batches:
             if last is not None:
@@ -115,18 +115,18 @@ class Judge:
             rows = _Rows(self.inputs, columns)
             with carried():
                 self._judge(rows, compiled, later)
-            if books is None:
+            if history is None:
                 yield self._answer(rows)
             else:
                 last = rows
-                books.rows += rows.length
-                books.kept += rows.alive
+                history.rows += rows.length
+                history.kept += rows.alive
                 if rows.errors:
-                    books.invalid += len(rows.errors)
-                    books.invalid_rows.extend(rows.failed(self.inputs, columns, learned.SHOWN))
-        if books is not None and last is not None:
-            books.tasks += 1
-            yield self._answer(last, tell(self.plan, books))
+                    history.invalid += len(rows.errors)
+                    history.invalid_rows.extend(rows.failed(self.inputs, columns, learned.SHOWN))
+        if history is not None and last is not None:
+            history.tasks += 1
+            yield self._answer(last, tell(self.plan, history))
 
     def _compile(self, number: int, step: Step) -> _Compiled:
         if isinstance(step, Compute):

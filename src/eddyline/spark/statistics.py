@@ -151,6 +151,8 @@ def left_out(shards: Iterable[Mapping[str, Any]], called: Mapping[tuple[int, int
                 one["column"],
                 TimeKind(one["kind"]),
                 found.reason or one.get("reason"),
+                disordered=found.disordered + one.get("disordered", 0),
+                back=max(found.back, one.get("back", 0)),
             )
         for number, q in enumerate(s["queries"]):
             place = (s["group"], number)

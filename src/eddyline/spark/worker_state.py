@@ -17,13 +17,13 @@ from eddyline.adapting.filter_choice import Filtering, Fixed
 from eddyline.expr.nodes import Expr
 from eddyline.operators.adaptive_select import InOrder, OrdersItself
 
-MOST: Final = 64  # plans that a worker remembers
+MAX_PLANS: Final = 64  # that a worker remembers: more keeps what was learned for longer and takes memory
 SHOWN: Final = 100  # rows that were diverted, to look at; their count is exact
 
 
 @dataclass(slots=True)
-class Books:
-    """Of one plan in this worker. ``judge`` is unpickled once, not for each task."""
+class PlanHistory:
+    """What one plan has done in this worker. ``judge`` is unpickled once, not for each task."""
 
     judge: Any = None
     selects: dict[int, OrdersItself] = field(default_factory=dict)  # by the number of the step
@@ -35,15 +35,15 @@ class Books:
     token: str = field(default_factory=lambda: uuid.uuid4().hex[:8])  # tells it from an earlier process of its number
 
 
-_known: OrderedDict[str, Books] = OrderedDict()
+_known: OrderedDict[str, PlanHistory] = OrderedDict()
 
 
-def books(plan: str) -> Books:
-    """Those of a plan that this process has been using, or new ones."""
+def plan_history(plan: str) -> PlanHistory:
+    """That of a plan that this process has been using, or a new one."""
     found = _known.get(plan)
     if found is None:
-        found = _known[plan] = Books()
-        while len(_known) > MOST:
+        found = _known[plan] = PlanHistory()
+        while len(_known) > MAX_PLANS:
             _known.popitem(last=False)
     else:
         _known.move_to_end(plan)
@@ -52,7 +52,7 @@ def books(plan: str) -> Books:
 
 def judge(plan: str, pickled: bytes) -> Any:
     """The judge of a plan."""
-    mine = books(plan)
+    mine = plan_history(plan)
     if mine.judge is None:
         mine.judge = pickle.loads(pickled)
     return mine.judge
@@ -60,7 +60,7 @@ def judge(plan: str, pickled: bytes) -> Any:
 
 def conjunction(plan: str, number: int, filtering: Filtering, conjuncts: Sequence[Expr]) -> OrdersItself:
     """The conjunction of a step of a plan, with what it has learned."""
-    selects = books(plan).selects
+    selects = plan_history(plan).selects
     if number not in selects:
         made = filtering.ordered(f"select {number + 1}", conjuncts)
         selects[number] = InOrder(conjuncts, made.order, made.why) if isinstance(made, Fixed) else made

@@ -26,8 +26,8 @@ _CAP = 4.0  # a call is believed up to this multiple of what was expected: a pau
 _EARLY = 8  # calls that are judged by one another; later ones by what was learned before them
 _FAR = 16.0  # times what the others allow: what took longer was held up; with less, some rows may be dearer than others
 _ALIKE = 2.0  # times what another allows: calls that agree on a price
-_ENOUGH = 16  # rows of a call that may speak about larger ones: single rows may be dear or cheap by chance
-_LEAST = 1e-10
+_MIN_ROWS_TO_COMPARE = 16  # rows of a call that says something about larger ones: single rows vary by chance
+_MIN_SECONDS_PER_ROW = 1e-10  # no call is free
 
 
 class CallTimes:
@@ -119,15 +119,15 @@ class CallTimes:
         if calls > 1.5 and variance > (_SPREAD * mean_k) ** 2:
             slope = (sum_kt / calls - mean_k * mean_t) / variance
             if slope > 0:
-                marginal = max(_LEAST, min(slope, mean_t / mean_k))
+                marginal = max(_MIN_SECONDS_PER_ROW, min(slope, mean_t / mean_k))
             else:  # a pause, or rows that hardly count: the more often that is seen, the less they do
-                marginal = max(_LEAST, min(marginal, mean_t / mean_k) / 2)
+                marginal = max(_MIN_SECONDS_PER_ROW, min(marginal, mean_t / mean_k) / 2)
             fixed = max(0.0, mean_t - marginal * mean_k)
         elif fixed > mean_t:  # which cannot be: it was drawn through a pause
             fixed = mean_t / 2
-            marginal = max(_LEAST, fixed / mean_k)
+            marginal = max(_MIN_SECONDS_PER_ROW, fixed / mean_k)
         elif mean_t > 2 * fixed or isnan(marginal):
-            marginal = max(_LEAST, (mean_t - fixed) / mean_k)
+            marginal = max(_MIN_SECONDS_PER_ROW, (mean_t - fixed) / mean_k)
         line[:] = fixed, calls, sum_k, sum_t, sum_kk, sum_kt
         return marginal
 
@@ -155,7 +155,7 @@ def _held_up(calls: Sequence[tuple[float, float]], i: int) -> bool:
     [True, False, False, True, False]
     """
     k, t = calls[i]
-    others = (c for place, c in enumerate(calls) if place != i and c[0] >= min(_ENOUGH, k / _CAP))
+    others = (c for place, c in enumerate(calls) if place != i and c[0] >= min(_MIN_ROWS_TO_COMPARE, k / _CAP))
     allowed = sorted(other * max(1.0, k / j) for j, other in others)
     return bool(allowed) and t > _FAR * allowed[len(allowed) // 2]
 
@@ -170,7 +170,7 @@ def _settled(calls: Sequence[tuple[float, float]]) -> bool:
     if len(calls) == _EARLY:
         return True
     most = max((k for k, _ in calls), default=0.0)
-    heard = [(k, t) for k, t in calls if k >= min(_ENOUGH, most / _CAP)]
+    heard = [(k, t) for k, t in calls if k >= min(_MIN_ROWS_TO_COMPARE, most / _CAP)]
     if len(heard) < 2:
         return False
     k, t = heard[-1]

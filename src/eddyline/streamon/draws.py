@@ -10,12 +10,12 @@ import numpy as np
 from eddyline.core.delta import Float64s
 
 
-def lots(seed: int, first: int, rows: int, draws: int = 1) -> Float64s:
+def uniform_draws(seed: int, first: int, rows: int, draws: int = 1) -> Float64s:
     """``rows`` × ``draws`` numbers in (0, 1), the first row for the tuple with number ``first``.
 
-    >>> lots(7, 0, 3, 2).round(3).tolist()
+    >>> uniform_draws(7, 0, 3, 2).round(3).tolist()
     [[0.019, 0.831], [0.738, 0.841], [0.279, 0.619]]
-    >>> bool((lots(7, 1, 2, 2) == lots(7, 0, 3, 2)[1:]).all())
+    >>> bool((uniform_draws(7, 1, 2, 2) == uniform_draws(7, 0, 3, 2)[1:]).all())
     True
     """
     start = (first * draws) % 2**64

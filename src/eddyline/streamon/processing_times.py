@@ -15,7 +15,7 @@ MEMORY = 4096  # rows after which a measurement counts half
 _FEWEST = 256  # rows that a measurement counts for at least: an executor knows the price of a row from other calls, too
 _CAP = 4.0  # a batch is believed up to this multiple of the average: a pause is not the filter's price
 _EARLY, _FAR = 5, 16.0  # the first batches are judged by their median: what is so many times as dear was held up
-_LEAST = 1e-9
+_MIN_SECONDS = 1e-9  # of one row: a clock may not resolve it, and no filter is free
 
 
 class ProcessingTimes:
@@ -53,7 +53,7 @@ class ProcessingTimes:
         kept, total = self.rows.tolist(), self.total.tolist()
         for f, (many, price) in enumerate(zip(rows.tolist(), seconds.tolist(), strict=True)):
             if many > 0 and not math.isnan(price):
-                price, early = max(price, _LEAST), self._early[f]
+                price, early = max(price, _MIN_SECONDS), self._early[f]
                 asked = max(many, _FEWEST)
                 keep = 0.5 ** (asked / MEMORY)
                 if len(early) < _EARLY:

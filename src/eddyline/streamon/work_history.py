@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-MOST = 128  # points; when there are more, neighbours become one
+MAX_POINTS = 128  # of the history; beyond, neighbours are merged: more shows finer steps and takes memory
 
 
 class History:
@@ -41,17 +41,17 @@ class History:
             return
         for line, number in zip((self._rows, self._asked, self._profiling), (rows, asked, profiling), strict=True):
             line.append(number)
-        if len(self._rows) > MOST:
+        if len(self._rows) > MAX_POINTS:
             self._halve()
 
     def _halve(self) -> None:
         for line in (self._rows, self._asked, self._profiling):
             line[:] = [sum(line[i : i + 2]) for i in range(0, len(line), 2)]
-        self.stretch = 2 * sum(self._rows) // MOST
+        self.stretch = 2 * sum(self._rows) // MAX_POINTS
 
     def decided(self, rows: int) -> None:
         """A decision after so many rows; the last ones are kept."""
-        self._decided = [*self._decided[1 - MOST :], rows]
+        self._decided = [*self._decided[1 - MAX_POINTS :], rows]
 
     def statistics(self) -> dict[str, list[int]]:
         return {

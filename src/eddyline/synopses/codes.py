@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from eddyline.core.delta import Bools, Int64s
 from eddyline.kernels.hashing import hash_strings
 
-FEW = 32  # rows for which Python's own loop is quicker than setting up an array function
+MAX_ROWS_FOR_LOOPS = 32  # up to which Python's own loop is quicker than setting up an array function
 
 
 def is_direct(type: pa.DataType) -> bool:
@@ -95,7 +95,7 @@ class Dictionary:
         """Codes of the distinct values of a column, for each row the position of its own among them, and the NULLs
         (whose positions mean nothing). A code of −1: not known, or a value of the column's dictionary that no row has.
         """
-        if len(array) <= FEW:
+        if len(array) <= MAX_ROWS_FOR_LOOPS:
             return self._few(array.to_pylist(), known)
         if pa.types.is_dictionary(array.type) and (array.dictionary.null_count or len(array.dictionary) > len(array)):
             array = array.dictionary_decode()  # a slice: do not look at more values than there are rows
@@ -152,7 +152,7 @@ class Dictionary:
                 self.free.append(c)
 
     def decode(self, codes: Int64s, type: pa.DataType) -> pa.Array:
-        if len(codes) <= FEW:
+        if len(codes) <= MAX_ROWS_FOR_LOOPS:
             return pa.array([self.value[c] for c in codes.tolist()], type)
         unique, inverse = np.unique(codes, return_inverse=True)
         values = pa.array([self.value[c] for c in unique.tolist()], type)

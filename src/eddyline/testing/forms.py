@@ -37,7 +37,7 @@ def changing_forms(rng: random.Random, share: float = 0.5) -> Iterator[list[int]
                 for name, value in list(vars(module).items()):
                     if value is kernel.dispatcher:
                         stack.enter_context(patch.object(module, name, call))
-        stack.enter_context(patch.object(join_slices, "SLICE", rng.randint(1, 8)))
+        stack.enter_context(patch.object(join_slices, "FIRST_SLICE", rng.randint(1, 8)))
         yield calls
 
 

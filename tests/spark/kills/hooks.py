@@ -87,7 +87,7 @@ def install() -> None:
     from eddyline.spark.shard import ShardEngine
 
     process, save, take = ShardEngine.process, SegmentLog.save, hot.take
-    set_head, step = visiting.SparkValues.set_head, visiting.Visitor.step
+    set_head, step = visiting.SparkValues.set_head, visiting.ShardTask.step
 
     def slow_process(self: Any, *arguments: Any, **named: Any) -> Iterator[Any]:
         reporter().say(RAN)
@@ -118,5 +118,5 @@ def install() -> None:
     ShardEngine.process = slow_process  # type: ignore[method-assign]
     SegmentLog.save = slow_save  # type: ignore[method-assign]
     visiting.SparkValues.set_head = slow_set_head  # type: ignore[method-assign]
-    visiting.Visitor.step = marked_step  # type: ignore[method-assign]
+    visiting.ShardTask.step = marked_step  # type: ignore[method-assign]
     hot.take = noted_take

@@ -24,8 +24,8 @@ import numpy.typing as npt
 from eddyline.core.delta import Bools, Float64s, Int64s
 
 Costs = Sequence[float] | npt.NDArray[np.float64]
-MOST = 16  # filters: the optimum takes 2ⁿ numbers
-_FEW = 5  # filters for which loops are faster than arrays
+MAX_FILTERS = 16  # for which the optimum is computed: it takes 2ⁿ numbers
+_MAX_FILTERS_FOR_LOOPS = 5  # up to which Python's loops are faster than arrays
 
 
 def order_cost(drops: Bools, order: Sequence[int], costs: Costs | None = None) -> float:
@@ -121,9 +121,9 @@ def optimal_order(
     ((0, 1, 2), (1, 2, 0))
     """
     n = drops.shape[1]
-    if n > MOST:
-        raise ValueError(f"the optimum is computed for at most {MOST} filters, not {n}")
-    if n <= _FEW and not changes and (costs is None or np.ndim(costs) == 1):
+    if n > MAX_FILTERS:
+        raise ValueError(f"the optimum is computed for at most {MAX_FILTERS} filters, not {n}")
+    if n <= _MAX_FILTERS_FOR_LOOPS and not changes and (costs is None or np.ndim(costs) == 1):
         return _few(_survivors(drops).tolist(), _prices(drops, costs).tolist(), segments)
     phases = np.split(drops, list(changes))
     prices = [np.ones(n)] * len(phases) if costs is None else np.broadcast_to(np.asarray(costs), (len(phases), n))

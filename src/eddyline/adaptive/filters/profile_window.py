@@ -12,7 +12,7 @@ import numpy as np
 
 from eddyline.core.delta import Bools, Float64s
 
-_LEAST = 1e-9  # a clock may not resolve one call; no filter is free
+_MIN_SECONDS = 1e-9  # of one call: a clock may not resolve it, and no filter is free
 
 
 class ProfileWindow:
@@ -71,7 +71,7 @@ class ProfileWindow:
             known = ~np.isnan(recent)
             times = known.sum(0)
             sums = np.where(known, recent, 0.0).sum(0)
-            self._averages = np.where(times > 0, np.maximum(sums / np.maximum(times, 1), _LEAST), self._averages)
+            self._averages = np.where(times > 0, np.maximum(sums / np.maximum(times, 1), _MIN_SECONDS), self._averages)
             self._fresh = True
         measured = ~np.isnan(self._averages)
         if measured.all():

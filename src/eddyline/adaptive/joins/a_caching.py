@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 from eddyline.adaptive.joins import reasons
 from eddyline.adaptive.joins.candidates import Candidate, Store
-from eddyline.adaptive.joins.memory import CLEARLY, Allocation, priorities, remembered, shares, squeezed
+from eddyline.adaptive.joins.memory import MIN_SAVING_SHARE, Allocation, priorities, remembered, shares, squeezed
 from eddyline.adaptive.joins.model import Statistics, Value, net, upkeep
 from eddyline.adaptive.joins.parameters import A_CACHING
 from eddyline.adaptive.joins.profiler import Profiler
@@ -19,14 +19,17 @@ from eddyline.streamon.decision import Decision
 from eddyline.streamon.parameters import Parameter
 
 # Of the interval:
-_PATIENCE = 0.25  # how long the slowest candidate may keep the others waiting
-_RECENT = 0.5  # over how many tuples rates are averaged
-_COLDEST = 4  # how long a cache may fill at most
+_WAIT_SHARE = 0.25  # for which a selection waits for the slowest candidate: less decides sooner, on fewer candidates
+_RATE_SHARE = 0.5  # over which rates are averaged: less follows changes sooner, and more noise
+_FILL_INTERVALS = 4  # for which a new cache may fill before it is judged: more is fairer to slow ones, and costs longer
 
-_HASTY = 2  # selections after a jump that are not the last word: at first windows hold what came before it
+_SELECTIONS_AFTER_JUMP = (
+    2  # selections after a jump that are not the last word: at first windows hold what came before it
+)
 
-# Profiled elements of a pipeline in an average: one in so many of an interval, and never fewer or more than these.
-_EVERY, _LEAST, _MOST = 400, 64, 512
+# Profiled elements of a pipeline in an average: one in so many of an interval, within these limits. More are surer,
+# fewer are sooner there.
+_ELEMENTS_PER_SAMPLE, _MIN_SAMPLES, _MAX_SAMPLES = 400, 64, 512
 
 
 class ACaching:
@@ -116,8 +119,8 @@ class ACaching:
         self.W, self.W_d, self.alpha_bits, self.m = W, W_d, alpha_bits, m if global_caches else 0
         self.given = {**{p.name: given[p.name] for p in self.parameters}, "m": self.m}  # under which it learns
         self.memory = None if memory is None else Allocation(memory, page)
-        sample = min(_MOST, max(_LEAST, interval // _EVERY))
-        self.profiler = Profiler(shape.size, W, _RECENT * interval, threshold, sample)
+        sample = min(_MAX_SAMPLES, max(_MIN_SAMPLES, interval // _ELEMENTS_PER_SAMPLE))
+        self.profiler = Profiler(shape.size, W, _RATE_SHARE * interval, threshold, sample)
         self.states = CacheStates()
         self._decided: dict[Candidate, Value] = {}  # what the last selection rested on
         self._tuples = self._since = 0
@@ -218,14 +221,17 @@ class ACaching:
         if self.profiled and jumped:  # what they have seen until now is of another time
             for c in self.profiled:
                 self.profiler.restart(c)
-        if jumped and self._hasty in (0, _HASTY):  # but jump after jump must not put off every selection
-            self._hasty = _HASTY - (self._hasty == _HASTY)
+        if jumped and self._hasty in (
+            0,
+            _SELECTIONS_AFTER_JUMP,
+        ):  # but jump after jump must not put off every selection
+            self._hasty = _SELECTIONS_AFTER_JUMP - (self._hasty == _SELECTIONS_AFTER_JUMP)
             if self.profiled:
                 self._begin(now)
         if self.profiled:
             if self._collected():
                 found += self._reoptimize(now)
-        elif self._due(now) or (jumped and self._waited(_PATIENCE)):
+        elif self._due(now) or (jumped and self._waited(_WAIT_SHARE)):
             self._hasty -= self._hasty > 0 and not jumped
             for c in self.states.profile():
                 self.profiler.restart(c)
@@ -363,7 +369,7 @@ class ACaching:
             for s in given:
                 sharing = [c for c in chosen if c.store == s]
                 work = sum(statistics.work(c.pipeline, c.operators) for c in sharing)
-                gains[s] = net(sharing, fitted) - (CLEARLY * work if given[s] < 1 else 0.0)
+                gains[s] = net(sharing, fitted) - (MIN_SAVING_SHARE * work if given[s] < 1 else 0.0)
             worst = min(gains, key=lambda s: (gains[s], s), default=None)
             if worst is None or gains[worst] > 0:
                 self.profiler.kept = kept
@@ -375,7 +381,7 @@ class ACaching:
         leave, so that takes until the window is another: as many arrivals as it has rows, half of its tuples."""
         rows, rate = self.profiler.windows[candidate.pipeline], statistics.rate[candidate.pipeline]
         turn = 2 * rows / rate if rate else 0.0
-        return int(max(self.interval, min(turn, _COLDEST * self.interval)))
+        return int(max(self.interval, min(turn, _FILL_INTERVALS * self.interval)))
 
     def _moved(self, candidate: Candidate, now: Value) -> bool:
         last = self._decided.get(candidate)
@@ -385,7 +391,7 @@ class ACaching:
         return any(abs(new - old) > self.threshold * abs(old) for new, old in pairs)
 
     def _collected(self) -> bool:
-        if self._waited(_PATIENCE) and any(self.profiler.profiled(c, 1) for c in self.profiled):
+        if self._waited(_WAIT_SHARE) and any(self.profiler.profiled(c, 1) for c in self.profiled):
             return True
         if self._waited(1.0):
             return True

@@ -9,8 +9,8 @@ from typing import Any
 from eddyline.adaptive.joins.candidates import Candidate, Store
 from eddyline.adaptive.joins.model import Value, net
 
-CLEARLY = 0.1  # of the work of its segment that a cache with less memory than it needs has to save
-PLACES = 4  # of a direct-mapped cache for each key: with fewer, keys push each other out
+MIN_SAVING_SHARE = 0.1  # of its segment's work that a cache with less memory than it needs must save to be kept
+BUCKETS_PER_KEY = 4  # of a direct-mapped cache: with fewer, keys push each other out; more take memory from others
 
 
 class Allocation:
@@ -120,7 +120,8 @@ def shares(
 
 def remembered(store: Store, share: float) -> float:
     """The part of its keys that a direct-mapped cache still has when they come again, if it has this share of the
-    memory it needs, which is ``PLACES`` places a key: of n keys in b places (b/n)(1 − e^(−n/b)). Entries of an anchored
+    memory it needs, which is ``BUCKETS_PER_KEY`` places a key: of n keys in b places (b/n)(1 − e^(−n/b)). Entries of an
+    anchored
     cache are asked again at the end of their lives, which n others have begun since: e^(−n/b).
 
     >>> [round(remembered(((0, 1), (0,), (), -1), share), 2) for share in (0, 0.1, 0.25, 0.5, 1, 2)]
@@ -128,7 +129,7 @@ def remembered(store: Store, share: float) -> float:
     >>> round(remembered(((0, 1), (0,), (2,), 2), 0.5), 2)
     0.61
     """
-    places = PLACES * share
+    places = BUCKETS_PER_KEY * share
     if places <= 0:
         return 0.0
     return math.exp(-1 / places) if store[3] >= 0 else places * -math.expm1(-1 / places)

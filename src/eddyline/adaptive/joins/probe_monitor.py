@@ -1,4 +1,4 @@
-"""What is watched while nothing is profiled: the probes that elements take, and whether they are what they were."""
+"""Monitors the probes that elements take while nothing is profiled, and tells when they have changed."""
 
 from __future__ import annotations
 
@@ -6,21 +6,26 @@ from collections.abc import Sequence
 
 from eddyline.adaptive.joins.window_growth import Settled
 
-# In a quiet run: every so many elements, at first and at most, whether probes an element have moved by this share.
-CHECK, SELDOM, ALARM = 1 << 14, 1 << 16, 0.05
-MORE = 1.25  # times the usual probes of a check end it early
-CALM, CALMER = 4, 1.5  # times the alarm's share that false alarms can make of it, and each of them
+# Elements of a quiet run between two checks, at first and at most: fewer see a change sooner and cost more.
+CHECK_ELEMENTS, RAREST_CHECK_ELEMENTS = 1 << 14, 1 << 16
+ALARM_SHARE = 0.05  # by which probes an element must move to raise an alarm: less sees more changes and more chance
+EARLY_CHECK_FACTOR = (
+    1.25  # times the usual probes of a check end it early: less reacts sooner to elements that got dear
+)
+# A false alarm multiplies the share that raises the next by the one, up to the other times ALARM_SHARE: more means
+# fewer false alarms and later true ones.
+TOLERANCE_GROWTH, MAX_TOLERANCE_FACTOR = 1.5, 4
 
 Done = tuple[int, int, int]  # probes, accesses of caches, elements that came or left
 
 
-class Watch:
+class ProbeMonitor:
     """What a probe finds is in the data alone, so that counting probes costs nothing and tells much; what caches take
     is counted with them, for a cache may have become a burden.
 
-    >>> watch = Watch()
-    >>> watch.begin([100, 100, 100])
-    >>> [watch.moved((probes, 0, 1000), [100, 100, 100], check=1000) for probes in (1500, 1520, 1600)]
+    >>> monitor = ProbeMonitor()
+    >>> monitor.begin([100, 100, 100])
+    >>> [monitor.moved((probes, 0, 1000), [100, 100, 100], check=1000) for probes in (1500, 1520, 1600)]
     [False, False, True]
     """
 
@@ -31,7 +36,7 @@ class Watch:
         self.rows: Sequence[int] = ()  # of the windows at that time, or when the quiet run began
         self.usual: float | None = None  # probes an element at that time
         self.settled: Settled | None = None  # probes and accesses of caches an element when the plan was settled
-        self.tolerance, self.alarmed = ALARM, False  # a false alarm makes the next less easy
+        self.tolerance, self.alarmed = ALARM_SHARE, False  # a false alarm makes the next less easy
 
     def begin(self, rows: Sequence[int]) -> None:
         self.rows = self.rows or rows
@@ -39,7 +44,7 @@ class Watch:
     def most(self, elements: float) -> int | None:
         """Where elements suddenly take many more probes, that is seen after so many probes, not after so many
         elements; None if nobody knows what they usually take."""
-        return None if self.usual is None else max(CHECK, int(MORE * self.usual * elements))
+        return None if self.usual is None else max(CHECK_ELEMENTS, int(EARLY_CHECK_FACTOR * self.usual * elements))
 
     def add(self, done: Done) -> None:
         probes, cached, elements = (a + b for a, b in zip(self.done, done, strict=True))
@@ -68,9 +73,12 @@ class Watch:
     def run_over(self) -> None:
         self.done, self.rows = (0, 0, 0), ()
 
-    def looked(self, changed: bool) -> None:
-        """After a look: something came of it, or an alarm was false."""
+    def profiling_run_over(self, changed: bool) -> None:
+        """A profiling run is over: the plan was changed, or an alarm was false."""
         if changed:
-            self.settled, self.usual, self.tolerance, self.alarmed = None, None, ALARM, False
+            self.settled, self.usual, self.tolerance, self.alarmed = None, None, ALARM_SHARE, False
         elif self.alarmed:
-            self.tolerance, self.alarmed = min(CALM * ALARM, CALMER * self.tolerance), False
+            self.tolerance, self.alarmed = (
+                min(MAX_TOLERANCE_FACTOR * ALARM_SHARE, TOLERANCE_GROWTH * self.tolerance),
+                False,
+            )

@@ -11,11 +11,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from eddyline.adaptive.joins.candidates import Candidate, Store
-from eddyline.adaptive.joins.memory import PLACES
+from eddyline.adaptive.joins.memory import BUCKETS_PER_KEY
 from eddyline.adaptive.joins.model import CacheCosts, Statistics, Value, value
 from eddyline.streamon.estimates import Window, anchored_miss_probability, miss_probability
 
-_CERTAIN = 5.0  # standard deviations beyond which a rate has not changed by chance
+_SIGNIFICANT_DEVIATIONS = 5.0  # standard deviations beyond which a rate has not changed by chance
 
 
 class Profiler:
@@ -86,7 +86,7 @@ class Profiler:
         # Both numbers are counts, with variances of about themselves.
         pooled = (window.sum + count) / (window.weight + tuples)
         chance = pooled * tuples * (1 + tuples / window.weight)
-        return moved > self.threshold * expected and moved > _CERTAIN * chance**0.5
+        return moved > self.threshold * expected and moved > _SIGNIFICANT_DEVIATIONS * chance**0.5
 
     def missed(self, candidate: Candidate, probes: int, misses: int, tuples: float = float("inf")) -> None:
         """What a used cache has seen. The misses by which it filled are not those that it will have."""
@@ -216,7 +216,7 @@ class Profiler:
             return told
         entries, rows = self.expected_entries(candidate, statistics, miss, probes)
         place = 1 + len(candidate.key) + candidate.anchored
-        return 8 * entries * (PLACES * place + (1 + len(candidate.segment)) * rows)
+        return 8 * entries * (BUCKETS_PER_KEY * place + (1 + len(candidate.segment)) * rows)
 
     def expected_entries(
         self, candidate: Candidate, statistics: Statistics, miss: float, probes: int

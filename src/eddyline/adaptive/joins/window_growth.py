@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-ALIKE = 1.1  # windows have grown alike if none has grown by this factor more than another
+MAX_GROWTH_RATIO = 1.1  # between the windows that grew most and least, up to which they have grown alike
 _HALVINGS = 30
 
 
@@ -44,7 +44,7 @@ class Settled:
         if self.partner is None:
             return self.rate
         grown = [now / before for before, now in zip(self.rows, rows, strict=True)]
-        if not min(grown) or max(grown) > ALIKE * min(grown):
+        if not min(grown) or max(grown) > MAX_GROWTH_RATIO * min(grown):
             return self.rate
         return _probes(1 - (1 - self.partner) ** (sum(grown) / len(grown)), len(grown))
 

@@ -17,7 +17,7 @@ from eddyline.adaptive.routing.policy import Outputs
 from eddyline.adaptive.routing.setting import Setting
 from eddyline.core.delta import Bools, Float64s, Int64s
 from eddyline.streamon.decision import Decision
-from eddyline.streamon.draws import lots
+from eddyline.streamon.draws import uniform_draws
 from eddyline.streamon.parameters import SEED, Parameter
 
 _NOBODY: Int64s = np.empty(0, np.int64)
@@ -134,7 +134,7 @@ class ContentLearns(Learner):
         sigma = self._selectivities(self.CA, S, W, self._columns(self.CA))
         self.sampled, self.new_way = _NOBODY, _NO_ROWS
         if self.tried:
-            self.new_way = lots(self.seed, first, rows)[:, 0] < 0.5
+            self.new_way = uniform_draws(self.seed, first, rows)[:, 0] < 0.5
             sigma[~self.new_way, self.turn] = W[self.turn]
         elif self.turn != NONE:
             missing = self.R - int(self.samples.size[self.turn])

@@ -17,7 +17,7 @@ from eddyline.adaptive.routing.policy import Outputs
 from eddyline.adaptive.routing.setting import Setting
 from eddyline.core.delta import Bools, Float64s, Int64s
 from eddyline.streamon.decision import Decision
-from eddyline.streamon.draws import lots
+from eddyline.streamon.draws import uniform_draws
 from eddyline.streamon.drift import DropRates
 from eddyline.streamon.parameters import SEED, Parameter
 
@@ -46,13 +46,13 @@ DRIFT = Parameter(
 
 _PRIOR = 2.0  # tuples of W mixed into each class's selectivity
 _MOST_OVERHEAD = 0.01  # share of the work that sampling may cost while little is known
-_WELL = 4000.0  # sample tuples of an operator with which it is well known
+_SAMPLES_WELL_KNOWN = 4000.0  # sample tuples of an operator from which on sampling keeps to ``overhead``
 _SAMPLES = 8000  # sample tuples of an operator after which the older half fades
-_BETTER = 1.1  # a classifier gives way to one whose gain ratio is so many times higher
-_FRESH = 40.0  # tuples that a selectivity is worth after a change
-_ENOUGH = 150  # tuples without classifiers on which these are first judged
-_CURIOUS = 4.0  # times ``control``, until they are
-_WORSE = 3.0  # standard errors by which classifiers must cost more than none to be given up
+_GAIN_RATIO_TO_REPLACE = 1.1  # times that a classifier's gain ratio must be exceeded by its successor's
+_TUPLES_KEPT_AFTER_CHANGE = 40.0  # that a selectivity counts for after a change: fewer forget sooner
+_TUPLES_BEFORE_VERDICT = 150  # routed without classifiers before classifiers are first judged
+_CONTROL_FACTOR_BEFORE_VERDICT = 4.0  # times ``control`` go without classifiers until then
+_ERRORS_TO_GIVE_UP = 3.0  # standard errors by which classifiers must cost more than none to be given up
 _FIRST = -1e300  # before all operators but one that leads in any case
 _NOBODY: Int64s = np.empty(0, np.int64)
 
@@ -171,7 +171,7 @@ class Default(Learner):
     @property
     def sampling(self) -> float:
         """P, as it is now: what may be spent on learning, for what it costs to send tuples another way."""
-        allowed = min(_MOST_OVERHEAD, self.overhead * max(1.0, (_WELL / max(self.known, 1.0)) ** 2))
+        allowed = min(_MOST_OVERHEAD, self.overhead * max(1.0, (_SAMPLES_WELL_KNOWN / max(self.known, 1.0)) ** 2))
         return max(self.P, min(self.burst, allowed * self.per_overhead))
 
     def use_classifiers(self, names: tuple[str | None, ...]) -> None:
@@ -185,8 +185,8 @@ class Default(Learner):
         self.routed += rows
         sigma = self._selectivities(self.CA, self.S_used, self.W_used, self._columns(self.CA))
         # While it is not yet known what the classifiers gain, more tuples go without.
-        share = self.control if self.judged else min(0.5, _CURIOUS * self.control)
-        self.controlled = lots(self.seed, first, rows)[:, 0] < share
+        share = self.control if self.judged else min(0.5, _CONTROL_FACTOR_BEFORE_VERDICT * self.control)
+        self.controlled = uniform_draws(self.seed, first, rows)[:, 0] < share
         if (self.CA != NONE).any():
             sigma[self.controlled] = self.W_used
         keys = ranks(sigma, self.prices)
@@ -285,8 +285,8 @@ class Default(Learner):
 
     def _start_over(self) -> None:
         """The data have changed: what is known counts little, and much is to be learned."""
-        self.W.forget(_FRESH)
-        self.S.forget(_FRESH)
+        self.W.forget(_TUPLES_KEPT_AFTER_CHANGE)
+        self.S.forget(_TUPLES_KEPT_AFTER_CHANGE)
         self.rates.settle()
         for operator in range(self.n):
             size = self.samples.size[operator]
@@ -341,18 +341,18 @@ class Default(Learner):
         best = int(np.where(allowed, found.corrected, -np.inf).argmax())
         # A classifier is kept down to half of what it took: what chance has given fades as the sample grows.
         kept = current != NONE and max(alone[current], joint[current] * (alone[current] > 0)) > self.confidence / 2
-        if kept and not (allowed[best] and found.corrected[best] > _BETTER * found.corrected[current]):
+        if kept and not (allowed[best] and found.corrected[best] > _GAIN_RATIO_TO_REPLACE * found.corrected[current]):
             return current
         return best if allowed[best] else NONE
 
     def _judge(self, now: int | None) -> Decision | None:
         """Report once what the classifiers in use gain, and give them up if they lose."""
-        if self.contest.count[1] < _ENOUGH or not (self.CA != NONE).any():
+        if self.contest.count[1] < _TUPLES_BEFORE_VERDICT or not (self.CA != NONE).any():
             return None
         error, saved, names = self.contest.error, self.contest.saved, self._names(self.CA)
         evidence = self.contest.evidence()
         costs = "a tuple costs {with} with classifiers, {without} without, ± {error}"
-        if saved < -_WORSE * error:
+        if saved < -_ERRORS_TO_GIVE_UP * error:
             self.CA[:] = NONE
             self.banned_until = 2 * self.known
             self.rates.settle()

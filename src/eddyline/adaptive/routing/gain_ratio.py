@@ -20,7 +20,7 @@ import numpy as np
 from eddyline.core.delta import Float64s
 
 _BITS = 2 * math.log(2)
-_MOST = 1.15  # his correction is an expansion: it overshoots where classes hold a handful of tuples
+_MAX_CORRECTION = 1.15  # factor: the correction is an expansion that overshoots where classes hold a handful of tuples
 
 
 def entropy(share: Float64s) -> Float64s:
@@ -100,7 +100,7 @@ def correlation(tuples_in: Float64s, tuples_out: Float64s) -> Correlation:
     # Williams: classes with few tuples, or an operator that passes nearly all or none, have more of it.
     rare = total / np.maximum(passed, 1.0) + total / np.maximum(total - passed, 1.0) - 1
     thin = total * np.where(tuples_in > 0, 1 / np.maximum(tuples_in, 1e-12), 0.0).sum(-1) - 1
-    more = np.minimum(1 + np.maximum(rare * thin, 0.0) / np.maximum(6 * total * free, 1.0), _MOST)
+    more = np.minimum(1 + np.maximum(rare * thin, 0.0) / np.maximum(6 * total * free, 1.0), _MAX_CORRECTION)
     bias = free * more / np.maximum(_BITS * total, 1e-12)
     chi = _BITS * total * gained / more
     return Correlation(_ratio(gained, split), _ratio(gained - bias, split), chi, free)

@@ -13,7 +13,7 @@ from eddyline.adaptive.routing.parameters import ALPHA, COST_AWARE, GREED
 from eddyline.adaptive.routing.policy import Outputs
 from eddyline.adaptive.routing.setting import Setting
 from eddyline.core.delta import Float64s, Int64s
-from eddyline.streamon.draws import lots
+from eddyline.streamon.draws import uniform_draws
 from eddyline.streamon.parameters import SEED, Parameter
 
 FLOOR = 0.01  # a selectivity of 0 would make the lottery certain for ever
@@ -35,7 +35,7 @@ class SourceBasedRouting(Router):
     cost_aware
         1 draws by what an operator drops per second instead; the paper's lottery ignores costs.
     seed
-        Which lots are drawn.
+        Which numbers are drawn.
 
     >>> from eddyline.adaptive.filters.pipeline import Pipeline
     >>> from eddyline.adaptive.routing.simulate import simulate
@@ -65,7 +65,7 @@ class SourceBasedRouting(Router):
     def route(self, classes: Int64s) -> Int64s:
         first, rows = self.routed, len(classes)
         self.routed += rows
-        return self._orders(-np.log(lots(self.seed, first, rows, self.n)) / self._tickets())
+        return self._orders(-np.log(uniform_draws(self.seed, first, rows, self.n)) / self._tickets())
 
     def _tickets(self) -> Float64s:
         if self.cost_aware:

@@ -15,17 +15,17 @@ A dimension in which they are was judged on its own and does not ask about the o
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 
 from eddyline.core.catalog import Catalog
 from eddyline.core.errors import JobError
-from eddyline.plan.logical import Plan, RelationScan, StreamScan, children, walk
+from eddyline.plan.logical import Plan, RelationScan, StreamScan
 from eddyline.plan.partitioning.grid import ANY, Grid, Source, Split, choose, joint_lanes
 from eddyline.plan.partitioning.layouts import Layouts
+from eddyline.plan.partitioning.places import Places
 from eddyline.plan.partitioning.reasons import explain_grid, explain_one_shard
-from eddyline.plan.rewrite import with_children
 
 __all__ = ["ANY", "Lane", "Partitioning", "partition"]
 
@@ -81,28 +81,30 @@ def partition(plan: Plan, catalog: Catalog, shards: int, rates: Mapping[str, flo
     """
     if shards < 1:
         raise JobError(f"a query runs on one shard or more, not on {shards}.")
-    sources = sources_of(plan, catalog, rates or {})
+    places = Places(plan)
+    sources = sources_of(places, catalog, rates or {})
     if shards == 1:
-        return replace(lay_out(plan, catalog, Grid((), ()), sources), reasons=("one shard, as asked",))
-    layouts = Layouts(catalog)
-    found = lay_out(plan, catalog, choose(layouts.choices(plan), sources, shards), sources)
+        return replace(lay_out(places, catalog, Grid((), ()), sources), reasons=("one shard, as asked",))
+    layouts = Layouts(catalog, places)
+    found = lay_out(places, catalog, choose(layouts.choices(plan), sources, shards), sources)
     reasons = found.reasons if found.shares else explain_one_shard(layouts.obstacles)
     return replace(found, reasons=(*reasons, *layouts.hints))
 
 
-def lay_out(plan: Plan, catalog: Catalog, grid: Grid, sources: Sequence[Source]) -> Partitioning:
+def lay_out(places: Places, catalog: Catalog, grid: Grid, sources: Sequence[Source]) -> Partitioning:
     """The plan on a grid whose dimensions are known to be correct."""
-    found, places = joint_lanes([(s, tuple(d[i] for d in grid.dimensions)) for i, s in enumerate(sources)])
+    found, at = joint_lanes([(s, tuple(d[i] for d in grid.dimensions)) for i, s in enumerate(sources)])
     lanes = _named(found, catalog)
-    mine = [lanes[p] for p in places]
-    renamed = _renamed(plan, iter([lane.name for lane in mine]))
-    return Partitioning(grid.shares, lanes, renamed, explain_grid(grid, sources, mine, plan) if grid.shares else ())
+    mine = [lanes[p] for p in at]
+    renamed = places.renamed([lane.name for lane in mine])
+    reasons = explain_grid(grid, sources, mine, places.counted()) if grid.shares else ()
+    return Partitioning(grid.shares, lanes, renamed, reasons)
 
 
-def sources_of(plan: Plan, catalog: Catalog, rates: Mapping[str, float]) -> list[Source]:
-    """What the scans read, from left to right."""
+def sources_of(places: Places, catalog: Catalog, rates: Mapping[str, float]) -> list[Source]:
+    """What the scans read, by place."""
     by_name = {n.lower(): r for n, r in rates.items()}
-    return [_source(n, catalog, by_name) for n in walk(plan) if isinstance(n, StreamScan | RelationScan)]
+    return [_source(n, catalog, by_name) for n in places.scans]
 
 
 def _source(scan: StreamScan | RelationScan, catalog: Catalog, rates: Mapping[str, float]) -> Source:
@@ -127,14 +129,3 @@ def _named(ways: Sequence[tuple[Source, Split]], catalog: Catalog) -> tuple[Lane
         used.add(name.lower())
         lanes.append(Lane(name, source.name, split, source.constant))
     return tuple(lanes)
-
-
-def _renamed(p: Plan, names: Iterator[str]) -> Plan:
-    """The plan with the names of its scans, from left to right."""
-    match p:
-        case StreamScan():
-            return replace(p, stream=next(names))
-        case RelationScan():
-            return replace(p, relation=next(names))
-        case _:
-            return with_children(p, [_renamed(c, names) for c in children(p)])

@@ -11,23 +11,47 @@ from eddyline.expr.nodes import Call, Cast, Column, Expr
 from eddyline.plan.logical import Project, RelationScan, StreamScan
 from eddyline.plan.partitioning.grid import ANY, Choice
 
-MOST = 256  # layouts kept for a node; plans that people write have a few dozen
+MAX_LAYOUTS = 256  # kept for a node; plans that people write have a few dozen
 
 Columns = frozenset[str]
 
 
 @dataclass(frozen=True, slots=True)
+class Scans:
+    """How the scans at some places lie."""
+
+    choice: Choice
+    places: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Layout:
     """``visible`` are the columns whose hash is a row's coordinate, None where the rows are copied; ``choice`` says how
-    the scans below lie, from left to right.
+    the scans below lie, those at ``places`` (``partitioning.places``), from left to right.
 
     ``sides`` is for full joins, where the coordinate is the hash of one side's columns or, where those are padded, of
     the other's: rows that agree in a column of each side meet. It is () where there is no such knowledge.
     """
 
     visible: Columns | None
-    choice: Choice
+    choice: Choice = ()
     sides: tuple[Columns, ...] = ()
+    places: tuple[int, ...] = ()
+
+    def beside(self, other: Layout) -> Scans | None:
+        """The scans below both, and how they lie; None where a scan that both read would have to lie in two ways."""
+        if self.places[-1] < other.places[0]:  # places grow
+            return Scans((*self.choice, *other.choice), (*self.places, *other.places))
+        mine = dict(zip(self.places, self.choice, strict=True))
+        if any(mine.get(p, c) != c for p, c in zip(other.places, other.choice, strict=True)):
+            return None
+        mine |= dict(zip(other.places, other.choice, strict=True))
+        both = tuple(sorted(mine))
+        return Scans(tuple(mine[p] for p in both), both)
+
+    def on(self, scans: Scans) -> Layout:
+        """The same layout of a node that reads more."""
+        return replace(self, choice=scans.choice, places=scans.places)
 
     def meets(self, columns: Iterable[str] | None = None) -> bool:
         """Whether rows that agree in these columns (None: in all) are at one coordinate. Not asked of copied rows."""
@@ -43,16 +67,17 @@ class Layout:
             return self
         pairs = list(names)
         visible, *sides = (frozenset(n for n, old in pairs if old in k) for k in (self.visible, *self.sides))
-        return Layout(visible, self.choice, tuple(sides) if all(sides) else ())
+        return Layout(visible, self.choice, tuple(sides) if all(sides) else (), self.places)
 
     def closed(self, equal: Iterable[Columns]) -> Layout:
         """Knowing that columns are equal."""
         return self if self.visible is None else replace(self, visible=closure(self.visible, equal))
 
 
-def lying_by(p: StreamScan | RelationScan, column: str) -> Layout:
+def lying_by(p: StreamScan | RelationScan, column: str, place: int) -> Layout:
     """A scan by one of its source's columns."""
-    return Layout(frozenset(n for n, c in zip(p.schema.names, p.columns, strict=True) if c == column), (column,))
+    visible = frozenset(n for n, c in zip(p.schema.names, p.columns, strict=True) if c == column)
+    return Layout(visible, (column,), places=(place,))
 
 
 def projected(p: Project, x: Layout) -> Layout:
@@ -61,10 +86,13 @@ def projected(p: Project, x: Layout) -> Layout:
 
 def met(x: Layout, y: Layout, equal: Sequence[Columns]) -> Layout | None:
     """Two inputs of a join: if both are split, equal columns must say the same of where their rows are."""
-    choice = (*x.choice, *y.choice)
+    scans = x.beside(y)
+    if scans is None:
+        return None
     if x.visible is None or y.visible is None:
-        return replace(x if y.visible is None else y, choice=choice)
-    return Layout(x.visible | y.visible, choice) if closure(x.visible, equal) & closure(y.visible, equal) else None
+        return (x if y.visible is None else y).on(scans)
+    together = closure(x.visible, equal) & closure(y.visible, equal)
+    return Layout(x.visible | y.visible).on(scans) if together else None
 
 
 def hashed_like(e: Expr) -> str | None:
@@ -117,7 +145,7 @@ def best(layouts: Iterable[Layout]) -> list[Layout]:
     """
     kept: list[Layout] = []
     for x in sorted(layouts, key=_rank):  # what beats another comes before it
-        if len(kept) == MOST:
+        if len(kept) == MAX_LAYOUTS:
             break
         if not any(_beats(k, x) for k in kept):
             kept.append(x)

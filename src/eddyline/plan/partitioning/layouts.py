@@ -19,8 +19,7 @@ Ways that look right and are wrong:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import pyarrow as pa
 
@@ -46,12 +45,13 @@ from eddyline.plan.logical import (
     StreamScan,
     ToStream,
     Window,
+    each,
     is_stream,
-    walk,
 )
 from eddyline.plan.partitioning.grid import ANY, Choice
 from eddyline.plan.partitioning.layout import (
     Layout,
+    Scans,
     best,
     classes,
     closure,
@@ -61,19 +61,22 @@ from eddyline.plan.partitioning.layout import (
     projected,
 )
 from eddyline.plan.partitioning.momentary import momentary
+from eddyline.plan.partitioning.places import Places
 
 
 class Layouts:
     """``choices`` are the correct dimensions of a plan; ``obstacles`` says what stood in their way at some node where
     nothing remains split, ``hints`` what would have helped."""
 
-    def __init__(self, catalog: Catalog) -> None:
-        self.catalog = catalog
+    def __init__(self, catalog: Catalog, places: Places) -> None:
+        self.catalog, self.places = catalog, places
+        self._next = 0  # the place of the next scan, where each has its own
+        self._known: dict[int, list[Layout]] = {}  # by number of a node, where equal ones have the same places
         self.obstacles: list[str] = []
         self.hints: list[str] = []
 
     def choices(self, plan: Plan) -> list[Choice]:
-        if all(isinstance(n, RelationScan) and n.constant for n in walk(plan) if _is_scan(n)):
+        if all(isinstance(n, RelationScan) and n.constant for n in each(plan) if _is_scan(n)):
             self.obstacles.append("only constant relations are read, at one instant")
             return []
         for function in _unpredictable(plan):
@@ -85,6 +88,21 @@ class Layouts:
         return list(dict.fromkeys(x.choice for x in found if x.visible is not None))
 
     def of(self, p: Plan) -> list[Layout]:
+        if not self.places.shared:
+            return self.found(p)
+        number = self.places.numbers.of(p)
+        if number not in self._known:
+            self._known[number] = self.found(p)
+        return self._known[number]
+
+    def place(self, p: StreamScan | RelationScan) -> int:
+        """Scans are asked about from left to right."""
+        if self.places.shared:
+            return self.places.by_number[self.places.numbers.of(p)]
+        self._next += 1
+        return self._next - 1
+
+    def found(self, p: Plan) -> list[Layout]:
         match p:
             case StreamScan():
                 return self.stream_scan(p)
@@ -128,11 +146,12 @@ class Layouts:
 
     def stream_scan(self, p: StreamScan) -> list[Layout]:
         definition = self.catalog.streams.get(p.stream.lower())
-        anywhere = Layout(frozenset(), (ANY,))
+        place = self.place(p)
+        anywhere = Layout(frozenset(), (ANY,), places=(place,))
         if definition is None:
             return [anywhere]  # late(q), invalid(q): made inside the shards, as they fall
         columns = _preferred(p, definition.timestamp)
-        return [anywhere, *(lying_by(p, c) for c in columns), Layout(None, (None,))]
+        return [anywhere, *(lying_by(p, c, place) for c in columns), Layout(None, (None,), places=(place,))]
 
     def relation_scan(self, p: RelationScan) -> list[Layout]:
         """A replacement must find what it replaces, and a deletion the row that it deletes."""
@@ -142,7 +161,8 @@ class Layouts:
         columns = [c for c in _preferred(p, definition.timestamp) if c in allowed]
         if not columns:
             columns = [c for c in allowed if not pa.types.is_nested(definition.schema[c].type)][:1]
-        return [*(lying_by(p, c) for c in columns), Layout(None, (None,))]
+        place = self.place(p)
+        return [*(lying_by(p, c, place) for c in columns), Layout(None, (None,), places=(place,))]
 
     def window(self, p: Window) -> list[Layout]:
         given = self.of(p.input)
@@ -184,19 +204,17 @@ class Layouts:
         equal = classes(p.conjuncts)
         lefts, rights = self.of(p.left), self.of(p.right)
         found = []
-        for x in lefts:
-            for y in rights:
-                choice = (*x.choice, *y.choice)
-                if x.visible is None and y.visible is None:
-                    found.append(Layout(None, choice))
-                elif y.visible is None and p.kind == "left":
-                    found.append(replace(x, choice=choice))
-                elif x.visible is None and p.kind == "right":
-                    found.append(replace(y, choice=choice))
-                elif x.visible and y.visible and closure(x.visible, equal) & y.visible:
-                    both = Layout(frozenset(), choice, (x.visible, y.visible))
-                    kept = {"left": x, "right": y, "full": both}[p.kind]  # the other side's columns may be padded
-                    found.append(replace(kept, choice=choice))
+        for x, y, scans in _pairs(lefts, rights):
+            if x.visible is None and y.visible is None:
+                found.append(Layout(None).on(scans))
+            elif y.visible is None and p.kind == "left":
+                found.append(x.on(scans))
+            elif x.visible is None and p.kind == "right":
+                found.append(y.on(scans))
+            elif x.visible and y.visible and closure(x.visible, equal) & y.visible:
+                both = Layout(frozenset(), sides=(x.visible, y.visible))
+                kept = {"left": x, "right": y, "full": both}[p.kind]  # the other side's columns may be padded
+                found.append(kept.on(scans))
         told = (
             f"the {p.kind.upper()} JOIN of {alias_of(p.left)} and {alias_of(p.right)} needs rows and partners together"
         )
@@ -206,11 +224,11 @@ class Layouts:
         """The mark of a row needs all rows that the correlation admits; IN looks at their NULLs, too."""
         equal = classes(p.on)
         lefts, rights = self.of(p.left), self.of(p.right)
-        found = []
-        for x in lefts:
-            for y in rights:
-                if y.visible is None or (x.visible and closure(x.visible, equal) & y.visible):
-                    found.append(replace(x, choice=(*x.choice, *y.choice)))
+        found = [
+            x.on(scans)
+            for x, y, scans in _pairs(lefts, rights)
+            if y.visible is None or (x.visible and closure(x.visible, equal) & y.visible)
+        ]
         return self.noted((*lefts, *rights), found, _must_see_all(p))
 
     def semijoin(self, p: MarkJoin) -> list[Layout]:
@@ -221,17 +239,15 @@ class Layouts:
         lefts, rights = self.of(p.left), self.of(p.right)
         mine = frozenset(p.left.schema.names)
         found = []
-        for x in lefts:
-            for y in rights:
-                choice = (*x.choice, *y.choice)
-                if y.visible is None:
-                    found.append(replace(x, choice=choice))
-                    continue
-                reached = closure(y.visible, equal) & mine
-                if x.visible is None and reached:
-                    found.append(Layout(reached, choice))
-                elif x.visible is not None and reached & x.visible:
-                    found.append(Layout(x.visible | reached, choice))
+        for x, y, scans in _pairs(lefts, rights):
+            if y.visible is None:
+                found.append(x.on(scans))
+                continue
+            reached = closure(y.visible, equal) & mine
+            if x.visible is None and reached:
+                found.append(Layout(reached).on(scans))
+            elif x.visible is not None and reached & x.visible:
+                found.append(Layout(x.visible | reached).on(scans))
         return self.noted((*lefts, *rights), found, _must_see_all(p))
 
     # ── aggregates and sets ───────────────────────────────────────────────────────────────────────────────────────
@@ -253,7 +269,7 @@ class Layouts:
         lefts, rights = self.of(p.left), self.of(p.right)
         names = tuple(zip(p.left.schema.names, p.right.schema.names, strict=True))
         same = [y.renamed(names) for y in rights]
-        found = [z for x in lefts for y in same if (z := _combined(p, x, y)) is not None]
+        found = [z for x, y, scans in _pairs(lefts, same) if (z := _combined(p, x, y, scans)) is not None]
         told = f"{p.kind.upper()}{' ALL' if p.all else ''} must see equal rows of both sides together"
         if p.kind == "union" and p.all:
             told = "UNION ALL of something that is split and something that every shard has would repeat the latter"
@@ -287,10 +303,12 @@ class Layouts:
 
     def regret(self, p: Plan, given: Sequence[Layout], found: Sequence[Layout]) -> None:
         """Say what the result would have to keep for less to be copied, or for anything to be split at all."""
-        scans = [n for n in walk(p) if isinstance(n, StreamScan | RelationScan)]
-        fewest = min((_copied(x, scans) for x in found if x.visible is not None), default=len(scans))
+        scans = self.places.scans
+        below = max((len(x.places) for x in given), default=0)
+        fewest = min((_copied(x, scans) for x in found if x.visible is not None), default=below)
         for x in sorted((x for x in given if x.visible is not None and not x.meets()), key=lambda x: _copied(x, scans)):
-            columns = [f"{n.alias}.{c}" for n, c in zip(scans, x.choice, strict=True) if c not in (None, ANY)]
+            pairs = zip(x.places, x.choice, strict=True)
+            columns = [f"{scans[place].alias}.{c}" for place, c in pairs if c not in (None, ANY)]
             if columns and _copied(x, scans) < fewest:
                 less = " with less copied" if any(y.visible is not None for y in found) else ""
                 self.hints.append(f"if the result kept {columns[0]}, it could be split by it{less}")
@@ -303,24 +321,33 @@ def _must_see_all(p: MarkJoin) -> str:
 
 def _copied(x: Layout, scans: Sequence[StreamScan | RelationScan]) -> int:
     """How many inputs are shipped to every coordinate."""
-    pairs = zip(x.choice, scans, strict=True)
+    pairs = ((c, scans[place]) for place, c in zip(x.places, x.choice, strict=True))
     return sum(c is None and not (isinstance(n, RelationScan) and n.constant) for c, n in pairs)
 
 
-def _combined(p: SetOperation, x: Layout, y: Layout) -> Layout | None:
+def _pairs(lefts: Sequence[Layout], rights: Sequence[Layout]) -> Iterator[tuple[Layout, Layout, Scans]]:
+    """What can be combined: how the scans below both sides lie."""
+    for x in lefts:
+        for y in rights:
+            scans = x.beside(y)
+            if scans is not None:
+                yield x, y, scans
+
+
+def _combined(p: SetOperation, x: Layout, y: Layout, scans: Scans) -> Layout | None:
     """A set operation of two layouts, both in the left side's names; None where equal rows would not meet."""
-    choice, left, right = (*x.choice, *y.choice), x.visible, y.visible
+    left, right = x.visible, y.visible
     if left is None and right is None:
-        return Layout(None, choice)
+        return Layout(None).on(scans)
     if left is not None and right is not None:
         common = left & right
         if p.kind == "union":
-            return Layout(common, choice) if common or p.all else None
-        return Layout(left | right if p.kind == "intersect" else left, choice) if common else None
+            return Layout(common).on(scans) if common or p.all else None
+        return Layout(left | right if p.kind == "intersect" else left).on(scans) if common else None
     # One side is complete everywhere: then the other alone decides where a row of the result is.
     if right is None and x.meets() and p.kind in ("except", "intersect"):
-        return replace(x, choice=choice)
-    return replace(y, choice=choice) if left is None and y.meets() and p.kind == "intersect" else None
+        return x.on(scans)
+    return y.on(scans) if left is None and y.meets() and p.kind == "intersect" else None
 
 
 def _is_scan(p: Plan) -> bool:
@@ -337,7 +364,7 @@ def _preferred(p: StreamScan | RelationScan, timestamp: str | None) -> list[str]
 
 def _unpredictable(plan: Plan) -> list[str]:
     """User's functions that may answer differently to the same question. No built-in function does."""
-    calls = [e for n in walk(plan) for top in _expressions(n) for e in walk_expr(top)]
+    calls = [e for n in each(plan) for top in _expressions(n) for e in walk_expr(top)]
     return [e.function.name for e in calls if isinstance(e, UserCall) and not e.function.deterministic]
 
 

@@ -7,6 +7,8 @@ the instant τ: a shard that has such a row has that element, be it split or cop
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from eddyline.core.window import Range, Slide
 from eddyline.plan.deletions import is_constant
 from eddyline.plan.logical import (
@@ -25,60 +27,82 @@ from eddyline.plan.logical import (
     Window,
 )
 
+Known = dict[tuple[str, int], bool]  # what was found of a node (the very object), by question
 
-def momentary(p: Plan) -> bool:
+
+def momentary(p: Plan, known: Known | None = None) -> bool:
     """Whether every row of a relation-typed plan is made of an element of the present instant."""
+    return _asked("momentary", _momentary, p, {} if known is None else known)
+
+
+def comes_with_elements(p: Plan, known: Known | None = None) -> bool:
+    """Whether a stream has elements only at instants of elements that they are made of."""
+    return _asked("comes", _comes_with_elements, p, {} if known is None else known)
+
+
+def _asked(question: str, answer: Callable[[Plan, Known], bool], p: Plan, known: Known) -> bool:
+    """Each node is asked about once, however often it is read."""
+    key = question, id(p)
+    if key not in known:
+        known[key] = answer(p, known)
+    return known[key]
+
+
+def _momentary(p: Plan, known: Known) -> bool:
     match p:
         case Window():
-            return p.spec == Range(0) and comes_with_elements(p.input)
+            return p.spec == Range(0) and comes_with_elements(p.input, known)
         case Select() | Project() | Distinct():
-            return momentary(p.input)
+            return momentary(p.input, known)
         case Join():
-            return any(map(momentary, p.inputs))
+            return any(momentary(i, known) for i in p.inputs)
         case MarkJoin():
-            return momentary(p.left)
+            return momentary(p.left, known)
         case OuterJoin():
             sides = {"left": (p.left,), "right": (p.right,), "full": (p.left, p.right)}[p.kind]
-            return all(map(momentary, sides))
+            return all(momentary(side, known) for side in sides)
         case Aggregate():
-            return p.grouped and momentary(p.input)  # without groups there is a row at every instant
+            return p.grouped and momentary(p.input, known)  # without groups there is a row at every instant
         case SetOperation(kind="union"):
-            return momentary(p.left) and momentary(p.right)
+            return momentary(p.left, known) and momentary(p.right, known)
         case SetOperation(kind="intersect"):
-            return momentary(p.left) or momentary(p.right)
+            return momentary(p.left, known) or momentary(p.right, known)
         case SetOperation(kind="except"):
-            return momentary(p.left)
+            return momentary(p.left, known)
         case _:
             return False
 
 
-def comes_with_elements(p: Plan) -> bool:
-    """Whether a stream has elements only at instants of elements that they are made of."""
+def _comes_with_elements(p: Plan, known: Known) -> bool:
     match p:
         case StreamScan():
             return True
         case Select() | Project():
-            return comes_with_elements(p.input)
+            return comes_with_elements(p.input, known)
         case ToStream(kind="rstream"):
-            return momentary(p.input)
+            return momentary(p.input, known)
         case ToStream(kind="istream"):
-            return momentary(p.input) or _enters_with_elements(p.input)
+            return momentary(p.input, known) or _enters_with_elements(p.input, known)
         case _:
             return False
 
 
-def _enters_with_elements(p: Plan) -> bool:
+def _enters_with_elements(p: Plan, known: Known) -> bool:
     """Whether rows of a relation enter only with an element: not at a slide, not because another row leaves, and not
     because time starts, which it does for a constant relation even where a shard has no element."""
+    return _asked("enters", _enters, p, known)
+
+
+def _enters(p: Plan, known: Known) -> bool:
     match p:
         case Window():
-            return not isinstance(p.spec, Slide) and comes_with_elements(p.input)
+            return not isinstance(p.spec, Slide) and comes_with_elements(p.input, known)
         case RelationScan():
             return not p.constant
         case Select() | Project() | Distinct():
-            return _enters_with_elements(p.input)
+            return _enters_with_elements(p.input, known)
         case Join():
-            entering = [_enters_with_elements(i) for i in p.inputs]
+            entering = [_enters_with_elements(i, known) for i in p.inputs]
             return any(entering) and all(e or is_constant(i) for e, i in zip(entering, p.inputs, strict=True))
         case _:
             return False

@@ -6,8 +6,6 @@ from collections.abc import Sequence
 from math import prod
 from typing import Protocol
 
-from eddyline.core.window import Rows
-from eddyline.plan.logical import Plan, RelationScan, StreamScan, Window, children
 from eddyline.plan.partitioning.grid import ANY, Choice, Grid, Source, Split, copies
 
 
@@ -25,10 +23,11 @@ def explain_one_shard(obstacles: Sequence[str]) -> tuple[str, ...]:
     return (f"one shard: {first}", *(f"besides, {r}" for r in rest))
 
 
-def explain_grid(grid: Grid, sources: Sequence[Source], lanes: Sequence[Travels], plan: Plan) -> tuple[str, ...]:
-    """``sources`` and ``lanes`` are those of the scans, from left to right."""
+def explain_grid(
+    grid: Grid, sources: Sequence[Source], lanes: Sequence[Travels], counted: Sequence[bool]
+) -> tuple[str, ...]:
+    """``sources`` and ``lanes`` are those of the scans, by place; ``counted`` are those below a ``[ROWS n]``."""
     axes = [f"{n} by {_axis(d, sources)}" for n, d in zip(grid.shares, grid.dimensions, strict=True)]
-    counted = _counted(plan)
     travels: dict[str, str] = {}
     constants: dict[str, str] = {}
     for i, (source, lane) in enumerate(zip(sources, lanes, strict=True)):
@@ -65,11 +64,3 @@ def _lacks(d: Choice, sources: Sequence[Source]) -> str:
     pairs = [(s.alias, c) for s, c in zip(sources, d, strict=True) if c is not None]
     alias, column = next((p for p in pairs if p[1] != ANY), pairs[0])
     return f"it may meet every row of {alias}" if column == ANY else f"it has no {alias}.{column}"
-
-
-def _counted(p: Plan, below: bool = False) -> list[bool]:
-    """For each scan, from left to right, whether it stands below a ``[ROWS n]``."""
-    if isinstance(p, StreamScan | RelationScan):
-        return [below]
-    below = below or (isinstance(p, Window) and isinstance(p.spec, Rows))
-    return [found for c in children(p) for found in _counted(c, below)]

@@ -17,7 +17,7 @@ from eddyline.spark.sources.places import Place
 
 
 @dataclass(slots=True)
-class Watch:
+class WatchedDirectory:
     """The directory, without what a process cannot hand to another."""
 
     source: DirectorySource
@@ -40,7 +40,7 @@ class WatchedParts(Parts):
 
     __slots__ = ("_divide", "_frozen", "_looked", "_quiet_since", "_watch", "order")
 
-    def __init__(self, watch: Watch, divide: Callable[[Source], Part]) -> None:
+    def __init__(self, watch: WatchedDirectory, divide: Callable[[Source], Part]) -> None:
         super().__init__([])
         self._watch, self._divide = watch, divide
         self.order: list[str] = []

@@ -14,7 +14,7 @@ from eddyline.io.jsonl import JsonLinesSource, JsonLinesStream
 from eddyline.io.memory import ArrowSource, RowSource
 from eddyline.io.parquet import ParquetSource
 from eddyline.io.source import Source, StrictSource
-from eddyline.spark.sources.directory import Watch, WatchedParts
+from eddyline.spark.sources.directory import WatchedDirectory, WatchedParts
 from eddyline.spark.sources.memory import ReplayPart, TablePart, drain
 from eddyline.spark.sources.parquet import ParquetPart
 from eddyline.spark.sources.parts import Part, Parts
@@ -35,7 +35,7 @@ def divide(
         case ParquetSource() | CsvSource() | JsonLinesSource():
             return Parts(_files(source, timestamp), names=tuple(p.name for p in source.paths))
         case DirectorySource():
-            return WatchedParts(Watch(source, SystemClock()), FileDivision(timestamp))
+            return WatchedParts(WatchedDirectory(source, SystemClock()), FileDivision(timestamp))
         case GeneratorSource():
             return Parts([ReplayPart(source, timestamp, wanted)], endless=not source.finite)
         case CsvStream() | JsonLinesStream():

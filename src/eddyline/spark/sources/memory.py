@@ -28,7 +28,7 @@ from eddyline.spark.sources.parts import Times
 from eddyline.spark.sources.places import Mark
 
 INLINE: Final = 256 << 10  # bytes of a table that travel with every task's description; larger ones wait in a file
-MOST: Final = 2 << 30  # bytes of an iterable that are taken in
+MAX_BYTES: Final = 2 << 30  # of an iterable that are taken in
 UNKNOWN: Final = 1e6  # rows of a source that says nothing about it
 STRIDE: Final = 1024  # rows from one known time to the next
 
@@ -88,9 +88,10 @@ def _drain(source: Source, name: str, in_file: bool) -> Kept:
         count += batch.rows.num_rows
         size += batch.rows.nbytes
         batches.append(plain(batch.rows, source.schema))
-        if size > MOST:
+        if size > MAX_BYTES:
             raise JobError(
-                f"{name!r} has more than {MOST >> 30} GiB of rows in this process, or no end: write them to Parquet"
+                f"{name!r} has more than {MAX_BYTES >> 30} GiB of rows in this process, or no end: write them to"
+                " Parquet"
                 " files and give their path, or use the inline runtime."
             )
     data = to_stream(pa.Table.from_batches(batches, source.schema))

@@ -116,7 +116,9 @@ def packed_frame(
         parts[name] = divide(source, definition.name, definition.timestamp, columns, in_file=not connect)
         careful = strict or isinstance(source, StrictSource)
         routes = tuple(program.routes(name, streaming))
-        shipping[name] = Shipping(routes, program.timestamp(name), columns, program.positioned(name), careful)
+        slack = getattr(definition, "slack", 0)  # relations have none
+        stamp, positioned = program.timestamp(name), program.positioned(name)
+        shipping[name] = Shipping(routes, stamp, columns, positioned, careful, slack)
     # A client of Spark Connect is not told how many tasks run at once.
     number = tasks or (8 if connect else int(spark.sparkContext.defaultParallelism))
     options = {

@@ -11,18 +11,20 @@ import pyarrow as pa
 from eddyline.io.source import InvalidRow
 from eddyline.spark import stream_progress as bounds
 from eddyline.spark.packing import ARRIVAL, ARRIVED, Packer, Route
+from eddyline.spark.sources.disorder import Disorder
 from eddyline.spark.sources.tasks import Load, Task, check
 
 
 @dataclass(frozen=True, slots=True)
 class Shipping:
-    """How one source is packed. ``strict`` stops at a malformed row."""
+    """How one source is packed. ``strict`` stops at a malformed row; ``slack`` is that of the declared stream."""
 
     routes: tuple[Route, ...]
     timestamp: str
     columns: tuple[str, ...]
     positioned: bool
     strict: bool
+    slack: int = 0
 
     @property
     def stamp(self) -> pa.DataType | None:
@@ -35,12 +37,17 @@ def pack(task: Task, shipping: Mapping[str, Shipping]) -> Iterator[pa.RecordBatc
         how = shipping[load.source]
         packer = Packer(how.routes, how.timestamp, bounds.known)
         malformed: list[InvalidRow] = []
-        yield from packer(_batches(load, how, task.stamp, malformed), load.ended)
+        disorder = Disorder(how.timestamp, how.slack)
+        yield from packer(_batches(load, how, task.stamp, malformed, disorder), load.ended)
+        if disorder.rows:
+            yield packer.out_of_order(disorder.rows, disorder.behind)
         if malformed:
             yield packer.malformed(malformed)
 
 
-def _batches(load: Load, how: Shipping, stamp: int, malformed: list[InvalidRow]) -> Iterator[pa.RecordBatch]:
+def _batches(
+    load: Load, how: Shipping, stamp: int, malformed: list[InvalidRow], disorder: Disorder
+) -> Iterator[pa.RecordBatch]:
     for part in load.slices:
         position = part.first
         for batch in part.read(how.columns):
@@ -54,6 +61,7 @@ def _batches(load: Load, how: Shipping, stamp: int, malformed: list[InvalidRow])
                 at = stamp if pa.types.is_timestamp(how.stamp) else stamp // 1_000_000
                 rows = _with(rows, ARRIVED, pa.array(np.full(count, at)).cast(how.stamp))
             position += count
+            disorder.look(rows)
             yield rows
 
 

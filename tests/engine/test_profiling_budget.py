@@ -1,4 +1,4 @@
-"""Looks cost what they can win: short joins have none, bad plans soon have one, and a change is still seen."""
+"""Profiling runs cost what they can win: short joins have none, bad plans soon have one, and a change is still seen."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 import eddyline as ed
 from eddyline.adapting.adaptive_join import AdaptiveJoin
 from eddyline.adaptive.joins import profiling_budget as join_budget
-from eddyline.adaptive.joins.profiling_budget import LookBudget
+from eddyline.adaptive.joins.profiling_budget import ProfilingBudget
 from eddyline.operators.mjoin import MJoin
 from eddyline.testing.clock import ManualClock
 
@@ -21,13 +21,14 @@ WHERE R.a = S.a AND R.b = T.b"""
 
 
 def join(count: int, window: int, a: int, b: int, piece: int = 5_000) -> tuple[list[int], ed.Query]:
-    """Three streams, an element a tick; ``a`` and ``b`` keys of S and T. After which elements there were looks."""
-    looked: list[int] = []
+    """Three streams, an element a tick; ``a`` and ``b`` keys of S and T. After which elements profiling
+    runs ended."""
+    profiled_at: list[int] = []
     over = AdaptiveJoin._reoptimize
 
     def noted(self: AdaptiveJoin, *given: Any) -> None:
-        if self.looking:
-            looked.append(self.elements)
+        if self.pacing.in_profiling_run:
+            profiled_at.append(self.elements)
         over(self, *given)
 
     rng = np.random.default_rng(7)
@@ -43,7 +44,7 @@ def join(count: int, window: int, a: int, b: int, piece: int = 5_000) -> tuple[l
                 at = ts % 3 == i
                 session.push(name, pa.table({"ts": ts[at], **{n: key[at] for n, key in keys.items()}}))
         session.finish()
-    return looked, query
+    return profiled_at, query
 
 
 def operator(query: ed.Query) -> MJoin:
@@ -53,20 +54,20 @@ def operator(query: ed.Query) -> MJoin:
 @pytest.mark.parametrize("count", [5_000, 100_000])
 @pytest.mark.parametrize(("window", "keys"), [(3_000, 1_000), (3_000, 100_000)])
 def test_a_short_join_pays_at_most_its_share(count: int, window: int, keys: int) -> None:
-    looked, query = join(count, window, keys, keys)
+    profiled_at, query = join(count, window, keys, keys)
     told = operator(query).statistics()
     worth = told["accesses"] + told["elements"]
-    assert len(looked) * 3 * join_budget.PRICE <= join_budget.SHARE * worth
-    if worth < 3 * join_budget.PRICE / join_budget.SHARE:
-        assert not looked and not told["profiling"]
+    assert len(profiled_at) * 3 * join_budget.ACCESSES_PER_INPUT <= join_budget.BUDGET_SHARE * worth
+    if worth < 3 * join_budget.ACCESSES_PER_INPUT / join_budget.BUDGET_SHARE:
+        assert not profiled_at and not told["profiling"]
 
 
-def test_what_takes_many_accesses_is_looked_at_soon_and_what_takes_few_is_not() -> None:
+def test_what_takes_many_accesses_is_profiled_soon_and_what_takes_few_is_not() -> None:
     """An element of S finds a hundred partners in R, and none of them has one in T."""
-    looked, _ = join(30_000, 3_000, a=10, b=1_000_000)
-    assert looked and looked[0] < 40_000  # elements that came or left
-    looked, _ = join(30_000, 3_000, a=1_000_000, b=1_000_000)
-    assert not looked
+    profiled_at, _ = join(30_000, 3_000, a=10, b=1_000_000)
+    assert profiled_at and profiled_at[0] < 40_000  # elements that came or left
+    profiled_at, _ = join(30_000, 3_000, a=1_000_000, b=1_000_000)
+    assert not profiled_at
 
 
 def test_what_was_earned_is_part_of_a_snapshot() -> None:
@@ -74,18 +75,18 @@ def test_what_was_earned_is_part_of_a_snapshot() -> None:
     adapter, arrays = operator(query).adapter, operator(query).arrays
     assert isinstance(adapter, AdaptiveJoin)
     state = adapter.state()
-    assert state["budget"] == adapter.budget.held != 0
+    assert state["budget"] == adapter.pacing.budget.held != 0
     for saved in (state, {name: value for name, value in state.items() if name != "budget"}):
-        adapter.budget.held = 1.0
+        adapter.pacing.budget.held = 1.0
         adapter.load(saved, arrays)
-        assert adapter.budget.held == saved.get("budget", 0.0)
+        assert adapter.pacing.budget.held == saved.get("budget", 0.0)
 
 
-def test_an_alarm_is_looked_at_on_credit_but_not_for_nothing() -> None:
-    budget = LookBudget(3)
-    budget.earn(int(0.31 * budget.price / join_budget.SHARE), 0)
-    assert budget.affords_look(alarmed=True) and not budget.affords_look()
+def test_an_alarm_is_profiled_on_credit_but_not_for_nothing() -> None:
+    budget = ProfilingBudget(3)
+    budget.earn(int(0.31 * budget.price / join_budget.BUDGET_SHARE), 0)
+    assert budget.affords_profiling_run(alarmed=True) and not budget.affords_profiling_run()
     budget.spend(0)
-    assert not budget.affords_look(alarmed=True)
+    assert not budget.affords_profiling_run(alarmed=True)
     budget.earn(budget.missing(alarmed=True), 0)
-    assert budget.affords_look(alarmed=True)
+    assert budget.affords_profiling_run(alarmed=True)

@@ -1,0 +1,55 @@
+"""Which row an expression failed for, in the words of its user: the stream, the time, and the values that were at hand.
+
+Operators have the columns that the plan reads, under names such as ``S.v``. They do not know lines or row numbers: rows
+are put in order, joined and grouped on the way. Time and values find the row in its source.
+"""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Mapping
+from typing import Any, Final
+
+from eddyline.core.errors import clipped
+from eddyline.core.time import TimeKind
+
+COLUMNS: Final = 6  # shown at most
+WIDTH: Final = 40  # characters of a value
+
+
+def described(row: Mapping[str, Any], time: int, kind: TimeKind, sources: Mapping[str, str]) -> str:
+    """``sources`` has the stream or relation of each alias in the plan.
+
+    >>> described({"S.v": 0, "S.k": None}, 5, TimeKind.INTEGER, {"S": "S"})
+    'a row of S at time 5: v = 0, k = NULL'
+    >>> described({"a.v": "x", "b.v": 2}, 0, TimeKind.TIMESTAMP, {"a": "S", "b": "R"})
+    "a row of S and R at time 1970-01-01 00:00:00: a.v = 'x', b.v = 2"
+    >>> described({"n": 3}, 7, TimeKind.INTEGER, {"S": "S"})
+    'a row at time 7: n = 3'
+    """
+    # What starts with _ is not the user's: the alias of a subquery without one, a mark, a position.
+    split = [(*n.rpartition(".")[::2], value) for n, value in row.items()]
+    parts = [("" if alias.startswith("_") else alias, n, value) for alias, n, value in split if not n.startswith("_")]
+    aliases = list(dict.fromkeys(alias for alias, _, _ in parts if alias in sources))
+    streams = " and ".join(dict.fromkeys(sources[a] for a in aliases))
+    shown = [
+        f"{f'{alias}.' if alias and len(aliases) > 1 else ''}{name} = {_value(value)}" for alias, name, value in parts
+    ]
+    more = ", …" if len(shown) > COLUMNS else ""
+    values = f": {', '.join(shown[:COLUMNS])}{more}" if shown else ""
+    return f"a row{f' of {streams}' if streams else ''} at time {_time(time, kind)}{values}"
+
+
+def _value(value: Any) -> str:
+    if value is None:
+        return "NULL"
+    return clipped(str(value) if isinstance(value, datetime.date | datetime.timedelta) else repr(value), WIDTH)
+
+
+def _time(time: int, kind: TimeKind) -> str:
+    if kind is TimeKind.INTEGER:
+        return str(time)
+    try:
+        return str(datetime.datetime(1970, 1, 1) + datetime.timedelta(microseconds=time))
+    except OverflowError:  # before year 1, or after year 9999
+        return f"{time} µs"

@@ -1,0 +1,129 @@
+"""From a logical node to a physical operator: candidates that register themselves, and one choice among them.
+
+A candidate says of a node whether it *suits* (with the reason, or a refusal), what it would *cost*, and *builds* its
+operators. The choice is made once for a query, before anything is built: on Spark on the driver, which ships it to the
+shards. It is recorded in the query's log, is part of the plan as data, and its operators with the versions of their
+state are compared before saved state is loaded.
+
+A new operator is one file that defines a subclass of ``Candidate`` under ``@candidate``. Files in this package and in
+``eddyline.adapting.candidates`` are found by themselves; a file elsewhere counts once it is imported.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+
+from eddyline.core.catalog import Catalog
+from eddyline.core.time import TimeKind
+from eddyline.plan.deletions import Deletions
+from eddyline.plan.logical import Join, MarkJoin, OuterJoin, Plan, Select, children
+from eddyline.plan.memberships import flatten
+
+if TYPE_CHECKING:
+    from eddyline.plan.graph import Output
+    from eddyline.plan.physical import Builder
+
+__all__ = ["Candidate", "Planning", "Refused", "candidate", "candidates_for", "load_package", "subject_of"]
+
+# What is chosen: the subjects, each with the unit of its candidates' costs.
+JOIN, OUTER_JOIN, MARK, MEMBERSHIP = "join", "outer join", "mark", "membership"
+UNITS: Mapping[str, str] = {
+    JOIN: "index accesses an element",
+    OUTER_JOIN: "index accesses an element",
+    MARK: "index accesses a row",
+    MEMBERSHIP: "index accesses a row",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Planning:
+    """What a choice may depend on beside the node itself: nothing that differs between the driver and a shard."""
+
+    catalog: Catalog
+    kind: TimeKind
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """Why a candidate does not suit, as a sentence without its full stop. ``asked``: an option of the query asks for
+    the candidate, so that ``explain`` says why it was not taken."""
+
+    why: str
+    asked: bool = False
+
+
+class Candidate(ABC):
+    """One way to run the nodes of a ``subject``. Raise ``version`` when what its operators save changes its form.
+
+    ``option`` is the option of a query that may name the candidate: ``WITH (joins = 'nested-loop')``. The named one is
+    taken wherever it suits, whatever it costs.
+    """
+
+    name: ClassVar[str]
+    subject: ClassVar[str] = JOIN
+    version: ClassVar[int] = 1
+    option: ClassVar[str | None] = None
+
+    @abstractmethod
+    def suits(self, node: Any, planning: Planning) -> str | Refused:
+        """Why the candidate can run the node, or why it cannot."""
+
+    @abstractmethod
+    def cost(self, node: Any, planning: Planning) -> float:
+        """The estimated cost in the unit of the subject (``UNITS``), which all candidates of a node share."""
+
+    @abstractmethod
+    def build(self, node: Any, builder: Builder, need: Deletions) -> Output:
+        """Add the operators to the graph. ``need`` says which deletions can show above."""
+
+    def reads(self, node: Any, planning: Planning) -> Sequence[Plan]:
+        """The plans that ``build`` asks the builder for."""
+        return children(node)
+
+
+_registered: dict[str, Candidate] = {}
+C = TypeVar("C", bound=type[Candidate])
+
+
+def candidate(cls: C) -> C:
+    """Registers a candidate. One of the same name replaces it."""
+    _registered[cls.name] = cls()
+    return cls
+
+
+def candidates_for(subject: str) -> list[Candidate]:
+    """All candidates of a subject, in the order of their names: files are found in no order that counts."""
+    return sorted((c for c in _registered.values() if c.subject == subject), key=lambda c: c.name)
+
+
+def named_by(option: str, value: Any) -> Candidate | None:
+    """The candidate that an option names, if it names one."""
+    found = _registered.get(value) if isinstance(value, str) else None
+    return found if found is not None and found.option == option else None
+
+
+def subject_of(node: Plan) -> str | None:
+    """What has to be chosen for a node; None: it has one operator, whatever is around it."""
+    match node:
+        case Join():
+            return JOIN
+        case OuterJoin():
+            return OUTER_JOIN
+        case MarkJoin():
+            return MARK
+        case Select() if flatten(node) is not None:
+            return MEMBERSHIP
+        case _:
+            return None
+
+
+def load_package(name: str, path: Sequence[str]) -> None:
+    """Import every file of a package, so that its candidates are registered."""
+    for module in pkgutil.iter_modules(path):
+        importlib.import_module(f"{name}.{module.name}")

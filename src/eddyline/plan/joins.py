@@ -1,0 +1,124 @@
+"""Joins: how the planner builds an MJoin over the inputs of a logical join.
+
+A candidate that runs a join as an MJoin calls ``Joins.mjoin`` and says who may change its plan; one with an operator of
+its own asks for its inputs with ``relation`` and adds the operator with ``add``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from eddyline.core.schema import Schema
+from eddyline.core.window import Range, Rows, Slide, Unbounded, is_time_based, spelled
+from eddyline.expr.nodes import Expr
+from eddyline.operators.join_plan import JoinGraph
+from eddyline.plan.conditions import split_conditions
+from eddyline.plan.conjuncts import split_conjuncts
+from eddyline.plan.deletions import Deletions, is_constant
+from eddyline.plan.graph import Output, alias_of, conjunction, distinct
+from eddyline.plan.logical import Join, Plan, Select, Window
+from eddyline.plan.matches import Matches
+from eddyline.plan.rewrite import movable
+from eddyline.streamon.decision import PLANNER, Decision
+from eddyline.synopses.store import Registry, Stub
+
+Adapt = Callable[[Any, Sequence[str]], None]  # gets an MJoin and the names of its inputs
+
+
+class Joins(Matches):
+    """The part of the builder that builds MJoins."""
+
+    registry: Registry
+
+    def stub_for(self, stream: Plan) -> Callable[[], Stub]:
+        raise AssertionError("the builder knows how")
+
+    def mjoin(self, p: Join, need: Deletions, adapt: Adapt | None = None) -> Output:
+        """An MJoin over the inputs of a join; ``adapt`` gives it a plan, or somebody who changes its plan."""
+        from eddyline.operators.mjoin import MJoin
+
+        schemas = [i.schema for i in p.inputs]
+        keys, equalities, residual = split_conjuncts(p.conjuncts, schemas)
+        keys, conditions, residual = split_conditions(residual, schemas, keys)
+        graph = JoinGraph(keys, equalities)
+        inputs, stubs, nodes = [], [], []
+        append_only = True
+        changing = [i for i, child in enumerate(p.inputs) if not is_constant(child)]
+        for i, child in enumerate(p.inputs):
+            spec, stub, node, grows = self.join_input(child, need, passing=changing == [i])
+            inputs.append(spec)
+            stubs.append(stub)
+            nodes.append(node)
+            append_only = append_only and grows
+        kind = "binary-join" if len(inputs) == 2 else "mjoin"
+        operator = MJoin(self.name(kind), inputs, graph, residual, stubs, p.schema.names, self.context, conditions)
+        written = list(operator.orders)
+        if adapt is not None:
+            adapt(operator, [alias_of(i) for i in p.inputs])
+        if operator.orders == written:  # else somebody has drawn another plan, and tells it
+            self.explain_orders(operator, p)
+        note = conjunction(p.conjuncts) or "product"
+        node = self.add(operator, tuple(nodes), note=note)
+        return Output(node, operator.schema, append_only=append_only)
+
+    def join_input(self, p: Plan, need: Deletions, passing: bool) -> tuple[Any, Callable[[], Stub] | None, int, bool]:
+        """A ring for windows that the join can keep itself and for append-only relations, else a bag. ``passing``:
+        all other inputs are constant, so that of an input without deletions nothing need be kept."""
+        from eddyline.operators.join_side import JoinInput
+
+        filters: tuple[Expr, ...] = ()
+        below = p
+        while isinstance(below, Select):
+            filters, below = (*below.conjuncts, *filters), below.input
+        if isinstance(below, Window) and isinstance(below.spec, Rows) and all(map(movable, filters)):
+            child = self.stream(below.input, ordered=True)
+            label = f"{alias_of(p)} {below.spec}"
+            spec = JoinInput(below.schema, below.spec, deletes=need, label=label, filters=filters)
+            return spec, self.stub_for(below.input), child.node, False
+
+        if isinstance(p, Window) and is_time_based(p.spec):
+            child = self.stream(p.input)
+            grows = isinstance(p.spec, Unbounded) or need == Deletions.NONE
+            deletes = Deletions.NONE if isinstance(p.spec, Unbounded) else need
+            label = f"{alias_of(p)} {spelled(p.spec, self.kind)}"
+            passing = passing and grows
+            kept = Range(0) if passing and not isinstance(p.spec, Slide) else p.spec
+            spec = JoinInput(p.schema, kept, deletes=deletes, label=label, passing=passing)
+            return spec, self.stub_for(p.input), child.node, grows
+        child = self.relation(p, Deletions.ALL)
+        if child.append_only:
+            label = f"{alias_of(p)} (all of it)"
+            kept = Range(0) if passing else Unbounded()
+            spec = JoinInput(child.schema, kept, deletes=Deletions.NONE, label=label, passing=passing)
+            return spec, self.private_stub(child.schema), child.node, True
+        label = f"{alias_of(p)} (as it changes)"
+        return JoinInput(child.schema, None, by_id=child.ids, label=label), None, child.node, False
+
+    def private_stub(self, schema: Schema) -> Callable[[], Stub]:
+        def make() -> Stub:
+            stub = self.registry.stub(None, schema, "")
+            self.stubs.append(stub)
+            return stub
+
+        return make
+
+    def explain_orders(self, operator: Any, p: Join) -> None:
+        names = distinct([alias_of(i) for i in p.inputs])
+        orders = {names[i]: [names[j] for j in order] for i, order in enumerate(operator.orders)}
+        self.decided("join order", orders, "connected inputs first, in written order", operator.name)
+
+    def decided(self, kind: str, after: Any, why: str, operator: str) -> None:
+        self.context.log.record(Decision(kind, None, after, why, operator=operator, by=PLANNER))
+
+
+def inputs_of(p: Join) -> list[str]:
+    """What the inputs of a join are called, told apart by number where two have one name."""
+    return distinct([alias_of(i) for i in p.inputs])
+
+
+def is_simple(p: Join) -> bool:
+    """Whether no input has two members of one equality class, as caches need it."""
+    schemas = [i.schema for i in p.inputs]
+    keys, equalities, residual = split_conjuncts(p.conjuncts, schemas)
+    return JoinGraph(split_conditions(residual, schemas, keys)[0], equalities).simple

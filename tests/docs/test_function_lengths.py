@@ -1,0 +1,35 @@
+"""No function is too long to be read at once."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+SOURCE = Path(__file__).parents[2] / "src" / "eddyline"
+LONGEST = 80  # lines, docstring included
+
+
+def too_long(folder: Path, longest: int, but: str = "") -> list[str]:
+    found = []
+    for path in sorted(folder.rglob("*.py")):
+        if but and (folder / but) in path.parents:
+            continue
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                assert node.end_lineno is not None
+                lines = node.end_lineno - node.lineno + 1
+                if lines > longest:
+                    found.append(f"{path.relative_to(SOURCE)}: {node.name} has {lines} lines")
+    return found
+
+
+def test_functions_outside_kernels() -> None:
+    assert too_long(SOURCE, LONGEST, but="kernels") == []
+
+
+def test_a_long_function_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(globals(), "SOURCE", tmp_path)
+    (tmp_path / "long.py").write_text("def f() -> None:\n" + "    pass\n" * 80)
+    assert too_long(tmp_path, LONGEST) == ["long.py: f has 81 lines"]
