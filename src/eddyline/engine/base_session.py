@@ -36,6 +36,7 @@ from eddyline.engine.left_out import LeftOut, outside
 from eddyline.engine.ownership import Turn, in_turn, not_pickled
 from eddyline.engine.relation_changes import latest
 from eddyline.engine.scheduler import make_scheduler
+from eddyline.engine.system_streams import interval_of
 from eddyline.expr.functions import is_aggregate
 from eddyline.io.conform import engine_schema
 from eddyline.io.resolve import OPTIONS as SOURCE_OPTIONS
@@ -44,7 +45,10 @@ from eddyline.io.source import Source, whole
 from eddyline.plan.logical import BoundQuery
 from eddyline.streamon.decision import Decision
 
-OPTIONS = ("caches", "filters", "joins", "memory", "on_error", "pinned", "routing", "scheduler", "strict_order", "tree")
+OPTIONS = (
+    "caches", "every", "filters", "joins", "memory", "on_error", "pinned", "routing", "scheduler", "strict_order",
+    "tree",
+)  # fmt: skip
 Q = TypeVar("Q")  # what a session hands out for a query
 
 
@@ -286,6 +290,7 @@ class Declaring(ABC, Generic[Q]):
                 raise JobError(f"unknown option {name!r}. {remedy}")
         check_options(bound.options, read)
         Joining.of(bound.options)
+        interval_of(bound.options, bound.plan)
         for option, value in bound.options.items():
             if option == "on_error" and not (isinstance(value, str) and value in ("stop", "invalid")):
                 raise JobError(f"the option 'on_error' is one of stop, invalid, not {check.shown(value)}.")

@@ -34,6 +34,7 @@ from eddyline.engine.running_query import RunningQuery
 from eddyline.engine.side_streams import SideStream
 from eddyline.engine.snapshot import Snapshots
 from eddyline.engine.steering import named_query
+from eddyline.engine.system_streams import SystemStreams
 from eddyline.io import durable
 from eddyline.io.locking import DirectoryLock
 from eddyline.io.resolve import open_source
@@ -74,6 +75,7 @@ class Session(Declaring[Query]):
         self.feeds: dict[str, Feed] = {}
         self.queries: list[Query] = []
         self.sides: dict[str, SideStream] = {}
+        self.system = SystemStreams(self)
         self.warns = True  # that rows were left out; who tells of them otherwise switches it off
         self._notices = Notices()
         self._registry = Registry(check.flag(sharing, "sharing"))
@@ -122,7 +124,7 @@ class Session(Declaring[Query]):
     def _start(self, bound: BoundQuery, planned: PlannedQuery | None) -> Query:
         planned = planned or plan_query(bound, self.catalog)
         plan = planned.plan
-        inputs = {n: self._input_of(n) for n in streams_of(plan)}
+        inputs = {n: self._input_of(n, bound.options) for n in streams_of(plan)}
         epochs = {n.lower(): s.accepted for n, s in inputs.items()}
         filtering = Filtering.of(bound.options, self.clock)
         physical = build(
@@ -134,7 +136,8 @@ class Session(Declaring[Query]):
         readers: dict[int, StreamReader] = {}
         for i, node in enumerate(physical.nodes):
             if node.scan is not None:
-                readers[i] = self._reader(node.scan, f"{len(self.queries)}/{i}", list(readers.values()))
+                name = f"{len(self.queries)}/{i}"
+                readers[i] = self._reader(node.scan, name, list(readers.values()), bound.options)
         scheduler = str(bound.options.get("scheduler", "fifo"))
         running = RunningQuery(bound, plan, physical, inputs, readers, self.clock, scheduler)
         if bound.options.get("on_error", "stop") == "invalid":
@@ -143,6 +146,7 @@ class Session(Declaring[Query]):
         if (memory := memory_of(bound.options)) is not None:
             share_memory((n.operator for n in physical.nodes if n.operator is not None), memory)
         self.queries.append(query)
+        self.system.registered(query)
         if self.warns:
             warn_of_missed(label, [s.name for n, s in inputs.items() if s.finished and n.lower() in self.feeds])
         if bound.name is not None:
@@ -160,6 +164,7 @@ class Session(Declaring[Query]):
         self.queries.remove(query)
         for reader in query.running.readers.values():
             reader.close()
+        self.system.dropped(query)
         for stub in query.running.physical.stubs:
             self._registry.forget(stub)
         # A snapshot finds readers by their query's place, which is what a session that restores it will have.
@@ -174,8 +179,10 @@ class Session(Declaring[Query]):
         if query.running.query.name is not None:
             self.catalog.views.pop(query.running.query.name.lower(), None)
 
-    def _reader(self, scan: StreamScan | RelationScan, name: str, mine: list[StreamReader]) -> StreamReader:
-        stream = self._input_of(scan.stream if isinstance(scan, StreamScan) else scan.relation)
+    def _reader(
+        self, scan: StreamScan | RelationScan, name: str, mine: list[StreamReader], options: Mapping[str, Any]
+    ) -> StreamReader:
+        stream = self._input_of(scan.stream if isinstance(scan, StreamScan) else scan.relation, options)
         wanted = list(dict.fromkeys(scan.columns))
         if isinstance(scan, StreamScan):
             # Windows that share a store bring all columns that any of them keeps, and sharing may be switched on later.
@@ -193,8 +200,10 @@ class Session(Declaring[Query]):
             feed.want([*wanted, *more, *everything])
         return reader
 
-    def _input_of(self, name: str) -> InputStream:
+    def _input_of(self, name: str, options: Mapping[str, Any]) -> InputStream:
         found = self.inputs.get(name.lower())
+        if found is None:
+            found = self.system.input_of(name, options)
         return found if found is not None else self._side(name)
 
     def _side(self, name: str) -> InputStream:
@@ -274,14 +283,24 @@ class Session(Declaring[Query]):
         for stream in self.inputs.values() if name is None else (self._pushed(name),):
             stream.finish()
         self._advance()
+        if all(s.finished for s in self.inputs.values()):
+            self._end_system_streams()
 
     @in_turn
     def advance(self) -> None:
         """Answer what has closed. An error stops its query and is raised when the others have gone on."""
         self._advance()
 
+    def _end_system_streams(self) -> None:
+        """After all other answers, whose decisions are the last to be published."""
+        if self.system.read:
+            self.system.publish(last=True)
+            self._advance()
+
     def _advance(self) -> None:
         errors: list[Exception] = []
+        if self.system.read:
+            self.system.publish()
         for r in [q.running for q in self.queries]:
             if r.error is None:
                 try:
@@ -320,6 +339,7 @@ class Session(Declaring[Query]):
             for f in self.feeds.values():
                 f.stream.finish()
             self._advance()
+            self._end_system_streams()
             return False
         fresh = [f for f in waiting if f.can_begin]
         if len(fresh) > 1:
@@ -474,6 +494,7 @@ class Session(Declaring[Query]):
             "inputs": {n: s.state() for n, s in self.inputs.items()},
             "feeds": {n: f.state() for n, f in self.feeds.items()},
             "sides": {n: {"stream": s.stream.state(), "reached": s.reached} for n, s in self.sides.items()},
+            "system": self.system.state(),
             "queries": [{**q.running.state(), "steering": q.steering.state()} for q in self.queries],
         }
 
@@ -486,6 +507,7 @@ class Session(Declaring[Query]):
         for n, state in tree["sides"].items():
             self.sides[n].stream.load(state["stream"])
             self.sides[n].reached = state["reached"]
+        self.system.load(tree.get("system", {}))  # a snapshot of an earlier version has none
         for q, state in zip(self.queries, tree["queries"], strict=True):
             if "steering" in state:  # a snapshot of an earlier version has none
                 q.steering.load(state["steering"])

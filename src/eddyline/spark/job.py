@@ -97,6 +97,11 @@ def _run_job(
 
     session.start = start
     queries = declare_job(session, job, out, report, checkpoint)
+    if any(not isinstance(q, SparkQuery) for q in queries):
+        raise JobError(
+            "a job on Spark cannot read SysStream or Decisions: read them in Python with ed.Session(spark), or run the"
+            " job with --runtime inline."
+        )
     if checkpoint is not None:
         check_rereadable(session)
     finite = all(s.finite for s in session.opened.values()) and not session.frames

@@ -14,6 +14,7 @@ from eddyline.core.amounts import amount
 from eddyline.core.catalog import RelationDef, StreamDef
 from eddyline.core.errors import EddylineError, JobError
 from eddyline.core.schema import Schema
+from eddyline.core.system_streams import SYSTEM
 from eddyline.core.time import Clock
 from eddyline.cql.steering import AlterQuery, AlterStream, PinQuery, Steer, UndoDecision
 from eddyline.engine.alter_stream import Width, checked_widths
@@ -23,6 +24,7 @@ from eddyline.io.memory import is_frame as is_frame
 from eddyline.io.source import Source
 from eddyline.plan.logical import BoundQuery, streams_of
 from eddyline.spark import requirements
+from eddyline.spark.monitor import Monitor
 from eddyline.spark.program import (
     MOST_SHARDS,
     SHARDS_PER_PARTITION,
@@ -72,6 +74,7 @@ class SparkRuntime(Declaring[SparkQuery]):
         self.opened: dict[str, Source] = {}  # our own readers by declared name
         self.ntz: dict[str, frozenset[str]] = {}
         self.queries: list[SparkQuery] = []
+        self._monitor: Monitor | None = None
 
     def __repr__(self) -> str:
         """
@@ -148,8 +151,27 @@ class SparkRuntime(Declaring[SparkQuery]):
     def definition(self, name: str) -> StreamDef | RelationDef:
         return self.catalog.streams.get(name.lower()) or self.catalog.relations[name.lower()]
 
+    def told(self) -> None:
+        """Shards have reported."""
+        if self._monitor is not None:
+            self._monitor.told()
+
+    def _monitored(self, bound: BoundQuery) -> Any:
+        """A query over the system's streams runs on the driver, where the reports of all shards arrive."""
+        if self._monitor is None:
+            self._monitor = Monitor(self.clock, lambda: {q.name: q.account for q in list(self.queries)})
+        return self._monitor.session.register(bound)
+
     def _register(self, bound: BoundQuery) -> SparkQuery:
         self._check_options(bound)
+        own = [s for s in streams_of(bound.plan) if s.lower() in SYSTEM and s.lower() not in self.catalog.streams]
+        if own and len(own) == len(streams_of(bound.plan)):
+            return self._monitored(bound)  # type: ignore[no-any-return]
+        if own:
+            raise JobError(
+                f"on Spark {own[0]} is read on the driver and other streams in shards, so a query cannot read both:"
+                " write a query for each."
+            )
         query = SparkQuery(self, bound, f"query {len(self.queries) + 1}")
         if bound.name is not None:
             self.catalog.add("views", bound, bound.name)

@@ -44,6 +44,7 @@ class SparkQuery:
         self.session, self.bound = session, bound
         self.name = bound.name or label
         self.account = Account()
+        self.account.told = session.told
         self.logical: Plan = optimized(bound)
         Joining.of(bound.options).check(self.logical)
         self.schema: pa.Schema = result_schema(self.logical.schema, bound.time_kind, signed=not bound.is_stream)
@@ -111,7 +112,7 @@ class SparkQuery:
                 name = self.observation = observation(out)  # so that it can be asked for what it saw
             out = out.observe(name, F.collect_list(TAG).alias(OBSERVED))
             if self.streaming:
-                listen(self.session.spark)
+                listen(self.session.spark, str(name), self.account)
         return out.where(F.col(TAG).isNull()).drop(TAG)
 
     def tagged(self, guarded: bool = False) -> Any:

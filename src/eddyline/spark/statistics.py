@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
 from eddyline.core.time import TimeKind
@@ -39,6 +39,7 @@ class Account:
         self.shards: dict[tuple[int, int], dict[str, Any]] = {}
         self.turned_away: list[dict[str, Any]] = []
         self.batches = 0
+        self.told: Callable[[], None] | None = None  # called when shards have reported
         self._seen: set[tuple[int, int, int]] = set()
 
     def add(self, texts: Iterable[str]) -> None:
@@ -50,11 +51,13 @@ class Account:
             before = self.shards.get(key)
             if before is not None and before.get("batch", 0) > number:
                 continue
-            self.shards[key] = one
+            self.shards = {**self.shards, key: one}  # others may be reading the old one
             if (*key, number) not in self._seen:
                 self._seen.add((*key, number))
                 self.turned_away = [*self.turned_away, *one["turned_away"]][-10_000:]
                 self.batches = max(self.batches, number)
+        if self.told is not None:
+            self.told()
 
     def rows(self, which: str) -> list[dict[str, Any]]:
         """Rows that were turned away: as many as the shards sent along."""
