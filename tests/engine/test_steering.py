@@ -277,8 +277,8 @@ def test_streams_that_have_no_slack_refuse_one() -> None:
 class Joined:
     """R ⋈ S ⋈ T on a chain, T eight times as fast: R⋈S is worth a cache in ΔT."""
 
-    def __init__(self, **options: Any) -> None:
-        self.session = ed.Session()
+    def __init__(self, learned: Path | None = None, **options: Any) -> None:
+        self.session = ed.Session(learned=learned)
         for name in "RST":
             self.session.stream(name, schema=SCHEMA, timestamp="ts")
         text = "SELECT count(*) AS n FROM T [RANGE 400], S [RANGE 400], R [RANGE 400] WHERE R.a = S.a AND S.b = T.b"

@@ -26,6 +26,8 @@ from eddyline.engine.base_session import Declaring
 from eddyline.engine.declaration_checks import folder
 from eddyline.engine.feeds import Feed
 from eddyline.engine.input_manager import InputStream, StreamReader
+from eddyline.engine.learned import NAME as LEARNED
+from eddyline.engine.learned import Learned
 from eddyline.engine.left_out import LeftOut, Notices, warn_of_missed
 from eddyline.engine.ownership import in_turn
 from eddyline.engine.query import Query
@@ -50,7 +52,8 @@ class Session(Declaring[Query]):
     """Runs continuous queries in this process.
 
     ``strict`` stops at the first malformed row; ``sharing`` lets windows over the same elements share their rows
-    (assign ``session.sharing`` to switch it while queries run); ``clock`` is for tests.
+    (assign ``session.sharing`` to switch it while queries run); ``learned`` is a file, or the directory of a snapshot,
+    with what earlier runs learned, where the same queries begin (``save_learned`` writes it); ``clock`` is for tests.
 
     >>> session = Session()
     >>> packets = [{"ts": 1, "size": 40}, {"ts": 2, "size": 1500}, {"ts": 5, "size": 900}]
@@ -69,8 +72,10 @@ class Session(Declaring[Query]):
         strict: bool = False,
         sharing: bool = True,
         base: Path | str | None = None,
+        learned: Path | str | None = None,
     ) -> None:
         super().__init__(clock=clock, strict=strict, base=base)
+        self.learned = Learned(None if learned is None else check.path(learned, "learned"))
         self.inputs: dict[str, InputStream] = {}
         self.feeds: dict[str, Feed] = {}
         self.queries: list[Query] = []
@@ -151,6 +156,7 @@ class Session(Declaring[Query]):
             warn_of_missed(label, [s.name for n, s in inputs.items() if s.finished and n.lower() in self.feeds])
         if bound.name is not None:
             self._named[bound.name.lower()] = query
+        self.learned.start(running)
         if bound.options.get("pinned", False):
             query.steering.pin(True)
         return query
@@ -312,6 +318,8 @@ class Session(Declaring[Query]):
             for side in self.sides.values():
                 if side.owner is r:
                     side.progress()
+        if self.learned.reviewing:
+            self.learned.review()
         if errors:
             raise errors[0]
         if self.warns and self._loses:
@@ -438,6 +446,14 @@ class Session(Declaring[Query]):
             return self.save_to(Snapshots(place), extra)
 
     @in_turn
+    def save_learned(self, path: str | Path | None = None) -> None:
+        """Save what the queries have learned, for the next run of the same ones: ``ed.Session(learned=…)``. Without a
+        path it goes to the file that the session was given."""
+        for q in self.queries:
+            self.learned.take(q)
+        self.learned.save(None if path is None else check.path(path, "save_learned"))
+
+    @in_turn
     def save_to(self, snapshots: Snapshots, extra: Mapping[str, Any] | None = None) -> int:
         """Save all state in a directory that is locked already."""
         for q in self.queries:
@@ -451,6 +467,10 @@ class Session(Declaring[Query]):
                 f" {mine}; give each session a directory of its own."
             )
         self._saved[place] = number = snapshots.save({"extra": dict(extra or {}), **self.state()})
+        for q in self.queries:
+            self.learned.take(q)
+        if self.learned.known:
+            self.learned.save(snapshots.directory / LEARNED, alone=True)
         return number
 
     def restore(self, directory: str | Path) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ from eddyline.core.time import Clock
 from eddyline.cql.steering import AlterQuery, AlterStream, PinQuery, Steer, UndoDecision
 from eddyline.engine.alter_stream import Width, checked_widths
 from eddyline.engine.base_session import Declaring
+from eddyline.engine.learned import Learned
 from eddyline.engine.steering import named_query
 from eddyline.io.memory import is_frame as is_frame
 from eddyline.io.source import Source
@@ -35,6 +36,7 @@ from eddyline.spark.program import (
     state_partitions,
 )
 from eddyline.spark.spark_query import SparkQuery
+from eddyline.spark.statistics import Account
 from eddyline.spark.types import from_spark, ntz_of, to_spark
 from eddyline.streamon.decision import Decision
 
@@ -48,7 +50,8 @@ class SparkRuntime(Declaring[SparkQuery]):
 
     ``shards`` is the number of engines that a query is split over, fixed for the life of its checkpoint: a few for each
     core that will ever work on it. ``rates`` (rows a second, by stream) weigh what is copied in joins without a common
-    key. ``rows_per_batch`` bounds the micro-batches over paths.
+    key. ``rows_per_batch`` bounds the micro-batches over paths. ``learned`` is a file with what earlier runs learned,
+    where the shards of the same queries begin; ``save_learned`` writes it.
     """
 
     def __init__(
@@ -61,8 +64,10 @@ class SparkRuntime(Declaring[SparkQuery]):
         shards: int | None = None,
         rates: Mapping[str, float] | None = None,
         rows_per_batch: int = ROWS_PER_BATCH,
+        learned: Path | str | None = None,
     ) -> None:
         super().__init__(clock=clock, strict=strict, base=base)
+        self.learned = Learned(None if learned is None else check.path(learned, "learned"))
         self.spark: Any = None
         self.start: Callable[[], None] | None = None  # brings a SparkSession when one is needed before the job starts
         self.shards = shards or SHARDS_PER_PARTITION
@@ -234,8 +239,15 @@ class SparkRuntime(Declaring[SparkQuery]):
         groups = tuple(self._group([queries[p] for p in places]) for places in members)
         return Program(groups, places=tuple(p for places in members for p in places))
 
+    def save_learned(self, path: Path | str | None = None, accounts: Iterable[Account] = ()) -> None:
+        """Save what the shards have learned, for the next run of the same queries: of each query the plans of the
+        shard that had most to do."""
+        for account in (*accounts, *(q.account for q in self.queries)):
+            account.teach(self.learned)
+        self.learned.save(None if path is None else check.path(path, "save_learned"))
+
     def _group(self, queries: list[BoundQuery]) -> Group:
-        return plan_group(
+        group = plan_group(
             queries,
             self.catalog,
             self._load,
@@ -244,6 +256,7 @@ class SparkRuntime(Declaring[SparkQuery]):
             strict=self.strict,
             positions=frozenset(self.opened),
         )
+        return replace(group, learned=self.learned.known)
 
 
 def default_shards(spark: Any) -> int:

@@ -29,6 +29,7 @@ from eddyline.core.errors import EddylineError
 from eddyline.core.time import BEGINNING, Clock, SystemClock
 from eddyline.engine.arrivals import ticks
 from eddyline.engine.input_manager import InputStream
+from eddyline.engine.learned import Learned, fingerprint
 from eddyline.engine.left_out import LeftOut
 from eddyline.engine.query import Query
 from eddyline.engine.relation_changes import TimedRelation
@@ -124,6 +125,7 @@ class ShardEngine:
         self.turned_away: list[tuple[str, Diverted]] = []  # in this micro-batch: 'late' or 'invalid'
         self.refused: list[str] = []  # in this micro-batch: what could not be steered here
         self.session = Session(clock=self.clock, strict=group.strict)
+        self.session.learned = Learned(known=group.learned)
         self.session.adopt(group.catalog, {lane.name: self._constant(lane) for lane in group.constants})
         self.schemas = [group.schema(lane) for lane in group.lanes]
         self.streams = [self.session.inputs[lane.name.lower()] for lane in group.lanes]
@@ -349,7 +351,7 @@ def told(query: Query) -> dict[str, Any]:
     report = query.report()
     planned = [d for d in report["decisions"] if d["time"] is None]
     made = [d for d in report["decisions"] if d["time"] is not None]
-    return {**report, "decisions": [*planned, *made[-DECISIONS:]]}
+    return {**report, "decisions": [*planned, *made[-DECISIONS:]], "fingerprint": fingerprint(query.running)}
 
 
 def _shown(part: Diverted) -> list[dict[str, Any]]:

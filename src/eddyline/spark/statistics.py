@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
 from eddyline.core.time import TimeKind
+from eddyline.engine.learned import Learned
 from eddyline.engine.left_out import LeftOut
 
 NAME: Final = "eddyline"  # of the metrics, unless the user names them
@@ -62,6 +63,14 @@ class Account:
     def rows(self, which: str) -> list[dict[str, Any]]:
         """Rows that were turned away: as many as the shards sent along."""
         return [{**r["row"], "_reason": r["_reason"], "_at": r["_at"]} for r in self.turned_away if r["which"] == which]
+
+    def teach(self, learned: Learned) -> None:
+        """What the shards know by now, for the next run of the same queries: of each that of the busiest shard."""
+        for g in sorted({g for g, _ in self.shards}):
+            busy = max(self.group(g), key=lambda s: sum(s["arrived"].values()))
+            for q in busy["queries"]:
+                knows = {a["operator"]: a for a in q.get("adapting", ())}
+                learned.remember(q["fingerprint"], q["query"], busy["arrived"], knows)
 
     def arrived(self) -> dict[str, int]:
         """Rows by source: one that several groups read is counted in one of them."""
