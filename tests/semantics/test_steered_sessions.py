@@ -30,8 +30,8 @@ from eddyline.testing.values import row_key
 from tests.semantics.both import rows_of
 from tests.semantics.engine import Way, mismatch, quick_pace, schedule, start
 from tests.semantics.long_joins import draw
+from tests.semantics.long_joins import start as start_long
 from tests.semantics.steering import steer
-from tests.semantics.test_long_joins import start as start_long
 
 FACTOR = float(os.environ.get("EDDYLINE_CASES", "1"))
 SEED = os.environ.get("EDDYLINE_SEED", "2018")

@@ -42,13 +42,12 @@ from eddyline.io.conform import engine_schema
 from eddyline.io.resolve import OPTIONS as SOURCE_OPTIONS
 from eddyline.io.resolve import open_source, truth
 from eddyline.io.source import Source, whole
+from eddyline.plan import candidates
 from eddyline.plan.logical import BoundQuery
 from eddyline.streamon.decision import Decision
+from eddyline.streamon.strategies import KINDS
 
-OPTIONS = (
-    "caches", "every", "filters", "joins", "memory", "on_error", "pinned", "routing", "scheduler", "strict_order",
-    "tree",
-)  # fmt: skip
+OPTIONS = tuple(sorted((*KINDS, "every", "memory", "on_error", "pinned", "strict_order", "tree")))
 Q = TypeVar("Q")  # what a session hands out for a query
 
 
@@ -290,6 +289,7 @@ class Declaring(ABC, Generic[Q]):
                 raise JobError(f"unknown option {name!r}. {remedy}")
         check_options(bound.options, read)
         Joining.of(bound.options)
+        candidates.check_options(bound.options)
         interval_of(bound.options, bound.plan)
         for option, value in bound.options.items():
             if option == "on_error" and not (isinstance(value, str) and value in ("stop", "invalid")):

@@ -11,16 +11,14 @@ import hashlib
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from eddyline.adapting.starting_plan import learned_by, review, start_from
 from eddyline.core.errors import EddylineError, JobError
+from eddyline.engine.running_query import RunningQuery
+from eddyline.engine.watched import WatchedQuery
 from eddyline.io import durable
 from eddyline.operators.base import Operator
-
-if TYPE_CHECKING:
-    from eddyline.engine.query import Query
-    from eddyline.engine.running_query import RunningQuery
 
 FORMAT: Final = 1
 NAME: Final = "learned.json"  # beside a checkpoint
@@ -70,7 +68,7 @@ class Learned:
                 left.append((running, operator, learned))
         self._reviews = left
 
-    def take(self, query: Query) -> None:
+    def take(self, query: WatchedQuery) -> None:
         """Remember what a query knows by now."""
         rates = {s.name: s.arrived for s in query.running.inputs.values()}
         self.remember(fingerprint(query.running), query.running.query.text, rates, query._statistics())

@@ -81,7 +81,7 @@ class Session(Declaring[Query]):
         self.queries: list[Query] = []
         self.sides: dict[str, SideStream] = {}
         self.system = SystemStreams(self)
-        self.warns = True  # that rows were left out; who tells of them otherwise switches it off
+        self.warns = True  # that rows were left out; a caller that reports them in another way sets it to False
         self._notices = Notices()
         self._registry = Registry(check.flag(sharing, "sharing"))
         self._named: dict[str, Query] = {}
@@ -103,7 +103,7 @@ class Session(Declaring[Query]):
         self.relations |= {n.lower(): t for n, t in tables.items()}
         self.catalog.functions |= catalog.functions
         self.catalog.aggregates |= catalog.aggregates
-        self.warns = False  # nobody sees the warnings of a worker; its account says what was left out
+        self.warns = False  # warnings of a worker are not shown; its account says what was left out
 
     # ── queries ───────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -137,7 +137,7 @@ class Session(Declaring[Query]):
         )
         self._started += 1
         label = bound.name or f"query {self._started}"
-        physical.context.log.query, physical.context.log.clock = label, self.clock
+        physical.context.log.clock = self.clock
         readers: dict[int, StreamReader] = {}
         for i, node in enumerate(physical.nodes):
             if node.scan is not None:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
+from typing import Any, Final, Protocol, TypeVar
 
 from eddyline.adapting import readapt
 from eddyline.adapting.filter_choice import Filtering
@@ -21,12 +21,10 @@ from eddyline.adapting.join_choice import Joining, memory_of
 from eddyline.core import arguments as check
 from eddyline.core.errors import JobError, did_you_mean
 from eddyline.engine.scheduler import make_scheduler
+from eddyline.engine.watched import SteeredQuery
 from eddyline.operators.base import Operator
 from eddyline.plan.candidates import named_by
 from eddyline.streamon.decision import POLICY, USER, Decision
-
-if TYPE_CHECKING:
-    from eddyline.engine.query import Query
 
 ALTERABLE: Final = ("caches", "filters", "joins", "memory", "routing", "scheduler", "strict_order", "tree")
 OPTION, PINNED, STREAM = "option ", "pinned", "stream "  # kinds of decisions by the user; streams stand as operators
@@ -61,7 +59,7 @@ class Altered:
 class Steering:
     """The options of a query as they are now, whether it is pinned, and the ways to change both."""
 
-    def __init__(self, query: Query) -> None:
+    def __init__(self, query: SteeredQuery) -> None:
         self._query = query
         self.options: dict[str, Any] = dict(query.running.query.options)
         self.pinned = False

@@ -9,7 +9,7 @@ is closed at once.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import pyarrow as pa
 
@@ -20,16 +20,13 @@ from eddyline.engine.collector import Collector, Row
 from eddyline.engine.declaration_checks import duration
 from eddyline.engine.input_manager import InputStream
 from eddyline.engine.system_wanted import Wanted, wanted_by
+from eddyline.engine.watched import WatchedQuery, WatchedSession
 from eddyline.plan.logical import Plan, streams_of
 from eddyline.streamon.decision import Decision
 from eddyline.streamon.log import Follower
 from eddyline.streamon.wording import brief
 
-if TYPE_CHECKING:
-    from eddyline.engine.query import Query
-    from eddyline.engine.session import Session
-
-Collect = Callable[["Session", Sequence[Wanted], int], Iterable[Row]]
+Collect = Callable[[WatchedSession, Sequence[Wanted], int], Iterable[Row]]
 EVERY: Final = 1_000_000  # microseconds between two rows about the same, unless the query says otherwise
 
 
@@ -68,14 +65,14 @@ class _Stream:
 class SystemStreams:
     """The system streams of one session."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: WatchedSession) -> None:
         self._session, self._clock = session, session.clock
         self._sampled: dict[int, tuple[_Stream, Collect]] = {}  # SysStream, by its interval
         self._collect: Collect | None = None
         self._decide: Callable[[], Iterable[tuple[Any, ...]]] | None = None
         self._wanted: dict[int, dict[int, tuple[Wanted, ...]]] = {}  # by interval and reading query
         self._decisions: _Stream | None = None
-        self._followed: dict[int, tuple[Query, Follower]] = {}
+        self._followed: dict[int, tuple[WatchedQuery, Follower]] = {}
 
     def collect_from(self, collect: Collect, decisions: Callable[[], Iterable[tuple[Any, ...]]]) -> None:
         """What is published comes from elsewhere: on Spark, from the shards."""
@@ -101,7 +98,7 @@ class SystemStreams:
             self._sampled[every] = _Stream(name, self._clock), self._collect or Collector().rows
         return self._sampled[every][0].input
 
-    def registered(self, query: Query) -> None:
+    def registered(self, query: WatchedQuery) -> None:
         """A query has come: it may read these streams, and its decisions are to be published."""
         running = query.running
         if found := tuple(wanted_by(running.plan)):
@@ -109,7 +106,7 @@ class SystemStreams:
         if self._decisions is not None:
             self._follow(query)
 
-    def dropped(self, query: Query) -> None:
+    def dropped(self, query: WatchedQuery) -> None:
         """What nobody reads any more is no longer collected."""
         for readers in self._wanted.values():
             readers.pop(id(query), None)
@@ -123,7 +120,7 @@ class SystemStreams:
                 q.running.physical.context.log.unfollow(follower)
             self._followed = {}
 
-    def _follow(self, query: Query) -> None:
+    def _follow(self, query: WatchedQuery) -> None:
         if id(query) not in self._followed:
             self._followed[id(query)] = query, query.running.physical.context.log.follow()
 

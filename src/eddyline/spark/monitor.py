@@ -14,6 +14,7 @@ from eddyline.engine.collector import BYTES, PER_SECOND, ROWS, SECONDS, SHARE, P
 from eddyline.engine.session import Session
 from eddyline.engine.system_streams import decision_rows
 from eddyline.engine.system_wanted import Wanted
+from eddyline.engine.watched import WatchedSession
 from eddyline.spark.statistics import Account
 from eddyline.streamon.decision import Decision
 
@@ -32,7 +33,7 @@ class Monitor:
         """Shards have reported: publish what is due."""
         self.session.tick()
 
-    def rows(self, _: Session, wanted: Sequence[Wanted], now: int) -> list[Row]:
+    def rows(self, _: WatchedSession, wanted: Sequence[Wanted], now: int) -> list[Row]:
         """What is wanted by at least one query, of all shards."""
         found: list[Row] = []
         for query, shard, entity, kind, properties in self._entities(wanted, now):

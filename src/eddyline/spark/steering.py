@@ -9,14 +9,12 @@ is late in a micro-batch was told to those who read its rows before it began.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from eddyline.core.errors import JobError
+from eddyline.engine.query import Query
 from eddyline.engine.session import Session
 from eddyline.spark.letters import Letter
-
-if TYPE_CHECKING:
-    from eddyline.engine.query import Query
 
 STREAM: Final = "stream"
 
