@@ -406,3 +406,30 @@ def test_an_undone_order_of_a_pipeline_stays() -> None:
     for _ in range(4):
         j.push()
     assert order() == list(last.before)
+
+
+def test_pinned_indexes_of_a_multi_route_join_stay() -> None:
+    windows = ", ".join(f"{name} [RANGE 200]" for name in "RST")
+    text = f"SELECT count(*) AS n FROM {windows} WHERE R.a = S.a AND S.b = T.b AND R.c = T.c"
+    answers = []
+    for pinned in (True, False):
+        made = ed.Session()
+        for name in "RST":
+            made.stream(name, schema=SCHEMA, timestamp="ts")
+        query = made.query(text, joins="routes", index="amri", pinned=pinned)
+        rng = np.random.default_rng(3)
+        for step in range(6):
+            for name in "RST":
+                ts = step * 300 + np.arange(300)
+                a, b, c = (rng.integers(0, most, 300) for most in (40, 10, 10))
+                made.push(name, pa.table({"ts": ts, "a": a, "b": b, "c": c}, schema=SCHEMA))
+        made.finish()
+        answers.append(query.to_arrow())
+        tuned = [d for d in query.decisions if d.by == "policy"]
+        assert not any(d.applied for d in tuned) if pinned else True
+        if tuned:
+            with pytest.raises(ed.JobError, match=r"not set back one by one|it was not applied"):
+                query.undo(tuned[-1].sequence)
+        with pytest.raises(ed.JobError, match="names an operator, which is chosen when a query starts"):
+            query.alter(joins="a-greedy", index=None)
+    assert answers[0] == answers[1]
