@@ -40,14 +40,18 @@ def run(options: Options) -> Outcome:
     numbers = [
         Number("static bitmap more than AMRI", 0.75, found["bitmap"].operations / amri - 1),
         Number("best hash more than AMRI", 0.93, best_hash / amri - 1),
+        Number("two hash indices, operations over AMRI's", None, found["hash 2"].operations / amri, "×"),
+        Number("two hash indices' bytes a row", None, found["hash 2"].bytes_per_row, " B"),
         Number("one hash index, operations over AMRI's", None, found["hash 1"].operations / amri, "×"),
         Number("AMRI's bytes a row", None, found["amri"].bytes_per_row, " B"),
         Number("seven hash indices' bytes a row", None, found["hash 7"].bytes_per_row, " B"),
         Number("AMRI's CPU time over the MJoin's (measured)", None, found["amri"].seconds / mjoin.seconds, "×"),
     ]
     note = (
-        "The paper's numbers are results in a fixed time. Seven hash indices serve each of the seven patterns by one "
-        "bucket, so that in operations nothing can beat them: what they cost is memory and upkeep."
+        "The paper's numbers are results in a fixed time, in which upkeep and memory count; ours are operations. Seven "
+        "hash indices serve each of the seven patterns by one bucket, and take several times AMRI's memory; with "
+        "fewer, searches by the patterns that are left out compare all rows. The first indexes of a static bitmap suit "
+        "later routes better here than in the paper: bits are divided, so that no pattern is without any."
     )
     return Outcome(rows, Verdict("Figure 9 (AMRI)", claims, numbers, note), figure)
 

@@ -240,7 +240,9 @@ class StateModule:
         """Index some of the stored partitions with ``spec``; returns the number of rows that were moved."""
         moving = [i in set(places) for i in range(len(self.partitions))]
         self._rebuild([spec if m else p.group.spec for m, p in zip(moving, self.partitions, strict=True)], moving)
-        return sum(p.end - p.start for m, p in zip(moving, self.partitions, strict=True) if m)
+        moved = sum(p.end - p.start for m, p in zip(moving, self.partitions, strict=True) if m)
+        self.insert_hashes += moved * sum(map(_hashed, spec))
+        return moved
 
     def _rebuild(self, specs: Sequence[IndexSpec], moving: Sequence[bool]) -> None:
         """Give each partition the indexes of ``specs``. A group is kept if its partitions are neither ``moving`` nor

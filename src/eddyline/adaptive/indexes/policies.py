@@ -80,6 +80,13 @@ class IndexOptions:
         )  # fmt: skip
 
 
+@dataclass(frozen=True, slots=True)
+class HashOptions(IndexOptions):
+    """A pattern without a hash index compares all rows, so that every pattern is counted."""
+
+    assessment: str = "sria"
+
+
 @strategy("index", name="amri", parameters=(*_ASSESSED, BUDGET, *_ROUTED), like=IndexOptions)
 def _amri(states: Sequence[int], unit: UnitCosts, options: IndexOptions) -> IndexTuner:
     """The Adaptive Multi-Route Index: one bit-address index a state, its bits chosen as searches change."""
@@ -92,7 +99,7 @@ def _bitmap(states: Sequence[int], unit: UnitCosts, options: IndexOptions) -> In
     return StaticBitmap(*options.assessed(states), unit=unit, budget=options.memory)
 
 
-@strategy("index", name="hash", parameters=(COUNT, *_ASSESSED, *_ROUTED), like=IndexOptions)
+@strategy("index", name="hash", parameters=(COUNT, *_ASSESSED, *_ROUTED), like=HashOptions)
 def _hash(states: Sequence[int], unit: UnitCosts, options: IndexOptions) -> IndexTuner:
     """Hash indices for the access patterns that are asked for most; 'hash(3)' has three a state."""
     return AdaptiveHashes(*options.assessed(states), count=options.count)
@@ -121,7 +128,8 @@ def parse_index(text: str) -> tuple[str, IndexOptions]:
     """
     counted = re.fullmatch(r"\s*hash\s*\(\s*(\d+)\s*\)\s*", text, re.IGNORECASE)
     found, written = find("index", f"hash(count={counted.group(1)})" if counted else text)
-    return found.name, IndexOptions(**found.checked(written))
+    options = HashOptions if found.name == "hash" else IndexOptions
+    return found.name, options(**found.checked(written))
 
 
 def make_tuner(name: str, options: IndexOptions, states: Sequence[int], unit: UnitCosts) -> IndexTuner:
