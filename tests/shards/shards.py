@@ -11,7 +11,7 @@ import itertools
 import json
 import pickle
 import random
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -19,6 +19,7 @@ import pyarrow as pa
 
 from eddyline.core import time as core
 from eddyline.plan.logical import streams_of
+from eddyline.spark.letters import STEERING, Letter
 from eddyline.spark.packing import ARRIVAL, Packer, Route
 from eddyline.spark.program import Group, Program, plan_group
 from eddyline.spark.segments import Head, SegmentLog
@@ -270,8 +271,8 @@ def in_time(table: pa.Table) -> pa.Table:
     return table.sort_by([(n, "ascending") for n in ("_time", "_sign") if n in table.schema.names])
 
 
-def run(arrived: Arrived, way: Way) -> Answer:
-    """The case's answer on shards."""
+def run(arrived: Arrived, way: Way, letters: Callable[[int], Sequence[Letter]] | None = None) -> Answer:
+    """The case's answer on shards; ``letters`` are what steers them, by micro-batch."""
     rng = random.Random(f"run/{way.seed}")
     case = arrived.case
     program = pickle.loads(pickle.dumps(Program((plan(case, way),))))
@@ -285,6 +286,9 @@ def run(arrived: Arrived, way: Way) -> Answer:
         for rows in pack(program, arrived, number, way.tasks, rng, dict(known), way.told):
             for key, row in unpacked(rows):
                 inboxes[shard_of(key)].append(row)
+        if letters is not None and (sent := letters(number)):
+            for inbox in inboxes.values():
+                inbox.append((STEERING, 0, None, None, 0, False, json.dumps(list(sent)).encode()))
         found: list[pa.RecordBatch] = []
         for shard in rng.sample(shards, len(shards)):
             inbox = inboxes[shard.number]

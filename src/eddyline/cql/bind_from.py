@@ -15,6 +15,7 @@ from sqlglot import exp
 from eddyline.core.catalog import RelationDef, StreamDef
 from eddyline.core.errors import clipped, did_you_mean
 from eddyline.core.schema import Field, Schema
+from eddyline.core.system_streams import SYSTEM
 from eddyline.core.time import TimeKind
 from eddyline.core.window import Unbounded, Until, closes
 from eddyline.cql.bind_expr import ExpressionBinder
@@ -234,6 +235,8 @@ class FromBinder:
             return self._relation(node, catalog.relations[lower], self._alias(node, name.name))
         if lower in catalog.views:
             return self._view(node, catalog.views[lower], self._alias(node, name.name))
+        if lower in SYSTEM:
+            return self._stream(node, SYSTEM[lower], self._alias(node, name.name))
         hint = did_you_mean(name.name, [*catalog.sources(), *self.local])
         hint = hint or f" Declare it before the query: CREATE STREAM {clipped(name.name)} FROM '…' TIMESTAMP BY …;"
         raise self.context.error(f"unknown stream or relation {name.name!r}.{hint}", name)

@@ -46,6 +46,7 @@ class Group:
     ordered: bool  # whether the order of elements with equal timestamps can show
     reasons: tuple[str, ...]
     panes: Mapping[str, SourcePanes] = field(default_factory=dict)  # by lane, where nobody needs its elements
+    learned: Mapping[str, Any] = field(default_factory=dict)  # by earlier runs (``engine.learned``)
 
     @property
     def queries(self) -> tuple[BoundQuery, ...]:
