@@ -16,6 +16,7 @@ from benchmarks import (
     sliding_aggregate,
     startup,
     three_way,
+    top_n,
 )
 from benchmarks.harness import Benchmark
 
@@ -27,6 +28,7 @@ ALL: tuple[Benchmark, ...] = (
     adaptive_join.Adaptive(),
     sliding_aggregate.CONTEST,
     macd.CONTEST,
+    top_n.CONTEST,
     filter_project.CONTEST,
     filters.Expensive(),
     filters.Cheap(),

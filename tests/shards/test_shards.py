@@ -27,6 +27,7 @@ from eddyline.spark.program import Program, plan_group
 from eddyline.spark.shard import ShardEngine
 from eddyline.spark.shard_keys import group_of, key_of
 from eddyline.spark.statistics import Account
+from eddyline.testing.case_queries import TO_STREAM, WINDOWS, Focus
 from eddyline.testing.cases import Case, draw_case
 from eddyline.testing.clock import ManualClock
 from eddyline.testing.reference import RelationData, StreamData
@@ -58,6 +59,18 @@ def test_shards_agree_with_the_reference(part: int) -> None:
         found = check(case, way)
         if found is not None:
             pytest.fail(explain_failure(case, way, f"shards/{SEED}/{i}"), pytrace=False)
+
+
+def test_shards_rank_their_partitions() -> None:
+    """By the columns of PARTITION BY where a stream has them, on one shard otherwise."""
+    several = 0
+    for i in range(max(12, round(40 * FACTOR))):
+        rng = random.Random(f"ranks/{SEED}/{i}")
+        focus = Focus("top-n", rng.choice(WINDOWS), rng.choice(TO_STREAM))
+        case, way = draw_case(rng, focus), replace(draw_way(rng), shards=8)
+        several += plan(case, way).shards > 1
+        assert check(case, way) is None, explain_failure(case, way, f"ranks/{SEED}/{i}")
+    assert several > 1
 
 
 def explain_failure(case: Case, way: Way, seed: str) -> str:

@@ -64,6 +64,12 @@ class Aggregates(Protocol):
     def call(self, name: str, node: exp.Anonymous, arguments: ExpressionBinder) -> Expr: ...
 
 
+class Ranks(Protocol):
+    """Where ranks go: the expression uses a column of the Rank node."""
+
+    def bind(self, node: exp.Window, binder: ExpressionBinder) -> Expr: ...
+
+
 _BINARY: Final[dict[type[exp.Expression], str]] = {
     exp.Add: "add",
     exp.Sub: "subtract",
@@ -101,6 +107,7 @@ class ExpressionBinder:
     marks: Marks | None = None
     aggregates: Aggregates | None = None
     aliases: dict[str, exp.Expression] = field(default_factory=dict)
+    ranks: Ranks | None = None
 
     def bind(self, node: Any) -> Expr:
         """The typed form of a node."""
@@ -119,6 +126,15 @@ class ExpressionBinder:
         if node is None:
             raise self.context.error("something is missing in this expression.")
         raise self.context.error(f"{_describe(node)} is not supported in CQL.", node)
+
+    def _over(self, node: exp.Window) -> Expr:
+        if self.ranks is None:
+            message = (
+                f"OVER is not allowed {self.where}: give it a name in the select list of a query in FROM (SELECT …),"
+                " and use that."
+            )
+            raise self.context.error(message, node)
+        return self.ranks.bind(node, ExpressionBinder(self.context, self.scope, "in OVER", None, self.aggregates))
 
     def inside(self, where: str) -> ExpressionBinder:
         """The same scope at a place where neither subqueries nor aggregates are allowed."""
@@ -420,6 +436,7 @@ _HANDLERS: Final[dict[type, Handler]] = {
     exp.StrPosition: ExpressionBinder._position,
     exp.Coalesce: ExpressionBinder._coalesce,
     exp.Anonymous: bind_call,
+    exp.Window: ExpressionBinder._over,
     exp.Alias: _refuse("AS belongs to the select list and to FROM."),
     exp.Star: _refuse("'*' stands alone in the select list."),
     exp.Tuple: _refuse("a row of several values can stand only on the left of IN."),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
@@ -11,6 +11,7 @@ from eddyline.cql.bind_aggregate import AggregateCollector, grouping
 from eddyline.cql.bind_expr import ExpressionBinder
 from eddyline.cql.bind_from import FromBinder, conjuncts_of, join_plan, note_equalities, split_conjuncts
 from eddyline.cql.bind_literal import coerce
+from eddyline.cql.bind_rank import Limit, Ordering, RankCollector, has_order, limited, read_limit
 from eddyline.cql.bind_subquery import Correlated, MarkCollector
 from eddyline.cql.defaults import Bound, StreamKind, as_relation, changes, substitute_node
 from eddyline.cql.dialect import StreamList, StreamQuery
@@ -24,7 +25,20 @@ from eddyline.plan.logical import Distinct, Join, Plan, Project, Select
 if TYPE_CHECKING:
     from eddyline.cql.binder import QueryBinder
 
-_READ = ("expressions", "distinct", "from_", "joins", "where", "group", "having", "windows", "with_")
+_READ = (
+    "expressions",
+    "distinct",
+    "from_",
+    "joins",
+    "where",
+    "group",
+    "having",
+    "windows",
+    "with_",
+    "order",
+    "limit",
+    "offset",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +63,7 @@ class SelectBinder:
     judged: bool = False
     below: Plan | None = None  # the relation that the select list is evaluated over
     items: list[SelectItem] = field(default_factory=list)
+    limit: Limit | None = None
     outer: list[Expr] = field(default_factory=list)  # conjuncts of WHERE that name columns of the query around
 
     def bind(self, node: exp.Select) -> None:
@@ -60,9 +75,12 @@ class SelectBinder:
         sources, plan, marks = self._from_where(node)
         projections = self._select_list(node)
         collector = AggregateCollector(self.context)
-        raw = self._bind_items(projections, collector)
-        plan = self._group(node, projections, raw, collector, plan)
-        self.below = plan
+        ranks = RankCollector(self.context)
+        raw = self._bind_items(projections, collector, ranks)
+        if has_order(self.context, node):
+            self._bind_limit(node, projections, collector, ranks)
+        plan = self._group(node, projections, raw, collector, ranks, plan)
+        self.below = ranks.applied(plan)
         self._judge(sources, marks)
 
     # FROM and WHERE -------------------------------------------------------------------------------------------
@@ -144,8 +162,10 @@ class SelectBinder:
             return [exp.Alias(this=inside[0], alias=projections[0].args["alias"])]
         return inside
 
-    def _bind_items(self, projections: list[Any], collector: AggregateCollector) -> list[SelectItem]:
-        binder = ExpressionBinder(self.context, self.scope, "in the select list", None, collector)
+    def _bind_items(
+        self, projections: list[Any], collector: AggregateCollector, ranks: RankCollector
+    ) -> list[SelectItem]:
+        binder = ExpressionBinder(self.context, self.scope, "in the select list", None, collector, ranks=ranks)
         items: list[SelectItem] = []
         for node in projections:
             star = node.this if isinstance(node, exp.Column) else node
@@ -173,6 +193,29 @@ class SelectBinder:
             items.append(SelectItem(name, qualifier, bound))
         return items
 
+    def _bind_limit(
+        self, node: exp.Select, projections: list[Any], collector: AggregateCollector, ranks: RankCollector
+    ) -> None:
+        """ORDER BY names an item by its position or alias, or is an expression over the same rows as the items."""
+        binder = ExpressionBinder(self.context, self.scope, "in ORDER BY", None, collector, ranks=ranks)
+        aliases = {p.alias.lower(): p.this for p in projections if isinstance(p, exp.Alias)}
+
+        def bind(key: Any) -> Expr:
+            if isinstance(key, exp.Literal) and not key.is_string and key.this.isdigit():
+                if not 1 <= int(key.this) <= len(projections):
+                    raise self.context.error(f"ORDER BY {key.this}: there are {len(projections)} items.", key)
+                key = projections[int(key.this) - 1].unalias()
+                if isinstance(key, exp.Star) or isinstance(key.this, exp.Star):
+                    raise self.context.error("ORDER BY a position does not count the columns of '*': name one.", key)
+            elif isinstance(key, exp.Column) and not key.table:
+                key = aliases.get(key.name.lower(), key)
+            bound = binder.bind(key)
+            if outer_columns(bound):
+                raise self.context.error("ORDER BY of a subquery may not use columns of the query around.", key)
+            return bound
+
+        self.limit = read_limit(self.context, node, bind)
+
     def _star(self, star: exp.Star, alias: str) -> list[SelectItem]:
         if star.args.get("except_") or star.args.get("replace") or star.args.get("rename"):
             raise self.context.error("'*' with EXCEPT or REPLACE is not supported.", star)
@@ -197,6 +240,7 @@ class SelectBinder:
         projections: list[Any],
         raw: list[SelectItem],
         collector: AggregateCollector,
+        ranks: RankCollector,
         plan: Plan,
     ) -> Plan:
         group, having = node.args.get("group"), node.args.get("having")
@@ -213,10 +257,16 @@ class SelectBinder:
             return plan
         self.aggregated = True
         keys = None if group is None else self._keys(group, projections, aliases)
+        ranked = [] if ranks.call is None else ranks.call.read()
+        ordered = [] if self.limit is None else [o.value for o in self.limit.order]
         used = [*(i.value for i in raw), *condition, *(x for m in marks.marks for x, _ in m.operands)]
-        free = frozenset(m.name for m in marks.marks)
+        used += [*ranked, *ordered]
+        free = frozenset((*(m.name for m in marks.marks), ranks.column))
         grouped = grouping(self.context, plan, keys, collector, used, free)
         self.items = [SelectItem(i.name, i.qualifier, grouped.lift(i.value)) for i in raw]
+        ranks.lift(grouped.lift)
+        if self.limit is not None:
+            self.limit = replace(self.limit, order=tuple(o.lifted(grouped.lift) for o in self.limit.order))
         above: Plan = marks.applied(grouped.plan, grouped.lift)
         if condition:
             above = Select(above, tuple(map(grouped.lift, condition)))
@@ -251,8 +301,29 @@ class SelectBinder:
     def bound(self) -> Bound:
         if self.outer:
             raise self.context.error("this query may not use columns of the query around it.", None)
-        plan = self._projected()
-        return Bound(Distinct(plan) if self.distinct else plan, self.kind, self.judged)
+        plan = self._projected() if self.limit is None else self._first(self.limit)
+        return Bound(Distinct(plan) if self.distinct and self.limit is None else plan, self.kind, self.judged)
+
+    def _first(self, limit: Limit) -> Plan:
+        """The first rows of the result, by values that need not be part of it."""
+        assert self.below is not None
+        named = unique_names(self.items)
+        by_value = {e: n for n, e in reversed(named)}
+        hidden = list(dict.fromkeys(o.value for o in limit.order if o.value not in by_value))
+        if hidden and self.distinct:
+            message = (
+                "ORDER BY of SELECT DISTINCT takes items of the select list only: equal rows may differ in others."
+            )
+            raise self.context.error_at(message, hidden[0].span)
+        names = by_value | {e: self.context.fresh("_by") for e in hidden}
+        plan: Plan = Project(self.below, (*named, *((names[e], e) for e in hidden)))
+        plan = Distinct(plan) if self.distinct else plan
+        order = tuple(
+            Ordering(Column(names[o.value], o.value.type, o.value.span), o.descending, o.nulls_first)
+            for o in limit.order
+        )
+        found = limited(self.context, plan, replace(limit, order=order))
+        return Project(found.input, tuple((n, Column(n, e.type)) for n, e in named))
 
     def correlated(self, name: str) -> Correlated:
         """This SELECT as a subquery: its columns renamed to ``name.column``, the conditions on outer columns apart."""
@@ -260,8 +331,9 @@ class SelectBinder:
         if not self.outer:
             whole = renamed(as_relation(self.bound()), name)
             return Correlated(whole, tuple(Column(f.name, f.type) for f in whole.schema), ())
-        if self.aggregated or self.kind is not None:
+        if self.aggregated or self.kind is not None or self.limit is not None:
             what = "groups or aggregates" if self.aggregated else "names a stream operator"
+            what = "has a LIMIT" if self.limit is not None else what
             message = f"a subquery that {what} may not use columns of the query around it."
             raise self.context.error_at(message, self.outer[0].span)
         # Duplicates do not matter to IN and EXISTS, so DISTINCT is dropped together with its meaning.

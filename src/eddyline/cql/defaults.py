@@ -27,6 +27,7 @@ from eddyline.plan.logical import (
     OuterJoin,
     Plan,
     Project,
+    Rank,
     RelationScan,
     Select,
     SetOperation,
@@ -162,7 +163,7 @@ def substitute_node(p: Plan, old: Plan, new: Plan) -> Plan:
     match p:
         case StreamScan() | RelationScan():
             return p
-        case Window() | Select() | Project() | Aggregate() | Distinct() | ToStream():
+        case Window() | Select() | Project() | Aggregate() | Distinct() | Rank() | ToStream():
             return replace(p, input=substitute_node(p.input, old, new))
         case Join():
             return replace(p, inputs=tuple(substitute_node(i, old, new) for i in p.inputs))

@@ -25,7 +25,6 @@ from eddyline.core.errors import did_you_mean
 STREAM_OPERATORS = ("ISTREAM", "DSTREAM", "RSTREAM")
 QUERY_STARTS = (TokenType.SELECT, TokenType.WITH)
 REFUSED_AFTER_CALL = {
-    "OVER": "OVER is not part of CQL: put a window on the stream instead, as in S [ROWS 10].",
     "FILTER": "FILTER is not supported: use an aggregate over CASE WHEN … THEN … END.",
     "WITHIN": "WITHIN GROUP is not supported.",
 }
@@ -166,6 +165,11 @@ class CqlParser(Parser):
         follows = self._next.token_type in (TokenType.L_PAREN, TokenType.GROUP_BY) or self._next.text.upper() == "GROUP"
         if text in REFUSED_AFTER_CALL and follows:
             self.raise_error(REFUSED_AFTER_CALL[text])
+        if text == "OVER" and follows and isinstance(this, exp.Expression):
+            first = this.meta.get("start", self._prev.start)
+            node: Any = super()._parse_window(this, alias)
+            node.meta["start"], node.meta["end"] = first, self._prev.end
+            return node
         return this
 
     def _parse_cast_call(self, node: type[exp.Cast]) -> exp.Cast:

@@ -17,6 +17,7 @@ from eddyline.plan.logical import (
     OuterJoin,
     Plan,
     Project,
+    Rank,
     RelationScan,
     Select,
     SetOperation,
@@ -172,10 +173,27 @@ def _node(p: Plan) -> str:
             return f"aggregate {calls}".rstrip() + (f" by {keys}" if p.grouped else "")
         case Distinct():
             return "distinct"
+        case Rank():
+            return f"{p.name} = {format_rank(p)}"
         case SetOperation():
             return f"{p.kind} all" if p.all else p.kind
         case ToStream():
             return p.kind
+
+
+def format_rank(p: Rank) -> str:
+    """A rank as it would be written.
+
+    >>> from eddyline.plan.logical import SortKey
+    >>> from eddyline.core.schema import Schema
+    >>> scan = RelationScan("R", "R", Schema(()), (), True)
+    >>> format_rank(Rank(scan, "rank", ("R.a",), (SortKey("R.b", True, False),), "r", False, 3))
+    'rank() over (partition by R.a order by R.b desc nulls last) <= 3'
+    """
+    partition = f"partition by {', '.join(p.partition)} " if p.partition else ""
+    keys = (f"{k.column}{' desc' * k.descending} nulls {'first' if k.nulls_first else 'last'}" for k in p.order)
+    limit = "" if p.limit is None else f" <= {p.limit}"
+    return f"{p.function}() over ({partition}order by {', '.join(keys)}){limit}"
 
 
 def _mark(p: MarkJoin) -> str:

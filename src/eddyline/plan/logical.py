@@ -154,6 +154,40 @@ class Distinct:
 
 
 @dataclass(frozen=True, slots=True)
+class SortKey:
+    """A column to sort by. NULLs come first or last, whichever way the values go; NaN is the greatest double."""
+
+    column: str
+    descending: bool = False
+    nulls_first: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Rank:
+    """Adds the rank of each row within its partition as a column: ``row_number``, ``rank`` or ``dense_rank``.
+
+    Rows that agree in ``order`` are numbered by arrival where the input has one (``by_arrival``: a window, through
+    selections and projections), otherwise by the values of all columns, NULL first.
+
+    ``limit`` and ``numbered`` are what the optimizer found out, and change nothing that the query can see: only rows up
+    to that rank are read above, and whether anybody reads the rank itself.
+    """
+
+    input: Plan
+    function: Literal["row_number", "rank", "dense_rank"]
+    partition: tuple[str, ...]
+    order: tuple[SortKey, ...]
+    name: str
+    by_arrival: bool
+    limit: int | None = None
+    numbered: bool = True
+
+    @property
+    def schema(self) -> Schema:
+        return Schema((*self.input.schema, Field(self.name, pa.int32()))) if self.numbered else self.input.schema
+
+
+@dataclass(frozen=True, slots=True)
 class SetOperation:
     """``all`` False are the set operators, True the bag operators. Both sides have the same types; names are left's."""
 
@@ -190,6 +224,7 @@ Plan = (
     | MarkJoin
     | Aggregate
     | Distinct
+    | Rank
     | SetOperation
     | ToStream
 )
@@ -217,7 +252,7 @@ class BoundQuery:
 
 def children(p: Plan) -> tuple[Plan, ...]:
     match p:
-        case Window() | Select() | Project() | Aggregate() | Distinct() | ToStream():
+        case Window() | Select() | Project() | Aggregate() | Distinct() | Rank() | ToStream():
             return (p.input,)
         case Join():
             return p.inputs
@@ -234,6 +269,17 @@ def depth(p: Plan) -> int:
         # By identity: a plan that uses one part twice has it once at a level.
         level, nodes = level + 1, list({id(c): c for n in nodes for c in children(n)}.values())
     return level
+
+
+def has_arrivals(p: Plan) -> bool:
+    """Whether the rows of a relation have an order of arrival: they are elements of one window."""
+    match p:
+        case Window():
+            return True
+        case Select() | Project():
+            return has_arrivals(p.input)
+        case _:
+            return False
 
 
 def is_stream(p: Plan) -> bool:

@@ -44,6 +44,7 @@ from eddyline.plan.logical import (
     OuterJoin,
     Plan,
     Project,
+    Rank,
     RelationScan,
     Select,
     SetOperation,
@@ -88,7 +89,8 @@ class Builder(Joins):
         plan, kind = self.plan, "signed"
         calls = [a for n in each(plan) if isinstance(n, Aggregate) for _, a in n.aggregates]
         self.counting = any(isinstance(n, Window) and not is_time_based(n.spec) for n in each(plan))
-        self.ordered = any(a.function in ("first", "last") for a in calls)
+        ranks = any(isinstance(n, Rank) and n.by_arrival for n in each(plan))
+        self.ordered = ranks or any(a.function in ("first", "last") for a in calls)
         if is_stream(plan):
             out = self.stream(plan)
             root = next(n for n in each(plan) if isinstance(n, ToStream | StreamScan))
@@ -189,7 +191,7 @@ class Builder(Joins):
                 return self.filter(p, self.relation(p.input, needed(p.conjuncts, need)))
             case Project():
                 return self.project(p, self.relation(p.input, needed([e for _, e in p.items], need)))
-            case Select() | Join() | OuterJoin() | MarkJoin():
+            case Select() | Join() | OuterJoin() | MarkJoin() | Rank():
                 return self.run_chosen(p, need)
             case Aggregate():
                 return self.aggregate(p, need)

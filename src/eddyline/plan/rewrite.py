@@ -15,6 +15,7 @@ from eddyline.plan.logical import (
     OuterJoin,
     Plan,
     Project,
+    Rank,
     RelationScan,
     Select,
     SetOperation,
@@ -33,7 +34,7 @@ def with_children(p: Plan, new: Sequence[Plan]) -> Plan:
             return replace(p, inputs=tuple(new))
         case OuterJoin() | MarkJoin() | SetOperation():
             return replace(p, left=new[0], right=new[1])
-        case Window() | Select() | Project() | Aggregate() | Distinct() | ToStream():
+        case Window() | Select() | Project() | Aggregate() | Distinct() | Rank() | ToStream():
             return replace(p, input=new[0])
 
 

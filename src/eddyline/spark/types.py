@@ -58,6 +58,7 @@ from eddyline.plan.logical import (
     OuterJoin,
     Plan,
     Project,
+    Rank,
     RelationScan,
     Select,
     SetOperation,
@@ -195,7 +196,7 @@ def ntz_outputs(plan: Plan, ntz: Mapping[str, Collection[str]]) -> frozenset[str
             name = (plan.stream if isinstance(plan, StreamScan) else plan.relation).lower()
             marked = next((columns for n, columns in ntz.items() if n.lower() == name), ())
             return frozenset(f.name for f, c in zip(plan.schema, plan.columns, strict=True) if c in marked)
-        case Window() | Select() | Distinct() | ToStream():
+        case Window() | Select() | Distinct() | Rank() | ToStream():
             return ntz_outputs(plan.input, ntz)
         case Project(input=below, items=items):
             inside = ntz_outputs(below, ntz)

@@ -13,6 +13,7 @@ from typing import Final, Protocol
 
 from eddyline.core.time import TimeKind
 from eddyline.testing.case_expressions import Attribute, Expressions, Type
+from eddyline.testing.case_ranks import ranked_block
 
 OPERATORS: Final = (
     "select",
@@ -30,6 +31,7 @@ OPERATORS: Final = (
     "antijoin",
     "aggregate",
     "duplicate-eliminate",
+    "top-n",
 )
 SET_OPERATORS: Final = OPERATORS[5:11]
 WINDOWS: Final = ("rows", "range", "now", "slide", "partition", "unbounded")
@@ -148,6 +150,8 @@ class QueryWriter:
                 return self.membership_block(operator == "antijoin", depth)
             case "aggregate":
                 return self.aggregate_block(depth)
+            case "top-n":
+                return ranked_block(self, depth)
             case _:
                 return self.set_operation(operator, depth)
 

@@ -18,6 +18,7 @@ from eddyline.plan.logical import (
     OuterJoin,
     Plan,
     Project,
+    Rank,
     Select,
     SetOperation,
     Window,
@@ -88,6 +89,8 @@ def operator_name(node: Plan, negated: set[str]) -> str | None:
             return "aggregate"
         case Distinct():
             return "duplicate-eliminate"
+        case Rank():
+            return "top-n"
         case SetOperation():
             return f"{node.kind}-all" if node.all else node.kind
         case _:

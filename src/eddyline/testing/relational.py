@@ -9,10 +9,21 @@ from typing import Any
 
 from eddyline.core.errors import DataError
 from eddyline.expr.nodes import Expr, columns_of
-from eddyline.plan.logical import Aggregate, Distinct, Join, MarkJoin, OuterJoin, Plan, Project, Select, SetOperation
+from eddyline.plan.logical import (
+    Aggregate,
+    Distinct,
+    Join,
+    MarkJoin,
+    OuterJoin,
+    Plan,
+    Project,
+    Rank,
+    Select,
+    SetOperation,
+)
 from eddyline.testing.folds import fold
 from eddyline.testing.rows import evaluate
-from eddyline.testing.values import Failed, Row, canonical
+from eddyline.testing.values import Failed, Row, canonical, order_key, row_key
 
 
 def apply(node: Plan, inputs: Sequence[list[Row]]) -> list[Row]:
@@ -34,6 +45,8 @@ def apply(node: Plan, inputs: Sequence[list[Row]]) -> list[Row]:
             return aggregate(node, inputs[0])
         case Distinct():
             return list(dict.fromkeys(inputs[0]))
+        case Rank():
+            return rank(node, inputs[0])
         case SetOperation():
             return set_operation(node, *inputs)
         case _:
@@ -131,6 +144,35 @@ def aggregate(node: Aggregate, rows: list[Row]) -> list[Row]:
         key = tuple(canonical(evaluate(e, values)) for _, e in node.keys)
         groups.setdefault(key, []).append(values)
     return [key + tuple(fold(call, group) for _, call in node.aggregates) for key, group in groups.items()]
+
+
+def rank(node: Rank, rows: list[Row]) -> list[Row]:
+    """Every row with its rank, whatever limit the plan knows of. Sorting is stable: ties stay in order of arrival."""
+    names = node.input.schema.names
+    ordered = list(rows) if node.by_arrival else sorted(rows, key=row_key)
+    for key in reversed(node.order):
+        at = names.index(key.column)
+        ordered.sort(key=lambda row: order_key(row[at]), reverse=key.descending)
+        ordered.sort(key=lambda row: (row[at] is None) != key.nulls_first)
+    parts: dict[Row, list[tuple[Row, Row]]] = {}  # by partition: sort keys and rows
+    for row in ordered:
+        values = named(names, row)
+        part = parts.setdefault(tuple(values[n] for n in node.partition), [])
+        part.append((tuple(values[k.column] for k in node.order), row))
+    return [(*row, number) for part in parts.values() for number, row in _numbered(node.function, part)]
+
+
+def _numbered(function: str, part: list[tuple[Row, Row]]) -> list[tuple[int, Row]]:
+    keys = [key for key, _ in part]
+    match function:
+        case "row_number":
+            numbers = list(range(1, len(part) + 1))
+        case "rank":
+            numbers = [1 + keys.index(key) for key in keys]
+        case _:
+            different = list(dict.fromkeys(keys))
+            numbers = [1 + different.index(key) for key in keys]
+    return [(number, row) for number, (_, row) in zip(numbers, part, strict=True)]
 
 
 def set_operation(node: SetOperation, left: list[Row], right: list[Row]) -> list[Row]:

@@ -39,6 +39,7 @@ from eddyline.plan.logical import (
     OuterJoin,
     Plan,
     Project,
+    Rank,
     RelationScan,
     Select,
     SetOperation,
@@ -125,6 +126,8 @@ class Layouts:
             case Distinct():
                 told = "DISTINCT must see equal rows together, and no column of its rows tells their shard"
                 return self.kept(self.of(p.input), Layout.meets, told)
+            case Rank():
+                return self.rank(p)
             case SetOperation():
                 return self.set_operation(p)
             case ToStream():
@@ -263,6 +266,14 @@ class Layouts:
             calls = ", ".join(describe_aggregate(a) for _, a in p.aggregates) or "an aggregate"
             told = f"{calls} without GROUP BY is over all rows"
         return self.noted(given, found, told)
+
+    def rank(self, p: Rank) -> list[Layout]:
+        """A rank is known where all rows of the partition are."""
+        if p.partition:
+            told = f"{p.function.upper()}() must see its partition together, and no input is split by a column of it"
+        else:
+            told = f"ORDER BY … LIMIT and {p.function.upper()}() without PARTITION BY rank all rows"
+        return self.kept(self.of(p.input), lambda x: x.meets(p.partition), told)
 
     def set_operation(self, p: SetOperation) -> list[Layout]:
         """Equal rows of both sides must meet, but for ``UNION ALL``, which does not look at them."""

@@ -19,6 +19,7 @@ from eddyline.plan.logical import (
     OuterJoin,
     Plan,
     Project,
+    Rank,
     RelationScan,
     Select,
     SetOperation,
@@ -52,7 +53,7 @@ def _momentary(p: Plan, known: Known) -> bool:
     match p:
         case Window():
             return p.spec == Range(0) and comes_with_elements(p.input, known)
-        case Select() | Project() | Distinct():
+        case Select() | Project() | Distinct() | Rank():
             return momentary(p.input, known)
         case Join():
             return any(momentary(i, known) for i in p.inputs)

@@ -16,6 +16,7 @@ from eddyline.plan.logical import (
     OuterJoin,
     Plan,
     Project,
+    Rank,
     RelationScan,
     Select,
     SetOperation,
@@ -66,6 +67,12 @@ def _prune(p: Plan, need: frozenset[str]) -> Plan:
             return Aggregate(_prune(p.input, read), p.keys, aggregates, p.grouped)
         case Distinct():
             return Distinct(_prune(p.input, frozenset(p.input.schema.names)))
+        case Rank():
+            # Where nothing else orders ties, all columns do.
+            ties = frozenset() if p.by_arrival else frozenset(p.input.schema.names)
+            keys = frozenset((*p.partition, *(k.column for k in p.order)))
+            below = _prune(p.input, (need - {p.name}) | keys | ties)
+            return replace(p, input=below, numbered=p.name in need)
         case SetOperation():
             return replace(
                 p,

@@ -25,6 +25,7 @@ from eddyline.plan.logical import (
     OuterJoin,
     Plan,
     Project,
+    Rank,
     RelationScan,
     Select,
     SetOperation,
@@ -107,7 +108,7 @@ def _filled(p: Plan, made: dict[str, Plan]) -> Plan:
 
 def _worth(p: Plan) -> bool:
     return any(
-        isinstance(n, Join | OuterJoin | MarkJoin | Aggregate | Distinct | SetOperation)
+        isinstance(n, Join | OuterJoin | MarkJoin | Aggregate | Distinct | Rank | SetOperation)
         or any(calls_of(e) or compile_expr(e).expensive for e in _asked(n))
         for n in each(p)
     )
