@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from benchmarks import (
     adaptive_join,
+    as_of,
     filter_project,
     filters,
     filters_equal,
@@ -29,6 +30,7 @@ ALL: tuple[Benchmark, ...] = (
     sliding_aggregate.CONTEST,
     macd.CONTEST,
     top_n.CONTEST,
+    as_of.CONTEST,
     filter_project.CONTEST,
     filters.Expensive(),
     filters.Cheap(),

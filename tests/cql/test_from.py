@@ -144,7 +144,7 @@ def test_a_query_of_with_that_nobody_reads_does_not_set_the_kind_of_time() -> No
 
 def test_views() -> None:
     hot = "SELECT a FROM S WHERE b > 3"
-    assert plan("SELECT * FROM v [ROWS 5]", v=hot).splitlines()[3].strip(" └─") == "istream"
+    assert plan("SELECT * FROM v [ROWS 5]", v=hot).splitlines()[3].strip(" └─") == "project S.a AS a"
     assert plan("SELECT * FROM v", v=hot) == plan("SELECT * FROM (SELECT a FROM S WHERE b > 3) v")
     counts = "SELECT a, count(*) AS n FROM S [ROWS 9] GROUP BY a"
     assert not bound("SELECT x.n FROM v x WHERE x.n > 3", v=counts).is_stream

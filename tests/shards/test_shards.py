@@ -61,12 +61,13 @@ def test_shards_agree_with_the_reference(part: int) -> None:
             pytest.fail(explain_failure(case, way, f"shards/{SEED}/{i}"), pytrace=False)
 
 
-def test_shards_rank_their_partitions() -> None:
-    """By the columns of PARTITION BY where a stream has them, on one shard otherwise."""
+@pytest.mark.parametrize("operator", ["top-n", "as-of-join"])
+def test_shards_rank_their_partitions_and_find_partners(operator: str) -> None:
+    """By columns of PARTITION BY, or by keys, where a stream has them; on one shard otherwise."""
     several = 0
     for i in range(max(12, round(40 * FACTOR))):
         rng = random.Random(f"ranks/{SEED}/{i}")
-        focus = Focus("top-n", rng.choice(WINDOWS), rng.choice(TO_STREAM))
+        focus = Focus(operator, rng.choice(WINDOWS), rng.choice(TO_STREAM))
         case, way = draw_case(rng, focus), replace(draw_way(rng), shards=8)
         several += plan(case, way).shards > 1
         assert check(case, way) is None, explain_failure(case, way, f"ranks/{SEED}/{i}")

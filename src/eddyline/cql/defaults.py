@@ -21,6 +21,7 @@ from eddyline.core.window import Range, Unbounded
 from eddyline.expr.nodes import Call, Column, Expr, columns_of, substitute
 from eddyline.plan.logical import (
     Aggregate,
+    AsOfJoin,
     Distinct,
     Join,
     MarkJoin,
@@ -127,9 +128,35 @@ def result(bound: Bound) -> Plan:
 
 def as_stream(bound: Bound) -> Plan:
     """The stream on which a window over a subquery is put: the one it names or is, else its Istream."""
+    if bound.kind in (None, "istream") and not bound.judged and (elements := elements_of(bound.plan)) is not None:
+        return elements
     if bound.names_stream:
         return result(bound)
     return ToStream("istream", bound.plan)
+
+
+def elements_of(p: Plan) -> Plan | None:
+    """The stream whose elements, kept for ever, make up a relation: a stream without a window, filtered and projected.
+    Its Istream is that stream again, and its elements keep their order of arrival. None for any other relation."""
+    match p:
+        case Window(input=stream, spec=Unbounded()):
+            return stream
+        case Project() | Select():
+            below = elements_of(p.input)
+            return None if below is None else replace(p, input=below)
+        case _:
+            return None
+
+
+def in_order_of_arrival(stream: Plan) -> Plan:
+    """A stream that is a filtered or projected one, as that: it has an order of arrival, which Istream has not."""
+    match stream:
+        case ToStream(kind="istream"):
+            return elements_of(stream.input) or stream
+        case Project() | Select():
+            return replace(stream, input=in_order_of_arrival(stream.input))
+        case _:
+            return stream
 
 
 def as_relation(bound: Bound) -> Plan:
@@ -167,6 +194,6 @@ def substitute_node(p: Plan, old: Plan, new: Plan) -> Plan:
             return replace(p, input=substitute_node(p.input, old, new))
         case Join():
             return replace(p, inputs=tuple(substitute_node(i, old, new) for i in p.inputs))
-        case OuterJoin() | MarkJoin() | SetOperation():
+        case OuterJoin() | MarkJoin() | SetOperation() | AsOfJoin():
             left, right = substitute_node(p.left, old, new), substitute_node(p.right, old, new)
             return replace(p, left=left, right=right)

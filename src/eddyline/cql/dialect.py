@@ -285,8 +285,18 @@ class CqlParser(Parser):
             join.meta["comma"] = True
             return join
         first = self._curr
+        # sqlglot knows ASOF LEFT JOIN; LEFT ASOF JOIN is read as that.
+        turned = bool(first and first.token_type == TokenType.LEFT and self._next.token_type == TokenType.ASOF)
+        if turned:
+            self._advance()
         join = super()._parse_join(skip_join_token, parse_bracket, alias_tokens)
-        return self._placed(join, first) if join is not None else None
+        if join is None:
+            return None
+        if turned:
+            join.set("side", "LEFT")
+        if join.args.get("method") == "ASOF" and self._match_text_seq("WITHIN"):
+            join.meta["within"] = self._parse_duration()
+        return self._placed(join, first)
 
     def _parse_table(self, *args: Any, joins: bool = False, **kwargs: Any) -> Any:
         source = self._parse_source()
@@ -478,7 +488,10 @@ class CqlParser(Parser):
         return token.text[:1].isalpha() and token.token_type not in (TokenType.STRING, TokenType.IDENTIFIER)
 
     def _ends_duration(self) -> bool:
-        """After the suffix WINDOW the query may go on; none of these words can be a unit."""
+        """After the suffix WINDOW, or WITHIN, the query may go on; none of these words can be a unit."""
+        joins = {TokenType.JOIN} | self.JOIN_METHODS | self.JOIN_SIDES | self.JOIN_KINDS
+        if self._curr.token_type in joins:
+            return True
         return self._curr.token_type in self.SET_OPERATIONS or self._curr.token_type in self.QUERY_MODIFIER_PARSERS
 
 

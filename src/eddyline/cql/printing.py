@@ -10,6 +10,7 @@ from eddyline.expr.types import type_name
 from eddyline.plan.logical import (
     MANY_PLACES,
     Aggregate,
+    AsOfJoin,
     BoundQuery,
     Distinct,
     Join,
@@ -177,8 +178,13 @@ def _node(p: Plan) -> str:
             return f"{p.name} = {format_rank(p)}"
         case SetOperation():
             return f"{p.kind} all" if p.all else p.kind
+        case AsOfJoin():
+            return _as_of(p)
         case ToStream():
             return p.kind
+
+
+COMPARISONS = {"le": "<=", "lt": "<", "ge": ">=", "gt": ">"}
 
 
 def format_rank(p: Rank) -> str:
@@ -194,6 +200,12 @@ def format_rank(p: Rank) -> str:
     keys = (f"{k.column}{' desc' * k.descending} nulls {'first' if k.nulls_first else 'last'}" for k in p.order)
     limit = "" if p.limit is None else f" <= {p.limit}"
     return f"{p.function}() over ({partition}order by {', '.join(keys)}){limit}"
+
+
+def _as_of(p: AsOfJoin) -> str:
+    keys = " and ".join((*(f"{a} = {b}" for a, b in p.keys), f"right time {COMPARISONS[p.comparison]} left time"))
+    within = "" if p.within is None else f" within {p.within} ticks"
+    return f"{'left ' * p.outer}as-of join on {keys}{within}"
 
 
 def _mark(p: MarkJoin) -> str:

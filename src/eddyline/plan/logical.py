@@ -3,8 +3,8 @@
 The binder (``cql``) builds it, the reference interpreter (``testing.reference``) evaluates it literally, the rules
 (``plan.rules``) rewrite it and ``plan.physical`` turns it into operators. Nodes are immutable; ``schema`` is derived.
 
-Two kinds of node: *stream-typed* (``StreamScan``, ``ToStream``) and *relation-typed* (all others). A ``Window`` is the
-only way from stream to relation, ``ToStream`` the only way back.
+Two kinds of node: *stream-typed* (``StreamScan``, ``AsOfJoin``, ``ToStream``) and *relation-typed* (all others). A
+``Window`` is the only way from stream to relation, ``ToStream`` the only way back.
 """
 
 from __future__ import annotations
@@ -213,6 +213,32 @@ class ToStream:
         return self.input.schema
 
 
+@dataclass(frozen=True, slots=True)
+class AsOfJoin:
+    """Each element of a stream with one element of another: the nearest in time with equal keys. Both are streams.
+
+    ``comparison`` is that of the right time with the left time. With ``le`` and ``lt`` the partner is the last one
+    before, and the result has the left element's time. With ``ge`` and ``gt`` it is the first one after, and the result
+    has the partner's time. ``within`` bounds the distance in ticks. With ``outer`` an element without a partner comes
+    padded, where a partner was looked for afterwards as soon as none can come any more.
+    """
+
+    left: Plan
+    right: Plan
+    keys: tuple[tuple[str, str], ...]
+    comparison: Literal["le", "lt", "ge", "gt"]
+    within: int | None = None
+    outer: bool = False
+
+    @property
+    def schema(self) -> Schema:
+        return Schema((*self.left.schema, *self.right.schema))
+
+    @property
+    def backward(self) -> bool:
+        return self.comparison in ("le", "lt")
+
+
 Plan = (
     StreamScan
     | RelationScan
@@ -226,6 +252,7 @@ Plan = (
     | Distinct
     | Rank
     | SetOperation
+    | AsOfJoin
     | ToStream
 )
 
@@ -256,7 +283,7 @@ def children(p: Plan) -> tuple[Plan, ...]:
             return (p.input,)
         case Join():
             return p.inputs
-        case OuterJoin() | MarkJoin() | SetOperation():
+        case OuterJoin() | MarkJoin() | SetOperation() | AsOfJoin():
             return (p.left, p.right)
         case _:
             return ()
@@ -284,7 +311,7 @@ def has_arrivals(p: Plan) -> bool:
 
 def is_stream(p: Plan) -> bool:
     match p:
-        case StreamScan() | ToStream():
+        case StreamScan() | AsOfJoin() | ToStream():
             return True
         case Project() | Select():
             return is_stream(p.input)

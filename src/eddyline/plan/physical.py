@@ -38,6 +38,7 @@ from eddyline.plan.graph import MakeJudge, MakeSelect, Output, PhysicalPlan, nee
 from eddyline.plan.joins import Joins
 from eddyline.plan.logical import (
     Aggregate,
+    AsOfJoin,
     Distinct,
     Join,
     MarkJoin,
@@ -127,6 +128,8 @@ class Builder(Joins):
                 return self.filter(p, self.stream(p.input, ordered))
             case Project():
                 return self.project(p, self.stream(p.input, ordered))
+            case AsOfJoin():
+                return self.run_chosen(p, Deletions.NONE)
             case ToStream():
                 out = self.to_stream(p)
                 if ordered or self.ordered:

@@ -12,6 +12,7 @@ from eddyline.expr.nodes import Call, Column, Expr
 from eddyline.expr.nodes import walk as walk_expr
 from eddyline.plan.logical import (
     Aggregate,
+    AsOfJoin,
     Distinct,
     Join,
     MarkJoin,
@@ -91,6 +92,8 @@ def operator_name(node: Plan, negated: set[str]) -> str | None:
             return "duplicate-eliminate"
         case Rank():
             return "top-n"
+        case AsOfJoin():
+            return "as-of-join"
         case SetOperation():
             return f"{node.kind}-all" if node.all else node.kind
         case _:

@@ -11,6 +11,7 @@ from eddyline.core.errors import DataError
 from eddyline.expr.nodes import Expr, columns_of
 from eddyline.plan.logical import (
     Aggregate,
+    AsOfJoin,
     Distinct,
     Join,
     MarkJoin,
@@ -105,6 +106,33 @@ def outer_join(node: OuterJoin, left: list[Row], right: list[Row]) -> list[Row]:
         matched = {j for _, j in pairs}
         rows += [(None,) * len(node.left.schema) + row for j, row in enumerate(right) if j not in matched]
     return rows
+
+
+def as_of_join(node: AsOfJoin, left: list[tuple[int, Row]], right: list[tuple[int, Row]]) -> list[tuple[int, Row]]:
+    """Each left element with the nearest right one, at the time at which that is known; in order of the left elements
+    among those of one instant. Elements that wait have no result; those of the future are left out by the caller."""
+    names = node.left.schema.names, node.right.schema.names
+    found = []
+    for time, row in left:
+        mine = [named(names[0], row)[a] for a, _ in node.keys]
+        partners = [
+            (t, other)
+            for t, other in right
+            if {"le": t <= time, "lt": t < time, "ge": t >= time, "gt": t > time}[node.comparison]
+            and (node.within is None or abs(t - time) <= node.within)
+            and None not in mine
+            and mine == [named(names[1], other)[b] for _, b in node.keys]
+        ]
+        padded = row + (None,) * len(names[1])
+        if partners and node.backward:
+            found.append((time, row + partners[-1][1]))
+        elif partners:
+            found.append((partners[0][0], row + partners[0][1]))
+        elif node.outer and node.backward:
+            found.append((time, padded))
+        elif node.outer and node.within is not None:
+            found.append((time + node.within + 1, padded))
+    return sorted(found, key=lambda e: e[0])
 
 
 def mark_join(node: MarkJoin, left: list[Row], right: list[Row]) -> list[Row]:

@@ -26,13 +26,14 @@ import pyarrow as pa
 from eddyline.core.catalog import Catalog
 from eddyline.core.window import PartitionRows, Rows
 from eddyline.expr.describe import describe, describe_aggregate
-from eddyline.expr.nodes import Call, Expr, UserCall
+from eddyline.expr.nodes import Call, Column, Expr, UserCall
 from eddyline.expr.nodes import walk as walk_expr
 from eddyline.plan.conjuncts import bare_mark
 from eddyline.plan.deletions import cannot_net
 from eddyline.plan.graph import alias_of
 from eddyline.plan.logical import (
     Aggregate,
+    AsOfJoin,
     Distinct,
     Join,
     MarkJoin,
@@ -130,6 +131,8 @@ class Layouts:
                 return self.rank(p)
             case SetOperation():
                 return self.set_operation(p)
+            case AsOfJoin():
+                return self.as_of_join(p)
             case ToStream():
                 return self.to_stream(p)
 
@@ -252,6 +255,22 @@ class Layouts:
             elif x.visible is not None and reached & x.visible:
                 found.append(Layout(x.visible | reached).on(scans))
         return self.noted((*lefts, *rights), found, _must_see_all(p))
+
+    def as_of_join(self, p: AsOfJoin) -> list[Layout]:
+        """An element must meet all that could be its partner: the nearest one is not known before."""
+        types = p.schema
+        pairs = tuple(Call("eq", (Column(a, types[a].type), Column(b, types[b].type)), pa.bool_()) for a, b in p.keys)
+        equal = classes(pairs)
+        lefts, rights = self.of(p.left), self.of(p.right)
+        found = [
+            x.on(scans)
+            for x, y, scans in _pairs(lefts, rights)
+            if y.visible is None or (x.visible and closure(x.visible, equal) & y.visible)
+        ]
+        told = (
+            f"the ASOF JOIN of {alias_of(p.left)} and {alias_of(p.right)} has no equality, and every row is a partner"
+        )
+        return self.noted((*lefts, *rights), found, told)
 
     # ── aggregates and sets ───────────────────────────────────────────────────────────────────────────────────────
 

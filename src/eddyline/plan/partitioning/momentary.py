@@ -13,6 +13,7 @@ from eddyline.core.window import Range, Slide
 from eddyline.plan.deletions import is_constant
 from eddyline.plan.logical import (
     Aggregate,
+    AsOfJoin,
     Distinct,
     Join,
     MarkJoin,
@@ -80,6 +81,10 @@ def _comes_with_elements(p: Plan, known: Known) -> bool:
             return True
         case Select() | Project():
             return comes_with_elements(p.input, known)
+        case AsOfJoin():
+            # An element without a partner comes when its time is up, and no element tells it.
+            before = comes_with_elements(p.left, known) and p.backward
+            return before or (not p.outer and not p.backward and comes_with_elements(p.right, known))
         case ToStream(kind="rstream"):
             return momentary(p.input, known)
         case ToStream(kind="istream"):

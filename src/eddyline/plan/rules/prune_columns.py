@@ -10,6 +10,7 @@ from eddyline.core.window import PartitionRows
 from eddyline.expr.nodes import Expr, columns_of
 from eddyline.plan.logical import (
     Aggregate,
+    AsOfJoin,
     Distinct,
     Join,
     MarkJoin,
@@ -79,6 +80,10 @@ def _prune(p: Plan, need: frozenset[str]) -> Plan:
                 left=_prune(p.left, frozenset(p.left.schema.names)),
                 right=_prune(p.right, frozenset(p.right.schema.names)),
             )
+        case AsOfJoin():
+            need |= frozenset(n for pair in p.keys for n in pair)
+            left, right = (_prune(i, need & frozenset(i.schema.names)) for i in (p.left, p.right))
+            return replace(p, left=left, right=right)
         case ToStream():
             # Netting is by value: dropping a column below would make different rows equal.
             return ToStream(p.kind, _prune(p.input, frozenset(p.input.schema.names)))
