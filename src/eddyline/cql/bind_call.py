@@ -54,6 +54,18 @@ def bind_call(binder: ExpressionBinder, node: exp.Anonymous) -> Expr:
     return binder.call(name, args, node)
 
 
+def bind_filter(binder: ExpressionBinder, node: exp.Filter) -> Expr:
+    """``sum(x) FILTER (WHERE c)``."""
+    call = node.this
+    name = call.this if isinstance(call, exp.Anonymous) and isinstance(call.this, str) else ""
+    lower = name.lower()
+    if lower not in binder.context.catalog.aggregates and not is_aggregate(lower):
+        raise binder.context.error("FILTER (WHERE …) belongs to an aggregate.", node)
+    if binder.aggregates is None:
+        raise binder.context.error(f"the aggregate {name} is not allowed {binder.where}.", node)
+    return binder.aggregates.call(lower, call, binder.inside("inside an aggregate"), node.expression.this)
+
+
 def _user_call(binder: ExpressionBinder, node: exp.Anonymous, lower: str) -> Expr:
     function = binder.context.catalog.functions[lower]
     args = [binder.bind(a) for a in node.expressions]

@@ -12,6 +12,7 @@ from eddyline.cql.bind_expr import ExpressionBinder
 from eddyline.cql.bind_from import FromBinder, conjuncts_of, join_plan, note_equalities, split_conjuncts
 from eddyline.cql.bind_literal import coerce
 from eddyline.cql.bind_rank import Limit, Ordering, RankCollector, has_order, limited, read_limit
+from eddyline.cql.bind_scalar import ScalarCollector
 from eddyline.cql.bind_subquery import Correlated, MarkCollector
 from eddyline.cql.defaults import Bound, StreamKind, as_relation, changes, substitute_node
 from eddyline.cql.dialect import StreamList, StreamQuery
@@ -72,20 +73,23 @@ class SelectBinder:
         refuse_modifiers(self.context, node, _READ)
         if node.args.get("from_") is None:
             raise self.context.error("a query needs FROM with at least one stream or relation.", node)
-        sources, plan, marks = self._from_where(node)
+        sources, plan, marks, values = self._from_where(node)
         projections = self._select_list(node)
         collector = AggregateCollector(self.context)
-        ranks = RankCollector(self.context)
-        raw = self._bind_items(projections, collector, ranks)
+        ranks, scalars = RankCollector(self.context), self._scalars()
+        raw = self._bind_items(projections, collector, ranks, scalars)
         if has_order(self.context, node):
             self._bind_limit(node, projections, collector, ranks)
-        plan = self._group(node, projections, raw, collector, ranks, plan)
+        plan = self._group(node, projections, raw, collector, ranks, scalars, plan)
         self.below = ranks.applied(plan)
-        self._judge(sources, marks)
+        self._judge(sources, marks, [*values.plans, *scalars.plans])
+
+    def _scalars(self) -> ScalarCollector:
+        return ScalarCollector(self.context, self.scope, self.queries.value)
 
     # FROM and WHERE -------------------------------------------------------------------------------------------
 
-    def _from_where(self, node: exp.Select) -> tuple[FromBinder, Plan, MarkCollector]:
+    def _from_where(self, node: exp.Select) -> tuple[FromBinder, Plan, MarkCollector, ScalarCollector]:
         windows = node.args.get("windows")
         suffix = windows[0] if windows else self.queries.suffix
         queries = type(self.queries)(self.context, suffix, self.queries.local, self._around_from())
@@ -97,11 +101,12 @@ class SelectBinder:
         parts = [] if where is None else conjuncts_of(where.this)
         note_equalities(parts, self.scope)
         marks = MarkCollector(self.context, self.scope, queries.inner)
-        binder = ExpressionBinder(self.context, self.scope, "in WHERE", marks)
+        values = self._scalars()
+        binder = ExpressionBinder(self.context, self.scope, "in WHERE", marks, scalars=values)
         conditions = [binder.condition(part, "WHERE") for part in parts]
         self.outer = [c for c in conditions if outer_columns(c)]
         own = [*joined.conjuncts, *(c for c in conditions if not outer_columns(c))]
-        return sources, self._filtered(joined.inputs, own, marks), marks
+        return sources, self._filtered([*joined.inputs, *values.plans], own, marks), marks, values
 
     def _around_from(self) -> tuple[Scope, str] | None:
         if self.scope.parent is None:
@@ -116,7 +121,7 @@ class SelectBinder:
         joined: Plan = Join(tuple(inputs), tuple(across)) if len(inputs) > 1 else inputs[0]
         return Select(marks.applied(joined), tuple(within)) if within else marks.applied(joined)
 
-    def _judge(self, sources: FromBinder, marks: MarkCollector) -> None:
+    def _judge(self, sources: FromBinder, marks: MarkCollector, values: list[Plan]) -> None:
         """Apply the rule of the windowless stream (``defaults``, rule 2)."""
         windowless = [i for i in sources.items if i.now is not None]
         if len(windowless) > 1:
@@ -129,7 +134,7 @@ class SelectBinder:
         if not windowless:
             return
         (item,) = windowless
-        others = [i.plan for i in sources.items if i is not item] + [m.right for m in marks.marks]
+        others = [i.plan for i in sources.items if i is not item] + [m.right for m in marks.marks] + values
         if any(map(changes, others)):
             assert self.below is not None and item.now is not None
             self.below = substitute_node(self.below, item.plan, item.now)
@@ -163,9 +168,10 @@ class SelectBinder:
         return inside
 
     def _bind_items(
-        self, projections: list[Any], collector: AggregateCollector, ranks: RankCollector
+        self, projections: list[Any], collector: AggregateCollector, ranks: RankCollector, scalars: ScalarCollector
     ) -> list[SelectItem]:
-        binder = ExpressionBinder(self.context, self.scope, "in the select list", None, collector, ranks=ranks)
+        where = "in the select list"
+        binder = ExpressionBinder(self.context, self.scope, where, None, collector, ranks=ranks, scalars=scalars)
         items: list[SelectItem] = []
         for node in projections:
             star = node.this if isinstance(node, exp.Column) else node
@@ -241,6 +247,7 @@ class SelectBinder:
         raw: list[SelectItem],
         collector: AggregateCollector,
         ranks: RankCollector,
+        scalars: ScalarCollector,
         plan: Plan,
     ) -> Plan:
         group, having = node.args.get("group"), node.args.get("having")
@@ -248,26 +255,26 @@ class SelectBinder:
         marks = MarkCollector(self.context, self.scope, self.queries.inner)
         condition: list[Expr] = []
         if having is not None:
-            binder = ExpressionBinder(self.context, self.scope, "in HAVING", marks, collector, aliases)
+            binder = ExpressionBinder(self.context, self.scope, "in HAVING", marks, collector, aliases, scalars=scalars)
             condition = [binder.condition(part, "HAVING") for part in conjuncts_of(having.this)]
             if any(outer_columns(c) for c in condition):
                 raise self.context.error("HAVING of a subquery may not use columns of the query around.", having)
         if group is None and having is None and not collector.calls:
             self.items = raw
-            return plan
+            return scalars.applied(plan)
         self.aggregated = True
         keys = None if group is None else self._keys(group, projections, aliases)
         ranked = [] if ranks.call is None else ranks.call.read()
         ordered = [] if self.limit is None else [o.value for o in self.limit.order]
         used = [*(i.value for i in raw), *condition, *(x for m in marks.marks for x, _ in m.operands)]
         used += [*ranked, *ordered]
-        free = frozenset((*(m.name for m in marks.marks), ranks.column))
+        free = frozenset((*(m.name for m in marks.marks), ranks.column, *scalars.names))
         grouped = grouping(self.context, plan, keys, collector, used, free)
         self.items = [SelectItem(i.name, i.qualifier, grouped.lift(i.value)) for i in raw]
         ranks.lift(grouped.lift)
         if self.limit is not None:
             self.limit = replace(self.limit, order=tuple(o.lifted(grouped.lift) for o in self.limit.order))
-        above: Plan = marks.applied(grouped.plan, grouped.lift)
+        above: Plan = scalars.applied(marks.applied(grouped.plan, grouped.lift))
         if condition:
             above = Select(above, tuple(map(grouped.lift, condition)))
         return above

@@ -221,6 +221,10 @@ class QueryBinder:
             types.append(common)
         return _cast_all(left, types), _cast_all(right, types)
 
+    def value(self, query: Any, around: tuple[Scope, str]) -> Bound:
+        """A subquery that stands as a value."""
+        return QueryBinder(self.context, self.suffix, self.local, around).bind(query)
+
     def inner(self, query: exp.Expression, scope: Scope) -> Correlated:
         """A subquery of a condition; a plain SELECT may use the columns of the query around it."""
         node: Any = query

@@ -101,7 +101,7 @@ def _grows_only(p: Plan, known: dict[int, bool]) -> bool:
         case Project(input=below) | Distinct(input=below):
             return grows_only(below, known)
         case Join(inputs=inputs):
-            return all(grows_only(i, known) for i in inputs)
+            return all(grows_only(i, known) or not changes(i) for i in inputs)
         case MarkJoin(left=left, right=right):
             return grows_only(left, known) and grows_only(right, known)
         case SetOperation(kind=kind, left=left, right=right):

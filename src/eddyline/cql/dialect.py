@@ -25,7 +25,6 @@ from eddyline.core.errors import did_you_mean
 STREAM_OPERATORS = ("ISTREAM", "DSTREAM", "RSTREAM")
 QUERY_STARTS = (TokenType.SELECT, TokenType.WITH)
 REFUSED_AFTER_CALL = {
-    "FILTER": "FILTER is not supported: use an aggregate over CASE WHEN … THEN … END.",
     "WITHIN": "WITHIN GROUP is not supported.",
 }
 
@@ -165,7 +164,7 @@ class CqlParser(Parser):
         follows = self._next.token_type in (TokenType.L_PAREN, TokenType.GROUP_BY) or self._next.text.upper() == "GROUP"
         if text in REFUSED_AFTER_CALL and follows:
             self.raise_error(REFUSED_AFTER_CALL[text])
-        if text == "OVER" and follows and isinstance(this, exp.Expression):
+        if text in ("OVER", "FILTER") and follows and isinstance(this, exp.Expression):
             first = this.meta.get("start", self._prev.start)
             node: Any = super()._parse_window(this, alias)
             node.meta["start"], node.meta["end"] = first, self._prev.end

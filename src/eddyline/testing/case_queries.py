@@ -260,7 +260,18 @@ class QueryWriter:
         source = self.stream(window="") if bare else self.source(depth)
         scope = source.scope()
         conditions = [self.expressions.predicate(scope) for _ in range(conjuncts)]
+        if depth == 0 and not self.plain and self.rng.random() < 0.1:
+            conditions.append(self.compared_with_aggregate(scope))
         return Block(self.items(scope, plain), f"FROM {source.text}{self.where(conditions)}")
+
+    def compared_with_aggregate(self, scope: Sequence[Attribute]) -> str:
+        """A condition with a subquery as a value."""
+        other = self.stream()
+        mine = [c.text for c in scope if c.type in ("int", "double") and not c.text.endswith(".ts")] or ["1"]
+        value = f"{self.rng.choice(['max', 'min', 'avg', 'sum', 'count'])}({other.alias}.{self.rng.choice('abx')})"
+        where = f" WHERE {self.expressions.predicate(other.scope(), 1)}" if self.rng.random() < 0.4 else ""
+        sign = self.rng.choice(["<=", ">", "<>", ">="])
+        return f"{self.rng.choice(mine)} {sign} (SELECT {value} FROM {other.text}{where})"
 
     def windowless(self, sources: list[Source]) -> None:
         """Now and then the first source is a stream without a window: each of its elements is judged once."""
@@ -408,7 +419,8 @@ class QueryWriter:
         type_: Type = self.rng.choice(["int", "double"])
         argument = self.expressions.value(scope, type_, 1)
         distinct = "DISTINCT " if function in ("sum", "avg") and self.rng.random() < 0.2 else ""
-        return f"{function}({distinct}{argument})", type_ if function == "sum" else "double"
+        only = f" FILTER (WHERE {self.expressions.predicate(scope, 1)})" if self.rng.random() < 0.15 else ""
+        return f"{function}({distinct}{argument}){only}", type_ if function == "sum" else "double"
 
     # -- set operations ----------------------------------------------------------------------------------------
 
