@@ -67,7 +67,7 @@ class Session(Declaring[Query]):
         self.feeds: dict[str, Feed] = {}
         self.queries: list[Query] = []
         self.sides: dict[str, SideStream] = {}
-        self.warns = True  # that rows were left out; who tells of them otherwise switches it off
+        self.warns = True  # that rows were left out; a caller that reports them in another way sets it to False
         self._notices = Notices()
         self._registry = Registry(check.flag(sharing, "sharing"))
         self._named: dict[str, Query] = {}
@@ -89,7 +89,7 @@ class Session(Declaring[Query]):
         self.relations |= {n.lower(): t for n, t in tables.items()}
         self.catalog.functions |= catalog.functions
         self.catalog.aggregates |= catalog.aggregates
-        self.warns = False  # nobody sees the warnings of a worker; its account says what was left out
+        self.warns = False  # warnings of a worker are not shown; its account says what was left out
 
     # ── queries ───────────────────────────────────────────────────────────────────────────────────────────────────
 

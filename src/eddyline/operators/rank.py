@@ -72,7 +72,7 @@ class RankOperator(Operator):
         if len(delta) == 0:
             return Delta.empty(self.schema)
         delta = self._one_by_one(delta)
-        node = self.bag.slots(delta) + 1
+        node = self.bag.insert(delta) + 1
         part = self._parts(delta)
         self._encode(delta, node)
         self.touched = [node]
@@ -129,7 +129,7 @@ class RankOperator(Operator):
             n = int(progress[kernels.FOUND])
             if self.forever:
                 self.touched.append(row[:n][sign[:n] < 0])  # those that others pushed out, too
-            columns = self.bag.store.take(self.bag.rownum[row[:n] - 1])
+            columns = self.bag.probe(row[:n] - 1)
             if self.rank is not None:
                 columns = {**columns, self.rank: pa.array(rank[:n].astype(np.int32))}
             columns = {name: columns[name] for name in self.schema.names}
@@ -141,7 +141,7 @@ class RankOperator(Operator):
 
     def _forget(self, node: Int64s, part: Int64s) -> None:
         """Give back what is in no list any more."""
-        self.bag.release(node[self.nodes[node, kernels.ALIVE] == 0] - 1)
+        self.bag.expire(node[self.nodes[node, kernels.ALIVE] == 0] - 1)
         self.bag.compact()
         if self.partition:
             gone = part[self.ends[part, kernels.FIRST] == 0]

@@ -43,7 +43,7 @@ def explain(plan: PlanGraph) -> str:
     lines += [f"  {line}" for line in _kept(plan)] or ["  none: every element is judged once and forgotten"]
     lines += _adapting(plan.nodes)
     # What single shards decided is printed beside the shards.
-    lines += _decided([d for d in plan.decisions if "shards" not in d], "decided")
+    lines += _decided([d for d in plan.decisions if d["shard"] is None], "decided")
     return "\n".join(lines)
 
 

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from eddyline.testing.case_queries import Block, QueryWriter, Source
+from eddyline.testing.case_blocks import Block, Source, Writer
 
 
-def as_of_block(writer: QueryWriter, depth: int) -> Block:
+def as_of_block(writer: Writer, depth: int) -> Block:
     """The result is a stream: half of the time a window is put on it."""
-    from eddyline.testing.case_queries import Block
-
     rng = writer.rng
     sides = [_side(writer)]
     text = sides[0].text
@@ -32,9 +27,7 @@ def as_of_block(writer: QueryWriter, depth: int) -> Block:
     return Block(outer, f"FROM ({inner}) {window} {alias}")
 
 
-def _side(writer: QueryWriter) -> Source:
-    from eddyline.testing.case_queries import Source
-
+def _side(writer: Writer) -> Source:
     plain = writer.stream(window="")
     if writer.rng.random() < 0.6:
         return plain
@@ -44,7 +37,7 @@ def _side(writer: QueryWriter) -> Source:
     return Source(f"(SELECT {listed} FROM {plain.text} WHERE {condition}) {alias}", alias, plain.columns)
 
 
-def _joined(writer: QueryWriter, left: Source, right: Source, last: bool) -> str:
+def _joined(writer: Writer, left: Source, right: Source, last: bool) -> str:
     """Looks back, or ahead in the only join: a further one compares with the left element's time."""
     rng = writer.rng
     keys = writer.equality(left, right)

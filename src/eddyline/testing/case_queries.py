@@ -9,10 +9,11 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Final, Protocol
+from typing import Final
 
 from eddyline.core.time import TimeKind
 from eddyline.testing.case_as_of import as_of_block
+from eddyline.testing.case_blocks import Block, Scale, Source
 from eddyline.testing.case_expressions import Attribute, Expressions, Type
 from eddyline.testing.case_ranks import ranked_block
 
@@ -58,42 +59,6 @@ class Focus:
     window: str
     to_stream: str
     welcome: tuple[str, ...] = OPERATORS
-
-
-class Scale(Protocol):
-    """What a query needs to know of its time (``case_data.TimeScale``)."""
-
-    @property
-    def kind(self) -> TimeKind: ...
-    def width(self, steps: int, rng: random.Random, bare: bool = True) -> str: ...
-
-
-@dataclass(frozen=True, slots=True)
-class Source:
-    """An item of FROM: its text and what it offers. ``ordered`` where FIRST and LAST are defined over it."""
-
-    text: str
-    alias: str
-    columns: tuple[tuple[str, Type], ...]
-    ordered: bool = False
-
-    def scope(self) -> list[Attribute]:
-        return [Attribute(f"{self.alias}.{n}", t) for n, t in self.columns]
-
-
-@dataclass(frozen=True, slots=True)
-class Block:
-    """SELECT items tail, its items apart so that a relation-to-stream operator can be put around them."""
-
-    items: tuple[tuple[str, Type], ...]  # text and type; named c0, c1 …
-    tail: str
-    distinct: bool = False
-
-    def listed(self) -> str:
-        return ", ".join(f"{text} AS c{i}" for i, (text, _) in enumerate(self.items))
-
-    def text(self) -> str:
-        return f"SELECT {'DISTINCT ' if self.distinct else ''}{self.listed()} {self.tail}"
 
 
 @dataclass(slots=True)

@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
+from eddyline.testing.case_blocks import Block, Writer
 from eddyline.testing.case_expressions import Attribute, Type
 
-if TYPE_CHECKING:
-    from eddyline.testing.case_queries import Block, QueryWriter
 
-
-def ranked_block(writer: QueryWriter, depth: int) -> Block:
+def ranked_block(writer: Writer, depth: int) -> Block:
     """The first rows of a source, a join or groups; by one or two keys, so that ties are frequent."""
-    from eddyline.testing.case_queries import Block
-
     rng = writer.rng
     scope, tail = _ranked_source(writer, depth)
     if rng.random() < 0.4:
@@ -50,7 +45,7 @@ def ranked_block(writer: QueryWriter, depth: int) -> Block:
     return Block(tuple(outer), f"FROM (SELECT {listed} {tail}) {alias}{writer.where(conditions)}")
 
 
-def _ranked_source(writer: QueryWriter, depth: int) -> tuple[list[Attribute], str]:
+def _ranked_source(writer: Writer, depth: int) -> tuple[list[Attribute], str]:
     rng = writer.rng
     sources = [writer.source(depth, nested=0.25)]
     conditions: list[str] = []
@@ -63,7 +58,7 @@ def _ranked_source(writer: QueryWriter, depth: int) -> tuple[list[Attribute], st
     return scope, f"FROM {', '.join(s.text for s in sources)}{writer.where(conditions)}"
 
 
-def _order(writer: QueryWriter, scope: Sequence[Attribute]) -> str:
+def _order(writer: Writer, scope: Sequence[Attribute]) -> str:
     rng = writer.rng
     keys = []
     for column in rng.sample(list(scope), rng.randint(1, min(2, len(scope)))):
