@@ -1,6 +1,6 @@
 """Ties routes and index tuning to the multi-route join: what it reports goes to the policies, what they decide back.
 
-After each search the routes learn its fanout and cost, and the tuner the access pattern. When the tuner wants to decide
+After each search the routes learn its fanout, and the tuner the access pattern. When the tuner wants to decide
 about a state, the control gathers what is known of the states, applies the new indexes between two batches, and logs
 the decision.
 """
@@ -14,11 +14,10 @@ from typing import Any
 import numpy as np
 
 from eddyline.adaptive.indexes.access_patterns import spelled
-from eddyline.adaptive.indexes.cost import UnitCosts
 from eddyline.adaptive.indexes.routes import Routes
 from eddyline.adaptive.indexes.tuners import IndexKey, IndexTuner, StateFacts
 from eddyline.core.delta import Int64s
-from eddyline.kernels.bit_address import COMPARISONS, FOUND, HASHES, VISITS
+from eddyline.kernels.bit_address import FOUND
 from eddyline.operators.routed_join import RoutedJoin
 from eddyline.streamon.log import DecisionLog
 from eddyline.synopses.index_maps import BitAddress, Hashed, IndexSpec
@@ -61,11 +60,10 @@ class RoutesAndIndexes:
         attributes: Sequence[Sequence[str]],
         routes: Routes,
         tuner: IndexTuner,
-        unit: UnitCosts,
         log: DecisionLog | None = None,
     ) -> None:
         self.operator, self.attributes = operator, [tuple(a) for a in attributes]
-        self.routes, self.tuner, self.unit, self.log = routes, tuner, unit, log
+        self.routes, self.tuner, self.log = routes, tuner, log
         self.due: list[int] = []  # states that the tuner wants to decide about
         self.tunings = self.migrated = 0
 
@@ -75,10 +73,7 @@ class RoutesAndIndexes:
         return self.routes.next(bound)
 
     def searched(self, bound: Sequence[int], target: int, pattern: int, requests: int, counts: Int64s) -> None:
-        cost = (
-            counts[HASHES] * self.unit.hash + counts[VISITS] * self.unit.visit + counts[COMPARISONS] * self.unit.compare
-        )
-        self.routes.searched(bound, target, requests, int(counts[FOUND]), float(cost))
+        self.routes.searched(bound, target, requests, int(counts[FOUND]))
         if requests and self.tuner.searched(target, pattern, requests) and target not in self.due:
             self.due.append(target)
 
