@@ -340,8 +340,23 @@ FUNCTIONS |= {
 
 
 _LETTERS = {
-    "yyyy": "%Y", "yy": "%y", "MM": "%m", "MMM": "%b", "MMMM": "%B", "dd": "%d", "HH": "%H", "hh": "%I", "a": "%p",
-    "mm": "%M", "ss": "%S", "SSSSSS": "%f", "EEE": "%a", "EEEE": "%A", "DDD": "%j", "d": "%-d", "H": "%-H",
+    "yyyy": "%Y",
+    "yy": "%y",
+    "MM": "%m",
+    "MMM": "%b",
+    "MMMM": "%B",
+    "dd": "%d",
+    "HH": "%H",
+    "hh": "%I",
+    "a": "%p",
+    "mm": "%M",
+    "ss": "%S",
+    "SSSSSS": "%f",
+    "EEE": "%a",
+    "EEEE": "%A",
+    "DDD": "%j",
+    "d": "%-d",
+    "H": "%-H",
 }
 
 
