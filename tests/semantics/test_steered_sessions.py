@@ -181,9 +181,9 @@ def test_everything_was_done_often() -> None:
     if not DID:
         pytest.fail("run the whole file: what was done is counted by the tests above")
     print("", *(f"{what}: {count}" for what, count in sorted(DID.items())), sep="\n")
-    least = 5 if FACTOR >= 1 else 0
-    for what in ("alter", "pin", "unpin", "undo", "sharing", "restored", "decided", "undone", "not applied"):
-        assert DID[what] > least, what
-    for what in ("decided in a join", "not applied in a join"):
-        assert DID[what] > least or FACTOR < 1, what
+    for what in ("alter", "pin", "unpin", "undo", "sharing"):
+        assert DID[what] > 5, what
+    if FACTOR >= 1:  # fewer sessions may have none
+        for what in ("restored", "decided", "undone", "not applied", "decided in a join", "not applied in a join"):
+            assert DID[what] > 5, what
     assert DID["alter refused"] < DID["alter"]
