@@ -24,6 +24,7 @@ from eddyline.adapting import conjunction as adaptive_conjunction
 from eddyline.adapting import join_choice as joining
 from eddyline.adapting import plan_hold, tuple_router
 from eddyline.cql import bind
+from eddyline.testing import ManualClock
 from eddyline.testing.cases import draw_case
 from eddyline.testing.reference import Reference
 from eddyline.testing.values import row_key
@@ -97,7 +98,7 @@ def test_a_steered_selection_answers_as_the_reference(part: int) -> None:
         ]
 
         def begin(texts: list[str] = texts) -> tuple[ed.Session, list[Any]]:
-            session = ed.Session()
+            session = ed.Session(clock=ManualClock())  # which stands still: what is decided follows from the rows alone
             session.stream("S", schema=SCHEMA, timestamp="ts")
             for name, function in FUNCTIONS.items():
                 session.function(name, function, "boolean", ["bigint"])
