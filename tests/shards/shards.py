@@ -319,6 +319,7 @@ class Expected:
     rows: Sequence[ResultRow]
     late: int
     invalid: int
+    end: int  # the last instant: that of the last element, or when the last window of a Wstream closes
 
 
 def expect(arrived: Arrived) -> Expected:
@@ -328,20 +329,23 @@ def expect(arrived: Arrived) -> Expected:
     if not arrived.ended:
         closed = arrived.frontiers()[-1]
         rows = [] if closed is None else [r for r in rows if r.time <= closed]
-    return Expected(kept, rows, late, sum(len(reference.invalid[n]) for n in arrived.batches))
+    return Expected(kept, rows, late, sum(len(reference.invalid[n]) for n in arrived.batches), reference.end)
 
 
 def compare(arrived: Arrived, answer: Answer, expected: Expected | None = None) -> str | None:
     """``expected`` may be known already."""
     expected = expected or expect(arrived)
     found = mismatch(expected.case, expected.rows, answer.table)
-    return found or untimely(arrived, answer.batches) or miscounted(arrived, expected, answer.report)
+    return found or untimely(arrived, answer.batches, expected.end) or miscounted(arrived, expected, answer.report)
 
 
-def untimely(arrived: Arrived, batches: Sequence[pa.Table]) -> str | None:
+def untimely(arrived: Arrived, batches: Sequence[pa.Table], end: int) -> str | None:
     """A result must come with the micro-batch that closes its instant, whatever its shard got."""
     before: int | None = None
-    for i, (closed, table) in enumerate(zip(arrived.frontiers(), batches, strict=True)):
+    frontiers = arrived.frontiers()
+    if arrived.ended and frontiers and frontiers[-1] is not None:
+        frontiers[-1] = max(frontiers[-1], end)
+    for i, (closed, table) in enumerate(zip(frontiers, batches, strict=True)):
         for time in map(ticks, table.column("_time").to_pylist()):
             if closed is None or time > closed:
                 return f"micro-batch {i + 1} closes {closed} and shows a result of {time}"

@@ -324,6 +324,7 @@ def job_report(session: Session, queries: Sequence[Query], seconds: float) -> di
         "invalid": sum(s.invalid.count for s in inputs)
         + sum(q.running.invalid.count for q in queries)
         + sum(r.invalid for r in session.invalid_of_relations.values()),
+        "shed": sum(s.shed.count for s in inputs),
         "operators": [{"query": n, **o} for n, r in reports.items() for o in r["operators"]],
         "state": state,
         "decisions": [{"query": n, **d} for n, r in reports.items() for d in r["decisions"]],

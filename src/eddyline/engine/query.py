@@ -10,6 +10,7 @@ import pyarrow as pa
 from eddyline.core.amounts import amount
 from eddyline.core.errors import EddylineError, clipped
 from eddyline.core.time import Clock
+from eddyline.engine.estimates import Estimator
 from eddyline.engine.ownership import Turn, in_turn
 from eddyline.engine.query_plan import plan_of
 from eddyline.engine.steering import Steering
@@ -44,6 +45,8 @@ class Query:
 
     def __init__(self, session: QuerySession, name: str, running: RunningQuery) -> None:
         self.session, self.name, self.running = session, name, running
+        self.companion: Query | None = None  # which the estimator follows
+        self.estimator: Estimator | None = None  # of its counts, sums and averages, where a stream of it samples
         running.physical.context.log.belongs_to(name)
         self.steering = Steering(self)
         self._table: list[pa.RecordBatch] = []
@@ -119,7 +122,10 @@ class Query:
     @in_turn
     def explain(self) -> str:
         """The plan that is running, what it keeps and why, and what was decided so far."""
-        return explain(plan_of(self.running, self.name))
+        said = explain(plan_of(self.running, self.name))
+        counts = {s.name: s.shed.count for s in self.running.inputs.values() if s.shed.count}
+        shed = [f"  stream {name}: {amount(count, 'row')} left out" for name, count in counts.items()]
+        return "\n".join([said, "", "approximate, for rows were shed under overload", *shed]) if shed else said
 
     @in_turn
     def plan(self) -> PlanGraph:
@@ -189,6 +195,20 @@ class Query:
         return rows + self.running.invalid.to_pylist()
 
     @in_turn
+    def shed(self) -> list[dict[str, Any]]:
+        """The last rows that the query's streams shed under overload, with ``_reason``; the report has their number."""
+        return [row for s in self.running.inputs.values() for row in s.shed.to_pylist()]
+
+    @property
+    @in_turn
+    def approximate(self) -> bool:
+        """Whether a stream that it reads has shed rows: then results since the first of them are not exact."""
+        return self._approximate()
+
+    def _approximate(self) -> bool:
+        return any(s.shed.count for s in self.running.inputs.values())
+
+    @in_turn
     def report(self) -> dict[str, Any]:
         """Counts, times and state as plain data: what ``--report`` writes."""
         r = self.running
@@ -201,6 +221,10 @@ class Query:
             "seconds": seconds,
             "late": sum(s.late.count for s in r.inputs.values()),
             "invalid": sum(s.invalid.count for s in r.inputs.values()) + r.invalid.count,
+            "shed": sum(s.shed.count for s in r.inputs.values()),
+            "approximate": self._approximate(),
+            "estimates": [] if self.estimator is None or not self._approximate() else self.estimator.report(),
+            "streams": {s.name: s.report() for s in r.inputs.values()},
             "operators": [
                 {
                     "name": t.name,

@@ -18,12 +18,14 @@ from eddyline.adapting.readapt import share_memory
 from eddyline.core import arguments as check
 from eddyline.core.amounts import amount
 from eddyline.core.catalog import Catalog, RelationDef, StreamDef
-from eddyline.core.errors import EddylineError, JobError
+from eddyline.core.errors import EddylineError, JobError, OverloadError
+from eddyline.core.overload import WEIGHT
 from eddyline.core.time import Clock, TimeKind, from_datetime
 from eddyline.cql.steering import AlterQuery, AlterStream, PinQuery, Steer, UndoDecision
 from eddyline.engine.alter_stream import Width, change_width, checked_widths
 from eddyline.engine.base_session import Declaring
 from eddyline.engine.declaration_checks import folder
+from eddyline.engine.estimates import Estimator, companion_of
 from eddyline.engine.feeds import Feed
 from eddyline.engine.input_manager import InputStream, StreamReader
 from eddyline.engine.learned import NAME as LEARNED
@@ -40,7 +42,7 @@ from eddyline.engine.system_streams import SystemStreams
 from eddyline.io import durable
 from eddyline.io.locking import DirectoryLock
 from eddyline.io.resolve import open_source
-from eddyline.io.source import Source
+from eddyline.io.source import BATCH_ROWS, Source
 from eddyline.plan.choice import BACK, PlannedQuery, exchanged
 from eddyline.plan.logical import BoundQuery, RelationScan, StreamScan, streams_of
 from eddyline.plan.physical import build
@@ -118,13 +120,21 @@ class Session(Declaring[Query]):
 
     def _add_query(self, bound: BoundQuery, planned: PlannedQuery | None) -> Query:
         if bound.name is None:
-            return self._start(bound, planned)
+            return self._estimated(bound, self._start(bound, planned))
         self.catalog.add("views", bound, bound.name)
         try:
-            return self._start(bound, planned)
+            return self._estimated(bound, self._start(bound, planned))
         except BaseException:
             del self.catalog.views[bound.name.lower()]  # what could not start has no name either
             raise
+
+    def _estimated(self, bound: BoundQuery, query: Query) -> Query:
+        """The query, with a companion for its report where a stream of it samples under overload."""
+        companion = companion_of(bound)
+        if companion is not None:
+            query.companion = self._start(companion.query, None)
+            query.estimator = Estimator(companion, query.companion.running)
+        return query
 
     def _start(self, bound: BoundQuery, planned: PlannedQuery | None) -> Query:
         planned = planned or plan_query(bound, self.catalog)
@@ -148,6 +158,8 @@ class Session(Declaring[Query]):
         if bound.options.get("on_error", "stop") == "invalid":
             physical.context.divert = running.divert
         query = Query(self, label, running)
+        for stream in inputs.values():
+            stream.logs.append(physical.context.log)
         if (memory := memory_of(bound.options)) is not None:
             share_memory((n.operator for n in physical.nodes if n.operator is not None), memory)
         self.queries.append(query)
@@ -170,6 +182,8 @@ class Session(Declaring[Query]):
         self.queries.remove(query)
         for reader in query.running.readers.values():
             reader.close()
+        for stream in query.running.inputs.values():
+            stream.logs = [log for log in stream.logs if log is not query.running.physical.context.log]
         self.system.dropped(query)
         for stub in query.running.physical.stubs:
             self._registry.forget(stub)
@@ -181,6 +195,8 @@ class Session(Declaring[Query]):
             if side.owner is query.running:
                 side.end()
                 del self.sides[name]
+        if query.companion is not None:
+            self.drop(query.companion)
         self._named = {n: q for n, q in self._named.items() if q is not query}
         if query.running.query.name is not None:
             self.catalog.views.pop(query.running.query.name.lower(), None)
@@ -203,7 +219,7 @@ class Session(Declaring[Query]):
             stamp = stream.definition.timestamp
             more = [c for c in (stamp, getattr(stream.definition, "sign", None)) if c is not None]
             everything = stream.definition.schema.names if isinstance(stream, TimedRelation) else ()
-            feed.want([*wanted, *more, *everything])
+            feed.want([c for c in (*wanted, *more, *everything) if c != WEIGHT])
         return reader
 
     def _input_of(self, name: str, options: Mapping[str, Any]) -> InputStream:
@@ -213,7 +229,7 @@ class Session(Declaring[Query]):
         return found if found is not None else self._side(name)
 
     def _side(self, name: str) -> InputStream:
-        """``late(q)`` or ``invalid(q)``, made when first asked for."""
+        """``late(q)``, ``invalid(q)`` or ``shed(q)``, made when first asked for."""
         key = name.lower()
         if key not in self.sides:
             which, _, rest = key.partition("(")
@@ -229,10 +245,16 @@ class Session(Declaring[Query]):
     def push(self, name: str, rows: Any) -> None:
         """Bring rows to a stream: an Arrow batch or table, a pandas frame, or a list of dictionaries."""
         stream = self._pushed(name)
+        if stream.guard is not None and stream.full:
+            raise OverloadError(
+                f"{stream.name!r} holds as much as it may (ON OVERLOAD {stream.guard.spec}), and took no row: bring"
+                " rows or heartbeats to the streams that it waits for, and then push these again."
+            )
         if isinstance(rows, pa.RecordBatch):
             stream.accept(rows)
         else:
-            for batch in open_source(rows, schema=stream.definition.schema.to_arrow()).open():
+            schema = pa.schema([f for f in stream.definition.schema.to_arrow() if f.name != WEIGHT])
+            for batch in open_source(rows, schema=schema).open():
                 if batch.invalid:
                     stream.reject([i.row for i in batch.invalid], [i.reason for i in batch.invalid])
                 if batch.rows.num_rows:
@@ -318,6 +340,9 @@ class Session(Declaring[Query]):
             for side in self.sides.values():
                 if side.owner is r:
                     side.progress()
+        for q in self.queries:
+            if q.estimator is not None:
+                q.estimator.drain()
         if self.learned.reviewing:
             self.learned.review()
         if errors:
@@ -327,7 +352,9 @@ class Session(Declaring[Query]):
 
     @property
     def _loses(self) -> bool:
-        if self.invalid_of_relations or any(s.late.count or s.invalid.count for s in self.inputs.values()):
+        if self.invalid_of_relations or any(
+            s.late.count or s.invalid.count or s.shed.count for s in self.inputs.values()
+        ):
             return True
         return any(q.running.invalid.count for q in self.queries)
 
@@ -354,7 +381,9 @@ class Session(Declaring[Query]):
             with ThreadPoolExecutor(len(fresh)) as pool:
                 for f in fresh:
                     f.begin(pool)
-        behind = min(waiting, key=lambda f: f.stream.shown_bound)
+        # A stream that is full waits, unless all do: then only rows of the one furthest behind can help.
+        able = [f for f in waiting if not f.stream.full] or waiting
+        behind = min(able, key=lambda f: f.stream.shown_bound)
         behind.pull()
         self._advance()
         return True
@@ -514,6 +543,7 @@ class Session(Declaring[Query]):
             "inputs": {n: s.state() for n, s in self.inputs.items()},
             "feeds": {n: f.state() for n, f in self.feeds.items()},
             "sides": {n: {"stream": s.stream.state(), "reached": s.reached} for n, s in self.sides.items()},
+            "estimates": [None if q.estimator is None else q.estimator.state() for q in self.queries],
             "system": self.system.state(),
             "queries": [{**q.running.state(), "steering": q.steering.state()} for q in self.queries],
         }
@@ -532,6 +562,9 @@ class Session(Declaring[Query]):
             if "steering" in state:  # a snapshot of an earlier version has none
                 q.steering.load(state["steering"])
             q.running.load(state)
+        for q, rows in zip(self.queries, tree.get("estimates", ()), strict=False):
+            if q.estimator is not None and rows is not None:
+                q.estimator.load(rows)
         self._registry.switch(self._registry.sharing)
 
     # ── helpers ───────────────────────────────────────────────────────────────────────────────────────────────────
@@ -542,7 +575,10 @@ class Session(Declaring[Query]):
         key = stream.name.lower()
         self.inputs[key] = stream
         if opened is not None:
-            self.feeds[key] = Feed(opened, stream)
+            guard = stream.guard
+            most = guard.spec.limit if guard is not None and guard.spec.unit == "rows" else 2 * BATCH_ROWS
+            # What is read at once is half of what may be held: a file can wait, and is no reason to shed rows.
+            self.feeds[key] = Feed(opened, stream, min(BATCH_ROWS, max(1, most // 2)))
 
     def _pushed(self, name: str) -> InputStream:
         stream = self.inputs.get(check.text(name, "the name of a stream", empty=True).lower())

@@ -141,6 +141,13 @@ class SparkRuntime(Declaring[SparkQuery]):
 
     def _add_input(self, definition: StreamDef | RelationDef, opened: Source | None) -> None:
         key = definition.name.lower()
+        overload = getattr(definition, "overload", None)
+        if overload is not None and overload.action != "block":
+            raise JobError(
+                f"{definition.name!r} has ON OVERLOAD {overload.action.upper()}, and Spark pulls rows when it can take"
+                " them: leave it out and bound micro-batches instead (rows_per_batch, or the source's own option such"
+                " as maxOffsetsPerTrigger), or use --runtime inline."
+            )
         if opened is not None:
             self.opened[key] = opened
         elif key not in self.frames:
