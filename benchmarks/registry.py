@@ -15,6 +15,7 @@ from benchmarks import (
     multiway,
     sliding_aggregate,
     startup,
+    system_streams,
     three_way,
 )
 from benchmarks.harness import Benchmark
@@ -31,6 +32,7 @@ ALL: tuple[Benchmark, ...] = (
     filters.Expensive(),
     filters.Cheap(),
     filters_equal.Equal(),
+    system_streams.System(),
     latency.Latency(),
     linearity.Linearity(),
     startup.Startup(),

@@ -8,6 +8,7 @@ the decision.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import deepcopy
 from dataclasses import replace
 from typing import Any
 
@@ -66,6 +67,8 @@ class RoutesAndIndexes:
         self.routes, self.tuner, self.log = routes, tuner, log
         self.due: list[int] = []  # states that the tuner wants to decide about
         self.tunings = self.migrated = 0
+        self.pinned = False  # by the user: routes and indexes stay as they are
+        self._suggested: dict[int, tuple[IndexKey, ...]] = {}  # by state what would have been done last, while pinned
 
     # ── while the join runs ───────────────────────────────────────────────────────────────────────────────────────
 
@@ -73,7 +76,8 @@ class RoutesAndIndexes:
         return self.routes.next(bound)
 
     def searched(self, bound: Sequence[int], target: int, pattern: int, requests: int, counts: Int64s) -> None:
-        self.routes.searched(bound, target, requests, int(counts[FOUND]))
+        if not self.pinned:
+            self.routes.searched(bound, target, requests, int(counts[FOUND]))
         if requests and self.tuner.searched(target, pattern, requests) and target not in self.due:
             self.due.append(target)
 
@@ -83,6 +87,9 @@ class RoutesAndIndexes:
     def tune(self, join: RoutedJoin, now: int) -> None:
         while self.due:
             target = self.due.pop(0)
+            if self.pinned:
+                self._suggest(target, join, now)
+                continue
             for tuning in self.tuner.decide(target, self.facts(join)):
                 state, spec = join.states[tuning.state], to_spec(tuning.indexes)
                 state.spec = spec
@@ -90,6 +97,18 @@ class RoutesAndIndexes:
                 self.tunings += 1
                 if self.log is not None:
                     self.log.record(replace(tuning.decision, time=now), operator=self.operator)
+
+    def pin(self, pinned: bool) -> None:
+        """Keep routes and indexes, or let them change again."""
+        self.pinned, self._suggested = pinned, {}
+
+    def _suggest(self, target: int, join: RoutedJoin, now: int) -> None:
+        """Enter what would have been done to indexes that are pinned, once."""
+        for tuning in deepcopy(self.tuner).decide(target, self.facts(join)):
+            indexes = tuple(tuning.indexes)
+            if self._suggested.get(tuning.state) != indexes and self.log is not None:
+                self.log.record(replace(tuning.decision, time=now, applied=False), operator=self.operator)
+            self._suggested[tuning.state] = indexes
 
     def facts(self, join: RoutedJoin) -> list[StateFacts]:
         """What the tuner may know of each state."""

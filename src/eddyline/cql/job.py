@@ -9,6 +9,8 @@
     CREATE VIEW name AS query
     [name:] [INSERT INTO 'path'] query [WITH (option = value, …)]
 
+and the statements that change what runs (``steering``).
+
 Only the syntax is checked here; names and types are checked by the binder, which needs the sources' schemas.
 """
 
@@ -26,11 +28,12 @@ from sqlglot.tokenizer_core import Token, TokenType
 from eddyline.core.errors import CqlError, Span, did_you_mean
 from eddyline.core.overload import Overload
 from eddyline.cql.cursor import Cursor
-from eddyline.cql.dialect import Duration
 from eddyline.cql.options import parse_options, split_options
 from eddyline.cql.overload import parse_overload
 from eddyline.cql.parsing import parse_query, tokenize
 from eddyline.cql.query_names import folded, unsafe
+from eddyline.cql.steering import Steer, parse_steering
+from eddyline.cql.window_syntax import Duration
 from eddyline.cql.windows import IntervalText, interval_text, resolve_duration
 from eddyline.expr.types import parse_type
 
@@ -104,7 +107,7 @@ class QueryStatement:
     target_span: Span | None = None
 
 
-Statement = CreateStream | CreateRelation | CreateView | QueryStatement
+Statement = CreateStream | CreateRelation | CreateView | QueryStatement | Steer
 
 
 def parse_job(text: str) -> tuple[Statement, ...]:
@@ -151,7 +154,9 @@ def _statement(tokens: list[Token], text: str) -> Statement:
                 return parse(cursor, span)
         hint = did_you_mean(cursor.current.text, ["STREAM", "RELATION", "VIEW"]) if cursor.current else ""
         raise cursor.error(f"expected STREAM, RELATION or VIEW after CREATE, but {cursor.found()}.{hint}")
-    return _query(cursor, span)
+    named = len(tokens) > 1 and tokens[1].token_type == TokenType.COLON  # a query may be called pin
+    steer = None if named else parse_steering(cursor, span, _clauses)
+    return _query(cursor, span) if steer is None else steer
 
 
 def _stream(cursor: Cursor, span: Span) -> CreateStream:

@@ -24,6 +24,7 @@ from eddyline.cql import bind
 from eddyline.cql.job import CreateRelation, CreateStream, CreateView, QueryStatement, Statement, parse_job
 from eddyline.cql.options import check_options
 from eddyline.cql.overload import overload_of
+from eddyline.cql.steering import AlterQuery, AlterStream, PinQuery, Steer, UndoDecision
 from eddyline.engine.declaration_checks import (
     column_named,
     data_type,
@@ -39,6 +40,7 @@ from eddyline.engine.left_out import LeftOut, outside
 from eddyline.engine.ownership import Turn, in_turn, not_pickled
 from eddyline.engine.relation_changes import latest
 from eddyline.engine.scheduler import make_scheduler
+from eddyline.engine.system_streams import interval_of
 from eddyline.expr.functions import is_aggregate
 from eddyline.io.conform import engine_schema
 from eddyline.io.resolve import OPTIONS as SOURCE_OPTIONS
@@ -46,10 +48,11 @@ from eddyline.io.resolve import open_source, truth
 from eddyline.io.source import Source, whole
 from eddyline.plan import candidates
 from eddyline.plan.logical import BoundQuery
+from eddyline.streamon.decision import Decision
 from eddyline.streamon.strategies import KINDS
 
 _CHOICES = (option for option, kind in KINDS.items() if kind.of == "query")
-OPTIONS = tuple(sorted((*_CHOICES, "on_error", "strict_order", "tree")))
+OPTIONS = tuple(sorted((*_CHOICES, "every", "memory", "on_error", "pinned", "strict_order", "tree")))
 Q = TypeVar("Q")  # what a session hands out for a query
 
 
@@ -77,6 +80,10 @@ class Declaring(ABC, Generic[Q]):
     @abstractmethod
     def _register(self, bound: BoundQuery) -> Q:
         """A query was bound."""
+
+    @abstractmethod
+    def _steer(self, statement: Steer) -> list[Decision]:
+        """Change something of a query or a stream; the records of it."""
 
     @in_turn
     def register(self, bound: BoundQuery) -> Q:
@@ -215,7 +222,18 @@ class Declaring(ABC, Generic[Q]):
         self.catalog.aggregates[name.lower()] = AggregateDef(name, function, data_type(returns))
 
     def execute(self, job: str) -> list[Q]:
-        """Run the statements of a job text: declarations take effect, queries are registered and returned."""
+        """Run statements: declarations take effect, queries are registered and returned, and ``ALTER``, ``PIN``,
+        ``UNPIN`` and ``UNDO`` change what runs.
+
+        >>> import eddyline as ed
+        >>> session = ed.Session()
+        >>> session.stream("S", [{"ts": 1, "a": 2}], timestamp="ts")
+        >>> (hot,) = session.execute("hot: SELECT Istream(a) FROM S WHERE a > 1 AND a < 9; PIN QUERY hot")
+        >>> session.execute("ALTER QUERY hot SET (filters = 'sweep', scheduler = 'chain')")
+        []
+        >>> [d.kind for d in hot.decisions]
+        ['pinned', 'option filters', 'option scheduler']
+        """
         check.text(job, "a job", empty=True)
         return [q for s in parse_job(job) if (q := self.declare(s)) is not None]
 
@@ -243,6 +261,13 @@ class Declaring(ABC, Generic[Q]):
                         raise placed(e, statement) from e
                     except RecursionError:  # the caller's own stack leaves no room
                         raise CqlError("this query is nested too deeply.", statement.text, statement.span) from None
+            case AlterQuery() | AlterStream() | PinQuery() | UndoDecision():
+                with self.turn:
+                    try:
+                        self._steer(statement)
+                    except JobError as e:
+                        raise placed(e, statement) from e
+                return None
         raise JobError(f"a statement comes from a job's text, and {check.shown(statement)} does not.")
 
     def _create(self, s: CreateStream | CreateRelation) -> None:
@@ -279,9 +304,12 @@ class Declaring(ABC, Generic[Q]):
         check_options(bound.options, read)
         Joining.of(bound.options)
         candidates.check_options(bound.options)
+        interval_of(bound.options, bound.plan)
         for option, value in bound.options.items():
             if option == "on_error" and not (isinstance(value, str) and value in ("stop", "invalid")):
                 raise JobError(f"the option 'on_error' is one of stop, invalid, not {check.shown(value)}.")
+            if option == "pinned":
+                check.flag(value, "the option 'pinned'")
             if option == "scheduler":
                 if not isinstance(value, str):
                     raise JobError(f"the option 'scheduler' is a text such as 'chain', not {check.shown(value)}.")

@@ -101,6 +101,7 @@ class InputStream:
         self.guard = None if overload is None else OverloadGuard(overload, definition.name, self.shed)
         self.logs: list[DecisionLog] = []  # of the queries that read it, which its decisions are entered in
         self._idle_after: int | None = getattr(definition, "idle", None)
+        self.altered: dict[str, int | None] = {}  # widths that somebody has changed since the declaration
         self.spoke_at = clock.now()
         self._closed = BEGINNING  # the largest instant that a reader has taken as closed
         self._buffer = ReorderBuffer()
@@ -161,6 +162,20 @@ class InputStream:
     def idle_at(self) -> int | None:
         """The wall-clock time (µs) from which on silence makes it idle; None: never."""
         return None if self._idle_after is None else self.spoke_at + self._idle_after
+
+    @property
+    def widths(self) -> dict[str, int | None]:
+        """How long it is waited for, in ticks: for late rows, and in silence (microseconds)."""
+        return {"slack": self.watermark.slack, "idle": self._idle_after}
+
+    def widen_wait(self, what: str, ticks: int | None) -> None:
+        """Wait longer or shorter from now on. What was closed stays closed."""
+        self.altered[what] = ticks
+        if what == "slack":
+            self.watermark.change(min(ticks or 0, FARTHEST))
+        else:
+            self._idle_after = ticks
+            self.idle = self.idle and ticks is not None and self._clock.now() - self.spoke_at >= ticks
 
     def finish(self) -> None:
         """The end of the input: nothing holds anything back any more."""

@@ -28,12 +28,15 @@ class Saved(Protocol):
     shed: SideOutput
     auto: AutoRows | None
     guard: OverloadGuard | None
+    altered: dict[str, int | None]
     _clock: Clock
     _buffer: ReorderBuffer
     _readers: list[StreamReader]
 
     @property
     def name(self) -> str: ...
+
+    def widen_wait(self, what: str, ticks: int | None) -> None: ...
 
 
 _NUMBERS = ("arrived", "accepted", "first_time", "last_time", "finished", "idle", "_closed")
@@ -51,6 +54,7 @@ def save(stream: Saved) -> dict[str, Any]:
         "late": stream.late.state(),
         "invalid": stream.invalid.state(),
         "shed": stream.shed.state(),
+        "altered": dict(stream.altered),
         "auto": None if stream.auto is None else stream.auto.state(),
         "guard": None if stream.guard is None else stream.guard.state(),
     }
@@ -68,6 +72,8 @@ def restore(stream: Saved, state: Mapping[str, Any]) -> None:
     # The slack is the declared one, and may be another than before; what was closed stays closed (``_closed``).
     stream.watermark.shown = state["numbers"]["shown"]
     stream.watermark.floor = state.get("floor", BEGINNING)
+    for what, wait in state.get("altered", {}).items():
+        stream.widen_wait(what, wait)
     # Wall-clock silence is not counted while no query reads the stream.
     stream.spoke_at = stream._clock.now()
     stream._buffer = ReorderBuffer()

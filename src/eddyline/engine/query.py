@@ -13,6 +13,8 @@ from eddyline.core.time import Clock
 from eddyline.engine.estimates import Estimator
 from eddyline.engine.ownership import Turn, in_turn
 from eddyline.engine.query_plan import plan_of
+from eddyline.engine.steering import Steering
+from eddyline.plan.logical import BoundQuery
 from eddyline.plan.plan_data import PlanGraph
 from eddyline.plan.print_text import explain
 from eddyline.streamon.decision import Decision
@@ -32,6 +34,8 @@ class QuerySession(Protocol):
     def pulls(self) -> bool: ...
 
     def _step(self) -> bool: ...
+    def _check_options(self, bound: BoundQuery) -> None: ...
+    def _set_width(self, name: str, what: str, ticks: int | None, because: str = ...) -> list[Decision]: ...
 
     def drop(self, query: Query) -> None: ...
 
@@ -44,6 +48,7 @@ class Query:
         self.companion: Query | None = None  # which the estimator follows
         self.estimator: Estimator | None = None  # of its counts, sums and averages, where a stream of it samples
         running.physical.context.log.belongs_to(name)
+        self.steering = Steering(self)
         self._table: list[pa.RecordBatch] = []
         self._begin = session.clock.nanoseconds()
 
@@ -144,6 +149,38 @@ class Query:
     def _statistics(self) -> dict[str, dict[str, Any]]:
         operators = [n.operator for n in self.running.physical.nodes if n.operator is not None]
         return {o.name: found for o in operators if (found := o.statistics())}
+
+    # ── steering ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+    @in_turn
+    def alter(self, **options: Any) -> list[Decision]:
+        """Change options while the query runs: ``ALTER QUERY q SET (…)``. None sets one back to its default. Returns
+        the records of what changed; a mistake is refused, and then nothing changes.
+
+        >>> import eddyline as ed
+        >>> session = ed.Session()
+        >>> session.stream("S", [{"ts": 1, "a": 2}], timestamp="ts")
+        >>> query = session.query("SELECT Istream(a) FROM S WHERE a > 1 AND a < 9")
+        >>> [(d.kind, d.before, d.after, d.by) for d in query.alter(filters="sweep")]
+        [('option filters', None, 'sweep', 'user')]
+        """
+        return self.steering.alter(options)
+
+    @in_turn
+    def pin(self) -> list[Decision]:
+        """Keep all plans as they are: ``PIN QUERY q``. What policies would have done stands in the log, not applied."""
+        return self.steering.pin(True)
+
+    @in_turn
+    def unpin(self) -> list[Decision]:
+        """Let policies change plans again: ``UNPIN QUERY q``."""
+        return self.steering.pin(False)
+
+    @in_turn
+    def undo(self, number: int) -> list[Decision]:
+        """Set back what a decision changed: ``UNDO DECISION n OF QUERY q``. ``number`` is the decision's ``sequence``.
+        Its policy does not take it again before the statistics have drifted."""
+        return self.steering.undo(number)
 
     @in_turn
     def late(self) -> list[dict[str, Any]]:

@@ -22,6 +22,7 @@ from eddyline.engine.queues import Queue
 from eddyline.engine.scheduler import make_scheduler
 from eddyline.engine.side_output import Diverted, SideOutput
 from eddyline.engine.task import Task
+from eddyline.plan.closing_windows import end_of_time
 from eddyline.plan.graph import PhysicalPlan
 from eddyline.plan.logical import BoundQuery, Plan, StreamScan
 from eddyline.streamon.decision import Decision
@@ -98,6 +99,8 @@ class RunningQuery:
         context = self.physical.context
         # Over constant relations only there is one instant.
         frontier = closed(streams, self.reached) if streams else 0
+        if streams and self.finished:
+            frontier = self._last_instant(frontier)
         if context.start is None:
             context.start = start_of_time(self.readers.values(), frontier) if streams else 0
             if context.start is None:
@@ -114,6 +117,11 @@ class RunningQuery:
         self.executor.run()
         self.reached = frontier
         self._collect()
+
+    def _last_instant(self, frontier: int | None) -> int | None:
+        """At the end of input windows that ``Wstream`` shows are still to close."""
+        last = max((s.last_time for s in self.inputs.values() if s.last_time is not None), default=None)
+        return frontier if last is None or frontier is None else max(frontier, end_of_time(self.plan, last))
 
     def _read(self, node: int, frontier: int) -> list[tuple[Delta, int]]:
         scan = self.physical.nodes[node].scan

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -11,18 +12,24 @@ from typing import Any
 import pyarrow as pa
 
 from eddyline.adapting.filter_choice import Filtering
+from eddyline.adapting.join_choice import memory_of
 from eddyline.adapting.planning import plan_query
+from eddyline.adapting.readapt import share_memory
 from eddyline.core import arguments as check
 from eddyline.core.amounts import amount
 from eddyline.core.catalog import Catalog, RelationDef, StreamDef
 from eddyline.core.errors import EddylineError, JobError, OverloadError
 from eddyline.core.overload import WEIGHT
 from eddyline.core.time import Clock, TimeKind, from_datetime
+from eddyline.cql.steering import AlterQuery, AlterStream, PinQuery, Steer, UndoDecision
+from eddyline.engine.alter_stream import Width, change_width, checked_widths
 from eddyline.engine.base_session import Declaring
 from eddyline.engine.declaration_checks import folder
 from eddyline.engine.estimates import Estimator, companion_of
 from eddyline.engine.feeds import Feed
 from eddyline.engine.input_manager import InputStream, StreamReader
+from eddyline.engine.learned import NAME as LEARNED
+from eddyline.engine.learned import Learned
 from eddyline.engine.left_out import LeftOut, Notices, warn_of_missed
 from eddyline.engine.ownership import in_turn
 from eddyline.engine.query import Query
@@ -30,6 +37,8 @@ from eddyline.engine.relation_changes import TimedRelation
 from eddyline.engine.running_query import RunningQuery
 from eddyline.engine.side_streams import SideStream
 from eddyline.engine.snapshot import Snapshots
+from eddyline.engine.steering import named_query
+from eddyline.engine.system_streams import SystemStreams
 from eddyline.io import durable
 from eddyline.io.locking import DirectoryLock
 from eddyline.io.resolve import open_source
@@ -37,6 +46,7 @@ from eddyline.io.source import BATCH_ROWS, Source
 from eddyline.plan.choice import BACK, PlannedQuery, exchanged
 from eddyline.plan.logical import BoundQuery, RelationScan, StreamScan, streams_of
 from eddyline.plan.physical import build
+from eddyline.streamon.decision import Decision
 from eddyline.synopses.store import Registry
 
 
@@ -44,7 +54,8 @@ class Session(Declaring[Query]):
     """Runs continuous queries in this process.
 
     ``strict`` stops at the first malformed row; ``sharing`` lets windows over the same elements share their rows
-    (assign ``session.sharing`` to switch it while queries run); ``clock`` is for tests.
+    (assign ``session.sharing`` to switch it while queries run); ``learned`` is a file, or the directory of a snapshot,
+    with what earlier runs learned, where the same queries begin (``save_learned`` writes it); ``clock`` is for tests.
 
     >>> session = Session()
     >>> packets = [{"ts": 1, "size": 40}, {"ts": 2, "size": 1500}, {"ts": 5, "size": 900}]
@@ -63,12 +74,15 @@ class Session(Declaring[Query]):
         strict: bool = False,
         sharing: bool = True,
         base: Path | str | None = None,
+        learned: Path | str | None = None,
     ) -> None:
         super().__init__(clock=clock, strict=strict, base=base)
+        self.learned = Learned(None if learned is None else check.path(learned, "learned"))
         self.inputs: dict[str, InputStream] = {}
         self.feeds: dict[str, Feed] = {}
         self.queries: list[Query] = []
         self.sides: dict[str, SideStream] = {}
+        self.system = SystemStreams(self)
         self.warns = True  # that rows were left out; a caller that reports them in another way sets it to False
         self._notices = Notices()
         self._registry = Registry(check.flag(sharing, "sharing"))
@@ -125,7 +139,7 @@ class Session(Declaring[Query]):
     def _start(self, bound: BoundQuery, planned: PlannedQuery | None) -> Query:
         planned = planned or plan_query(bound, self.catalog)
         plan = planned.plan
-        inputs = {n: self._input_of(n) for n in streams_of(plan)}
+        inputs = {n: self._input_of(n, bound.options) for n in streams_of(plan)}
         epochs = {n.lower(): s.accepted for n, s in inputs.items()}
         filtering = Filtering.of(bound.options, self.clock)
         physical = build(
@@ -133,10 +147,12 @@ class Session(Declaring[Query]):
         )
         self._started += 1
         label = bound.name or f"query {self._started}"
+        physical.context.log.clock = self.clock
         readers: dict[int, StreamReader] = {}
         for i, node in enumerate(physical.nodes):
             if node.scan is not None:
-                readers[i] = self._reader(node.scan, f"{len(self.queries)}/{i}", list(readers.values()))
+                name = f"{len(self.queries)}/{i}"
+                readers[i] = self._reader(node.scan, name, list(readers.values()), bound.options)
         scheduler = str(bound.options.get("scheduler", "fifo"))
         running = RunningQuery(bound, plan, physical, inputs, readers, self.clock, scheduler)
         if bound.options.get("on_error", "stop") == "invalid":
@@ -144,11 +160,17 @@ class Session(Declaring[Query]):
         query = Query(self, label, running)
         for stream in inputs.values():
             stream.logs.append(physical.context.log)
+        if (memory := memory_of(bound.options)) is not None:
+            share_memory((n.operator for n in physical.nodes if n.operator is not None), memory)
         self.queries.append(query)
+        self.system.registered(query)
         if self.warns:
             warn_of_missed(label, [s.name for n, s in inputs.items() if s.finished and n.lower() in self.feeds])
         if bound.name is not None:
             self._named[bound.name.lower()] = query
+        self.learned.start(running)
+        if bound.options.get("pinned", False):
+            query.steering.pin(True)
         return query
 
     @in_turn
@@ -162,6 +184,7 @@ class Session(Declaring[Query]):
             reader.close()
         for stream in query.running.inputs.values():
             stream.logs = [log for log in stream.logs if log is not query.running.physical.context.log]
+        self.system.dropped(query)
         for stub in query.running.physical.stubs:
             self._registry.forget(stub)
         # A snapshot finds readers by their query's place, which is what a session that restores it will have.
@@ -178,8 +201,10 @@ class Session(Declaring[Query]):
         if query.running.query.name is not None:
             self.catalog.views.pop(query.running.query.name.lower(), None)
 
-    def _reader(self, scan: StreamScan | RelationScan, name: str, mine: list[StreamReader]) -> StreamReader:
-        stream = self._input_of(scan.stream if isinstance(scan, StreamScan) else scan.relation)
+    def _reader(
+        self, scan: StreamScan | RelationScan, name: str, mine: list[StreamReader], options: Mapping[str, Any]
+    ) -> StreamReader:
+        stream = self._input_of(scan.stream if isinstance(scan, StreamScan) else scan.relation, options)
         wanted = list(dict.fromkeys(scan.columns))
         if isinstance(scan, StreamScan):
             # Windows that share a store bring all columns that any of them keeps, and sharing may be switched on later.
@@ -197,8 +222,10 @@ class Session(Declaring[Query]):
             feed.want([c for c in (*wanted, *more, *everything) if c != WEIGHT])
         return reader
 
-    def _input_of(self, name: str) -> InputStream:
+    def _input_of(self, name: str, options: Mapping[str, Any]) -> InputStream:
         found = self.inputs.get(name.lower())
+        if found is None:
+            found = self.system.input_of(name, options)
         return found if found is not None else self._side(name)
 
     def _side(self, name: str) -> InputStream:
@@ -284,14 +311,24 @@ class Session(Declaring[Query]):
         for stream in self.inputs.values() if name is None else (self._pushed(name),):
             stream.finish()
         self._advance()
+        if all(s.finished for s in self.inputs.values()):
+            self._end_system_streams()
 
     @in_turn
     def advance(self) -> None:
         """Answer what has closed. An error stops its query and is raised when the others have gone on."""
         self._advance()
 
+    def _end_system_streams(self) -> None:
+        """After all other answers, whose decisions are the last to be published."""
+        if self.system.read:
+            self.system.publish(last=True)
+            self._advance()
+
     def _advance(self) -> None:
         errors: list[Exception] = []
+        if self.system.read:
+            self.system.publish()
         for r in [q.running for q in self.queries]:
             if r.error is None:
                 try:
@@ -306,6 +343,8 @@ class Session(Declaring[Query]):
         for q in self.queries:
             if q.estimator is not None:
                 q.estimator.drain()
+        if self.learned.reviewing:
+            self.learned.review()
         if errors:
             raise errors[0]
         if self.warns and self._loses:
@@ -335,6 +374,7 @@ class Session(Declaring[Query]):
             for f in self.feeds.values():
                 f.stream.finish()
             self._advance()
+            self._end_system_streams()
             return False
         fresh = [f for f in waiting if f.can_begin]
         if len(fresh) > 1:
@@ -362,6 +402,44 @@ class Session(Declaring[Query]):
     def pulls(self) -> bool:
         """Whether there is a source to read from."""
         return bool(self.feeds)
+
+    # ── steering ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+    @in_turn
+    def alter_stream(self, name: str, *, slack: Width | None = None, idle: Width | None = None) -> list[Decision]:
+        """Change the slack or the idle interval of a stream: ``ALTER STREAM s SET SLACK 5 SECONDS``. What was closed
+        stays closed, and what waits keeps waiting or is answered sooner. Every query that reads the stream gets a
+        record; the records are returned."""
+        return self._alter_stream(name, {"slack": slack, "idle": idle})
+
+    def _alter_stream(self, name: str, given: Mapping[str, Width | None]) -> list[Decision]:
+        stream = self._pushed(name)
+        widths = checked_widths(stream.definition, given)
+        return [d for what, ticks in widths.items() for d in self._set_width(stream.name, what, ticks)]
+
+    def _set_width(self, name: str, what: str, ticks: int | None, because: str = "the user set it") -> list[Decision]:
+        stream = self.inputs[name.lower()]
+        decision = change_width(stream, what, ticks, because)
+        if decision is None:
+            return []
+        readers = [q.running for q in self.queries if any(s is stream for s in q.running.inputs.values())]
+        made = [r.physical.context.log.record(replace(decision, time=r.reached)) for r in readers]
+        self._advance()  # a smaller slack closes instants
+        return made
+
+    def _steer(self, statement: Steer) -> list[Decision]:
+        if isinstance(statement, AlterStream):
+            return self._alter_stream(statement.name, statement.widths)
+        steering = named_query(self.queries, statement.name).steering
+        match statement:
+            case AlterQuery():
+                return steering.alter(statement.options)
+            case PinQuery():
+                return steering.pin(statement.pinned)
+            case UndoDecision():
+                if statement.shard is not None:
+                    raise JobError("queries in one process have no shards: leave IN SHARD out.")
+                return steering.undo(statement.number)
 
     # ── sharing and snapshots ─────────────────────────────────────────────────────────────────────────────────────
 
@@ -397,6 +475,14 @@ class Session(Declaring[Query]):
             return self.save_to(Snapshots(place), extra)
 
     @in_turn
+    def save_learned(self, path: str | Path | None = None) -> None:
+        """Save what the queries have learned, for the next run of the same ones: ``ed.Session(learned=…)``. Without a
+        path it goes to the file that the session was given."""
+        for q in self.queries:
+            self.learned.take(q)
+        self.learned.save(None if path is None else check.path(path, "save_learned"))
+
+    @in_turn
     def save_to(self, snapshots: Snapshots, extra: Mapping[str, Any] | None = None) -> int:
         """Save all state in a directory that is locked already."""
         for q in self.queries:
@@ -410,6 +496,10 @@ class Session(Declaring[Query]):
                 f" {mine}; give each session a directory of its own."
             )
         self._saved[place] = number = snapshots.save({"extra": dict(extra or {}), **self.state()})
+        for q in self.queries:
+            self.learned.take(q)
+        if self.learned.known:
+            self.learned.save(snapshots.directory / LEARNED, alone=True)
         return number
 
     def restore(self, directory: str | Path) -> dict[str, Any]:
@@ -454,7 +544,8 @@ class Session(Declaring[Query]):
             "feeds": {n: f.state() for n, f in self.feeds.items()},
             "sides": {n: {"stream": s.stream.state(), "reached": s.reached} for n, s in self.sides.items()},
             "estimates": [None if q.estimator is None else q.estimator.state() for q in self.queries],
-            "queries": [q.running.state() for q in self.queries],
+            "system": self.system.state(),
+            "queries": [{**q.running.state(), "steering": q.steering.state()} for q in self.queries],
         }
 
     def load(self, tree: Mapping[str, Any]) -> None:
@@ -466,7 +557,10 @@ class Session(Declaring[Query]):
         for n, state in tree["sides"].items():
             self.sides[n].stream.load(state["stream"])
             self.sides[n].reached = state["reached"]
+        self.system.load(tree.get("system", {}))  # a snapshot of an earlier version has none
         for q, state in zip(self.queries, tree["queries"], strict=True):
+            if "steering" in state:  # a snapshot of an earlier version has none
+                q.steering.load(state["steering"])
             q.running.load(state)
         for q, rows in zip(self.queries, tree.get("estimates", ()), strict=False):
             if q.estimator is not None and rows is not None:

@@ -16,7 +16,16 @@ from eddyline.core.errors import JobError
 from eddyline.core.schema import Schema
 from eddyline.plan.logical import BoundQuery
 from eddyline.testing.case_data import TimeScale, draw_relation, draw_scale, draw_stream
-from eddyline.testing.case_queries import OPERATORS, RELATIONS, TO_STREAM, WINDOWS, Focus, QueryWriter
+from eddyline.testing.case_queries import (
+    CLOSING_TO_STREAM,
+    CLOSING_WINDOWS,
+    OPERATORS,
+    RELATIONS,
+    TO_STREAM,
+    WINDOWS,
+    Focus,
+    QueryWriter,
+)
 from eddyline.testing.coverage import Cell, features
 from eddyline.testing.reference import Element, Reference, RelationData, ResultRow, StreamData
 
@@ -99,8 +108,8 @@ class Case:
             lines += [f"                {dict(row)}," for row in rows.rows]
             lines += ["            ],", f"            {rows.timestamp!r}, {rows.key!r}, {rows.sign!r},", "        ),"]
         lines += ["    },", f"    to_stream={self.to_stream!r},", f"    views={dict(self.views)!r},"]
-        kind, unit, origin = str(self.scale.kind), self.scale.unit, self.scale.origin
-        lines += [f"    scale=TimeScale({kind}, {unit}, {origin}),", ")"]
+        kind, unit, origin, expiring = str(self.scale.kind), self.scale.unit, self.scale.origin, self.scale.expiring
+        lines += [f"    scale=TimeScale({kind}, {unit}, {origin}, {expiring}),", ")"]
         return "\n".join(lines)
 
 
@@ -111,11 +120,15 @@ def draw_case(rng: random.Random, focus: Focus | None = None, plain: bool = Fals
     """
     from eddyline.cql import bind
 
+    if focus is None and not plain and rng.random() < 0.3:
+        focus = Focus(rng.choice(OPERATORS), rng.choice(CLOSING_WINDOWS), rng.choice(CLOSING_TO_STREAM))
     if focus is None:
         focus = Focus(rng.choice(OPERATORS), rng.choice(WINDOWS), rng.choice(TO_STREAM))
     refused: list[str] = []
     while True:
         scale = TimeScale() if plain else draw_scale(rng)
+        if focus.window in CLOSING_WINDOWS:
+            scale = replace(scale, expiring=True)
         writer = QueryWriter(rng, focus, scale, plain)
         text = writer.query()
         case = draw_data(rng, text, writer, scale)
