@@ -433,3 +433,11 @@ def test_pinned_indexes_of_a_multi_route_join_stay() -> None:
         with pytest.raises(ed.JobError, match="names an operator, which is chosen when a query starts"):
             query.alter(joins="a-greedy", index=None)
     assert answers[0] == answers[1]
+
+
+def test_a_slack_that_is_found_from_the_rows_is_not_set() -> None:
+    made = ed.Session()
+    made.stream("S", schema=SCHEMA, timestamp="ts", slack="auto")
+    made.query("SELECT a FROM S [RANGE 5]", name="q")
+    with pytest.raises(ed.JobError, match="is found from its rows .SLACK AUTO.: declare a fixed one"):
+        made.alter_stream("S", slack=5)

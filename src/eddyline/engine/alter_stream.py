@@ -29,6 +29,8 @@ def checked_widths(definition: StreamDef | RelationDef, given: Mapping[str, Widt
         raise JobError(f"{name!r} is a relation, which has no slack: only streams can be altered.")
     if definition.timestamp is None:
         raise JobError(f"{name!r} is stamped on arrival, so that nothing of it can be late or idle.")
+    if "slack" in widths and getattr(definition, "auto", None) is not None:
+        raise JobError(f"the slack of {name!r} is found from its rows (SLACK AUTO): declare a fixed one to set it.")
     kinds = {"slack": definition.time_kind or TimeKind.TIMESTAMP, "idle": TimeKind.TIMESTAMP}
     return {what: duration(w, kinds[what], what) for what, w in widths.items()}
 
