@@ -150,24 +150,6 @@ def test_a_stream_that_had_a_fixed_slack_starts_to_measure(tmp_path: Any) -> Non
     assert [r["ts"] for b in query.fetch() for r in b.to_pylist()] == list(range(600))
 
 
-def test_a_width_that_is_given_while_it_runs_ends_the_measuring(tmp_path: Any) -> None:
-    session, query = pushed()
-    given = rows(500)
-    session.push("S", given[:30])  # they wait to be judged
-    session.execute("ALTER STREAM S SET SLACK 30")
-    session.push("S", given[30:])
-    stream = session.inputs["s"]
-    assert stream.watermark.slack == 30 and stream.auto is None
-    session.snapshot(tmp_path)
-    before = [r["a"] for b in query.fetch() for r in b.to_pylist()]
-    session, query = pushed()
-    session.restore(tmp_path)
-    assert session.inputs["s"].watermark.slack == 30
-    assert [r["a"] for b in query.fetch() for r in b.to_pylist()] == before
-    session.push("S", [{"ts": 600, "a": 1}, {"ts": 580, "a": 1}, {"ts": 569, "a": 1}])
-    assert query.report()["late"] == 1 and session.inputs["s"].watermark.slack == 30
-
-
 def test_late_rows_are_told_with_a_remedy_and_a_reason() -> None:
     session, query = pushed("auto(target=80, interval=8, window=64)")
     with pytest.warns(LateRowsWarning, match="SLACK FOR a higher percentage"):

@@ -169,11 +169,9 @@ class InputStream:
         return {"slack": self.watermark.slack, "idle": self._idle_after}
 
     def widen_wait(self, what: str, ticks: int | None) -> None:
-        """Wait longer or shorter from now on. What was closed stays closed. A width that is given ends SLACK AUTO."""
+        """Wait longer or shorter from now on. What was closed stays closed."""
         self.altered[what] = ticks
         if what == "slack":
-            self._settle()
-            self.auto = None
             self.watermark.change(min(ticks or 0, FARTHEST))
         else:
             self._idle_after = ticks
