@@ -24,7 +24,7 @@ from eddyline.testing.case_queries import Focus
 from eddyline.testing.cases import draw_case
 from tests.semantics.engine import Way, mismatch, run_engine
 
-MOST = 80  # cases
+MOST = 320  # cases
 Patch = tuple[Any, str, Any]
 leave_times, enter_times, net = windows.leave_times, windows.enter_times, streams.net
 
@@ -76,11 +76,11 @@ def without_slides(ticks: Callable[..., Any]) -> Callable[..., Any]:
 
 def less_slack(divert: Callable[..., Any]) -> Callable[..., Any]:
     def made(self: Any, batch: Any, time: Any) -> Any:
-        self._slack -= 1
+        self.watermark.slack -= 1
         try:
             return divert(self, batch, time)
         finally:
-            self._slack += 1
+            self.watermark.slack += 1
 
     return made
 
