@@ -34,6 +34,7 @@ from eddyline.engine.left_out import LeftOut, Notices, warn_of_missed
 from eddyline.engine.ownership import in_turn
 from eddyline.engine.query import Query
 from eddyline.engine.relation_changes import TimedRelation
+from eddyline.engine.row_places import place_of
 from eddyline.engine.running_query import RunningQuery
 from eddyline.engine.side_streams import SideStream
 from eddyline.engine.snapshot import Snapshots
@@ -157,6 +158,7 @@ class Session(Declaring[Query]):
         running = RunningQuery(bound, plan, physical, inputs, readers, self.clock, scheduler)
         if bound.options.get("on_error", "stop") == "invalid":
             physical.context.divert = running.divert
+        physical.context.locate = self._locate
         query = Query(self, label, running)
         for stream in inputs.values():
             stream.logs.append(physical.context.log)
@@ -227,6 +229,11 @@ class Session(Declaring[Query]):
         if found is None:
             found = self.system.input_of(name, options)
         return found if found is not None else self._side(name)
+
+    def _locate(self, name: str, values: Mapping[str, Any], time: int) -> str | None:
+        feed = self.feeds.get(name.lower())
+        stamp = None if feed is None else feed.stream.definition.timestamp
+        return None if feed is None else place_of(feed.source, stamp, values, time, feed.rows)
 
     def _side(self, name: str) -> InputStream:
         """``late(q)``, ``invalid(q)`` or ``shed(q)``, made when first asked for."""
