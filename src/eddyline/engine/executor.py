@@ -32,6 +32,7 @@ class Executor:
         self.after = after
         self.scheduler: Scheduler = Fifo() if scheduler is None else scheduler
         self.tasks: tuple[Task, ...] = ()
+        self.current: Task | None = None  # the one that runs, or that failed
         self._following: dict[Task, list[Task]] = {}
         self.replan(tasks)
 
@@ -64,6 +65,7 @@ class Executor:
         done = 0
         while ready and (steps is None or done < steps) and (end is None or self.clock.nanoseconds() < end):
             task = next(iter(ready.values())) if len(ready) == 1 else self.scheduler.next(tuple(ready.values()))
+            self.current = task
             task.run(self.clock, self.most)
             if self.after is not None:
                 self.after(task)

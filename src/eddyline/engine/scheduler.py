@@ -22,7 +22,6 @@ from typing import Any, Protocol
 
 from eddyline.engine.task import Estimate, Task
 from eddyline.streamon.decision import SCHEDULER, Decision
-from eddyline.streamon.log import DecisionLog
 from eddyline.streamon.parameters import Parameter
 from eddyline.streamon.strategies import find, strategy
 
@@ -206,7 +205,13 @@ strategy("scheduler", name="greedy", parameters=(PERIOD, DRIFT))(Greedy)
 strategy("scheduler", name="chain", parameters=(PERIOD, DRIFT))(Chain)
 
 
-def make_scheduler(text: str, log: DecisionLog | None = None) -> Scheduler:
+class Records(Protocol):
+    """Who keeps decisions: a log, or a graph whose queries have one each."""
+
+    def record(self, decision: Decision) -> Any: ...
+
+
+def make_scheduler(text: str, log: Records | None = None) -> Scheduler:
     """A scheduler as named in ``WITH (scheduler = 'chain(drift=0.5)')``; its decisions go into the log.
 
     >>> make_scheduler("chain(period = 16)").period

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
 from pathlib import Path
@@ -10,8 +10,6 @@ from typing import Any
 
 import pyarrow as pa
 
-from eddyline.adapting.filter_choice import Filtering
-from eddyline.adapting.planning import plan_query
 from eddyline.core import arguments as check
 from eddyline.core.amounts import amount
 from eddyline.core.catalog import Catalog, RelationDef, StreamDef
@@ -20,29 +18,28 @@ from eddyline.core.time import Clock, TimeKind, from_datetime
 from eddyline.engine.base_session import Declaring
 from eddyline.engine.declaration_checks import folder
 from eddyline.engine.feeds import Feed
-from eddyline.engine.input_manager import InputStream, StreamReader
+from eddyline.engine.input_manager import InputStream
 from eddyline.engine.left_out import LeftOut, Notices, warn_of_missed
 from eddyline.engine.ownership import in_turn
 from eddyline.engine.query import Query
 from eddyline.engine.relation_changes import TimedRelation
-from eddyline.engine.running_query import RunningQuery
+from eddyline.engine.running_graph import RunningGraph
 from eddyline.engine.side_streams import SideStream
 from eddyline.engine.snapshot import Snapshots
 from eddyline.io import durable
 from eddyline.io.locking import DirectoryLock
 from eddyline.io.resolve import open_source
 from eddyline.io.source import Source
-from eddyline.plan.choice import BACK, PlannedQuery, exchanged
-from eddyline.plan.logical import BoundQuery, RelationScan, StreamScan, streams_of
-from eddyline.plan.physical import build
-from eddyline.synopses.store import Registry
+from eddyline.plan.choice import BACK, PlannedQuery
+from eddyline.plan.logical import BoundQuery, streams_of
 
 
 class Session(Declaring[Query]):
     """Runs continuous queries in this process.
 
-    ``strict`` stops at the first malformed row; ``sharing`` lets windows over the same elements share their rows
-    (assign ``session.sharing`` to switch it while queries run); ``clock`` is for tests.
+    ``strict`` stops at the first malformed row; ``sharing`` lets queries share the operators of equal sub-plans and the
+    rows of windows over the same elements (assign ``session.sharing`` to switch it while queries run); ``scheduler``
+    names the policy that chooses which operator runs next; ``clock`` is for tests.
 
     >>> session = Session()
     >>> packets = [{"ts": 1, "size": 40}, {"ts": 2, "size": 1500}, {"ts": 5, "size": 900}]
@@ -60,6 +57,7 @@ class Session(Declaring[Query]):
         clock: Clock | None = None,
         strict: bool = False,
         sharing: bool = True,
+        scheduler: str = "fifo",
         base: Path | str | None = None,
     ) -> None:
         super().__init__(clock=clock, strict=strict, base=base)
@@ -69,7 +67,10 @@ class Session(Declaring[Query]):
         self.sides: dict[str, SideStream] = {}
         self.warns = True  # that rows were left out; who tells of them otherwise switches it off
         self._notices = Notices()
-        self._registry = Registry(check.flag(sharing, "sharing"))
+        self._graph = RunningGraph(
+            self.catalog, self.clock, self._load, self._want, sharing=check.flag(sharing, "sharing"),
+            scheduler=check.text(scheduler, "the scheduler"),
+        )  # fmt: skip
         self._named: dict[str, Query] = {}
         self._started = 0  # queries, those dropped included
         self._saved: dict[Path, int] = {}  # by directory the last snapshot that is of this session
@@ -113,24 +114,12 @@ class Session(Declaring[Query]):
             raise
 
     def _start(self, bound: BoundQuery, planned: PlannedQuery | None) -> Query:
-        planned = planned or plan_query(bound, self.catalog)
-        plan = planned.plan
-        inputs = {n: self._input_of(n) for n in streams_of(plan)}
-        epochs = {n.lower(): s.accepted for n, s in inputs.items()}
-        filtering = Filtering.of(bound.options, self.clock)
-        physical = build(
-            planned, self.catalog, self._registry, self._load, epochs, self.clock, filtering.select, filtering.judge
-        )
+        inputs = {n: self._input_of(n) for n in streams_of(bound.plan if planned is None else planned.plan)}
+        label = bound.name or f"query {self._started + 1}"
+        running = self._graph.start(bound, label, inputs, planned)
+        if "scheduler" in bound.options:
+            self._graph.schedule(str(bound.options["scheduler"]))
         self._started += 1
-        label = bound.name or f"query {self._started}"
-        readers: dict[int, StreamReader] = {}
-        for i, node in enumerate(physical.nodes):
-            if node.scan is not None:
-                readers[i] = self._reader(node.scan, f"{len(self.queries)}/{i}", list(readers.values()))
-        scheduler = str(bound.options.get("scheduler", "fifo"))
-        running = RunningQuery(bound, plan, physical, inputs, readers, self.clock, scheduler)
-        if bound.options.get("on_error", "stop") == "invalid":
-            physical.context.divert = running.divert
         query = Query(self, label, running)
         self.queries.append(query)
         if self.warns:
@@ -146,14 +135,7 @@ class Session(Declaring[Query]):
             name = query.name if isinstance(query, Query) else check.shown(query)
             raise EddylineError(f"{name} is not running in this session.")
         self.queries.remove(query)
-        for reader in query.running.readers.values():
-            reader.close()
-        for stub in query.running.physical.stubs:
-            self._registry.forget(stub)
-        # A snapshot finds readers by their query's place, which is what a session that restores it will have.
-        for place, other in enumerate(self.queries):
-            for node, reader in other.running.readers.items():
-                reader.name = f"{place}/{node}"
+        self._graph.stop(query.running)
         for name, side in list(self.sides.items()):
             if side.owner is query.running:
                 side.end()
@@ -162,24 +144,14 @@ class Session(Declaring[Query]):
         if query.running.query.name is not None:
             self.catalog.views.pop(query.running.query.name.lower(), None)
 
-    def _reader(self, scan: StreamScan | RelationScan, name: str, mine: list[StreamReader]) -> StreamReader:
-        stream = self._input_of(scan.stream if isinstance(scan, StreamScan) else scan.relation)
-        wanted = list(dict.fromkeys(scan.columns))
-        if isinstance(scan, StreamScan):
-            # Windows that share a store bring all columns that any of them keeps, and sharing may be switched on later.
-            everyone = [*mine, *(r for q in self.queries for r in q.running.readers.values())]
-            peers = [r for r in everyone if r.stream is stream and r.since == stream.accepted]
-            wanted = list(dict.fromkeys([*wanted, *(c for r in peers for c in r.columns)]))
-            for r in peers:
-                r.widen(wanted)
-        reader = stream.reader(wanted, name)
+    def _want(self, stream: InputStream, columns: Sequence[str]) -> None:
+        """A source is asked for the columns that are read of its stream."""
         feed = self.feeds.get(stream.name.lower())
         if feed is not None:
             stamp = stream.definition.timestamp
             more = [c for c in (stamp, getattr(stream.definition, "sign", None)) if c is not None]
             everything = stream.definition.schema.names if isinstance(stream, TimedRelation) else ()
-            feed.want([*wanted, *more, *everything])
-        return reader
+            feed.want([*columns, *more, *everything])
 
     def _input_of(self, name: str) -> InputStream:
         found = self.inputs.get(name.lower())
@@ -270,17 +242,13 @@ class Session(Declaring[Query]):
 
     def _advance(self) -> None:
         errors: list[Exception] = []
-        for r in [q.running for q in self.queries]:
-            if r.error is None:
-                try:
-                    r.advance()
-                except Exception as e:
-                    r.stop(e)
-                    errors.append(e)
-            # Its side streams are read by queries that were registered later, so they come later in this loop.
+        while True:
+            errors += [error for _, error in self._graph.advance()]
+            # What a query turns away may close instants of those that read it.
             for side in self.sides.values():
-                if side.owner is r:
-                    side.progress()
+                side.progress()
+            if not self.sides or not self._graph.can_advance:
+                break
         if errors:
             raise errors[0]
         if self.warns and self._loses:
@@ -337,19 +305,30 @@ class Session(Declaring[Query]):
     # ── sharing and snapshots ─────────────────────────────────────────────────────────────────────────────────────
 
     @property
+    def scheduler(self) -> str:
+        """The policy that chooses which of the ready operators runs next: one for all queries of the session."""
+        return self._graph.scheduler
+
+    @scheduler.setter
+    @in_turn
+    def scheduler(self, policy: str) -> None:
+        self._graph.schedule(check.text(policy, "the scheduler"))
+
+    @property
     def sharing(self) -> bool:
-        return self._registry.sharing
+        """Whether queries share the operators of equal sub-plans, and windows their rows."""
+        return self._graph.sharing
 
     @sharing.setter
     @in_turn
     def sharing(self, on: bool) -> None:
-        self._registry.switch(check.flag(on, "sharing"))
+        self._graph.share(check.flag(on, "sharing"))
 
     @property
     @in_turn
     def store_size(self) -> tuple[int, int]:
         """Rows and bytes in window stores, shared ones counted once."""
-        return self._registry.size()
+        return self._graph.registry.size()
 
     def snapshot(self, directory: str | Path, extra: Mapping[str, Any] | None = None) -> int:
         """Save all state; returns the snapshot's number. What an earlier snapshot holds is not written again.
@@ -410,9 +389,8 @@ class Session(Declaring[Query]):
 
     def _check_operators(self, tree: Mapping[str, Any], directory: Path) -> None:
         """Refuse to load the state of one operator into another."""
-        for q, saved in zip(self.queries, tree["queries"], strict=True):
-            # A snapshot that says nothing of its operators was written before they could be chosen.
-            for what in exchanged(saved.get("chosen", q.running.chosen()), q.running.chosen()):
+        for q, saved, place in zip(self.queries, tree["queries"], tree["graph"]["queries"], strict=True):
+            for what in self._graph.exchanged(q.running, place, saved["chosen"]):
                 raise EddylineError(
                     f"the snapshot in {str(directory)!r} cannot be taken over by {q.name}, because {what}: {BACK}, or"
                     " start from an empty directory."
@@ -425,10 +403,13 @@ class Session(Declaring[Query]):
             "feeds": {n: f.state() for n, f in self.feeds.items()},
             "sides": {n: {"stream": s.stream.state(), "reached": s.reached} for n, s in self.sides.items()},
             "queries": [q.running.state() for q in self.queries],
+            "graph": self._graph.state([q.running for q in self.queries]),
         }
 
     def load(self, tree: Mapping[str, Any]) -> None:
         """Go on where a session with the same streams and queries, in the same order, stood."""
+        running = [q.running for q in self.queries]
+        self._graph.load(running, tree["graph"], self._input_of)
         for n, state in tree["inputs"].items():
             self.inputs[n].load(state)
         for n, state in tree["feeds"].items():
@@ -436,9 +417,8 @@ class Session(Declaring[Query]):
         for n, state in tree["sides"].items():
             self.sides[n].stream.load(state["stream"])
             self.sides[n].reached = state["reached"]
-        for q, state in zip(self.queries, tree["queries"], strict=True):
-            q.running.load(state)
-        self._registry.switch(self._registry.sharing)
+        for r, state in zip(running, tree["queries"], strict=True):
+            r.load(state)
 
     # ── helpers ───────────────────────────────────────────────────────────────────────────────────────────────────
 
