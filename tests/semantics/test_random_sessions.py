@@ -31,7 +31,7 @@ FACTOR = float(os.environ.get("EDDYLINE_CASES", "1"))
 SEED = int(os.environ.get("EDDYLINE_SEED", "2004"))
 SESSIONS = max(10, round(100 * FACTOR))
 PARTS = 10
-SCHEDULERS = ("fifo", "greedy(period=2)", "chain(period=2)")
+SCHEDULERS = ("fifo", "greedy(period=2)", "chain(period=2)", "round-robin")
 WINDOWS = ("[RANGE 5 SECONDS]", "[RANGE 9 SECONDS]", "[ROWS 4]", "[ROWS UNBOUNDED]", "[NOW]",
            "[RANGE 4 SECONDS SLIDE 2 SECONDS]", "[PARTITION BY a ROWS 2]")  # fmt: skip
 FOREVER = 1 << 40  # a slack with which nothing is late
@@ -144,18 +144,24 @@ class RandomSession:
                 self.session.sharing = not self.session.sharing
             elif what < 0.22:
                 self.session.scheduler = self.rng.choice(SCHEDULERS)
+                self.session.budget = self.rng.choice([None, 1, 3, 10])
+                self.session.quantum = self.rng.choice([1, 3, 1 << 16])
+                self.session.queue_bound = self.rng.choice([None, 1, 4])
             elif what < 0.25:
                 self.save_and_restore()
             else:
                 self.push()
         self.session.finish()
+        assert self.session.queued == 0
         for r in self.queries:
             self.check(r, None)
 
     def register(self) -> None:
         for _ in range(self.rng.choice([1, 1, 2, 3])):
             text = self.rng.choice(self.texts)
-            self.queries.append(Registered(text, self.session.query(text), dict(self.came)))
+            self.queries.append(
+                Registered(text, self.session.query(text, priority=self.rng.choice([0, 0, 1])), dict(self.came))
+            )
         for o in self.session._graph.operators:
             if len(o.readers) > 1:
                 self.shared[o.task.name.rpartition(" ")[0]] += 1
@@ -182,6 +188,7 @@ class RandomSession:
             for r in self.queries:
                 r.query = restored.query(r.text)
             restored.restore(folder)
+        restored.budget, restored.quantum = self.session.budget, self.session.quantum
         self.session = restored
 
     # ── what it must answer ───────────────────────────────────────────────────────────────────────────────────────

@@ -42,7 +42,7 @@ from eddyline.io.resolve import open_source, truth
 from eddyline.io.source import Source, whole
 from eddyline.plan.logical import BoundQuery
 
-OPTIONS = ("caches", "filters", "joins", "on_error", "routing", "scheduler", "strict_order", "tree")
+OPTIONS = ("caches", "filters", "joins", "on_error", "priority", "routing", "scheduler", "strict_order", "tree")
 Q = TypeVar("Q")  # what a session hands out for a query
 
 
@@ -265,6 +265,8 @@ class Declaring(ABC, Generic[Q]):
         for option, value in bound.options.items():
             if option == "on_error" and not (isinstance(value, str) and value in ("stop", "invalid")):
                 raise JobError(f"the option 'on_error' is one of stop, invalid, not {check.shown(value)}.")
+            if option == "priority" and (not isinstance(value, int) or isinstance(value, bool)):
+                raise JobError(f"the option 'priority' is an integer, larger goes first, not {check.shown(value)}.")
             if option == "scheduler":
                 if not isinstance(value, str):
                     raise JobError(f"the option 'scheduler' is a text such as 'chain', not {check.shown(value)}.")

@@ -47,6 +47,11 @@ class Intake:
         if wanted != self.reader.columns:
             self.reader.widen(wanted)
 
+    @property
+    def longest(self) -> int:
+        """Elements in the longest queue that it fills."""
+        return max((q.size for _, q in self._outputs), default=0)
+
     def connect(self, prefix: str, queue: Queue) -> None:
         self._outputs.append((prefix, queue))
 

@@ -21,6 +21,7 @@ from eddyline.core.schema import Schema
 from eddyline.core.time import Clock
 from eddyline.engine.executor import Executor
 from eddyline.engine.held_state import HeldState
+from eddyline.engine.input_manager import InputStream
 from eddyline.engine.intake import Intake
 from eddyline.engine.queues import Queue
 from eddyline.engine.renaming import Renaming, RenamingQueue
@@ -49,6 +50,8 @@ class OperatorGraph:
         self.queries: list[RunningQuery] = []
         self.lines: list[TimeLine] = []
         self.intakes: list[Intake] = []
+        self.budget: int | None = None  # runs of operators in one step; None: until nothing is ready
+        self.ran = 0  # runs in the last step
         self.executor = Executor((), clock, scheduler, most=CHUNK, after=self._measure)
         self._by_key: dict[Hashable, SharedOperator] = {}
         self._by_task: dict[Task, SharedOperator] = {}
@@ -72,7 +75,7 @@ class OperatorGraph:
         self.queries.append(query)
         for o in query.uses:
             o.readers.append(query)
-            o.task.limits = tuple({id(q.line): q.line for q in o.readers}.values())
+            o.serve()
         self._observe(query)
         self._replan()
 
@@ -141,7 +144,7 @@ class OperatorGraph:
         self.queries = [q for q in self.queries if q is not query]
         for o in query.uses:
             o.readers = [q for q in o.readers if q is not query]
-            o.task.limits = tuple({id(q.line): q.line for q in o.readers}.values())
+            o.serve()
         _disconnect(query.root, query.result)
         for o in reversed([o for o in self.operators if not o.readers]):
             self._retire(o)
@@ -161,6 +164,26 @@ class OperatorGraph:
 
     def _replan(self) -> None:
         self.executor.replan([o.task for o in self.operators])
+
+    @property
+    def bound(self) -> int | None:
+        """Elements that a queue holds before whoever fills it waits; None: any number."""
+        return self.executor.bound
+
+    @bound.setter
+    def bound(self, elements: int | None) -> None:
+        self.executor.bound = elements
+        self._replan()
+
+    @property
+    def queued(self) -> int:
+        """Elements that wait before operators."""
+        return self.executor.queued
+
+    def is_full(self, stream: InputStream) -> bool:
+        """Whether a queue that a stream fills is full."""
+        bound = self.executor.bound
+        return bound is not None and any(i.longest >= bound for i in self.intakes if i.stream is stream)
 
     def clear(self) -> None:
         """Nothing runs; queries, lines and intakes stay as they are until they are added again."""
@@ -192,9 +215,9 @@ class OperatorGraph:
 
     # ── running ───────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def advance(self) -> list[tuple[RunningQuery, Exception]]:
-        """Answer every instant that has closed since the last call. An error stops the queries that read the operator;
-        they are returned with it."""
+    def advance(self, drain: bool = False) -> list[tuple[RunningQuery, Exception]]:
+        """Answer the instants that have closed since the last call: all of them (``drain``), or as many as the budget
+        allows. An error stops the queries that read the operator; they are returned with it."""
         wanted: dict[int, int] = {}
         for line in [x for x in self.lines if x.advance()]:
             for intake in line.intakes:
@@ -207,16 +230,16 @@ class OperatorGraph:
                 limit = max([x.limit for x in o.task.limits])
                 if limit > o.task.inputs[0].frontier:
                     o.task.inputs[0].push(_NOTHING, limit)
-        failed = self._run()
+        failed = self._run(None if drain else self.budget)
         for query in self.queries:
             query.collect()
         return failed
 
-    def _run(self) -> list[tuple[RunningQuery, Exception]]:
+    def _run(self, runs: int | None) -> list[tuple[RunningQuery, Exception]]:
         failed: list[tuple[RunningQuery, Exception]] = []
         while True:
             try:
-                self.executor.run()
+                self.ran = self.executor.run(steps=runs)
                 return failed
             except Exception as error:
                 task = self.executor.current

@@ -79,8 +79,8 @@ class RunningGraph(OperatorGraph):
             self.remove(query)
             self._release(query)
 
-    def advance(self) -> list[tuple[RunningQuery, Exception]]:
-        failed = super().advance()
+    def advance(self, drain: bool = False) -> list[tuple[RunningQuery, Exception]]:
+        failed = super().advance(drain)
         for query, _ in failed:
             self._release(query)
         return failed

@@ -49,6 +49,7 @@ class RunningQuery:
     ) -> None:
         self.query, self.name, self.inputs, self.intakes, self.line = query, name, inputs, intakes, line
         self.context = Context()
+        self.priority = int(query.options.get("priority", 0))
         self.shared: Shared | None = None  # the plan as it was optimized, alone or with others
         self.planned_elsewhere = False  # then its plan stays as it came
         self.shares = True
@@ -186,7 +187,7 @@ class RunningQuery:
 
     def chosen(self) -> list[dict[str, Any]]:
         """The operators that were chosen, with the versions of their state."""
-        return [c.fact() for _, c in self.physical.chosen]
+        return self.planned.choices.facts()
 
     def load(self, state: Mapping[str, Any]) -> None:
         self.produced = state["produced"]

@@ -172,8 +172,13 @@ class Session(Declaring[Query]):
 
     @in_turn
     def push(self, name: str, rows: Any) -> None:
-        """Bring rows to a stream: an Arrow batch or table, a pandas frame, or a list of dictionaries."""
+        """Bring rows to a stream: an Arrow batch or table, a pandas frame, or a list of dictionaries.
+
+        Where a queue that the stream fills is full, operators work first, and the caller waits for them. Rows that wait
+        for another stream wait in their queue, whatever its bound: only the other stream's rows can help them."""
         stream = self._pushed(name)
+        if self._graph.is_full(stream):
+            self._advance(drain=True)
         if isinstance(rows, pa.RecordBatch):
             stream.accept(rows)
         else:
@@ -240,10 +245,11 @@ class Session(Declaring[Query]):
         """Answer what has closed. An error stops its query and is raised when the others have gone on."""
         self._advance()
 
-    def _advance(self) -> None:
+    def _advance(self, drain: bool = False) -> None:
+        drain = drain or all(s.finished for s in self.inputs.values())
         errors: list[Exception] = []
         while True:
-            errors += [error for _, error in self._graph.advance()]
+            errors += [error for _, error in self._graph.advance(drain)]
             # What a query turns away may close instants of those that read it.
             for side in self.sides.values():
                 side.progress()
@@ -282,7 +288,13 @@ class Session(Declaring[Query]):
             with ThreadPoolExecutor(len(fresh)) as pool:
                 for f in fresh:
                     f.begin(pool)
-        behind = min(waiting, key=lambda f: f.stream.shown_bound)
+        able = [f for f in waiting if not self._graph.is_full(f.stream)]
+        if not able:  # the operators have work enough
+            self._advance()
+            if self._graph.ran:
+                return True
+            able = waiting  # they wait for what has not been read
+        behind = min(able, key=lambda f: f.stream.shown_bound)
         behind.pull()
         self._advance()
         return True
@@ -313,6 +325,50 @@ class Session(Declaring[Query]):
     @in_turn
     def scheduler(self, policy: str) -> None:
         self._graph.schedule(check.text(policy, "the scheduler"))
+
+    @property
+    def budget(self) -> int | None:
+        """Runs of operators in one step (a push, a batch that is read); None: until nothing is ready. What is left over
+        waits in queues for the next step; ``drain`` and the end of the inputs leave nothing."""
+        return self._graph.budget
+
+    @budget.setter
+    @in_turn
+    def budget(self, runs: int | None) -> None:
+        self._graph.budget = None if runs is None else check.positive(runs, "the budget")
+
+    @property
+    def quantum(self) -> int | None:
+        """Elements that an operator takes in one run at most, in whole instants: fewer give the scheduler more say and
+        cost more."""
+        return self._graph.executor.most
+
+    @quantum.setter
+    @in_turn
+    def quantum(self, elements: int) -> None:
+        self._graph.executor.most = check.positive(elements, "the quantum")
+
+    @property
+    def queue_bound(self) -> int | None:
+        """Elements that a queue holds before whoever fills it waits: an operator does not run, a source is not read, a
+        push works off what is there first. None: any number."""
+        return self._graph.bound
+
+    @queue_bound.setter
+    @in_turn
+    def queue_bound(self, elements: int | None) -> None:
+        self._graph.bound = None if elements is None else check.positive(elements, "the bound of queues")
+
+    @property
+    @in_turn
+    def queued(self) -> int:
+        """Elements that wait before operators now."""
+        return self._graph.queued
+
+    @in_turn
+    def drain(self) -> None:
+        """Work until nothing is ready, whatever the budget."""
+        self._advance(drain=True)
 
     @property
     def sharing(self) -> bool:

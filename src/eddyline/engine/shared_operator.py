@@ -46,6 +46,12 @@ class SharedOperator:
     def frontier(self) -> int:
         return self.task.frontier
 
+    def serve(self) -> None:
+        """Work for those who read it: up to the furthest of their limits, with the highest of their priorities."""
+        self.task.limits = tuple({id(q.line): q.line for q in self.readers}.values())
+        self.task.priority = max((q.priority for q in self.readers), default=0)
+        self.task.owners = tuple(self.readers)
+
     def measure(self) -> None:
         """Look at what it holds after a run."""
         operator = self.operator

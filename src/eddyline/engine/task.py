@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -107,6 +107,8 @@ class Task:
         self.limits: tuple[Limit, ...] = ()
         self.frontier = BEGINNING  # processed up to
         self.position = 0  # in plan order, set by the executor
+        self.priority = 0  # larger goes first, whatever the scheduler says
+        self.owners: tuple[Hashable, ...] = ()  # the queries that it works for
 
     @property
     def name(self) -> str:
