@@ -13,6 +13,7 @@ a new query should have seen belongs to an intake that is not fresh, so a new qu
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping
+from datetime import timedelta
 
 import numpy as np
 
@@ -38,6 +39,7 @@ CHUNK = 1 << 16  # elements an operator gets at once: large enough for speed, sm
 _NOTHING = Delta(np.empty(0, np.int64), {})
 
 Source = SharedOperator | Intake
+Budget = int | timedelta | None  # runs of operators in one step, or time; None: until nothing is ready
 Alike = Callable[[RunningQuery, int, SharedOperator], bool]
 
 
@@ -50,8 +52,9 @@ class OperatorGraph:
         self.queries: list[RunningQuery] = []
         self.lines: list[TimeLine] = []
         self.intakes: list[Intake] = []
-        self.budget: int | None = None  # runs of operators in one step; None: until nothing is ready
+        self.budget: Budget = None
         self.ran = 0  # runs in the last step
+        self._borrowed = 0  # nanoseconds of the next step that were spent already
         self.executor = Executor((), clock, scheduler, most=CHUNK, after=self._measure)
         self._by_key: dict[Hashable, SharedOperator] = {}
         self._by_task: dict[Task, SharedOperator] = {}
@@ -235,11 +238,20 @@ class OperatorGraph:
             query.collect()
         return failed
 
-    def _run(self, runs: int | None) -> list[tuple[RunningQuery, Exception]]:
+    def _run(self, budget: Budget) -> list[tuple[RunningQuery, Exception]]:
         failed: list[tuple[RunningQuery, Exception]] = []
+        runs, self.ran = (None if isinstance(budget, timedelta) else budget), 0
         while True:
+            begin = self.executor.clock.nanoseconds()
+            time = None
+            if isinstance(budget, timedelta):  # what the last run took over it was borrowed from this step
+                time = 1000 * (budget // timedelta(microseconds=1)) - self._borrowed
+                self._borrowed = max(0, -time)
             try:
-                self.ran = self.executor.run(steps=runs)
+                if time is None or time > 0:
+                    self.ran += self.executor.run(steps=runs, nanoseconds=time)
+                if time is not None and time > 0:
+                    self._borrowed = max(0, self.executor.clock.nanoseconds() - begin - time)
                 return failed
             except Exception as error:
                 task = self.executor.current

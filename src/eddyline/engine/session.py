@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -327,15 +327,20 @@ class Session(Declaring[Query]):
         self._graph.schedule(check.text(policy, "the scheduler"))
 
     @property
-    def budget(self) -> int | None:
-        """Runs of operators in one step (a push, a batch that is read); None: until nothing is ready. What is left over
-        waits in queues for the next step; ``drain`` and the end of the inputs leave nothing."""
+    def budget(self) -> int | timedelta | None:
+        """Runs of operators in one step (a push, a batch that is read), or the time for them; None: until nothing is
+        ready. What is left over waits in queues for the next step; ``drain`` and the end of the inputs leave nothing.
+        """
         return self._graph.budget
 
     @budget.setter
     @in_turn
-    def budget(self, runs: int | None) -> None:
-        self._graph.budget = None if runs is None else check.positive(runs, "the budget")
+    def budget(self, most: int | timedelta | None) -> None:
+        if not isinstance(most, timedelta | None):
+            check.positive(most, "the budget")
+        elif most is not None and most <= timedelta(0):
+            raise JobError(f"the budget is a positive time, not {most}.")
+        self._graph.budget = most
 
     @property
     def quantum(self) -> int | None:
