@@ -4,19 +4,24 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 WARM   := $(VENV)/.kernels-compiled
+LOCK   := requirements-dev.lock
+SHORT  := .venv-short
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-deep bench bench-spark experiments lint docs clean
+.PHONY: help demo test test-short test-deep bench bench-spark experiments lint docs lock clean
 
 help:  ## show this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-$(STAMP): pyproject.toml
+# The lock holds versions for one Python; with another the ranges of pyproject.toml decide.
+FITS := -c 'import re, sys; lock = open("$(LOCK)").read(); found = re.search(r"Python (\d+)\.(\d+)", lock); print("--constraint $(LOCK)" if tuple(map(int, found.groups())) == sys.version_info[:2] else "")'
+
+$(STAMP): pyproject.toml $(LOCK)
 	@$(PYTHON) -c 'import sys; sys.exit("Eddyline needs Python 3.11 or newer; this is %d.%d. Try: make PYTHON=python3.11 …" % sys.version_info[:2] if sys.version_info < (3, 11) else 0)'
 	@echo "setting up, once. Step 1 of 3: making the virtual environment $(VENV) (some seconds)"
 	@$(PYTHON) -m venv $(VENV)
 	@echo "step 2 of 3: fetching and installing packages, PySpark (400 MB) the largest (minutes on a slow line)"
-	@$(BIN)/python tools/install.py --editable '.[dev]'
+	@$(BIN)/python tools/install.py $$($(BIN)/python $(FITS)) --editable '.[dev]'
 	@touch $@
 
 $(WARM): $(STAMP) $(wildcard src/eddyline/kernels/*.py)
@@ -27,14 +32,21 @@ $(WARM): $(STAMP) $(wildcard src/eddyline/kernels/*.py)
 demo: $(WARM)  ## a real job on a generated packet stream
 	@$(BIN)/python -m eddyline.demo
 
-test: $(WARM)  ## lint, types, all tests and doctests (those of the Spark runtime need Java)
-	@$(BIN)/python -m eddyline.spark.requirements
+test: $(WARM)  ## lint, types, documentation, all tests and doctests (without Java: all but those of Spark)
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check --quiet .
 	@$(BIN)/lint-imports --no-logo --no-cache > /dev/null || $(BIN)/lint-imports
 	@$(BIN)/mypy
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet --site-dir build/site
 	@$(BIN)/python -m pytest -n 2 --dist loadfile
 	@NUMBA_DISABLE_JIT=1 EDDYLINE_CASES=0.05 $(BIN)/python -m pytest -q tests/semantics tests/kernels
+
+test-short:  ## with another Python, some minutes: make test-short PYTHON=python3.12 (import, doctests, few random cases)
+	@$(PYTHON) -m venv $(SHORT)
+	@$(SHORT)/bin/pip install --quiet --disable-pip-version-check --editable . pytest hypothesis duckdb matplotlib 'pandas>=2.2,<3'
+	@$(SHORT)/bin/python -c 'import sys, eddyline; print("Python %d.%d, eddyline" % sys.version_info[:2], eddyline.__version__)'
+	@EDDYLINE_COMPILE= $(SHORT)/bin/python -m pytest -q src/eddyline --ignore=src/eddyline/spark
+	@EDDYLINE_COMPILE= EDDYLINE_CASES=0.02 $(SHORT)/bin/python -m pytest -q tests/semantics/test_against_reference.py tests/semantics/test_pinned.py
 
 test-deep: $(WARM)  ## the semantics tests with at least 5,000 random cases, and some 40 kills on Spark
 	@EDDYLINE_CASES=20 $(BIN)/python -m pytest -s tests/semantics tests/spark/kills
@@ -57,5 +69,9 @@ lint: $(STAMP)  ## ruff and mypy
 docs: $(STAMP)  ## build the documentation into site/
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet && echo "site/index.html"
 
+lock: $(STAMP)  ## write the versions that are installed into requirements-dev.lock
+	@head -n 2 $(LOCK) > $(LOCK).part
+	@$(BIN)/pip freeze --exclude-editable >> $(LOCK).part && mv $(LOCK).part $(LOCK)
+
 clean:  ## remove the virtual environment and built files
-	rm -rf $(VENV) site dist build
+	rm -rf $(VENV) $(SHORT) site dist build

@@ -2,11 +2,13 @@
 run but the deep one.
 
 In several processes (pytest-xdist) a file is a unit of work, and all files with Spark in their path are one: there is
-one JVM at a time, and it begins first, because it takes longest.
+one JVM at a time, and it begins first, because it takes longest. Where Spark cannot run (no Java), its tests are left
+out, and the summary says how many and why.
 """
 
 from __future__ import annotations
 
+import functools
 import os
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -28,7 +30,7 @@ settings.load_profile("eddyline")
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:
-    if not hasattr(session.config, "workerinput") and session.config.cache is not None:
+    if not hasattr(session.config, "workerinput") and getattr(session.config, "cache", None) is not None:
         session.config.cache.set(COVERAGE, None)
 
 
@@ -36,7 +38,10 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
     """What the random cases covered, whichever process ran them; the whole table in deep runs."""
     for line in counts_by_part(terminalreporter.stats):
         terminalreporter.write_line(line)
-    table = config.cache.get(COVERAGE, None) if config.cache is not None else None
+    left_out = getattr(config, "without_spark", 0)
+    if left_out:
+        terminalreporter.write_line(f"{left_out:,} tests of the Spark runtime were not run: {why_no_spark()}")
+    table = config.cache.get(COVERAGE, None) if getattr(config, "cache", None) is not None else None
     if table:
         lines = table.splitlines()
         terminalreporter.write_line("random cases against the reference: " + lines[0])
@@ -80,12 +85,46 @@ def work_unit(nodeid: str) -> str:
     return "spark" if path.startswith("tests/") and "spark" in path else path
 
 
+@functools.cache
+def why_no_spark() -> str | None:
+    """The sentence that says why Spark cannot run here; None if it can."""
+    from eddyline.core.errors import EddylineError
+    from eddyline.spark.requirements import check
+
+    try:
+        check()
+    except EddylineError as error:
+        return str(error)
+    return None
+
+
+def needs_spark(item: pytest.Item) -> bool:
+    """Spark's own tests, and those elsewhere that are marked with ``spark``."""
+    return item.nodeid.startswith("tests/spark/") or item.get_closest_marker("spark") is not None
+
+
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """In a process of xdist: Spark's tests first, then the files with most tests."""
+    """Without Java no tests of Spark. In a process of xdist: Spark's tests first, then the files with most tests."""
+    sparks = [item for item in items if needs_spark(item)]
+    if sparks and why_no_spark() is not None:
+        config.hook.pytest_deselected(items=sparks)
+        items[:] = [item for item in items if not needs_spark(item)]
+        config.without_spark = len(sparks)  # type: ignore[attr-defined]
     if hasattr(config, "workerinput"):
         sizes = Counter(work_unit(item.nodeid) for item in items)
         items.sort(key=lambda item: (work_unit(item.nodeid) != "spark", -sizes[work_unit(item.nodeid)]))
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """A process of xdist tells how many tests it left out: each collects all of them."""
+    if hasattr(session.config, "workeroutput"):
+        session.config.workeroutput["without_spark"] = getattr(session.config, "without_spark", 0)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any, error: object) -> None:
+    node.config.without_spark = getattr(node, "workeroutput", {}).get("without_spark", 0)
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -30,12 +30,13 @@ from eddyline.expr.nodes import Column
 from eddyline.kernels import join_layout as k
 from eddyline.operators.base import Context
 from eddyline.operators.join_arrays import JoinArrays
-from eddyline.operators.join_contents import Laid
-from eddyline.operators.join_plan import CacheSpec, JoinGraph, Member, StoreId
+from eddyline.operators.join_plan import CacheSpec, JoinGraph, Member
 from eddyline.operators.join_side import JoinInput
 from eddyline.operators.mjoin import MJoin
 from eddyline.streamon.decision import Decision
+from eddyline.synopses.join_contents import Laid
 from eddyline.synopses.store import Registry
+from eddyline.synopses.store_id import StoreId
 
 STEP = 1024  # elements after which a forced cache may get more room, while the run is warming up
 NEVER = int(k.NEVER)
@@ -224,8 +225,8 @@ class Meter:
 
     def _grow(self, arrays: JoinArrays) -> None:
         sizes = {}
-        for store in arrays.cache_operators.ids:
-            c = arrays.cache_operators.counts(store)
+        for store in arrays.cache_operators.caches.ids:
+            c = arrays.cache_operators.caches.counts(store)
             if c.evicted > self._pushed.get(store, 0) and not c.complete:
                 sizes[store] = (c.buckets, 2 * c.nodes)
             self._pushed[store] = c.evicted
@@ -239,7 +240,7 @@ class Meter:
 
 def counts(arrays: JoinArrays) -> tuple[Int64s, Int64s]:
     """Probes, accesses and accesses to learn; probes, misses and updates of caches."""
-    c, stores = arrays.counters, arrays.cache_operators.stores
+    c, stores = arrays.counters, arrays.cache_operators.caches.stores
     by = stores.sum(0) if len(stores) else np.zeros(k.STORE_FIELDS, np.int64)
     probes = int(c[k.CN_PROBES] + by[k.SR_PROBES])
     accesses = int(c[k.CN_PROBES] + c[k.CN_LINKS] + by[CACHED].sum() + c[k.CN_PROFILING])
@@ -260,7 +261,7 @@ def execute(
         joining = Joining.of(plan.options)
         if joining.tree is not None:
             joining.plant(join, query.names)
-        elif joining.nothing_to_adapt(join.graph.size, join.graph.simple) is None:
+        elif joining.nothing_to_adapt(join.graph.size, lambda: join.graph.simple) is None:
             joining.attach(join, query.names)
         else:
             joining.stay(join, query.names)
@@ -302,7 +303,7 @@ def execute(
     )
     return Run(
         elements, probes, accesses, learning, seconds, join.results, join.digest,
-        sum(_bytes(arrays, s) for s in arrays.cache_operators.ids), used, tuple(arrays.orders),
+        sum(_bytes(arrays, s) for s in arrays.cache_operators.caches.ids), used, tuple(arrays.orders),
         1 - missed / looked if looked else float("nan"), updated / looked if looked else float("nan"), tuple(series),
         tuple(join.context.log),
     )  # fmt: skip
@@ -310,7 +311,7 @@ def execute(
 
 def _bytes(arrays: JoinArrays, store: StoreId) -> int:
     """Of a cache what it was given; of a complete store, which takes as much room as it likes, what is in it."""
-    c = arrays.cache_operators.counts(store)
+    c = arrays.cache_operators.caches.counts(store)
     return 8 * (c.entries * store.bucket_words + c.live * store.node_words) if store.complete else c.bytes
 
 

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from eddyline import __version__
+from eddyline.streamon.strategies import KINDS
 
 if TYPE_CHECKING:
     from eddyline.engine.progress import Progress
@@ -131,7 +132,7 @@ def parser() -> _Parser:
     listed = commands.add_parser(
         "strategies", help="list the strategies that a query can name", description="Strategies with their parameters."
     )
-    listed.add_argument("kind", nargs="?", choices=("filters", "routing", "joins", "caches", "scheduler"))
+    listed.add_argument("kind", nargs="?", choices=tuple(KINDS))
     listed.add_argument("--traceback", action="store_true", help="show where an error came from")
     listed.set_defaults(action=_strategies, parser=listed)
 

@@ -48,7 +48,9 @@ class Caching:
 
 def arrays(**seen: int) -> Any:
     counts = SimpleNamespace(**{"misses": 0, "replaced": 0, "evicted": 0, "entries": 0, **seen})
-    return SimpleNamespace(stations=SimpleNamespace(ids=[STORE], counts=lambda _: counts))
+    return SimpleNamespace(
+        cache_operators=SimpleNamespace(caches=SimpleNamespace(ids=[STORE], counts=lambda _: counts))
+    )
 
 
 def test_a_cache_asks_for_what_it_is_expected_to_need_and_asks_again() -> None:

@@ -229,14 +229,14 @@ def test_caches_stay_within_their_memory_after_a_restart(same: bool, tmp_path: P
             k, j, of = rng.integers(0, 20_000, 3000), rng.integers(0, 100, 3000), np.minimum(ts % 20, 2)
             for i, name in enumerate("RST"):
                 session.push(name, pa.table({"ts": ts[of == i], "k": k[of == i], "j": j[of == i]}))
-            assert not join.arrays.cache_operators.ids or join.arrays.cache_operators.cells.nbytes <= 4096
+            assert not join.arrays.cache_operators.caches.ids or join.arrays.cache_operators.caches.cells.nbytes <= 4096
 
     session, join = begin()
     push(0, 60_000)
-    assert join.arrays.cache_operators.ids
+    assert join.arrays.cache_operators.caches.ids
     session.snapshot(tmp_path)
     if not same:
         session, join = begin()
     session.restore(tmp_path)
-    assert join.arrays.cache_operators.ids and join.arrays.cache_operators.cells.nbytes <= 4096
+    assert join.arrays.cache_operators.caches.ids and join.arrays.cache_operators.caches.cells.nbytes <= 4096
     push(60_000, 15_000)

@@ -58,3 +58,23 @@ def test_the_changelog_names_the_formats_of_saved_state() -> None:
 def test_pages_name_the_javas_that_are_accepted(page: str) -> None:
     *first, last = map(str, requirements.LONG_TERM_JAVA)
     assert f"Java {', '.join(first)} or {last}" in read(page)
+
+
+def test_the_lock_has_exact_versions_within_the_ranges_of_the_project() -> None:
+    lines = [line for line in read("requirements-dev.lock").splitlines() if not line.startswith("#")]
+    pinned = dict(line.split("==") for line in lines)  # no folders, no addresses, no ranges
+    names = {re.sub(r"[-_.]+", "-", name).lower(): version for name, version in pinned.items()}
+    extras = tomllib.loads(read("pyproject.toml"))["project"]
+    wanted = [
+        *extras["dependencies"],
+        *extras["optional-dependencies"]["dev"],
+        *extras["optional-dependencies"]["spark"],
+    ]
+    for requirement in wanted:
+        found = re.fullmatch(r"([\w-]+)>=([\d.]+),<([\d.]+)", requirement)
+        if found is None:
+            assert requirement.startswith("eddyline[")
+            continue
+        name, low, high = found.groups()
+        version = requirements.version_numbers(names[name])
+        assert requirements.version_numbers(low) <= version < requirements.version_numbers(high), name

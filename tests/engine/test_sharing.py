@@ -32,7 +32,7 @@ def column(low: int, high: int) -> dict[str, pa.Array]:
 
 
 def seen(stub: Stub, name: str = "S.v") -> list[Any]:
-    return list(stub.take(np.arange(stub.low, stub.end), [name])[name].to_pylist())
+    return list(stub.probe(np.arange(stub.low, stub.end), [name])[name].to_pylist())
 
 
 def two_stubs() -> tuple[Registry, Stub, Stub]:
@@ -43,25 +43,25 @@ def two_stubs() -> tuple[Registry, Stub, Stub]:
 def test_a_row_is_stored_when_the_first_stub_brings_it_and_gone_when_the_last_has_forgotten_it() -> None:
     registry, ahead, behind = two_stubs()
     assert ahead.store is behind.store
-    ahead.append(column(0, 10), 10)
+    ahead.insert(column(0, 10), 10)
     assert registry.size()[0] == 10
     assert (len(ahead), len(behind)) == (10, 0)  # each stub its own progress
-    behind.append(column(0, 4), 4)
+    behind.insert(column(0, 4), 4)
     assert registry.size()[0] == 10  # not stored again
     assert seen(behind) == [0, 10, 20, 30]
-    ahead.forget(10)
+    ahead.expire(10)
     assert registry.size()[0] == 10  # the other has not even read them all
-    behind.append(column(4, 10), 6)
+    behind.insert(column(4, 10), 6)
     assert seen(behind) == [10 * i for i in range(10)]
-    behind.forget(10)
+    behind.expire(10)
     assert registry.size() == (0, 0)
 
 
 def test_a_stub_behind_brings_the_rows_that_are_missing() -> None:
     _, one, other = two_stubs()
-    one.append(column(0, 3), 3)
-    other.append(column(0, 5), 5)  # three are there, two are not
-    one.append(column(3, 6), 3)  # two are there, one is not
+    one.insert(column(0, 3), 3)
+    other.insert(column(0, 5), 5)  # three are there, two are not
+    one.insert(column(3, 6), 3)  # two are there, one is not
     assert seen(one) == [0, 10, 20, 30, 40, 50]
     assert seen(other) == [0, 10, 20, 30, 40]
 
@@ -69,24 +69,24 @@ def test_a_stub_behind_brings_the_rows_that_are_missing() -> None:
 def test_a_store_fed_row_by_row_holds_little_more_than_its_window() -> None:
     registry, wide, narrow = two_stubs()
     for i in range(2_000):
-        wide.append(column(i, i + 1), 1)
-        narrow.append(column(i, i + 1), 1)
-        wide.forget(i + 1 - 100)
-        narrow.forget(i + 1 - 5)
+        wide.insert(column(i, i + 1), 1)
+        narrow.insert(column(i, i + 1), 1)
+        wide.expire(i + 1 - 100)
+        narrow.expire(i + 1 - 5)
         assert len(wide) <= registry.size()[0] <= 2 * 100
     assert seen(narrow) == [10 * i for i in range(1995, 2000)]
     registry.forget(wide)
     for i in range(2_000, 2_030):
-        narrow.append(column(i, i + 1), 1)
-        narrow.forget(i + 1 - 5)
+        narrow.insert(column(i, i + 1), 1)
+        narrow.expire(i + 1 - 5)
     assert registry.size()[0] <= 2 * 5
 
 
 def test_detached_stubs_keep_what_they_need_and_nothing_else() -> None:
     registry, wide, narrow = two_stubs()
     for stub, low in ((wide, 2), (narrow, 7)):
-        stub.append(column(0, 9), 9)
-        stub.forget(low)
+        stub.insert(column(0, 9), 9)
+        stub.expire(low)
     registry.switch(False)
     assert wide.store is not narrow.store
     assert registry.size()[0] == 7 + 2
@@ -100,13 +100,13 @@ def test_detached_stubs_keep_what_they_need_and_nothing_else() -> None:
 def test_stubs_too_far_apart_stay_apart() -> None:
     """Rows 0 to 7 are in neither store: they are still to come for one, and forgotten by the other."""
     registry, ahead, behind = two_stubs()
-    ahead.append(column(0, 10), 10)
-    ahead.forget(8)
+    ahead.insert(column(0, 10), 10)
+    ahead.expire(8)
     registry.switch(False)
     assert registry.size()[0] == 2
     registry.switch(True)
     assert ahead.store is not behind.store
-    behind.append(column(0, 9), 9)
+    behind.insert(column(0, 9), 9)
     assert seen(behind) == [10 * i for i in range(9)]
     assert seen(ahead) == [80, 90]
     registry.switch(True)
@@ -122,13 +122,13 @@ def test_stores_of_the_same_elements_have_the_same_columns(sharing: bool) -> Non
     narrow, wide, other = registry.stub(S, ONE, "S."), registry.stub(S, TWO, "S."), registry.stub(None, ONE, "S.")
     assert (narrow.store is wide.store) == sharing
     for stub, low in ((narrow, 1), (wide, 6), (other, 2)):
-        stub.append(column(0, 9), 9)
-        stub.forget(low)
+        stub.insert(column(0, 9), 9)
+        stub.expire(low)
     registry.switch(not sharing)
     assert (narrow.store is wide.store) != sharing
     assert other.store not in (narrow.store, wide.store)
     for stub in (narrow, wide):
-        stub.append(column(9, 11), 2)
+        stub.insert(column(9, 11), 2)
     assert seen(narrow) == [10 * i for i in range(1, 11)]
     assert seen(wide, "S.w") == [None, "7", "8", None, "10"]
     assert seen(other) == [10 * i for i in range(2, 9)]
@@ -139,8 +139,8 @@ def test_dictionaries_and_plain_texts_share_a_store() -> None:
     stub = Stub(store)
     for i in range(6):
         texts = pa.array([f"x{i}", "y"])
-        stub.append({"w": texts.dictionary_encode() if i % 2 else texts}, 2)
-    found = stub.take(np.arange(12), ["w"])["w"]
+        stub.insert({"w": texts.dictionary_encode() if i % 2 else texts}, 2)
+    found = stub.probe(np.arange(12), ["w"])["w"]
     assert found.to_pylist() == [t for i in range(6) for t in (f"x{i}", "y")]
 
 
@@ -155,9 +155,9 @@ def test_whatever_stubs_do_they_see_their_own_rows(rng: random.Random) -> None:
         stub, step = stubs[i], rng.choice([1, 1, 2, 3, 9])
         match rng.choice(["append", "append", "forget", "switch"]):
             case "append":
-                stub.append(column(stub.end, stub.end + step), step)
+                stub.insert(column(stub.end, stub.end + step), step)
             case "forget":
-                stub.forget(min(stub.end, stub.low + step))
+                stub.expire(min(stub.end, stub.low + step))
             case "switch":
                 registry.switch(rng.random() < 0.7)
         for s, names in zip(stubs, columns, strict=True):

@@ -117,7 +117,7 @@ def test_a_job_that_is_not_text(run: Run) -> None:
     ("out", "status", "said"),
     [
         ("o.xls", 2, "results cannot be written to 'o.xls': the name must end in"),
-        ("s.csv/o.csv", 1, "s.csv/o.csv cannot be written"),
+        ("s.csv/o.csv", 2, "cannot be written to 's.csv/o.csv': 's.csv' is a file, not a directory"),
         ("/proc/o.csv", 1, "/proc/o.csv cannot be written"),
         ("d.csv", 2, "it is a directory"),
     ],
@@ -148,11 +148,14 @@ def test_results_that_would_meet(run: Run, job: str, out: str, said: str) -> Non
 
 
 @pytest.mark.parametrize("option", ["--report", "--checkpoint"])
-@pytest.mark.parametrize("place", ["s.csv/x", "/proc/x/x"])
-def test_other_outputs_that_cannot_be_written(run: Run, option: str, place: str) -> None:
+@pytest.mark.parametrize(
+    ("place", "status", "said"),
+    [("s.csv/x", 2, "'s.csv' is a file; a directory is wanted"), ("/proc/x/x", 1, "the directory cannot be made:")],
+)
+def test_other_outputs_that_cannot_be_written(run: Run, option: str, place: str, status: int, said: str) -> None:
     done = run("SELECT v FROM S;", "--out", "o.csv", option, place)
-    assert done.status == 1
-    assert done.message.startswith(f"{option} {place}: the directory cannot be made:")
+    assert done.status == status
+    assert done.message.startswith(f"{option} {place}: {said}")
     assert done.made() == []
 
 

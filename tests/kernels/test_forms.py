@@ -48,7 +48,7 @@ def run(query: str, options: dict[str, str], changing: bool) -> tuple[list[Any],
         rows = running.to_arrow().to_pylist()
     operators = [n.operator for n in running.running.physical.nodes]
     joins: list[JoinArrays] = [o.arrays for o in operators if isinstance(o, MJoin)]
-    return rows, [getattr(j, p) for j in joins for p in PLACES] + [j.cache_operators.cells for j in joins]
+    return rows, [getattr(j, p) for j in joins for p in PLACES] + [j.cache_operators.caches.cells for j in joins]
 
 
 @pytest.mark.parametrize(("query", "options"), QUERIES)

@@ -15,9 +15,10 @@ from numba.core import config
 import eddyline as ed
 from eddyline.kernels import join_ahead
 from eddyline.kernels import join_layout as k
-from eddyline.operators import join_arrays, join_side
+from eddyline.operators import join_arrays
 from eddyline.operators.join_arrays import JoinArrays
 from eddyline.operators.mjoin import MJoin
+from eddyline.synopses import join_contents
 
 SCHEMA = pa.schema([("ts", pa.int64()), ("a", pa.int64()), ("b", pa.int64())])
 QUERIES = (
@@ -50,7 +51,7 @@ def run(query: str, seed: int, near: int, finish: bool = True) -> tuple[list[dic
     session = ed.Session()
     for name in "RST":
         session.stream(name, schema=SCHEMA, timestamp="ts")
-    with patch.object(join_arrays, "WORDS_IN_PROCESSOR_CACHE", near), patch.object(join_side, "FIRST_CAPACITY", 8):
+    with patch.object(join_arrays, "WORDS_IN_PROCESSOR_CACHE", near), patch.object(join_contents, "FIRST_CAPACITY", 8):
         running = session.query(query, joins="static", caches="none")
         join = next(n.operator for n in running.running.physical.nodes if isinstance(n.operator, MJoin))
         for begin in range(0, 240, 80):

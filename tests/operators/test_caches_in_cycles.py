@@ -78,7 +78,7 @@ def test_the_closing_edge_of_a_cycle_reads_an_input_that_is_support() -> None:
     join.arrays.set_plan([(1, 2, 3), (0, 2, 3), (1, 3, 0), (2, 0, 1)], [cache])
     out = join.process([i.delta(-1, 9) for i in inputs], 9)
     assert out.time.tolist() == [4, 4, 5]
-    counts = join.arrays.cache_operators.counts(cache.store)
+    counts = join.arrays.cache_operators.caches.counts(cache.store)
     assert (counts.probes, counts.misses, counts.updates) == (3, 2, 2)
 
 

@@ -129,8 +129,8 @@ class Flipper:
 
     def end(self, arrays: JoinArrays, now: int) -> None:
         self.seen["samples"] += len(arrays.profiles())
-        for store in arrays.cache_operators.ids:
-            counts = arrays.cache_operators.counts(store)
+        for store in arrays.cache_operators.caches.ids:
+            counts = arrays.cache_operators.caches.counts(store)
             self.seen["hits"] = max(self.seen["hits"], counts.probes - counts.misses)
         what = self.rng.random()
         if what < 0.5:
@@ -149,7 +149,7 @@ class Flipper:
             if self.rng.random() < 0.7 and not any(conflicts(c, other, orders) for other in used):
                 used.append(c)
         others = [c for c in there if c not in used and self.rng.random() < 0.5]
-        kept = {s: arrays.cache_operators.size_of(s) for s in arrays.cache_operators.ids}
+        kept = {s: arrays.cache_operators.caches.size_of(s) for s in arrays.cache_operators.caches.ids}
         sizes = {}
         for c in used:
             store = spec(c).store
@@ -303,7 +303,7 @@ def test_trees_of_joins_with_complete_stores_give_the_join(seed: int) -> None:
     join.arrays.set_plan(laid.orders, specs, sizes=sizes)
     case.check(join)
     for c in specs if roomy else ():
-        counts = join.arrays.cache_operators.counts(c.store)
+        counts = join.arrays.cache_operators.caches.counts(c.store)
         assert counts.complete and not counts.misses
 
 

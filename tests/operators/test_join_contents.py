@@ -12,8 +12,8 @@ import pytest
 
 from eddyline.core.delta import Delta
 from eddyline.core.window import Range, Slide, Unbounded
-from eddyline.operators import join_contents, join_side
-from eddyline.operators.join_contents import JoinContents
+from eddyline.synopses import hash_index, join_contents
+from eddyline.synopses.join_contents import JoinContents
 from tests.operators import test_join_caches as caches
 from tests.operators import test_mjoin as orders
 
@@ -37,7 +37,7 @@ def crowded(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
         seen["heads"] += 1
         fit(self, old)
 
-    monkeypatch.setattr(join_side, "FIRST_CAPACITY", 2)
+    monkeypatch.setattr(join_contents, "FIRST_CAPACITY", 2)
     for name, value in zip(("MAX_GROWTH", "PARTS_PER_SPARE", "HEADS_PER_ROW"), request.param, strict=True):
         monkeypatch.setattr(join_contents, name, value)
     monkeypatch.setattr(JoinContents, "_grow_into_spare", spare)
@@ -56,7 +56,7 @@ def test_joins_are_right_however_often_their_synopses_move(crowded: Counter[str]
 
 def test_rows_of_a_window_without_an_end_are_hardly_ever_linked_again(monkeypatch: pytest.MonkeyPatch) -> None:
     linked: Counter[int] = Counter()
-    relink, lay_out = join_contents.join_index.relink, JoinContents.lay_out
+    relink, lay_out = hash_index.join_index.relink, JoinContents.lay_out
     laid: list[int] = []
 
     def counted(s: int, x: int, begin: int, end: int, *arrays: Any) -> None:
@@ -67,7 +67,7 @@ def test_rows_of_a_window_without_an_end_are_hardly_ever_linked_again(monkeypatc
         laid.append(int(self.tail.sum()))
         lay_out(self, capacities, fresh)
 
-    monkeypatch.setattr(join_contents.join_index, "relink", counted)
+    monkeypatch.setattr(hash_index.join_index, "relink", counted)
     monkeypatch.setattr(JoinContents, "lay_out", noted)
     rng = random.Random(0)
     inputs = [orders.Input(n, rng) for n in "RS"]

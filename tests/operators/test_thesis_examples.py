@@ -59,14 +59,14 @@ class Windows:
     @property
     def counts(self) -> tuple[int, int, int]:
         """Probes, misses and calls of insert."""
-        found = self.join.arrays.cache_operators.counts(CACHE.store)
+        found = self.join.arrays.cache_operators.caches.counts(CACHE.store)
         return found.probes, found.misses, found.updates
 
     @property
     def entries(self) -> dict[int, Rows]:
         """What the cache holds, by its key."""
-        stations = self.join.arrays.cache_operators
-        (store,), cells = stations.stores.tolist(), stations.cells.tolist()
+        caches = self.join.arrays.cache_operators.caches
+        (store,), cells = caches.stores.tolist(), caches.cells.tolist()
         key_of = dict(zip(self._codes(1, 0), (a for a, _ in self.rows[1]), strict=True))
         found: dict[int, Rows] = {}
         for b in range(store[k.SR_BUCKETS]):

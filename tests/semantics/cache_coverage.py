@@ -10,7 +10,7 @@ from unittest.mock import patch
 
 from eddyline.kernels import join_layout as k
 from eddyline.operators.join_arrays import JoinArrays
-from eddyline.operators.join_plan import StoreId
+from eddyline.synopses.store_id import StoreId
 
 COLUMNS = (
     "chosen",  # stores that a plan began to use
@@ -34,7 +34,7 @@ class CacheCoverage:
 
     def changed(self, arrays: JoinArrays, before: Mapping[StoreId, Counter[str]], sizes: Mapping[StoreId, Any]) -> None:
         """A plan was changed; these are the stores that were there before."""
-        caches = arrays.cache_operators
+        caches = arrays.cache_operators.caches
         gone, come = [s for s in before if s not in caches.ids], [s for s in caches.ids if s not in before]
         for store in gone:
             self.seen += before[store]
@@ -64,7 +64,7 @@ def _counts(arrays: JoinArrays) -> dict[StoreId, Counter[str]]:
                 "pushed out": int(r[k.SR_REPLACED] + r[k.SR_EVICTED]),
             }
         )
-        for store, r in zip(arrays.cache_operators.ids, arrays.cache_operators.stores, strict=True)
+        for store, r in zip(arrays.cache_operators.caches.ids, arrays.cache_operators.caches.stores, strict=True)
     }
 
 
@@ -75,7 +75,7 @@ def watching() -> Iterator[CacheCoverage]:
 
     def set_plan(self: JoinArrays, *given: Any, **options: Any) -> None:
         before = _counts(self)
-        sizes = {s: self.cache_operators.size_of(s) for s in self.cache_operators.ids}
+        sizes = {s: self.cache_operators.caches.size_of(s) for s in self.cache_operators.caches.ids}
         original(self, *given, **options)
         coverage.changed(self, before, sizes)
 

@@ -11,13 +11,19 @@ from __future__ import annotations
 
 import itertools
 import random
+import tempfile
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import pyarrow as pa
+
+import eddyline as ed
+from eddyline.operators.mjoin import MJoin
 
 Ints = np.ndarray[Any, np.dtype[np.int64]]
 Place = tuple[int, str]  # an input and one of its columns
@@ -26,6 +32,7 @@ SHAPES = ("chain", "star", "class", "cycle", "chord", "pairs", "shared", "parall
 WINDOWS = ("range", "rows", "slide", "partition", "mixed")
 COMPARE = {"<": np.less, "<=": np.less_equal, "<>": np.not_equal}
 CHUNK = 256  # instants that are multiplied at once
+SCHEMA = pa.schema([("ts", pa.int64()), *((c, pa.int64()) for c in COLUMNS), ("v", pa.int64())])
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,6 +184,43 @@ class LongJoin:
         table = self.tables[stream]
         columns = {c: pa.array(table[c], mask=table[c] < 0) for c in COLUMNS}
         return pa.table({"ts": table["ts"], **columns, "v": table["v"]})
+
+
+# ── running ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def start(case: LongJoin, options: dict[str, Any]) -> tuple[ed.Session, Any]:
+    session = ed.Session()
+    for name in case.tables:
+        session.stream(name, schema=SCHEMA, timestamp="ts")
+    return session, session.query(case.text, **options)
+
+
+def run(case: LongJoin, rng: random.Random, options: dict[str, Any]) -> pa.Table:
+    """The engine's answer, from batches of random sizes, sometimes with a restart while caches are filled."""
+    session, query = start(case, options)
+    tables = {name: case.arrow(name) for name in case.tables}
+    last = int(case.instants[-1])
+    cuts = sorted({*(rng.randint(0, last) for _ in range(rng.choice([1, 5, 40]))), last + 1})
+    stop = rng.choice(cuts) if rng.random() < 0.3 else None
+    batches: list[pa.RecordBatch] = []
+    before = 0
+    with ExitStack() as stack:
+        if rng.random() < 0.2:
+            stack.enter_context(patch.object(MJoin, "ROOM", 16))
+        for cut in cuts:
+            for name, table in tables.items():
+                ts = case.tables[name]["ts"]
+                session.push(name, table.filter(pa.array((ts >= before) & (ts < cut))))
+            if cut == stop:
+                batches += query.fetch()
+                with tempfile.TemporaryDirectory() as folder:
+                    session.snapshot(folder)
+                    session, query = start(case, options)
+                    session.restore(folder)
+            before = cut
+        session.finish()
+    return pa.Table.from_batches([*batches, *query.fetch()], query.schema)
 
 
 # ── drawing ───────────────────────────────────────────────────────────────────────────────────────────────────────

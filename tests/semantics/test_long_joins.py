@@ -11,25 +11,19 @@ from __future__ import annotations
 
 import os
 import random
-import tempfile
 from collections import Counter
-from contextlib import ExitStack
-from typing import Any
-from unittest.mock import patch
 
 import pyarrow as pa
 import pytest
 
-import eddyline as ed
 from eddyline.core.catalog import Catalog, StreamDef
 from eddyline.core.schema import Schema
 from eddyline.core.time import TimeKind
 from eddyline.cql import bind
-from eddyline.operators.mjoin import MJoin
 from eddyline.testing.reference import Reference
 from tests.adapting.join_cases import draw_tree
 from tests.semantics.cache_coverage import Table, watching
-from tests.semantics.long_joins import COLUMNS, SHAPES, WINDOWS, LongJoin, draw
+from tests.semantics.long_joins import SCHEMA, SHAPES, WINDOWS, draw, run
 
 FACTOR = float(os.environ.get("EDDYLINE_CASES", "1"))
 SEED = os.environ.get("EDDYLINE_SEED", "2005")
@@ -48,46 +42,11 @@ CACHES = (
     "global(interval=300, W=3, W_d=16, memory=4096, page=256)",
     "prefix(interval=300, W=3, W_d=16, memory=2048, page=128)",
 )
-SCHEMA = pa.schema([("ts", pa.int64()), *((c, pa.int64()) for c in COLUMNS), ("v", pa.int64())])
 
 
 def option_sets(number: int) -> list[tuple[str, str]]:
     """Each way to order with one way to cache: after six graphs each with each."""
     return [(orders, CACHES[(number + n) % len(CACHES)]) for n, orders in enumerate(ORDERS)]
-
-
-def start(case: LongJoin, options: dict[str, Any]) -> tuple[ed.Session, Any]:
-    session = ed.Session()
-    for name in case.tables:
-        session.stream(name, schema=SCHEMA, timestamp="ts")
-    return session, session.query(case.text, **options)
-
-
-def run(case: LongJoin, rng: random.Random, options: dict[str, Any]) -> pa.Table:
-    """The engine's answer, from batches of random sizes, sometimes with a restart while caches are filled."""
-    session, query = start(case, options)
-    tables = {name: case.arrow(name) for name in case.tables}
-    last = int(case.instants[-1])
-    cuts = sorted({*(rng.randint(0, last) for _ in range(rng.choice([1, 5, 40]))), last + 1})
-    stop = rng.choice(cuts) if rng.random() < 0.3 else None
-    batches: list[pa.RecordBatch] = []
-    before = 0
-    with ExitStack() as stack:
-        if rng.random() < 0.2:
-            stack.enter_context(patch.object(MJoin, "ROOM", 16))
-        for cut in cuts:
-            for name, table in tables.items():
-                ts = case.tables[name]["ts"]
-                session.push(name, table.filter(pa.array((ts >= before) & (ts < cut))))
-            if cut == stop:
-                batches += query.fetch()
-                with tempfile.TemporaryDirectory() as folder:
-                    session.snapshot(folder)
-                    session, query = start(case, options)
-                    session.restore(folder)
-            before = cut
-        session.finish()
-    return pa.Table.from_batches([*batches, *query.fetch()], query.schema)
 
 
 @pytest.mark.parametrize("part", range(PARTS))

@@ -18,6 +18,7 @@ import pyarrow as pa
 import pytest
 
 import eddyline
+from eddyline.adapting import join_choice
 from eddyline.cql import bind
 from eddyline.engine import state_codec
 from eddyline.io.source import InvalidRow
@@ -31,6 +32,7 @@ from eddyline.testing.cases import Case, draw_case
 from eddyline.testing.clock import ManualClock
 from eddyline.testing.reference import RelationData, StreamData
 from eddyline.testing.shrinking import shrink
+from tests.semantics.engine import quick_pace
 from tests.shards.shards import Arrival, Arrived, Shard, Way, arrive, check, compare, pack, plan, run, tagged, unpacked
 
 FACTOR = float(os.environ.get("EDDYLINE_CASES", "1"))
@@ -343,3 +345,32 @@ def test_totals_are_of_the_whole_run(query: str, hot: float, parts: list[int]) -
     state, operators = answer.report["state"], answer.report["operators"]
     assert 90 <= state["peak_rows"] <= 102 + 2 * keys and state["rows"] < 20
     assert max(o["elements_in"] for o in operators) >= count * 4003
+
+
+def test_the_logs_of_all_shards_are_one_log(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The planner's decisions stand once; each shard's keep its shard and their order; the log survives a rebuild."""
+    monkeypatch.setattr(join_choice, "Pace", quick_pace)
+    rng = random.Random(5)
+
+    def rows(keys: int) -> StreamData:
+        return stream(*((t, rng.randrange(9), rng.randrange(keys + t // 200)) for t in range(1500)))
+
+    text = (
+        "SELECT Istream(S.a AS a) FROM S [RANGE 9], T [RANGE 9], U [RANGE 9] "
+        "WHERE S.a = T.a AND T.a = U.a AND S.b = T.b AND T.b <> U.b"
+    )
+    case = Case(text, {"S": rows(3), "T": rows(6), "U": rows(1)}, {})
+    options = {"joins": "a-greedy(p=0.5, window=12)", "caches": "none"}
+    way = Way(shards=3, batches=6, seed=3, hot=0.5, options=options)
+    arrived = arrive(case, way)
+    found = run(arrived, way).report["decisions"]
+    planned = [d for d in found if d["time"] is None]
+    made = [d for d in found if d["time"] is not None]
+    assert planned and all(d["shard"] is None for d in planned)
+    assert len({(d["kind"], d["operator"]) for d in planned}) == len(planned)
+    by_shard: dict[int, list[int]] = {}
+    for d in made:
+        by_shard.setdefault(d["shard"], []).append(d["sequence"])
+        assert d["query"] == found[0]["query"] and d["by"] == "policy"
+    assert len(by_shard) > 1 and sum(map(len, by_shard.values())) == len(made)
+    assert all(numbers == sorted(set(numbers)) for numbers in by_shard.values())

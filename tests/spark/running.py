@@ -23,8 +23,8 @@ from eddyline.core.errors import JobError
 from eddyline.plan.logical import BoundQuery, Plan, RelationScan, StreamScan, streams_of
 from eddyline.plan.rewrite import bottom_up
 from eddyline.spark import pipeline
+from eddyline.spark.output_columns import TAG
 from eddyline.spark.packing import PACKED, Packer
-from eddyline.spark.processor import TAG
 from eddyline.spark.program import Group, Program, plan_group
 from eddyline.spark.statistics import Account
 from eddyline.testing.case_data import TimeScale, draw_relation, draw_stream

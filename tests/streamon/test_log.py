@@ -12,7 +12,7 @@ import pytest
 import eddyline as ed
 from eddyline.streamon.decision import Decision
 from eddyline.streamon.gains import GainMeter
-from eddyline.streamon.log import DecisionLog
+from eddyline.streamon.log import DecisionLog, merged
 from eddyline.testing.clock import ManualClock
 
 
@@ -115,3 +115,24 @@ def test_decisions_of_a_scheduler_are_in_the_log() -> None:
             session.push(name, [{"ts": t, "a": t % 5}])
     made = [d for d in query.decisions if d.by == "scheduler"]
     assert made and made[0].operator == "scheduler" and made[0].kind == "chain" and made[0].evidence
+
+
+def test_a_log_says_whose_it_is() -> None:
+    session = ed.Session()
+    session.stream("S", [{"ts": 1, "a": 1}], timestamp="ts")
+    session.stream("T", [{"ts": 1, "a": 1}], timestamp="ts")
+    query = session.query("SELECT S.a FROM S [RANGE 1], T [RANGE 1] WHERE S.a = T.a", name="pairs")
+    assert query.decisions and {(d.query, d.shard) for d in query.decisions} == {("pairs", None)}
+
+
+def test_logs_of_shards_are_merged_by_wall_time_and_keep_their_own_order() -> None:
+    clock = ManualClock()
+    logs = [DecisionLog(query="pairs", shard=s, clock=clock) for s in (0, 1)]
+    for n, shard in enumerate((0, 1, 1, 0)):
+        logs[shard].record(order(n))
+        clock.advance(seconds=1)
+    clock.microseconds -= 3_500_000  # the clock of shard 0 is set back
+    logs[0].record(order(4))
+    found = merged([d.to_dict() for d in log] for log in logs)
+    assert [(d["shard"], d["sequence"]) for d in found] == [(0, 1), (1, 1), (1, 2), (0, 2), (0, 3)]
+    assert [d["before"] for d in found] == [0, 1, 2, 3, 4]

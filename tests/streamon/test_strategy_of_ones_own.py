@@ -18,6 +18,7 @@ from eddyline.engine.strategies import strategy_lines
 from eddyline.streamon.decision import Decision
 from eddyline.streamon.parameters import Parameter
 from eddyline.streamon.strategies import strategy, withdraw
+from eddyline.testing.checks import check_policy
 
 AFTER = Parameter("after", 1, 1_000_000, "rows before it turns the order round: fewer turn sooner", whole=True)
 
@@ -38,7 +39,10 @@ class TurnRound(OrderingPolicy):
     def decide(self, now: int | None = None) -> Decision | None:
         if self.turned or self.rows < self.after:
             return None
-        before, self.order, self.turned = self.order, self.order[::-1], True
+        before, self.turned, walls = self.order, True, self.pipeline.segments
+        self.order = tuple(sorted(before, key=lambda f: (walls[f], -f)))  # within walls
+        if self.order == before:
+            return None
         return Decision(
             "filter order", before, self.order, "{rows} rows have passed", {"rows": self.rows}, time=now,
             operator=self.pipeline.operator,
@@ -84,6 +88,10 @@ def test_it_can_be_named_and_its_decision_is_explained(tmp_path: Any) -> None:
     again = asked(other)
     other.restore(tmp_path)
     assert again.statistics()["select 1"]["order"] == [1, 0]
+
+
+def test_it_keeps_the_contract() -> None:
+    assert check_policy("filters", "turn-round") >= 10 and check_policy("joins", TurnRound) >= 10
 
 
 def test_it_is_listed_and_its_parameters_are_checked() -> None:

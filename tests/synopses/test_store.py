@@ -20,12 +20,12 @@ def rows(low: int, high: int) -> dict[str, pa.Array]:
 
 def check(stub: Stub) -> None:
     wanted = np.arange(stub.low, stub.end)
-    found = stub.take(wanted, ("S.a", "S.s"))
+    found = stub.probe(wanted, ("S.a", "S.s"))
     assert found["S.a"].to_pylist() == wanted.tolist()
     assert found["S.s"].to_pylist() == [f"r{i}" for i in wanted]
     for many in (1, 3, 2 * len(wanted)) if len(wanted) else ():  # few, one twice perhaps, and in any order
         some = np.random.default_rng(len(wanted)).choice(wanted, many)
-        found = stub.take(some, ("S.a", "S.s"))
+        found = stub.probe(some, ("S.a", "S.s"))
         assert found["S.a"].to_pylist() == some.tolist()
         assert found["S.s"].to_pylist() == [f"r{i}" for i in some]
 
@@ -42,9 +42,9 @@ def test_stubs_with_their_own_progress_share_rows_and_can_part(seed: int) -> Non
         action = rng.random()
         if action < 0.5:
             n = rng.choice([0, 1, 2, 7, 40])
-            stub.append(rows(stub.end, stub.end + n), n)
+            stub.insert(rows(stub.end, stub.end + n), n)
         elif action < 0.8:
-            stub.forget(rng.randint(stub.low, stub.end))
+            stub.expire(rng.randint(stub.low, stub.end))
         elif action < 0.9:
             registry.switch(not registry.sharing)
         for s in stubs:
@@ -59,8 +59,8 @@ def test_a_store_fed_row_by_row_has_few_chunks_and_drops_what_nobody_needs() -> 
     store = Store(SCHEMA)
     stub = Stub(store, "S.")
     for i in range(1000):
-        stub.append(rows(i, i + 1), 1)
-        stub.forget(max(0, i - 100))
+        stub.insert(rows(i, i + 1), 1)
+        stub.expire(max(0, i - 100))
     assert len(store.chunks) < 12
     assert store.end - store.first < 400
     check(stub)

@@ -26,7 +26,7 @@ class CacheProfiles:
 
     def pass_over(self, arrays: JoinArrays) -> None:
         """What stores have done so far is not to be told."""
-        counts = {s: arrays.cache_operators.counts(s) for s in arrays.cache_operators.ids}
+        counts = {s: arrays.cache_operators.caches.counts(s) for s in arrays.cache_operators.caches.ids}
         self._seen = {s: (c.probes, c.misses, c.updates, c.update_work) for s, c in counts.items()}
 
     def tell(
@@ -53,9 +53,9 @@ class CacheProfiles:
 
         upkept: dict[Store, int] = {}
         for candidate, spec in zip(caching.used, specs(caching.used), strict=True):
-            if spec.store not in arrays.cache_operators.ids:
+            if spec.store not in arrays.cache_operators.caches.ids:
                 continue
-            c = arrays.cache_operators.counts(spec.store)
+            c = arrays.cache_operators.caches.counts(spec.store)
             was = self._seen.get(spec.store, _NOTHING)
             if c.probes < was[0]:  # it was dropped meanwhile, and has come back
                 was = _NOTHING

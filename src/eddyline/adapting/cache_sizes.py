@@ -7,9 +7,11 @@ from collections.abc import Iterable
 from eddyline.adaptive.joins.a_caching import ACaching
 from eddyline.adaptive.joins.candidates import Candidate
 from eddyline.adaptive.joins.memory import BUCKETS_PER_KEY
-from eddyline.operators.cache_operators import BUCKETS, NODES, Bloom
+from eddyline.operators.cache_operators import Bloom
 from eddyline.operators.join_arrays import JoinArrays
-from eddyline.operators.join_plan import CacheSpec, StoreId
+from eddyline.operators.join_plan import CacheSpec
+from eddyline.synopses.join_caches import BUCKETS, NODES, words
+from eddyline.synopses.store_id import StoreId
 
 # Of the misses since the last profiling run, the share that pushed another entry out beyond which a cache wants more
 # room: less gives room sooner, more spares memory.
@@ -20,10 +22,6 @@ MAX_BYTES_WITHOUT_BUDGET = 1 << 26  # bytes of one cache where no memory budget 
 def specs(candidates: Iterable[Candidate]) -> list[CacheSpec]:
     """Candidates in the words of the operator."""
     return [CacheSpec(c.pipeline, c.first, c.last, c.segment, c.key, c.support) for c in candidates]
-
-
-def words(store: StoreId, buckets: int, nodes: int) -> int:
-    return buckets * store.bucket_words + nodes * store.node_words
 
 
 class CacheSizes:
@@ -71,9 +69,9 @@ class CacheSizes:
 
     def _wanted(self, store: StoreId, arrays: JoinArrays, first: tuple[int, int], roomy: int) -> tuple[int, int]:
         size = self._wants.get(store) or first
-        if store not in arrays.cache_operators.ids:
+        if store not in arrays.cache_operators.caches.ids:
             return size
-        c = arrays.cache_operators.counts(store)
+        c = arrays.cache_operators.caches.counts(store)
         before = self._pushed.get(store, (0, 0, 0))
         if c.misses < before[0]:
             before = (0, 0, 0)

@@ -11,8 +11,8 @@ from eddyline.adapting.cache_sizes import CacheSizes, specs
 from eddyline.adaptive.joins.a_caching import ACaching
 from eddyline.core.delta import Int64s
 from eddyline.operators.join_arrays import JoinArrays
-from eddyline.operators.join_plan import StoreId
 from eddyline.streamon.decision import Decision
+from eddyline.synopses.store_id import StoreId
 
 Sizes = Mapping[StoreId, tuple[int, int]]  # buckets and nodes
 
@@ -75,7 +75,7 @@ class JoinCaching:
         """Give the operator its orders and caches."""
         caching = self.caching
         used = [s for s in specs(caching.used) if self.sizes.has_room(s)]
-        here = arrays.cache_operators.ids
+        here = arrays.cache_operators.caches.ids
         kept = [s for s in specs(caching.suspended) if s.store in here and self.sizes.has_room(s)]
         bloom = self.sizes.bloom(caching)
         arrays.set_plan(orders, used, specs(caching.profiled), kept=kept, sizes=sizes, bloom=bloom)

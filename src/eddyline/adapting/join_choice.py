@@ -7,7 +7,7 @@ caches in them, ``tree`` fixes the plan of a comparison: an XJoin or any tree of
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -97,17 +97,19 @@ class Joining:
             return None
         return f"It is a parameter of a cache policy: write caches = 'global({option} = …)'."
 
-    def nothing_to_adapt(self, size: int, simple: bool) -> str | None:
-        """Why a join of so many inputs has nothing to adapt; None where it has. ``simple``: caches are possible.
+    def nothing_to_adapt(self, size: int, simple: Callable[[], bool]) -> str | None:
+        """Why a join of so many inputs has nothing to adapt; None where it has. ``simple`` says whether caches are
+        possible.
 
-        >>> Joining.of({"joins": "static", "caches": "none"}).nothing_to_adapt(3, simple=True)
+        >>> Joining.of({"joins": "static", "caches": "none"}).nothing_to_adapt(3, simple=lambda: True)
         'orders that stay and no caches leave nothing to adapt'
         """
         if size < 3:
             return "two inputs have one order, and no subresult to cache"
-        ordered = ordering.parse_policy(self.joins or OURS, "joins")[0] != STAYS
-        cached = simple and _name(self.caches or "global") != "none"
-        return None if ordered or cached else "orders that stay and no caches leave nothing to adapt"
+        if ordering.parse_policy(self.joins or OURS, "joins")[0] != STAYS:
+            return None
+        cached = _name(self.caches or "global") != "none" and simple()
+        return None if cached else "orders that stay and no caches leave nothing to adapt"
 
     def stay(self, join: MJoin, names: Sequence[str]) -> None:
         """Leave a join the orders that it has."""

@@ -5,22 +5,22 @@ from __future__ import annotations
 import re
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import numpy as np
 
 from eddyline.adapting.cache_sizes import specs
+from eddyline.adaptive.filters.policy import FilterPolicy
+from eddyline.adaptive.joins.a_caching import ACaching
 from eddyline.core.amounts import size
 from eddyline.core.time import Clock
 from eddyline.kernels import join_layout as k
 from eddyline.operators.join_arrays import JoinArrays
-from eddyline.operators.join_plan import CacheSpec, StoreId
+from eddyline.operators.join_plan import CacheSpec
 from eddyline.streamon.decision import Decision
 from eddyline.streamon.gains import GainMeter
 from eddyline.streamon.log import DecisionLog
-
-if TYPE_CHECKING:
-    from eddyline.adapting.adaptive_join import AdaptiveJoin
+from eddyline.synopses.store_id import StoreId
 
 RUNS_KEPT = 2048  # last runs in the history: more shows more of the past and takes memory
 RUNS_BEFORE = 64  # runs by whose accesses the gain of a decision is measured
@@ -28,6 +28,14 @@ CACHES_SHOWN = 6  # lines on caches in explain, unless more are in use
 STATES = {"used": "cache in use  ", "profiled": "cache weighed ", "unused": "cache not used"}
 CACHED = [k.SR_PROBE_WORK, k.SR_UPDATE_WORK, k.SR_FILLS]  # accesses of a store
 ELEMENTS_TO_SETTLE_GAIN = 4096  # elements after a decision by which its gain is measured: more is surer and later
+
+
+class DescribedJoin(Protocol):
+    """As much of an adaptive join as its history describes."""
+
+    policies: Sequence[FilterPolicy] | None
+    caching: ACaching | None
+    elements: int
 
 
 class RunHistory:
@@ -89,7 +97,7 @@ class RunHistory:
 
     # ── for people ────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def describe(self, join: AdaptiveJoin, arrays: JoinArrays) -> list[str]:
+    def describe(self, join: DescribedJoin, arrays: JoinArrays) -> list[str]:
         """What it does and costs; the pipelines as they stand, cached segments in brackets; then the caches."""
         orders = "orders as written" if join.policies is None else f"orders by the policy {join.policies[0].name}"
         lines = [f"{orders}, {self.caching}", *([self._cost()] if self.elements else []), *drawn(self.names, arrays)]
@@ -101,7 +109,7 @@ class RunHistory:
         learned = f", and {self.profiling / self.work:.1%} more to learn" if self.work and self.profiling else ""
         return f"{each(self.elements, self.work)}{learned}"
 
-    def _caches(self, join: AdaptiveJoin, arrays: JoinArrays) -> list[str]:
+    def _caches(self, join: DescribedJoin, arrays: JoinArrays) -> list[str]:
         """Those in use, then those that would bring most; a join of seven inputs has dozens."""
         lines: list[str] = []
         hidden = 0
@@ -109,7 +117,7 @@ class RunHistory:
         if memory is not None and not memory.budget:
             return ["there is no memory for caches, not even a page"]
         if memory is not None:
-            held_now = arrays.cache_operators.cells.nbytes if arrays.cache_operators.ids else 0
+            held_now = arrays.cache_operators.caches.cells.nbytes if arrays.cache_operators.caches.ids else 0
             lines.append(f"caches take {size(held_now)} of {size(memory.budget * memory.page_bytes)}")
         rows = list(zip(self._table(join), specs(_all(join)), strict=True))
         rows.sort(key=lambda r: (r[0]["state"] != "used", -_net(r[0])))
@@ -139,7 +147,7 @@ class RunHistory:
             )
         return lines
 
-    def _table(self, join: AdaptiveJoin) -> list[dict[str, Any]]:
+    def _table(self, join: DescribedJoin) -> list[dict[str, Any]]:
         caching = join.caching
         assert caching is not None
         told = _all(join)
@@ -160,13 +168,13 @@ class RunHistory:
             )
         return rows
 
-    def statistics(self, join: AdaptiveJoin, arrays: JoinArrays) -> dict[str, Any]:
+    def statistics(self, join: DescribedJoin, arrays: JoinArrays) -> dict[str, Any]:
         """What it knows and did, as plain data."""
         used = arrays.cache_operators.used
         caches = [] if join.caching is None else self._table(join)
         for row, spec in zip(caches, specs(_all(join)) if caches else (), strict=True):
-            if spec.store in arrays.cache_operators.ids and spec in used:
-                c = arrays.cache_operators.counts(spec.store)
+            if spec.store in arrays.cache_operators.caches.ids and spec in used:
+                c = arrays.cache_operators.caches.counts(spec.store)
                 row |= {"entries": c.entries, "rows": c.live, "bytes": c.bytes, "probes": c.probes, "misses": c.misses}
         return {
             "inputs": list(self.names),
@@ -194,7 +202,7 @@ class RunHistory:
         self.profiling, self.made = int(state["profiling"]), int(state["made"])
 
 
-def _all(join: AdaptiveJoin) -> list[Any]:
+def _all(join: DescribedJoin) -> list[Any]:
     assert join.caching is not None
     rank = {"used": 0, "profiled": 1, "unused": 2}
     return sorted(join.caching.states, key=lambda c: (rank[str(join.caching.states.of(c))], c))  # type: ignore[union-attr]
@@ -258,9 +266,9 @@ def bracketed(name: str, steps: Sequence[str], spans: Iterable[Sequence[Any]]) -
 
 def held(arrays: JoinArrays, cache: CacheSpec) -> str | None:
     """What a cache holds."""
-    if cache.store not in arrays.cache_operators.ids:
+    if cache.store not in arrays.cache_operators.caches.ids:
         return None
-    c = arrays.cache_operators.counts(cache.store)
+    c = arrays.cache_operators.caches.counts(cache.store)
     return f"{c.live:,} row{'' if c.live == 1 else 's'} under {c.entries:,} keys in {size(c.bytes)}"
 
 
@@ -270,7 +278,7 @@ def named_cache(cache: CacheSpec, names: Sequence[str]) -> str:
 
 def accesses(arrays: JoinArrays, counters: Sequence[int] | None = None) -> tuple[int, int]:
     """Accesses so far, and those made only to learn; ``counters`` are those of the join, if somebody has them."""
-    stores = arrays.cache_operators.stores
+    stores = arrays.cache_operators.caches.stores
     cached = int(stores[:, CACHED].sum()) if len(stores) else 0
     counters = arrays.counters.tolist() if counters is None else counters
     return counters[k.CN_PROBES] + counters[k.CN_LINKS] + cached, counters[k.CN_PROFILING]

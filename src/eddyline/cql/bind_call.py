@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Sequence
+from typing import Any, Final, Protocol
 
 from sqlglot import exp
 
@@ -10,13 +11,10 @@ from eddyline.core.errors import CqlError, did_you_mean
 from eddyline.cql.bind_literal import coerce
 from eddyline.cql.dialect import Source
 from eddyline.cql.places import span_of
-from eddyline.cql.scope import Context
+from eddyline.cql.scope import Context, Scope
 from eddyline.expr.functions import function_names, is_aggregate
 from eddyline.expr.nodes import Expr, Literal, UserCall
 from eddyline.expr.types import implicitly_castable, parse_type, type_name
-
-if TYPE_CHECKING:
-    from eddyline.cql.bind_expr import ExpressionBinder
 
 # Spark's casts that are written as functions.
 _CASTS: Final = (
@@ -27,7 +25,41 @@ _PARTS: Final = {"dow": "dayofweek", "doy": "dayofyear", "isodow": "weekday"}
 NO_CLOCK: Final = "is not available in a query: its answer depends on its elements only, not on the clock."
 
 
-def bind_call(binder: ExpressionBinder, node: exp.Anonymous) -> Expr:
+class Marks(Protocol):
+    """Where ``lookup`` goes: a mark of a join."""
+
+    def mark_in(self, operands: Any, query: Any, node: Any) -> Expr: ...
+
+
+class Aggregates(Protocol):
+    """Where aggregate calls go."""
+
+    def call(self, name: str, node: exp.Anonymous, arguments: Any) -> Expr: ...
+
+
+class CallBinder(Protocol):
+    """As much of the binder of expressions (``bind_expr``) as calls need."""
+
+    context: Context
+    scope: Scope
+    where: str
+
+    @property
+    def marks(self) -> Marks | None: ...
+
+    @property
+    def aggregates(self) -> Aggregates | None: ...
+
+    def bind(self, node: Any) -> Expr: ...
+
+    def call(self, name: str, args: Sequence[Expr], node: Any) -> Expr: ...
+
+    def cast_to(self, bound: Expr, wanted: Any, node: Any) -> Expr: ...
+
+    def inside(self, where: str) -> Any: ...
+
+
+def bind_call(binder: CallBinder, node: exp.Anonymous) -> Expr:
     name = node.this if isinstance(node.this, str) else node.this.name
     lower = name.lower()
     catalog = binder.context.catalog
@@ -54,7 +86,7 @@ def bind_call(binder: ExpressionBinder, node: exp.Anonymous) -> Expr:
     return binder.call(name, args, node)
 
 
-def _user_call(binder: ExpressionBinder, node: exp.Anonymous, lower: str) -> Expr:
+def _user_call(binder: CallBinder, node: exp.Anonymous, lower: str) -> Expr:
     function = binder.context.catalog.functions[lower]
     args = [binder.bind(a) for a in node.expressions]
     wanted = function.arguments
@@ -71,7 +103,7 @@ def _user_call(binder: ExpressionBinder, node: exp.Anonymous, lower: str) -> Exp
     return UserCall(function, tuple(args), function.returns, span_of(node))
 
 
-def _looked_up(binder: ExpressionBinder, node: exp.Anonymous) -> exp.Column | None:
+def _looked_up(binder: CallBinder, node: exp.Anonymous) -> exp.Column | None:
     """The table of ``lookup(x, T)``, if the second argument names one."""
     if len(node.expressions) != 2 or not isinstance(node.expressions[1], exp.Column):
         return None
@@ -84,7 +116,7 @@ def _looked_up(binder: ExpressionBinder, node: exp.Anonymous) -> exp.Column | No
     return table if known and not table.table and not column else None
 
 
-def _lookup(binder: ExpressionBinder, node: exp.Anonymous, table: exp.Column) -> Expr:
+def _lookup(binder: CallBinder, node: exp.Anonymous, table: exp.Column) -> Expr:
     """``lookup(x, T)`` (thesis 4.1.1): whether x is in the first column of T."""
     if binder.marks is None:
         raise binder.context.error("lookup is allowed in WHERE and HAVING only.", node)

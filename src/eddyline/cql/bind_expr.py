@@ -192,7 +192,7 @@ class ExpressionBinder:
         bound = []
         for operand in (current, *reversed(operands)):
             bound.append(self.bind(operand))
-            self._resolved(name, (bound[-1], bound[-1]), operand)  # what does not fit is told at its own place
+            self._resolved(name, (bound[-1], bound[-1]), operand)  # reported at its own place
         return self.call(name, bound, node)
 
     # Conditions -----------------------------------------------------------------------------------------------

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from sqlglot import exp
 
+from eddyline.core.time import TimeKind
 from eddyline.cql.bind_aggregate import AggregateCollector, grouping
 from eddyline.cql.bind_expr import ExpressionBinder
-from eddyline.cql.bind_from import FromBinder, conjuncts_of, join_plan, note_equalities, split_conjuncts
+from eddyline.cql.bind_from import FromBinder, LocalQuery, conjuncts_of, join_plan, note_equalities, split_conjuncts
 from eddyline.cql.bind_literal import coerce
 from eddyline.cql.bind_subquery import Correlated, MarkCollector
 from eddyline.cql.defaults import Bound, StreamKind, as_relation, changes, substitute_node
-from eddyline.cql.dialect import StreamList, StreamQuery
+from eddyline.cql.dialect import StreamList, StreamQuery, WindowClause
+from eddyline.cql.modifiers import refuse_modifiers
 from eddyline.cql.places import item_text
 from eddyline.cql.renaming import renamed
 from eddyline.cql.scope import Context, Scope, Visible, outer_columns
@@ -21,8 +23,21 @@ from eddyline.expr.nodes import Column, Expr, columns_of, substitute
 from eddyline.expr.types import NULL, STRING
 from eddyline.plan.logical import Distinct, Join, Plan, Project, Select
 
-if TYPE_CHECKING:
-    from eddyline.cql.binder import QueryBinder
+
+class Queries(Protocol):
+    """Who binds the queries inside a SELECT (``binder.QueryBinder``)."""
+
+    suffix: WindowClause | None
+    local: dict[str, LocalQuery]
+    around: tuple[Scope, str] | None
+
+    def within(self, suffix: WindowClause | None, around: tuple[Scope, str] | None) -> Queries:
+        """For the queries in the FROM of a SELECT."""
+
+    def with_kind(self, node: Any) -> tuple[Bound, TimeKind | None]: ...
+
+    def inner(self, node: Any, scope: Scope) -> Correlated: ...
+
 
 _READ = ("expressions", "distinct", "from_", "joins", "where", "group", "having", "windows", "with_")
 
@@ -41,7 +56,7 @@ class SelectBinder:
     """Binds one SELECT; ``bound`` gives it as a query, ``correlated`` as a subquery of a condition."""
 
     context: Context
-    queries: QueryBinder
+    queries: Queries
     scope: Scope
     kind: StreamKind | None = None
     distinct: bool = False
@@ -52,8 +67,6 @@ class SelectBinder:
     outer: list[Expr] = field(default_factory=list)  # conjuncts of WHERE that name columns of the query around
 
     def bind(self, node: exp.Select) -> None:
-        from eddyline.cql.binder import refuse_modifiers
-
         refuse_modifiers(self.context, node, _READ)
         if node.args.get("from_") is None:
             raise self.context.error("a query needs FROM with at least one stream or relation.", node)
@@ -70,7 +83,7 @@ class SelectBinder:
     def _from_where(self, node: exp.Select) -> tuple[FromBinder, Plan, MarkCollector]:
         windows = node.args.get("windows")
         suffix = windows[0] if windows else self.queries.suffix
-        queries = type(self.queries)(self.context, suffix, self.queries.local, self._around_from())
+        queries = self.queries.within(suffix, self._around_from())
         self.queries = queries
 
         sources = FromBinder(self.context, self.scope, queries.with_kind, suffix, queries.local)

@@ -20,6 +20,7 @@ from eddyline.cql.bind_subquery import Correlated
 from eddyline.cql.defaults import Bound, as_relation, result
 from eddyline.cql.dialect import StreamQuery, WindowClause
 from eddyline.cql.job import CreateView, QueryStatement, Statement, parse_job
+from eddyline.cql.modifiers import refuse_modifiers
 from eddyline.cql.parsing import SHALLOWER
 from eddyline.cql.renaming import renamed, with_names
 from eddyline.cql.scope import DEEPEST, Context, Scope
@@ -111,6 +112,10 @@ class QueryBinder:
         if isinstance(node, exp.Select):
             return self._with_local(node).select(node).bound()
         raise self.context.error("this is not a query.", node)
+
+    def within(self, suffix: WindowClause | None, around: tuple[Scope, str] | None) -> QueryBinder:
+        """The binder of queries in the FROM of a SELECT."""
+        return QueryBinder(self.context, suffix, self.local, around)
 
     def with_kind(self, node: Any) -> tuple[Bound, TimeKind | None]:
         """A bound query and the kind of time it runs on, None if it reads constant relations alone."""
@@ -233,25 +238,3 @@ def _cast_all(p: Plan, types: list[Any]) -> Plan:
     if all(f.type == t for f, t in zip(p.schema, types, strict=True)):
         return p
     return Project(p, tuple((f.name, coerce(Column(f.name, f.type), t)) for f, t in zip(p.schema, types, strict=True)))
-
-
-_REFUSED = {
-    "order": "ORDER BY is not supported: a continuous result has no last row to sort by.",
-    "limit": "LIMIT is not supported: a continuous result has no end; use a window [ROWS n] instead.",
-    "offset": "OFFSET is not supported.",
-    "sort": "SORT BY is not supported.",
-    "qualify": "QUALIFY is not supported.",
-    "sample": "sampling is not supported.",
-    "laterals": "LATERAL is not supported.",
-    "connect": "CONNECT BY is not supported.",
-}
-
-
-def refuse_modifiers(context: Context, node: exp.Expression, allowed: tuple[str, ...]) -> None:
-    """Refuse each clause of a query that nothing here reads, in one sentence."""
-    for key, value in node.args.items():
-        if key in allowed or value in (None, False, []):
-            continue
-        place = value[0] if isinstance(value, list) else value
-        message = _REFUSED.get(key, f"{key.strip('_').upper()} is not supported in CQL.")
-        raise context.error(message, place if isinstance(place, exp.Expression) else node)

@@ -125,7 +125,7 @@ def parse_job(text: str) -> tuple[Statement, ...]:
 
 
 def _refuse_namesakes(statements: list[Statement]) -> None:
-    """Names that differ in case alone are told apart by neither the catalog nor every file system."""
+    """Neither the catalog nor every file system distinguishes names that differ in case alone."""
     seen: dict[str, str] = {}
     for s in statements:
         if not isinstance(s, QueryStatement) or s.name is None:

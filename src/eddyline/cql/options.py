@@ -65,7 +65,7 @@ def split_options(tokens: list[Token]) -> tuple[list[Token], list[Token]]:
 
 
 def check_options(options: Mapping[str, Any], known: Iterable[str], text: str = "") -> None:
-    """Refuse an option that nobody reads, with the nearest one that exists.
+    """Refuse an option that does not exist, with the nearest one that exists.
 
     >>> check_options({"filter": "sweep"}, ["filters", "on_error"])
     Traceback (most recent call last):

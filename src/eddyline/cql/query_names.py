@@ -55,7 +55,7 @@ def unsafe(name: str) -> str | None:
 
 
 def file_names(names: Sequence[str | None]) -> list[str]:
-    """A file name for each query: its own, or ``query_2`` for the second if it has none and nobody else is called so.
+    """A file name for each query: its own, or ``query_2`` for the second if it has none and this name is free.
 
     >>> file_names(["query_2", None, None])
     ['query_2', 'query_2_', 'query_3']

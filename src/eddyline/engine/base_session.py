@@ -40,9 +40,11 @@ from eddyline.io.conform import engine_schema
 from eddyline.io.resolve import OPTIONS as SOURCE_OPTIONS
 from eddyline.io.resolve import open_source, truth
 from eddyline.io.source import Source, whole
+from eddyline.plan import candidates
 from eddyline.plan.logical import BoundQuery
+from eddyline.streamon.strategies import KINDS
 
-OPTIONS = ("caches", "filters", "joins", "on_error", "priority", "routing", "scheduler", "strict_order", "tree")
+OPTIONS = tuple(sorted((*KINDS, "on_error", "priority", "strict_order", "tree")))
 Q = TypeVar("Q")  # what a session hands out for a query
 
 
@@ -262,6 +264,7 @@ class Declaring(ABC, Generic[Q]):
                 raise JobError(f"unknown option {name!r}. {remedy}")
         check_options(bound.options, read)
         Joining.of(bound.options)
+        candidates.check_options(bound.options)
         for option, value in bound.options.items():
             if option == "on_error" and not (isinstance(value, str) and value in ("stop", "invalid")):
                 raise JobError(f"the option 'on_error' is one of stop, invalid, not {check.shown(value)}.")

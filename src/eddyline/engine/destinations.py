@@ -101,7 +101,7 @@ def _reads(pattern: Path, path: Path) -> bool:
     """Whether a source that is a folder or a glob takes a file of this name in."""
     if not complete(path):
         return False
-    with contextlib.suppress(OSError):  # a name that is too long is told by whoever opens it
+    with contextlib.suppress(OSError):  # opening the file reports a name that is too long
         if pattern.is_dir():
             return _same(path.parent, pattern)
     if not glob.has_magic(str(pattern)):
@@ -118,7 +118,7 @@ def _matches(parts: Sequence[str], pattern: Sequence[str]) -> bool:
 
 
 def _same(a: Path, b: Path) -> bool:
-    """One file, whatever it is called: a link, another case on a file system that does not tell, a path with ``..``."""
+    """One file, whatever it is called: a link, another case on a file system that ignores case, a path with ``..``."""
     try:
         return a.samefile(b)
     except OSError:  # one of them is not there (yet)

@@ -143,7 +143,7 @@ class InputStream:
     ([1, 2, 4], ['p', 'r', 'q'])
     """
 
-    remembers = False  # whether elements matter even while nobody reads
+    remembers = False  # whether elements are kept while no query reads the stream
 
     def __init__(
         self,
@@ -444,7 +444,7 @@ class InputStream:
         for n in _NUMBERS:
             setattr(self, n, state["numbers"][n])
         self.behind = state["numbers"].get("behind", 0)  # earlier versions did not know it
-        # Wall-clock silence does not pass while nobody listens.
+        # Wall-clock silence is not counted while no query reads the stream.
         self.spoke_at = self._clock.now()
         self._buffer = ReorderBuffer()
         for chunk in _unpack(state["held"]):

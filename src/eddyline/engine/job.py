@@ -89,7 +89,7 @@ def explain_job(
     form: str = "text",
     travel: Callable[[Query, Session], Iterable[str]] | None = None,
 ) -> int:
-    """``form`` is text, json (one object by query) or mermaid. ``travel`` tells how the work of a query would be split
+    """``form`` is text, json (one object by query) or mermaid. ``travel`` says how the work of a query would be split
     over shards, which needs no Spark to tell."""
     job = read_job(path)
     session = Session(base=job.base)

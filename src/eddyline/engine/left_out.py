@@ -15,7 +15,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-import eddyline
 from eddyline.core.errors import (
     LONGEST_PART,
     DivertedRowsWarning,
@@ -39,7 +38,7 @@ _UNITS: Final = (
     ("seconds", 1_000_000),
     ("milliseconds", 1_000),
 )
-_PACKAGE: Final = os.path.dirname(eddyline.__file__) + os.sep  # noqa: PTH120 - compared with names of code
+_PACKAGE: Final = os.path.dirname(os.path.dirname(__file__)) + os.sep  # noqa: PTH120 - compared with names of code
 
 
 @dataclass(frozen=True, slots=True)

@@ -54,6 +54,7 @@ class OperatorGraph:
         self.intakes: list[Intake] = []
         self.budget: Budget = None
         self.ran = 0  # runs in the last step
+        self._left_over = False  # whether work may wait that no new instant is needed for
         self._borrowed = 0  # nanoseconds of the next step that were spent already
         self.executor = Executor((), clock, scheduler, most=CHUNK, after=self._measure)
         self._by_key: dict[Hashable, SharedOperator] = {}
@@ -221,8 +222,11 @@ class OperatorGraph:
     def advance(self, drain: bool = False) -> list[tuple[RunningQuery, Exception]]:
         """Answer the instants that have closed since the last call: all of them (``drain``), or as many as the budget
         allows. An error stops the queries that read the operator; they are returned with it."""
+        advanced = [x for x in self.lines if x.advance()]
+        if not advanced and not self._left_over:
+            return []
         wanted: dict[int, int] = {}
-        for line in [x for x in self.lines if x.advance()]:
+        for line in advanced:
             for intake in line.intakes:
                 wanted[id(intake)] = max(line.limit, wanted.get(id(intake), line.limit))
         for intake in self.intakes:
@@ -234,6 +238,7 @@ class OperatorGraph:
                 if limit > o.task.inputs[0].frontier:
                     o.task.inputs[0].push(_NOTHING, limit)
         failed = self._run(None if drain else self.budget)
+        self._left_over = self.budget is not None or self.bound is not None
         for query in self.queries:
             query.collect()
         return failed

@@ -17,7 +17,7 @@ from eddyline.engine.spools import Spools
 from eddyline.io.sinks import EXTENSIONS, Sink, open_sink
 
 RESULTS = "results"  # the folder in a checkpoint in which they are spooled
-HOLD = 1000  # rows of a table that wait to be laid out together, where nobody waits for them
+HOLD = 1000  # rows of a table that wait to be laid out together, where no user waits for them
 
 
 @dataclass(frozen=True, slots=True)

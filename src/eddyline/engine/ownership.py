@@ -92,7 +92,7 @@ _turns: weakref.WeakSet[Turn] = weakref.WeakSet()
 
 
 def _after_fork() -> None:
-    # Only the thread that forked lives on in the child: nobody is left there to give back another one's turn.
+    # In the child only the forking thread exists: no other thread can release its turn there.
     for turn in list(_turns):
         turn._forked |= turn._owner not in (None, threading.get_ident())
 

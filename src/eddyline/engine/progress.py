@@ -110,7 +110,7 @@ class Progress:
             self.erase()
 
     def above(self, other: TextIO) -> TextIO:
-        """The same stream for whoever shares the terminal with the line: what is written stands above it."""
+        """The same stream for other writers to the terminal: what is written stands above it."""
         return cast(TextIO, _Above(self, other)) if self.active and other.isatty() else other
 
     def _note(self, text: str | None) -> None:
@@ -157,7 +157,7 @@ class _Speed:
         self._rate: float | None = None
 
     def at(self, events: int, now: int) -> float | None:
-        """None until two lumps have come: nobody knows how long the first one was under way."""
+        """None until two lumps have come: how long the first one took is not known."""
         if events > self._events:
             gained = events - self._events
             if self._since is not None and now > self._since:

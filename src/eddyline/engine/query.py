@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import pyarrow as pa
 
 from eddyline.core.amounts import amount
 from eddyline.core.errors import EddylineError, clipped
+from eddyline.core.time import Clock
 from eddyline.engine.ownership import Turn, in_turn
 from eddyline.engine.query_plan import plan_of
 from eddyline.plan.plan_data import PlanGraph
@@ -17,14 +18,29 @@ from eddyline.streamon.decision import Decision
 
 if TYPE_CHECKING:
     from eddyline.engine.running_query import RunningQuery
-    from eddyline.engine.session import Session
+
+
+class QuerySession(Protocol):
+    """As much of the session as its queries use."""
+
+    clock: Clock
+    turn: Turn
+    queries: list[Query]
+
+    @property
+    def pulls(self) -> bool: ...
+
+    def _step(self) -> bool: ...
+
+    def drop(self, query: Query) -> None: ...
 
 
 class Query:
     """Results, explanations and counts of one continuous query."""
 
-    def __init__(self, session: Session, name: str, running: RunningQuery) -> None:
+    def __init__(self, session: QuerySession, name: str, running: RunningQuery) -> None:
         self.session, self.name, self.running = session, name, running
+        running.physical.context.log.belongs_to(name)
         self._table: list[pa.RecordBatch] = []
         self._begin = session.clock.nanoseconds()
 

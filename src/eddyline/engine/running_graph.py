@@ -140,6 +140,7 @@ class RunningGraph(OperatorGraph):
             finally:
                 q.context.log.silent = False
         load_graph(self, queries, state)
+        self._left_over = True
         self.registry.switch(self.sharing)
 
     # ── saved and loaded ──────────────────────────────────────────────────────────────────────────────────────────

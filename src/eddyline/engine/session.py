@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from datetime import datetime, timedelta
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,7 @@ from eddyline.engine.ownership import in_turn
 from eddyline.engine.query import Query
 from eddyline.engine.relation_changes import TimedRelation
 from eddyline.engine.running_graph import RunningGraph
+from eddyline.engine.session_scheduling import Scheduled
 from eddyline.engine.side_streams import SideStream
 from eddyline.engine.snapshot import Snapshots
 from eddyline.io import durable
@@ -34,7 +35,7 @@ from eddyline.plan.choice import BACK, PlannedQuery
 from eddyline.plan.logical import BoundQuery, streams_of
 
 
-class Session(Declaring[Query]):
+class Session(Scheduled, Declaring[Query]):
     """Runs continuous queries in this process.
 
     ``strict`` stops at the first malformed row; ``sharing`` lets queries share the operators of equal sub-plans and the
@@ -65,7 +66,7 @@ class Session(Declaring[Query]):
         self.feeds: dict[str, Feed] = {}
         self.queries: list[Query] = []
         self.sides: dict[str, SideStream] = {}
-        self.warns = True  # that rows were left out; who tells of them otherwise switches it off
+        self.warns = True  # that rows were left out; a caller that reports them in another way sets it to False
         self._notices = Notices()
         self._graph = RunningGraph(
             self.catalog, self.clock, self._load, self._want, sharing=check.flag(sharing, "sharing"),
@@ -90,7 +91,7 @@ class Session(Declaring[Query]):
         self.relations |= {n.lower(): t for n, t in tables.items()}
         self.catalog.functions |= catalog.functions
         self.catalog.aggregates |= catalog.aggregates
-        self.warns = False  # nobody sees the warnings of a worker; its account says what was left out
+        self.warns = False  # warnings of a worker are not shown; its account says what was left out
 
     # ── queries ───────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -315,65 +316,6 @@ class Session(Declaring[Query]):
         return bool(self.feeds)
 
     # ── sharing and snapshots ─────────────────────────────────────────────────────────────────────────────────────
-
-    @property
-    def scheduler(self) -> str:
-        """The policy that chooses which of the ready operators runs next: one for all queries of the session."""
-        return self._graph.scheduler
-
-    @scheduler.setter
-    @in_turn
-    def scheduler(self, policy: str) -> None:
-        self._graph.schedule(check.text(policy, "the scheduler"))
-
-    @property
-    def budget(self) -> int | timedelta | None:
-        """Runs of operators in one step (a push, a batch that is read), or the time for them; None: until nothing is
-        ready. What is left over waits in queues for the next step; ``drain`` and the end of the inputs leave nothing.
-        """
-        return self._graph.budget
-
-    @budget.setter
-    @in_turn
-    def budget(self, most: int | timedelta | None) -> None:
-        if not isinstance(most, timedelta | None):
-            check.positive(most, "the budget")
-        elif most is not None and most <= timedelta(0):
-            raise JobError(f"the budget is a positive time, not {most}.")
-        self._graph.budget = most
-
-    @property
-    def quantum(self) -> int | None:
-        """Elements that an operator takes in one run at most, in whole instants: fewer give the scheduler more say and
-        cost more."""
-        return self._graph.executor.most
-
-    @quantum.setter
-    @in_turn
-    def quantum(self, elements: int) -> None:
-        self._graph.executor.most = check.positive(elements, "the quantum")
-
-    @property
-    def queue_bound(self) -> int | None:
-        """Elements that a queue holds before whoever fills it waits: an operator does not run, a source is not read, a
-        push works off what is there first. None: any number."""
-        return self._graph.bound
-
-    @queue_bound.setter
-    @in_turn
-    def queue_bound(self, elements: int | None) -> None:
-        self._graph.bound = None if elements is None else check.positive(elements, "the bound of queues")
-
-    @property
-    @in_turn
-    def queued(self) -> int:
-        """Elements that wait before operators now."""
-        return self._graph.queued
-
-    @in_turn
-    def drain(self) -> None:
-        """Work until nothing is ready, whatever the budget."""
-        self._advance(drain=True)
 
     @property
     def sharing(self) -> bool:

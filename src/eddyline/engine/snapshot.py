@@ -25,7 +25,7 @@ from eddyline.io import durable
 
 
 class Snapshots:
-    """The snapshots in one directory, which nobody else may use meanwhile (``locking``).
+    """The snapshots in one directory, which no other process may use meanwhile (``locking``).
 
     >>> import tempfile
     >>> import numpy as np

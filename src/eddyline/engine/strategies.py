@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 # Importing a package of policies registers them.
 from eddyline.adaptive.filters import policies as _filters  # noqa: F401
+from eddyline.adaptive.indexes import policies as _indexes  # noqa: F401
 from eddyline.adaptive.joins import policies as _caches  # noqa: F401
 from eddyline.adaptive.routing import policies as _routing  # noqa: F401
 from eddyline.engine import scheduler as _scheduler  # noqa: F401

@@ -1,4 +1,4 @@
-"""Errors that were noted when a row came, and count only where somebody looks at the value that failed.
+"""Errors that were noted when a row came, and count only where the value that failed is read.
 
 What is computed once for a row and used later, or lazily, travels as two columns: the value, and a *note*, the text of
 the error where there is no value. ``noted(value, note)`` reads the value as if it were computed at that place: it fails

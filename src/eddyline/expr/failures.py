@@ -27,7 +27,7 @@ class Failure(Exception):
 
 
 class RowErrors(DataError):
-    """Raised where nobody collects errors row by row: the errors of a batch, and the first of them as its text."""
+    """Raised where errors are not collected row by row: the errors of a batch, and the first of them as its text."""
 
     def __init__(self, errors: dict[int, DataError]) -> None:
         self.errors = errors

@@ -17,7 +17,7 @@ from eddyline.expr.describe import describe
 from eddyline.expr.evaluate import compile_expr
 from eddyline.expr.nodes import Expr, UserCall, walk
 
-INSTANT: Final = "_instant"  # the column that tells members at which instant a row is judged
+INSTANT: Final = "_instant"  # the column with the instant at which a row is judged
 
 
 class Asked(Protocol):

@@ -86,7 +86,7 @@ def observe(
             continue
         begin = clock.nanoseconds()
         rows = alive
-        if len(extra):  # so somebody was dropped, and there is a selection vector
+        if len(extra):  # so a row was dropped, and there is a selection vector
             rows = extra if alive is None else np.concatenate([alive, extra])
         passed, errors = ask(conjuncts[f], columns, length, rows)
         spent = clock.nanoseconds() - begin

@@ -38,7 +38,7 @@ def engine_schema(schema: pa.Schema, place: str) -> pa.Schema:
 
 
 def declared_columns(declared: pa.Schema, known: Sequence[str], place: str) -> pa.Schema:
-    """The declared columns as the input spells them (CQL does not tell cases apart); each must be there.
+    """The declared columns as the input spells them (CQL ignores case); each must be there.
 
     >>> declared_columns(pa.schema([("TS", pa.int64())]), ["ts", "v"], "calls.csv").names
     ['ts']
@@ -110,7 +110,7 @@ def fit(array: pa.Array, wanted: pa.DataType) -> tuple[pa.Array, npt.NDArray[np.
 
 def cast(array: pa.Array, wanted: pa.DataType) -> pa.Array:
     """A checked cast, except that a finer timestamp is rounded down to the engine's tick, which loses nothing that the
-    engine could tell apart."""
+    engine could distinguish."""
     if pa.types.is_timestamp(array.type) and pa.types.is_timestamp(wanted):
         if array.type.unit == "ns" and wanted.unit == "us":
             floored = np.floor_divide(array.cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False), 1000)

@@ -348,7 +348,7 @@ class _Texts:
 
 
 class _Records:
-    """Line number and text of the records of a block, found only when somebody asks."""
+    """Line number and text of the records of a block, computed when they are first read."""
 
     def __init__(self, block: Block, dialect: Dialect) -> None:
         self._block = block

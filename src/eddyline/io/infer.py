@@ -69,7 +69,7 @@ def parse_type_for(texts: pa.Array, declared: pa.DataType) -> pa.DataType:
     if not pa.types.is_timestamp(wanted):
         return wanted
     values = pc.utf8_trim_whitespace(texts.drop_null())
-    # What a few bad values are meant to be is told by the others.
+    # The other values decide which type a few bad ones were meant to have.
     times = values.filter(pc.match_substring_regex(values, TIME))
     return next((c for c in UTC_TIMES if len(times) and fits(times, c)), wanted)
 

@@ -109,7 +109,7 @@ def _first_objects(read: Callable[[int], bytes], sample: int) -> list[dict[str, 
 
 
 def spelled(declared: pa.Schema, paths: Sequence[Path], sample: int = SAMPLE) -> tuple[pa.Schema, tuple[str, ...]]:
-    """The declared columns as the first objects spell them (CQL does not tell cases apart), and a sentence for each
+    """The declared columns as the first objects spell them (CQL ignores case), and a sentence for each
     that none of them has: it may come later, but more often its name is misspelt."""
     for path in paths:
         try:
@@ -118,7 +118,7 @@ def spelled(declared: pa.Schema, paths: Sequence[Path], sample: int = SAMPLE) ->
             with open_text(path) as stream:
                 rows = _first_objects(reader(stream, path.name), sample)
         except EddylineError:
-            break  # the same is told when the rows are read
+            break  # reading the rows reports the same
         if rows:
             return _matched(declared, rows, path.name)
     return declared, ()
@@ -230,7 +230,7 @@ class JsonParser:
     def _line_by_line(self, lines: list[bytes], first: int, place: str) -> _Part:
         numbered = [(n, line) for n, line in enumerate(lines, first) if line.strip()]
         reasons: dict[int, str] = {}
-        # The kinds of values find nearly all faults and cost little; Arrow, which has the last word, is asked line by
+        # The kinds of values find nearly all faults and cost little; Arrow, which decides, is called line by
         # line only where that did not suffice (a number out of range, a text that is no time, a field twice).
         for judge in (self._wrong_kind, self._refused):
             reasons |= {n: why for n, line in numbered if n not in reasons and (why := judge(line)) is not None}

@@ -95,7 +95,7 @@ class DirectoryLock:
             self.forget()
 
     def forget(self) -> None:
-        """Close the file and leave the directory to whoever has it."""
+        """Close the file; the directory stays with the process that holds its lock."""
         _held.discard(self)
         if self._file is not None:
             os.close(self._file)
@@ -103,8 +103,8 @@ class DirectoryLock:
 
 
 def try_lock(file: int) -> bool | None:
-    """Lock an open file for as long as it is open; False if somebody else has it locked. None: the file system has no
-    locks, so nothing can be told."""
+    """Lock an open file for as long as it is open; False if another process has it locked. None: the file system has no
+    locks, so it is not known."""
     try:
         if sys.platform == "win32":
             import msvcrt

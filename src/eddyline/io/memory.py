@@ -64,7 +64,7 @@ class ArrowSource:
 
 
 def arrow_batches(data: Any, name: str) -> tuple[pa.Schema, Iterable[pa.RecordBatch]] | None:
-    """Schema and batches of what speaks Arrow or is a data frame, None for anything else."""
+    """Schema and batches of an object with Arrow's stream interface or a data frame, None for anything else."""
     if isinstance(data, pa.RecordBatch):
         return data.schema, [data]
     if isinstance(data, pa.RecordBatchReader):
@@ -72,7 +72,7 @@ def arrow_batches(data: Any, name: str) -> tuple[pa.Schema, Iterable[pa.RecordBa
     if isinstance(data, pa.Table):
         return data.schema, data.to_batches()
     try:
-        # pandas, polars, DuckDB and others speak Arrow's stream interface; so does a mapping of columns by name.
+        # pandas, polars, DuckDB and others have Arrow's stream interface; so does a mapping of columns by name.
         if hasattr(data, "__arrow_c_stream__") or type(data).__module__.startswith("pandas."):
             table = pa.table(data)
         elif isinstance(data, Mapping):
@@ -193,7 +193,7 @@ def _infer(rows: list[Any], name: str) -> pa.Schema:
         raise JobError(f"{name}: rows of type {type(first).__name__} have no column names: pass a schema.")
     columns, tuples = ColumnNames(names), list[tuple[Any, ...]]()
     for row in rows:
-        with suppress(BadRow):  # it is no row, and is told of when it is read
+        with suppress(BadRow):  # it is no row, and is reported when it is read
             tuples.append(columns.values(row))
     return pa.schema([(n, _type_of([t[i] for t in tuples])) for i, n in enumerate(names)])
 
@@ -214,7 +214,7 @@ def _type_of(values: list[Any]) -> pa.DataType:
 
 
 def is_frame(source: Any) -> bool:
-    """Whether this is a Spark DataFrame, classic or Connect; nothing of Spark need be imported to tell."""
+    """Whether this is a Spark DataFrame, classic or Connect; this imports nothing of Spark."""
     return any(c.__module__.startswith("pyspark.sql") and c.__name__ == "DataFrame" for c in type(source).__mro__)
 
 

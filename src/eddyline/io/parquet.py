@@ -141,4 +141,4 @@ def stored_short(metadata: pq.FileMetaData, name: str) -> bool:
 
 
 def _first_line(error: BaseException) -> str:
-    return str(error).splitlines()[0] if str(error) else type(error).__name__
+    return (str(error).splitlines()[0] if str(error) else type(error).__name__).rstrip(".") + "."

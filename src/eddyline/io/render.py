@@ -16,7 +16,7 @@ class TablePrinter:
     """Prints batches as they come. The first ones fix the widths; a later cell that is wider pushes its line out.
 
     ``hold`` is how many rows are held back until the widths are fixed: more make a tidier table, none is right where
-    somebody waits for each row."""
+    a user waits for each row."""
 
     def __init__(self, schema: pa.Schema, out: TextIO, hold: int = 0) -> None:
         self._schema, self._out, self._hold = schema, out, hold

@@ -187,7 +187,7 @@ class FileSink(_Base):
 
 
 def _remove_leftovers(path: Path) -> None:
-    """Remove what killed runs have left of this result: half-written files that nobody has open any more."""
+    """Remove what killed runs have left of this result: half-written files that no process has open."""
     name = re.compile(rf"\.{re.escape(path.name)}\.[0-9a-f]+{re.escape(TEMPORARY)}")
     for left in path.parent.glob(f".*{TEMPORARY}"):
         if name.fullmatch(left.name):

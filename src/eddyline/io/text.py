@@ -83,7 +83,7 @@ def read_available(stream: BinaryIO, size: int) -> bytes:
 def _ready(stream: BinaryIO) -> bool:
     try:
         return bool(select.select([stream.fileno()], [], [], 0)[0])
-    except (OSError, ValueError):  # no file descriptor (a buffer in a test), or a platform that cannot tell
+    except (OSError, ValueError):  # no file descriptor (a buffer in a test), or a platform without select on it
         return False
 
 

@@ -10,18 +10,14 @@ from __future__ import annotations
 
 import atexit
 import contextlib
-import gc
-import importlib
 import os
-import select
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 from eddyline.kernels import cache
 
-IDLE = 3.0  # seconds after which it ends
+PROCESS = "eddyline.kernels.compile_process"  # by name: it imports what calls this module
 POLL = 0.02  # seconds between two looks into the cache
 
 _process: subprocess.Popen[bytes] | None = None
@@ -87,7 +83,7 @@ def _running() -> subprocess.Popen[bytes] | None:
         return None
     try:
         _process = subprocess.Popen(
-            [sys.executable, "-P", "-m", __name__, str(cache.directory())],
+            [sys.executable, "-P", "-m", PROCESS, str(cache.directory())],
             bufsize=0,
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
@@ -110,30 +106,3 @@ def _leave(owner: int) -> None:
             _process.stdin.close()
         if _process.poll() is None:
             _process.returncode = 0  # nobody waits for it
-
-
-# ── the process apart ─────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def main(directory: str) -> None:
-    cache.use(Path(directory))
-    from eddyline.kernels.compile import registered
-
-    gc.disable()
-    parent, waiting = os.getppid(), b""
-    while os.getppid() == parent:
-        if b"\n" not in waiting:
-            ready, _, _ = select.select([sys.stdin.fileno()], [], [], IDLE)
-            more = os.read(sys.stdin.fileno(), 1 << 16) if ready else b""
-            if not more:
-                return
-            waiting += more
-            continue
-        name, waiting = waiting.split(b"\n", 1)
-        kernel = name.decode()
-        importlib.import_module(kernel.rpartition(".")[0])
-        registered[kernel].compile(alone=True)
-
-
-if __name__ == "__main__":
-    main(sys.argv[1])

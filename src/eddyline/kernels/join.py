@@ -17,10 +17,10 @@ import numpy as np
 
 from eddyline.kernels import join_layout as k
 from eddyline.kernels.compile import borrowed, kernel
-from eddyline.kernels.hashing import mix, u
+from eddyline.kernels.hashing import u
 from eddyline.kernels.join_ahead import AHEAD, NEARER, fetch_heads, fetch_records
 from eddyline.kernels.join_element import run_full_pipeline, run_join_steps
-from eddyline.kernels.join_index import unlink
+from eddyline.kernels.join_index import link, unlink
 from eddyline.kernels.join_layout import I1, I2
 from eddyline.kernels.join_profile import drops
 from eddyline.kernels.join_slices import elements, in_slices
@@ -251,25 +251,8 @@ def _compiled(name: str, full: bool, seconds: float) -> Any:
             if enters:
                 place = inputs[own, k.CODE_OFF] + (pos & mask) * inputs[own, k.CODE_WIDTH]
                 for index in range(inputs[own, k.INDEX_FROM], inputs[own, k.INDEX_TO]):
-                    x = u(index)
-                    width = indexes[x, k.IX_REC_WIDTH]
-                    ncols = indexes[x, k.IX_COLS]
-                    rec_off = indexes[x, k.IX_REC_OFF]
-                    here = rec_off + (pos & mask) * width
-                    h = np.int64(0)
-                    for c in range(ncols):
-                        code = codes[u(place + index_columns[u(indexes[x, k.IX_COL_OFF] + c)])]
-                        records[u(here + width - ncols + c)] = code
-                        h = mix(h, code)
-                    slot = h & indexes[x, k.IX_HEAD_MASK]
-                    head = indexes[x, k.IX_HEAD_OFF] + slot * indexes[x, k.IX_HEAD_STRIDE]
-                    old = heads[u(head)]
-                    records[u(here)] = old
-                    if inputs[own, k.KIND] == k.BAG:
-                        records[u(here + 1)] = -1 - slot
-                        if old >= 0:
-                            records[u(rec_off + (old & mask) * width + 1)] = pos
-                    heads[u(head)] = pos
+                    ring = inputs[own, k.KIND] == k.RING
+                    link(u(index), pos, codes, place, mask, ring, indexes, index_columns, heads, records)
             next_event[own] += 1
             next_time[own] = k.NEVER
             if next_event[own] < inputs[own, k.EV_LEN]:

@@ -1,14 +1,35 @@
-"""The hash indexes of a join's inputs: building them, and taking a bag's rows out. The join kernel puts rows in."""
+"""The hash indexes of a join's inputs: putting rows in, building, probing, and taking a bag's rows out."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from eddyline.kernels import join_layout as k
-from eddyline.kernels.compile import kernel, prefetch
+from eddyline.kernels.compile import inlined, kernel, prefetch
 from eddyline.kernels.hashing import mix, u
 from eddyline.kernels.join_ahead import AHEAD
 from eddyline.kernels.join_layout import I1, I2
+
+
+@inlined
+def link(x, pos, keys, place, mask, ring, indexes, index_columns, heads, records):
+    """Put a row at position ``pos``, with its keys at ``place``, in front of its chain in index x."""
+    width, ncols, rec_off = indexes[x, k.IX_REC_WIDTH], indexes[x, k.IX_COLS], indexes[x, k.IX_REC_OFF]
+    here = rec_off + (pos & mask) * width
+    h = np.int64(0)
+    for c in range(ncols):
+        code = keys[u(place + index_columns[u(indexes[x, k.IX_COL_OFF] + c)])]
+        records[u(here + width - ncols + c)] = code
+        h = mix(h, code)
+    slot = h & indexes[x, k.IX_HEAD_MASK]
+    head = u(indexes[x, k.IX_HEAD_OFF] + slot * indexes[x, k.IX_HEAD_STRIDE])
+    old = heads[head]
+    records[u(here)] = old
+    if not ring:
+        records[u(here + 1)] = -1 - slot  # no predecessor: the head itself
+        if old >= 0:
+            records[u(rec_off + (old & mask) * width + 1)] = pos
+    heads[head] = pos
 
 
 @kernel(f"void(int64, int64, {I2}, {I2}, {I1}, {I1})")
@@ -40,7 +61,6 @@ def relink(s, x, begin, end, inputs, indexes, index_columns, heads, records, cod
     ring = inputs[s, k.KIND] == k.RING
     mask, pos_off = inputs[s, k.POS_MASK], inputs[s, k.POS_OFF]
     code_off, code_width = inputs[s, k.CODE_OFF], inputs[s, k.CODE_WIDTH]
-    rec_off, width = indexes[x, k.IX_REC_OFF], indexes[x, k.IX_REC_WIDTH]
     ncols, columns = indexes[x, k.IX_COLS], indexes[x, k.IX_COL_OFF]
     head_off, head_mask, stride = indexes[x, k.IX_HEAD_OFF], indexes[x, k.IX_HEAD_MASK], indexes[x, k.IX_HEAD_STRIDE]
     for pos in range(begin, end):
@@ -54,18 +74,27 @@ def relink(s, x, begin, end, inputs, indexes, index_columns, heads, records, cod
         if weight[where] == 0 or (not ring and leave[where] == 0):
             continue
         place = code_off + (pos & mask) * code_width
-        at = rec_off + (pos & mask) * width
-        h = np.int64(0)
+        link(u(x), pos, codes, place, mask, ring, indexes, index_columns, heads, records)
+
+
+@kernel(f"int64(int64, {I1}, {I2}, {I2}, {I1}, {I1}, {I1}, {I1})", work=lambda *args: 1)
+def probe(x, key, inputs, indexes, heads, records, first, found):
+    """How many rows have a key; as many of their positions as there is room for are put into ``found``."""
+    s = indexes[x, k.IX_INPUT]
+    width, ncols, rec_off = indexes[x, k.IX_REC_WIDTH], indexes[x, k.IX_COLS], indexes[x, k.IX_REC_OFF]
+    h = np.int64(0)
+    for c in range(ncols):
+        h = mix(h, key[c])
+    many = np.int64(0)
+    p = heads[indexes[x, k.IX_HEAD_OFF] + (h & indexes[x, k.IX_HEAD_MASK]) * indexes[x, k.IX_HEAD_STRIDE]]
+    while p >= first[s]:
+        here = rec_off + (p & inputs[s, k.POS_MASK]) * width
+        same = True
         for c in range(ncols):
-            code = codes[u(place + index_columns[u(columns + c)])]
-            records[u(at + width - ncols + c)] = code
-            h = mix(h, code)
-        slot = h & head_mask
-        head = u(head_off + slot * stride)
-        old = heads[head]
-        records[u(at)] = old
-        if not ring:
-            records[u(at + 1)] = -1 - slot  # no predecessor: the head itself
-            if old >= 0:
-                records[u(rec_off + (old & mask) * width + 1)] = pos
-        heads[head] = pos
+            same = same and records[here + width - ncols + c] == key[c]
+        if same:
+            if many < len(found):
+                found[many] = p
+            many += 1
+        p = records[here]
+    return many

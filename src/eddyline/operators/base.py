@@ -95,6 +95,11 @@ class Operator(ABC):
         """Rows and bytes of state."""
         return 0, 0
 
+    def give_back(self, bytes: int) -> int:
+        """Free up to so many bytes of state, or some more, between two calls of ``process``: the bytes that were freed.
+        No answer depends on it (``synopses.protocol``)."""
+        return 0
+
     def most_rows(self) -> int:
         """The most rows of state during the last run, as far as the operator looked; at least those it has now."""
         return self.size()[0]

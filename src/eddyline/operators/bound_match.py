@@ -83,7 +83,7 @@ class BoundMatch(Operator):
         left, right = deltas
         if len(left) + len(right) == 0:
             return Delta.empty(self.schema)
-        slots = self.bag.slots(left) if len(left) else np.empty(0, np.int64)
+        slots = self.bag.insert(left) if len(left) else np.empty(0, np.int64)
         sides = [self._events(0, left, slots), self._events(1, right, np.zeros(len(right), np.int64))]
         events = np.concatenate(sides)
         events = events[np.argsort(events[:, 0], kind="stable")]
@@ -94,7 +94,7 @@ class BoundMatch(Operator):
             self.left_roots, self.left_control, self.heads, self.links, self.stamps,
         )  # fmt: skip
         self.right_rows += int(sides[1][sides[1][:, 3] >= 0, 5].sum())
-        columns = self.bag.store.take(self.bag.rownum[out[:, 1]])
+        columns = self.bag.probe(out[:, 1])
         if self.mark is not None:
             columns[self.mark] = pa.array(out[:, 3] == 1)
         self._release(np.unique(slots), np.unique(events[:, 3]))
@@ -135,7 +135,7 @@ class BoundMatch(Operator):
         self.heads = grown(self.heads, len(self.left_pool) // TREE_STRIDE)
 
     def _release(self, slots: Int64s, groups: Int64s) -> None:
-        self.bag.release(slots[self.present[slots] == 0])
+        self.bag.expire(slots[self.present[slots] == 0])
         self.bag.compact()
         if self.groups is not None:
             groups = groups[groups >= 0]

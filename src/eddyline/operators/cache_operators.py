@@ -1,4 +1,4 @@
-"""The caches of a join as the flat arrays that the kernel works on: stores, look-ups, updates.
+"""The cache operators of a join (thesis 5.4) as rows for the kernel: CacheLookup and CacheUpdate, by step.
 
 Why they never change an answer is proved in ``cache_consistency``.
 """
@@ -11,12 +11,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from eddyline.core.delta import Int64s
-from eddyline.kernels import join_cache
 from eddyline.kernels import join_layout as k
 from eddyline.operators.cache_consistency import check_consistency, unread
-from eddyline.operators.join_plan import CacheSpec, JoinGraph, Member, Step, StoreId
-
-BUCKETS, NODES = 1 << 10, 1 << 11  # of a new store
+from eddyline.operators.join_plan import CacheSpec, JoinGraph, Member, Step
+from eddyline.synopses.join_caches import JoinCaches
+from eddyline.synopses.store_id import StoreId
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,26 +27,8 @@ class Bloom:
     alpha: int = 8
 
 
-@dataclass(frozen=True, slots=True)
-class StoreCounts:
-    """What a store did since it was made."""
-
-    probes: int
-    misses: int
-    updates: int
-    update_work: int
-    evicted: int
-    replaced: int
-    entries: int
-    live: int
-    buckets: int
-    nodes: int
-    bytes: int
-    complete: bool
-
-
 class CacheOperators:
-    """Which caches are used and which are only profiled. ``sizes`` gives buckets and nodes of a store."""
+    """Which caches are used and which are only profiled, and where. Their contents are in ``caches``."""
 
     def __init__(self, graph: JoinGraph) -> None:
         self.graph = graph
@@ -56,16 +37,11 @@ class CacheOperators:
         self.used: tuple[CacheSpec, ...] = ()
         self.profiled: tuple[CacheSpec, ...] = ()
         self.kept: tuple[CacheSpec, ...] = ()
-        self.ids: list[StoreId] = []
-        self.stores = np.zeros((0, k.STORE_FIELDS), np.int64)
-        self.cells = np.zeros(1, np.int64)
-        self.segment = np.zeros(1, np.int64)
+        self.caches = JoinCaches()
         self.lookups = np.zeros((0, k.LOOKUP_FIELDS), np.int64)
         self.updates = np.zeros((0, k.UPDATE_FIELDS), np.int64)
         self.bits = np.zeros(1, np.int64)
         self.lookup_specs: list[CacheSpec] = []
-        self.moved: list[tuple[int, int]] = []
-        self._old = (self.stores, self.cells)
 
     def arrange(
         self,
@@ -83,7 +59,7 @@ class CacheOperators:
         m = len(pipelines)
         orders = [tuple(step.target for step in pipeline) for pipeline in pipelines]
         check_consistency(used, kept, orders, self.graph, self.pairs)
-        self._store({c.store: None for c in (*used, *kept)}, sizes)
+        self.caches.arrange(dict.fromkeys(c.store for c in (*used, *kept)), sizes)
         lookups: list[list[int]] = []
         by_step: dict[int, list[tuple[CacheSpec, bool]]] = {}
         for cache, uses in (*((c, True) for c in used), *((c, False) for c in profiled)):
@@ -100,7 +76,7 @@ class CacheOperators:
                 members = [self._member(c, bound) for c in cache.key]
                 ready = max((bound.index(x.input) for x in members), default=0)
                 lookup = [0] * k.LOOKUP_FIELDS
-                lookup[k.LK_STORE] = self.ids.index(cache.store) if uses else -1
+                lookup[k.LK_STORE] = self.caches.ids.index(cache.store) if uses else -1
                 lookup[k.LK_USED] = int(uses)
                 lookup[k.LK_FIRST : k.LK_READY + 1] = cache.first, cache.last, len(probes), len(members), ready
                 lookup[k.LK_BITS_OFF], lookup[k.LK_BITS], lookup[k.LK_DISTANCE] = bits, size - 1, bloom.distance
@@ -130,7 +106,7 @@ class CacheOperators:
         for cache in used:
             users.setdefault(cache.store, set()).add(cache.pipeline)
         by_step: dict[int, list[tuple[int, tuple[int, ...], StoreId]]] = {}
-        for number, store in enumerate(self.ids):
+        for number, store in enumerate(self.caches.ids):
             whole = (*store.segment, *store.support)
             for i in whole:
                 if users[store] == {i}:
@@ -151,86 +127,6 @@ class CacheOperators:
             steps[row, k.ST_AFTER] = max(1, steps[row, k.ST_AFTER])
         self.updates = np.array(updates, np.int64).reshape(len(updates), k.UPDATE_FIELDS)
 
-    # ── stores ────────────────────────────────────────────────────────────────────────────────────────────────────
-
-    def _store(self, wanted: Mapping[StoreId, None], sizes: Mapping[StoreId, tuple[int, int]]) -> None:
-        ids = list(wanted)
-        old_stores, old_cells, old_ids = self.stores, self.cells, self.ids
-        if ids == old_ids and not any(s in sizes and self._size(old_ids.index(s)) != sizes[s] for s in ids):
-            return
-        stores = np.zeros((len(ids), k.STORE_FIELDS), np.int64)
-        segment: list[int] = []
-        parts: list[Int64s] = []
-        off = 0
-        for n, store in enumerate(ids):
-            inputs, key, support, anchor, complete = store
-            was = old_ids.index(store) if store in old_ids else None
-            buckets, nodes = sizes.get(store) or ((BUCKETS, NODES) if was is None else self._size(was))
-            width, node_width = store.bucket_words, store.node_words
-            length = buckets * width + nodes * node_width
-            same = was is not None and self._size(was) == (buckets, nodes)
-            if same:
-                stores[n] = old_stores[was]
-                start = int(old_stores[was, k.SR_BUCKET_OFF])
-                parts.append(old_cells[start : start + length])
-            else:
-                stores[n, k.SR_KEYS], stores[n, k.SR_SEGMENT] = len(key), len(inputs)
-                stores[n, k.SR_BUCKETS], stores[n, k.SR_NODES] = buckets, nodes
-                stores[n, k.SR_BUCKET_WIDTH] = width
-                stores[n, k.SR_COMPLETE] = complete
-                stores[n, k.SR_SUPPORTED] = bool(support)
-                stores[n, k.SR_ANCHOR], stores[n, k.SR_FREE] = anchor, -1
-                if was is not None:
-                    stores[n, k.SR_COMPLETE] = old_stores[was, k.SR_COMPLETE]
-                    stores[n, k.SR_PROBES :] = old_stores[was, k.SR_PROBES :]
-                parts.append(np.zeros(length, np.int64))
-            stores[n, k.SR_BUCKET_OFF], stores[n, k.SR_NODE_OFF] = off, off + buckets * width
-            stores[n, k.SR_INPUT_OFF] = len(segment)
-            segment += inputs
-            off += length
-        self.stores, self.ids = stores, ids
-        self.cells = np.concatenate(parts) if parts else np.zeros(1, np.int64)
-        self.segment = np.array(segment or [0], np.int64)
-        self.moved = [
-            (old_ids.index(s), n)
-            for n, s in enumerate(ids)
-            if s in old_ids and self._size(n) != _size(old_stores, old_ids.index(s))
-        ]
-        self._old = (old_stores, old_cells)
-
-    def settle(self, inputs: Int64s, first: Int64s, weight: Int64s, born: Int64s) -> None:
-        """Carry what is alive over into stores of another size. Comes after ``arrange``."""
-        for was, n in self.moved:
-            stores, cells = self._old
-            join_cache.move(
-                stores, cells, was, self.stores, self.cells, n, self.segment, inputs, first, weight, born
-            )  # fmt: skip
-        self.moved, self._old = [], (self.stores, self.cells)
-
-    def _size(self, n: int) -> tuple[int, int]:
-        return _size(self.stores, n)
-
-    def size_of(self, store: StoreId) -> tuple[int, int]:
-        return self._size(self.ids.index(store))
-
-    def counts(self, store: StoreId) -> StoreCounts:
-        r = self.stores[self.ids.index(store)]
-        buckets, nodes = int(r[k.SR_BUCKETS]), int(r[k.SR_NODES])
-        return StoreCounts(
-            probes=int(r[k.SR_PROBES]),
-            misses=int(r[k.SR_MISSES]),
-            updates=int(r[k.SR_UPDATES]),
-            update_work=int(r[k.SR_UPDATE_WORK]),
-            evicted=int(r[k.SR_EVICTED]),
-            replaced=int(r[k.SR_REPLACED]),
-            entries=int(r[k.SR_ENTRIES]),
-            live=int(r[k.SR_LIVE]),
-            buckets=buckets,
-            nodes=nodes,
-            bytes=8 * (buckets * store.bucket_words + nodes * store.node_words),
-            complete=bool(r[k.SR_COMPLETE]),
-        )
-
     def distinct(self) -> list[tuple[CacheSpec, int, int]]:
         """For each profiled cache: the Bloom filters that were filled since the last call, and the bits set in them."""
         out = []
@@ -240,14 +136,7 @@ class CacheOperators:
                 lookup[k.LK_WINDOWS] = lookup[k.LK_TOTAL] = 0
         return out
 
-    def forget(self) -> None:
-        """Empty all stores: the rows they refer to are numbered anew."""
-        self.stores, self.ids, self.cells = np.zeros((0, k.STORE_FIELDS), np.int64), [], np.zeros(1, np.int64)
-
     @property
     def nbytes(self) -> int:
-        return int(self.cells.nbytes + self.bits.nbytes) if self.ids or len(self.lookups) else 0
-
-
-def _size(stores: Int64s, n: int) -> tuple[int, int]:
-    return int(stores[n, k.SR_BUCKETS]), int(stores[n, k.SR_NODES])
+        """Of the caches in use and of the Bloom filters of those that are only profiled."""
+        return self.caches.nbytes + (int(self.bits.nbytes) if self.caches.ids or len(self.lookups) else 0)

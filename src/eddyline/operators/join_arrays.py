@@ -9,11 +9,13 @@ import numpy as np
 from eddyline.core.delta import Int64s
 from eddyline.kernels import join as kernel
 from eddyline.kernels import join_layout as k
-from eddyline.operators import join_side
-from eddyline.operators.cache_operators import BUCKETS, NODES, Bloom, CacheOperators
-from eddyline.operators.join_contents import JoinContents, stride_from
-from eddyline.operators.join_plan import CacheSpec, Condition, JoinGraph, Step, StoreId
+from eddyline.operators.cache_operators import Bloom, CacheOperators
+from eddyline.operators.join_plan import CacheSpec, Condition, JoinGraph, Step
 from eddyline.operators.join_side import JoinSide
+from eddyline.synopses import join_contents
+from eddyline.synopses.join_caches import BUCKETS, NODES
+from eddyline.synopses.join_contents import JoinContents, stride_from
+from eddyline.synopses.store_id import StoreId
 
 # Words of heads and records up to which they stay in the processor's cache, and are not worth fetching ahead.
 WORDS_IN_PROCESSOR_CACHE = 1 << 15
@@ -24,7 +26,10 @@ class JoinArrays(JoinContents):
     """``orders[i]`` is the order in which elements of input i visit the others."""
 
     def __init__(self, sides: Sequence[JoinSide], graph: JoinGraph, conditions: Sequence[Condition] = ()) -> None:
-        super().__init__(sides, graph)
+        key_class = {(m.input, m.key): c for c, members in enumerate(graph.classes) for m in members}
+        super().__init__(sides, key_class)
+        self.sides: Sequence[JoinSide] = list(sides)
+        self.graph = graph
         self.conditions = tuple(conditions)
         m = len(self.sides)
         self.counters = np.zeros(k.CN_LEFT + m, np.int64)
@@ -85,7 +90,7 @@ class JoinArrays(JoinContents):
             self.lay_out([s.capacity for s in self.sides], fresh=fresh)
         else:
             self.moved()
-        self.cache_operators.settle(self.inputs, self.first, self.weight, self.born)
+        self.cache_operators.caches.settle(self.inputs, self.first, self.weight, self.born)
 
     def _pipeline(self, source: int, order: tuple[int, ...]) -> tuple[Step, ...]:
         """Kept: a plan that changes takes most of them over."""
@@ -100,7 +105,7 @@ class JoinArrays(JoinContents):
         profiling = self.profiling and (
             len(self.cache_operators.lookups) or (self.sample_at[0] >= 0).any() or (self.sample_at[2] > 0).any()
         )
-        return bool(len(self.cache_operators.ids) or len(self.condition_rows) or profiling)
+        return bool(len(self.cache_operators.caches.ids) or len(self.condition_rows) or profiling)
 
     @property
     def between_elements(self) -> bool:
@@ -178,7 +183,7 @@ class JoinArrays(JoinContents):
         capacities = []
         for i, s in enumerate(self.sides):
             need = int(self.tail[i] - self.first[i]) if s.bag is None else s.bag.table.capacity
-            room = join_side.FIRST_CAPACITY if smallest else s.capacity
+            room = join_contents.FIRST_CAPACITY if smallest else s.capacity
             if room < need:
                 room = 1 << (need * (1 if smallest else stride_from(need)) - 1).bit_length()
             capacities.append(room)
@@ -187,7 +192,7 @@ class JoinArrays(JoinContents):
             self.first[:], self.tail[:] = 0, 0  # nothing to link yet
             for s, cap in zip(self.sides, capacities, strict=True):
                 s.capacity = cap
-            self.cache_operators.forget()  # what caches hold are numbers of rows, and rows are numbered anew
+            self.cache_operators.caches.forget()  # what caches hold are numbers of rows, and rows are numbered anew
             self.set_plan(self.orders, fresh=True)
             self.first[:], self.tail[:] = first, tail
         elif capacities != [s.capacity for s in self.sides]:
@@ -231,15 +236,25 @@ class JoinArrays(JoinContents):
             frontier, limit, self.inputs, self.indexes, self.steps, self.index_columns, self.probes, self.heads,
             self.records, self.codes, self.leave, self.weight, self.rownum, self.born, self.first, self.tail,
             *events, next_event, self.counters,
-            at.stores, at.lookups, at.updates, at.cells, at.segment, self.condition_rows, at.bits, self.refs,
+            at.caches.stores, at.lookups, at.updates, at.caches.cells, at.caches.segment, self.condition_rows,
+            at.bits, self.refs,
             self.machine, self.wanted, self.active, self.sample_at, self.samples, self.paths, self.profile,
             self.path_from, *self.out, self.result,
         )  # fmt: skip
         if status == k.GROW:
             self.grow(int(self.result[1]))
         elif status == k.CROWDED:
-            self.enlarge(at.ids[int(self.result[1])])
+            self.enlarge(at.caches.ids[int(self.result[1])])
         return int(status)
+
+    def give_back(self, bytes: int) -> int:
+        """Free memory between two elements: of caches first, which only spare time, then room for rows."""
+        at = self.cache_operators
+        before, sizes = at.nbytes, at.caches.smaller(bytes)
+        if sizes:
+            self.set_plan(self.orders, at.used, at.profiled, kept=at.kept, sizes=sizes)
+        freed = before - at.nbytes
+        return freed if freed >= bytes else freed + super().give_back(bytes - freed)
 
     @property
     def found(self) -> int:
@@ -282,9 +297,9 @@ class JoinArrays(JoinContents):
     def enlarge(self, store: StoreId) -> None:
         """Throw away what has died in a complete store, and leave room for three times what is alive and more: what it
         costs to go through all is then little for each join that came since."""
-        buckets, nodes = self.cache_operators.size_of(store)
+        buckets, nodes = self.cache_operators.caches.size_of(store)
         self._resize({store: (2 * buckets, nodes)})
-        after = self.cache_operators.counts(store)
+        after = self.cache_operators.caches.counts(store)
         fits = max(BUCKETS, 1 << (4 * after.entries).bit_length()), max(NODES, 1 << (4 * after.live).bit_length())
         self._resize({store: fits})
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 from eddyline.expr.nodes import Expr
+from eddyline.synopses.store_id import StoreId
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,26 +38,6 @@ class Condition:
     left: Member
     op: str
     right: Member
-
-
-class StoreId(NamedTuple):
-    """What a store holds. ``anchor`` is the input that an entry needs a living row of, with the entry's key: a pipeline
-    whose own input is in the support has not counted the element that it is just joining."""
-
-    segment: tuple[int, ...]
-    key: tuple[int, ...]
-    support: tuple[int, ...]
-    anchor: int
-    complete: bool
-
-    @property
-    def bucket_words(self) -> int:
-        """Words of a bucket, as ``kernels.join_layout`` draws it."""
-        return 1 + len(self.key) + (self.anchor >= 0)
-
-    @property
-    def node_words(self) -> int:
-        return 1 + len(self.segment)
 
 
 @dataclass(frozen=True, slots=True)

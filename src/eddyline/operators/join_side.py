@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from eddyline.core.bound import bound_of
 from eddyline.core.delta import Delta, Int64s
 from eddyline.core.schema import Schema
 from eddyline.core.time import NEVER
@@ -17,11 +18,10 @@ from eddyline.expr.nodes import Expr
 from eddyline.expr.predicates import Conjunction
 from eddyline.kernels import join_layout as k
 from eddyline.operators.windows import enter_times, leave_times
+from eddyline.synopses import join_contents
 from eddyline.synopses.bag import Bag
 from eddyline.synopses.codes import hash_codes
 from eddyline.synopses.store import Stub
-
-FIRST_CAPACITY = 256  # rows that a synopsis has room for at first
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,9 @@ class JoinSide:
         self.filters = Conjunction(spec.filters) if spec.filters else None
         self.stub = stub() if stub is not None and self.ring else None
         self.bag = None if self.ring else Bag(spec.schema, spec.by_id)
-        self.capacity = FIRST_CAPACITY
+        if self.stub is not None:
+            self.stub.bound = bound_of(spec.window)
+        self.capacity = join_contents.FIRST_CAPACITY
         none = np.empty(0, np.int64)
         # Events not yet applied (elements of sliding windows wait for their slide).
         self.time, self.leave, self.weight, self.slot, self.valid = none, none, none, none, none
@@ -82,12 +84,12 @@ class JoinSide:
             valid[leave <= time] = 0  # a window shorter than its slide: the element is never in it
             if self.spec.passing:
                 leave = time + 1
-            self.stub.append(delta.columns, n)
+            self.stub.insert(delta.columns, n)
             slot = np.zeros(n, np.int64)
         else:
             assert self.bag is not None
             time, leave = delta.time, np.zeros(n, np.int64)
-            slot = self.bag.slots(delta)
+            slot = self.bag.insert(delta)
         if len(self.time) == 0:
             self.time, self.leave, self.weight, self.slot, self.valid = time, leave, delta.weights, slot, valid
             self.codes = codes
@@ -101,7 +103,7 @@ class JoinSide:
 
     def take(self, rows: Int64s, names: tuple[str, ...]) -> dict[str, pa.Array]:
         if self.stub is not None:
-            return self.stub.take(rows, names)
+            return self.stub.probe(rows, names)
         assert self.bag is not None
         return self.bag.store.take(rows, names)
 

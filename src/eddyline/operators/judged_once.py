@@ -147,6 +147,9 @@ class JudgedOnce(Within):
         rows, size = self.inner.size()
         return rows + len(self.memory), size + self.memory.nbytes
 
+    def most_rows(self) -> int:
+        return self.inner.most_rows() + len(self.memory)
+
     def describe(self) -> str:
         own = (
             "the ids of rows that passed, until they leave: functions are asked about a row once"

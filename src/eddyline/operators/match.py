@@ -76,7 +76,7 @@ class MatchOperator(Operator):
 
     def process(self, deltas: Sequence[Delta], frontier: int) -> Delta:
         left, right = deltas
-        slots = self.bag.slots(left) if len(left) else np.empty(0, np.int64)
+        slots = self.bag.insert(left) if len(left) else np.empty(0, np.int64)
         while self.bag.table.capacity > len(self.present):
             more = np.zeros(len(self.present), np.int64)
             self.present, self.matched = np.concatenate([self.present, more]), np.concatenate([self.matched, more])
@@ -93,7 +93,7 @@ class MatchOperator(Operator):
         touched = np.unique(slots)
         if self.passing == "left":
             self.present[touched], self.matched[touched] = 0, 0
-        self.bag.release(touched[self.present[touched] == 0])
+        self.bag.expire(touched[self.present[touched] == 0])
         self.bag.compact()
         return out
 
@@ -124,7 +124,7 @@ class MatchOperator(Operator):
             self.kind, time, code, rows, matches, self.present, self.matched, np.full(size, -1, np.int64),
             np.empty(size, np.int64), np.empty(size, np.int64), out_time, out_code, out_weight, out_mark,
         )  # fmt: skip
-        columns = self.bag.store.take(self.bag.rownum[out_code[:found]])
+        columns = self.bag.probe(out_code[:found])
         if self.mark is not None:
             columns[self.mark] = pa.array(out_mark[:found] == 1)
         return Delta(out_time[:found], columns, out_weight[:found])

@@ -10,23 +10,19 @@ from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
 
 from eddyline.core.aligned import Aligned, plain
 from eddyline.core.bound import Bound, bound_of
 from eddyline.core.delta import Delta, Int64s
 from eddyline.core.schema import Schema
 from eddyline.core.window import Unbounded
-from eddyline.expr.evaluate import compile_expr
 from eddyline.expr.nodes import Expr
-from eddyline.expr.predicates import Conjunction
 from eddyline.kernels import join_layout as k
 from eddyline.operators.base import ELEMENTS_PER_ROW_COUNT, ROW_COUNTS_PER_RUN, Context, Operator
 from eddyline.operators.join_arrays import JoinArrays
 from eddyline.operators.join_plan import Condition, JoinGraph
+from eddyline.operators.join_results import JoinResults
 from eddyline.operators.join_side import JoinInput, JoinSide
-from eddyline.synopses.codes import is_direct
 from eddyline.synopses.store import Stub
 
 ROWS_COUNTED = -1  # beside the kernel's statuses: it paused for the operator to count its rows
@@ -82,19 +78,8 @@ class MJoin(Operator):
             JoinSide(spec, keys, stub, frozenset(m.key for m in compared if m.input == i))
             for i, (spec, keys, stub) in enumerate(zip(inputs, graph.keys, stubs, strict=True))
         ]
-        self.residual = Conjunction(residual) if residual else None
-        self.can_fail = any(compile_expr(e).can_fail for e in residual)
         self.context = context
-        self.verify = [
-            (graph.keys[a.input][a.key], graph.keys[b.input][b.key])
-            for a, b in graph.equalities
-            if not is_direct(graph.keys[a.input][a.key].type)
-        ]
-        self.compiled_verify = [(compile_expr(a), compile_expr(b)) for a, b in self.verify]
-        wanted = set(self.schema.names)
-        for e in (*residual, *(x for pair in self.verify for x in pair)):
-            wanted |= compile_expr(e).columns
-        self.fetch = [tuple(n for n in s.spec.schema.names if n in wanted) for s in self.sides]
+        self.results = JoinResults(self.sides, graph, residual, self.schema, context)
         self.arrays = JoinArrays(self.sides, graph, conditions)
         self.room = self.ROOM
         self.adapter: JoinAdapter | None = None
@@ -128,8 +113,8 @@ class MJoin(Operator):
             self._most = max(self._most, self._rows())
             if status == k.PAUSE and limit > 0 and applied == step:
                 status = ROWS_COUNTED  # the pause was for us: the adapter's run goes on
-            if self.arrays.found >= self.PAIRS and not self.can_fail:
-                parts.append(self._materialise(*_joined([*found, self.arrays.take()])))
+            if self.arrays.found >= self.PAIRS and not self.results.can_fail:
+                parts.append(self.results.rows(*_joined([*found, self.arrays.take()])))
                 found = []
             if status == k.FULL:
                 if self.arrays.found:
@@ -140,7 +125,7 @@ class MJoin(Operator):
                 adapter.end(self.arrays, frontier if status == k.DONE else self._reached(next_event))
         if found or self.arrays.found:
             # Of those that can fail, all: whether a pair has failed is known when its instant is complete.
-            parts.append(self._materialise(*_joined([*found, self.arrays.take()])))
+            parts.append(self.results.rows(*_joined([*found, self.arrays.take()])))
         for i, (s, n) in enumerate(zip(self.sides, lengths, strict=True)):
             self._after(i, s, n)
         parts = [p for p in parts if len(p)]
@@ -153,29 +138,13 @@ class MJoin(Operator):
 
     def _after(self, i: int, s: JoinSide, count: int) -> None:
         if s.stub is not None:
-            s.stub.forget(int(self.arrays.first[i]))
+            s.stub.expire(int(self.arrays.first[i]))
         elif s.bag is not None and count:
             touched = np.unique(s.slot[:count])
-            s.bag.release(touched[self.arrays.weight[self.arrays.place(i, touched)] == 0])
+            s.bag.expire(touched[self.arrays.weight[self.arrays.place(i, touched)] == 0])
             if s.bag.compact():
                 self.arrays.number_rows(i)
         s.drop_events(count)
-
-    def _materialise(self, time: Int64s, weight: Int64s, rows: Int64s) -> Delta:
-        columns: dict[str, pa.Array] = {}
-        for i, s in enumerate(self.sides):
-            if self.fetch[i]:
-                columns.update(s.take(rows[i], self.fetch[i]))
-        delta = Delta(time.copy(), columns, None if (weight == 1).all() else weight.copy())
-        for left, right in self.compiled_verify:  # hashed keys: equal hashes are not yet equal strings
-            a, b = _decoded(left(delta.columns, len(delta))), _decoded(right(delta.columns, len(delta)))
-            delta = delta.filter(np.asarray(pc.equal(a, b)))
-        if self.residual is not None and len(delta):
-            selection = self.residual.evaluate(delta.columns, len(delta))
-            if selection.errors:
-                self.context.fail(delta, selection.errors)
-            delta = delta.filter(selection.keep)
-        return delta.with_columns({n: delta.columns[n] for n in self.schema.names})
 
     # ── state ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -248,6 +217,18 @@ class MJoin(Operator):
                 bytes += s.bag.nbytes
         return rows, bytes + self.arrays.nbytes
 
+    def give_back(self, bytes: int) -> int:
+        freed = self.arrays.give_back(bytes)
+        for i, s in enumerate(self.sides):
+            if freed >= bytes:
+                break
+            if s.stub is not None:
+                freed += s.stub.give_back(bytes - freed)
+            elif s.bag is not None:
+                freed += s.bag.give_back(bytes - freed)
+                self.arrays.number_rows(i)
+        return freed
+
     def describe(self) -> str:
         kept = [s.spec.label or "an input" for s in self.sides if not s.spec.passing]
         why = "to join what arrives on the others"
@@ -275,7 +256,3 @@ def _joined(found: list[tuple[Int64s, Int64s, Int64s]]) -> tuple[Int64s, Int64s,
         return found[0]
     times, weights, rows = zip(*found, strict=True)
     return np.concatenate(times), np.concatenate(weights), np.hstack(rows)
-
-
-def _decoded(array: pa.Array) -> pa.Array:
-    return array.cast(array.type.value_type) if pa.types.is_dictionary(array.type) else array

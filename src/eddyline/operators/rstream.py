@@ -32,7 +32,7 @@ class RStream(Operator):
     def process(self, deltas: Sequence[Delta], frontier: int) -> Delta:
         delta = deltas[0]
         ticks = self._ticks(deltas[1:], frontier)
-        slot = self.bag.slots(delta) if len(delta) else np.empty(0, np.int64)
+        slot = self.bag.insert(delta) if len(delta) else np.empty(0, np.int64)
         while self.bag.table.capacity > len(self.weight):
             more = np.zeros(len(self.weight), np.int64)
             self.weight, self.live = np.concatenate([self.weight, more]), np.concatenate([self.live, more])
@@ -47,14 +47,14 @@ class RStream(Operator):
                 weight,
             )  # fmt: skip
             n = int(progress[k.FOUND])
-            rows = self.bag.store.take(self.bag.rownum[where[:n]])
+            rows = self.bag.probe(where[:n])
             parts.append(repeat(Delta(time[:n], rows, weight[:n])))
             if not full:
                 break
             room = max(room, 2 * int(progress[k.LIVE]))
         self.alive = int(progress[k.LIVE])
         touched = np.unique(slot)
-        self.bag.release(touched[self.weight[touched] == 0])
+        self.bag.expire(touched[self.weight[touched] == 0])
         self.bag.compact()
         out = Delta.concat(parts)
         return Delta(out.time, {n: out.columns[n] for n in self.schema.names})

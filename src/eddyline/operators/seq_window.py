@@ -45,7 +45,7 @@ class TimeWindow(Operator):
 
     def process(self, deltas: Sequence[Delta], frontier: int) -> Delta:
         (delta,) = deltas
-        self.stub.append(delta.columns, len(delta))
+        self.stub.insert(delta.columns, len(delta))
         if len(delta):
             self.enter.append(enter_times(self.spec, delta.time))
             self.leave.append(leave_times(self.spec, delta.time))
@@ -73,7 +73,7 @@ class TimeWindow(Operator):
         self.enter.forget(leaving)
         self.leave.forget(leaving)
         self.base = till_leave
-        self.stub.forget(till_leave)
+        self.stub.expire(till_leave)
         return out
 
     def _emit(self, go: Int64s, away: Int64s, come: Int64s, at: Int64s) -> Delta:
@@ -100,7 +100,7 @@ class TimeWindow(Operator):
         low, high = (int(rows[0]), int(rows[-1]) + 1) if len(rows) else (0, 0)
         if high - low == len(rows):
             return self.stub.slice(low, high, self.schema.names)
-        return self.stub.take(rows, self.schema.names)
+        return self.stub.probe(rows, self.schema.names)
 
     def state(self) -> dict[str, Any]:
         fields = {"base": self.base, "entered": self.entered}
@@ -138,7 +138,7 @@ class RowsWindow(Operator):
     def process(self, deltas: Sequence[Delta], frontier: int) -> Delta:
         (delta,) = deltas
         n = len(delta)
-        start = self.stub.append(delta.columns, n)
+        start = self.stub.insert(delta.columns, n)
         come = np.arange(start, start + n, dtype=np.int64)
         go = come - self.count
         expels = go >= self.origin
@@ -156,8 +156,8 @@ class RowsWindow(Operator):
             minus = (np.cumsum(each) - each)[expels]
             weight[minus] = -1
             ids[minus] = go[expels]
-            out = Delta(np.repeat(delta.time, each), self.stub.take(ids, self.schema.names), weight, ids)
-        self.stub.forget(max(self.origin, start + n - self.count))
+            out = Delta(np.repeat(delta.time, each), self.stub.probe(ids, self.schema.names), weight, ids)
+        self.stub.expire(max(self.origin, start + n - self.count))
         return out
 
     def state(self) -> dict[str, Any]:
@@ -197,7 +197,7 @@ class PartitionWindow(Operator):
         ids = np.arange(self.next_id, self.next_id + n, dtype=np.int64)
         self.next_id += n
         group = self.groups.intern([delta.columns[c] for c in self.spec.columns], n)
-        slot = self.bag.slots(Delta(delta.time, delta.columns, None, ids))
+        slot = self.bag.insert(Delta(delta.time, delta.columns, None, ids))
         self._fit()
         self.id_of[slot] = ids
         time, place, weight = (np.empty(2 * n, np.int64) for _ in range(3))
@@ -206,8 +206,8 @@ class PartitionWindow(Operator):
             weight,
         )  # fmt: skip
         time, place, weight = time[:found], place[:found], weight[:found]
-        out = Delta(time, self.bag.store.take(self.bag.rownum[place]), weight, self.id_of[place])
-        self.bag.release(np.ascontiguousarray(place[weight < 0]))
+        out = Delta(time, self.bag.probe(place), weight, self.id_of[place])
+        self.bag.expire(np.ascontiguousarray(place[weight < 0]))
         self.bag.compact()
         return out
 

@@ -43,7 +43,7 @@ class SetOperator(Operator):
         if len(sides) > 1:
             order = np.argsort(whole.time, kind="stable")
             whole, side = whole.take(order), side[order]
-        code = self.bag.slots(whole)
+        code = self.bag.insert(whole)
         while self.bag.table.capacity > len(self.left):
             more = np.zeros(len(self.left), np.int64)
             self.left, self.right = np.concatenate([self.left, more]), np.concatenate([self.right, more])
@@ -54,9 +54,9 @@ class SetOperator(Operator):
             np.empty(len(self.left), np.int64), time, where, weight,
         )  # fmt: skip
         time, where, weight = time[:found], where[:found], weight[:found]
-        out = Delta(time, self.bag.store.take(self.bag.rownum[where]), weight)
+        out = Delta(time, self.bag.probe(where), weight)
         touched = np.unique(code)
-        self.bag.release(touched[(self.left[touched] == 0) & (self.right[touched] == 0)])
+        self.bag.expire(touched[(self.left[touched] == 0) & (self.right[touched] == 0)])
         self.bag.compact()
         return out
 

@@ -76,8 +76,8 @@ class Changes(Operator):
         if delta.weight is None:
             return Delta.empty(self.schema) if self.kind == "dstream" else delta
         delta = repeat(delta if self.netted else net(delta, self.schema))
-        if self.kind == "signed":
-            return minus_first(delta)
+        if self.kind == "signed":  # rows that were added up have no identity any more
+            return minus_first(Delta(delta.time, delta.columns, delta.weight))
         chosen = delta.weights > 0 if self.kind == "istream" else delta.weights < 0
         out = delta.filter(chosen)
         return Delta(out.time, out.columns)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from eddyline.core.schema import Schema
 from eddyline.core.time import TimeKind
@@ -21,11 +21,22 @@ from eddyline.plan.logical import Plan, Project, RelationScan, Select, StreamSca
 from eddyline.streamon.log import DecisionLog
 from eddyline.synopses.store import Stub
 
-if TYPE_CHECKING:
-    from eddyline.plan.choice import Chosen
-
 MakeSelect = Callable[[str, Schema, Sequence[Expr], Context], Operator]
 MakeJudge = Callable[[str, Schema, Sequence[Conjunct], DecisionLog], OrdersItself]
+
+
+class ChosenOperator(Protocol):
+    """Which candidate runs a node, and why (``plan.choice.Chosen``)."""
+
+    @property
+    def operator(self) -> str:
+        """The name of the candidate."""
+
+    def fact(self) -> dict[str, Any]:
+        """What saved state depends on."""
+
+    def shown(self) -> dict[str, Any]:
+        """For the plan as data."""
 
 
 @dataclass(slots=True)
@@ -44,7 +55,7 @@ class Node:
     how: Hashable = None
     stubs: tuple[Stub, ...] = ()
     name: str = ""  # in this query; the operator of another query may stand in for the one that was built
-    chosen: Chosen | None = None  # where there was a choice
+    chosen: ChosenOperator | None = None  # where there was a choice
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +79,7 @@ class PhysicalPlan:
     schema: Schema
     context: Context
     stubs: list[Stub] = field(default_factory=list)
-    chosen: list[tuple[str, Chosen]] = field(default_factory=list)  # by name of the operator that was built
+    chosen: Sequence[tuple[str, ChosenOperator]] = ()  # by name of the operator that was built
 
 
 class Graph:

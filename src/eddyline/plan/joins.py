@@ -7,11 +7,12 @@ its own asks for its inputs with ``relation`` and adds the operator with ``add``
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from eddyline.core.schema import Schema
 from eddyline.core.window import Range, Rows, Slide, Unbounded, is_time_based, spelled
 from eddyline.expr.nodes import Expr
+from eddyline.operators.base import Operator
 from eddyline.operators.join_plan import JoinGraph
 from eddyline.plan.conditions import split_conditions
 from eddyline.plan.conjuncts import split_conjuncts
@@ -26,6 +27,18 @@ from eddyline.synopses.store import Registry, Stub
 Adapt = Callable[[Any, Sequence[str]], None]  # gets an MJoin and the names of its inputs
 
 
+class JoinParts(NamedTuple):
+    """The inputs of a join as its operator keeps them, the nodes they come from, and how its conjuncts are divided."""
+
+    inputs: tuple[Any, ...]
+    stubs: tuple[Callable[[], Stub] | None, ...]
+    nodes: tuple[int, ...]
+    graph: JoinGraph
+    conditions: Sequence[Any]
+    residual: Sequence[Expr]
+    append_only: bool
+
+
 class Joins(Matches):
     """The part of the builder that builds MJoins."""
 
@@ -38,29 +51,32 @@ class Joins(Matches):
         """An MJoin over the inputs of a join; ``adapt`` gives it a plan, or somebody who changes its plan."""
         from eddyline.operators.mjoin import MJoin
 
-        schemas = [i.schema for i in p.inputs]
-        keys, equalities, residual = split_conjuncts(p.conjuncts, schemas)
-        keys, conditions, residual = split_conditions(residual, schemas, keys)
-        graph = JoinGraph(keys, equalities)
-        inputs, stubs, nodes = [], [], []
-        append_only = True
-        changing = [i for i, child in enumerate(p.inputs) if not is_constant(child)]
-        for i, child in enumerate(p.inputs):
-            spec, stub, node, grows = self.join_input(child, need, passing=changing == [i])
-            inputs.append(spec)
-            stubs.append(stub)
-            nodes.append(node)
-            append_only = append_only and grows
-        kind = "binary-join" if len(inputs) == 2 else "mjoin"
-        operator = MJoin(self.name(kind), inputs, graph, residual, stubs, p.schema.names, self.context, conditions)
+        parts = self.join_parts(p, need)
+        kind = "binary-join" if len(parts.inputs) == 2 else "mjoin"
+        operator = MJoin(
+            self.name(kind), parts.inputs, parts.graph, parts.residual, parts.stubs, p.schema.names, self.context,
+            parts.conditions,
+        )  # fmt: skip
         written = list(operator.orders)
         if adapt is not None:
             adapt(operator, [alias_of(i) for i in p.inputs])
         if operator.orders == written:  # else somebody has drawn another plan, and tells it
             self.explain_orders(operator, p)
-        note = conjunction(p.conjuncts) or "product"
-        node = self.add(operator, tuple(nodes), note=note)
-        return Output(node, operator.schema, append_only=append_only)
+        return self.add_join(p, operator, parts)
+
+    def join_parts(self, p: Join, need: Deletions) -> JoinParts:
+        """What any join operator is made from; the inputs are added to the graph."""
+        schemas = [i.schema for i in p.inputs]
+        keys, equalities, residual = split_conjuncts(p.conjuncts, schemas)
+        keys, conditions, residual = split_conditions(residual, schemas, keys)
+        changing = [i for i, child in enumerate(p.inputs) if not is_constant(child)]
+        made = [self.join_input(child, need, passing=changing == [i]) for i, child in enumerate(p.inputs)]
+        inputs, stubs, nodes, grows = zip(*made, strict=True)
+        return JoinParts(inputs, stubs, nodes, JoinGraph(keys, equalities), conditions, residual, all(grows))
+
+    def add_join(self, p: Join, operator: Operator, parts: JoinParts) -> Output:
+        node = self.add(operator, parts.nodes, note=conjunction(p.conjuncts) or "product")
+        return Output(node, operator.schema, append_only=parts.append_only)
 
     def join_input(self, p: Plan, need: Deletions, passing: bool) -> tuple[Any, Callable[[], Stub] | None, int, bool]:
         """A ring for windows that the join can keep itself and for append-only relations, else a bag. ``passing``:

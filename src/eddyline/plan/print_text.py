@@ -44,7 +44,7 @@ def explain(plan: PlanGraph) -> str:
     lines += _read_by_others(plan)
     lines += _adapting(plan.nodes)
     # What single shards decided is printed beside the shards.
-    lines += _decided([d for d in plan.decisions if "shards" not in d], "decided")
+    lines += _decided([d for d in plan.decisions if d["shard"] is None], "decided")
     return "\n".join(lines)
 
 

@@ -56,7 +56,7 @@ def place(java: str, spark_home: Path) -> Path:
 
 
 def complete(file: Path) -> bool:
-    """Whether the JVM that wrote it came to its end, and nobody else can have written what is then run."""
+    """Whether the JVM that wrote it came to its end, and no other user can have written what is then run."""
     try:
         if why_distrusted(file):
             return False

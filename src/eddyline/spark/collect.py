@@ -7,28 +7,57 @@ import queue
 import tempfile
 import threading
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import pyarrow as pa
 
 from eddyline.core.errors import EddylineError
-from eddyline.plan.logical import streams_of
+from eddyline.engine.left_out import LeftOut, Notices
+from eddyline.plan.logical import Plan, streams_of
 from eddyline.spark import pipeline
 from eddyline.spark.cores import PARTITIONS
 from eddyline.spark.failures import original, stopped
-from eddyline.spark.processor import TAG
-from eddyline.spark.program import state_partitions
+from eddyline.spark.frame_reports import FrameObservation
+from eddyline.spark.output_columns import TAG
+from eddyline.spark.packed_sources import PackedSession, packed
+from eddyline.spark.program import Program, state_partitions
 from eddyline.spark.requirements import PROVIDER_KEY, ROCKSDB, is_connect
-from eddyline.spark.spark_query import packed
+from eddyline.spark.statistics import Account
 from eddyline.spark.types import to_engine
-
-if TYPE_CHECKING:
-    from eddyline.spark.spark_query import SparkQuery
 
 _END = object()
 
 
-def collect(query: SparkQuery) -> Iterator[pa.RecordBatch]:
+class CollectedQuery(Protocol):
+    """As much of a query on Spark (``spark_query``) as it takes to bring its results here."""
+
+    account: Account
+    notices: Notices
+    logical: Plan
+    schema: pa.Schema
+    frame_observation: FrameObservation | None
+
+    @property
+    def session(self) -> PackedSession: ...
+
+    @property
+    def streaming(self) -> bool: ...
+
+    @property
+    def stateless(self) -> Any: ...
+
+    @property
+    def program(self) -> Program: ...
+
+    @property
+    def result(self) -> Any: ...
+
+    def tagged(self) -> Any: ...
+
+    def left_out(self) -> list[LeftOut]: ...
+
+
+def collect(query: CollectedQuery) -> Iterator[pa.RecordBatch]:
     with _told():
         if query.streaming and not is_connect(query.session.spark):
             yield from _stream(query)
@@ -38,7 +67,7 @@ def collect(query: SparkQuery) -> Iterator[pa.RecordBatch]:
     yield from _split(query, table)
 
 
-def _whole(query: SparkQuery) -> Any:
+def _whole(query: CollectedQuery) -> Any:
     """The answer as a batch. A client of Spark Connect cannot take micro-batches (the server runs what they are handed
     to), but paths and tables have an end, and a batch over them is a replay of the same answer."""
     if not query.streaming:
@@ -53,7 +82,7 @@ def _whole(query: SparkQuery) -> Any:
     return pipeline.process(query.program, packed_rows, query.result, streaming=False)
 
 
-def _stream(query: SparkQuery) -> Iterator[pa.RecordBatch]:
+def _stream(query: CollectedQuery) -> Iterator[pa.RecordBatch]:
     """Run the query over what is there now; batches are handed over as micro-batches complete."""
     arrived: queue.Queue[Any] = queue.Queue(maxsize=4)
     stopped = threading.Event()
@@ -81,7 +110,7 @@ def _stream(query: SparkQuery) -> Iterator[pa.RecordBatch]:
 
 
 @contextlib.contextmanager
-def settings(query: SparkQuery) -> Iterator[None]:
+def settings(query: CollectedQuery) -> Iterator[None]:
     """What Spark needs for Python state, for a query that starts now and for no other: the state store, and no more
     partitions than there are shards. A streaming query keeps the settings of the moment at which it starts."""
     spark = query.session.spark
@@ -122,14 +151,14 @@ def _wait(running: Any, arrived: queue.Queue[Any], stopped: threading.Event) -> 
 
 
 def _hand_over(what: Any, arrived: queue.Queue[Any], stopped: threading.Event) -> None:
-    """Wait until there is room, but not for somebody who has gone."""
+    """Wait until there is room, unless the reader has gone."""
     while not stopped.is_set():
         with contextlib.suppress(queue.Full):
             arrived.put(what, timeout=0.1)
             return
 
 
-def _split(query: SparkQuery, table: pa.Table) -> Iterator[pa.RecordBatch]:
+def _split(query: CollectedQuery, table: pa.Table) -> Iterator[pa.RecordBatch]:
     """Results, with the statistics that came along put on the account."""
     tags = table.column(TAG)
     query.account.add(tags.drop_null().to_pylist())

@@ -20,7 +20,7 @@ UNKNOWN: Final = 8  # cores that are counted on where nobody knows
 
 
 def size_partitions(context: Any, session: Any, local: bool) -> None:
-    """Set the partitions of state by the cores, unless somebody has set them."""
+    """Set the partitions of state by the cores, unless the user has set them."""
     if context.getConf().contains(PARTITIONS):
         return
     cores = int(context.defaultParallelism) if local else cluster_cores(Cluster(context))
@@ -79,7 +79,7 @@ def asked_for(cluster: Cluster, executors: str) -> int | None:
 
 
 def advice(partitions: int, shards: int) -> str | None:
-    """What to tell somebody whose session has far more partitions of state than a query can use; None: nothing.
+    """The advice where a session has far more partitions of state than a query can use; None: nothing.
 
     >>> advice(16, 16)
     >>> print(advice(200, 16))

@@ -45,7 +45,9 @@ MODULES: Final = (
     "eddyline.spark.pipeline",
     "eddyline.spark.shard_worker",
     "eddyline.spark.stateless_worker",
+    "eddyline.adapting.index_costs",
     "eddyline.adapting.join_choice",
+    "eddyline.adapting.route_control",
     *(f"eddyline.spark.sources.{m}" for m in ("directory", "memory", "packed", "parquet", "shipping", "text")),
     # What plans import only where they need it; the kernels are compiled or loaded at their first call all the same.
     *(
@@ -53,12 +55,13 @@ MODULES: Final = (
         for m in ("aggregate", "bound_match", "judged_once", "look_up", "match", "match_select", "membership")
     ),
     "eddyline.plan.comparisons",
+    "eddyline.synopses.protocol",
     *(f"eddyline.operators.{m}" for m in ("mjoin", "panes", "rstream", "seq_window", "sets", "star_look_up")),
 )
 
 
 def preload() -> None:
-    """Import what workers use. What is missing is left to the worker, which has a way to tell its user."""
+    """Import what workers use. What is missing is left to the worker, which can report it to its user."""
     for name, value in ONE_THREAD.items():
         os.environ.setdefault(name, value)
     keep_memory()

@@ -43,7 +43,7 @@ def program(run: str, pickled: bytes) -> Program:
 
 
 def take(run: str, key: int, nonce: str) -> Hot | None:
-    """The engine of a shard if it stands exactly where the store does. It leaves the cache: whoever took it puts it
+    """The engine of a shard if it stands exactly where the store does. It leaves the cache: the caller puts it
     back when its work is stored, so that a task that fails half-way leaves nothing behind."""
     hot = _engines.pop((run, key), None)
     return hot if hot is not None and hot.head.nonce == nonce else None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from eddyline.adapting.eddy_statistics import matched
 from eddyline.adapting.join_history import bracketed
@@ -23,10 +23,29 @@ from eddyline.streamon.wording import decided_line
 if TYPE_CHECKING:
     from eddyline.engine.query import Query
     from eddyline.engine.session import Session
-    from eddyline.spark.spark_query import SparkQuery
+    from eddyline.plan.logical import BoundQuery
+    from eddyline.spark.frame_reports import FrameObservation
+    from eddyline.spark.program import Program
+    from eddyline.spark.statistics import Account
 
 
-def explain(query: SparkQuery) -> str:
+class ExplainedQuery(Protocol):
+    """As much of a query on Spark (``spark_query``) as explaining needs."""
+
+    name: str
+    bound: BoundQuery
+    frame_observation: FrameObservation | None
+
+    @property
+    def stateless(self) -> Any: ...
+
+    @property
+    def program(self) -> Program: ...
+
+    def read(self) -> Account: ...
+
+
+def explain(query: ExplainedQuery) -> str:
     stateless = query.stateless
     if stateless is not None:
         said = [query.bound.text.strip(), "", "on Spark, without a shuffle: each element is judged where it is read"]
@@ -42,14 +61,14 @@ def explain(query: SparkQuery) -> str:
     return "\n".join(lines)
 
 
-def plan_of(query: SparkQuery) -> PlanGraph:
+def plan_of(query: ExplainedQuery) -> PlanGraph:
     """The plan that every shard runs, as data: totals of all shards, what each of them knows, and what they decided."""
     group = query.program.groups[0]
     running = ShardEngine(group, 0).queries[0].running
     account = query.read()
     report = account.report(0, 0) if account.shards else None
     totals = {} if report is None else {o["name"]: o for o in report["operators"]}
-    planned = tuple(d.to_dict() for d in running.context.log)
+    planned = tuple({**d.to_dict(), "shard": None} for d in running.context.log)
     plan = graph_of(running, query.name, totals, decisions=planned)
     stateless = query.stateless
     told = travel(group.shares, group.reasons) if stateless is None else list(stateless.explain())
@@ -78,15 +97,14 @@ def by_shard(plan: PlanGraph) -> list[str]:
     lines = ["", "filters in the shards", *(f"  {line}" for line in ordered_together(filters))] if filters else []
     joins = [a for a in adapting if "orders" in a]
     lines += ["", f"joins in the shards{LEGEND}", *(f"  {line}" for line in drawn_together(joins))] if joins else []
-    made = [d for d in plan.decisions if "shards" in d]
-    decided = sorted(made, key=lambda d: (d["time"], d["shards"]))
+    decided = [d for d in plan.decisions if d["shard"] is not None]
     if decided:
         hidden = len(decided) - SHOWN_DECISIONS
         lines += [
             "",
             f"decided in the shards{f' (the last {SHOWN_DECISIONS} of {len(decided)})' if hidden > 0 else ''}",
         ]
-        lines += [f"  {_shards(d['shards'])}: {decided_line(d)}" for d in decided[-SHOWN_DECISIONS:]]
+        lines += [f"  shard {d['shard']}: {decided_line(d)}" for d in decided[-SHOWN_DECISIONS:]]
     return lines
 
 

@@ -1,4 +1,4 @@
-"""What the filters of all workers did, told to the driver.
+"""What the filters of all workers did, collected on the driver.
 
 A DataFrame has no way back from its functions to whoever made it. So the Arrow function writes into the last answer of
 a task one text with all that its worker has counted and decided so far. A filter lets the row with the text pass,
@@ -66,7 +66,7 @@ def _plain(value: Any) -> Any:
 
 
 class Told:
-    """The last word of every worker.
+    """The latest statistics of every worker.
 
     >>> told = Told()
     >>> said = {"plan": "p", "worker": "here:7", "token": "a", "tasks": 1, "rows": 9, "kept": 2, "selects": []}

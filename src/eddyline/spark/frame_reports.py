@@ -43,11 +43,11 @@ class FrameObservation:
 
     @property
     def ran(self) -> bool:
-        """Whether a batch DataFrame has told something. Waits for nothing."""
+        """Whether a batch DataFrame has reported something. It does not wait."""
         return any(map(answered, self._observations))
 
     def read(self, observed: Iterable[Mapping[str, Any]] = ()) -> Told:
-        """All that was told: with the metrics of micro-batches, or by an action on a batch DataFrame."""
+        """All that was reported: with the metrics of micro-batches, or by an action on a batch DataFrame."""
         for metrics in observed:
             self.told.add(texts(metrics, self.name))
         for seen in self._observations:
@@ -57,7 +57,7 @@ class FrameObservation:
 
 
 def texts(observed: Mapping[str, Any], name: str = NAME) -> list[str]:
-    """What the workers told in one micro-batch, of all filters whose observations have this name."""
+    """What the workers reported in one micro-batch, of all filters whose observations have this name."""
     found: list[str] = []
     for called, metrics in observed.items():
         if called.startswith(f"{name}:filters:"):
@@ -87,8 +87,8 @@ def answered(observation: Any) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """A DataFrame of ours: what explain says, who watches its filters (nobody, where none run in Python), and what the
-    shards of a query with state have told (None: nothing yet)."""
+    """A DataFrame of ours: what explain says, who observes its filters (None where none run in Python), and what the
+    shards of a query with state have reported (None: nothing yet)."""
 
     explain: Callable[[], str]
     observation: FrameObservation | None = None
@@ -115,7 +115,7 @@ def made(df: DataFrame) -> Made:
 
 
 def report(df: DataFrame) -> dict[str, Any]:
-    """What the workers told of a batch DataFrame."""
+    """What the workers reported of a batch DataFrame."""
     mine = _ran(df)
     if mine.observation is not None:
         return mine.observation.read().report()
@@ -131,7 +131,7 @@ def rows(df: DataFrame, which: str) -> list[dict[str, Any]]:
 
 
 def _ran(df: DataFrame) -> Made:
-    """What is known of a batch DataFrame that has told something; an error says why it has not."""
+    """What is known of a batch DataFrame that has reported something; an error says why it has not."""
     mine = made(df)
     if mine.streaming:
         raise JobError("a streaming DataFrame has no report of its own: pass the StreamingQuery that writes it.")

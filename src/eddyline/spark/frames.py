@@ -197,7 +197,7 @@ def report(source: Any, name: str = "eddyline") -> dict[str, Any]:
     # Of an Observation only what went out is known: it is one place, behind everything.
     events = counts.events if hasattr(source, "recentProgress") else None
     known = {"events": events, "results": counts.results, "invalid": counts.invalid}
-    if filters and not events:  # nobody counted
+    if filters and not events:  # not counted
         known = {}
     return {"late": 0, "shards": [], **filters, **known}
 
@@ -230,7 +230,7 @@ def _turned_away(source: Any, name: str, which: str) -> list[dict[str, Any]]:
 
 
 def _heard(source: Any, name: str) -> tuple[Any, Any, Any]:
-    """What was observed: of shards, of the filters in workers, and counts (None: nobody counted)."""
+    """What was observed: of shards, of the filters in workers, and counts (None: not counted)."""
     from eddyline.spark import frame_reports as watching
     from eddyline.spark.filter_statistics import Told
     from eddyline.spark.row_counts import Counting, as_dict

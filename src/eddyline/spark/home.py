@@ -64,7 +64,7 @@ def spark_home(cache: Path) -> Path:
 
 
 def _link(light: Path, installed: Path, linked: list[Path]) -> None:
-    """All at once: nobody sees a folder that has some of the links."""
+    """All at once: no process sees a folder with only some of the links."""
     light.parent.mkdir(parents=True, exist_ok=True)
     unfinished = Path(tempfile.mkdtemp(prefix=f"{light.name}.", dir=light.parent))
     try:

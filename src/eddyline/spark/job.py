@@ -77,7 +77,7 @@ def _run_job(
     check_writable(report, "--report", folder=False)
     if checkpoint is not None and Snapshots(checkpoint).numbers():
         raise begun_elsewhere(checkpoint, "inline")
-    # Mistakes in the job are told before a JVM is started for it.
+    # Mistakes in the job are reported before a JVM is started for it.
     job = read_job(path)
     session = SparkRuntime(None, strict=strict, base=job.base)
 
@@ -189,8 +189,8 @@ class JobRun:
             number += len(group.queries)
 
     def _run(self, folder: Path, finite: bool, lasting: bool) -> None:
+        from eddyline.spark.packed_sources import packed
         from eddyline.spark.pipeline import process
-        from eddyline.spark.spark_query import packed
 
         assert self.program is not None
         if requirements.is_connect(self.session.spark):  # its server keeps micro-batches to itself

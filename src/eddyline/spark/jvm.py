@@ -173,7 +173,7 @@ class Start:
             self.process.terminate()
             with contextlib.suppress(subprocess.TimeoutExpired):
                 self.process.wait(_ENDING)
-        finally:  # also if somebody presses Ctrl-C again
+        finally:  # also if the user presses Ctrl-C again
             if self.process.poll() is None:
                 self.process.kill()
                 self.process.wait()
@@ -190,7 +190,7 @@ def mute() -> None:
 
 
 def log_is_shown() -> bool:
-    """Whether somebody wants to see Spark's log here."""
+    """Whether the user wants to see Spark's log here."""
     return LEVEL in os.environ and TO not in os.environ
 
 
@@ -241,7 +241,7 @@ def ended_if_interrupted() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _recorded(start: Start) -> Iterator[None]:
-    """Know the process of the JVM from its first moment. pyspark tells which it is only when the JVM has answered."""
+    """Know the process of the JVM from its first moment. pyspark knows it only when the JVM has answered."""
     from pyspark import java_gateway
 
     module: Any = java_gateway

@@ -71,7 +71,7 @@ MACHINE: Final = {
     "spark.shuffle.checksum.enabled": "false",
 }
 # Few threads and short-lived rows: the collector that works alongside them (G1, Java's default) costs a micro-batch
-# about a tenth of its processor time for pauses that nobody would notice.
+# about a tenth of its processor time for pauses too short to notice.
 COLLECTOR: Final = "-XX:+UseParallelGC"
 # Rows pass through Java and leave nothing behind, so a large young generation gains no time, and Java would let it grow
 # to a third of the heap. Where queries keep state in Java itself (Spark's own joins in its default store) a larger one
@@ -85,11 +85,11 @@ PATIENT_COMPILER: Final = (
     "-XX:Tier4InvocationThreshold=100000 -XX:Tier4MinInvocationThreshold=12000 "
     "-XX:Tier4CompileThreshold=300000 -XX:Tier4BackEdgeThreshold=800000"
 )
-# Netty, which holds Arrow's memory, would start Java's flight recorder for events that nobody records.
+# Netty, which holds Arrow's memory, would start Java's flight recorder for events that are not recorded.
 NO_RECORDER: Final = "-Dio.netty.jfr.enabled=false"
 # Hadoop starts a process to set the permissions of each file. This way of starting one spares it a helper in between.
 FORKING: Final = {"linux": "-Djdk.lang.Process.launchMechanism=VFORK"}
-# Spark's Python imports pandas when it first speaks to the JVM; the others are for whoever plans queries of ours.
+# Spark's Python imports pandas when it first calls the JVM; the others are needed to plan queries.
 IMPORTS: Final = ("pyspark.sql", "pandas")
 PLANNING: Final = ("eddyline.spark.session", "eddyline.spark.spark_query", "pyspark.sql.streaming")
 
@@ -176,7 +176,7 @@ def _forget_origins(context: Any) -> None:
 def _skip_empty_search(context: Any) -> None:
     """Before it uses any data source written in Python, Spark starts two processes of Python to look for modules that
     bring others: half a second, and memory that they keep. It looks for names that begin with ``pyspark_``; where there
-    are none, it is told what it would find."""
+    are none, this sets what it would find."""
     if any(m.name.startswith("pyspark_") for m in pkgutil.iter_modules()):
         return
     with contextlib.suppress(Exception):  # not a public name of Spark's
@@ -193,13 +193,13 @@ def _aside(work: Callable[[Any], None], with_what: Any) -> None:
 def _import(names: Iterable[str]) -> None:
     """What is imported sooner or later, while the JVM starts and this process would wait."""
     for name in names:
-        with contextlib.suppress(Exception):  # whoever needs it will be told
+        with contextlib.suppress(Exception):  # the one that needs it reports it
             importlib.import_module(name)
 
 
 def _start_workers(context: Any) -> None:
     """A job that does nothing, in Python: the parent of all workers takes two seconds to import what they need."""
-    with contextlib.suppress(Exception):  # the session was stopped meanwhile; what is wrong with Python will be told
+    with contextlib.suppress(Exception):  # the session was stopped meanwhile; a worker reports faults of Python
         tasks = context.defaultParallelism
         context.parallelize(range(tasks), tasks).map(abs).collect()
 
@@ -275,7 +275,7 @@ def _young(master: str, settings: Mapping[str, str]) -> int:
 
 
 def _chosen_collector(settings: Mapping[str, str]) -> bool:
-    """Whether somebody has chosen a garbage collector: Java refuses to start with two."""
+    """Whether the user has chosen a garbage collector: Java refuses to start with two."""
     names = ("PYSPARK_SUBMIT_ARGS", "JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS", "SPARK_SUBMIT_OPTS")
     said = [*settings.values(), *(os.environ.get(n, "") for n in names)]
     conf = os.environ.get("SPARK_CONF_DIR") or str(Path(os.environ.get("SPARK_HOME", "")) / "conf")
@@ -285,7 +285,7 @@ def _chosen_collector(settings: Mapping[str, str]) -> bool:
 
 
 def _environment(master: str) -> None:
-    """Spark takes ``python3`` from the PATH unless it is told, and Java asks the network for its own name."""
+    """Spark takes ``python3`` from the PATH unless it is configured, and Java asks the network for its own name."""
     for name in ("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON"):
         os.environ.setdefault(name, sys.executable)
     if LOCAL.match(master):

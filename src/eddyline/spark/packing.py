@@ -272,7 +272,7 @@ def _extent(column: pa.Array) -> tuple[int | None, int | None]:
 
 
 def _blobs(route: Route, keyed: pa.RecordBatch, chosen: pa.RecordBatch) -> dict[int, bytes]:
-    """The shares of ``chosen`` by shard; the rows of ``keyed`` have the columns that tell where each goes."""
+    """The shares of ``chosen`` by shard; the rows of ``keyed`` have the columns that decide where each goes."""
     if route.shards == 1:
         return {0: chosen.serialize().to_pybytes()}
     own = route.own(keyed)

@@ -13,8 +13,9 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from eddyline.spark import compatibility
+from eddyline.spark.output_columns import TAGGED
 from eddyline.spark.packing import ARRIVED, PACKED
-from eddyline.spark.processor import TAGGED, ShardProcessor, typed_output
+from eddyline.spark.processor import ShardProcessor, typed_output
 from eddyline.spark.program import Program
 from eddyline.spark.types import from_spark, quoted, to_spark
 from eddyline.spark.union import Shipment, unite

@@ -18,13 +18,13 @@ from typing import TYPE_CHECKING, Any, Final
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 from pyspark.sql.types import BinaryType, LongType, StringType, StructField, StructType
 
+from eddyline.spark.output_columns import TAG
+
 if TYPE_CHECKING:
     import pandas as pd
 
     from eddyline.spark.shard_worker import ShardTask
 
-TAG: Final = "_eddyline"
-TAGGED: Final = "query int, payload binary, _eddyline string"
 _NUMBER: Final = StructType([StructField("number", LongType())])
 _DATA: Final = StructType([StructField("data", BinaryType())])
 

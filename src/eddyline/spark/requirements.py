@@ -224,7 +224,7 @@ def check_session(spark: Any, *, stateful: bool) -> None:
 
 
 def is_connect(spark: Any) -> bool:
-    """Whether this session is a client of Spark Connect; nothing of it need be imported to tell."""
+    """Whether this session is a client of Spark Connect; this imports nothing of it."""
     return ".connect." in type(spark).__module__
 
 
@@ -243,7 +243,7 @@ if __name__ == "__main__":
 
 
 def _check_workers(spark: Any) -> None:
-    """Spark takes ``python3`` from the PATH for its workers unless it is told, and that need not be this Python."""
+    """Spark takes ``python3`` from the PATH for its workers unless configured, and that need not be this Python."""
     if is_connect(spark) or not str(spark.conf.get("spark.master", "")).startswith("local"):
         return
     name = str(getattr(spark.sparkContext, "pythonExec", "python3"))

@@ -131,6 +131,7 @@ class ShardEngine:
         for q in self.queries:
             context = q.running.physical.context
             context.sources = {alias: declared.get(name, name) for alias, name in context.sources.items()}
+            context.log.belongs_to(q.name, shard)
             q.running.invalid.keep = 0
             q.running.invalid.subscribers.append(self._collector("invalid"))
         self.panes = {n: self._panes_of(lane) for n, lane in enumerate(group.lanes) if lane.name in group.panes}

@@ -8,17 +8,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import pandas as pd
 import pyarrow as pa
+from pyspark.sql.types import StructType
 
 from eddyline.core.errors import EddylineError
 from eddyline.spark import compatibility
 from eddyline.spark import engine_cache as hot
 from eddyline.spark import stream_progress as bounds
 from eddyline.spark.failures import carried
-from eddyline.spark.processor import TAG, ShardProcessor
+from eddyline.spark.output_columns import TAG
 from eddyline.spark.program import Group, Program
 from eddyline.spark.segments import HEAD, Head, SegmentLog
 from eddyline.spark.shard import BatchClock, Packed, ShardEngine
@@ -26,6 +27,20 @@ from eddyline.spark.shard_keys import group_of, shard_of
 from eddyline.spark.types import arrow_schema, from_engine
 
 STATISTICS: Final = -1
+
+
+class Asked(Protocol):
+    """What the stateful processor (``processor.ShardProcessor``) hands over."""
+
+    run: str
+    facts: bytes
+    fingerprint: str
+    program: bytes
+    result: StructType | None
+    streaming: bool
+    idle: bool
+    handle: Any
+    segments: Any
 
 
 class SparkValues:
@@ -57,7 +72,7 @@ class SparkValues:
 class ShardTask:
     """Processes the shards of one Spark task."""
 
-    def __init__(self, asked: ShardProcessor) -> None:
+    def __init__(self, asked: Asked) -> None:
         self.asked = asked
         self.log = None if asked.segments is None else SegmentLog(SparkValues(asked.segments))
         self.schema = None if asked.result is None else arrow_schema(asked.result)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import pyarrow as pa
 from pyspark.sql import functions as F
@@ -13,6 +13,7 @@ from pyspark.sql.types import StructType
 from eddyline.adapting.join_choice import Joining
 from eddyline.adapting.planning import optimized
 from eddyline.core.amounts import amount
+from eddyline.core.catalog import Catalog
 from eddyline.core.errors import JobError, clipped
 from eddyline.engine.left_out import LeftOut, Notices
 from eddyline.engine.running_query import result_schema
@@ -22,7 +23,8 @@ from eddyline.spark import cores, pipeline, requirements
 from eddyline.spark.explain_shards import explain, plan_of
 from eddyline.spark.frame_reports import FrameObservation, answered, observation
 from eddyline.spark.listening import listen
-from eddyline.spark.processor import TAG
+from eddyline.spark.output_columns import TAG
+from eddyline.spark.packed_sources import PackedSession, packed
 from eddyline.spark.program import Program, state_partitions
 from eddyline.spark.row_counts import Counting
 from eddyline.spark.shard import ShardEngine
@@ -30,14 +32,21 @@ from eddyline.spark.stateless import StatelessPlan, recognise
 from eddyline.spark.statistics import NAME, OBSERVED, Account, metrics_name
 from eddyline.spark.types import arrow_schema, from_engine, result_type
 
-if TYPE_CHECKING:
-    from eddyline.spark.session import SparkRuntime
+
+class QuerySession(PackedSession, Protocol):
+    """As much of the session on Spark as a query needs."""
+
+    catalog: Catalog
+    ntz: dict[str, frozenset[str]]
+    invalid_of_relations: dict[str, Any]
+
+    def program(self, queries: list[BoundQuery]) -> Program: ...
 
 
 class SparkQuery:
     """Nothing runs until the DataFrame is written or results are asked for."""
 
-    def __init__(self, session: SparkRuntime, bound: BoundQuery, label: str) -> None:
+    def __init__(self, session: QuerySession, bound: BoundQuery, label: str) -> None:
         self.session, self.bound = session, bound
         self.name = bound.name or label
         self.account = Account()
@@ -109,7 +118,7 @@ class SparkQuery:
         return out.where(F.col(TAG).isNull()).drop(TAG)
 
     def tagged(self, guarded: bool = False) -> Any:
-        """Results and statistics together, told apart by ``TAG``. ``guarded``: a changed query is refused when it
+        """Results and statistics together, distinguished by ``TAG``. ``guarded``: a changed query is refused when it
         starts on an old checkpoint."""
         stateless = self.stateless
         if stateless is not None:
@@ -168,7 +177,7 @@ class SparkQuery:
         return self._table
 
     def read(self) -> Account:
-        """What the shards have told so far; of a DataFrame with an action behind it also what that saw."""
+        """What the shards have reported so far; of a DataFrame with an action behind it also what that saw."""
         if self.observation is not None and answered(self.observation):
             self.account.add(self.observation.get[OBSERVED] or ())
             self.observation = None
@@ -196,7 +205,7 @@ class SparkQuery:
         return self.account.report(0, 0)
 
     def statistics(self) -> dict[str, Any]:
-        """What is told inline by operator is told here by shard or worker, in the report."""
+        """What operators report inline, shards or workers report here."""
         raise JobError(
             "on Spark each shard and worker learns by itself: see report()['adapting'] for joins, report()['workers']"
             " for filters, or explain(); statistics() is of queries in one process."
@@ -204,7 +213,7 @@ class SparkQuery:
 
     @property
     def decisions(self) -> list[Mapping[str, Any]]:
-        """What the shards decided, as plain data; each with the shards that took it."""
+        """What the planner and the shards decided, as plain data; each with the shard that took it, or None."""
         return list(self.report()["decisions"])
 
     def late(self) -> list[dict[str, Any]]:
@@ -215,31 +224,3 @@ class SparkQuery:
         """Some of the invalid rows with ``_reason``; the report has their exact number."""
         told = [] if self.frame_observation is None else self.frame_observation.read().invalid_rows()
         return [*self.read().rows("invalid"), *told]
-
-
-def packed(session: SparkRuntime, program: Program, streaming: bool) -> list[Any]:
-    """The rows of all sources of a program for its shards: of DataFrames, and of our own readers together."""
-    names = program.sources()
-    theirs = {n: session.frames[n.lower()] for n in names if n.lower() in session.frames}
-    # As many tasks as there are for the state: more would cost each micro-batch their start, and wait for those.
-    tasks = state_partitions(session.spark) if streaming else None
-    frames = [pipeline.pack(theirs, program, tasks, streaming)] if theirs else []
-    mine = {n: session.opened[n.lower()] for n in names if n.lower() in session.opened}
-    if mine:
-        from eddyline.spark.sources import packed_frame
-
-        definitions = {n: session.definition(n) for n in mine}
-        # One state partition and one task that reads: then a micro-batch is one task, without a shuffle.
-        alone = tasks == 1
-        read = packed_frame(
-            session.spark,
-            program,
-            mine,
-            definitions,
-            rows_per_batch=session.rows_per_batch,
-            streaming=streaming,
-            strict=session.strict,
-            tasks=1 if alone else None,
-        )
-        frames.append(read.coalesce(1) if alone else read)
-    return frames

@@ -88,7 +88,7 @@ def recognise(
 
 
 def _check_classifier(judge: Judge) -> None:
-    """A classifier that is none is told now, not by a worker."""
+    """A column that is no classifier is reported now, not by a worker."""
     routing = None if judge.filtering is None else judge.filtering.routing
     if routing is not None and routing.classifier is not None and judge.filters:
         routing.column([name for name, type in judge.inputs if may_classify(type)])
@@ -332,7 +332,7 @@ def _watched(judge: Judge, observed: FrameObservation | None) -> Judge:
 
 
 def _kept(df: DataFrame, judge: Judge, observed: FrameObservation | None) -> DataFrame:
-    """The rows that are kept. What workers tell is collected from the few rows that pass, and behind the function, so
+    """The rows that are kept. What workers report is collected from the few rows that pass, and behind the function, so
     that it keeps nothing from being pushed into the source."""
     keep, told = F.col(f"{_ANSWER}.keep"), F.col(f"{_ANSWER}.told")
     if observed is not None and judge.tells:

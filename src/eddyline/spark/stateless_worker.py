@@ -88,7 +88,7 @@ class Judge:
 
     @property
     def watched(self) -> bool:
-        """Whether there is something to tell: an order that was found, or rows that were diverted."""
+        """Whether there is something to report: an order that was found, or rows that were diverted."""
         return self.filters or self.diverting
 
     @property

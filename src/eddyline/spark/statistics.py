@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from eddyline.core.time import TimeKind
 from eddyline.engine.left_out import LeftOut
+from eddyline.streamon.log import merged
 
 NAME: Final = "eddyline"  # of the metrics, unless the user names them
 OBSERVED: Final = "shards"
@@ -33,7 +34,7 @@ def is_of(called: str, name: str) -> bool:
 
 
 class Account:
-    """The last word of every shard, by group. A micro-batch that is run again says the same again."""
+    """The latest statistics of every shard, by group. A micro-batch that is run again sends the same again."""
 
     def __init__(self) -> None:
         self.shards: dict[tuple[int, int], dict[str, Any]] = {}
@@ -103,7 +104,7 @@ class Account:
             "invalid": sum(one["invalid"] for one in mine),
             "operators": list(operators.values()),
             "state": state | {"stored_bytes": sum(s.get("stored", 0) for s in shards)},
-            "decisions": _decisions(shards, query),
+            "decisions": decisions(shards, query),
             "adapting": [
                 {"shard": s["shard"], **one} for s in shards for one in s["queries"][query].get("adapting", ())
             ],
@@ -166,11 +167,16 @@ def left_out(shards: Iterable[Mapping[str, Any]], called: Mapping[tuple[int, int
     return [*whole.values(), *failed.values()]
 
 
-def _decisions(shards: Iterable[Mapping[str, Any]], query: int) -> list[dict[str, Any]]:
-    """Each decision with the shards that took it: what all decided alike stands once."""
-    found: dict[str, dict[str, Any]] = {}
-    for s in shards:
-        for d in s["queries"][query]["decisions"]:
-            one = found.setdefault(json.dumps(d, sort_keys=True, default=str), {**d, "shards": []})
-            one["shards"].append(s["shard"])
-    return list(found.values())
+def decisions(shards: Iterable[Mapping[str, Any]], query: int) -> list[dict[str, Any]]:
+    """The logs of all shards as one: first what the planner decided, which is the same in every shard and stands once,
+    without one; then the records of the shards, each with its shard, by the clock on the wall.
+
+    >>> plan = {"kind": "join order", "time": None, "sequence": 1, "wall": 5}
+    >>> shards = [{"shard": s, "queries": [{"decisions": [plan, {"kind": "filter order", "time": 9, "sequence": 2,
+    ...     "wall": 20 - s}]}]} for s in (0, 1)]
+    >>> [(d["kind"], d["shard"], d["sequence"]) for d in decisions(shards, 0)]
+    [('join order', None, 1), ('filter order', 1, 2), ('filter order', 0, 2)]
+    """
+    logs = [[{**d, "shard": s["shard"]} for d in s["queries"][query]["decisions"]] for s in shards]
+    planned = [{**d, "shard": None} for log in logs[:1] for d in log if d["time"] is None]
+    return [*planned, *merged([d for d in log if d["time"] is not None] for log in logs)]

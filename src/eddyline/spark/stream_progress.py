@@ -1,4 +1,4 @@
-"""How far streams had come before a micro-batch, for whoever reads its rows.
+"""How far streams had come before a micro-batch, for the tasks that read its rows.
 
 What is late is decided by what came in *earlier* micro-batches, and only the shards know that. They write it down for
 the other workers of their executor, in the folder that Spark keeps for the files of its application there. A worker
@@ -37,7 +37,7 @@ def tell(program: str, group: int, lane: int, bound: int) -> None:
     text = f"{batch + 1} {bound}"
     with contextlib.suppress(OSError):
         path.parent.mkdir(exist_ok=True)
-        # All shards say the same: one of them writes it, and nobody ever reads half of it.
+        # All shards agree: one of them writes it, and a reader never sees half of it.
         if not path.exists() or path.read_text() != text:
             mine = path.with_name(f"{path.name}.{os.getpid()}")
             mine.write_text(text)

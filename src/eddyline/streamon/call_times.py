@@ -4,10 +4,10 @@ A vectorised filter takes a + b·k for k rows. Every filter is called once for a
 the calls cost the same in all orders, and only b may decide between them. Time divided by rows would make a filter that
 stands behind others, and sees few rows at a time, look many times dearer than the same filter in front.
 
-The first calls are the ones to distrust: a model is loaded at the first row, a process is held up, and there is no past
-to tell that from a price. So they are kept, and judged by one another until there are enough of them. Whatever a and b
-are, k rows take at most max(1, k/j) times as long as j rows: a call that took far longer than most others allow was
-held up, and does not count. And nothing is a price on which no two calls agree.
+The first calls are unreliable: a filter may load a model at its first row, or its process may be suspended, and there
+are no earlier calls to compare with. So the first calls are kept and compared with one another until there are enough.
+Whatever a and b are, k rows take at most max(1, k/j) times as long as j rows: a call that took far longer than most
+others allow was suspended and is not counted. A price needs two calls that agree on it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,9 @@ _FADING = 1 / 64  # how much of the past a call makes forgotten, if it has as ma
 _SPREAD = 0.5  # of the numbers of rows, relative to their mean: with less, one line fits as well as another
 _CAP = 4.0  # a call is believed up to this multiple of what was expected: a pause is not the filter's price
 _EARLY = 8  # calls that are judged by one another; later ones by what was learned before them
-_FAR = 16.0  # times what the others allow: what took longer was held up; with less, some rows may be dearer than others
+_FAR = (
+    16.0  # times what the others allow: what took longer was suspended; with less, some rows may be dearer than others
+)
 _ALIKE = 2.0  # times what another allows: calls that agree on a price
 _MIN_ROWS_TO_COMPARE = 16  # rows of a call that says something about larger ones: single rows vary by chance
 _MIN_SECONDS_PER_ROW = 1e-10  # no call is free

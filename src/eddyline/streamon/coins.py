@@ -1,4 +1,4 @@
-"""Which tuples are profiled: a coin for each, thrown by counting the tails before the next head.
+"""Which tuples are profiled: each with probability p, drawn as the number of tuples until the next one that is.
 
 The state is three numbers, a batch costs as much as it has heads, and the outcome does not depend on batch borders.
 """

@@ -47,8 +47,7 @@ class Decision:
     operator: str = ""
     time: int | None = None  # event time, in ticks
     by: str = POLICY
-    # What the log knows: the number of the record, when it was taken by the clock on the wall (microseconds), of which
-    # query and of which shard.
+    # The log sets these: the number of the record, the wall-clock time (microseconds), the query and the shard.
     sequence: int | None = None
     wall: int | None = None
     query: str = ""

@@ -1,10 +1,10 @@
 """Drift of drop rates against those at the last decision, from what the executor counts anyway.
 
-Every filter in the pipeline shows, for free, what share it drops of the rows that reach it. The rates over the first
-rows after a decision are the *reference*; they stay as they are until the next decision. A slow drift therefore adds
-up, where a comparison with the step before would never see it.
+The executor counts for every filter what share it drops of the rows that reach it, at no extra cost. The rates over the
+first rows after a decision are the *reference*; they stay as they are until the next decision. A slow drift therefore
+adds up, where a comparison with the step before would never see it.
 
-What cannot be seen here: a filter behind others that comes to drop more of the tuples that those drop already. Only
+What this does not detect: a filter behind others that comes to drop more of the tuples that those drop already. Only
 profile tuples show that.
 """
 

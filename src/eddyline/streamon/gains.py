@@ -86,7 +86,7 @@ class GainMeter:
         self._last.clear()
 
     def gain(self) -> float | None:
-        """The gain of the last decision as far as it can be told by now."""
+        """The gain of the last decision as measured so far."""
         if self._before is None or not self._units:
             return None
         after = float(self._after @ self._prices) / self._units
@@ -96,7 +96,7 @@ class GainMeter:
         return self._sequence, self.gain()
 
     def settle(self) -> None:
-        """Enter the gain of the last decision into the log, if there is one to tell."""
+        """Enter the gain of the last decision into the log, if it was measured."""
         gain = self.gain()
         if gain is not None:
             self.log.settle(self._sequence, gain)

@@ -1,8 +1,8 @@
 """The decision log: every decision of a query in the order in which it was taken, in bounded space.
 
-Invariants. A record's number is never reused, also after a restart. A record that has left the log is counted, not
-forgotten silently (``left_out``). A follower receives each record once; one that reads too slowly loses the oldest
-records that wait for it, is told how many, and never makes the query wait.
+Invariants. A record's number is never reused, also after a restart. A record that has left the log is counted
+(``left_out``). A follower receives each record once; one that reads too slowly loses the oldest
+records that wait for it, counts how many (``lost``), and never makes the query wait.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Measuring(Protocol):
     """Who measures the gain of a record (``streamon.gains``)."""
 
     def so_far(self) -> tuple[int | None, float | None]:
-        """The number of the record that is being measured, and its gain as far as it can be told."""
+        """The number of the record that is being measured, and its gain as measured so far."""
 
 
 class DecisionLog:
@@ -90,6 +90,12 @@ class DecisionLog:
         for follower in self._followers:
             follower.put(record)
         return record
+
+    def belongs_to(self, query: str, shard: int | None = None) -> None:
+        """Whose log this is: all records carry it, also those that are here already."""
+        self.query, self.shard = query, shard
+        for place, record in enumerate(self._records):
+            self._records[place] = replace(record, query=query, shard=shard)
 
     def settle(self, sequence: int | None, measured_gain: float) -> None:
         """Enter what a decision gained. A record that has left the log meanwhile stays as it was."""
@@ -152,10 +158,18 @@ class DecisionLog:
 def merged(logs: Iterable[Iterable[Mapping[str, Any]]]) -> list[dict[str, Any]]:
     """The records of several shards as plain data, by the clock on the wall; each says its shard.
 
+    The records of one shard stay in the order of their numbers, also where its clock was set back: a record is not
+    earlier than those before it.
+
     >>> a = DecisionLog(shard=0); b = DecisionLog(shard=1)
     >>> _ = a.record(Decision("join order", None, "R, S")); _ = b.record(Decision("join order", None, "S, R"))
     >>> [(d["shard"], d["after"]) for d in merged([[d.to_dict() for d in log] for log in (a, b)])]
     [(0, 'R, S'), (1, 'S, R')]
     """
-    found = [dict(d) for log in logs for d in log]
-    return sorted(found, key=lambda d: (d.get("wall") or 0, d.get("shard") or 0, d.get("sequence") or 0))
+    found: list[tuple[tuple[int, int, int], dict[str, Any]]] = []
+    for log in logs:
+        latest = 0
+        for d in sorted(log, key=lambda d: d.get("sequence") or 0):
+            latest = max(latest, d.get("wall") or 0)
+            found.append(((latest, d.get("shard") or 0, d.get("sequence") or 0), dict(d)))
+    return [d for _, d in sorted(found, key=lambda pair: pair[0])]

@@ -29,13 +29,35 @@ class Parameter:
     def check(self, policy: str, value: Any) -> Any:
         """The value, or a sentence that says what it must be."""
         number = isinstance(value, int | float) and not isinstance(value, bool)
-        if number and self.whole and value == int(value) and self.low <= value <= self.high:
+        if number and self.whole and self.low <= value <= self.high and value == int(value):
             return int(value)
         if number and not self.whole and self.low < value <= self.high:
             return float(value)
         kind = f"a whole number from {self.low:,.0f} to" if self.whole else f"a number above {self.low:g} and at most"
         limit = f"{self.high:,.0f}" if self.whole else f"{self.high:g}"
         raise JobError(f"the option {self.name!r} of {policy!r} must be {kind} {limit}, not {value!r}.")
+
+
+@dataclass(frozen=True, slots=True)
+class NamedChoice:
+    """A parameter whose value is one of some names; dashes and underscores are the same.
+
+    >>> NamedChoice("migration", ("nothing", "all"), "what is re-indexed").check("amri", "some")
+    Traceback (most recent call last):
+    ...
+    eddyline.core.errors.JobError: the option 'migration' of 'amri' must be one of nothing, all, not 'some'.
+    """
+
+    name: str
+    names: tuple[str, ...]
+    trades: str
+
+    def check(self, policy: str, value: Any) -> Any:
+        """The name, or a sentence that says which there are."""
+        written = value.replace("_", "-").lower() if isinstance(value, str) else value
+        if written in self.names:
+            return written
+        raise JobError(f"the option {self.name!r} of {policy!r} must be one of {', '.join(self.names)}, not {value!r}.")
 
 
 P = Parameter(

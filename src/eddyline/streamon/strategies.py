@@ -1,6 +1,7 @@
 """The registry of strategies: each by kind and name, with its parameters and their defaults.
 
-A kind is an option of a query (``filters``, ``routing``, ``joins``, ``caches``, ``scheduler``); a strategy is what may
+A kind is an option of a query (``filters``, ``routing``, ``joins``, ``caches``, ``index``,
+``scheduler``); a strategy is what may
 be written there: a name, and parameters in brackets after it. Options, messages, documentation and the command
 ``eddyline strategies`` are made from this registry. A strategy is added by registering it: nothing else changes.
 """
@@ -14,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from eddyline.core.errors import JobError, did_you_mean
-from eddyline.streamon.parameters import Parameter
+from eddyline.streamon.parameters import NamedChoice, Parameter
 
 Made = TypeVar("Made", bound=Callable[..., Any])
 
@@ -36,8 +37,8 @@ class Strategy:
     kind: str
     name: str
     make: Callable[..., Any]
-    parameters: tuple[Parameter, ...] = ()
-    defaults: Mapping[str, int | float] = field(default_factory=dict)
+    parameters: tuple[Parameter | NamedChoice, ...] = ()
+    defaults: Mapping[str, int | float | str] = field(default_factory=dict)
     summary: str = ""
 
     def checked(self, given: Mapping[str, Any]) -> dict[str, Any]:
@@ -54,6 +55,7 @@ KINDS: dict[str, Kind] = {
         Kind("routing", "routing", "default(sets=2)", "an order of conjuncts or joined relations for each kind of row"),
         Kind("joins", "join", "a-greedy(p=0.05)", "the order in which an element is joined with the other inputs"),
         Kind("caches", "cache", "global(interval=10000)", "the subresults that a join of three or more inputs caches"),
+        Kind("index", "index", "amri(theta=0.1)", "the indexes of the states of a multi-route join"),
         Kind("scheduler", "scheduling", "chain(period=64)", "which operator runs next"),
     )
 }
@@ -63,7 +65,7 @@ _STRATEGIES: dict[str, dict[str, Strategy]] = {option: {} for option in KINDS}
 def strategy(
     *kinds: str,
     name: str | None = None,
-    parameters: Iterable[Parameter] | None = None,
+    parameters: Iterable[Parameter | NamedChoice] | None = None,
     like: Callable[..., Any] | None = None,
 ) -> Callable[[Made], Made]:
     """Registers a class (or a function that makes an instance) under its ``name`` with its ``parameters``. Their
@@ -152,7 +154,9 @@ def check_options(name: str, noun: str, given: Iterable[str], known: Iterable[st
             raise JobError(f"the {noun} policy {name!r} has no option {option!r}.{hint}")
 
 
-def defaults_of(make: Callable[..., Any], parameters: Iterable[Parameter]) -> dict[str, int | float]:
+def defaults_of(
+    make: Callable[..., Any], parameters: Iterable[Parameter | NamedChoice]
+) -> dict[str, int | float | str]:
     """The default of each parameter, by name: they stand in the constructor. One without a limit has none."""
     signature = inspect.signature(make).parameters
     return {p.name: signature[p.name].default for p in parameters if signature[p.name].default is not None}

@@ -21,6 +21,7 @@ import numpy as np
 import pyarrow as pa
 
 from eddyline.core.aligned import Aligned, plain
+from eddyline.core.bound import Bound
 from eddyline.core.delta import Int64s, combine
 from eddyline.core.schema import Field, Schema
 
@@ -100,14 +101,20 @@ class Store:
         index = pa.array(back)
         return {n: combine([chunk[n].take(pick) for chunk, pick in picks]).take(index) for n in names}
 
-    def trim(self) -> None:
-        """Drop the chunks that no stub needs."""
+    def trim(self, copying: bool = False) -> None:
+        """Drop the chunks that no stub needs; with ``copying`` also the part of the oldest that none does."""
         low = min((s.low for s in self.stubs), default=self.end)
         while self.chunks and self.starts[0] + self.lengths[0] <= low:
             self.starts.pop(0)
             self.lengths.pop(0)
             self.chunks.pop(0)
             self.first = self.starts[0] if self.starts else self.end
+        if copying and self.chunks and low > self.starts[0]:
+            dead = low - self.starts[0]
+            needed = pa.array(np.arange(dead, self.lengths[0]))
+            self.chunks[0] = {n: c.take(needed) for n, c in self.chunks[0].items()}  # a slice would keep all of it
+            self.first = self.starts[0] = low
+            self.lengths[0] -= dead
 
     def slice(self, low: int, high: int, names: tuple[str, ...] | None = None) -> dict[str, pa.Array]:
         """Columns of the rows ``low`` … ``high`` − 1: not copied where they lie in one chunk."""
@@ -151,12 +158,13 @@ class Stub:
         self.what = what
         self.low = store.end
         self.end = store.end
+        self.bound = Bound()  # the owner says which: that of its window
         store.stubs.append(self)
 
     def __len__(self) -> int:
         return self.end - self.low
 
-    def append(self, columns: Mapping[str, pa.Array], length: int) -> int:
+    def insert(self, columns: Mapping[str, pa.Array], length: int) -> int:
         """Bring the next rows; returns the row number of the first. Rows already stored are not stored again."""
         start = self.end
         self.end += length
@@ -168,13 +176,14 @@ class Stub:
             self.store.append(rows, length - behind)
         return start
 
-    def forget(self, low: int) -> None:
+    def expire(self, low: int) -> None:
         """Rows below ``low`` are no longer needed by this stub."""
         if low > self.low:
             self.low = low
             self.store.trim()
 
-    def take(self, rows: Int64s, names: Sequence[str]) -> dict[str, pa.Array]:
+    def probe(self, rows: Int64s, names: Sequence[str]) -> dict[str, pa.Array]:
+        """Columns of the rows with these numbers."""
         cut = len(self.prefix)
         found = self.store.take(rows, tuple(n[cut:] for n in names))
         return {n: found[n[cut:]] for n in names}
@@ -183,6 +192,18 @@ class Stub:
         cut = len(self.prefix)
         found = self.store.slice(low, high, tuple(n[cut:] for n in names))
         return {n: found[n[cut:]] for n in names}
+
+    @property
+    def nbytes(self) -> int:
+        """Its share of the store, which stubs of other windows may need too."""
+        return self.store.nbytes(len(self)) // max(1, len(self.store.stubs))
+
+    def give_back(self, bytes: int) -> int:
+        """Copy what is needed out of the oldest chunk, if that frees anything: a chunk is dropped as a whole, and one
+        row can hold many that are not needed."""
+        before = self.store.nbytes()
+        self.store.trim(copying=True)
+        return max(0, before - self.store.nbytes())
 
     def detach(self) -> None:
         """Give the stub a store of its own with the rows it needs."""

@@ -23,10 +23,10 @@ class AdaptiveJoinCandidate(Candidate):
     name = "adaptive-join"
 
     def suits(self, node: Join, planning: Planning) -> str | Refused:
-        joining = Joining.of(planning.options)
+        joining = planning.read(Joining.of)
         if joining.tree is not None:
             return Refused("the option 'tree' fixes the plans of the query's joins")
-        nothing = joining.nothing_to_adapt(len(node.inputs), is_simple(node))
+        nothing = joining.nothing_to_adapt(len(node.inputs), lambda: is_simple(node))
         return "orders and caches follow what is measured" if nothing is None else Refused(nothing)
 
     def cost(self, node: Join, planning: Planning) -> float:

@@ -21,12 +21,12 @@ class FixedJoinCandidate(Candidate):
     name = "fixed-join"
 
     def suits(self, node: Join, planning: Planning) -> str | Refused:
-        joining = Joining.of(planning.options)
+        joining = planning.read(Joining.of)
         if joining.tree is not None:
             if named_in(joining.tree, inputs_of(node)):
                 return Refused("the option 'tree' draws another plan")
             return "the option 'tree' is about another join"
-        nothing = joining.nothing_to_adapt(len(node.inputs), is_simple(node))
+        nothing = joining.nothing_to_adapt(len(node.inputs), lambda: is_simple(node))
         named = [f"'{n}'" for n, value in (("joins", joining.joins), ("caches", joining.caches)) if value is not None]
         if nothing is None and named:
             return Refused(f"the option {' and '.join(named)} asks for policies that change the plan")

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 from eddyline.adapting.filter_choice import Filtering
 from eddyline.adapting.join_choice import Joining
@@ -24,7 +25,7 @@ class StarLookUpCandidate(Candidate):
     name = "star-look-up"
 
     def suits(self, node: Join, planning: Planning) -> str | Refused:
-        stars = _routing(planning)
+        stars = planning.read(_routing)
         if stars is None:
             return Refused("the option 'routing' is not given")
         star = star_of(node) if stars.instead is None else stars.instead
@@ -44,7 +45,7 @@ class StarLookUpCandidate(Candidate):
         """It is linear in the input that changes: it needs no more of the deletions than what is above."""
         from eddyline.operators.star_look_up import StarLookUp
 
-        star, stars = star_of(node), _routing(builder.planning, builder.clock)
+        star, stars = star_of(node), _routing(builder.planning.options, builder.clock)
         assert not isinstance(star, str) and stars is not None
         name, changing = builder.name("star-look-up"), node.inputs[star.place].schema
         routes = stars.router(name, [r.label for r in star.relations], builder.context.log)
@@ -57,5 +58,5 @@ class StarLookUpCandidate(Candidate):
         return Output(at, operator.schema, append_only=inputs[star.place].append_only)
 
 
-def _routing(planning: Planning, clock: Clock | None = None) -> StarRouting | None:
-    return StarRouting.of(Filtering.of(planning.options, clock), Joining.of(planning.options, clock))
+def _routing(options: Mapping[str, Any], clock: Clock | None = None) -> StarRouting | None:
+    return StarRouting.of(Filtering.of(options, clock), Joining.of(options, clock))

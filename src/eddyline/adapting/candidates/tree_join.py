@@ -21,7 +21,7 @@ class TreeJoinCandidate(Candidate):
     name = "tree-join"
 
     def suits(self, node: Join, planning: Planning) -> str | Refused:
-        tree = Joining.of(planning.options).tree
+        tree = planning.read(Joining.of).tree
         if tree is None:
             return Refused("the option 'tree' is not given")
         if not named_in(tree, inputs_of(node)):

@@ -53,7 +53,7 @@ def parse_policy(text: str, kind: str = "filters") -> tuple[str, dict[str, Any]]
     return found.name, written
 
 
-def defaults(name: str) -> dict[str, int | float]:
+def defaults(name: str) -> dict[str, int | float | str]:
     """The default of each parameter of a policy, by name.
 
     >>> defaults("sweep")

@@ -150,7 +150,7 @@ def squeezed(miss: float, value: Value, work: float, kept: float) -> Value:
 def priorities(
     used: Iterable[Candidate], values: Mapping[Candidate, Value], sizes: Mapping[Candidate, float], old: Allocation
 ) -> dict[Store, float]:
-    """Net benefit per byte of each store in use; one of which nothing is known keeps its priority.
+    """Net benefit per byte of each store in use; a store without statistics keeps its priority.
 
     >>> cache = Candidate(2, 0, 1, (0, 1), (0,))
     >>> priorities([cache], {cache: Value(5.0, 1.0, 0.0)}, {cache: 200.0}, Allocation(0))

@@ -66,7 +66,7 @@ def parse_policy(text: str) -> tuple[str, dict[str, Any]]:
     return found.name, written
 
 
-def defaults(name: str) -> dict[str, int | float]:
+def defaults(name: str) -> dict[str, int | float | str]:
     """The default of each parameter of a policy, by name; those without one have no limit.
 
     >>> defaults("global")["m"], "memory" in defaults("global"), defaults("none")

@@ -242,7 +242,7 @@ class Profiler:
         return all(self._seen(i) >= least for i in (candidate.pipeline, *candidate.inputs))
 
     def _seen(self, pipeline: int) -> float:
-        """Profiled elements; a pipeline of which nothing comes needs none."""
+        """Profiled elements; a pipeline without elements needs none."""
         if not self._rates[pipeline]:
             return 0
         seen = self._deltas[pipeline][0].weight

@@ -14,7 +14,7 @@ from __future__ import annotations
 import importlib
 import pkgutil
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
@@ -26,9 +26,19 @@ from eddyline.plan.memberships import flatten
 
 if TYPE_CHECKING:
     from eddyline.plan.graph import Output
-    from eddyline.plan.physical import Builder
 
-__all__ = ["Candidate", "Planning", "Refused", "candidate", "candidates_for", "load_package", "subject_of"]
+__all__ = [
+    "Candidate",
+    "Planning",
+    "Refused",
+    "candidate",
+    "candidates_for",
+    "check_options",
+    "load_package",
+    "subject_of",
+]
+
+T = TypeVar("T")
 
 # What is chosen: the subjects, each with the unit of its candidates' costs.
 JOIN, OUTER_JOIN, MARK, MEMBERSHIP = "join", "outer join", "mark", "membership"
@@ -47,6 +57,14 @@ class Planning:
     catalog: Catalog
     kind: TimeKind
     options: Mapping[str, Any] = field(default_factory=dict)
+    _read: dict[Any, Any] = field(default_factory=dict, compare=False, repr=False)
+
+    def read(self, reader: Callable[[Mapping[str, Any]], T]) -> T:
+        """The options as a reader understands them, read once for all nodes and candidates."""
+        if reader not in self._read:
+            self._read[reader] = reader(self.options)
+        found: T = self._read[reader]
+        return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,8 +97,12 @@ class Candidate(ABC):
         """The estimated cost in the unit of the subject (``UNITS``), which all candidates of a node share."""
 
     @abstractmethod
-    def build(self, node: Any, builder: Builder, need: Deletions) -> Output:
-        """Add the operators to the graph. ``need`` says which deletions can show above."""
+    def build(self, node: Any, builder: Any, need: Deletions) -> Output:
+        """Add the operators to the graph by means of the builder, a ``plan.physical.Builder``. ``need`` says which
+        deletions can show above."""
+
+    def check(self, options: Mapping[str, Any]) -> None:  # noqa: B027 (most have no options of their own)
+        """Refuse what is wrong in the options that are the candidate's own, before anything is planned."""
 
     def reads(self, node: Any, planning: Planning) -> Sequence[Plan]:
         """The plans that ``build`` asks the builder for."""
@@ -100,6 +122,12 @@ def candidate(cls: C) -> C:
 def candidates_for(subject: str) -> list[Candidate]:
     """All candidates of a subject, in the order of their names: files are found in no order that counts."""
     return sorted((c for c in _registered.values() if c.subject == subject), key=lambda c: c.name)
+
+
+def check_options(options: Mapping[str, Any]) -> None:
+    """Let every candidate check its own options."""
+    for c in _registered.values():
+        c.check(options)
 
 
 def named_by(option: str, value: Any) -> Candidate | None:

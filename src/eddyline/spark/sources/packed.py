@@ -119,7 +119,7 @@ def packed_frame(
         slack = getattr(definition, "slack", 0)  # relations have none
         stamp, positioned = program.timestamp(name), program.positioned(name)
         shipping[name] = Shipping(routes, stamp, columns, positioned, careful, slack)
-    # A client of Spark Connect is not told how many tasks run at once.
+    # A client of Spark Connect does not know how many tasks run at once.
     number = tasks or (8 if connect else int(spark.sparkContext.defaultParallelism))
     options = {
         "parts": Described.of(parts).text(),

@@ -43,7 +43,7 @@ class Part(Protocol):
 
     def ahead(self, mark: Mark, rows: float) -> float:
         """About how many rows follow; it is enough to look at the first ``rows`` of them (infinity: there may be more
-        and nobody knows)."""
+        and it is not known)."""
 
     def times(self, mark: Mark, rows: float) -> Times | None:
         """The times of the next rows, about ``rows`` of them; None if they are not known."""

@@ -55,7 +55,7 @@ class Described:
         return found
 
     def fresh(self) -> Any:
-        """One that nobody else has."""
+        """One that no other reader has."""
         return pickle.loads(self.pickled)
 
 

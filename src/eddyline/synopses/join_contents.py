@@ -16,17 +16,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
+import pyarrow as pa
 
+from eddyline.core.bound import bound_of
 from eddyline.core.delta import Int64s
-from eddyline.core.window import Range, Slide, Unbounded
-from eddyline.kernels import join_index
+from eddyline.core.window import Range, Slide, Unbounded, WindowSpec
 from eddyline.kernels import join_layout as k
-from eddyline.operators import join_side
-from eddyline.operators.join_plan import JoinGraph, Member
-from eddyline.operators.join_side import JoinSide
+from eddyline.synopses.bag import Bag
+from eddyline.synopses.hash_index import HashIndex
+from eddyline.synopses.store import Stub
 
+FIRST_CAPACITY = 256  # rows that an input has room for at first
 # Factors by which the room for rows grows at most: more moves rows less often and reserves more address space, which is
 # not free everywhere. From MANY_ROWS on less; and less where all rows came at one instant, which says little about the
 # next.
@@ -56,14 +59,48 @@ class Laid:
     born: Int64s
 
 
+class WindowOfInput(Protocol):
+    """What the contents depend on of an input's declaration."""
+
+    @property
+    def window(self) -> WindowSpec | None: ...
+    @property
+    def deletes(self) -> int: ...
+
+
+class Side(Protocol):
+    """An input whose rows are kept: a ``ring`` of rows that leave in the order in which they came (in ``stub``), or a
+    ``bag``. ``capacity`` is the room that they have here, a power of two."""
+
+    capacity: int
+
+    @property
+    def spec(self) -> WindowOfInput: ...
+    @property
+    def ring(self) -> bool: ...
+    @property
+    def limit(self) -> int: ...
+    @property
+    def keys(self) -> Sequence[object]: ...
+    @property
+    def stub(self) -> Stub | None: ...
+    @property
+    def bag(self) -> Bag | None: ...
+
+    def key_codes(self, columns: Mapping[str, pa.Array], n: int) -> tuple[Int64s, Int64s]: ...
+    def rows_at(self, positions: Int64s) -> dict[str, pa.Array]: ...
+
+
 class JoinContents:
-    """Synopses of the inputs of a join, with a chained hash index for every set of columns that is probed."""
+    """Synopses of the inputs of a join, with a chained hash index for every set of columns that is probed. Keys of one
+    ``key_class`` are equal where rows join."""
 
     laid: Laid  # as of the last layout
     _from: list[int]  # by input the first position that was moved then, or has been written to since
 
-    def __init__(self, sides: Sequence[JoinSide], graph: JoinGraph) -> None:
-        self.sides, self.graph = list(sides), graph
+    def __init__(self, sides: Sequence[Side], key_class: Mapping[tuple[int, int], int]) -> None:
+        self.sides: Sequence[Side] = list(sides)
+        self.key_class = dict(key_class)  # by input and key
         self.first = np.zeros(len(self.sides), np.int64)
         self.tail = np.zeros(len(self.sides), np.int64)
         for i, s in enumerate(self.sides):
@@ -142,10 +179,9 @@ class JoinContents:
         Heads of indexes over the same classes of keys are interleaved, for equal keys have equal hashes. All get as
         many as the largest needs, which makes the chains of the others shorter; but not where all inputs only grow, and
         the largest would have ever more memory filled for the others."""
-        number = {m: c for c, members in enumerate(self.graph.classes) for m in members}
         groups: dict[tuple[int, ...], list[int]] = {}
         for (target, columns), x in self.index_of.items():
-            groups.setdefault(tuple(number[Member(target, c)] for c in columns), []).append(x)
+            groups.setdefault(tuple(self.key_class[target, c] for c in columns), []).append(x)
         heads = 0
         for classes, indexes in groups.items():
             need = {x: self._heads_for(x, old) if classes else 1 for x in indexes}
@@ -173,9 +209,9 @@ class JoinContents:
         side, rows = self.sides[i], self._end(i) - self._begin(i)
         times = HEADS_PER_ROW if rows < MANY_ROWS else min(HEADS_PER_ROW, HEADS_PER_ROW_OF_MANY)
         bounded = self._bounded(i)  # and the room is what its window needs
-        near = max((2 * HEADS_PER_ROW if bounded else times) * rows, join_side.FIRST_CAPACITY)
+        near = max((2 * HEADS_PER_ROW if bounded else times) * rows, FIRST_CAPACITY)
         fits = side.capacity <= near
-        need = side.capacity if fits else 1 << (max(times * rows, join_side.FIRST_CAPACITY) - 1).bit_length()
+        need = side.capacity if fits else 1 << (max(times * rows, FIRST_CAPACITY) - 1).bit_length()
         was = None if old is None else self._before(x, old)
         had = 0 if was is None else int(was[k.IX_HEAD_MASK]) + 1
         enough = rows < had and not (bounded and fits and need > had)
@@ -340,10 +376,26 @@ class JoinContents:
 
     def relink(self, i: int, x: int) -> None:
         """Build an index of an input from its codes."""
-        join_index.relink(
-            i, x, self._begin(i), self._end(i), self.inputs, self.indexes, self.index_columns, self.heads, self.records,
-            self.codes, self.leave, self.weight,
+        self.hash_index(x).insert(self._begin(i), self._end(i))
+
+    def hash_index(self, x: int) -> HashIndex:
+        """One index, good until things lie elsewhere."""
+        return HashIndex(
+            x, self.inputs, self.indexes, self.index_columns, self.heads, self.records, self.codes, self.leave,
+            self.weight, self.first, bound_of(self.sides[int(self.indexes[x, k.IX_INPUT])].spec.window),
         )  # fmt: skip
+
+    def give_back(self, bytes: int) -> int:
+        """Lay out anew with as much room as there are rows, if that frees anything."""
+        need = [
+            max(FIRST_CAPACITY, 1 << (max(1, self._end(i) - self._begin(i)) - 1).bit_length())
+            for i in range(len(self.sides))
+        ]
+        before = self.nbytes
+        if all(n == s.capacity for n, s in zip(need, self.sides, strict=True)):
+            return 0
+        self.lay_out([min(n, s.capacity) for n, s in zip(need, self.sides, strict=True)])
+        return max(0, before - self.nbytes)
 
     @property
     def nbytes(self) -> int:

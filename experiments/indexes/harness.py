@@ -1,0 +1,63 @@
+"""Runs a complete join of streams with a kind of index and counts what it does.
+
+An *operation* is a hash, a visit of a bucket or a comparison of a row: counted, and the same in every run. Seconds are
+CPU seconds of the query. Whatever the index, results have the same number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from time import process_time
+
+import pyarrow as pa
+
+import eddyline as ed
+from eddyline.datasets.multi_route import complete_join
+
+TUNED = "window=2000, periodic=20000, triggered=30000"
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    index: str
+    operations: int
+    comparisons: int
+    visits: int
+    hashes: int
+    index_bytes: int
+    rows: int
+    changes: int
+    seconds: float
+    results: int
+
+    @property
+    def bytes_per_row(self) -> float:
+        return self.index_bytes / max(1, self.rows)
+
+
+def measure(tables: Mapping[str, pa.Table], index: str | None, window: str = "[ROWS 10000]") -> Measured:
+    """One run; ``index`` None is the MJoin that orders and caches itself."""
+    session = ed.Session()
+    for name, table in tables.items():
+        session.stream(name, table, timestamp="ts")
+    options = {} if index is None else {"joins": "routes", "index": index}
+    query = session.query(complete_join(len(tables), window), **options)
+    start = process_time()
+    results = query.to_arrow().num_rows
+    seconds = process_time() - start
+    if index is None:
+        (told,) = query.statistics().values()
+        return Measured("mjoin", told["accesses"], 0, 0, 0, 0, 0, 0, seconds, results)
+    (told,) = query.statistics().values()
+    states = told["states"].values()
+    comparisons, visits, hashes = (sum(s[n] for s in states) for n in ("comparisons", "bucket_visits", "hashes"))
+    return Measured(
+        index, comparisons + visits + hashes, comparisons, visits, hashes, sum(s["index_bytes"] for s in states),
+        sum(s["rows"] for s in states), told["changes"], seconds, results,
+    )  # fmt: skip
+
+
+def check_same(found: list[Measured]) -> None:
+    """Indexes never change an answer."""
+    assert len({m.results for m in found}) == 1, {m.index: m.results for m in found}

@@ -1,0 +1,110 @@
+"""The multi-route join with adaptive indexes (AMRI): ``WITH (joins = 'routes', index = 'amri')``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from eddyline.adaptive.indexes.policies import IndexOptions, make_tuner, parse_index
+from eddyline.core.errors import JobError
+from eddyline.core.window import Rows, is_time_based
+from eddyline.expr.describe import describe
+from eddyline.plan.candidates import Candidate, Planning, Refused, candidate
+from eddyline.plan.deletions import Deletions, is_constant
+from eddyline.plan.graph import alias_of
+from eddyline.plan.join_costs import best_order
+from eddyline.plan.logical import Join, Plan, RelationScan, Select, Window
+from eddyline.plan.rewrite import movable
+
+if TYPE_CHECKING:
+    from eddyline.plan.graph import Output
+    from eddyline.plan.physical import Builder
+
+NAME, INDEX, DEFAULT = "routes", "index", "amri"
+INDEXES_IN_A_WINDOW = 4  # a search goes through one for each different partition, four to a window by default
+
+
+@candidate
+class RoutedJoinCandidate(Candidate):
+    name = NAME
+    option = "joins"
+
+    def check(self, options: Mapping[str, Any]) -> None:
+        index_options(options)
+
+    def suits(self, node: Join, planning: Planning) -> str | Refused:
+        if planning.options.get("joins") != NAME:
+            return Refused("the option 'joins' does not name it")
+        for child in node.inputs:
+            if not is_kept_by_join(child):
+                return Refused(f"{alias_of(child)} is neither constant nor a stream under a RANGE or ROWS window")
+        return "each batch takes a route of its own, and the indexes of the states follow the searches"
+
+    def cost(self, node: Join, planning: Planning) -> float:
+        """An element is put into one index, and each look-up goes through the indexes of the window's partitions."""
+        return 1.0 + best_order(len(node.inputs)) * INDEXES_IN_A_WINDOW
+
+    def build(self, node: Join, builder: Builder, need: Deletions) -> Output:
+        from eddyline.adapting.index_costs import unit_costs
+        from eddyline.adapting.route_control import RoutesAndIndexes, to_spec
+        from eddyline.adaptive.indexes.routes import Routes
+        from eddyline.operators.routed_join import RoutedJoin
+
+        tuner_name, options = index_options(builder.planning.options)
+        parts = builder.join_parts(node, need)
+        name = builder.name("routed-join")
+        unit = unit_costs(builder.clock)
+        sizes = [len(keys) for keys in parts.graph.keys]
+        tuner = make_tuner(tuner_name, options, sizes, unit)
+        routes = Routes(connected(parts), options.routes, options.explore, options.seed)
+        attributes = [[describe(e) for e in keys] for keys in parts.graph.keys]
+        control = RoutesAndIndexes(name, attributes, routes, tuner, unit, builder.context.log)
+        stubs = [stub for stub in parts.stubs if stub is not None]
+        operator = RoutedJoin(
+            name, parts.inputs, parts.graph, parts.residual, stubs, node.schema.names, builder.context,
+            parts.conditions, [to_spec(tuner.initial(n)) for n in sizes], control,
+            partition_rows=options.partition, batch_rows=options.batch, in_flight=options.in_flight,
+        )  # fmt: skip
+        return builder.add_join(node, operator, parts)
+
+
+def index_options(options: Mapping[str, Any]) -> tuple[str, IndexOptions]:
+    """What the option 'index' says, checked; the paper's AMRI where it says nothing.
+
+    >>> index_options({"joins": "routes", "index": "hash(2)"})[0]
+    'hash'
+    >>> index_options({"index": "amri"})
+    Traceback (most recent call last):
+    ...
+    eddyline.core.errors.JobError: the option 'index' is about multi-route joins: write joins = 'routes' beside it.
+    """
+    written = options.get(INDEX)
+    if written is None:
+        return DEFAULT, IndexOptions()
+    if not isinstance(written, str):
+        raise JobError(f"the option 'index' is a text such as 'amri' or 'hash(3)', not {written!r}.")
+    if options.get("joins") != NAME:
+        raise JobError("the option 'index' is about multi-route joins: write joins = 'routes' beside it.")
+    return parse_index(written)
+
+
+def is_kept_by_join(p: Plan) -> bool:
+    """Whether the join itself keeps the rows of an input: windows over streams and constant relations."""
+    filters: list[Any] = []
+    below = p
+    while isinstance(below, Select):
+        filters, below = [*below.conjuncts, *filters], below.input
+    if isinstance(below, Window) and isinstance(below.spec, Rows):
+        return all(map(movable, filters))
+    if isinstance(p, Window):
+        return is_time_based(p.spec)
+    return isinstance(below, RelationScan) and is_constant(p)
+
+
+def connected(parts: Any) -> list[set[int]]:
+    """For each input those that an equality or a comparison connects it with."""
+    neighbours = [set(near) for near in parts.graph.neighbours()]
+    for c in parts.conditions:
+        neighbours[c.left.input].add(c.right.input)
+        neighbours[c.right.input].add(c.left.input)
+    return neighbours

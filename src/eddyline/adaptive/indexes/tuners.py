@@ -1,0 +1,306 @@
+"""Index tuning as policies: AMRI, adaptive hash indices, single-attribute hashes and a static bitmap.
+
+A tuner receives how often each state is searched by which access pattern, and decides with which indexes new partitions
+of a state are made and which stored partitions are re-indexed. It knows no operator: an index is a tuple of *bits*
+(``("bits", 3, 1)``) or of *hashed* attributes (``("hashed", 0, 2)``).
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from eddyline.adaptive.indexes.access_patterns import attributes_of, spelled
+from eddyline.adaptive.indexes.assessment import Assessment, make_assessment
+from eddyline.adaptive.indexes.cost import Configuration, UnitCosts, Workload, dependent_cost
+from eddyline.adaptive.indexes.migration import StoredPartition, to_migrate
+from eddyline.adaptive.indexes.scheduling import Schedule, make_schedule
+from eddyline.adaptive.indexes.selection import Choice, divide, eprune, most_frequent
+from eddyline.streamon.decision import Decision
+from eddyline.streamon.wording import Evidence, sentence
+
+IndexKey = tuple[Any, ...]  # ("bits", …) or ("hashed", …)
+
+MOST_BITS = 16  # an open bit doubles the buckets that a search visits: with 64 a wild card would mean millions
+HEAD_BYTES = 4  # of a bucket
+WORTH = 1.05  # ratio of costs from which bits are changed: less would change them for the noise of an assessment
+SEARCHES = "searches of a state by access pattern"
+
+
+@dataclass(frozen=True, slots=True)
+class StateFacts:
+    """What a tuner may know of a state when it decides: join attributes, rows in the window, partitions as they are."""
+
+    names: tuple[str, ...]
+    rows: int
+    partitions: tuple[tuple[tuple[IndexKey, ...], int], ...] = ()  # indexes and rows of each
+    in_process: int = 0  # searches in flight that may still look into stored partitions
+    agreeing: Mapping[int, float] = field(default_factory=dict)
+    admitted: Mapping[int, float] = field(default_factory=dict)
+
+    @property
+    def bits(self) -> int:
+        """⌈log2 rows⌉, at most ``MOST_BITS``."""
+        return min(MOST_BITS, max(0, math.ceil(math.log2(max(1, self.rows)))))
+
+
+@dataclass(frozen=True, slots=True)
+class Tuning:
+    """A decision for one state: indexes of partitions to come, and the places of stored partitions that get them."""
+
+    state: int
+    indexes: tuple[IndexKey, ...]
+    migrate: tuple[int, ...]
+    decision: Decision
+
+
+class IndexTuner(ABC):
+    """Statistics of searches in, indexes out."""
+
+    name: str
+
+    @abstractmethod
+    def initial(self, attributes: int) -> tuple[IndexKey, ...]:
+        """The indexes of a state that nothing is known of."""
+
+    def searched(self, state: int, pattern: int, requests: int) -> bool:
+        """Searches of a state by one access pattern; True: the tuner wants to decide about the state."""
+        return False
+
+    def inserted(self, state: int, rows: int) -> None:  # noqa: B027 (most tuners do not care)
+        """Rows that arrived in a state."""
+
+    def decide(self, state: int, facts: Sequence[StateFacts]) -> list[Tuning]:
+        """New indexes for states, after ``searched`` said so."""
+        return []
+
+    def frequencies(self, state: int) -> Mapping[int, float]:
+        """The access patterns of a state with their shares, as far as they are known."""
+        return {}
+
+    def state(self) -> dict[str, Any]:
+        return {}
+
+    def load(self, state: Mapping[str, Any]) -> None:  # noqa: B027 (what never learns has nothing to load)
+        """The inverse of ``state``."""
+
+
+class SingleHashes(IndexTuner):
+    """A hash index on each join attribute; a search takes one of those it has a value for, and compares the rest."""
+
+    name = "single"
+
+    def initial(self, attributes: int) -> tuple[IndexKey, ...]:
+        return tuple(("hashed", a) for a in range(attributes))
+
+
+class Assessed(IndexTuner):
+    """What AMRI, adaptive hash indices and the static bitmap share: assessment by a schedule."""
+
+    def __init__(
+        self, states: Sequence[int], assessment: str, theta: float, epsilon: float, scheduling: str, window: int,
+        periodic: int, triggered: int, change: float, migration: str, seed: int,
+    ) -> None:  # fmt: skip
+        self.attributes = tuple(states)
+        self.migration = migration
+        self.assessments: list[Assessment] = [make_assessment(assessment, n, theta, epsilon, seed) for n in states]
+        self.schedule: Schedule = make_schedule(scheduling, len(states), window, periodic, triggered, change)
+        self.arrived = [0] * len(states)
+        self.known: list[dict[int, float]] = [{} for _ in states]  # of the last assessment
+        self.load_ratio = [1.0] * len(states)  # searches for each arriving row, in the last assessment
+        for s in range(len(states)):
+            self.schedule.start(s)  # nothing is known yet: the first requests decide
+
+    def searched(self, state: int, pattern: int, requests: int) -> bool:
+        if self.schedule.assessing(state):
+            self.assessments[state].search(pattern, requests)
+        return self.schedule.searched(state, pattern, requests)
+
+    def inserted(self, state: int, rows: int) -> None:
+        self.arrived[state] += rows
+
+    def complete(self, state: int) -> None:
+        """Read an assessment that is complete, and begin the next."""
+        assessment = self.assessments[state]
+        self.known[state] = assessment.frequencies()
+        self.load_ratio[state] = assessment.requests / max(1, self.arrived[state])
+        self.arrived[state] = 0
+        assessment.restart()
+
+    def frequencies(self, state: int) -> Mapping[int, float]:
+        return self.known[state]
+
+    def state(self) -> dict[str, Any]:
+        return {
+            "assessments": [a.state() for a in self.assessments],
+            "schedule": self.schedule.state(),
+            "arrived": list(self.arrived),
+            "known": [sorted(k.items()) for k in self.known],
+            "load_ratio": list(self.load_ratio),
+        }
+
+    def load(self, state: Mapping[str, Any]) -> None:
+        for assessment, saved in zip(self.assessments, state["assessments"], strict=True):
+            assessment.load(saved)
+        self.schedule.load(state["schedule"])
+        self.arrived = [int(a) for a in state["arrived"]]
+        self.known = [{int(p): float(f) for p, f in k} for k in state["known"]]
+        self.load_ratio = [float(r) for r in state["load_ratio"]]
+
+
+class Amri(Assessed):
+    """The Adaptive Multi-Route Index: a bit-address index for each state, its bits chosen anew as searches change.
+
+    ``unit`` are the costs of the operations; ``budget`` is the bytes of all states' buckets together, divided by what
+    each state gains from them, None for no limit.
+    """
+
+    name = "amri"
+
+    def __init__(self, *args: Any, unit: UnitCosts, budget: int | None = None, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.unit, self.budget = unit, budget
+        self.configurations: list[Configuration] = [(0,) * n for n in self.attributes]
+
+    def initial(self, attributes: int) -> tuple[IndexKey, ...]:
+        """Bits for all attributes alike: 12 in all fit a partition of 2,500 rows."""
+        each, rest = divmod(12, max(1, attributes))
+        return (("bits", *(each + (a < rest) for a in range(attributes))),)
+
+    def decide(self, state: int, facts: Sequence[StateFacts]) -> list[Tuning]:
+        self.complete(state)
+        if self.budget is None:
+            chosen = {state: eprune(self.attributes[state], facts[state].bits, self._load(state, facts), self.unit)}
+        else:
+            chosen = self._divided(facts)
+        return [t for s, best in chosen.items() if (t := self._tuning(s, best, facts)) is not None]
+
+    def _load(self, state: int, facts: Sequence[StateFacts]) -> Workload:
+        rows, mine = float(max(1, facts[state].rows)), facts[state]
+        indexes = max(1, len({indexes for indexes, _ in mine.partitions}))
+        # One unit of time is one window: as many rows arrive as it holds.
+        searches = rows * self.load_ratio[state]
+        return Workload(rows, searches, 1.0, self.known[state], float(indexes), mine.agreeing, mine.admitted)
+
+    def _divided(self, facts: Sequence[StateFacts]) -> dict[int, Configuration]:
+        assert self.budget is not None
+        assessed = [s for s in range(len(facts)) if self.known[s]]
+        choices: list[list[Choice]] = []
+        for s in assessed:
+            load, options = self._load(s, facts), []
+            for bits in range(facts[s].bits + 1):
+                best = eprune(self.attributes[s], bits, load, self.unit)
+                used = sum(best)
+                options.append(Choice(best, dependent_cost(best, load, self.unit), (HEAD_BYTES << used) if used else 0))
+            choices.append(options)
+        return {s: c.configuration for s, c in zip(assessed, divide(self.budget, choices), strict=True)}
+
+    def _tuning(self, state: int, best: Configuration, facts: Sequence[StateFacts]) -> Tuning | None:
+        before, mine = self.configurations[state], facts[state]
+        load = self._load(state, facts)
+        costs = [dependent_cost(c, load, self.unit) for c in (before, best)]
+        if costs[0] < WORTH * costs[1]:
+            return None
+        self.configurations[state] = best
+        stored = [
+            StoredPartition(_bits_of(indexes, len(best)), rows, mine.in_process) for indexes, rows in mine.partitions
+        ]
+        moved = to_migrate(self.migration, stored, best, self.known[state], self.unit)
+        names = mine.names
+        patterns = {spelled(p, names): round(f, 4) for p, f in sorted(self.known[state].items(), key=lambda x: -x[1])}
+        decision = Decision(
+            "index bits",
+            dict(zip(names, before, strict=True)),
+            dict(zip(names, best, strict=True)),
+            SEARCHES,
+            {"patterns": patterns, "searches_per_row": self.load_ratio[state], "rows": mine.rows,
+             "moved_rows": sum(mine.partitions[i][1] for i in moved)},
+            {"rows": "rows", "moved_rows": "rows"},
+            expected_gain=costs[0] / costs[1] if costs[1] > 0 else None,
+        )  # fmt: skip
+        return Tuning(state, (("bits", *best),), tuple(moved), decision)
+
+    def state(self) -> dict[str, Any]:
+        return {**super().state(), "configurations": [list(c) for c in self.configurations]}
+
+    def load(self, state: Mapping[str, Any]) -> None:
+        super().load(state)
+        self.configurations = [tuple(int(b) for b in c) for c in state["configurations"]]
+
+
+class StaticBitmap(Amri):
+    """A bit-address index whose bits are chosen once for each state, from its first requests, and then stay."""
+
+    name = "bitmap"
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.settled = [False] * len(self.attributes)
+
+    def searched(self, state: int, pattern: int, requests: int) -> bool:
+        return not self.settled[state] and super().searched(state, pattern, requests)
+
+    def decide(self, state: int, facts: Sequence[StateFacts]) -> list[Tuning]:
+        self.settled[state] = True
+        return super().decide(state, facts)
+
+    def state(self) -> dict[str, Any]:
+        return {**super().state(), "settled": list(self.settled)}
+
+    def load(self, state: Mapping[str, Any]) -> None:
+        super().load(state)
+        self.settled = [bool(s) for s in state["settled"]]
+
+
+class AdaptiveHashes(Assessed):
+    """``count`` hash indices on each state, for the access patterns that are asked for most (9.3)."""
+
+    name = "hash"
+
+    def __init__(self, *args: Any, count: int, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.count = count
+        self.indexes: list[tuple[IndexKey, ...]] = [() for _ in self.attributes]
+
+    def initial(self, attributes: int) -> tuple[IndexKey, ...]:
+        return tuple(("hashed", a) for a in range(min(attributes, self.count)))
+
+    def decide(self, state: int, facts: Sequence[StateFacts]) -> list[Tuning]:
+        self.complete(state)
+        n, names = self.attributes[state], facts[state].names
+        patterns = most_frequent(self.known[state], self.count)
+        chosen = tuple(("hashed", *attributes_of(p, n)) for p in patterns)
+        before = self.indexes[state]
+        if not chosen or set(chosen) == set(before):
+            return []
+        self.indexes[state] = chosen
+        shares = {spelled(p, names): round(f, 4) for p, f in self.known[state].items()}
+        decision = Decision(
+            "hash indexes",
+            [list(attributes[1:]) for attributes in before],
+            [spelled(p, names) for p in patterns],
+            SEARCHES,
+            {"patterns": shares},
+        )
+        moved = range(len(facts[state].partitions)) if self.migration == "all" else ()
+        return [Tuning(state, chosen, tuple(moved), decision)]
+
+    def state(self) -> dict[str, Any]:
+        return {**super().state(), "indexes": [[list(i) for i in some] for some in self.indexes]}
+
+    def load(self, state: Mapping[str, Any]) -> None:
+        super().load(state)
+        self.indexes = [tuple((str(k), *(int(a) for a in rest)) for k, *rest in some) for some in state["indexes"]]
+
+
+@sentence(SEARCHES)
+def _sentence(evidence: Evidence) -> str:
+    shares = (f"{pattern} {100 * share:.0f} %" for pattern, share in evidence["patterns"].items())
+    return f"searches by {', '.join(shares)}"
+
+
+def _bits_of(indexes: Sequence[IndexKey], n: int) -> Configuration:
+    return next((tuple(int(b) for b in rest) for kind, *rest in indexes if kind == "bits"), (0,) * n)

@@ -1,0 +1,28 @@
+"""Clauses of a query that CQL does not have: each is refused in one sentence."""
+
+from __future__ import annotations
+
+from sqlglot import exp
+
+from eddyline.cql.scope import Context
+
+_REFUSED = {
+    "order": "ORDER BY is not supported: a continuous result has no last row to sort by.",
+    "limit": "LIMIT is not supported: a continuous result has no end; use a window [ROWS n] instead.",
+    "offset": "OFFSET is not supported.",
+    "sort": "SORT BY is not supported.",
+    "qualify": "QUALIFY is not supported.",
+    "sample": "sampling is not supported.",
+    "laterals": "LATERAL is not supported.",
+    "connect": "CONNECT BY is not supported.",
+}
+
+
+def refuse_modifiers(context: Context, node: exp.Expression, allowed: tuple[str, ...]) -> None:
+    """Refuse each clause of a query that nothing here reads, in one sentence."""
+    for key, value in node.args.items():
+        if key in allowed or value in (None, False, []):
+            continue
+        place = value[0] if isinstance(value, list) else value
+        message = _REFUSED.get(key, f"{key.strip('_').upper()} is not supported in CQL.")
+        raise context.error(message, place if isinstance(place, exp.Expression) else node)

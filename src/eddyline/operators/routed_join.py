@@ -1,0 +1,325 @@
+"""The multi-route join: an eddy over state modules (AMRI, sections 3 and 4.2).
+
+*What is a result.* A combination of one row from each input is in the join from the instant at which its newest row
+enters to the instant at which its first row leaves. The insertion is produced by the newest row alone: it matches rows
+that entered before it (at one instant: rows of inputs that stand before its own) and leave after it entered. The
+deletion is produced by the row that leaves first (at one instant: by that of the first input), which matches rows that
+entered before and leave no earlier. These conditions are part of each search, so every result and every deletion is
+produced exactly once, whatever routes batches take, in which order they are served and what the indexes are.
+
+Rows are inserted by whole instants; then the batches of the chunk are routed, at most ``in_flight`` at a time. Results
+are put in order of time before they leave the operator. Rows are dropped when no search in flight can need them.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+from eddyline.core.bound import Bound, bound_of
+from eddyline.core.delta import Bools, Delta, Int64s
+from eddyline.core.schema import Schema
+from eddyline.core.time import NEVER
+from eddyline.core.window import Rows
+from eddyline.expr.nodes import Expr
+from eddyline.kernels.join_layout import NO_DELETIONS
+from eddyline.operators.base import Context, Operator
+from eddyline.operators.join_plan import Condition, JoinGraph, Member
+from eddyline.operators.join_results import JoinResults
+from eddyline.operators.join_side import JoinInput, JoinSide
+from eddyline.operators.search_plan import SearchPlan
+from eddyline.synopses.index_maps import IndexSpec
+from eddyline.synopses.state_module import StateModule
+from eddyline.synopses.store import Stub
+
+EVENTS = ("time", "leave", "valid")  # of a side, as they are saved
+PAIRS = 1 << 16  # results that are turned into rows at once
+
+
+class RouteControl(Protocol):
+    """Who decides about routes and indexes. The operator knows no policy."""
+
+    def next(self, bound: Sequence[int]) -> int:
+        """The input that a batch with these inputs bound goes to."""
+
+    def searched(self, bound: Sequence[int], target: int, pattern: int, requests: int, counts: Int64s) -> None:
+        """A batch took a step; ``counts`` are its hashes, visited buckets, comparisons and matches."""
+
+    def inserted(self, target: int, rows: int) -> None:
+        """Rows arrived in a state."""
+
+    def tune(self, join: RoutedJoin, now: int) -> None:
+        """Between two batches: indexes may be changed here."""
+
+    def describe(self, join: RoutedJoin) -> list[str]:
+        """Lines for explain."""
+
+    def statistics(self, join: RoutedJoin) -> dict[str, Any]:
+        """What is known and was done, as plain data."""
+
+    def state(self) -> dict[str, Any]:
+        """What was learned, as plain numbers."""
+
+    def load(self, state: dict[str, Any]) -> None:
+        """Go on with what was learned."""
+
+
+@dataclass(slots=True)
+class Batch:
+    """Partial results of rows of one input, with the inputs that are bound, in that order. ``time`` is when their row
+    entered (``weight`` 1) or leaves (−1); ``rows`` has a line of row numbers for each input, unbound ones undefined."""
+
+    source: int
+    weight: int
+    time: Int64s
+    rows: Int64s
+    bound: tuple[int, ...]
+
+    def __len__(self) -> int:
+        return len(self.time)
+
+
+class RoutedJoin(Operator):
+    """``indexes[i]`` are the first indexes of input i; ``partition_rows`` and ``in_flight`` as in the paper."""
+
+    def __init__(
+        self,
+        name: str,
+        inputs: Sequence[JoinInput],
+        graph: JoinGraph,
+        residual: Sequence[Expr],
+        stubs: Sequence[Callable[[], Stub]],
+        output: Sequence[str],
+        context: Context,
+        conditions: Sequence[Condition],
+        indexes: Sequence[IndexSpec],
+        control: RouteControl,
+        *,
+        partition_rows: int = 2_500,
+        batch_rows: int = 1_024,
+        in_flight: int = 4,
+    ) -> None:
+        super().__init__(name, Schema(tuple(f for i in inputs for f in i.schema if f.name in output)))
+        self.graph, self.conditions, self.control = graph, tuple(conditions), control
+        self.batch_rows, self.in_flight = batch_rows, in_flight
+        compared = {m for c in conditions for m in (c.left, c.right)}
+        ranged = [
+            frozenset(m.key for c in conditions if c.op != "ne" for m in (c.left, c.right) if m.input == i)
+            for i in range(len(inputs))
+        ]
+        self.sides = [
+            JoinSide(spec, keys, stub, frozenset(m.key for m in compared if m.input == i))
+            for i, (spec, keys, stub) in enumerate(zip(inputs, graph.keys, stubs, strict=True))
+        ]
+        self.states = [
+            StateModule(len(keys), partition_rows, spec, ranged[i])
+            for i, (keys, spec) in enumerate(zip(graph.keys, indexes, strict=True))
+        ]
+        self.results = JoinResults(self.sides, graph, residual, self.schema, context)
+        self.left = [0] * len(inputs)  # rows of each input whose deletions have been computed, by number
+        self.plans: dict[tuple[int, tuple[int, ...]], SearchPlan] = {}
+        self.flight: list[Batch] = []
+        self._most = 0
+
+    # ── running ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def process(self, deltas: Sequence[Delta], frontier: int) -> Delta:
+        for s, delta in zip(self.sides, deltas, strict=True):
+            s.accept(delta)
+        found: list[Batch] = []
+        parts: list[Delta] = []
+        self._most = 0
+        for now in self._chunks(frontier):
+            arrived = [self._insert(i, now) for i in range(len(self.sides))]
+            self._drain(deque(self._batches(arrived, now)), found, now)
+            self._most = max(self._most, self._rows())
+            for state in self.states:
+                state.expire(now)
+            # Of results that can fail, all at once: whether one has failed is known when its instant is complete.
+            if not self.results.can_fail or now == frontier:
+                parts += self._materialise(found)
+                found = []
+        for side, state in zip(self.sides, self.states, strict=True):
+            assert side.stub is not None
+            side.stub.expire(state.first)
+        return Delta.concat(parts) if parts else Delta.empty(self.schema)
+
+    def _chunks(self, frontier: int) -> list[int]:
+        """The instants up to which rows are taken in one step: some ``batch_rows`` rows each, the last the frontier."""
+        times = np.sort(np.concatenate([s.time[: np.searchsorted(s.time, frontier, "right")] for s in self.sides]))
+        cuts = np.unique(times[self.batch_rows - 1 :: self.batch_rows]).tolist()
+        return [*(t for t in cuts if t < frontier), frontier]
+
+    def _insert(self, i: int, now: int) -> Int64s:
+        """Rows of input i that enter up to ``now``; returns their numbers."""
+        side, state = self.sides[i], self.states[i]
+        n = int(np.searchsorted(side.time, now, side="right"))
+        if n == 0:
+            return np.empty(0, np.int64)
+        start = state.end
+        time, leave, valid = side.time[:n], side.leave[:n].copy(), side.valid[:n] != 0
+        if isinstance(side.spec.window, Rows):
+            # A row leaves when the one that follows at the window's length enters.
+            count = side.spec.window.count
+            leave[: max(0, n - count)] = time[count:]
+            older = np.arange(max(state.first, start - count), min(start, start + n - count))
+            state.set_leave(older, time[older + count - start])
+        state.insert(side.codes[:n], np.where(valid, time, NEVER), leave)
+        self.control.inserted(i, n)
+        side.drop_events(n)
+        return np.arange(start, start + n)
+
+    def _deletes(self, i: int) -> bool:
+        return self.sides[i].spec.deletes != NO_DELETIONS
+
+    def _batches(self, arrived: Sequence[Int64s], now: int) -> list[Batch]:
+        """The batches of a chunk: rows that entered, and rows that have left and whose deletions can show."""
+        batches = []
+        for i, rows in enumerate(arrived):
+            enter, leave, lasting = self._stay(i, rows)
+            batches += self._cut(i, 1, rows[lasting], enter[lasting])
+            if self._deletes(i):
+                leaving = self.states[i].rows_leaving(self.left[i], now)
+                self.left[i] += len(leaving)
+                enter, leave, lasting = self._stay(i, leaving)
+                batches += self._cut(i, -1, leaving[lasting], leave[lasting])
+        return batches
+
+    def _stay(self, i: int, rows: Int64s) -> tuple[Int64s, Int64s, Bools]:
+        """When rows enter and leave, and which are ever there: not those that match nothing or leave as they enter."""
+        at, state = rows - self.states[i].origin, self.states[i]
+        enter, leave = state.enter[at], state.leave[at]
+        return enter, leave, enter < leave
+
+    def _cut(self, source: int, weight: int, rows: Int64s, time: Int64s) -> list[Batch]:
+        made = []
+        for at in range(0, len(rows), self.batch_rows):
+            part = slice(at, at + self.batch_rows)
+            numbers = np.zeros((len(self.sides), len(rows[part])), np.int64)
+            numbers[source] = rows[part]
+            made.append(Batch(source, weight, time[part], numbers, (source,)))
+        return made
+
+    def _drain(self, waiting: deque[Batch], found: list[Batch], now: int) -> None:
+        """Route batches until none is left; those in flight take turns."""
+        self.flight = []
+        while waiting or self.flight:
+            while waiting and len(self.flight) < self.in_flight:
+                self.flight.append(waiting.popleft())
+            batch = self.flight.pop(0)
+            if len(batch.bound) < len(self.sides):
+                batch = self._step(batch)
+            if len(batch.bound) == len(self.sides):
+                found.append(batch)
+            elif len(batch):
+                self.flight.append(batch)
+            self.control.tune(self, now)
+
+    def _step(self, batch: Batch) -> Batch:
+        """Take a batch to the next state."""
+        target = self.control.next(batch.bound)
+        plan = self._plan(target, batch.bound)
+        state = self.states[target]
+        if batch.weight > 0:
+            max_enter = batch.time if target < batch.source else batch.time - 1
+            min_leave = batch.time + 1
+        else:
+            max_enter = batch.time - 1
+            min_leave = batch.time if target > batch.source else batch.time + 1
+
+        def codes(member: Member) -> Int64s:
+            return self.states[member.input].codes_of(batch.rows[member.input], member.key)
+
+        before = state.counts.copy()
+        requests, rows = state.search(plan.search(codes, len(batch), max_enter, min_leave))
+        for key, member in plan.unequal:
+            differ = state.codes_of(rows, key) != codes(member)[requests]
+            requests, rows = requests[differ], rows[differ]
+        pattern = plan.pattern(state.attributes)
+        self.control.searched(batch.bound, target, pattern, len(batch), state.counts - before)
+        numbers = batch.rows[:, requests]
+        numbers[target] = rows
+        return Batch(batch.source, batch.weight, batch.time[requests], numbers, (*batch.bound, target))
+
+    def _plan(self, target: int, bound: tuple[int, ...]) -> SearchPlan:
+        key = (target, bound)
+        if key not in self.plans:
+            self.plans[key] = SearchPlan.of(self.graph, self.conditions, target, bound)
+        return self.plans[key]
+
+    def _materialise(self, found: Sequence[Batch]) -> list[Delta]:
+        """The reorder stage: results of all routes in order of time, as rows."""
+        full = [b for b in found if len(b)]
+        if not full:
+            return []
+        time = np.concatenate([b.time for b in full])
+        weight = np.concatenate([np.full(len(b), b.weight, np.int64) for b in full])
+        rows = np.hstack([b.rows for b in full])
+        order = np.argsort(time, kind="stable")
+        time, weight, rows = time[order], weight[order], rows[:, order]
+        step = len(time) if self.results.can_fail else PAIRS
+        cuts = [slice(at, at + step) for at in range(0, len(time), step)]
+        parts = [self.results.rows(time[c], weight[c], rows[:, c]) for c in cuts]
+        return [p for p in parts if len(p)]
+
+    # ── what others read and change ───────────────────────────────────────────────────────────────────────────────
+
+    @property
+    def labels(self) -> list[str]:
+        return [s.spec.label or f"input {i + 1}" for i, s in enumerate(self.sides)]
+
+    def in_process(self, target: int) -> int:
+        """Partial results in flight that have not visited a state yet."""
+        return sum(len(b) for b in self.flight if target not in b.bound)
+
+    def adapts(self) -> list[str]:
+        return self.control.describe(self)
+
+    def statistics(self) -> dict[str, Any]:
+        return self.control.statistics(self)
+
+    def _rows(self) -> int:
+        return sum(len(s) for s in self.states)
+
+    def most_rows(self) -> int:
+        return max(self._most, self._rows())
+
+    def size(self) -> tuple[int, int]:
+        bytes = sum(s.nbytes for s in self.states)
+        for side, state in zip(self.sides, self.states, strict=True):
+            if side.stub is not None:
+                bytes += side.stub.store.nbytes(len(state)) // max(1, len(side.stub.store.stubs))
+        return self._rows(), bytes
+
+    def describe(self) -> str:
+        return f"{', '.join(self.labels)}: in time partitions, to join what arrives on the others by any route"
+
+    def bounds(self) -> dict[str, Bound]:
+        return {s.spec.label or f"input {i + 1}": bound_of(s.spec.window) for i, s in enumerate(self.sides)}
+
+    def state(self) -> dict[str, Any]:
+        out: dict[str, Any] = {"control": self.control.state()}
+        for i, (side, state) in enumerate(zip(self.sides, self.states, strict=True)):
+            assert side.stub is not None
+            events = {n: getattr(side, n) for n in EVENTS}
+            events["codes"] = np.ascontiguousarray(side.codes.reshape(-1))
+            out[str(i)] = {"stub": side.stub.state(), "rows": state.state(), "events": events, "left": self.left[i]}
+        return out
+
+    def load(self, state: dict[str, Any]) -> None:
+        for i, (side, module) in enumerate(zip(self.sides, self.states, strict=True)):
+            mine = state[str(i)]
+            assert side.stub is not None
+            side.stub.load(mine["stub"])
+            module.load(mine["rows"])
+            self.left[i] = int(mine["left"])
+            for name in EVENTS:
+                setattr(side, name, mine["events"][name])
+            n = len(side.time)
+            side.codes = mine["events"]["codes"].reshape(n, len(side.keys))
+            side.weight, side.slot = np.ones(n, np.int64), np.zeros(n, np.int64)
+        self.control.load(state["control"])

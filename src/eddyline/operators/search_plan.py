@@ -1,0 +1,75 @@
+"""What a batch of partial results asks of the next state module: attributes, and the range of values for each.
+
+An equality class gives one value for each key of the target; a comparison with a bound input (``a < b``) gives a
+bound of its range. The attributes that are asked for are the access pattern of the search.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from eddyline.core.delta import Int64s
+from eddyline.operators.join_plan import Condition, JoinGraph, Member
+from eddyline.synopses.state_module import Search
+
+LEAST, GREATEST = -(1 << 63), (1 << 63) - 1
+MIRRORED = {"lt": "gt", "le": "ge", "gt": "lt", "ge": "le", "ne": "ne"}
+
+CodesOf = Callable[[Member], Int64s]  # of a bound member, for each partial result of the batch
+
+
+@dataclass(frozen=True, slots=True)
+class SearchPlan:
+    """``equal`` pairs keys of the target with bound members, ``ranges`` and ``unequal`` likewise with an operator that
+    has the target's key on its left."""
+
+    target: int
+    asked: tuple[int, ...]
+    equal: tuple[tuple[int, Member], ...]
+    ranges: tuple[tuple[int, str, Member], ...]
+    unequal: tuple[tuple[int, Member], ...]
+
+    @staticmethod
+    def of(graph: JoinGraph, conditions: Sequence[Condition], target: int, bound: Sequence[int]) -> SearchPlan:
+        step = graph.step(target, bound)
+        equal = tuple(zip(step.columns, step.probes, strict=True))
+        ranges, unequal = [], []
+        for c in conditions:
+            for mine, op, theirs in ((c.left, c.op, c.right), (c.right, MIRRORED[c.op], c.left)):
+                if mine.input == target and theirs.input in bound:
+                    if op == "ne":
+                        unequal.append((mine.key, theirs))
+                    else:
+                        ranges.append((mine.key, op, theirs))
+        asked = sorted({key for key, _ in equal} | {key for key, _, _ in ranges})
+        return SearchPlan(target, tuple(asked), equal, tuple(ranges), tuple(unequal))
+
+    def pattern(self, attributes: int) -> int:
+        """The number of the access pattern, the first attribute its highest bit."""
+        return sum(1 << (attributes - 1 - a) for a in self.asked)
+
+    def search(self, codes: CodesOf, requests: int, max_enter: Int64s, min_leave: Int64s) -> Search:
+        low = np.full((requests, len(self.asked)), LEAST, np.int64)
+        high = np.full((requests, len(self.asked)), GREATEST, np.int64)
+        place = {a: j for j, a in enumerate(self.asked)}
+        for key, member in self.equal:
+            values, j = codes(member), place[key]
+            low[:, j], high[:, j] = np.maximum(low[:, j], values), np.minimum(high[:, j], values)
+        for key, op, member in self.ranges:
+            values, j = codes(member), place[key]
+            if op in ("lt", "le"):
+                # Nothing is below the least value: a range that ends there is empty.
+                last = values if op == "le" else np.where(values == LEAST, LEAST, values - 1)
+                high[:, j] = np.minimum(high[:, j], last)
+                if op == "lt":
+                    low[values == LEAST, j] = GREATEST
+            else:
+                first = values if op == "ge" else np.where(values == GREATEST, GREATEST, values + 1)
+                low[:, j] = np.maximum(low[:, j], first)
+                if op == "gt":
+                    high[values == GREATEST, j] = LEAST
+        asked = np.array(self.asked, np.int64)
+        return Search(asked, low, high, max_enter, min_leave, frozenset(key for key, _ in self.equal))

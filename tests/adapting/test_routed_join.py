@@ -1,0 +1,131 @@
+"""Multi-route joins in queries: answers inline, restored and on shards, what explain says, and what is refused."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import eddyline as ed
+from eddyline.core.errors import EddylineError, JobError
+from eddyline.testing.case_data import draw_scale, draw_stream
+from eddyline.testing.cases import Case
+from tests.semantics.engine import Way, mismatch, run_engine
+from tests.shards import shards
+
+QUICK = "window=40, periodic=80, triggered=100, partition=5, batch=4"
+INDEXES = (f"amri({QUICK}, migration=partial)", f"hash(count=2, {QUICK}, routes=random)", "single(batch=3)")
+
+
+def draw(rng: random.Random) -> Case:
+    windows = ["[RANGE 4 SECONDS]", "[ROWS 3]", "[RANGE 3 SECONDS SLIDE 2 SECONDS]", "[RANGE 6 SECONDS]"]
+    sources = ", ".join(f"{n} {rng.choice(windows)}" for n in "RST")
+    edges = "R.a = S.a AND S.b = T.b" + rng.choice(["", " AND T.a = R.a", " AND R.b < T.b", " AND R.b <> S.b"])
+    joined = f"FROM {sources} WHERE {edges}"
+    tops = ("SELECT R.a, count(*) AS n, sum(S.b) AS x {} GROUP BY R.a", "SELECT max(R.b) AS x {}", "SELECT R.b, S.s {}")
+    scale = draw_scale(rng)
+    return Case(rng.choice(tops).format(joined), {n: draw_stream(rng, 40, 30, scale) for n in "RST"}, {}, scale=scale)
+
+
+def test_answers_are_those_of_the_reference_inline_restored_and_on_shards() -> None:
+    rows = 0
+    for i in range(24):
+        rng = random.Random(f"routed join/{i}")
+        case = draw(rng)
+        expected = case.expected()
+        rows += bool(expected)
+        options = {"joins": "routes", "index": INDEXES[i % len(INDEXES)]}
+        for way in (Way(i, options=options), Way(i, small=True, snapshot=True, options=options)):
+            assert mismatch(case, expected, run_engine(case, way)) is None, case.snippet()
+        sharded = shards.Way(shards=rng.choice([1, 4]), batches=3, seed=i, hot=0.5, options=options)
+        assert shards.check(case, sharded) is None, case.snippet()
+    assert rows > 16
+
+
+def table(seed: int, columns: str, rows: int = 3000) -> pa.Table:
+    rng = np.random.default_rng(seed)
+    values = {c: rng.integers(0, 40, rows) for c in columns}
+    return pa.table({"ts": np.sort(rng.integers(0, 20_000, rows)), **values})
+
+
+def start(index: str | None = None, window: str = "[RANGE 800]", joins: str = "routes") -> tuple[ed.Session, ed.Query]:
+    session = ed.Session()
+    for seed, (name, columns) in enumerate({"A": "xy", "B": "xz", "C": "yz"}.items()):
+        session.stream(name, schema=table(seed, columns, 1).schema, timestamp="ts")
+    options = {"joins": joins} | ({} if index is None else {"index": index})
+    joined = f"FROM A {window}, B {window}, C {window} WHERE A.x = B.x AND A.y = C.y AND B.z = C.z"
+    return session, session.query(f"SELECT count(*) AS n {joined}", **options)
+
+
+def feed(session: ed.Session, after: int, upto: int) -> None:
+    for seed, (name, columns) in enumerate({"A": "xy", "B": "xz", "C": "yz"}.items()):
+        whole = table(seed, columns)
+        ts = whole["ts"].to_numpy()
+        session.push(name, whole.filter(pa.array((ts > after) & (ts <= upto))))
+
+
+def test_explain_shows_bits_patterns_and_decisions() -> None:
+    session, query = start("amri(window=500, periodic=2000, triggered=2000)")
+    feed(session, -1, 20_000)
+    session.finish()
+    text = query.explain()
+    assert "routes are greedy, indexes amri" in text
+    assert "A [RANGE 800]: " in text and "partition by bits" in text and "searched by ⟨" in text
+    assert query.plan().node("routed-join 1").chosen["operator"] == "routes"
+    changes = [d for d in query.decisions if d.kind == "index bits"]
+    assert changes and all(d.reason.startswith("searches by ⟨") and d.expected_gain > 1.05 for d in changes)
+    (told,) = query.statistics().values()
+    assert told["changes"] == len(changes)
+    assert sum(s["comparisons"] for s in told["states"].values()) > 1000
+
+
+@pytest.mark.parametrize("then", ["amri(window=300)", "hash(2)", "single"])
+@pytest.mark.parametrize("now", ["amri(window=300)", "hash(3)"])
+def test_another_index_takes_over_the_stored_rows(then: str, now: str, tmp_path: Path) -> None:
+    session, query = start()
+    feed(session, -1, 20_000)
+    session.finish()
+    whole = query.to_arrow()
+
+    session, query = start(then)
+    feed(session, -1, 9_000)
+    before = query.fetch()
+    session.snapshot(tmp_path)
+    session, query = start(now)
+    session.restore(tmp_path)
+    feed(session, 9_000, 20_000)
+    session.finish()
+    assert pa.Table.from_batches([*before, *query.fetch()], query.schema).equals(whole)
+
+
+def test_another_operator_does_not_take_over_the_stored_rows(tmp_path: Path) -> None:
+    session, _ = start()
+    session.snapshot(tmp_path)
+    other, _ = start(joins="a-greedy")
+    with pytest.raises(EddylineError, match="was run by routes and would now be run by adaptive-join"):
+        other.restore(tmp_path)
+
+
+def test_what_the_join_cannot_keep_is_refused_with_the_reason() -> None:
+    with pytest.raises(JobError, match="A is neither constant nor a stream under a RANGE or ROWS window"):
+        start(window="[PARTITION BY ts ROWS 3]")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"index": "amri"}, "write joins = 'routes' beside it"),
+        ({"joins": "routes", "index": "amr"}, "unknown index policy 'amr'. Did you mean 'amri'"),
+        ({"joins": "routes", "index": "amri(theta=2)"}, "'theta' of 'amri' must be a number above 0 and at most 1"),
+        ({"joins": "routes", "index": "amri(migration=some)"}, "must be one of nothing, all, partial, not 'some'"),
+        ({"joins": "routes", "index": 3}, "the option 'index' is a text such as 'amri'"),
+    ],
+)
+def test_mistakes_in_options_get_a_sentence(options: dict, message: str) -> None:
+    session = ed.Session()
+    session.stream("A", table(1, "xy"), timestamp="ts")
+    with pytest.raises(JobError, match=message.replace("(", r"\(").replace(".", r"\.")):
+        session.query("SELECT p.x FROM A [RANGE 5] p, A [RANGE 5] q WHERE p.x = q.x", **options)

@@ -1,0 +1,86 @@
+"""Index selection: EPrune against exhaustive search, the division of a budget against brute force, migration."""
+
+import itertools
+import random
+
+import pytest
+
+from eddyline.adaptive.indexes.cost import UnitCosts, Workload, dependent_cost
+from eddyline.adaptive.indexes.migration import StoredPartition, migration_benefit, to_migrate
+from eddyline.adaptive.indexes.selection import Choice, divide, eprune, exhaustive, max_benefit
+
+
+def random_load(rng: random.Random, n: int) -> Workload:
+    patterns = rng.sample(range(1 << n), k=rng.randint(1, 1 << n))
+    weights = [rng.paretovariate(0.7) for _ in patterns]
+    frequencies = {p: w / sum(weights) for p, w in zip(patterns, weights, strict=True)}
+    admitted = {a: rng.choice([0.1, 0.5]) for a in range(n)} if rng.random() < 0.3 else {}
+    agreeing = {a: rng.choice([0.0, 0.01, 0.3]) for a in range(n)} if rng.random() < 0.5 else {}
+    return Workload(rng.choice([1, 50, 1000]), rng.choice([0.1, 5, 500]), rng.choice([0.1, 1, 10]), frequencies,
+                    indexes=rng.choice([1, 4]), agreeing=agreeing, admitted=admitted)  # fmt: skip
+
+
+def random_costs(rng: random.Random) -> UnitCosts:
+    return UnitCosts(hash=rng.choice([0, 1, 30]), compare=rng.choice([0.5, 2]), visit=rng.choice([0, 1, 5]))
+
+
+def test_exhaustive_search_finds_the_least_of_all_configurations():
+    for seed in range(60):
+        rng = random.Random(seed)
+        n, bits = rng.randint(1, 3), rng.randint(0, 5)
+        load, unit = random_load(rng, n), random_costs(rng)
+        every = [c for c in itertools.product(range(bits + 1), repeat=n) if sum(c) <= bits]
+        least = min(dependent_cost(c, load, unit) for c in every)
+        assert dependent_cost(exhaustive(n, bits, load, unit), load, unit) == pytest.approx(least)
+
+
+def test_eprune_finds_what_exhaustive_search_finds():
+    pruned = 0
+    for seed in range(300):
+        rng = random.Random(seed)
+        n, bits = rng.randint(1, 4), rng.randint(0, 6)
+        load, unit = random_load(rng, n), random_costs(rng)
+        pruned += any(max_benefit(a, n, bits, load, unit) < 0 for a in range(n))
+        costs = [dependent_cost(search(n, bits, load, unit), load, unit) for search in (eprune, exhaustive)]
+        assert costs[0] == pytest.approx(costs[1]), seed
+    assert pruned > 50  # otherwise the two are the same by construction
+
+
+def test_bits_are_left_unused_where_visits_cost_more_than_comparisons():
+    load = Workload(arrivals=16, searches=1, window=1, frequencies={0b10: 0.5, 0b01: 0.5})
+    assert sum(exhaustive(2, 16, load, UnitCosts(hash=0, visit=0))) == 16
+    assert sum(exhaustive(2, 16, load, UnitCosts(hash=0, visit=1))) < 8
+
+
+def test_a_budget_is_divided_as_brute_force_would():
+    for seed in range(200):
+        rng = random.Random(seed)
+        states = []
+        for _ in range(rng.randint(1, 4)):
+            costs = sorted((rng.uniform(0, 100) for _ in range(5)), reverse=True)
+            states.append([Choice((b,), c, 0 if b == 0 else 8 << b) for b, c in enumerate(costs)])
+        budget = rng.randint(0, 300)
+        fitting = [c for c in itertools.product(*states) if sum(x.bytes for x in c) <= budget]
+        found = divide(budget, states)
+        assert sum(c.bytes for c in found) <= budget
+        assert sum(c.cost for c in found) == pytest.approx(min(sum(x.cost for x in c) for c in fitting))
+
+
+def test_a_budget_too_small_for_any_choice_is_refused():
+    with pytest.raises(ValueError, match="fits into the budget"):
+        divide(10, [[Choice((3,), 1.0, 64)]])
+
+
+def test_partial_migration_moves_what_the_searches_in_process_pay_for():
+    frequencies = {0b01: 1.0}
+    for searches in (0, 10, 1_000, 100_000):
+        partition = StoredPartition((4, 0), 2500, searches)
+        gain = migration_benefit(partition, (0, 4), frequencies)
+        assert to_migrate("partial", [partition], (0, 4), frequencies) == ([0] if gain > 0 else [])
+    assert migration_benefit(StoredPartition((4, 0), 2500, 0), (0, 4), frequencies) == -2500 * 4
+
+
+def test_bits_beyond_the_number_of_values_are_given_to_other_attributes():
+    load = Workload(10_000, 10_000, 1, {0b11: 1.0}, agreeing={0: 1 / 4, 1: 1 / 10_000})
+    few, many = exhaustive(2, 12, load, UnitCosts(hash=0, visit=0.01))
+    assert few < many

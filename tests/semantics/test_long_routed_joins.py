@@ -1,0 +1,83 @@
+"""Multi-route joins that run long enough for indexes to be assessed, selected, exchanged and migrated.
+
+The same random graphs as for caches, with aggregates on top, each with six ways to index and to route. At the end a
+table says what the indexes did.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+from collections import Counter
+from unittest.mock import patch
+
+import pytest
+
+from eddyline.adapting.route_control import RoutesAndIndexes
+from tests.semantics.long_joins import draw, run
+
+FACTOR = float(os.environ.get("EDDYLINE_CASES", "1"))
+SEED = os.environ.get("EDDYLINE_SEED", "2012")
+GRAPHS = max(2, round(5 * FACTOR))
+PARTS = 5
+MOST = 1500 if FACTOR >= 1 else 100  # elements of a stream
+QUICK = "window=200, periodic=600, triggered=900, partition=64, batch=50"
+INDEXES = (
+    f"amri({QUICK})",
+    f"amri({QUICK}, assessment=cdia-random, migration=all, routes=lottery, explore=3)",
+    f"amri({QUICK}, assessment=csria, scheduling=continuous, migration=partial, routes=random, memory=2000)",
+    f"hash(count=2, {QUICK}, routes=random)",
+    f"bitmap({QUICK}, assessment=dia, scheduling=periodic, routes=lottery)",
+    "single(partition=64, batch=7, in_flight=1, routes=written)",
+)
+SEEN: dict[str, Counter[str]] = {index: Counter() for index in INDEXES}
+
+
+def count(index: str, control: RoutesAndIndexes) -> None:
+    SEEN[index] += Counter(
+        {
+            "joins": 1,
+            "changes": control.tunings,
+            "rows moved": control.migrated,
+            "steps": len(control.routes.fanout),
+        }
+    )
+
+
+@pytest.mark.parametrize("part", range(PARTS))
+def test_answers_with_any_route_and_index_are_those_of_the_tensor_product(part: int) -> None:
+    for number in range(part, GRAPHS, PARTS):
+        rng, tried = random.Random(f"{SEED}/routed/{number}"), number * 7
+        case = draw(rng, tried, MOST, inputs=(2, 3, 4, 4, 5))
+        while any(w.kind == "partition" for w in case.windows):  # such a window is refused: tested elsewhere
+            tried += 9  # the same shape with the next kind of window
+            case = draw(rng, tried, MOST, inputs=(2, 3, 4, 4, 5))
+        expected = case.expected()
+        for index in INDEXES:
+            made: list[RoutesAndIndexes] = []
+            original = RoutesAndIndexes.__init__
+
+            def remember(self, *args, made=made, original=original, **kwargs):
+                original(self, *args, **kwargs)
+                made.append(self)
+
+            with patch.object(RoutesAndIndexes, "__init__", remember):
+                answer = run(case, rng, {"joins": "routes", "index": index})
+            wrong = case.difference(answer, expected)
+            assert wrong is None, f"graph {SEED}/{number}, {index}\n{case.text}\n{wrong}"
+            for control in made:
+                count(index, control)
+
+
+def test_indexes_were_exchanged_and_migrated() -> None:
+    if sum(c["joins"] for c in SEEN.values()) < GRAPHS * len(INDEXES):
+        pytest.fail("run the whole file: what indexes did is counted by the tests above")
+    print(f"\n{GRAPHS} join graphs with {len(INDEXES)} ways to index each")
+    for index, seen in SEEN.items():
+        print(f"  {index:100s} " + ", ".join(f"{n} {c}" for n, c in seen.items()))
+    if FACTOR >= 1:
+        changes = [SEEN[index]["changes"] for index in INDEXES]
+        assert all(changes[i] > 5 * GRAPHS for i in (0, 1, 2, 3))
+        assert changes[4] > GRAPHS
+        assert changes[5] == 0
+        assert SEEN[INDEXES[1]]["rows moved"] > 100 * GRAPHS

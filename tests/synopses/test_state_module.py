@@ -1,0 +1,144 @@
+"""State modules: whatever the indexes and their changes, a search finds the rows that a plain loop finds."""
+
+import random
+
+import numpy as np
+import pytest
+
+from eddyline.core.time import NEVER
+from eddyline.synopses.index_maps import BitAddress, Hashed, buckets_of_search, equi_depth
+from eddyline.synopses.state_module import Search, StateModule
+
+
+def test_the_example_of_section_4_1():
+    """A tuple with the parts 00111, 11 and 010 lies in bucket 250; a search without A2 visits four buckets."""
+    index = BitAddress((5, 2, 3))
+    assert buckets_of_search(index, [0b00111, 0b11, 0b010]) == [250]
+    assert buckets_of_search(index, [0b00111, None, 0b010]) == [226, 234, 242, 250]
+
+
+def test_a_row_is_stored_where_its_values_say():
+    module = StateModule(3, 100, (BitAddress((5, 2, 3)),), ranged=frozenset({0, 1, 2}))
+    codes = np.array([[a % 32, a % 4, a % 8] for a in range(64)])
+    module.insert(codes, np.zeros(64, np.int64), np.full(64, NEVER))
+    heads = module.partitions[0].group.heads[0]
+    assert heads[0b00111_11_111] > 0  # 7, 3 and 7: the boundaries of evenly spread values are the values
+    assert (heads > 0).sum() == 32
+
+
+class Model:
+    """The same as a list of rows."""
+
+    def __init__(self):
+        self.rows = []
+
+    def search(self, s):
+        found = []
+        for i in range(len(s)):
+            for r, (codes, enter, leave) in enumerate(self.rows):
+                if enter > s.max_enter[i] or leave < s.min_leave[i]:
+                    continue
+                if all(s.low[i, j] <= codes[a] <= s.high[i, j] for j, a in enumerate(s.asked)):
+                    found.append((i, r))
+        return sorted(found)
+
+
+def random_spec(rng, n):
+    match rng.randrange(4):
+        case 0:
+            return tuple(
+                Hashed(tuple(sorted(rng.sample(range(n), rng.randint(1, n))))) for _ in range(rng.randint(1, 3))
+            )
+        case 1:
+            return ()
+        case _:
+            return (BitAddress(tuple(rng.randint(0, 4) for _ in range(n))),)
+
+
+def random_search(rng, n, now, ranged):
+    m = rng.randint(1, 6)
+    asked = np.array(sorted(rng.sample(range(n), rng.randint(0, n))), np.int64)
+    low = np.array([[rng.randrange(6) for _ in asked] for _ in range(m)], np.int64).reshape(m, len(asked))
+    high, equal = low.copy(), set(asked.tolist())
+    for j, a in enumerate(asked.tolist()):
+        if a in ranged:
+            high[:, j] += rng.randint(-1, 3)
+            equal.discard(a)
+    at = np.array([rng.randint(max(0, now - 5), now) for _ in range(m)], np.int64)
+    return Search(asked, low, high, at, at + 1, frozenset(equal))
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_a_search_finds_what_a_plain_loop_finds(seed):
+    rng = random.Random(seed)
+    n = rng.randint(1, 4)
+    ranged = frozenset(a for a in range(n) if rng.random() < 0.3)
+    module = StateModule(n, rng.choice([1, 7, 50]), random_spec(rng, n), ranged)
+    model, now, matches, migrations = Model(), 0, 0, 0
+    for _ in range(60):
+        now += rng.randint(0, 3)
+        count = rng.randint(0, 12)
+        codes = np.array([[rng.randrange(6) for _ in range(n)] for _ in range(count)], np.int64).reshape(count, n)
+        enter = np.array([now if rng.random() < 0.9 else NEVER for _ in range(count)], np.int64)
+        leave = np.full(count, now + 15, np.int64)
+        module.insert(codes, enter, leave)
+        model.rows += [(tuple(c), e, x) for c, e, x in zip(codes.tolist(), enter.tolist(), leave.tolist(), strict=True)]
+        action = rng.random()
+        if action < 0.15:
+            module.spec = random_spec(rng, n)
+        elif action < 0.3 and module.partitions:
+            chosen = rng.sample(range(len(module.partitions)), rng.randint(1, len(module.partitions)))
+            migrations += module.migrate(chosen, random_spec(rng, n)) > 0
+        elif action < 0.4:
+            module.expire(now - 5)
+        elif action < 0.5:
+            restored = StateModule(n, module.partition_rows, (), ranged)
+            restored.load(module.state())
+            module = restored
+        s = random_search(rng, n, now, ranged)
+        requests, rows = module.search(s)
+        found = sorted(zip(requests.tolist(), rows.tolist(), strict=True))
+        assert found == model.search(s), seed
+        matches += len(found)
+    assert matches > 20
+    assert migrations > 0
+
+
+def test_partitions_behind_are_dropped_and_their_places_used_again():
+    module = StateModule(1, 100, (BitAddress((6,)),))
+    for t in range(200):
+        module.insert(np.full((50, 1), t % 7), np.full(50, t), np.full(50, t + 10))
+        module.expire(t)
+    assert len(module) == 50 * 10
+    assert len(module.partitions) <= 7
+    assert len(module.enter) < 5000
+    assert module.nbytes < 150_000
+
+
+def test_equal_neighbours_share_an_index():
+    module = StateModule(1, 10, (BitAddress((3,)),))
+    module.insert(np.arange(35).reshape(-1, 1), np.arange(35), np.full(35, NEVER))
+    assert len({id(p.group) for p in module.partitions}) == 1
+    module.spec = (BitAddress((4,)),)
+    module.insert(np.arange(35).reshape(-1, 1), np.arange(35), np.full(35, NEVER))
+    assert [len(p.group.heads[0]) for p in module.partitions] == [8] * 4 + [16] * 3
+    module.migrate(range(4), module.spec)
+    assert len({id(p.group) for p in module.partitions}) == 1
+
+
+@pytest.mark.parametrize("values", ["even", "skewed", "few"])
+def test_equi_depth_parts_hold_at_most_twice_the_mean_besides_heavy_values(values):
+    rng = np.random.default_rng(3)
+    codes = {
+        "even": rng.integers(0, 100_000, 10_000),
+        "skewed": (rng.pareto(1.1, 10_000) * 100).astype(np.int64),
+        "few": rng.integers(0, 40, 10_000),
+    }[values]
+    bits = 4
+    mean = len(codes) / (1 << bits)
+    value, count = np.unique(codes, return_counts=True)
+    light = codes[np.isin(codes, value[count <= mean])]
+    if len(light) == 0:
+        return
+    parts = np.searchsorted(equi_depth(codes, bits), light, side="right")
+    assert np.bincount(parts).max() <= 2 * mean
