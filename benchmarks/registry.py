@@ -13,6 +13,7 @@ from benchmarks import (
     linearity,
     macd,
     multiway,
+    shared_graph,
     sliding_aggregate,
     startup,
     three_way,
@@ -32,6 +33,7 @@ ALL: tuple[Benchmark, ...] = (
     filters.Cheap(),
     filters_equal.Equal(),
     latency.Latency(),
+    shared_graph.SharedGraph(),
     linearity.Linearity(),
     startup.Startup(),
 )

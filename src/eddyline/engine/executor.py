@@ -38,15 +38,15 @@ class Executor:
         self.tasks: tuple[Task, ...] = ()
         self.current: Task | None = None  # the one that runs, or that failed
         self._following: dict[Task, list[Task]] = {}
-        self._filled: dict[Task, tuple[Queue, ...]] = {}  # by task the queues that it fills for others
+        self._filled: dict[Task, tuple[tuple[Queue, Task], ...]] = {}  # by task the queues that it fills, with readers
         self.replan(tasks)
 
     def replan(self, tasks: Sequence[Task], scheduler: Scheduler | None = None) -> None:
         """Go on with other tasks (a query came or went) or another scheduler; queues keep what they hold."""
         self.tasks = tuple(tasks)
         self.prioritised = len({t.priority for t in self.tasks}) > 1
-        read = {id(q) for t in self.tasks for q in t.inputs}
-        self._filled = {t: tuple(q for q in t.outputs if id(q) in read) for t in self.tasks}
+        readers = {id(q): t for t in self.tasks for q in t.inputs}
+        self._filled = {t: tuple((q, readers[id(q)]) for q in t.outputs if id(q) in readers) for t in self.tasks}
         if scheduler is not None:
             self.scheduler = scheduler
         for position, t in enumerate(self.tasks):
@@ -67,15 +67,13 @@ class Executor:
         """Run until nothing is ready, or the budget of runs or of time is spent; returns the number of runs.
 
         The budget is looked at between runs: a run that was begun is finished. A task that would fill a full queue
-        waits, unless whoever should empty it waits for this very task.
+        waits, if whoever reads the queue could run.
         """
         ready = {t.position: t for t in self.tasks if t.ready}
         end = None if nanoseconds is None else self.clock.nanoseconds() + nanoseconds
         done = 0
         while ready and (steps is None or done < steps) and (end is None or self.clock.nanoseconds() < end):
             task = next(iter(ready.values())) if len(ready) == 1 and self.bound is None else self._choose(ready)
-            if task is None:
-                break
             self.current = task
             task.run(self.clock, self.most)
             if self.after is not None:
@@ -89,42 +87,20 @@ class Executor:
                     ready.pop(t.position, None)
         return done
 
-    def _choose(self, ready: Mapping[int, Task]) -> Task | None:
-        """None: all that is ready waits for room that only other inputs can make."""
+    def _choose(self, ready: Mapping[int, Task]) -> Task:
+        """There is always one: behind the ready task that is furthest downstream nobody could empty a queue."""
         able = list(ready.values())
         if self.bound is not None:
-            free = [t for t in able if not self._blocked(t)]
-            able = free or [t for t in able if self._waits_for_itself(t)]
-            if not able:
-                return None
+            able = [t for t in able if not self._blocked(t, self.bound)]
         if self.prioritised:
             first = max(t.priority for t in able)
             able = [t for t in able if t.priority == first]
         return able[0] if len(able) == 1 else self.scheduler.next(able)
 
-    def _blocked(self, task: Task) -> bool:
-        """Whether a queue that it fills is full; results leave the system and are not counted."""
-        return any(q.size >= self.bound for q in self._filled[task])  # type: ignore[operator]
-
-    def _waits_for_itself(self, task: Task) -> bool:
-        """Whether the reader of a full queue needs another input first that comes from this task."""
-        for reader in self._following[task]:
-            for q in reader.inputs:
-                if q.frontier <= reader.frontier and task in self._above(q):
-                    return True
-        return False
-
-    def _above(self, queue: Queue) -> set[Task]:
-        """The tasks that a queue is filled by, from near and far."""
-        producer = {id(q): t for t in self.tasks for q in t.outputs}
-        found: set[Task] = set()
-        waiting = [queue]
-        while waiting:
-            t = producer.get(id(waiting.pop()))
-            if t is not None and t not in found:
-                found.add(t)
-                waiting.extend(t.inputs)
-        return found
+    def _blocked(self, task: Task, bound: int) -> bool:
+        """Whether a queue that it fills is full and its reader could empty it. A reader that waits for another input
+        might wait for this very task; and results leave the system, they are not counted."""
+        return any(q.size >= bound and reader.ready for q, reader in self._filled[task])
 
     def state(self) -> dict[str, Any]:
         """How far each task is and what waits in front of it; the operators' own state is theirs to save."""
