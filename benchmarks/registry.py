@@ -16,6 +16,7 @@ from benchmarks import (
     shared_graph,
     sliding_aggregate,
     startup,
+    system_streams,
     three_way,
 )
 from benchmarks.harness import Benchmark
@@ -32,6 +33,7 @@ ALL: tuple[Benchmark, ...] = (
     filters.Expensive(),
     filters.Cheap(),
     filters_equal.Equal(),
+    system_streams.System(),
     latency.Latency(),
     shared_graph.SharedGraph(),
     linearity.Linearity(),

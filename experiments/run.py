@@ -33,6 +33,8 @@ EXPERIMENTS = {
         "figure_5_22", "figure_5_23", "stocks",
     ),
     "scheduling": ("bursts",),
+    "inputs": ("slack_auto",),
+    "indexes": ("figure_8_amri", "figure_9_amri", "figure_10_amri"),
 }  # fmt: skip
 QUICK = 0.02
 

@@ -57,7 +57,7 @@ def test_everything_is_passed_on(job: Path, runtime: Callable[..., list[Any]]) -
     assert positional == (job,)
     assert named == {
         "out": Path("r.parquet"), "report": Path("r.json"), "checkpoint": Path("state"), "strict": True, "quiet": False,
-        "progress": None, "stdout": sys.stdout,
+        "progress": None, "stdout": sys.stdout, "learned": None,
     }  # fmt: skip
 
 

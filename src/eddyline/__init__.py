@@ -13,6 +13,8 @@ from eddyline.core.errors import (
     JobError,
     LateRowsWarning,
     MissedRowsWarning,
+    OverloadError,
+    ShedRowsWarning,
 )
 
 if TYPE_CHECKING:
@@ -30,8 +32,10 @@ __all__ = [
     "JobError",
     "LateRowsWarning",
     "MissedRowsWarning",
+    "OverloadError",
     "Query",
     "Session",
+    "ShedRowsWarning",
     "__version__",
     "predicate",
 ]

@@ -117,6 +117,12 @@ def parser() -> _Parser:
         "has several queries; folders that are missing are made; without it results are printed as tables",
     )
     run.add_argument("--checkpoint", metavar="DIR", type=_path, help="keep the state here, and go on from it")
+    run.add_argument(
+        "--learned",
+        metavar="FILE",
+        type=_path,
+        help="begin with the plans that an earlier run of the same queries ended with, and keep those of this one here",
+    )
     run.add_argument("--report", metavar="FILE", type=_path, help="write what happened, as JSON ('-': standard output)")
     run.add_argument(
         "--spark-log", metavar="FILE", type=_path, help="write Spark's own log here ('-': to standard error)"
@@ -185,7 +191,7 @@ def _run(options: argparse.Namespace) -> int:
     path = options.job
     check_path(path)
     progress = _progress(options)
-    common = {n: getattr(options, n) for n in ("out", "report", "checkpoint", "strict", "quiet")}
+    common = {n: getattr(options, n) for n in ("out", "report", "checkpoint", "strict", "quiet", "learned")}
     # Whatever else is written to the terminal stands above the progress line.
     out, err = (s if progress is None else progress.above(s) for s in (sys.stdout, sys.stderr))
     common |= {"progress": progress, "stdout": out}

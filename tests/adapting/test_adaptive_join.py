@@ -349,7 +349,7 @@ TWO = "SELECT Istream(r.a) FROM R [ROWS 5] r, S [ROWS 5] s WHERE r.a = s.a"
             {"tree": "(r, s)"},
             "the tree '(r, s)' must name each of r, s, t once, in brackets such as ((r, s), t): t is missing.",
         ),
-        (THREE, {"memory": 4096}, "unknown option 'memory'. It is a parameter of a cache policy: write caches = "),
+        (THREE, {"interval": 4096}, "unknown option 'interval'. It is a parameter of a cache policy: write caches = "),
         (THREE, {"tree": "((r, s), x)"}, "the tree '((r, s), x)' must name each of r, s, t once, in brackets such as "),
         (THREE, {"tree": "r, s, t"}, "the tree 'r, s, t' must name each of r, s, t once, in brackets such as "),
         (THREE, {"tree": "((r, s), t"}, "the tree '((r, s), t' must name each of r, s, t once, in brackets such as "),

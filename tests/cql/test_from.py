@@ -161,7 +161,7 @@ def test_late_and_invalid() -> None:
         "SELECT x.row FROM invalid(slow) x", slow="SELECT a FROM S"
     )
     assert error("SELECT * FROM late(zz)", qq="SELECT a FROM S").message.startswith("unknown query 'zz'")
-    assert "there are late(q) and invalid(q)" in error("SELECT * FROM early(slow)").message
+    assert "there are late(q), invalid(q) and shed(q)" in error("SELECT * FROM early(slow)").message
 
 
 @pytest.mark.parametrize(

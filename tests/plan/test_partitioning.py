@@ -27,7 +27,14 @@ from eddyline.plan.partitioning.places import Places
 from eddyline.plan.rules import optimize
 from eddyline.spark import program
 from eddyline.spark.packing import coordinates
-from eddyline.testing.case_queries import OPERATORS, TO_STREAM, WINDOWS, Focus
+from eddyline.testing.case_queries import (
+    CLOSING_TO_STREAM,
+    CLOSING_WINDOWS,
+    OPERATORS,
+    TO_STREAM,
+    WINDOWS,
+    Focus,
+)
 from eddyline.testing.cases import Case, draw_case
 from tests.plan.sharded import planned, run_sharded
 from tests.semantics.engine import mismatch
@@ -130,6 +137,13 @@ SPLIT = {
     "SELECT Rstream(R.b, S.b) FROM R [NOW], S [RANGE 9] WHERE R.a = S.a": "R(a) S(a)",
     "SELECT Rstream(b) FROM entered [NOW]": "R(a)",
     "SELECT Istream(row) FROM late(named)": "late(named)(*)",
+    # Windows that close.
+    "SELECT Wstream(a, window_end, count(*) AS n) FROM R [HOP 9 EVERY 3] GROUP BY a, window_end": "R(a)",
+    "SELECT Wstream(b) FROM R [TUMBLE 9]": "R(*)",
+    "SELECT Wstream(R.b, S.b) FROM R [TUMBLE 9], S [TUMBLE 9] WHERE R.a = S.a": "R(a) S(a)",
+    "SELECT Wstream(a, count(*) AS n) FROM R [SESSION 9 GAP PARTITION BY a] GROUP BY a": "R(a)",
+    "SELECT Rstream(b) FROM R [SESSION 9 GAP PARTITION BY a]": "R(a)",
+    "SELECT R.a, S.b FROM R [UNTIL b], S [RANGE 9] WHERE R.a = S.a": "R(a) S(a)",
 }  # fmt: skip
 
 
@@ -162,6 +176,9 @@ ONE_SHARD = {
     "SELECT DISTINCT t FROM Q": r"DISTINCT must see equal rows together",
     # What leaves does so at instants without elements.
     "SELECT Rstream(d.a) FROM (SELECT Dstream(a) FROM R [RANGE 9]) [NOW] d": r"Rstream repeats its rows",
+    "SELECT Wstream(window_end, count(*) AS n) FROM R [TUMBLE 9]": r"no input is split by a column of GROUP BY",
+    "SELECT Wstream(a) FROM R [SESSION 9 GAP]": r"makes sessions of elements that no column puts into one shard",
+    "Wstream(SELECT a FROM R [SESSION 9 GAP PARTITION BY a] UNION ALL SELECT a FROM S [TUMBLE 9])": r"any session",
     "SELECT k, v FROM K": r"only constant relations are read",
     "SELECT Istream(a) FROM R WHERE dice(a)": r"dice is declared as not deterministic",
 }  # fmt: skip
@@ -262,9 +279,11 @@ def test_equal_numbers_of_all_widths_have_one_coordinate(values: list[Any]) -> N
 def cases(what: str, count: int) -> Iterator[tuple[int, random.Random, Case]]:
     for i in range(max(3, round(count * FACTOR))):
         rng = random.Random(f"{SEED}/{what}/{i}")
-        # Rows of the whole stream cannot be counted in shards: fewer of them.
-        window = rng.choice([w for w in WINDOWS if w != "rows" or rng.random() < 0.3])
-        yield i, rng, draw_case(rng, Focus(rng.choice(OPERATORS), window, rng.choice(TO_STREAM)))
+        # Rows of the whole stream cannot be counted in shards, and most Rstreams cannot be split: fewer of them.
+        window = rng.choice([w for w in (*WINDOWS, *CLOSING_WINDOWS) if w != "rows" or rng.random() < 0.3])
+        kinds = CLOSING_TO_STREAM if window in CLOSING_WINDOWS else TO_STREAM
+        to_stream = rng.choice([k for k in kinds if k != "rstream" or rng.random() < 0.5])
+        yield i, rng, draw_case(rng, Focus(rng.choice(OPERATORS), window, to_stream))
 
 
 def fail(what: str, i: int, case: Case, group: program.Group, found: str) -> None:

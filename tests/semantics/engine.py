@@ -108,7 +108,8 @@ def start(case: Case, way: Way) -> tuple[Any, Any]:
     """A session with the case's streams, relations and query (and its twins)."""
     session = eddyline.Session()
     for name, data in case.streams.items():
-        slack = timedelta(microseconds=data.slack) if case.scale.kind is TimeKind.TIMESTAMP else data.slack
+        slack: Any = timedelta(microseconds=data.slack) if case.scale.kind is TimeKind.TIMESTAMP else data.slack
+        slack = slack if data.auto is None else data.auto
         session.stream(name, schema=case.scale.schema(), timestamp="ts", slack=slack)
     for name, relation in case.relations.items():
         schema = case.scale.relation_schema(name)

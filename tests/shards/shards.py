@@ -11,7 +11,7 @@ import itertools
 import json
 import pickle
 import random
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -19,6 +19,7 @@ import pyarrow as pa
 
 from eddyline.core import time as core
 from eddyline.plan.logical import streams_of
+from eddyline.spark.letters import STEERING, Letter
 from eddyline.spark.packing import ARRIVAL, Packer, Route
 from eddyline.spark.program import Group, Program, plan_group
 from eddyline.spark.segments import Head, SegmentLog
@@ -270,8 +271,8 @@ def in_time(table: pa.Table) -> pa.Table:
     return table.sort_by([(n, "ascending") for n in ("_time", "_sign") if n in table.schema.names])
 
 
-def run(arrived: Arrived, way: Way) -> Answer:
-    """The case's answer on shards."""
+def run(arrived: Arrived, way: Way, letters: Callable[[int], Sequence[Letter]] | None = None) -> Answer:
+    """The case's answer on shards; ``letters`` are what steers them, by micro-batch."""
     rng = random.Random(f"run/{way.seed}")
     case = arrived.case
     program = pickle.loads(pickle.dumps(Program((plan(case, way),))))
@@ -285,6 +286,9 @@ def run(arrived: Arrived, way: Way) -> Answer:
         for rows in pack(program, arrived, number, way.tasks, rng, dict(known), way.told):
             for key, row in unpacked(rows):
                 inboxes[shard_of(key)].append(row)
+        if letters is not None and (sent := letters(number)):
+            for inbox in inboxes.values():
+                inbox.append((STEERING, 0, None, None, 0, False, json.dumps(list(sent)).encode()))
         found: list[pa.RecordBatch] = []
         for shard in rng.sample(shards, len(shards)):
             inbox = inboxes[shard.number]
@@ -315,6 +319,7 @@ class Expected:
     rows: Sequence[ResultRow]
     late: int
     invalid: int
+    end: int  # the last instant: that of the last element, or when the last window of a Wstream closes
 
 
 def expect(arrived: Arrived) -> Expected:
@@ -324,20 +329,23 @@ def expect(arrived: Arrived) -> Expected:
     if not arrived.ended:
         closed = arrived.frontiers()[-1]
         rows = [] if closed is None else [r for r in rows if r.time <= closed]
-    return Expected(kept, rows, late, sum(len(reference.invalid[n]) for n in arrived.batches))
+    return Expected(kept, rows, late, sum(len(reference.invalid[n]) for n in arrived.batches), reference.end)
 
 
 def compare(arrived: Arrived, answer: Answer, expected: Expected | None = None) -> str | None:
     """``expected`` may be known already."""
     expected = expected or expect(arrived)
     found = mismatch(expected.case, expected.rows, answer.table)
-    return found or untimely(arrived, answer.batches) or miscounted(arrived, expected, answer.report)
+    return found or untimely(arrived, answer.batches, expected.end) or miscounted(arrived, expected, answer.report)
 
 
-def untimely(arrived: Arrived, batches: Sequence[pa.Table]) -> str | None:
+def untimely(arrived: Arrived, batches: Sequence[pa.Table], end: int) -> str | None:
     """A result must come with the micro-batch that closes its instant, whatever its shard got."""
     before: int | None = None
-    for i, (closed, table) in enumerate(zip(arrived.frontiers(), batches, strict=True)):
+    frontiers = arrived.frontiers()
+    if arrived.ended and frontiers and frontiers[-1] is not None:
+        frontiers[-1] = max(frontiers[-1], end)
+    for i, (closed, table) in enumerate(zip(frontiers, batches, strict=True)):
         for time in map(ticks, table.column("_time").to_pylist()):
             if closed is None or time > closed:
                 return f"micro-batch {i + 1} closes {closed} and shows a result of {time}"

@@ -32,7 +32,8 @@ SUMS = ("sum(b) AS r", "avg(x) AS r", "count(*) AS r", "count(x) AS r", "sum(x) 
 
 
 def window(rng: random.Random) -> str:
-    return f"[RANGE {rng.randint(1, 9)} SLIDE {rng.randint(1, 5)}]"
+    width, slide, offset = rng.randint(1, 9), rng.randint(1, 5), rng.choice(["", " OFFSET 2"])
+    return rng.choice([f"[RANGE {width} SLIDE {slide}]", f"[HOP {width} EVERY {slide}{offset}]", f"[TUMBLE {width}]"])
 
 
 def draw_text(rng: random.Random) -> str:
@@ -44,6 +45,9 @@ def draw_text(rng: random.Random) -> str:
         [
             grouped,
             f"SELECT Istream({key}, {sums}) FROM S {window(rng)} GROUP BY {key}",
+            f"SELECT Wstream({key}, {sums}, window_end) FROM S {window(rng)} GROUP BY {key}, window_end",
+            f"SELECT window_start, {key}, {sums} FROM S {window(rng)} GROUP BY {key}, window_start",
+            f"SELECT Wstream(window_start, {sums}) FROM S {window(rng)} GROUP BY window_start",
             f"SELECT Dstream({key}, {sums}) FROM S {window(rng)} GROUP BY {key}",
             f"SELECT {sums} FROM S {window(rng)}",
             f"SELECT Istream(A.a AS a, A.r AS r, B.r AS q) FROM {one} AS A, {two} AS B WHERE A.a = B.a",
@@ -117,6 +121,8 @@ def test_shards_agree_with_the_reference(any_number: Counter[int]) -> None:
     [
         ("SELECT a, sum(b) AS r FROM S [RANGE 8 SLIDE 2] GROUP BY a", True),
         ("SELECT a, max(b) AS r FROM S [RANGE 8 SLIDE 2] GROUP BY a", False),
+        ("SELECT Wstream(a, window_end, sum(b) AS r) FROM S [HOP 8 EVERY 2] GROUP BY a, window_end", True),
+        ("SELECT Wstream(a, sum(b) AS r) FROM S [SESSION 8 GAP PARTITION BY a] GROUP BY a", False),
         ("SELECT a, sum(b) AS r FROM S [RANGE 8] GROUP BY a", False),
         ("SELECT Rstream(a, sum(b) AS r) FROM S [RANGE 8 SLIDE 2] GROUP BY a", False),
         ("SELECT b / a AS k, count(*) AS r FROM S [RANGE 8 SLIDE 2] GROUP BY b / a", False),

@@ -17,6 +17,7 @@ from eddyline.operators.mjoin import MJoin
 from eddyline.synopses.bag import Bag
 from eddyline.synopses.join_caches import JoinCaches
 from eddyline.synopses.protocol import CacheSynopsis, Index, RowSynopsis
+from eddyline.synopses.slot_rows import SlotRows
 from eddyline.synopses.store import Store, Stub
 from eddyline.testing.clock import ManualClock
 
@@ -122,3 +123,18 @@ def test_a_bag_gives_back_dead_rows_and_keeps_its_slots() -> None:
 
 def test_caches_are_a_synopsis() -> None:
     assert isinstance(JoinCaches(), CacheSynopsis)
+
+
+def test_slots_give_back_dead_rows_and_are_given_again() -> None:
+    rows = SlotRows(SCHEMA)
+    assert isinstance(rows, RowSynopsis)
+    slots = rows.insert({"a": pa.array(range(1000))}, 1000)
+    rows.expire(slots[:900])
+    assert rows.give_back(1) >= 7200 and len(rows) == 100
+    assert rows.probe(slots[900:], ["a"])["a"].to_pylist() == list(range(900, 1000))
+    again = rows.insert({"a": pa.array([-1, -2])}, 2)
+    assert set(again.tolist()) <= set(slots[:900].tolist())
+    other = SlotRows(SCHEMA)
+    other.load(rows.state())
+    assert other.probe(again, ["a"])["a"].to_pylist() == [-1, -2]
+    assert not set(other.insert({"a": pa.array([-3])}, 1).tolist()) & {*again.tolist(), *slots[900:].tolist()}

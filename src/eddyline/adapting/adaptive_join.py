@@ -26,6 +26,7 @@ from eddyline.adapting.join_history import RunHistory, accesses
 from eddyline.adapting.join_ordering import JoinOrdering
 from eddyline.adapting.join_pacing import Pace, RunPacing
 from eddyline.adapting.join_sampling import SAMPLES_FOR_ORDERS, SAMPLES_FOR_USED_CACHES, ProfileSamples
+from eddyline.adapting.plan_hold import PlanHold
 from eddyline.adaptive.filters.policy import FilterPolicy
 from eddyline.adaptive.joins.a_caching import ACaching
 from eddyline.adaptive.joins.probe_monitor import Done
@@ -34,6 +35,7 @@ from eddyline.core.delta import Int64s
 from eddyline.core.time import Clock
 from eddyline.kernels import join_layout as k
 from eddyline.operators.join_arrays import JoinArrays
+from eddyline.streamon.decision import Decision
 from eddyline.streamon.log import DecisionLog
 
 # Of the accesses of an element: an order that saves less is taken where it is found, but no profiling run is spent on
@@ -51,7 +53,7 @@ class AdaptiveJoin:
         operator: str,
         names: Sequence[str],
         shape: Shape,
-        policies: Sequence[FilterPolicy] | None,
+        policies: list[FilterPolicy] | None,
         caching: ACaching | None,
         clock: Clock,
         pace: Pace,
@@ -178,7 +180,7 @@ class AdaptiveJoin:
         self._left = [a + b for a, b in zip(self._left, left, strict=True)]
         return counted[k.CN_PROBES], work - indexes, elements
 
-    def _close(self) -> None:
+    def close(self) -> None:
         """Enter what was done so far, because a report was asked for. The next element begins another stretch."""
         if self._going is not None:
             self.pacing.probe_monitor.add(self._account(self._going))
@@ -199,11 +201,13 @@ class AdaptiveJoin:
             self._by_input(), [a + b for a, b in zip(self._came, self._left, strict=True)], self._came
         )  # fmt: skip
         self._came = self._left = [0] * self.shape.size
-        orders, made, negligible = list(arrays.orders), [], True
+        orders, negligible = list(arrays.orders), True
+        made: list[tuple[Decision, float]] = []
         if self.ordering is not None:
             self.ordering.shares = [n / max(1, sum(run.came_or_left)) for n in run.came_or_left]
             if self.pacing.pace.always_profiles or self.ordering.news(run.profiles, self._routine):
-                made = self.ordering.reorder(run.profiles, orders, now)
+                made, suggested = self.ordering.reorder(run.profiles, orders, now)
+                self.run_history.suggested(suggested)
                 negligible = all(saved <= self._negligible_saving for _, saved in made)
                 for decision, _ in made:
                     self.run_history.decided([decision])
@@ -244,10 +248,29 @@ class AdaptiveJoin:
             choice.skip(arrays)
         given = orders if new_orders else None
         made, sizes, differs = choice.decide(arrays, given, now, self.elements, settled, alarmed)
+        self.run_history.suggested([d for d in made if not d.applied])
+        made = [d for d in made if d.applied]
         self.run_history.decided(made)
         if new_orders or differs:
             self._apply(arrays, orders, sizes)
         return new_orders or bool(made)
+
+    def replan(self, arrays: JoinArrays, orders: Sequence[tuple[int, ...]] | None = None) -> None:
+        """Somebody else has changed the orders, or what the caches may do: put it into force between two elements."""
+        self.close()
+        orders = list(arrays.orders) if orders is None else list(orders)
+        sizes = None
+        if self.cache_choice is not None:
+            decisions, sizes = self.cache_choice.attach(arrays, orders, self._now)
+            self.run_history.decided(decisions)
+            self.cache_choice.skip(arrays)
+        self._apply(arrays, orders, sizes)
+
+    @property
+    def holds(self) -> list[PlanHold]:
+        """What keeps the orders, by pipeline, and the caches as they are."""
+        orders = [] if self.ordering is None else self.ordering.holds
+        return [*orders, *([] if self.cache_choice is None else [self.cache_choice.hold])]
 
     def _run_over(self, changed: bool) -> None:
         self.samples = ProfileSamples(self.shape.size)
@@ -278,18 +301,18 @@ class AdaptiveJoin:
     # ── what it did ───────────────────────────────────────────────────────────────────────────────────────────────
 
     def describe(self, arrays: JoinArrays) -> list[str]:
-        self._close()
+        self.close()
         return self.run_history.describe(self, arrays)
 
     def statistics(self, arrays: JoinArrays) -> dict[str, Any]:
-        self._close()
+        self.close()
         return self.run_history.statistics(self, arrays)
 
     # ── state ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def state(self) -> dict[str, Any]:
         """What was learned. What caches hold is not state: they fill again."""
-        self._close()
+        self.close()
         return {
             "names": list(self.names),
             "orders": [list(o) for o in self.run_history.orders],
@@ -299,6 +322,7 @@ class AdaptiveJoin:
             "elements": self.elements,
             "run": self.pacing.state(),
             "budget": self.pacing.budget.held,
+            "holds": [h.state() for h in self.holds],
             "books": self.run_history.state(),
         }
 
@@ -319,6 +343,9 @@ class AdaptiveJoin:
         self.elements = int(state["elements"])
         self.pacing.load(run, float(state.get("budget", 0.0)))  # a snapshot of an earlier version has no budget
         self.run_history.load(state["books"])
+        if len(state.get("holds", ())) == len(self.holds):  # an earlier version has none, other policies others
+            for hold, held in zip(self.holds, state["holds"], strict=True):
+                hold.load(held)
         if self.cache_choice is not None:
             self.cache_choice.load(state["caching"])
         self.attach(arrays, orders)

@@ -16,10 +16,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from eddyline.adapting.plan_hold import PlanHold, held_decision, impose
 from eddyline.adaptive.filters.filter_statistics import FilterStatistics
 from eddyline.adaptive.filters.policy import FilterPolicy
 from eddyline.core.delta import Bools, Int64s
-from eddyline.core.errors import DataError
+from eddyline.core.errors import DataError, JobError
 from eddyline.core.time import Clock, SystemClock
 from eddyline.expr.members import Conjunct, answering, calls_of, text_of
 from eddyline.expr.nodes import Expr
@@ -66,7 +67,8 @@ class AdaptiveConjunction:
     batches. ``clock`` measures the conjuncts; one that stands still leaves the policy with declared costs. ``size``
     fixes the rows of a sub-batch: smaller adapts sooner and costs more passes. ``asked`` are the parameters that were
     asked of the policy: what was learned under others is shaped otherwise, and of no use. Decisions go into ``log``,
-    which is the query's; a conjunction without one keeps its own.
+    which is the query's; a conjunction without one keeps its own. ``written`` are all conjuncts as written, ``first``
+    included, for whoever puts another policy in this one's place. ``hold`` keeps the order where a user says so.
 
     It can be pickled, with what it has learned, wherever its functions can be.
 
@@ -92,10 +94,12 @@ class AdaptiveConjunction:
         size: int | None = None,
         asked: Mapping[str, Any] | None = None,
         log: DecisionLog | None = None,
+        written: Sequence[Conjunct] | None = None,
     ) -> None:
         if policy.pipeline.filters != len(conjuncts):
             raise ValueError(f"a policy for {policy.pipeline.filters} filters and {len(conjuncts)} conjuncts")
         self.conjuncts, self.first, self.policy = tuple(conjuncts), tuple(first), policy
+        self.written = tuple(conjuncts if written is None else written)
         self.texts = tuple(map(text_of, conjuncts))
         self.who = f"{policy.name}{dict(sorted((asked or {}).items()))}"
         self.clock: Clock = clock or SystemClock()
@@ -105,6 +109,7 @@ class AdaptiveConjunction:
         self.seen = FilterStatistics(len(conjuncts))
         self.log, self.keeps_log = log if log is not None else DecisionLog(clock=self.clock), log is None
         self.gains = GainMeter(self.log, len(conjuncts), steps_before=BATCHES_BEFORE, steps_after=BATCHES_AFTER)
+        self.hold = PlanHold(len(conjuncts))
         self._compile()
 
     def _compile(self) -> None:
@@ -192,12 +197,20 @@ class AdaptiveConjunction:
         policy.processed(seen.rows_in, seen.rows_out, prices)
         if len(profile):
             policy.profiled(seen.dropped, prices)
-        decision = None if self._guesses() else policy.decide(self.seen.rows if now is None else now)
-        if decision is not None:
-            self.seen.decided()
-            self.gains.decided(self.log.record(self._named(decision)).sequence)
+        self.hold.add(seen.rows_in, seen.rows_out)
+        if not self._guesses():
+            self._decide(self.seen.rows if now is None else now)
         self._fit(step.count, asked)
         return seen
+
+    def _decide(self, now: int) -> None:
+        self.policy, decision = held_decision(self.hold, self.policy, now)
+        if decision is None:
+            return
+        record = self.log.record(self._named(decision))
+        if record.applied:
+            self.seen.decided()
+            self.gains.decided(record.sequence)
 
     def _guesses(self) -> bool:
         """Whether an order would rest on the price of a single call, which may have loaded a model. The next passes
@@ -257,6 +270,24 @@ class AdaptiveConjunction:
             lines.append(f"to learn: {extra:,} more evaluations, {extra / (asked + extra):.2%} of all")
         return lines
 
+    # ── steering ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+    @property
+    def running_order(self) -> tuple[Conjunct, ...]:
+        """All conjuncts in the order in which they are asked now."""
+        return (*self.first, *(self.conjuncts[f] for f in self.policy.order))
+
+    def pin(self, pinned: bool) -> None:
+        self.hold.pin(pinned)
+
+    def undo(self, decision: Decision, now: int | None) -> None:
+        """Put the conjuncts back into the order before a decision; the policy leaves it until statistics drift."""
+        if [self.texts[f] for f in self.policy.order] != list(decision.after):
+            raise JobError(f"the order of {decision.operator} is no longer the one that it chose.")
+        impose(self.policy, places_of(decision.before, self.texts))
+        self.gains.settle()
+        self.hold.wait()
+
     # ── state ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def state(self) -> dict[str, Any]:
@@ -270,6 +301,7 @@ class AdaptiveConjunction:
             "log": self.log.state() if self.keeps_log else None,
             "size": self.size,
             "look": self.burst_rows,
+            "hold": self.hold.state(),
         }
 
     def load(self, state: Mapping[str, Any]) -> None:
@@ -280,6 +312,8 @@ class AdaptiveConjunction:
         self.policy.load(state["learned"])
         self.times.load(state["times"])
         self.seen.load(state["seen"])
+        if "hold" in state:  # a snapshot of an earlier version has none
+            self.hold.load(state["hold"])
         if self.keeps_log and state["log"] is not None:
             self.log.load(state["log"])
         if self.fixed is None:
@@ -292,3 +326,18 @@ class AdaptiveConjunction:
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
         self._compile()
+
+
+def places_of(order: Sequence[str], texts: Sequence[str]) -> tuple[int, ...]:
+    """An order of conjuncts by text as numbers; of equal texts the first written comes first.
+
+    >>> places_of(["b", "a", "b"], ["a", "b", "b"])
+    (1, 0, 2)
+    """
+    left = list(enumerate(texts))
+    found = []
+    for text in order:
+        place = next(p for p in left if p[1] == text)
+        left.remove(place)
+        found.append(place[0])
+    return tuple(found)

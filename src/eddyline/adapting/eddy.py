@@ -45,12 +45,17 @@ class Eddy(TupleRouter):
         log: DecisionLog | None = None,
     ) -> None:
         super().__init__([text_of(c) for c in conjuncts], routing, pipeline, clock=clock, size=size, log=log)
-        self.conjuncts = tuple(conjuncts)
+        self.conjuncts = self.written = tuple(conjuncts)
         self._compile()
 
     def _compile(self) -> None:
         self.compiled = tuple(map(answering, self.conjuncts))
         self.read = frozenset[str]().union(*(c.columns for c in self.compiled))
+
+    @property
+    def running_order(self) -> tuple[Conjunct, ...]:
+        """The order that most rows take."""
+        return tuple(self.conjuncts[f] for f in self.usual)
 
     def evaluate(self, columns: Mapping[str, pa.Array], length: int, times: Int64s | None = None) -> Selection:
         """Which rows satisfy all conjuncts, and the errors of the others. ``times`` of the rows are for decisions."""

@@ -95,25 +95,50 @@ class Filtering:
             return SelectOperator(name, schema, conjuncts, context, found.order, found.why)
         return AdaptiveSelect(name, schema, found, context)
 
-    def judge(self, name: str, schema: Schema, conjuncts: Sequence[Conjunct], log: DecisionLog) -> OrdersItself:
-        """The conjunction of a selection that has memberships, for an operator that keeps what they look into."""
-        found = self._conjunction(name, schema, conjuncts, log)
+    def judge(
+        self,
+        name: str,
+        schema: Schema,
+        conjuncts: Sequence[Conjunct],
+        log: DecisionLog,
+        running: Sequence[Conjunct] | None = None,
+    ) -> OrdersItself:
+        """The conjunction of a selection, for an operator that holds one: of one that has memberships, and of one that
+        has been at work, whose conjuncts stand in the order ``running``."""
+        found = self._conjunction(name, schema, conjuncts, log, running)
         return InOrder(conjuncts, found.order, found.why) if isinstance(found, Fixed) else found
 
     def _conjunction(
-        self, name: str, schema: Schema, conjuncts: Sequence[Conjunct], log: DecisionLog
+        self,
+        name: str,
+        schema: Schema,
+        conjuncts: Sequence[Conjunct],
+        log: DecisionLog,
+        running: Sequence[Conjunct] | None = None,
     ) -> AdaptiveConjunction | Eddy | Fixed:
         if self.routing is not None:
             self.routing.check(schema, name)
-        return self.ordered(name, conjuncts, log)
+        return self.ordered(name, conjuncts, log, running)
 
     def ordered(
-        self, name: str, conjuncts: Sequence[Conjunct], log: DecisionLog | None = None
+        self,
+        name: str,
+        conjuncts: Sequence[Conjunct],
+        log: DecisionLog | None = None,
+        running: Sequence[Conjunct] | None = None,
     ) -> AdaptiveConjunction | Eddy | Fixed:
-        """As the options ask: routed, ordered for all rows alike, or in the order that stays."""
-        return self.arrange(name, conjuncts, log) if self.routing is None else self.route(name, conjuncts, log)
+        """As the options ask: routed, ordered for all rows alike, or in the order that stays. A policy begins with the
+        order ``running`` if one is given."""
+        make = self.arrange if self.routing is None else self.route
+        return make(name, conjuncts, log, running)
 
-    def route(self, name: str, conjuncts: Sequence[Conjunct], log: DecisionLog | None = None) -> Eddy | Fixed:
+    def route(
+        self,
+        name: str,
+        conjuncts: Sequence[Conjunct],
+        log: DecisionLog | None = None,
+        running: Sequence[Conjunct] | None = None,
+    ) -> Eddy | Fixed:
         """An eddy over the conjuncts, or the order that stays."""
         if self.routing is None:
             raise ValueError("the query does not ask for routing")
@@ -123,13 +148,18 @@ class Filtering:
             return Fixed(why="as written: strict_order")
         facts = [_Facts.of(c) for c in conjuncts]
         pinned = frozenset(i for i, f in enumerate(facts) if f.pinned)
-        pipeline = Pipeline(len(facts), pinned, _costs(facts), None, name)
+        initial = None if running is None else _as_running(conjuncts, running, pinned)
+        pipeline = Pipeline(len(facts), pinned, _costs(facts), initial, name)
         if not len(pipeline.free):
             return Fixed(why="fixed: what is not deterministic keeps its place, and leaves nothing to route")
         return Eddy(conjuncts, self.routing, pipeline, clock=self.clock, log=log)
 
     def arrange(
-        self, name: str, conjuncts: Sequence[Conjunct], log: DecisionLog | None = None
+        self,
+        name: str,
+        conjuncts: Sequence[Conjunct],
+        log: DecisionLog | None = None,
+        running: Sequence[Conjunct] | None = None,
     ) -> AdaptiveConjunction | Fixed:
         """A conjunction that orders itself, or the order that stays."""
         if len(conjuncts) < 2:
@@ -146,12 +176,15 @@ class Filtering:
         if self.policy is None and not any(members[i].compiled.expensive for i in free):
             return Fixed((*first, *rest), _why_not(members, bool(pinned)))
         costs = _costs(members)
-        pipeline = Pipeline(len(members), pinned, costs, self._initial(costs, pinned), name)
+        dear = [conjuncts[i] for i in rest]
+        initial = self._initial(costs, pinned) if running is None else _as_running(dear, running, pinned)
+        pipeline = Pipeline(len(members), pinned, costs, initial, name)
         policy = make_policy(self.policy or DEFAULT, pipeline, **self.parameters)
         # What is trivial is an expression: to look into a window is not.
         before = [c for c in (conjuncts[i] for i in first) if isinstance(c, Expr)]
-        dear = [conjuncts[i] for i in rest]
-        return AdaptiveConjunction(dear, policy, first=before, clock=self.clock, asked=self.parameters, log=log)
+        return AdaptiveConjunction(
+            dear, policy, first=before, clock=self.clock, asked=self.parameters, log=log, written=conjuncts
+        )
 
     def _initial(self, costs: tuple[float, ...] | None, pinned: frozenset[int]) -> tuple[int, ...] | None:
         """Before anything is measured the declared costs are all there is to go by; a policy of the papers starts as
@@ -187,6 +220,12 @@ class _Facts:
         if self.declared is not None:
             return self.declared
         return _BY_ROW if self.by_row else _DEAR if self.compiled.expensive else _CHEAP
+
+
+def _as_running(conjuncts: Sequence[Conjunct], running: Sequence[Conjunct], pinned: frozenset[int]) -> tuple[int, ...]:
+    """The order in which they stand now, as numbers; nothing passes a pinned one."""
+    segments, place = Pipeline(len(conjuncts), pinned).segments, {id(c): i for i, c in enumerate(running)}
+    return tuple(sorted(range(len(conjuncts)), key=lambda i: (segments[i], place[id(conjuncts[i])])))
 
 
 def _costs(members: Sequence[_Facts]) -> tuple[float, ...] | None:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
+
+import numpy as np
 
 from eddyline.adapting.cache_profiling import CacheProfiles
 from eddyline.adapting.cache_sizes import CacheSizes, specs
+from eddyline.adapting.plan_hold import PlanHold
 from eddyline.adaptive.joins.a_caching import ACaching
 from eddyline.core.delta import Int64s
 from eddyline.operators.join_arrays import JoinArrays
@@ -31,20 +34,27 @@ class JoinCaching:
 
     def __init__(self, caching: ACaching, weight: float) -> None:
         self.caching, self.weight = caching, weight
+        self.hold = PlanHold(caching.shape.size * (caching.shape.size - 1))
         self.start_over()
 
     def start_over(self) -> None:
         """Forget what was going on, but not what was learned."""
         self._profiles, self.sizes = CacheProfiles(self.weight), CacheSizes()
 
-    def attach(self, arrays: JoinArrays, orders: Sequence[tuple[int, ...]]) -> tuple[list[Decision], Sizes]:
-        """The decisions and sizes for a join that begins with these orders."""
-        decisions = self.caching.orders(orders, None)
+    def attach(
+        self, arrays: JoinArrays, orders: Sequence[tuple[int, ...]], now: int | None = None
+    ) -> tuple[list[Decision], Sizes]:
+        """The decisions and sizes for a join that begins with these orders, or goes on with them."""
+        decisions = self.caching.orders(orders, now)
         return decisions, self.sizes.fit(arrays, self.caching)
 
     def observe(self, arrays: JoinArrays, run: RunStatistics) -> None:
         """Tell A-Caching of the runs since it was last told."""
         self._profiles.tell(self.caching, arrays, run.profiles, run.came_or_left, run.came)
+        if self.hold.waiting and any(map(len, run.profiles)):
+            others = range(1, self.caching.shape.size)
+            seen = [(len(rows), np.count_nonzero(rows[:, x] >= 0)) for rows in run.profiles for x in others]
+            self.hold.add(*np.array(seen, np.int64).T)
 
     def skip(self, arrays: JoinArrays) -> None:
         """Do not tell A-Caching: caches are for given orders, and these are changing."""
@@ -64,12 +74,21 @@ class JoinCaching:
         caching = self.caching
         made = [] if orders is None else caching.orders(orders, now)
         before = (caching.used, caching.profiled)
-        if select:
+        if self.hold.pinned:
+            made += self._suggested(caching.would_decide(now, elements) if select else [])
+        elif select and self.hold.lets_decide():
             made += caching.decide(now, elements)
-        elif monitor:
+        elif monitor and not self.hold.waiting:
             made += caching.monitor(now, elements)
         sizes = self.sizes.fit(arrays, caching)
         return made, sizes, bool(sizes or before != (caching.used, caching.profiled) or made)
+
+    def _suggested(self, made: Sequence[Decision]) -> list[Decision]:
+        """What would have been done to caches that are pinned, once for the same statistics."""
+        if not made or not self.hold.lets_decide():
+            return []
+        self.hold.wait(reported=True)
+        return [replace(d, applied=False) for d in made]
 
     def apply(self, arrays: JoinArrays, orders: Sequence[tuple[int, ...]], sizes: Sizes | None) -> None:
         """Give the operator its orders and caches."""

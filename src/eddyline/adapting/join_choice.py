@@ -19,6 +19,7 @@ from eddyline.adaptive.filters.pipeline import Pipeline
 from eddyline.adaptive.joins import policies as caching
 from eddyline.adaptive.joins.shape import LogicalFilters, Shape
 from eddyline.adaptive.joins.trees import Tree, leaves, plan, render
+from eddyline.core.amounts import bytes_of
 from eddyline.core.errors import JobError
 from eddyline.core.time import Clock, SystemClock
 from eddyline.operators.join_plan import CacheSpec
@@ -56,6 +57,7 @@ class Joining:
     caches: str | None = None
     tree: str | None = None
     clock: Clock = field(default_factory=SystemClock)
+    memory: int | None = None  # bytes for the caches of all joins together; None: no limit
 
     @staticmethod
     def of(options: Mapping[str, Any], clock: Clock | None = None) -> Joining:
@@ -74,7 +76,12 @@ class Joining:
             ordering.make_policy(joins, Pipeline(2), "joins")
         if caches is not None:
             caching.make_caching(caches, Shape(3, (frozenset(range(3)),)), "RST")
-        return Joining(joins, caches, tree, clock or SystemClock())
+        memory = memory_of(options)
+        if memory is not None and caches is not None and "memory" in caching.parse_policy(caches)[1]:
+            raise JobError(
+                f"the memory of caches is given twice, as the option 'memory' and in {caches!r}: leave one out."
+            )
+        return Joining(joins, caches, tree, clock or SystemClock(), memory)
 
     def check(self, plan: Plan) -> None:
         """Refuse a tree that fits none of the joins of a plan."""
@@ -90,8 +97,8 @@ class Joining:
     def instead_of(option: str) -> str | None:
         """What to write instead of a parameter of a cache policy that stands by itself.
 
-        >>> Joining.instead_of("memory")
-        "It is a parameter of a cache policy: write caches = 'global(memory = …)'."
+        >>> Joining.instead_of("interval")
+        "It is a parameter of a cache policy: write caches = 'global(interval = …)'."
         """
         if option not in {p.name for p in caching.POLICIES["global"].parameters}:
             return None
@@ -118,11 +125,18 @@ class Joining:
 
     def attach(self, join: MJoin, names: Sequence[str]) -> None:
         """Give a join somebody who changes its orders and its caches."""
-        arrays, graph, names = join.arrays, join.graph, distinct(names)
-        shape = _shape(join)
+        adapter = self.adapter(join, distinct(names))
+        join.adapter = adapter
+        adapter.attach(join.arrays)
+
+    def adapter(self, join: MJoin, names: Sequence[str]) -> AdaptiveJoin:
+        """Who changes the plan of a join; it begins with the orders of now."""
+        arrays, graph, shape = join.arrays, join.graph, _shape(join)
         policies, asked, pace = self._policies(shape, arrays.orders, join.name)
         named = self.caches
-        options = DEFAULT_CACHES if named is None else {}
+        options = dict(DEFAULT_CACHES) if named is None else {}
+        if self.memory is not None and _name(named or "global") != "none":
+            options["memory"] = self.memory
         caches = caching.make_caching(named or "global", shape, names, join.name, **options) if graph.simple else None
         if caches is not None and named is not None:
             # Five profiling runs an interval, which counts those that leave as well.
@@ -136,8 +150,7 @@ class Joining:
         )
         if not graph.simple and _name(named or "global") != "none":
             adapter.run_history.caching = f"no caches: {_not_simple(join, names)}"
-        join.adapter = adapter
-        adapter.attach(arrays)
+        return adapter
 
     def plant(self, join: MJoin, names: Sequence[str]) -> None:
         """Give a join the tree that the option draws."""
@@ -145,7 +158,9 @@ class Joining:
         tree = read_tree(str(self.tree), names)
         laid = plan(tree, shape)
         kept = laid.kept if join.graph.simple else ()
-        caches = [CacheSpec(c.pipeline, c.first, c.last, c.segment, c.key, complete=True) for c in kept]
+        # What a subresult does not hold counts as empty only if it was there from the first element on.
+        complete = not any(join.arrays.rows())
+        caches = [CacheSpec(c.pipeline, c.first, c.last, c.segment, c.key, complete=complete) for c in kept]
         why = f"the tree {render(tree, names)} stays"
         products = [part for part in _subtrees(tree) if len(shape.parts(leaves(part))) > 1]
         if products and len(shape.parts()) == 1:
@@ -180,6 +195,22 @@ def _shape(join: MJoin) -> Shape:
     classes = tuple(frozenset(m.input for m in c) for c in join.graph.classes)
     pairs = frozenset(frozenset((c.left.input, c.right.input)) for c in join.arrays.conditions)
     return Shape(join.graph.size, classes, pairs)
+
+
+def memory_of(options: Mapping[str, Any]) -> int | None:
+    """The budget in bytes that ``memory = '64 MB'`` gives the caches of a query, or a sentence. Under a routing policy
+    with a parameter of that name, ``memory`` is the parameter.
+
+    >>> memory_of({"memory": "64 MB"}), memory_of({"memory": 4096}), memory_of({})
+    (67108864, 4096, None)
+    """
+    given = options.get("memory")
+    if given is None or options.get("routing") is not None:
+        return None
+    found = bytes_of(given)
+    if found is None:
+        raise JobError(f"the option 'memory' is a text such as '64 MB' or a number of bytes, not {given!r}.")
+    return found
 
 
 def _subtrees(tree: Tree) -> list[tuple[Tree, ...]]:

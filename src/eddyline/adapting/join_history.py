@@ -33,7 +33,7 @@ ELEMENTS_TO_SETTLE_GAIN = 4096  # elements after a decision by which its gain is
 class DescribedJoin(Protocol):
     """As much of an adaptive join as its history describes."""
 
-    policies: Sequence[FilterPolicy] | None
+    policies: list[FilterPolicy] | None
     caching: ACaching | None
     elements: int
 
@@ -87,6 +87,11 @@ class RunHistory:
         if elements:
             self.gains.add(elements, np.array([float(work)]))
         return work
+
+    def suggested(self, decisions: Sequence[Decision]) -> None:
+        """Decisions that were not applied; nothing is gained by them."""
+        for d in decisions:
+            self.log.record(d)
 
     def decided(self, decisions: Sequence[Decision]) -> None:
         for d in decisions:

@@ -12,6 +12,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from eddyline.adapting.plan_hold import PlanHold, held_decision
 from eddyline.adaptive.filters.policy import FilterPolicy
 from eddyline.adaptive.joins.shape import LogicalFilters, Shape
 from eddyline.core.delta import Int64s
@@ -24,11 +25,12 @@ ROUTINE_RUNS_PER_REPORT = 8  # profiling runs without news of which policies are
 class JoinOrdering:
     """``policies`` order the pipelines, one each."""
 
-    def __init__(self, operator: str, names: Sequence[str], shape: Shape, policies: Sequence[FilterPolicy]) -> None:
+    def __init__(self, operator: str, names: Sequence[str], shape: Shape, policies: list[FilterPolicy]) -> None:
         self.operator, self.names, self.shape, self.policies = operator, tuple(names), shape, policies
         self.filters = tuple(LogicalFilters(shape, i) for i in range(shape.size))
         all_after = np.triu(np.ones((shape.size - 1, shape.size - 1), np.bool_), 1)
         self._sees_all = [bool((p.reach >= all_after).all()) for p in policies]
+        self.holds = [PlanHold(shape.size - 1) for _ in policies]
         self.start_over()
 
     def start_over(self) -> None:
@@ -74,20 +76,22 @@ class JoinOrdering:
 
     def reorder(
         self, profiles: Sequence[Int64s], orders: list[tuple[int, ...]], now: int
-    ) -> list[tuple[Decision, float]]:
+    ) -> tuple[list[tuple[Decision, float]], list[Decision]]:
         """Tell the policies what was profiled and change ``orders`` as they decide: the decisions, each with the
-        accesses an element that it is expected to save."""
-        made = []
+        accesses an element that it is expected to save; and those that a pinned order was spared."""
+        made, suggested = [], []
         for i in range(self.shape.size):
             decision = self.decide(i, profiles[i], now)
             if decision is None:
                 continue
-            order = self.filters[i].order_of(self.policies[i].order)
-            if order != orders[i]:
+            order = self.filters[i].order_of(decision.after)
+            if order != orders[i] and not decision.applied:
+                suggested.append(self._named(decision, i, orders[i], order))
+            elif order != orders[i]:
                 saved = float(decision.evidence.get("saved", np.inf)) * self.shares[i]
                 made.append((self._named(decision, i, orders[i], order), saved))
                 orders[i] = order
-        return made
+        return made, suggested
 
     def decide(self, i: int, rows: Int64s, now: int) -> Decision | None:
         """Tell the policy of a pipeline what the sampled elements met, as if the samples had been the batch."""
@@ -110,7 +114,9 @@ class JoinOrdering:
                 dropped = np.empty_like(dropped)
                 dropped[:, order] = in_order
             policy.profiled(dropped, price)
-        return policy.decide(now)
+            self.holds[i].add(rows_in, rows_out)
+        self.policies[i], decision = held_decision(self.holds[i], policy, now)
+        return decision
 
     def _named(self, decision: Decision, i: int, before: tuple[int, ...], after: tuple[int, ...]) -> Decision:
         labels = ["⋈".join(self.names[x] for x in path) for path in self.filters[i].paths]

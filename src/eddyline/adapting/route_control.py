@@ -1,6 +1,6 @@
 """Ties routes and index tuning to the multi-route join: what it reports goes to the policies, what they decide back.
 
-After each search the routes learn its fanout and cost, and the tuner the access pattern. When the tuner wants to decide
+After each search the routes learn its fanout, and the tuner the access pattern. When the tuner wants to decide
 about a state, the control gathers what is known of the states, applies the new indexes between two batches, and logs
 the decision.
 """
@@ -8,17 +8,17 @@ the decision.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import deepcopy
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from eddyline.adaptive.indexes.access_patterns import spelled
-from eddyline.adaptive.indexes.cost import UnitCosts
 from eddyline.adaptive.indexes.routes import Routes
 from eddyline.adaptive.indexes.tuners import IndexKey, IndexTuner, StateFacts
 from eddyline.core.delta import Int64s
-from eddyline.kernels.bit_address import COMPARISONS, FOUND, HASHES, VISITS
+from eddyline.kernels.bit_address import FOUND
 from eddyline.operators.routed_join import RoutedJoin
 from eddyline.streamon.log import DecisionLog
 from eddyline.synopses.index_maps import BitAddress, Hashed, IndexSpec
@@ -61,13 +61,14 @@ class RoutesAndIndexes:
         attributes: Sequence[Sequence[str]],
         routes: Routes,
         tuner: IndexTuner,
-        unit: UnitCosts,
         log: DecisionLog | None = None,
     ) -> None:
         self.operator, self.attributes = operator, [tuple(a) for a in attributes]
-        self.routes, self.tuner, self.unit, self.log = routes, tuner, unit, log
+        self.routes, self.tuner, self.log = routes, tuner, log
         self.due: list[int] = []  # states that the tuner wants to decide about
         self.tunings = self.migrated = 0
+        self.pinned = False  # by the user: routes and indexes stay as they are
+        self._suggested: dict[int, tuple[IndexKey, ...]] = {}  # by state what would have been done last, while pinned
 
     # ── while the join runs ───────────────────────────────────────────────────────────────────────────────────────
 
@@ -75,10 +76,8 @@ class RoutesAndIndexes:
         return self.routes.next(bound)
 
     def searched(self, bound: Sequence[int], target: int, pattern: int, requests: int, counts: Int64s) -> None:
-        cost = (
-            counts[HASHES] * self.unit.hash + counts[VISITS] * self.unit.visit + counts[COMPARISONS] * self.unit.compare
-        )
-        self.routes.searched(bound, target, requests, int(counts[FOUND]), float(cost))
+        if not self.pinned:
+            self.routes.searched(bound, target, requests, int(counts[FOUND]))
         if requests and self.tuner.searched(target, pattern, requests) and target not in self.due:
             self.due.append(target)
 
@@ -88,6 +87,9 @@ class RoutesAndIndexes:
     def tune(self, join: RoutedJoin, now: int) -> None:
         while self.due:
             target = self.due.pop(0)
+            if self.pinned:
+                self._suggest(target, join, now)
+                continue
             for tuning in self.tuner.decide(target, self.facts(join)):
                 state, spec = join.states[tuning.state], to_spec(tuning.indexes)
                 state.spec = spec
@@ -95,6 +97,18 @@ class RoutesAndIndexes:
                 self.tunings += 1
                 if self.log is not None:
                     self.log.record(replace(tuning.decision, time=now), operator=self.operator)
+
+    def pin(self, pinned: bool) -> None:
+        """Keep routes and indexes, or let them change again."""
+        self.pinned, self._suggested = pinned, {}
+
+    def _suggest(self, target: int, join: RoutedJoin, now: int) -> None:
+        """Enter what would have been done to indexes that are pinned, once."""
+        for tuning in deepcopy(self.tuner).decide(target, self.facts(join)):
+            indexes = tuple(tuning.indexes)
+            if self._suggested.get(tuning.state) != indexes and self.log is not None:
+                self.log.record(replace(tuning.decision, time=now, applied=False), operator=self.operator)
+            self._suggested[tuning.state] = indexes
 
     def facts(self, join: RoutedJoin) -> list[StateFacts]:
         """What the tuner may know of each state."""

@@ -11,6 +11,8 @@ A pinned operator is asked when no tuple is left on its way there: so it sees it
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from copy import deepcopy
+from dataclasses import replace
 from math import log2
 from typing import Any, ClassVar
 
@@ -19,21 +21,25 @@ import pyarrow as pa
 
 from eddyline.adapting.eddy_attributes import Attributes
 from eddyline.adapting.eddy_statistics import RouteHistory, told
+from eddyline.adapting.plan_hold import PlanHold
 from eddyline.adapting.routing_options import Routing
 from eddyline.adaptive.filters.filter_statistics import FilterStatistics
 from eddyline.adaptive.filters.pipeline import Pipeline
 from eddyline.adaptive.routing.policy import Classifier, Outputs, RoutingPolicy
 from eddyline.adaptive.routing.setting import Setting
 from eddyline.core.delta import Float64s, Int64s
+from eddyline.core.errors import JobError
 from eddyline.core.time import Clock, SystemClock
 from eddyline.expr.members import INSTANT
 from eddyline.streamon.call_times import CallTimes
+from eddyline.streamon.decision import Decision
 from eddyline.streamon.log import DecisionLog
 
 ROWS_BEFORE_ATTRIBUTES = 256  # seen in the written order before attributes are chosen: more choose better and later
 FIRST_ROWS, MAX_ROWS = 512, 1 << 14  # of a sub-batch, at first and at most
 SECONDS_PER_PASS = 0.008  # that a sub-batch should take: more spends less on passes, less changes routes sooner
 CALL_COST_FACTOR = 8  # times what calling the operators costs before their first row
+ASKED_EVERY = 16  # sub-batches after which a pinned router asks what its policy would do: fewer cost more copies
 
 _NO_ATTRIBUTES: Int64s = np.empty((0, 0), np.int64)
 
@@ -69,6 +75,7 @@ class TupleRouter:
         self.policy: RoutingPolicy | None = None
         self.route_history: RouteHistory | None = None
         self.log, self.keeps_log = log if log is not None else DecisionLog(clock=self.clock), log is None
+        self.hold, self._unasked = PlanHold(n), 0
         self.segments = pipeline.segments
         initial = pipeline.initial
         self.initial: Int64s = np.arange(n) if initial is None else np.array(initial, np.int64)
@@ -112,12 +119,28 @@ class TupleRouter:
         if self.policy is not None and self.route_history is not None:
             self.policy.processed(outputs, prices)
             self.route_history.add(classes, orders, outputs)
-            decision = self.policy.decide(self.seen.rows if now is None else now)
+            self.hold.add(rows_in, (outputs > 0).sum(0))
+            decision = self._decide(self.policy, self.seen.rows if now is None else now)
             if decision is not None:
                 self.seen.decided()
                 self.log.record(decision)
         self._fit(length, rows_in)
         return outputs
+
+    def _decide(self, policy: RoutingPolicy, now: int) -> Decision | None:
+        """What the policy decides. Routes follow what it decides in many small steps, so of a pinned one a copy is
+        asked, and nothing that the copy does counts."""
+        if not self.hold.pinned:
+            return policy.decide(now) if self.hold.lets_decide() else None
+        self._unasked += 1
+        if self._unasked < ASKED_EVERY or not self.hold.lets_decide():
+            return None
+        self._unasked = 0
+        decision = deepcopy(policy).decide(now)
+        if decision is None or decision.before == decision.after:
+            return None
+        self.hold.wait(reported=True)
+        return replace(decision, applied=False)
 
     def _flow(self, length: int, orders: Int64s, ask: Ask) -> tuple[Outputs, Float64s]:
         """Each row through the operators in its own order: what came out (−1: not asked), and seconds by operator."""
@@ -155,6 +178,24 @@ class TupleRouter:
         if not self.size / 2 < wanted < self.size * 4:
             self.size = max(FIRST_ROWS // 2, min(MAX_ROWS, 1 << max(0, int(log2(wanted)))))
 
+    # ── steering ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+    @property
+    def usual(self) -> list[int]:
+        """The order that most rows take."""
+        history = self.route_history
+        return list(self.initial.tolist() if history is None else history.usual(self.initial))
+
+    def pin(self, pinned: bool) -> None:
+        self.hold.pin(pinned)
+
+    def undo(self, decision: Decision, now: int | None) -> None:
+        """Route by the classifiers before a decision; the policy leaves them until statistics drift."""
+        if self.policy is None or self.policy.classifier_names != tuple(decision.after):
+            raise JobError(f"the classifiers of {decision.operator} are no longer those that it chose.")
+        self.policy.use_classifiers(tuple(decision.before))
+        self.hold.wait()
+
     # ── what it did ───────────────────────────────────────────────────────────────────────────────────────────────
 
     @property
@@ -175,9 +216,7 @@ class TupleRouter:
             "policy": self.routing.policy,
             "filters": list(self.texts),
             "first": [],
-            "order": list(
-                self.initial.tolist() if self.route_history is None else self.route_history.usual(self.initial)
-            ),
+            "order": self.usual,
             "pinned": sorted(self.pipeline.pinned),
             "size": self.size,
             **self.seen.statistics(),
@@ -211,6 +250,7 @@ class TupleRouter:
             "seen": self.seen.state(),
             "size": self.size,
             "log": self.log.state() if self.keeps_log else None,
+            "hold": self.hold.state(),
         }
 
     def _who(self) -> str:
@@ -231,6 +271,8 @@ class TupleRouter:
             self.route_history.load(begun["books"])
         self.times.load(state["times"])
         self.seen.load(state["seen"])
+        if "hold" in state:  # a snapshot of an earlier version has none
+            self.hold.load(state["hold"])
         if self.keeps_log and state["log"] is not None:
             self.log.load(state["log"])
         if self.fixed is None:

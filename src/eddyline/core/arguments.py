@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -41,6 +42,18 @@ def text(value: Any, what: str, *, empty: bool = False) -> str:
     if not value and not empty:
         raise JobError(f"{what} is a text, and this one is empty.")
     return str(value)
+
+
+def path(value: Any, what: str) -> Path:
+    """
+    >>> path(5, "learned")
+    Traceback (most recent call last):
+    ...
+    eddyline.core.errors.JobError: learned needs the path of a file, not 5 (int).
+    """
+    if not isinstance(value, str | Path) or not str(value).strip():
+        raise JobError(f"{what} needs the path of a file, not {shown(value)}.")
+    return Path(value)
 
 
 def optional_text(value: Any, what: str) -> str | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from eddyline.core.window import PartitionRows, Range, Rows, Slide, WindowSpec
+from eddyline.core.window import Hop, PartitionRows, Range, Rows, Slide, WindowSpec
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ def bound_of(window: WindowSpec | None) -> Bound:
     (Bound(rows=None, ticks=60, each=None), 5, True)
     """
     match window:
-        case Range(width=width) | Slide(width=width):
+        case Range(width=width) | Slide(width=width) | Hop(width=width):
             return Bound(ticks=width)
         case Rows(count=count):
             return Bound(rows=count)

@@ -9,6 +9,7 @@ from typing import Any, Literal
 import pyarrow as pa
 
 from eddyline.core.errors import JobError, did_you_mean
+from eddyline.core.overload import Overload
 from eddyline.core.schema import Schema
 from eddyline.core.time import TimeKind
 
@@ -25,6 +26,8 @@ class StreamDef:
     idle: int | None = None  # wall-clock microseconds after which a silent stream stops holding others back
     source: Any = None
     options: Mapping[str, Any] = field(default_factory=dict)
+    auto: str | None = None  # the policy that chooses the slack: 'auto(target=99.9)'; None: ``slack`` is fixed
+    overload: Overload | None = None  # what happens when more waits than it may hold; None: all is held
 
 
 @dataclass(frozen=True, slots=True)

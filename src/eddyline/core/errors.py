@@ -77,6 +77,10 @@ class JobError(EddylineError):
     exit_status = 2
 
 
+class OverloadError(EddylineError):
+    """A stream with ON OVERLOAD BLOCK holds as much as it may: the rows were not taken, and can be pushed again."""
+
+
 class DataError(EddylineError):
     """A value in the data stopped the query: overflow, division by zero, a failing cast, a malformed row in strict."""
 
@@ -95,6 +99,10 @@ class LateRowsWarning(DivertedRowsWarning):
 
 class InvalidRowsWarning(DivertedRowsWarning):
     """Malformed rows, rows without a timestamp, or rows that made an expression fail were left out."""
+
+
+class ShedRowsWarning(DivertedRowsWarning):
+    """A stream was overloaded and shed rows, as it was declared to: results since then are approximate."""
 
 
 class MissedRowsWarning(DivertedRowsWarning):

@@ -9,17 +9,21 @@ window                       enters at              leaves at
 ``[RANGE w]``                ts                     ts + w + 1
 ``[NOW]``                    ts                     ts + 1
 ``[RANGE w SLIDE l]``        ⌈ts/l⌉·l               ⌈(ts+w)/l⌉·l
+``[HOP w EVERY l OFFSET o]`` the first end > ts     the first end > ts + w; the ends are k·l + o
+``[SESSION g GAP]``          its session's end      the instant after; the end is the session's last ts + g
+``[UNTIL c]``                ts                     c + 1 (never if c is NULL; never inside if c < ts)
 ``[ROWS n]``                 ts                     the ts of the n-th element after it
 ``[PARTITION BY a ROWS n]``  ts                     the ts of the n-th element after it with the same a
 ``[ROWS UNBOUNDED]``         ts                     never
 ===========================  =====================  =======================================================
 
-All widths are in ticks of the query's time.
+``[TUMBLE w]`` is ``[HOP w EVERY w]``. All widths are in ticks of the query's time.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from eddyline.core.time import TimeKind
 
@@ -51,8 +55,55 @@ class Slide:
     width: int
     slide: int
 
+    # The window changes at the multiples of ``slide``, shifted by ``offset``. An element enters at the first of them
+    # that is not before ts + ``delay``, and leaves at the first that is not before ts + ``width`` + ``delay``.
+    offset: ClassVar[int] = 0
+    delay: ClassVar[int] = 0
+
     def __str__(self) -> str:
         return f"[RANGE {self.width} SLIDE {self.slide}]"
+
+
+@dataclass(frozen=True, slots=True)
+class Hop:
+    """``[HOP width EVERY slide OFFSET offset]``; ``[TUMBLE width]`` is a hop as long as the window.
+
+    At each end e = k·slide + offset it shows the window that ends there, e − width ≤ ts < e, until the next end.
+    """
+
+    width: int
+    slide: int
+    offset: int = 0
+
+    delay: ClassVar[int] = 1  # open at the right: an element at an end is part of the next window
+
+    def __str__(self) -> str:
+        return _hop(str(self.width), str(self.slide), str(self.offset) if self.offset else "", self)
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """``[SESSION gap GAP PARTITION BY columns]``; the columns are plan names of the windowed stream, maybe none.
+
+    Elements of one partition that are less than ``gap`` apart are one session. It ends ``gap`` after its last element,
+    is in the relation at that instant, and gone at the next.
+    """
+
+    gap: int
+    columns: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        return _session(str(self.gap), self.columns)
+
+
+@dataclass(frozen=True, slots=True)
+class Until:
+    """``[UNTIL column]``: each element stays up to the time in its own column, included."""
+
+    column: str
+
+    def __str__(self) -> str:
+        return f"[UNTIL {self.column}]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +127,26 @@ class PartitionRows:
         return f"[PARTITION BY {', '.join(self.columns)} ROWS {self.count}]"
 
 
-WindowSpec = Unbounded | Range | Slide | Rows | PartitionRows
+Stepping = Slide | Hop  # windows that change at the multiples of a step and at no other instant
+WindowSpec = Unbounded | Range | Slide | Hop | Session | Until | Rows | PartitionRows
+
+
+def last_close(spec: WindowSpec, last: int) -> int:
+    """The last instant at which a window that holds an element of the instant ``last`` closes.
+
+    >>> last_close(Hop(10, 10), 23), last_close(Hop(10, 2), 23), last_close(Session(5), 23), last_close(Range(9), 23)
+    (30, 32, 28, 23)
+    >>> last_close(Hop(10, 10, 3), 23), last_close(Slide(10, 10), 20), last_close(Slide(10, 2), 23)
+    (33, 20, 32)
+    """
+    match spec:
+        case Slide() | Hop():
+            close = (last + spec.width - 1 + spec.delay - spec.offset) // spec.slide * spec.slide + spec.offset
+            return max(last, close)  # a window shorter than its step may hold nothing of that instant
+        case Session(gap=gap):
+            return last + gap
+        case _:
+            return last
 
 
 _UNITS = (("DAY", 86_400_000_000), ("HOUR", 3_600_000_000), ("MINUTE", 60_000_000), ("SECOND", 1_000_000),
@@ -90,6 +160,10 @@ def spelled(spec: WindowSpec, kind: TimeKind) -> str:
     ('[RANGE 10 MINUTES]', '[RANGE 90 SECONDS SLIDE 500 MILLISECONDS]')
     >>> spelled(Range(600), TimeKind.INTEGER), spelled(Rows(3), TimeKind.TIMESTAMP)
     ('[RANGE 600]', '[ROWS 3]')
+    >>> spelled(Hop(60_000_000, 2_000_000), TimeKind.TIMESTAMP), spelled(Hop(10, 10, 3), TimeKind.INTEGER)
+    ('[HOP 1 MINUTE EVERY 2 SECONDS]', '[TUMBLE 10 OFFSET 3]')
+    >>> spelled(Session(10_000_000, ("S.user",)), TimeKind.TIMESTAMP)
+    '[SESSION 10 SECONDS GAP PARTITION BY S.user]'
     """
     if kind is TimeKind.INTEGER:
         return str(spec)
@@ -98,6 +172,10 @@ def spelled(spec: WindowSpec, kind: TimeKind) -> str:
             return f"[RANGE {_width(width)}]"
         case Slide(width=width, slide=slide):
             return f"[RANGE {_width(width)} SLIDE {_width(slide)}]"
+        case Hop(width=width, slide=slide, offset=offset):
+            return _hop(_width(width), _width(slide), _width(offset) if offset else "", spec)
+        case Session(gap=gap, columns=columns):
+            return _session(_width(gap), columns)
         case _:
             return str(spec)
 
@@ -108,6 +186,41 @@ def _width(micros: int) -> str:
     return f"{count} {unit}" + ("S" if count != 1 else "")
 
 
+def _hop(width: str, slide: str, offset: str, spec: Hop) -> str:
+    form = f"TUMBLE {width}" if spec.width == spec.slide else f"HOP {width} EVERY {slide}"
+    return f"[{form} OFFSET {offset}]" if offset else f"[{form}]"
+
+
+def _session(gap: str, columns: tuple[str, ...]) -> str:
+    return f"[SESSION {gap} GAP" + (f" PARTITION BY {', '.join(columns)}]" if columns else "]")
+
+
 def is_time_based(spec: WindowSpec) -> bool:
     """Whether a filter on the stream commutes with the window (thesis 2.2.4: tuple-based windows do not)."""
-    return isinstance(spec, Unbounded | Range | Slide)
+    return isinstance(spec, Unbounded | Range | Slide | Hop | Until)
+
+
+def counts_elements(spec: WindowSpec) -> bool:
+    """Whether the order of elements with equal timestamps decides which of them are in the window."""
+    return isinstance(spec, Rows | PartitionRows)
+
+
+def leaves_in_order(spec: WindowSpec) -> bool:
+    """Whether a time-based window's elements leave in the order in which they came."""
+    return isinstance(spec, Unbounded | Range | Slide | Hop)
+
+
+def closes(spec: WindowSpec) -> bool:
+    """Whether there are windows with a start and an end, each shown when it closes."""
+    return isinstance(spec, Slide | Hop | Session)
+
+
+def columns_read(spec: WindowSpec) -> frozenset[str]:
+    """The columns of its stream that a window looks at."""
+    match spec:
+        case PartitionRows(columns=columns) | Session(columns=columns):
+            return frozenset(columns)
+        case Until(column=column):
+            return frozenset((column,))
+        case _:
+            return frozenset()

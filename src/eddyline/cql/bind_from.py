@@ -9,21 +9,24 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
+import pyarrow as pa
 from sqlglot import exp
 
 from eddyline.core.catalog import RelationDef, StreamDef
 from eddyline.core.errors import clipped, did_you_mean
 from eddyline.core.schema import Field, Schema
+from eddyline.core.system_streams import SYSTEM
 from eddyline.core.time import TimeKind
-from eddyline.core.window import Unbounded
+from eddyline.core.window import Unbounded, Until, closes
 from eddyline.cql.bind_expr import ExpressionBinder
 from eddyline.cql.defaults import Bound, as_stream, at_its_instant, grows_only, has_implicit_window, read_back
-from eddyline.cql.dialect import Source, WindowClause
+from eddyline.cql.dialect import Source
 from eddyline.cql.renaming import renamed
-from eddyline.cql.scope import Context, Scope, Visible
+from eddyline.cql.scope import WINDOW_COLUMNS, Context, Scope, Visible
+from eddyline.cql.window_syntax import WindowClause
 from eddyline.cql.windows import window_spec
 from eddyline.expr.nodes import Column, Expr, columns_of
-from eddyline.expr.types import STRING
+from eddyline.expr.types import STRING, type_name
 from eddyline.plan.logical import (
     BoundQuery,
     Join,
@@ -34,13 +37,14 @@ from eddyline.plan.logical import (
     StreamScan,
     ToStream,
     Window,
+    WindowColumn,
     is_stream,
 )
 
 BindQuery = Callable[[exp.Expression], tuple[Bound, TimeKind | None]]
 LocalQuery = Callable[[], tuple[Bound, TimeKind | None]]
 MOST_INPUTS = 64  # each input of a join has a pipeline through all others, so plans grow faster than their text
-SIDE_STREAMS = ("late", "invalid")
+SIDE_STREAMS = ("late", "invalid", "shed")
 SIDE_COLUMNS = ("stream", "reason", "row")
 
 
@@ -231,6 +235,8 @@ class FromBinder:
             return self._relation(node, catalog.relations[lower], self._alias(node, name.name))
         if lower in catalog.views:
             return self._view(node, catalog.views[lower], self._alias(node, name.name))
+        if lower in SYSTEM:
+            return self._stream(node, SYSTEM[lower], self._alias(node, name.name))
         hint = did_you_mean(name.name, [*catalog.sources(), *self.local])
         hint = hint or f" Declare it before the query: CREATE STREAM {clipped(name.name)} FROM '…' TIMESTAMP BY …;"
         raise self.context.error(f"unknown stream or relation {name.name!r}.{hint}", name)
@@ -257,11 +263,13 @@ class FromBinder:
         return Item(scan, _visible(scan, alias), node)
 
     def _side_stream(self, node: Source, call: exp.Anonymous) -> Item:
-        """``late(q)`` and ``invalid(q)``: what a named query did not process, and why."""
+        """``late(q)``, ``invalid(q)`` and ``shed(q)``: what a named query did not process, and why."""
         which = call.this.lower()
         if which not in SIDE_STREAMS:
             hint = did_you_mean(which, [*SIDE_STREAMS, "istream"])
-            raise self.context.error(f"unknown source {call.this}(…): there are late(q) and invalid(q).{hint}", call)
+            raise self.context.error(
+                f"unknown source {call.this}(…): there are late(q), invalid(q) and shed(q).{hint}", call
+            )
         if len(call.expressions) != 1:
             raise self.context.error(f"{which} takes the name of one query.", call)
         name = call.expressions[0].name
@@ -313,10 +321,31 @@ class FromBinder:
             assert isinstance(found, Column)
             return found.name
 
-        spec = window_spec(clause, kind or TimeKind.INTEGER, partition, self.context.text)
+        kind = kind or TimeKind.INTEGER
+        spec = window_spec(clause, kind, partition, self.context.text)
         if isinstance(spec, Unbounded):
             spec = replace(spec, implicit=False)
-        return Item(Window(stream, spec), columns, node)
+        if isinstance(spec, Until):
+            self._check_until(clause, stream.schema[spec.column], kind)
+        edges = _window_columns(columns, alias, kind) if closes(spec) else ()
+        more = tuple(Visible(alias, c.name[len(alias) + 1 :], c.name, c.type, implicit=True) for c in edges)
+        return Item(Window(stream, spec, edges), (*columns, *more), node)
+
+    def _check_until(self, clause: WindowClause, column: Field, kind: TimeKind) -> None:
+        fits = pa.types.is_integer if kind is TimeKind.INTEGER else pa.types.is_timestamp
+        if not fits(column.type):
+            wanted = "an integer, as the stream's time is" if kind is TimeKind.INTEGER else "a timestamp"
+            message = f"UNTIL needs {wanted}, and {column.name.rpartition('.')[2]!r} is {type_name(column.type)}."
+            raise self.context.error(message, clause)
+
+
+def _window_columns(columns: tuple[Visible, ...], alias: str, kind: TimeKind) -> tuple[WindowColumn, ...]:
+    """``window_start`` and ``window_end``, unless the stream has columns of its own with these names."""
+    own = {v.name.lower() for v in columns}
+    time = pa.int64() if kind is TimeKind.INTEGER else pa.timestamp("us")
+    start, end = WINDOW_COLUMNS
+    both = WindowColumn(f"{alias}.{start}", time, "start"), WindowColumn(f"{alias}.{end}", time, "end")
+    return tuple(c for c in both if c.name.rpartition(".")[2] not in own)
 
 
 def conjuncts_of(node: Any) -> list[Any]:

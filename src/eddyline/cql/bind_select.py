@@ -13,12 +13,13 @@ from eddyline.cql.bind_expr import ExpressionBinder
 from eddyline.cql.bind_from import FromBinder, LocalQuery, conjuncts_of, join_plan, note_equalities, split_conjuncts
 from eddyline.cql.bind_literal import coerce
 from eddyline.cql.bind_subquery import Correlated, MarkCollector
-from eddyline.cql.defaults import Bound, StreamKind, as_relation, changes, substitute_node
-from eddyline.cql.dialect import StreamList, StreamQuery, WindowClause
+from eddyline.cql.defaults import Bound, StreamKind, as_relation, changes, check_closing, substitute_node
+from eddyline.cql.dialect import StreamList, StreamQuery
 from eddyline.cql.modifiers import refuse_modifiers
 from eddyline.cql.places import item_text
 from eddyline.cql.renaming import renamed
 from eddyline.cql.scope import Context, Scope, Visible, outer_columns
+from eddyline.cql.window_syntax import WindowClause
 from eddyline.expr.nodes import Column, Expr, columns_of, substitute
 from eddyline.expr.types import NULL, STRING
 from eddyline.plan.logical import Distinct, Join, Plan, Project, Select
@@ -59,6 +60,7 @@ class SelectBinder:
     queries: Queries
     scope: Scope
     kind: StreamKind | None = None
+    operator: Any = None  # the stream operator as it is written
     distinct: bool = False
     aggregated: bool = False
     judged: bool = False
@@ -147,7 +149,7 @@ class SelectBinder:
         if len(projections) > 1:
             name = operators[0].unalias().args["kind"].capitalize()
             raise self.context.error(f"{name}(…) encloses the whole select list: put all items inside.", operators[0])
-        enclosed = projections[0].unalias()
+        enclosed = self.operator = projections[0].unalias()
         self.kind = enclosed.args["kind"]
         self.distinct = self.distinct or bool(enclosed.args.get("distinct"))
         inside = list(enclosed.expressions)
@@ -190,11 +192,12 @@ class SelectBinder:
         if star.args.get("except_") or star.args.get("replace") or star.args.get("rename"):
             raise self.context.error("'*' with EXCEPT or REPLACE is not supported.", star)
         if alias:
-            found = self.scope.of_alias(alias)
+            found = [v for v in self.scope.of_alias(alias) if not v.implicit]
             if not found:
                 raise self.scope.unknown(exp.Column(this=exp.to_identifier("*"), table=exp.to_identifier(alias)))
             return [self._star_item(v) for v in found]
-        return [self._star_item(v, merge=True) for v in self.scope.visible if v.plan_name not in self.scope.hidden]
+        shown = (v for v in self.scope.visible if not v.implicit and v.plan_name not in self.scope.hidden)
+        return [self._star_item(v, merge=True) for v in shown]
 
     def _star_item(self, v: Visible, merge: bool = False) -> SelectItem:
         merged = self.scope.merged.get(v.name.lower()) if merge else None
@@ -265,6 +268,7 @@ class SelectBinder:
         if self.outer:
             raise self.context.error("this query may not use columns of the query around it.", None)
         plan = self._projected()
+        check_closing(self.context, self.kind, plan, self.operator)
         return Bound(Distinct(plan) if self.distinct else plan, self.kind, self.judged)
 
     def correlated(self, name: str) -> Correlated:

@@ -17,14 +17,15 @@ from eddyline.cql.bind_from import LocalQuery
 from eddyline.cql.bind_literal import coerce
 from eddyline.cql.bind_select import SelectBinder
 from eddyline.cql.bind_subquery import Correlated
-from eddyline.cql.defaults import Bound, as_relation, result
-from eddyline.cql.dialect import StreamQuery, WindowClause
+from eddyline.cql.defaults import Bound, as_relation, check_closing, result
+from eddyline.cql.dialect import StreamQuery
 from eddyline.cql.job import CreateView, QueryStatement, Statement, parse_job
 from eddyline.cql.modifiers import refuse_modifiers
 from eddyline.cql.parsing import SHALLOWER
 from eddyline.cql.renaming import renamed, with_names
 from eddyline.cql.scope import DEEPEST, Context, Scope
 from eddyline.cql.text_numbers import text_beside_number
+from eddyline.cql.window_syntax import WindowClause
 from eddyline.expr.nodes import Column
 from eddyline.expr.types import common_type, type_name
 from eddyline.plan.logical import BoundQuery, Plan, Project, SetOperation, depth
@@ -172,6 +173,7 @@ class QueryBinder:
         inner = self._with_local(node).bind(node.this)
         if inner.kind is not None:
             raise self.context.error("a query has one stream operator, and this one has two.", node)
+        check_closing(self.context, node.args["kind"], inner.plan, node)
         return Bound(inner.plan, node.args["kind"], inner.judged)
 
     def _set_operation(self, node: exp.SetOperation) -> Bound:

@@ -15,10 +15,12 @@ a subquery wants a relation, that stream is read back with an unbounded window (
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Any, Literal
 
 from eddyline.core.window import Range, Unbounded
+from eddyline.cql.scope import Context
 from eddyline.expr.nodes import Call, Column, Expr, columns_of, substitute
+from eddyline.plan.closing_windows import own_windows
 from eddyline.plan.logical import (
     Aggregate,
     Distinct,
@@ -36,7 +38,7 @@ from eddyline.plan.logical import (
     each,
 )
 
-StreamKind = Literal["istream", "dstream", "rstream"]
+StreamKind = Literal["istream", "dstream", "rstream", "wstream"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +124,16 @@ def result(bound: Bound) -> Plan:
     if bound.kind is not None:
         return ToStream(bound.kind, bound.plan)
     return ToStream("istream", bound.plan) if grows_only(bound.plan) else bound.plan
+
+
+def check_closing(context: Context, kind: StreamKind | None, plan: Plan, node: Any) -> None:
+    """Refuse ``Wstream`` of a relation none of whose windows closes."""
+    if kind == "wstream" and next(own_windows(plan), None) is None:
+        message = (
+            "Wstream shows each window when it closes, and no window here does: use [TUMBLE …], [HOP … EVERY …], "
+            "[SESSION … GAP] or [RANGE … SLIDE …]."
+        )
+        raise context.error(message, node)
 
 
 def as_stream(bound: Bound) -> Plan:

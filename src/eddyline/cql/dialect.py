@@ -1,9 +1,10 @@
 """CQL as a dialect of sqlglot: the tokenizer and the parser, with the clauses that SQL does not have.
 
 What is ours: everything that can stand in ``FROM`` (windows in brackets, the word ``stream``, ``MODEL``), the suffix
-``WINDOW``, and ``Istream``/``Dstream``/``Rstream``. What is sqlglot's: expressions, set operators and the clauses of
-``SELECT``. Functions are kept by name (``Anonymous``) instead of sqlglot's typed nodes, because typed nodes forget
-how the function was written and reorder arguments for other dialects; ``expr.functions`` decides what a name means.
+``WINDOW``, and ``Istream``/``Dstream``/``Rstream``/``Wstream``. What is sqlglot's: expressions, set operators and the
+clauses of ``SELECT``. Functions are kept by name (``Anonymous``) instead of sqlglot's typed nodes, because typed nodes
+forget how the function was written and reorder arguments for other dialects; ``expr.functions`` decides what a name
+means.
 
 Every node that a message may want to underline carries ``start`` and ``end`` offsets in its ``meta``.
 """
@@ -15,32 +16,19 @@ from typing import Any, ClassVar
 
 from sqlglot import exp
 from sqlglot.dialects.dialect import Dialect
-from sqlglot.errors import ParseError
 from sqlglot.parser import Parser
 from sqlglot.tokenizer_core import Token, TokenType
 from sqlglot.tokens import Tokenizer
 
 from eddyline.core.errors import did_you_mean
+from eddyline.cql.window_syntax import STREAM_OPERATORS, PlacedParseError, WindowParser
 
-STREAM_OPERATORS = ("ISTREAM", "DSTREAM", "RSTREAM")
 QUERY_STARTS = (TokenType.SELECT, TokenType.WITH)
 REFUSED_AFTER_CALL = {
     "OVER": "OVER is not part of CQL: put a window on the stream instead, as in S [ROWS 10].",
     "FILTER": "FILTER is not supported: use an aggregate over CASE WHEN … THEN … END.",
     "WITHIN": "WITHIN GROUP is not supported.",
 }
-
-
-class Duration(exp.Expression):
-    """A number with an optional unit, as written in a window or after SLACK."""
-
-    arg_types: ClassVar[dict[str, bool]] = {"amount": True, "unit": False}
-
-
-class WindowClause(exp.Expression):
-    """``kind`` is rows, range, unbounded, now; a slide, a size and partition columns where written."""
-
-    arg_types: ClassVar[dict[str, bool]] = {"kind": True, "size": False, "slide": False, "columns": False}
 
 
 class Source(exp.Expression):
@@ -67,14 +55,6 @@ class StreamQuery(exp.Expression):
     arg_types: ClassVar[dict[str, bool]] = {"kind": True, "this": True, "with_": False}
 
 
-class PlacedParseError(ParseError):
-    """A syntax error that knows its token; only ever seen between the parser and ``cql.parsing``."""
-
-    def __init__(self, message: str, start: int, end: int) -> None:
-        super().__init__(message, [{"description": message}])
-        self.description, self.start, self.end = message, start, end
-
-
 class CqlTokenizer(Tokenizer):
     QUOTES: ClassVar[list[Any]] = ["'", ("“", "”"), ("‘", "’")]
     IDENTIFIERS: ClassVar[list[Any]] = ['"', "`"]
@@ -89,7 +69,7 @@ class CqlTokenizer(Tokenizer):
     HINT_START: ClassVar[str] = "/*+never+"
 
 
-class CqlParser(Parser):
+class CqlParser(WindowParser):
     FUNCTIONS: ClassVar[dict[str, Callable[..., Any]]] = {}
     NO_PAREN_FUNCTION_PARSERS: ClassVar[dict[str, Any]] = {
         "CASE": lambda self: self._parse_case(),
@@ -120,21 +100,6 @@ class CqlParser(Parser):
             self.raise_error("Invalid expression / Unexpected token")
         assert isinstance(tree, exp.Expression)
         return tree
-
-    # Errors ---------------------------------------------------------------------------------------------------
-
-    def raise_error(self, message: str, token: Any = None) -> None:
-        token = token or self._curr
-        if token:
-            raise PlacedParseError(message, token.start, token.end + 1)
-        end = self._prev.end + 1 if self._prev else len(self.sql)
-        raise PlacedParseError(message, end, end + 1)
-
-    # Places ---------------------------------------------------------------------------------------------------
-
-    def _placed(self, node: Any, first: Token) -> Any:
-        node.meta["start"], node.meta["end"] = first.start, self._prev.end
-        return node
 
     def _parse_function_call(self, *args: Any, **kwargs: Any) -> Any:
         first = self._curr
@@ -374,108 +339,6 @@ class CqlParser(Parser):
         source.set("model", self._parse_disjunction())
         source.args["model"].meta["start"], source.args["model"].meta["end"] = first.start, self._prev.end
         return True
-
-    # Windows --------------------------------------------------------------------------------------------------
-
-    def _parse_source_window(self, source: Source) -> None:
-        while self._match(TokenType.L_BRACKET, advance=False):
-            if source.args.get("window"):
-                self.raise_error("a stream takes one window, and this is its second.")
-            first = self._curr
-            self._advance()
-            window = self._parse_bracket_window()
-            if not self._match(TokenType.R_BRACKET):
-                found = f"found '{self._curr.text}'" if self._curr else "the text ends here"
-                self.raise_error(f"expected ']' at the end of the window, but {found}.")
-            source.set("window", self._placed(window, first))
-
-    def _parse_bracket_window(self) -> WindowClause:
-        if self._match_text_seq("NOW"):
-            return WindowClause(kind="now")
-        if self._match_text_seq("ROWS"):
-            if self._match_text_seq("UNBOUNDED"):
-                return WindowClause(kind="unbounded")
-            size = self._parse_duration(unit=False)
-            if self._match_text_seq("SLIDE"):
-                self.raise_error("[ROWS n SLIDE m] is not supported: slide a time-based window instead.", self._prev)
-            return WindowClause(kind="rows", size=size)
-        if self._match_text_seq("RANGE"):
-            if self._match_text_seq("UNBOUNDED"):
-                return WindowClause(kind="unbounded")
-            size = self._parse_duration()
-            slide = self._parse_duration() if self._match_text_seq("SLIDE") else None
-            return WindowClause(kind="range", size=size, slide=slide)
-        if self._match_text_seq("SIZE"):
-            size = self._parse_duration()
-            slide = self._parse_duration() if self._match_text_seq("ADVANCE") else None
-            return WindowClause(kind="size", size=size, slide=slide)
-        if self._match(TokenType.PARTITION_BY) or self._match_text_seq("PARTITION", "BY"):
-            columns = self._parse_csv(self._parse_column)
-            if not columns or not all(isinstance(c, exp.Column) for c in columns):
-                self.raise_error("PARTITION BY takes columns of the stream.", self._prev)
-            if not self._match_text_seq("ROWS"):
-                self.raise_error("expected ROWS after the columns of PARTITION BY.")
-            return WindowClause(kind="partition", columns=columns, size=self._parse_duration(unit=False))
-        words = ["ROWS", "RANGE", "NOW", "PARTITION BY", "SIZE"]
-        found = f"found '{self._curr.text}'" if self._curr else "the text ends here"
-        hint = did_you_mean(self._curr.text, words) if self._curr else ""
-        self.raise_error(f"a window starts with ROWS, RANGE, NOW, PARTITION BY or SIZE, but {found}.{hint}")
-        raise AssertionError("unreachable")
-
-    def _parse_window_clause(self) -> Any:
-        """The suffix ``WINDOW 10000`` (rows) or ``WINDOW 30 seconds`` (range)."""
-        first = self._curr
-        if not self._match(TokenType.WINDOW):
-            return None
-        size = self._parse_duration()
-        kind = "range" if size.args.get("unit") else "rows"
-        return [self._placed(WindowClause(kind=kind, size=size), first)]
-
-    def _parse_duration(self, unit: bool = True) -> Duration:
-        first = self._curr
-        self._match(TokenType.INTERVAL)
-        sign = "-" if self._match(TokenType.DASH) else ""
-        if self._match(TokenType.STRING):
-            amount, _, rest = self._prev.text.strip().partition(" ")
-            duration = Duration(amount=sign + amount)
-            if rest.strip():
-                duration.set("unit", exp.Var(this=rest.strip()).update_positions(self._prev))
-        elif self._match(TokenType.NUMBER):
-            amount = self._prev.text
-            # 10,000: the comma belongs to the number if three digits touch it.
-            while self._grouped_digits():
-                self._advance(2)
-                amount += self._prev.text
-            duration = Duration(amount=sign + amount)
-        else:
-            found = f"found '{self._curr.text}'" if self._curr else "the text ends here"
-            self.raise_error(f"expected a number, but {found}.")
-        if unit and not duration.args.get("unit") and self._curr and self._is_word(self._curr):
-            text = self._curr.text.upper()
-            if text not in ("SLIDE", "ADVANCE") and not self._ends_duration():
-                self._advance()
-                duration.set("unit", exp.Var(this=self._prev.text).update_positions(self._prev))
-        placed: Duration = self._placed(duration, first)
-        return placed
-
-    def _grouped_digits(self) -> bool:
-        comma, number = self._curr, self._next
-        return bool(
-            comma
-            and comma.token_type == TokenType.COMMA
-            and number.token_type == TokenType.NUMBER
-            and len(number.text) == 3
-            and self._prev.end + 1 == comma.start
-            and comma.end + 1 == number.start
-        )
-
-    @staticmethod
-    def _is_word(token: Token) -> bool:
-        return token.text[:1].isalpha() and token.token_type not in (TokenType.STRING, TokenType.IDENTIFIER)
-
-    def _ends_duration(self) -> bool:
-        """After the suffix WINDOW the query may go on; none of these words can be a unit."""
-        return self._curr.token_type in self.SET_OPERATIONS or self._curr.token_type in self.QUERY_MODIFIER_PARSERS
 
 
 class Cql(Dialect):

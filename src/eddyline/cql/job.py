@@ -2,10 +2,14 @@
 
 ::
 
-    CREATE STREAM name [(col type, …)] FROM 'path or uri' [TIMESTAMP BY col] [SLACK width] [IDLE width] [WITH (…)]
+    CREATE STREAM name [(col type, …)] FROM 'path or uri' [TIMESTAMP BY col]
+        [SLACK width | SLACK AUTO | SLACK FOR number %] [IDLE width]
+        [ON OVERLOAD BLOCK | DROP | SAMPLE p % ABOVE bound] [WITH (…)]
     CREATE RELATION name [(col type, …)] FROM '…' [TIMESTAMP BY col] [KEY (col, …)] [SIGN BY col] [WITH (…)]
     CREATE VIEW name AS query
     [name:] [INSERT INTO 'path'] query [WITH (option = value, …)]
+
+and the statements that change what runs (``steering``).
 
 Only the syntax is checked here; names and types are checked by the binder, which needs the sources' schemas.
 """
@@ -22,11 +26,14 @@ from sqlglot import exp
 from sqlglot.tokenizer_core import Token, TokenType
 
 from eddyline.core.errors import CqlError, Span, did_you_mean
+from eddyline.core.overload import Overload
 from eddyline.cql.cursor import Cursor
-from eddyline.cql.dialect import Duration
 from eddyline.cql.options import parse_options, split_options
+from eddyline.cql.overload import parse_overload
 from eddyline.cql.parsing import parse_query, tokenize
 from eddyline.cql.query_names import folded, unsafe
+from eddyline.cql.steering import Steer, parse_steering
+from eddyline.cql.window_syntax import Duration
 from eddyline.cql.windows import IntervalText, interval_text, resolve_duration
 from eddyline.expr.types import parse_type
 
@@ -50,11 +57,12 @@ class CreateStream:
     columns: Columns | None
     source: str
     timestamp: str | None
-    slack: IntervalText | None
+    slack: IntervalText | str | None  # a text names the policy that chooses it: 'auto(target=99)'
     idle: IntervalText | None
     options: Mapping[str, Any]
     span: Span
     text: str = field(repr=False, default="")
+    overload: Overload | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +107,7 @@ class QueryStatement:
     target_span: Span | None = None
 
 
-Statement = CreateStream | CreateRelation | CreateView | QueryStatement
+Statement = CreateStream | CreateRelation | CreateView | QueryStatement | Steer
 
 
 def parse_job(text: str) -> tuple[Statement, ...]:
@@ -146,14 +154,16 @@ def _statement(tokens: list[Token], text: str) -> Statement:
                 return parse(cursor, span)
         hint = did_you_mean(cursor.current.text, ["STREAM", "RELATION", "VIEW"]) if cursor.current else ""
         raise cursor.error(f"expected STREAM, RELATION or VIEW after CREATE, but {cursor.found()}.{hint}")
-    return _query(cursor, span)
+    named = len(tokens) > 1 and tokens[1].token_type == TokenType.COLON  # a query may be called pin
+    steer = None if named else parse_steering(cursor, span, _clauses)
+    return _query(cursor, span) if steer is None else steer
 
 
 def _stream(cursor: Cursor, span: Span) -> CreateStream:
     name = cursor.name("the name of the stream")
     columns = _columns(cursor)
     source = _source(cursor)
-    clauses = _clauses(cursor, ("TIMESTAMP BY", "SLACK", "IDLE", "WITH"))
+    clauses = _clauses(cursor, ("TIMESTAMP BY", "SLACK", "IDLE", "ON OVERLOAD", "WITH"))
     return CreateStream(
         name,
         columns,
@@ -164,6 +174,7 @@ def _stream(cursor: Cursor, span: Span) -> CreateStream:
         clauses.get("WITH", {}),
         span,
         cursor.text,
+        clauses.get("ON OVERLOAD"),
     )
 
 
@@ -261,8 +272,12 @@ def _starts(cursor: Cursor, clause: str) -> bool:
 
 def _clause(cursor: Cursor, clause: str) -> Any:
     match clause:
-        case "SLACK" | "IDLE":
+        case "SLACK":
+            return _slack(cursor)
+        case "IDLE":
             return _width(cursor, clause)
+        case "ON OVERLOAD":
+            return parse_overload(cursor)
         case "KEY":
             cursor.expect(TokenType.L_PAREN, "(")
             names = [cursor.name("a column of the key")]
@@ -274,6 +289,23 @@ def _clause(cursor: Cursor, clause: str) -> Any:
             return parse_options(cursor)
         case _:
             return cursor.name("a column")
+
+
+def _slack(cursor: Cursor) -> IntervalText | str:
+    """A width, ``AUTO``, ``FOR 99.9 %``, or a policy with its parameters as a text: ``'auto(window=4096)'``."""
+    if cursor.word("AUTO"):
+        return "auto"
+    if cursor.word("FOR"):
+        number = cursor.take(TokenType.NUMBER)
+        if number is None:
+            raise cursor.error(f"SLACK FOR needs the percentage of rows to keep, as in 99.9 %, but {cursor.found()}.")
+        if not (cursor.take(TokenType.MOD) or cursor.word("PERCENT")):
+            raise cursor.error(f"expected % after SLACK FOR {number.text}, but {cursor.found()}.")
+        return f"auto(target={number.text})"
+    text = cursor.current
+    if text is not None and text.token_type == TokenType.STRING and text.text.strip()[:1].isalpha():
+        return cursor.string("a slack")
+    return _width(cursor, "SLACK")
 
 
 def _width(cursor: Cursor, clause: str) -> IntervalText:
@@ -289,7 +321,7 @@ def _width(cursor: Cursor, clause: str) -> IntervalText:
     if unit:
         duration.set("unit", exp.Var(this=unit.strip()).update_positions(number))
     elif cursor.current is not None and not any(
-        cursor.current.text.upper() == word for word in ("SLACK", "IDLE", "TIMESTAMP", "WITH")
+        cursor.current.text.upper() == word for word in ("SLACK", "IDLE", "TIMESTAMP", "ON", "WITH")
     ):
         end = cursor.current
         duration.set("unit", exp.Var(this=cursor.name("a unit of time")).update_positions(end))

@@ -11,12 +11,13 @@ from eddyline.core.errors import CqlError, Span, did_you_mean
 from eddyline.cql.cursor import Cursor
 
 
-def parse_options(cursor: Cursor) -> dict[str, Any]:
-    """``WITH (key = value, …)`` at the cursor; an empty dictionary where there is none.
+def parse_options(cursor: Cursor, before: str = "WITH") -> dict[str, Any]:
+    """``WITH (key = value, …)`` at the cursor; an empty dictionary where there is none. ``before`` is the word that
+    stands before the bracket.
 
     Values are strings, numbers, TRUE, FALSE, NULL or bare words (taken as strings).
     """
-    if not cursor.word("WITH"):
+    if not cursor.word(before):
         return {}
     cursor.expect(TokenType.L_PAREN, "(")
     options: dict[str, Any] = {}

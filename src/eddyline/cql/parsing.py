@@ -9,7 +9,9 @@ from sqlglot.errors import ErrorLevel, ParseError, TokenError
 from sqlglot.tokenizer_core import Token, TokenType
 
 from eddyline.core.errors import CqlError, Span
-from eddyline.cql.dialect import Cql, CqlParser, PlacedParseError
+from eddyline.cql.dialect import Cql, CqlParser
+from eddyline.cql.other_spellings import refuse_other_spellings
+from eddyline.cql.window_syntax import PlacedParseError
 
 SHALLOWER: Final = "put its inner parts into views, which other queries can read"
 
@@ -51,6 +53,7 @@ def unterminated(text: str, message: str) -> CqlError:
 
 def parse_query(tokens: list[Token], text: str) -> exp.Expression:
     """The syntax tree of one query whose tokens are given; places refer to ``text``, the whole job."""
+    refuse_other_spellings(tokens, text)
     parser = CqlParser(error_level=ErrorLevel.IMMEDIATE, dialect=Cql())
     try:
         tree = parser.parse_tokens(tokens, text)

@@ -17,6 +17,7 @@ from eddyline.cql.places import span_of
 from eddyline.expr.nodes import Column, Expr, columns_of
 
 DEEPEST: Final = 100  # levels of an expression, and operators of a plan one below another
+WINDOW_COLUMNS: Final = ("window_start", "window_end")
 # A column of the query around a subquery, until the MarkJoin that joins the two is built: the same plan name may
 # exist on both sides, so the outer one carries a mark that no name can contain.
 OUTER: Final = "\x00outer:"
@@ -62,12 +63,14 @@ class Context:
 
 @dataclass(frozen=True, slots=True)
 class Visible:
-    """A column that can be named: ``alias.name`` in the text, ``plan_name`` in the plan."""
+    """A column that can be named: ``alias.name`` in the text, ``plan_name`` in the plan. ``implicit``: only by its
+    name, ``*`` does not bring it."""
 
     alias: str
     name: str
     plan_name: str
     type: pa.DataType
+    implicit: bool = False
 
 
 @dataclass(slots=True)
@@ -175,7 +178,11 @@ class Scope:
                 return self.parent.unknown(node)
             hint = did_you_mean(table, self.aliases()) or f" It reads {', '.join(self.aliases())}."
             return self.context.error(f"unknown stream or relation {table!r} in this query.{hint}", node)
-        candidates = self.of_alias(table) if table else self.visible
+        if name.lower() in WINDOW_COLUMNS:
+            which = f"{table} has none of them" if table else "no stream of this query has one of them"
+            message = f"{name} is a column of TUMBLE, HOP, SESSION and RANGE … SLIDE windows, and {which}."
+            return self.context.error(message, node)
+        candidates = [v for v in (self.of_alias(table) if table else self.visible) if not v.implicit]
         of = f" of {table}" if table else ""
         hint = did_you_mean(name, (v.name for v in candidates)) or _columns_hint(v.name for v in candidates)
         return self.context.error(f"unknown column {name!r}{of}.{hint}", node)

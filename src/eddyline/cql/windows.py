@@ -15,9 +15,9 @@ from sqlglot import exp
 
 from eddyline.core.errors import CqlError, Span, did_you_mean
 from eddyline.core.time import TimeKind
-from eddyline.core.window import PartitionRows, Range, Rows, Slide, Unbounded, WindowSpec
-from eddyline.cql.dialect import Duration, WindowClause
+from eddyline.core.window import Hop, PartitionRows, Range, Rows, Session, Slide, Unbounded, Until, WindowSpec
 from eddyline.cql.places import span_of
+from eddyline.cql.window_syntax import Duration, WindowClause
 
 _MICROSECONDS: Final = {
     "microsecond": 1,
@@ -129,6 +129,13 @@ def window_spec(clause: WindowClause, kind: TimeKind, partition: Callable[[exp.C
             return Rows(_count(size, text))
         case "partition":
             return PartitionRows(tuple(partition(c) for c in clause.args["columns"]), _count(size, text))
+        case "tumble" | "hop":
+            return _hop(clause, kind, text)
+        case "session":
+            columns = tuple(dict.fromkeys(partition(c) for c in clause.args.get("columns") or ()))
+            return Session(_positive(size, "the gap of a session", kind, text), columns)
+        case "until":
+            return Until(partition(clause.args["columns"][0]))
         case written:
             return _range(clause, written, kind, text)
 
@@ -152,6 +159,21 @@ def _range(clause: WindowClause, written: str, kind: TimeKind, text: str) -> Win
             "a sliding window of width 0 is always empty: give it a width larger than 0.", text, span_of(size)
         )
     return Slide(width, step)
+
+
+def _hop(clause: WindowClause, kind: TimeKind, text: str) -> Hop:
+    size, slide, offset = clause.args["size"], clause.args.get("slide"), clause.args.get("offset")
+    width = _positive(size, "the width of a window", kind, text)
+    step = width if slide is None else _positive(slide, "EVERY", kind, text)
+    shift = 0 if offset is None else resolve_duration(interval_text(offset, text), kind)
+    return Hop(width, step, shift % step)
+
+
+def _positive(length: Duration, what: str, kind: TimeKind, text: str) -> int:
+    ticks = resolve_duration(interval_text(length, text), kind)
+    if ticks <= 0:
+        raise CqlError(f"{what} must be larger than 0, and it is {length.args['amount']}.", text, span_of(length))
+    return ticks
 
 
 def _count(size: Duration, text: str) -> int:

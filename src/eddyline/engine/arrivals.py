@@ -16,7 +16,7 @@ import pyarrow as pa
 from eddyline.core.catalog import RelationDef, StreamDef
 from eddyline.core.delta import Int64s
 from eddyline.core.errors import JobError, did_you_mean
-from eddyline.core.time import TimeKind
+from eddyline.core.time import BEGINNING, TimeKind
 from eddyline.io.conform import cast, fit
 
 # Timestamps stay within ±2^62 so that adding a window's or a slack's width to one can never wrap around, and so that
@@ -57,6 +57,36 @@ def ticks(column: pa.Array) -> Int64s:
 def _scaled(values: Int64s, factor: int) -> Int64s:
     largest = FARTHEST // factor + 1
     return np.clip(values, -largest, largest) * factor
+
+
+def extent(time: Int64s) -> tuple[bool, int, int]:
+    """Whether times are in order, the smallest and the largest of them."""
+    if len(time) == 1 or (time[1:] >= time[:-1]).all():
+        return True, int(time[0]), int(time[-1])
+    return False, int(time.min()), int(time.max())
+
+
+def times_reached(column: pa.Array | None, before: Int64s, shown: int | None, believed: int = FARTHEST) -> Int64s:
+    """The time that a stream has reached when ``before`` rows of a batch have come, for each of these numbers.
+
+    ``column`` has the times of the batch, ``shown`` is what was shown before; times beyond ``believed`` show nothing.
+    Before the first element of all it is the time of that element, and 0 where that is not in sight.
+
+    >>> times_reached(pa.array([5, None, 9]), np.array([0, 1, 3]), 4).tolist()
+    [4, 5, 9]
+    """
+    at = np.full(len(before), BEGINNING if shown is None else shown, np.int64)
+    if column is not None and len(column) and (pa.types.is_integer(column.type) or pa.types.is_timestamp(column.type)):
+        time = np.full(len(column), BEGINNING, np.int64)
+        time[np.asarray(column.is_valid())] = ticks(column.drop_null())
+        time[(time < -FARTHEST) | (time > min(believed, FARTHEST))] = BEGINNING
+        some = before > 0
+        at[some] = np.maximum(at[some], np.maximum.accumulate(time)[before[some] - 1])
+        ahead = time[time > BEGINNING]
+        if len(ahead):
+            at[at == BEGINNING] = ahead[0]
+    at[at == BEGINNING] = 0
+    return at
 
 
 def check_timestamp(definition: Definition) -> None:

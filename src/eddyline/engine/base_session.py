@@ -16,12 +16,15 @@ from eddyline.adapting.join_choice import Joining
 from eddyline.core import arguments as check
 from eddyline.core.catalog import AggregateDef, Catalog, FunctionDef, RelationDef, StreamDef
 from eddyline.core.errors import CqlError, JobError, MissingColumnWarning
+from eddyline.core.overload import Overload
 from eddyline.core.predicate import Predicate, check_cost
 from eddyline.core.schema import Schema
 from eddyline.core.time import Clock, SystemClock, TimeKind
 from eddyline.cql import bind
 from eddyline.cql.job import CreateRelation, CreateStream, CreateView, QueryStatement, Statement, parse_job
 from eddyline.cql.options import check_options
+from eddyline.cql.overload import overload_of
+from eddyline.cql.steering import AlterQuery, AlterStream, PinQuery, Steer, UndoDecision
 from eddyline.engine.declaration_checks import (
     column_named,
     data_type,
@@ -29,12 +32,15 @@ from eddyline.engine.declaration_checks import (
     folder,
     inferred_time,
     placed,
+    slack_of,
     time_kind,
+    weighted,
 )
 from eddyline.engine.left_out import LeftOut, outside
 from eddyline.engine.ownership import Turn, in_turn, not_pickled
 from eddyline.engine.relation_changes import latest
 from eddyline.engine.scheduler import make_scheduler
+from eddyline.engine.system_streams import interval_of
 from eddyline.expr.functions import is_aggregate
 from eddyline.io.conform import engine_schema
 from eddyline.io.resolve import OPTIONS as SOURCE_OPTIONS
@@ -42,9 +48,11 @@ from eddyline.io.resolve import open_source, truth
 from eddyline.io.source import Source, whole
 from eddyline.plan import candidates
 from eddyline.plan.logical import BoundQuery
+from eddyline.streamon.decision import Decision
 from eddyline.streamon.strategies import KINDS
 
-OPTIONS = tuple(sorted((*KINDS, "on_error", "priority", "strict_order", "tree")))
+_CHOICES = (option for option, kind in KINDS.items() if kind.of == "query")
+OPTIONS = tuple(sorted((*_CHOICES, "every", "memory", "on_error", "pinned", "priority", "strict_order", "tree")))
 Q = TypeVar("Q")  # what a session hands out for a query
 
 
@@ -73,6 +81,10 @@ class Declaring(ABC, Generic[Q]):
     def _register(self, bound: BoundQuery) -> Q:
         """A query was bound."""
 
+    @abstractmethod
+    def _steer(self, statement: Steer) -> list[Decision]:
+        """Change something of a query or a stream; the records of it."""
+
     @in_turn
     def register(self, bound: BoundQuery) -> Q:
         """Register a query that is bound already."""
@@ -91,14 +103,18 @@ class Declaring(ABC, Generic[Q]):
         slack: int | float | str | timedelta = 0,
         idle: int | float | str | timedelta | None = None,
         schema: pa.Schema | None = None,
+        overload: str | Overload | None = None,
         **options: Any,
     ) -> None:
         """Declare a stream: a path, glob, directory, Arrow table or reader, pandas frame, iterable of rows or batches;
         or, without a source, a ``schema`` for rows that ``push`` will bring.
 
         ``slack`` is how far an element may lie behind the largest timestamp before it (a number counts ticks of an
-        integer time, seconds of a timestamp; or ``'5 seconds'``): larger waits longer and loses less. ``idle`` is the
-        silence after which the stream no longer holds others back.
+        integer time, seconds of a timestamp; or ``'5 seconds'``): larger waits longer and loses less. With ``'auto'``
+        (99.9 % of the rows are kept) or ``'99 %'`` it is found from the rows that come, and rows stamped far ahead of
+        all others are put aside (``docs/disorder-and-overload.md``). ``idle`` is the silence after which the stream no
+        longer holds others back. ``overload`` is what happens when more waits than a bound: ``'drop above 64 MB'``,
+        ``'sample 10 % above 50000 rows'``, ``'block above 2 seconds'``.
 
         Without ``timestamp`` rows that are pushed, or come from a source without an end, are stamped on arrival. In a
         file, a table or a list the column of time must be plain (``docs/semantics.md`` has the rule); ``arrival=True``
@@ -114,7 +130,12 @@ class Declaring(ABC, Generic[Q]):
         stamp = None if timestamp is None else column_named(name, found, timestamp)
         kind = time_kind(name, found, stamp)
         wait = None if idle is None else duration(idle, TimeKind.TIMESTAMP, "idle")
-        definition = StreamDef(name, found, kind, stamp, duration(slack, kind, "slack"), wait, source, options)
+        width, auto = slack_of(name, slack, kind, stamp)
+        guard = overload_of(overload) if isinstance(overload, str) else overload
+        if not isinstance(guard, Overload | None):
+            raise JobError(f"overload is a text such as 'drop above 50000 rows', not {check.shown(overload)}.")
+        columns = weighted(name, found, guard)
+        definition = StreamDef(name, columns, kind, stamp, width, wait, source, options, auto, guard)
         self.catalog.add("streams", definition)
         self._add_input(definition, opened)
 
@@ -201,7 +222,18 @@ class Declaring(ABC, Generic[Q]):
         self.catalog.aggregates[name.lower()] = AggregateDef(name, function, data_type(returns))
 
     def execute(self, job: str) -> list[Q]:
-        """Run the statements of a job text: declarations take effect, queries are registered and returned."""
+        """Run statements: declarations take effect, queries are registered and returned, and ``ALTER``, ``PIN``,
+        ``UNPIN`` and ``UNDO`` change what runs.
+
+        >>> import eddyline as ed
+        >>> session = ed.Session()
+        >>> session.stream("S", [{"ts": 1, "a": 2}], timestamp="ts")
+        >>> (hot,) = session.execute("hot: SELECT Istream(a) FROM S WHERE a > 1 AND a < 9; PIN QUERY hot")
+        >>> session.execute("ALTER QUERY hot SET (filters = 'sweep', scheduler = 'chain')")
+        []
+        >>> [d.kind for d in hot.decisions]
+        ['pinned', 'option filters', 'option scheduler']
+        """
         check.text(job, "a job", empty=True)
         return [q for s in parse_job(job) if (q := self.declare(s)) is not None]
 
@@ -229,6 +261,13 @@ class Declaring(ABC, Generic[Q]):
                         raise placed(e, statement) from e
                     except RecursionError:  # the caller's own stack leaves no room
                         raise CqlError("this query is nested too deeply.", statement.text, statement.span) from None
+            case AlterQuery() | AlterStream() | PinQuery() | UndoDecision():
+                with self.turn:
+                    try:
+                        self._steer(statement)
+                    except JobError as e:
+                        raise placed(e, statement) from e
+                return None
         raise JobError(f"a statement comes from a job's text, and {check.shown(statement)} does not.")
 
     def _create(self, s: CreateStream | CreateRelation) -> None:
@@ -236,7 +275,7 @@ class Declaring(ABC, Generic[Q]):
         if isinstance(s, CreateStream):
             slack: Any = 0 if s.slack is None else s.slack
             idle: Any = s.idle
-            self.stream(s.name, s.source, s.timestamp, slack, idle, schema, **s.options)
+            self.stream(s.name, s.source, s.timestamp, slack, idle, schema, s.overload, **s.options)
         else:
             self.relation(s.name, s.source, s.timestamp, s.key, s.sign, schema, **s.options)
 
@@ -265,11 +304,14 @@ class Declaring(ABC, Generic[Q]):
         check_options(bound.options, read)
         Joining.of(bound.options)
         candidates.check_options(bound.options)
+        interval_of(bound.options, bound.plan)
         for option, value in bound.options.items():
             if option == "on_error" and not (isinstance(value, str) and value in ("stop", "invalid")):
                 raise JobError(f"the option 'on_error' is one of stop, invalid, not {check.shown(value)}.")
             if option == "priority" and (not isinstance(value, int) or isinstance(value, bool)):
                 raise JobError(f"the option 'priority' is an integer, larger goes first, not {check.shown(value)}.")
+            if option == "pinned":
+                check.flag(value, "the option 'pinned'")
             if option == "scheduler":
                 if not isinstance(value, str):
                     raise JobError(f"the option 'scheduler' is a text such as 'chain', not {check.shown(value)}.")

@@ -12,9 +12,11 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
+from eddyline.adaptive.disorder.policies import make_policy
 from eddyline.core.arguments import shown
 from eddyline.core.errors import CqlError, JobError, did_you_mean
-from eddyline.core.schema import Schema
+from eddyline.core.overload import WEIGHT, Overload
+from eddyline.core.schema import Field, Schema
 from eddyline.core.time import TimeKind
 from eddyline.cql.job import QueryStatement, Statement
 from eddyline.cql.places import quoted_place
@@ -121,6 +123,39 @@ def duration(value: Any, kind: TimeKind, what: str) -> int:
     if ticks < 0:
         raise JobError(f"{what} must not be negative, and it is {value}.")
     return ticks
+
+
+def slack_of(name: str, value: Any, kind: TimeKind, timestamp: str | None) -> tuple[int, str | None]:
+    """The width of a fixed slack, and the policy of one that is chosen while the stream runs (None: it is fixed).
+
+    >>> slack_of("S", "5 seconds", TimeKind.TIMESTAMP, "ts"), slack_of("S", "99.5 %", TimeKind.TIMESTAMP, "ts")
+    ((5000000, None), (0, 'auto(target=99.5)'))
+    """
+    if not isinstance(value, str):
+        return duration(value, kind, "slack"), None
+    text = value.strip()
+    if text.endswith("%"):
+        text = f"auto(target={text[:-1].strip()})"
+    if not text[:1].isalpha():
+        return duration(value, kind, "slack"), None
+    make_policy(text)  # checks it
+    if timestamp is None:
+        raise JobError(
+            f"{name!r} is stamped on arrival, so no row of it is late: SLACK AUTO needs TIMESTAMP BY, or leave it out."
+        )
+    return 0, text
+
+
+def weighted(name: str, schema: Schema, overload: Overload | None) -> Schema:
+    """The columns of a stream: one that samples under overload has the weight of each row beside its own."""
+    if overload is None or overload.action != "sample":
+        return schema
+    if WEIGHT in schema.names:
+        raise JobError(
+            f"{name!r} has a column {WEIGHT!r}, where ON OVERLOAD SAMPLE puts the weight of a row: declare the columns"
+            " under other names, or use DROP."
+        )
+    return Schema((*schema, Field(WEIGHT, pa.float64())))
 
 
 def placed(error: JobError, statement: Statement, otherwise: str | None = None) -> CqlError:

@@ -23,105 +23,28 @@ Ways that look right and are wrong:
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from eddyline.core.delta import Bools, Delta, Int64s
+from eddyline.core.delta import Bools, Float64s, Int64s
 from eddyline.core.errors import DataError, EddylineError, JobError, did_you_mean
-from eddyline.core.schema import Schema
+from eddyline.core.overload import WEIGHT, Overload
 from eddyline.core.time import BEGINNING, NEVER, Clock, TimeKind
-from eddyline.engine.arrivals import FARTHEST, Definition, Failures, Judge, ticks
-from eddyline.engine.reorder import Chunk, ReorderBuffer, joined
+from eddyline.engine import input_state
+from eddyline.engine.arrivals import FARTHEST, Definition, Failures, Judge, extent, ticks, times_reached
+from eddyline.engine.auto_rows import AutoRows, Placed
+from eddyline.engine.overload_guard import OverloadGuard, with_weights
+from eddyline.engine.reorder import Chunk, ReorderBuffer
 from eddyline.engine.side_output import KEEP, Diverted, SideOutput
+from eddyline.engine.stream_reader import StreamReader
+from eddyline.engine.watermark import BEFORE, BEHIND, SHUT, Watermark
+from eddyline.streamon.decision import Decision
+from eddyline.streamon.log import DecisionLog
 
-
-class StreamReader:
-    """One query's position in a stream: sees the elements accepted after it registered, each once, in order."""
-
-    def __init__(self, stream: InputStream, columns: tuple[str, ...], name: str, since: int) -> None:
-        self.stream, self.columns, self.name = stream, columns, name
-        self.since = since  # smaller arrival numbers came before this reader
-        self.first_time: int | None = None  # the smallest time of an element that it sees
-        self.chunks: deque[Chunk] = deque()
-        self._empty = Delta.empty(Schema(tuple(stream.definition.schema[c] for c in columns)))
-        self._schema: pa.Schema | None = None
-        self._places: dict[str, int] | None = None  # of its columns in batches of that schema
-
-    def take(self, frontier: int) -> Delta:
-        """The elements with times ≤ ``frontier`` that were not taken before.
-
-        The caller promises that the instants up to ``frontier`` are closed; from now on they are, for this stream.
-        """
-        parts = self._taken(frontier)
-        return self._delta(joined(parts)) if parts else self._empty
-
-    def take_apart(self, frontier: int, most: int) -> list[tuple[Delta, int]]:
-        """The same in pieces, each with the instant up to which it is complete; the last one is ``frontier``.
-
-        What is left over of one large batch and the next large batch are not copied together: pieces are of at most
-        ``most`` elements, or came as they are. There is always one piece, be it empty.
-        """
-        groups: list[list[Chunk]] = []
-        held = 0
-        for c in self._taken(frontier):
-            # An instant is never divided between two pieces.
-            if groups and (held + len(c) <= most or c.time[0] == groups[-1][-1].time[-1]):
-                groups[-1].append(c)
-                held += len(c)
-            else:
-                groups.append([c])
-                held = len(c)
-        if not groups:
-            return [(self._empty, frontier)]
-        ends = [*(int(g[-1].time[-1]) for g in groups[:-1]), frontier]
-        return [(self._delta(joined(g)), end) for g, end in zip(groups, ends, strict=True)]
-
-    def _taken(self, frontier: int) -> list[Chunk]:
-        self.stream.release(frontier)
-        chunks = self.chunks
-        parts: list[Chunk] = []
-        while chunks:
-            head = chunks[0]
-            if head.time[-1] <= frontier:
-                parts.append(chunks.popleft())
-                continue
-            cut = int(head.time.searchsorted(frontier, "right"))
-            if cut:
-                parts.append(head.slice(0, cut))
-                chunks[0] = head.slice(cut, len(head))
-            break
-        return parts
-
-    def _delta(self, whole: Chunk) -> Delta:
-        if whole.first < self.since:
-            whole = whole.filter(whole.arrivals >= self.since)
-        rows = whole.rows
-        if self._places is None or not rows.schema.equals(self._schema):
-            self._schema, names = rows.schema, rows.schema.names
-            self._places = {n: names.index(n) for n in self.columns if n in names}
-        return Delta(whole.time, {n: rows.column(i) for n, i in self._places.items()}, whole.weight)
-
-    def saw(self, low: int) -> None:
-        """An element on time has come, though it may be held yet."""
-        self.first_time = low if self.first_time is None else min(self.first_time, low)
-
-    def widen(self, columns: Sequence[str]) -> None:
-        """Ask for more columns; those elements that are here already must have them."""
-        self.columns = tuple(columns)
-        self._places = None
-        self._empty = Delta.empty(Schema(tuple(self.stream.definition.schema[c] for c in columns)))
-        self.stream._plan_columns()
-
-    def __len__(self) -> int:
-        """Elements released and not yet taken."""
-        return sum(len(c) for c in self.chunks)
-
-    def close(self) -> None:
-        self.stream.forget(self)
+__all__ = ["InputStream", "StreamReader"]
 
 
 class InputStream:
@@ -131,6 +54,7 @@ class InputStream:
     stops at the first invalid row instead of diverting it. ``keep`` bounds the side outputs' memory.
 
     >>> from eddyline.core.catalog import StreamDef
+    >>> from eddyline.core.schema import Schema
     >>> from eddyline.testing.clock import ManualClock
     >>> schema = Schema.from_arrow(pa.schema([("ts", pa.int64()), ("a", pa.string())]))
     >>> s = InputStream(StreamDef("S", schema, TimeKind.INTEGER, "ts", slack=2), ManualClock())
@@ -158,10 +82,10 @@ class InputStream:
         self.strict = strict
         self.late = SideOutput(keep)
         self.invalid = SideOutput(keep)
+        self.shed = SideOutput(keep)
         self.arrived = 0  # rows, whatever became of them
         self.behind = 0  # how far late rows lay behind the largest time before them, at most
         self.accepted = 0  # elements on time: the next arrival number
-        self.shown: int | None = None  # the largest time shown by element or heartbeat
         self.first_time: int | None = None
         self.last_time: int | None = None
         self.finished = False
@@ -169,14 +93,22 @@ class InputStream:
         self.patient = False  # whether what is late is taken all the same; only right while no instant was closed
         self._clock = clock
         self._judge = Judge(definition)
-        self._slack = 0 if definition.timestamp is None else min(getattr(definition, "slack", 0), FARTHEST)
+        slack = 0 if definition.timestamp is None else min(getattr(definition, "slack", 0), FARTHEST)
+        self.watermark = Watermark(slack)
+        policy: str | None = None if definition.timestamp is None else getattr(definition, "auto", None)
+        self.auto = None if policy is None else AutoRows(policy, definition.time_kind, self.watermark, definition.name)
+        overload: Overload | None = getattr(definition, "overload", None)
+        self.guard = None if overload is None else OverloadGuard(overload, definition.name, self.shed)
+        self.logs: list[DecisionLog] = []  # of the queries that read it, which its decisions are entered in
         self._idle_after: int | None = getattr(definition, "idle", None)
+        self.altered: dict[str, int | None] = {}  # widths that somebody has changed since the declaration
         self.spoke_at = clock.now()
         self._closed = BEGINNING  # the largest instant that a reader has taken as closed
         self._buffer = ReorderBuffer()
         self._readers: list[StreamReader] = []
         self._allowed = self._known(definition.schema.names if columns is None else columns)
-        self._needed: tuple[str, ...] = ()
+        self._needed: tuple[str, ...] = ()  # columns that some reader asks for
+        self._brought: tuple[str, ...] = ()  # those of them that batches bring
 
     @property
     def name(self) -> str:
@@ -185,9 +117,14 @@ class InputStream:
     # What is closed.
 
     @property
+    def shown(self) -> int | None:
+        """The largest time shown by element or heartbeat."""
+        return self.watermark.shown
+
+    @property
     def shown_bound(self) -> int:
         """What this stream closed by its own elements and heartbeats, be it idle or finished by now."""
-        return BEGINNING if self.shown is None else self.shown - self._slack
+        return self.watermark.bound
 
     @property
     def late_before(self) -> int:
@@ -205,7 +142,10 @@ class InputStream:
         if not -FARTHEST <= time <= FARTHEST:
             raise EddylineError(f"a heartbeat of {self.name!r} is out of range: {time}.")
         self._speak(self._clock.now())
-        self.shown = time if self.shown is None else max(self.shown, time)
+        if self.auto is None:
+            self.watermark.show(time)
+        else:
+            self._place(self.auto.heartbeat(time, self._closed))
 
     def tick(self) -> None:
         """Look at the clock: a silent stream falls idle; one that is stamped on arrival shows that time passes."""
@@ -213,8 +153,9 @@ class InputStream:
             return
         now = self._clock.now()
         if self.definition.timestamp is None:
-            self.shown = self._stamp(now)
+            self.watermark.show(self._stamp(now))
         elif self._idle_after is not None and now - self.spoke_at >= self._idle_after:
+            self._settle()
             self.idle = True
 
     @property
@@ -222,8 +163,23 @@ class InputStream:
         """The wall-clock time (µs) from which on silence makes it idle; None: never."""
         return None if self._idle_after is None else self.spoke_at + self._idle_after
 
+    @property
+    def widths(self) -> dict[str, int | None]:
+        """How long it is waited for, in ticks: for late rows, and in silence (microseconds)."""
+        return {"slack": self.watermark.slack, "idle": self._idle_after}
+
+    def widen_wait(self, what: str, ticks: int | None) -> None:
+        """Wait longer or shorter from now on. What was closed stays closed."""
+        self.altered[what] = ticks
+        if what == "slack":
+            self.watermark.change(min(ticks or 0, FARTHEST))
+        else:
+            self._idle_after = ticks
+            self.idle = self.idle and ticks is not None and self._clock.now() - self.spoke_at >= ticks
+
     def finish(self) -> None:
         """The end of the input: nothing holds anything back any more."""
+        self._settle()
         self.finished = True
 
     def saw(self, low: int) -> None:
@@ -247,7 +203,7 @@ class InputStream:
         if self.finished:
             raise EddylineError(f"{self.name!r} has ended; no more rows can be pushed to it.")
         raw = batch
-        batch, failures = self._judge(batch, self._needed)
+        batch, failures = self._judge(batch, self._brought)
         count = batch.num_rows
         if not count:
             return  # no rows show no time: an empty poll does not end an idle interval
@@ -257,15 +213,19 @@ class InputStream:
             batch = self._divert(raw, batch, failures)
         time = self._times(batch, now)
         if len(time):
-            in_order, low, high = _extent(time)
+            in_order, low, high = extent(time)
             if low < -FARTHEST or high > FARTHEST:
                 far = np.flatnonzero((time < -FARTHEST) | (time > FARTHEST)).tolist()
                 reason = f"the timestamp {self.definition.timestamp!r} is out of range"
                 batch = self._divert(batch, batch, dict.fromkeys(far, reason))
                 time = self._times(batch, now)
-                in_order, low, high = _extent(time) if len(time) else (True, 0, 0)
+                in_order, low, high = extent(time) if len(time) else (True, 0, 0)
         self.arrived += count
-        if len(time):
+        if len(time) and self.auto is not None and not self.patient:
+            chosen = self._judge.select(batch, self._brought)
+            first, self.accepted = self.accepted, self.accepted + len(time)
+            self._place(self.auto.take(batch, chosen, time, first, self._closed))
+        elif len(time):
             self._take_in(batch, time, in_order, low, high)
 
     def _times(self, batch: pa.RecordBatch, now: int) -> Int64s:
@@ -275,40 +235,100 @@ class InputStream:
         return ticks(batch.column(self._judge.position[column]))
 
     def _take_in(self, batch: pa.RecordBatch, time: Int64s, in_order: bool, low: int, high: int) -> None:
-        threshold = BEGINNING if self.shown is None else self.shown - self._slack
+        mark = self.watermark
         # Among rows in order, none can be late because of another; where none lies behind what was there before and
         # the disorder is within the slack, none can be late at all.
-        suspect = low < threshold or low <= self._closed or not (in_order or high - low <= self._slack)
+        suspect = low < mark.bound or low <= self._closed or not (in_order or high - low <= mark.slack)
         if suspect and not self.patient:
             on_time = self._divert_late(batch, time)
             if on_time is not None:
                 batch, time = batch.filter(pa.array(on_time)), time[on_time]
                 if not len(time):
                     return
-                in_order, low, high = _extent(time)
-        self.shown = high if self.shown is None else max(self.shown, high)
+                in_order, low, high = extent(time)
+        mark.show(high)
+        keep, weights = self._sift(batch, time)
+        if keep is not None:
+            batch, time = batch.filter(pa.array(keep)), time[keep]
+            if not len(time):
+                return
+            in_order, low, high = extent(time)
         self.last_time = high if self.last_time is None else max(self.last_time, high)
         self.saw(low)
         if self._readers or self.remembers:
-            chunk = Chunk(time, self._judge.select(batch, self._needed), self.accepted)
+            rows = self._judge.select(batch, self._brought)
+            chunk = Chunk(time, self._weighted(rows, weights), self.accepted)
             self._buffer.add(chunk if in_order else chunk.sorted())
         self.accepted += len(time)
 
+    def _sift(self, raw: pa.RecordBatch, time: Int64s) -> tuple[Bools | None, Float64s | None]:
+        """Which of the rows that are on time are kept under overload (None: all), and the weights of those."""
+        if self.guard is None:
+            return None, None
+        found = self.guard.sift(raw, time, self._waiting(), self.accepted, self._clock.now(), self.shown)
+        self._record(self.guard.policy.taken_decisions())
+        return found
+
+    def _weighted(self, rows: pa.RecordBatch, weights: Float64s | None) -> pa.RecordBatch:
+        return with_weights(rows, weights) if WEIGHT in self._needed and weights is not None else rows
+
+    def _record(self, decisions: Sequence[Decision]) -> None:
+        for decision in decisions:
+            for log in self.logs:
+                log.record(decision, operator=f"stream {self.name}")
+
+    @property
+    def full(self) -> bool:
+        """Whether ON OVERLOAD BLOCK keeps rows from coming now."""
+        guard = self.guard
+        return guard is not None and not guard.sheds and guard.full(self._waiting(), self._clock.now())
+
+    def _waiting(self) -> list[Chunk]:
+        """What is held, and not yet taken by the slowest reader."""
+        slowest = max(self._readers, key=len, default=None)
+        return [*self._buffer.chunks, *(slowest.chunks if slowest is not None else ())]
+
+    def _settle(self) -> None:
+        """Judge what waits to be judged: nothing will come, for now, that could tell more."""
+        if self.auto is not None:
+            self._place(self.auto.settle(self._closed))
+
+    def _place(self, placed: Placed) -> None:
+        """Rows that SLACK AUTO has judged go where they belong, and what it decided into the logs."""
+        for part in placed.late:
+            self.late.add(part)
+        for part in placed.implausible:
+            if self.strict:
+                raise DataError(f"a row of {self.name!r} is {part.reason[0]}: {part.rows.slice(0, 1).to_pylist()[0]}.")
+            self.invalid.add(part)
+        for chunk, raw in placed.on_time:
+            keep, weights = self._sift(raw, chunk.time)
+            if keep is not None:
+                chunk = chunk.filter(keep)
+                if not len(chunk):
+                    continue
+            high = int(chunk.time[-1])
+            self.last_time = high if self.last_time is None else max(self.last_time, high)
+            self.saw(int(chunk.time[0]))
+            if self._readers or self.remembers:
+                chunk.rows = self._weighted(chunk.rows, weights)
+                self._buffer.add(chunk)
+        if self.auto is not None:
+            decisions, self.auto.slack.decisions = self.auto.slack.decisions, []
+            self._record(decisions)
+
     def _divert_late(self, batch: pa.RecordBatch, time: Int64s) -> Bools | None:
         """Which rows are on time (None: all). ``time`` is as it arrived."""
-        largest = np.empty_like(time)  # the largest time shown before each row; the first row of all is on time
-        largest[0] = time[0] if self.shown is None else self.shown
-        np.maximum(np.maximum.accumulate(time[:-1]), largest[0], out=largest[1:])
-        behind: Bools = time < largest - self._slack
-        shut: Bools = (time <= self._closed) & ~behind
-        late = behind | shut
-        if not late.any():
+        late = self.watermark.late(time, self._closed)
+        if late is None:
             return None
-        if behind.any():
-            self.behind = max(self.behind, int((largest[behind] - time[behind]).max()))
-        reasons = pa.array([REASON_BEHIND, REASON_SHUT]).take(pa.array(shut[late].astype(np.int8)))
-        self.late.add(Diverted(self.name, batch.filter(pa.array(late)), largest[late], reasons))
-        return ~late
+        rows = late.rows
+        if (late.why[rows] == 0).any():
+            behind = rows & (late.why == 0)
+            self.behind = max(self.behind, int((late.before[behind] - time[behind]).max()))
+        reasons = pa.array([BEHIND, BEFORE, SHUT]).take(pa.array(late.why[rows]))
+        self.late.add(Diverted(self.name, batch.filter(pa.array(rows)), late.before[rows], reasons))
+        return ~rows
 
     def _divert(self, raw: pa.RecordBatch, batch: pa.RecordBatch, failures: Failures) -> pa.RecordBatch:
         """Put the invalid rows aside as they came (``raw``) and return the others as they are now (``batch``)."""
@@ -343,22 +363,12 @@ class InputStream:
         How rows are cut into batches must not show: the times of the rows before in the same batch count. Before the
         first element of all it is the time of that element, and 0 where that is not in sight.
         """
-        at = np.full(len(before), BEGINNING if self.shown is None else self.shown, np.int64)
         column = self.definition.timestamp
-        if column is not None and batch is not None and batch.num_rows and column in batch.schema.names:
-            values = batch.column(column)
-            if pa.types.is_integer(values.type) or pa.types.is_timestamp(values.type):
-                time = np.full(len(values), BEGINNING, np.int64)
-                time[np.asarray(values.is_valid())] = ticks(values.drop_null())
-                time[np.abs(time) > FARTHEST] = BEGINNING
-                shown = np.maximum.accumulate(time)
-                some = before > 0
-                at[some] = np.maximum(at[some], shown[before[some] - 1])
-                ahead = time[time > BEGINNING]
-                if len(ahead):
-                    at[at == BEGINNING] = ahead[0]
-        at[at == BEGINNING] = 0
-        return at
+        values = None if column is None or batch is None or column not in batch.schema.names else batch.column(column)
+        if self.auto is None:
+            return times_reached(values, before, self.shown)
+        believed = self.auto.slack.believed
+        return times_reached(values, before, self.shown, BEGINNING if believed is None else believed)
 
     # What goes out.
 
@@ -372,7 +382,7 @@ class InputStream:
         self.release(BEGINNING)  # what is final goes to those that were here
         made = StreamReader(self, asked, label, since=self.accepted)
         self._readers.append(made)
-        self._plan_columns()
+        self.plan_columns()
         self._welcome(made)
         return made
 
@@ -381,13 +391,14 @@ class InputStream:
 
     def forget(self, reader: StreamReader) -> None:
         self._readers = [r for r in self._readers if r is not reader]
-        self._plan_columns()
+        self.plan_columns()
         if not (self._readers or self.remembers):
             self._buffer = ReorderBuffer()
 
-    def _plan_columns(self) -> None:
+    def plan_columns(self) -> None:
         asked = {c for r in self._readers for c in r.columns}
         self._needed = tuple(n for n in self.definition.schema.names if n in asked)
+        self._brought = tuple(n for n in self._needed if n != WEIGHT)
 
     def _known(self, columns: Sequence[str]) -> tuple[str, ...]:
         schema = self.definition.schema
@@ -418,67 +429,26 @@ class InputStream:
         """Elements held: not final yet, or not yet taken by the slowest reader."""
         return len(self._buffer) + max((len(r) for r in self._readers), default=0)
 
+    def report(self) -> dict[str, Any]:
+        """Counts and the slack as it is now (ticks), as plain data."""
+        out: dict[str, Any] = {
+            "arrived": self.arrived,
+            "late": self.late.count,
+            "invalid": self.invalid.count,
+            "shed": self.shed.count,
+            "held": self.buffered,
+            "slack": self.watermark.slack,
+        }
+        if self.auto is not None:
+            out |= {"policy": self.auto.text, "implausible": self.auto.slack.implausible}
+        return out
+
     # Snapshots.
 
     def state(self) -> dict[str, Any]:
         """All that ``load`` needs: plain numbers, numpy arrays and Arrow batches, in nested dictionaries and lists."""
-        return {
-            "version": 1,
-            "numbers": {n: getattr(self, n) for n in (*_NUMBERS, "behind")},
-            "held": _pack(self._buffer.chunks),
-            "readers": {
-                r.name: {"since": r.since, "first_time": r.first_time, "waiting": _pack(r.chunks)}
-                for r in self._readers
-            },
-            "late": self.late.state(),
-            "invalid": self.invalid.state(),
-        }
+        return input_state.save(self)
 
     def load(self, state: Mapping[str, Any]) -> None:
         """Go on where the other instance stopped. The same readers must have been registered, by name."""
-        missing = set(state["readers"]) ^ {r.name for r in self._readers}
-        if missing:
-            raise EddylineError(
-                f"the snapshot of {self.name!r} has other readers than now: {', '.join(sorted(missing))}."
-            )
-        for n in _NUMBERS:
-            setattr(self, n, state["numbers"][n])
-        self.behind = state["numbers"].get("behind", 0)  # earlier versions did not know it
-        # Wall-clock silence is not counted while no query reads the stream.
-        self.spoke_at = self._clock.now()
-        self._buffer = ReorderBuffer()
-        for chunk in _unpack(state["held"]):
-            self._buffer.add(chunk.sorted())
-        for r in self._readers:
-            mine = state["readers"][r.name]
-            r.since, r.first_time = mine["since"], mine["first_time"]
-            r.chunks = deque(_unpack(mine["waiting"]))
-        self.late.load(state["late"])
-        self.invalid.load(state["invalid"])
-
-
-REASON_BEHIND = "late: more than the slack behind the largest time shown before it"
-REASON_SHUT = "late: its instant was closed while the stream was idle"
-_NUMBERS = ("arrived", "accepted", "shown", "first_time", "last_time", "finished", "idle", "_closed")
-
-
-def _extent(time: Int64s) -> tuple[bool, int, int]:
-    """Whether times are in order, the smallest and the largest of them."""
-    if len(time) == 1 or (time[1:] >= time[:-1]).all():
-        return True, int(time[0]), int(time[-1])
-    return False, int(time.min()), int(time.max())
-
-
-def _pack(chunks: Iterable[Chunk]) -> dict[str, Any] | None:
-    parts = list(chunks)
-    if not parts:
-        return None
-    whole = joined(parts)
-    return {"time": whole.time, "arrival": whole.arrivals, "weight": whole.weight, "rows": whole.rows}
-
-
-def _unpack(packed: Mapping[str, Any] | None) -> list[Chunk]:
-    if packed is None:
-        return []
-    arrival: Int64s = packed["arrival"]
-    return [Chunk(packed["time"], packed["rows"], int(arrival.min()), arrival, packed["weight"])]
+        input_state.restore(self, state)

@@ -151,6 +151,7 @@ def run_job(
     progress: Progress | None,
     stdout: TextIO,
     quiet: bool = False,
+    learned: Path | None = None,
 ) -> int:
     """Run a job to the end of its inputs; results go to their sinks as they come. Unless it is ``quiet`` a line on
     standard error says what was written where."""
@@ -160,7 +161,8 @@ def run_job(
     if checkpoint is not None and (checkpoint / SPARK_STATE).exists():
         raise begun_elsewhere(checkpoint, "spark")
     job = read_job(path)
-    session = Session(strict=strict, base=job.base)
+    check_writable(learned, "--learned", folder=False)
+    session = Session(strict=strict, base=job.base, learned=learned)
     session.warns = False  # notes are written instead
     queries = declare_job(session, job, out, report, checkpoint)
     if checkpoint is not None:
@@ -177,6 +179,8 @@ def run_job(
     except BaseException:
         outputs.abort()
         raise
+    if learned is not None:
+        session.save_learned()
     write_done(outputs, quiet)
     write_notes(notes(session.left_out(), named=bool(session.catalog.views)))
     if report is not None:
@@ -319,6 +323,7 @@ def job_report(session: Session, queries: Sequence[Query], seconds: float) -> di
         "invalid": sum(s.invalid.count for s in inputs)
         + sum(q.running.invalid.count for q in queries)
         + sum(r.invalid for r in session.invalid_of_relations.values()),
+        "shed": sum(s.shed.count for s in inputs),
         "operators": [{"query": n, **o} for n, r in reports.items() for o in r["operators"]],
         "state": state,
         "decisions": [{"query": n, **d} for n, r in reports.items() for d in r["decisions"]],

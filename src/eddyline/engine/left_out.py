@@ -21,6 +21,7 @@ from eddyline.core.errors import (
     InvalidRowsWarning,
     LateRowsWarning,
     MissedRowsWarning,
+    ShedRowsWarning,
     clipped,
 )
 from eddyline.core.time import TimeKind
@@ -38,6 +39,7 @@ _UNITS: Final = (
     ("seconds", 1_000_000),
     ("milliseconds", 1_000),
 )
+APPROXIMATE: Final = " (ON OVERLOAD), so results are approximate"
 _PACKAGE: Final = os.path.dirname(os.path.dirname(__file__)) + os.sep  # noqa: PTH120 - compared with names of code
 
 
@@ -62,6 +64,8 @@ class LeftOut:
     readable: bool = True
     disordered: int = 0
     back: int = 0
+    auto: bool = False  # whether the slack is chosen while the stream runs
+    shed: int = 0  # rows left out under overload
 
     @staticmethod
     def of(stream: InputStream) -> LeftOut:
@@ -76,6 +80,8 @@ class LeftOut:
             d.timestamp,
             d.time_kind or TimeKind.INTEGER,
             kept[0].reason[0].as_py() if kept else None,
+            auto=stream.auto is not None,
+            shed=stream.shed.count,
         )
 
     @staticmethod
@@ -98,7 +104,11 @@ class LeftOut:
         '; a slack of 7 would have kept them'
         >>> LeftOut("S", late=1, behind=90_500_000, kind=TimeKind.TIMESTAMP).remedy()
         '; a slack of 91 seconds would have kept it'
+        >>> LeftOut("S", late=3, auto=True).remedy()
+        '; SLACK FOR a higher percentage than now keeps more of them'
         """
+        if self.auto:
+            return f"; SLACK FOR a higher percentage than now keeps more of {'such rows' if self.late == 1 else 'them'}"
         if not self.behind:
             return ""
         return f"; a slack of {_width(self.behind, self.kind)} would have kept {'it' if self.late == 1 else 'them'}"
@@ -156,7 +166,8 @@ def notes(found: Iterable[LeftOut], named: bool = True) -> Iterator[str]:
     ['1 late row of S left out; name the query (q: SELECT …), and SELECT * FROM late(q) shows such rows.']
     """
     for one in found:
-        for what, count, more in (("late", one.late, one.remedy()), ("invalid", one.invalid, one.why())):
+        kinds = (("late", one.late, one.remedy()), ("invalid", one.invalid, one.why()), ("shed", one.shed, APPROXIMATE))
+        for what, count, more in kinds:
             if count:
                 how = f"{what}(q)" if named else f"name the query (q: SELECT …), and SELECT * FROM {what}(q)"
                 shows = f"; {how} shows such rows" if one.readable else ""
@@ -198,6 +209,12 @@ class Notices:
                 yield (
                     InvalidRowsWarning,
                     f"{_rows(one.invalid, 'invalid')} of {one.name} left out so far{one.why()}{where}.",
+                )
+            if one.shed and self._first(one, "shed"):
+                count = _rows(one.shed, "shed")
+                yield (
+                    ShedRowsWarning,
+                    f"{count} of {one.name} left out so far{APPROXIMATE}; {shows.format('shed')} shows such rows.",
                 )
 
     def warn(self, found: Iterable[LeftOut], shows: str = "query.{}()") -> None:

@@ -32,6 +32,7 @@ from eddyline.engine.shared_operator import SharedOperator
 from eddyline.engine.task import Task
 from eddyline.engine.time_line import TimeLine
 from eddyline.plan.graph import Node
+from eddyline.plan.logical import Plan, ToStream, each
 from eddyline.streamon.decision import Decision
 from eddyline.synopses.store import Registry
 
@@ -196,14 +197,16 @@ class OperatorGraph:
 
     # ── lines and intakes ─────────────────────────────────────────────────────────────────────────────────────────
 
-    def line(self, intakes: Iterable[Intake]) -> TimeLine:
-        """The time line over these inputs from these elements."""
+    def line(self, intakes: Iterable[Intake], plan: Plan) -> TimeLine:
+        """The time line over these inputs from these elements. The time of a query with ``Wstream`` goes on after the
+        last element, so it has one for itself."""
         wanted = sorted(intakes, key=lambda i: (i.stream.name.lower(), i.number))
-        found = next((x for x in self.lines if list(x.intakes) == wanted), None)
-        if found is None:
-            found = TimeLine(wanted)
-            self.lines.append(found)
-        return found
+        own = plan if any(isinstance(n, ToStream) and n.kind == "wstream" for n in each(plan)) else None
+        for line in self.lines:
+            if own is None and line.plan is None and list(line.intakes) == wanted:
+                return line
+        self.lines.append(TimeLine(wanted, own))
+        return self.lines[-1]
 
     def close_unused(self) -> None:
         """Intakes and time lines that no query uses go."""

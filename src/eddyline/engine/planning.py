@@ -125,7 +125,7 @@ def _keys(query: RunningQuery, plan: Plan, nodes: Sequence[Node]) -> list[Hashab
             key = (*key, options)
         if knows_its_start(p):
             key = (*key, query.line)
-        if any(getattr(n, "kind", None) == "rstream" for n in each(p)):
+        if any(getattr(n, "kind", None) in ("rstream", "wstream") for n in each(p)):
             key = (*key, same.key(plan))  # its ticks are those of the whole query
         keys.append(key)
     return keys

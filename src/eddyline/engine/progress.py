@@ -88,8 +88,8 @@ class Progress:
     def noting(self, text: str) -> Iterator[None]:
         """A note that is removed at the end. The same one goes on counting where it was."""
         before, begin = self._taken.get(text, 0), self._clock.nanoseconds()
-        self.note(text, before)
         try:
+            self.note(text, before)
             yield
         finally:
             self._taken[text] = before + self._clock.nanoseconds() - begin
@@ -127,9 +127,9 @@ class Progress:
         # A line that the terminal folds could not be erased as one.
         room = self._columns() - 1
         shown = text if len(text) <= room else text[: max(0, room - 1)] + "…"[: max(0, room)]
+        self._drawn = True  # before it is: Ctrl-C may come as soon as the line is seen
         self._out.write(f"\r{shown}\x1b[K")
         self._out.flush()
-        self._drawn = True
 
     def _columns(self) -> int:
         with contextlib.suppress(OSError, ValueError, AttributeError):

@@ -10,8 +10,11 @@ import pyarrow as pa
 from eddyline.core.amounts import amount
 from eddyline.core.errors import EddylineError, clipped
 from eddyline.core.time import Clock
+from eddyline.engine.estimates import Estimator
 from eddyline.engine.ownership import Turn, in_turn
 from eddyline.engine.query_plan import plan_of
+from eddyline.engine.steering import Steering
+from eddyline.plan.logical import BoundQuery
 from eddyline.plan.plan_data import PlanGraph
 from eddyline.plan.print_text import explain
 from eddyline.streamon.decision import Decision
@@ -31,8 +34,12 @@ class QuerySession(Protocol):
     def pulls(self) -> bool: ...
 
     def _step(self) -> bool: ...
+    def _check_options(self, bound: BoundQuery) -> None: ...
+    def _set_width(self, name: str, what: str, ticks: int | None, because: str = ...) -> list[Decision]: ...
 
     def _advance(self, drain: bool = False) -> None: ...
+    def _schedule(self, policy: str) -> None: ...
+    def _prioritise(self, query: RunningQuery, priority: int) -> None: ...
 
     def drop(self, query: Query) -> None: ...
 
@@ -42,7 +49,10 @@ class Query:
 
     def __init__(self, session: QuerySession, name: str, running: RunningQuery) -> None:
         self.session, self.name, self.running = session, name, running
+        self.companion: Query | None = None  # which the estimator follows
+        self.estimator: Estimator | None = None  # of its counts, sums and averages, where a stream of it samples
         running.physical.context.log.belongs_to(name)
+        self.steering = Steering(self)
         self._table: list[pa.RecordBatch] = []
         self._begin = session.clock.nanoseconds()
 
@@ -116,7 +126,10 @@ class Query:
     @in_turn
     def explain(self) -> str:
         """The plan that is running, what it keeps and why, and what was decided so far."""
-        return explain(plan_of(self.running, self.name))
+        said = explain(plan_of(self.running, self.name))
+        counts = {s.name: s.shed.count for s in self.running.inputs.values() if s.shed.count}
+        shed = [f"  stream {name}: {amount(count, 'row')} left out" for name, count in counts.items()]
+        return "\n".join([said, "", "approximate, for rows were shed under overload", *shed]) if shed else said
 
     @in_turn
     def plan(self) -> PlanGraph:
@@ -140,6 +153,38 @@ class Query:
     def _statistics(self) -> dict[str, dict[str, Any]]:
         return {name: found for name, o in self.running.operators.items() if (found := o.operator.statistics())}
 
+    # ── steering ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+    @in_turn
+    def alter(self, **options: Any) -> list[Decision]:
+        """Change options while the query runs: ``ALTER QUERY q SET (…)``. None sets one back to its default. Returns
+        the records of what changed; a mistake is refused, and then nothing changes.
+
+        >>> import eddyline as ed
+        >>> session = ed.Session()
+        >>> session.stream("S", [{"ts": 1, "a": 2}], timestamp="ts")
+        >>> query = session.query("SELECT Istream(a) FROM S WHERE a > 1 AND a < 9")
+        >>> [(d.kind, d.before, d.after, d.by) for d in query.alter(filters="sweep")]
+        [('option filters', None, 'sweep', 'user')]
+        """
+        return self.steering.alter(options)
+
+    @in_turn
+    def pin(self) -> list[Decision]:
+        """Keep all plans as they are: ``PIN QUERY q``. What policies would have done stands in the log, not applied."""
+        return self.steering.pin(True)
+
+    @in_turn
+    def unpin(self) -> list[Decision]:
+        """Let policies change plans again: ``UNPIN QUERY q``."""
+        return self.steering.pin(False)
+
+    @in_turn
+    def undo(self, number: int) -> list[Decision]:
+        """Set back what a decision changed: ``UNDO DECISION n OF QUERY q``. ``number`` is the decision's ``sequence``.
+        Its policy does not take it again before the statistics have drifted."""
+        return self.steering.undo(number)
+
     @in_turn
     def late(self) -> list[dict[str, Any]]:
         """The last late rows of the query's streams with ``_reason``; the report has their exact number."""
@@ -151,6 +196,20 @@ class Query:
         for which one of its expressions failed."""
         rows = [row for s in self.running.inputs.values() for row in s.invalid.to_pylist()]
         return rows + self.running.invalid.to_pylist()
+
+    @in_turn
+    def shed(self) -> list[dict[str, Any]]:
+        """The last rows that the query's streams shed under overload, with ``_reason``; the report has their number."""
+        return [row for s in self.running.inputs.values() for row in s.shed.to_pylist()]
+
+    @property
+    @in_turn
+    def approximate(self) -> bool:
+        """Whether a stream that it reads has shed rows: then results since the first of them are not exact."""
+        return self._approximate()
+
+    def _approximate(self) -> bool:
+        return any(s.shed.count for s in self.running.inputs.values())
 
     @in_turn
     def report(self) -> dict[str, Any]:
@@ -165,6 +224,10 @@ class Query:
             "seconds": seconds,
             "late": sum(s.late.count for s in r.inputs.values()),
             "invalid": sum(s.invalid.count for s in r.inputs.values()) + r.invalid.count,
+            "shed": sum(s.shed.count for s in r.inputs.values()),
+            "approximate": self._approximate(),
+            "estimates": [] if self.estimator is None or not self._approximate() else self.estimator.report(),
+            "streams": {s.name: s.report() for s in r.inputs.values()},
             "operators": [
                 {
                     "name": name,

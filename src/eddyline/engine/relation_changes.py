@@ -246,10 +246,10 @@ class TimedRelation(InputStream):
     def __init__(self, definition: RelationDef, clock: Clock, *, strict: bool = False, keep: int = KEEP) -> None:
         super().__init__(definition, clock, strict=strict, keep=keep)
         self.changes = RelationChanges(definition, self.invalid, strict=strict)
-        self._plan_columns()
+        self.plan_columns()
 
-    def _plan_columns(self) -> None:
-        self._needed = self.definition.schema.names
+    def plan_columns(self) -> None:
+        self._needed = self._brought = self.definition.schema.names
 
     def _welcome(self, reader: StreamReader) -> None:
         reader.since = 0

@@ -12,9 +12,10 @@ Because runs stand in arrival order, a stable sort by time of their concatenatio
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -196,3 +197,19 @@ class ReorderBuffer:
         if touched <= 1 or all(a.time[-1] <= b.time[0] for a, b in pairwise(parts)):
             return parts
         return [joined(parts).sorted()]
+
+
+def pack(chunks: Iterable[Chunk]) -> dict[str, Any] | None:
+    """Chunks as plain data for snapshots; ``unpack`` is the inverse."""
+    parts = list(chunks)
+    if not parts:
+        return None
+    whole = joined(parts)
+    return {"time": whole.time, "arrival": whole.arrivals, "weight": whole.weight, "rows": whole.rows}
+
+
+def unpack(packed: Mapping[str, Any] | None) -> list[Chunk]:
+    if packed is None:
+        return []
+    arrival: Int64s = packed["arrival"]
+    return [Chunk(packed["time"], packed["rows"], int(arrival.min()), arrival, packed["weight"])]

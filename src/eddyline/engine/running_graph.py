@@ -20,6 +20,7 @@ from eddyline.plan.choice import PlannedQuery, exchanged
 from eddyline.plan.logical import BoundQuery
 from eddyline.synopses.store import Registry
 
+Find = Callable[[str, Mapping[str, Any]], InputStream]  # an input by its name and the options of the query
 Want = Callable[[InputStream, Sequence[str]], None]
 
 
@@ -40,6 +41,9 @@ class RunningGraph(OperatorGraph):
         self.scheduler = scheduler
         self._planning = Planning(catalog, self.registry, load, clock)
         self._want = want
+        self.rebuilt: Callable[[RunningQuery], None] = lambda query: (
+            None
+        )  # its operators are new, and have no state yet
         self._numbered: dict[str, int] = {}  # by input the last number of an intake
         self.schedule(scheduler)
 
@@ -48,6 +52,13 @@ class RunningGraph(OperatorGraph):
         self.executor.replan(self.executor.tasks, make_scheduler(policy, self))
         self.scheduler = policy
 
+    def prioritise(self, query: RunningQuery, priority: int) -> None:
+        """Let the operators of a query go before or behind those of others."""
+        query.priority = priority
+        for o in query.uses:
+            o.serve()
+        self._replan()
+
     # ── queries come and go ───────────────────────────────────────────────────────────────────────────────────────
 
     def start(
@@ -55,7 +66,8 @@ class RunningGraph(OperatorGraph):
     ) -> RunningQuery:
         """Run a query from the elements that come now. ``planned`` is its plan, if it was planned elsewhere."""
         intakes = {n.lower(): self._intake(s) for n, s in inputs.items()}
-        query = RunningQuery(bound, name, inputs, intakes, self.line(intakes.values()))
+        line = self.line(intakes.values(), bound.plan if planned is None else planned.plan)
+        query = RunningQuery(bound, name, inputs, intakes, line)
         query.shares = self.sharing
         try:
             others = self._planning.plan(query, self.queries, planned)
@@ -68,6 +80,7 @@ class RunningGraph(OperatorGraph):
             self.remove(other)
             other.context.log.restart()
             self._build(other)
+            self.rebuilt(other)
             self.add(other)
         self._hold(query)
         self.add(query)
@@ -137,6 +150,7 @@ class RunningGraph(OperatorGraph):
             q.context.log.silent = True  # what was decided stands in the log already
             try:
                 self._build(q)
+                self.rebuilt(q)
             finally:
                 q.context.log.silent = False
         load_graph(self, queries, state)
@@ -155,17 +169,15 @@ class RunningGraph(OperatorGraph):
         self._planning.plan_again(query, cuts_of(place))
         return list(exchanged(chosen, query.chosen()))
 
-    def load(
-        self, queries: Sequence[RunningQuery], state: Mapping[str, Any], find: Callable[[str], InputStream]
-    ) -> None:
+    def load(self, queries: Sequence[RunningQuery], state: Mapping[str, Any], find: Find) -> None:
         """Go on where a graph of the same queries stood. ``find`` brings inputs by name; their own state is loaded
         afterwards."""
         self.clear()
         for q in queries:
             self._release(q)
         for q, saved in zip(queries, state["queries"], strict=True):
-            q.intakes = {n: self._intake(find(n), number) for n, number in saved["intakes"].items()}
-            q.line = self.line(q.intakes.values())
+            q.intakes = {n: self._intake(find(n, q.query.options), number) for n, number in saved["intakes"].items()}
+            q.line = self.line(q.intakes.values(), q.plan)
             self._planning.plan_again(q, cuts_of(saved))
             self._hold(q)
         self._again(queries, state)

@@ -20,6 +20,7 @@ from eddyline.engine.intake import Intake
 from eddyline.engine.queues import Queue
 from eddyline.engine.shared_operator import SharedOperator
 from eddyline.engine.side_output import Diverted, SideOutput
+from eddyline.engine.task import Task
 from eddyline.engine.time_line import TimeLine
 from eddyline.operators.base import Context
 from eddyline.plan.choice import PlannedQuery
@@ -199,6 +200,11 @@ class RunningQuery:
     @property
     def decisions(self) -> list[Decision]:
         return list(self.context.log)
+
+    @property
+    def tasks(self) -> list[Task]:
+        """The tasks of its operators."""
+        return [o.task for o in self.operators.values()]
 
     def sizes(self) -> dict[str, tuple[int, int]]:
         return {name: o.operator.size() for name, o in self.operators.items()}

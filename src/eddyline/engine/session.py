@@ -4,35 +4,48 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
+from eddyline.adapting.join_choice import memory_of
+from eddyline.adapting.readapt import share_memory
 from eddyline.core import arguments as check
 from eddyline.core.amounts import amount
 from eddyline.core.catalog import Catalog, RelationDef, StreamDef
-from eddyline.core.errors import EddylineError, JobError
+from eddyline.core.errors import EddylineError, JobError, OverloadError
+from eddyline.core.overload import WEIGHT
 from eddyline.core.time import Clock, TimeKind, from_datetime
+from eddyline.cql.steering import AlterQuery, AlterStream, PinQuery, Steer, UndoDecision
+from eddyline.engine.alter_stream import Width, change_width, checked_widths
 from eddyline.engine.base_session import Declaring
 from eddyline.engine.declaration_checks import folder
+from eddyline.engine.estimates import Estimator, companion_of
 from eddyline.engine.feeds import Feed
 from eddyline.engine.input_manager import InputStream
+from eddyline.engine.learned import NAME as LEARNED
+from eddyline.engine.learned import Learned
 from eddyline.engine.left_out import LeftOut, Notices, warn_of_missed
 from eddyline.engine.ownership import in_turn
 from eddyline.engine.query import Query
 from eddyline.engine.relation_changes import TimedRelation
 from eddyline.engine.running_graph import RunningGraph
+from eddyline.engine.running_query import RunningQuery
 from eddyline.engine.session_scheduling import Scheduled
 from eddyline.engine.side_streams import SideStream
 from eddyline.engine.snapshot import Snapshots
+from eddyline.engine.steering import named_query
+from eddyline.engine.system_streams import SystemStreams
 from eddyline.io import durable
 from eddyline.io.locking import DirectoryLock
 from eddyline.io.resolve import open_source
-from eddyline.io.source import Source
+from eddyline.io.source import BATCH_ROWS, Source
 from eddyline.plan.choice import BACK, PlannedQuery
 from eddyline.plan.logical import BoundQuery, streams_of
+from eddyline.streamon.decision import Decision
 
 
 class Session(Scheduled, Declaring[Query]):
@@ -40,7 +53,8 @@ class Session(Scheduled, Declaring[Query]):
 
     ``strict`` stops at the first malformed row; ``sharing`` lets queries share the operators of equal sub-plans and the
     rows of windows over the same elements (assign ``session.sharing`` to switch it while queries run); ``scheduler``
-    names the policy that chooses which operator runs next; ``clock`` is for tests.
+    names the policy that chooses which operator runs next; ``learned`` is a file, or the directory of a snapshot, with
+    what earlier runs learned, where the same queries begin (``save_learned`` writes it); ``clock`` is for tests.
 
     >>> session = Session()
     >>> packets = [{"ts": 1, "size": 40}, {"ts": 2, "size": 1500}, {"ts": 5, "size": 900}]
@@ -60,18 +74,23 @@ class Session(Scheduled, Declaring[Query]):
         sharing: bool = True,
         scheduler: str = "fifo",
         base: Path | str | None = None,
+        learned: Path | str | None = None,
     ) -> None:
         super().__init__(clock=clock, strict=strict, base=base)
+        self.learned = Learned(None if learned is None else check.path(learned, "learned"))
         self.inputs: dict[str, InputStream] = {}
         self.feeds: dict[str, Feed] = {}
         self.queries: list[Query] = []
         self.sides: dict[str, SideStream] = {}
+        self.system = SystemStreams(self)
         self.warns = True  # that rows were left out; a caller that reports them in another way sets it to False
         self._notices = Notices()
         self._graph = RunningGraph(
             self.catalog, self.clock, self._load, self._want, sharing=check.flag(sharing, "sharing"),
             scheduler=check.text(scheduler, "the scheduler"),
         )  # fmt: skip
+        self._graph.rebuilt = self._steer_again
+        self._steered: dict[int, Mapping[str, Any]] = {}  # what was altered, of queries that are being loaded
         self._named: dict[str, Query] = {}
         self._started = 0  # queries, those dropped included
         self._saved: dict[Path, int] = {}  # by directory the last snapshot that is of this session
@@ -106,27 +125,47 @@ class Session(Scheduled, Declaring[Query]):
 
     def _add_query(self, bound: BoundQuery, planned: PlannedQuery | None) -> Query:
         if bound.name is None:
-            return self._start(bound, planned)
+            return self._estimated(bound, self._start(bound, planned))
         self.catalog.add("views", bound, bound.name)
         try:
-            return self._start(bound, planned)
+            return self._estimated(bound, self._start(bound, planned))
         except BaseException:
             del self.catalog.views[bound.name.lower()]  # what could not start has no name either
             raise
 
+    def _estimated(self, bound: BoundQuery, query: Query) -> Query:
+        """The query, with a companion for its report where a stream of it samples under overload."""
+        companion = companion_of(bound)
+        if companion is not None:
+            query.companion = self._start(companion.query, None)
+            query.estimator = Estimator(companion, query.companion.running)
+        return query
+
     def _start(self, bound: BoundQuery, planned: PlannedQuery | None) -> Query:
-        inputs = {n: self._input_of(n) for n in streams_of(bound.plan if planned is None else planned.plan)}
+        inputs = {
+            n: self._input_of(n, bound.options) for n in streams_of(bound.plan if planned is None else planned.plan)
+        }
         label = bound.name or f"query {self._started + 1}"
         running = self._graph.start(bound, label, inputs, planned)
+        physical = running.physical
+        running.context.log.clock = self.clock
         if "scheduler" in bound.options:
             self._graph.schedule(str(bound.options["scheduler"]))
         self._started += 1
         query = Query(self, label, running)
+        for stream in inputs.values():
+            stream.logs.append(physical.context.log)
+        if (memory := memory_of(bound.options)) is not None:
+            share_memory((n.operator for n in physical.nodes if n.operator is not None), memory)
         self.queries.append(query)
+        self.system.registered(query)
         if self.warns:
             warn_of_missed(label, [s.name for n, s in inputs.items() if s.finished and n.lower() in self.feeds])
         if bound.name is not None:
             self._named[bound.name.lower()] = query
+        self.learned.start(running)
+        if bound.options.get("pinned", False):
+            query.steering.pin(True)
         return query
 
     @in_turn
@@ -137,13 +176,28 @@ class Session(Scheduled, Declaring[Query]):
             raise EddylineError(f"{name} is not running in this session.")
         self.queries.remove(query)
         self._graph.stop(query.running)
+        for stream in query.running.inputs.values():
+            stream.logs = [log for log in stream.logs if log is not query.running.context.log]
+        self.system.dropped(query)
         for name, side in list(self.sides.items()):
             if side.owner is query.running:
                 side.end()
                 del self.sides[name]
+        if query.companion is not None:
+            self.drop(query.companion)
         self._named = {n: q for n, q in self._named.items() if q is not query}
         if query.running.query.name is not None:
             self.catalog.views.pop(query.running.query.name.lower(), None)
+
+    def _steer_again(self, running: RunningQuery) -> None:
+        """Operators that are built anew get what was altered since their query was declared, or before it was saved."""
+        for q in self.queries:
+            if q.running is running:
+                saved = self._steered.pop(id(running), None) or q.steering.state()
+                q.steering.options, q.steering.pinned = dict(running.query.options), False
+                if (memory := memory_of(running.query.options)) is not None:
+                    share_memory((n.operator for n in running.physical.nodes if n.operator is not None), memory)
+                q.steering.load(saved)
 
     def _want(self, stream: InputStream, columns: Sequence[str]) -> None:
         """A source is asked for the columns that are read of its stream."""
@@ -152,14 +206,16 @@ class Session(Scheduled, Declaring[Query]):
             stamp = stream.definition.timestamp
             more = [c for c in (stamp, getattr(stream.definition, "sign", None)) if c is not None]
             everything = stream.definition.schema.names if isinstance(stream, TimedRelation) else ()
-            feed.want([*columns, *more, *everything])
+            feed.want([c for c in (*columns, *more, *everything) if c != WEIGHT])
 
-    def _input_of(self, name: str) -> InputStream:
+    def _input_of(self, name: str, options: Mapping[str, Any]) -> InputStream:
         found = self.inputs.get(name.lower())
+        if found is None:
+            found = self.system.input_of(name, options)
         return found if found is not None else self._side(name)
 
     def _side(self, name: str) -> InputStream:
-        """``late(q)`` or ``invalid(q)``, made when first asked for."""
+        """``late(q)``, ``invalid(q)`` or ``shed(q)``, made when first asked for."""
         key = name.lower()
         if key not in self.sides:
             which, _, rest = key.partition("(")
@@ -178,12 +234,18 @@ class Session(Scheduled, Declaring[Query]):
         Where a queue that the stream fills is full, operators work first, and the caller waits for them. Rows that wait
         for another stream wait in their queue, whatever its bound: only the other stream's rows can help them."""
         stream = self._pushed(name)
+        if stream.guard is not None and stream.full:
+            raise OverloadError(
+                f"{stream.name!r} holds as much as it may (ON OVERLOAD {stream.guard.spec}), and took no row: bring"
+                " rows or heartbeats to the streams that it waits for, and then push these again."
+            )
         if self._graph.is_full(stream):
             self._advance(drain=True)
         if isinstance(rows, pa.RecordBatch):
             stream.accept(rows)
         else:
-            for batch in open_source(rows, schema=stream.definition.schema.to_arrow()).open():
+            schema = pa.schema([f for f in stream.definition.schema.to_arrow() if f.name != WEIGHT])
+            for batch in open_source(rows, schema=schema).open():
                 if batch.invalid:
                     stream.reject([i.row for i in batch.invalid], [i.reason for i in batch.invalid])
                 if batch.rows.num_rows:
@@ -240,15 +302,25 @@ class Session(Scheduled, Declaring[Query]):
         for stream in self.inputs.values() if name is None else (self._pushed(name),):
             stream.finish()
         self._advance()
+        if all(s.finished for s in self.inputs.values()):
+            self._end_system_streams()
 
     @in_turn
     def advance(self) -> None:
         """Answer what has closed. An error stops its query and is raised when the others have gone on."""
         self._advance()
 
+    def _end_system_streams(self) -> None:
+        """After all other answers, whose decisions are the last to be published."""
+        if self.system.read:
+            self.system.publish(last=True)
+            self._advance()
+
     def _advance(self, drain: bool = False) -> None:
         drain = drain or all(s.finished for s in self.inputs.values())
         errors: list[Exception] = []
+        if self.system.read:
+            self.system.publish()
         while True:
             errors += [error for _, error in self._graph.advance(drain)]
             # What a query turns away may close instants of those that read it.
@@ -256,6 +328,11 @@ class Session(Scheduled, Declaring[Query]):
                 side.progress()
             if not self.sides or not self._graph.can_advance:
                 break
+        for q in self.queries:
+            if q.estimator is not None:
+                q.estimator.drain()
+        if self.learned.reviewing:
+            self.learned.review()
         if errors:
             raise errors[0]
         if self.warns and self._loses:
@@ -263,7 +340,9 @@ class Session(Scheduled, Declaring[Query]):
 
     @property
     def _loses(self) -> bool:
-        if self.invalid_of_relations or any(s.late.count or s.invalid.count for s in self.inputs.values()):
+        if self.invalid_of_relations or any(
+            s.late.count or s.invalid.count or s.shed.count for s in self.inputs.values()
+        ):
             return True
         return any(q.running.invalid.count for q in self.queries)
 
@@ -283,18 +362,19 @@ class Session(Scheduled, Declaring[Query]):
             for f in self.feeds.values():
                 f.stream.finish()
             self._advance()
+            self._end_system_streams()
             return False
         fresh = [f for f in waiting if f.can_begin]
         if len(fresh) > 1:
             with ThreadPoolExecutor(len(fresh)) as pool:
                 for f in fresh:
                     f.begin(pool)
-        able = [f for f in waiting if not self._graph.is_full(f.stream)]
+        able = [f for f in waiting if not (f.stream.full or self._graph.is_full(f.stream))]
         if not able:  # the operators have work enough
             self._advance()
             if self._graph.ran:
                 return True
-            able = waiting  # they wait for what has not been read
+            able = waiting  # they wait for rows that have not been read: those of the one furthest behind can help
         behind = min(able, key=lambda f: f.stream.shown_bound)
         behind.pull()
         self._advance()
@@ -314,6 +394,44 @@ class Session(Scheduled, Declaring[Query]):
     def pulls(self) -> bool:
         """Whether there is a source to read from."""
         return bool(self.feeds)
+
+    # ── steering ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+    @in_turn
+    def alter_stream(self, name: str, *, slack: Width | None = None, idle: Width | None = None) -> list[Decision]:
+        """Change the slack or the idle interval of a stream: ``ALTER STREAM s SET SLACK 5 SECONDS``. What was closed
+        stays closed, and what waits keeps waiting or is answered sooner. Every query that reads the stream gets a
+        record; the records are returned."""
+        return self._alter_stream(name, {"slack": slack, "idle": idle})
+
+    def _alter_stream(self, name: str, given: Mapping[str, Width | None]) -> list[Decision]:
+        stream = self._pushed(name)
+        widths = checked_widths(stream.definition, given)
+        return [d for what, ticks in widths.items() for d in self._set_width(stream.name, what, ticks)]
+
+    def _set_width(self, name: str, what: str, ticks: int | None, because: str = "the user set it") -> list[Decision]:
+        stream = self.inputs[name.lower()]
+        decision = change_width(stream, what, ticks, because)
+        if decision is None:
+            return []
+        readers = [q.running for q in self.queries if any(s is stream for s in q.running.inputs.values())]
+        made = [r.physical.context.log.record(replace(decision, time=r.reached)) for r in readers]
+        self._advance()  # a smaller slack closes instants
+        return made
+
+    def _steer(self, statement: Steer) -> list[Decision]:
+        if isinstance(statement, AlterStream):
+            return self._alter_stream(statement.name, statement.widths)
+        steering = named_query(self.queries, statement.name).steering
+        match statement:
+            case AlterQuery():
+                return steering.alter(statement.options)
+            case PinQuery():
+                return steering.pin(statement.pinned)
+            case UndoDecision():
+                if statement.shard is not None:
+                    raise JobError("queries in one process have no shards: leave IN SHARD out.")
+                return steering.undo(statement.number)
 
     # ── sharing and snapshots ─────────────────────────────────────────────────────────────────────────────────────
 
@@ -350,6 +468,14 @@ class Session(Scheduled, Declaring[Query]):
             return self.save_to(Snapshots(place), extra)
 
     @in_turn
+    def save_learned(self, path: str | Path | None = None) -> None:
+        """Save what the queries have learned, for the next run of the same ones: ``ed.Session(learned=…)``. Without a
+        path it goes to the file that the session was given."""
+        for q in self.queries:
+            self.learned.take(q)
+        self.learned.save(None if path is None else check.path(path, "save_learned"))
+
+    @in_turn
     def save_to(self, snapshots: Snapshots, extra: Mapping[str, Any] | None = None) -> int:
         """Save all state in a directory that is locked already."""
         for q in self.queries:
@@ -363,6 +489,10 @@ class Session(Scheduled, Declaring[Query]):
                 f" {mine}; give each session a directory of its own."
             )
         self._saved[place] = number = snapshots.save({"extra": dict(extra or {}), **self.state()})
+        for q in self.queries:
+            self.learned.take(q)
+        if self.learned.known:
+            self.learned.save(snapshots.directory / LEARNED, alone=True)
         return number
 
     def restore(self, directory: str | Path) -> dict[str, Any]:
@@ -405,13 +535,16 @@ class Session(Scheduled, Declaring[Query]):
             "inputs": {n: s.state() for n, s in self.inputs.items()},
             "feeds": {n: f.state() for n, f in self.feeds.items()},
             "sides": {n: {"stream": s.stream.state(), "reached": s.reached} for n, s in self.sides.items()},
-            "queries": [q.running.state() for q in self.queries],
+            "estimates": [None if q.estimator is None else q.estimator.state() for q in self.queries],
+            "system": self.system.state(),
+            "queries": [{**q.running.state(), "steering": q.steering.state()} for q in self.queries],
             "graph": self._graph.state([q.running for q in self.queries]),
         }
 
     def load(self, tree: Mapping[str, Any]) -> None:
         """Go on where a session with the same streams and queries, in the same order, stood."""
         running = [q.running for q in self.queries]
+        self._steered = {id(q.running): s["steering"] for q, s in zip(self.queries, tree["queries"], strict=True)}
         self._graph.load(running, tree["graph"], self._input_of)
         for n, state in tree["inputs"].items():
             self.inputs[n].load(state)
@@ -420,8 +553,12 @@ class Session(Scheduled, Declaring[Query]):
         for n, state in tree["sides"].items():
             self.sides[n].stream.load(state["stream"])
             self.sides[n].reached = state["reached"]
-        for r, state in zip(running, tree["queries"], strict=True):
-            r.load(state)
+        self.system.load(tree.get("system", {}))  # a snapshot of an earlier version has none
+        for q, state in zip(self.queries, tree["queries"], strict=True):
+            q.running.load(state)
+        for q, rows in zip(self.queries, tree.get("estimates", ()), strict=False):
+            if q.estimator is not None and rows is not None:
+                q.estimator.load(rows)
 
     # ── helpers ───────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -431,7 +568,10 @@ class Session(Scheduled, Declaring[Query]):
         key = stream.name.lower()
         self.inputs[key] = stream
         if opened is not None:
-            self.feeds[key] = Feed(opened, stream)
+            guard = stream.guard
+            most = guard.spec.limit if guard is not None and guard.spec.unit == "rows" else 2 * BATCH_ROWS
+            # What is read at once is half of what may be held: a file can wait, and is no reason to shed rows.
+            self.feeds[key] = Feed(opened, stream, min(BATCH_ROWS, max(1, most // 2)))
 
     def _pushed(self, name: str) -> InputStream:
         stream = self.inputs.get(check.text(name, "the name of a stream", empty=True).lower())

@@ -9,6 +9,7 @@ from eddyline.core import arguments as check
 from eddyline.core.errors import JobError
 from eddyline.engine.ownership import Turn, in_turn
 from eddyline.engine.running_graph import RunningGraph
+from eddyline.engine.running_query import RunningQuery
 
 
 class Scheduled(ABC):
@@ -79,3 +80,9 @@ class Scheduled(ABC):
     def drain(self) -> None:
         """Work until nothing is ready, whatever the budget."""
         self._advance(drain=True)
+
+    def _schedule(self, policy: str) -> None:
+        self._graph.schedule(policy)
+
+    def _prioritise(self, query: RunningQuery, priority: int) -> None:
+        self._graph.prioritise(query, priority)

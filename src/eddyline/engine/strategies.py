@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 # Importing a package of policies registers them.
+from eddyline.adaptive.disorder import policies as _slack  # noqa: F401
 from eddyline.adaptive.filters import policies as _filters  # noqa: F401
 from eddyline.adaptive.indexes import policies as _indexes  # noqa: F401
 from eddyline.adaptive.joins import policies as _caches  # noqa: F401
@@ -35,7 +36,7 @@ def strategy_lines(kind: str | None = None) -> Iterator[str]:
             yield ""
         yield f"{option}: {KINDS[option].summary}"
         for found in strategies(option).values():
-            yield f"  WITH ({option} = '{found.name}')"
+            yield f"  {KINDS[option].written.format(option=option, name=found.name)}"
             if found.summary:
                 yield f"    {found.summary}"
             for p in found.parameters:

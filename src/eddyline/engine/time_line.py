@@ -15,13 +15,16 @@ from eddyline.engine.closing import frontier as closed
 from eddyline.engine.closing import start as start_of_time
 from eddyline.engine.intake import Intake
 from eddyline.operators.base import Context
+from eddyline.plan.closing_windows import end_of_time
+from eddyline.plan.logical import Plan
 
 
 class TimeLine:
-    """``limit`` is the last instant that has closed; over constant relations only there is one instant."""
+    """``limit`` is the last instant that has closed; over constant relations only there is one instant. ``plan`` is
+    that of a query whose windows are still to close after the last element."""
 
-    def __init__(self, intakes: Sequence[Intake]) -> None:
-        self.intakes = tuple(intakes)
+    def __init__(self, intakes: Sequence[Intake], plan: Plan | None = None) -> None:
+        self.intakes, self.plan = tuple(intakes), plan
         self.start: int | None = None
         self.limit = BEGINNING
         self.queries = 0
@@ -39,7 +42,14 @@ class TimeLine:
 
     @property
     def _closed(self) -> int | None:
-        return closed([i.stream for i in self.intakes], self.reached) if self.intakes else 0
+        if not self.intakes:
+            return 0
+        streams = [i.stream for i in self.intakes]
+        frontier = closed(streams, self.reached)
+        if self.plan is not None and frontier is not None and all(s.finished for s in streams):
+            last = max((s.last_time for s in streams if s.last_time is not None), default=None)
+            return frontier if last is None else max(frontier, end_of_time(self.plan, last))
+        return frontier
 
     @property
     def can_advance(self) -> bool:

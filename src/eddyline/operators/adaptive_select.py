@@ -22,6 +22,11 @@ class OrdersItself(Protocol):
     """As much of an adaptive conjunction as the operator knows."""
 
     log: DecisionLog
+    written: tuple[Conjunct, ...]  # as the query has them
+
+    @property
+    def running_order(self) -> tuple[Conjunct, ...]:
+        """All conjuncts in the order in which most rows meet them now."""
 
     def evaluate(self, columns: Mapping[str, pa.Array], length: int, times: Int64s | None = None) -> Selection: ...
     def adapts(self) -> list[str]: ...
@@ -36,8 +41,13 @@ class InOrder:
 
     def __init__(self, conjuncts: Sequence[Conjunct], order: Sequence[int] | None = None, why: str = "") -> None:
         self.log = DecisionLog()  # to which nothing is ever added
+        self.written = tuple(conjuncts)
         self.conjunction, self.texts = Conjunction(conjuncts), [text_of(c) for c in conjuncts]
         self.order, self.why = list(range(len(conjuncts)) if order is None else order), why
+
+    @property
+    def running_order(self) -> tuple[Conjunct, ...]:
+        return tuple(self.written[i] for i in self.order)
 
     def evaluate(self, columns: Mapping[str, pa.Array], length: int, times: Int64s | None = None) -> Selection:
         return self.conjunction.evaluate(columns, length, self.order)

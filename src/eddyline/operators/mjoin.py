@@ -79,7 +79,7 @@ class MJoin(Operator):
             for i, (spec, keys, stub) in enumerate(zip(inputs, graph.keys, stubs, strict=True))
         ]
         self.context = context
-        self.results = JoinResults(self.sides, graph, residual, self.schema, context)
+        self.to_rows = JoinResults(self.sides, graph, residual, self.schema, context)
         self.arrays = JoinArrays(self.sides, graph, conditions)
         self.room = self.ROOM
         self.adapter: JoinAdapter | None = None
@@ -113,8 +113,8 @@ class MJoin(Operator):
             self._most = max(self._most, self._rows())
             if status == k.PAUSE and limit > 0 and applied == step:
                 status = ROWS_COUNTED  # the pause was for us: the adapter's run goes on
-            if self.arrays.found >= self.PAIRS and not self.results.can_fail:
-                parts.append(self.results.rows(*_joined([*found, self.arrays.take()])))
+            if self.arrays.found >= self.PAIRS and not self.to_rows.can_fail:
+                parts.append(self._materialise(*_joined([*found, self.arrays.take()])))
                 found = []
             if status == k.FULL:
                 if self.arrays.found:
@@ -125,7 +125,7 @@ class MJoin(Operator):
                 adapter.end(self.arrays, frontier if status == k.DONE else self._reached(next_event))
         if found or self.arrays.found:
             # Of those that can fail, all: whether a pair has failed is known when its instant is complete.
-            parts.append(self.results.rows(*_joined([*found, self.arrays.take()])))
+            parts.append(self._materialise(*_joined([*found, self.arrays.take()])))
         for i, (s, n) in enumerate(zip(self.sides, lengths, strict=True)):
             self._after(i, s, n)
         parts = [p for p in parts if len(p)]
@@ -145,6 +145,9 @@ class MJoin(Operator):
             if s.bag.compact():
                 self.arrays.number_rows(i)
         s.drop_events(count)
+
+    def _materialise(self, time: Int64s, weight: Int64s, rows: Int64s) -> Delta:
+        return self.to_rows.rows(time, weight, rows)
 
     # ── state ─────────────────────────────────────────────────────────────────────────────────────────────────────
 

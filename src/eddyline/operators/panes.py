@@ -5,9 +5,10 @@ together and leave together. So below ``[RANGE w SLIDE l]`` all elements of one 
 element, which holds the exact sums of what the aggregate adds up, how many there were of each, and how many in all.
 Windows, synopses and aggregates above then work on panes.
 
-The ends of panes are the instants k·l, where elements enter, and k·l − w, where those before them leave; where several
-windows share panes, the ends of all. The operator needs no memory: what of a pane comes in two pieces becomes two
-elements, and each has the time of an element of its pane that has come, so it enters and leaves when they do.
+The ends of panes are the last instants whose elements enter at k·l (k·l itself, or k·l − 1 where windows are open at
+the right), and those whose elements leave there, w before; where several windows share panes, the ends of all. The
+operator needs no memory: what of a pane comes in two pieces becomes two elements, and each has the time of an element
+of its pane that has come, so it enters and leaves when they do.
 
 For the same reason panes can be made elsewhere, by anybody who has some elements in order of time, and be handed in
 beside the elements themselves. They wait here until their instants are closed.
@@ -22,7 +23,7 @@ import numpy as np
 import pyarrow as pa
 
 from eddyline.core.delta import Delta, Int64s
-from eddyline.core.window import Slide
+from eddyline.core.window import Stepping
 from eddyline.expr.evaluate import compile_expr
 from eddyline.expr.nodes import Column
 from eddyline.kernels import panes as kernels
@@ -44,6 +45,7 @@ class Panes(Operator):
     >>> from eddyline.expr.nodes import AggregateCall
     >>> price, by = Column("p", pa.float64()), Column("k", pa.string())
     >>> bundles = Bundles.of([by], [AggregateCall("avg", (price,), pa.float64())])
+    >>> from eddyline.core.window import Slide
     >>> panes = Panes("panes 1", bundles, [Slide(10, 2)])
     >>> panes.min_elements = 0
     >>> columns = {"k": pa.array(["x", "x", "y", "x"]), "p": pa.array([1.5, None, 4.0, 8.0])}
@@ -56,11 +58,13 @@ class Panes(Operator):
 
     min_elements, rest = MIN_ELEMENTS, BATCHES_PASSED_ON
 
-    def __init__(self, name: str, bundles: Bundles, windows: Collection[Slide]) -> None:
+    def __init__(self, name: str, bundles: Bundles, windows: Collection[Stepping]) -> None:
         super().__init__(name, bundles.schema)
         self.bundles = bundles
         # A pane ends at the multiples of a slide, some of them shifted.
-        self.ends = sorted({(w.slide, shift) for w in windows for shift in (0, -w.width % w.slide)})
+        self.ends = sorted(
+            {(w.slide, (w.offset - w.delay - before) % w.slide) for w in windows for before in (0, w.width)}
+        )
         self.keys = [e if isinstance(e, Column) else compile_expr(e) for e in bundles.keys]
         self.arguments = [compile_expr(e) for e in bundles.arguments]
         self.kinds: Int64s = np.array(bundles.kinds, np.int64)

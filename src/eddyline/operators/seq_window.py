@@ -70,10 +70,12 @@ class TimeWindow(Operator):
             go, away = go[:0], away[:0]
         out = self._emit(go, away, come, at)
         self.entered = till_enter
-        self.enter.forget(leaving)
-        self.leave.forget(leaving)
-        self.base = till_leave
-        self.stub.expire(till_leave)
+        # Whom nobody will ask to leave is forgotten when it has entered.
+        done = entering if self.deletes == Deletions.NONE else leaving
+        self.enter.forget(done)
+        self.leave.forget(done)
+        self.base += done
+        self.stub.expire(self.base)
         return out
 
     def _emit(self, go: Int64s, away: Int64s, come: Int64s, at: Int64s) -> Delta:

@@ -93,7 +93,7 @@ class StarLookUp(Operator):
         schemas = [r.schema for r in relations]
         schemas.insert(place, changing)
         super().__init__(name, Schema(tuple(f for s in schemas for f in s if f.name in output)))
-        self.place, self.routes, self.context = place, routes, context
+        self.place, self.routes, self.context, self.changing = place, routes, context, changing
         self.relations = [_Rows(r) for r in relations]
         self.residual = Conjunction(residual) if residual else None
         compiled = [compile_expr(e) for e in residual]

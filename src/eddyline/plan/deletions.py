@@ -27,6 +27,7 @@ from eddyline.plan.logical import (
     Window,
     each,
 )
+from eddyline.plan.window_columns import in_one_window
 
 __all__ = ["Deletions", "cannot_cancel", "cannot_net", "is_constant", "only_grows"]
 
@@ -56,6 +57,8 @@ def cannot_cancel(p: Plan, catalog: Catalog) -> bool:
             continue
         if not is_time_based(child.spec):
             return False  # what enters may be expelled by an element of the same instant, with the same timestamp
+        if child.columns and not in_one_window(child) and not names & {c.name for c in child.columns}:
+            return False  # each element leaves its window when it enters the next
         source = child.input
         while isinstance(source, Select | Project):
             if isinstance(source, Project):

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from eddyline.core.window import Slide, is_time_based
+from eddyline.core.window import Stepping, is_time_based
 from eddyline.expr.deferred_errors import NOTE, noted
 from eddyline.expr.evaluate import can_fail
 from eddyline.expr.nodes import Call, Case, Cast, Column, Expr, Literal, columns_of, substitute
@@ -88,7 +88,7 @@ def read_below(flat: Flat) -> Plan:
     """What the selection reads on its left: the elements of a time-based window, else its base."""
     base = flat.base
     # Which elements a time-based window holds depends on their timestamps alone: it need not hold the others.
-    if isinstance(base, Window) and is_time_based(base.spec) and not isinstance(base.spec, Slide):
+    if isinstance(base, Window) and is_time_based(base.spec) and not isinstance(base.spec, Stepping):
         return base.input
     return base
 

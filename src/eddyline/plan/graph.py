@@ -75,7 +75,7 @@ class Output:
 class PhysicalPlan:
     nodes: list[Node]
     root: int
-    kind: str  # istream, dstream, rstream or signed
+    kind: str  # istream, dstream, rstream, wstream or signed
     schema: Schema
     context: Context
     stubs: list[Stub] = field(default_factory=list)

@@ -10,17 +10,18 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from eddyline.core.schema import Schema
-from eddyline.core.window import Range, Rows, Slide, Unbounded, is_time_based, spelled
+from eddyline.core.window import Range, Rows, Stepping, Unbounded, leaves_in_order, spelled
 from eddyline.expr.nodes import Expr
 from eddyline.operators.base import Operator
 from eddyline.operators.join_plan import JoinGraph
+from eddyline.plan.closing_nodes import ClosingWindows
 from eddyline.plan.conditions import split_conditions
 from eddyline.plan.conjuncts import split_conjuncts
 from eddyline.plan.deletions import Deletions, is_constant
 from eddyline.plan.graph import Output, alias_of, conjunction, distinct
 from eddyline.plan.logical import Join, Plan, Select, Window
-from eddyline.plan.matches import Matches
 from eddyline.plan.rewrite import movable
+from eddyline.plan.window_columns import in_one_window
 from eddyline.streamon.decision import PLANNER, Decision
 from eddyline.synopses.store import Registry, Stub
 
@@ -39,7 +40,7 @@ class JoinParts(NamedTuple):
     append_only: bool
 
 
-class Joins(Matches):
+class Joins(ClosingWindows):
     """The part of the builder that builds MJoins."""
 
     registry: Registry
@@ -93,15 +94,16 @@ class Joins(Matches):
             spec = JoinInput(below.schema, below.spec, deletes=need, label=label, filters=filters)
             return spec, self.stub_for(below.input), child.node, False
 
-        if isinstance(p, Window) and is_time_based(p.spec):
-            child = self.stream(p.input)
+        if isinstance(p, Window) and leaves_in_order(p.spec) and (not p.columns or in_one_window(p)):
+            child = self.element_columns(p) if p.columns else self.stream(p.input)
             grows = isinstance(p.spec, Unbounded) or need == Deletions.NONE
             deletes = Deletions.NONE if isinstance(p.spec, Unbounded) else need
             label = f"{alias_of(p)} {spelled(p.spec, self.kind)}"
             passing = passing and grows
-            kept = Range(0) if passing and not isinstance(p.spec, Slide) else p.spec
+            kept = Range(0) if passing and not isinstance(p.spec, Stepping) else p.spec
             spec = JoinInput(p.schema, kept, deletes=deletes, label=label, passing=passing)
-            return spec, self.stub_for(p.input), child.node, grows
+            stub = self.private_stub(p.schema) if p.columns else self.stub_for(p.input)
+            return spec, stub, child.node, grows
         child = self.relation(p, Deletions.ALL)
         if child.append_only:
             label = f"{alias_of(p)} (all of it)"

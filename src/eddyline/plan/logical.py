@@ -46,15 +46,27 @@ class RelationScan:
 
 
 @dataclass(frozen=True, slots=True)
+class WindowColumn:
+    """The start or the end of the window that a row is in, as a column of that row."""
+
+    name: str
+    type: pa.DataType
+    edge: Literal["start", "end"]
+
+
+@dataclass(frozen=True, slots=True)
 class Window:
-    """Stream to relation. ``input`` is stream-typed."""
+    """Stream to relation. ``input`` is stream-typed. ``columns`` are there for windows with a start and an end."""
 
     input: Plan
     spec: WindowSpec
+    columns: tuple[WindowColumn, ...] = ()
 
     @property
     def schema(self) -> Schema:
-        return self.input.schema
+        if not self.columns:
+            return self.input.schema
+        return Schema((*self.input.schema, *(Field(c.name, c.type) for c in self.columns)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,9 +181,10 @@ class SetOperation:
 
 @dataclass(frozen=True, slots=True)
 class ToStream:
-    """Relation to stream. ``rstream`` also needs the query's ticks, which the runtime supplies."""
+    """Relation to stream. ``rstream`` also needs the query's ticks, which the runtime supplies; ``wstream`` gives the
+    relation at each instant at which one of its own windows closes (``plan.closing_windows``)."""
 
-    kind: Literal["istream", "dstream", "rstream"]
+    kind: Literal["istream", "dstream", "rstream", "wstream"]
     input: Plan
 
     @property

@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from eddyline.core.schema import Field, Schema
 from eddyline.core.time import TimeKind
-from eddyline.core.window import Range, Slide, Unbounded, is_time_based, spelled
+from eddyline.core.window import Range, Stepping, Unbounded, is_time_based, spelled
 from eddyline.expr.describe import describe
 from eddyline.expr.nodes import Call, Column, Expr, columns_of, substitute
 from eddyline.plan.conjuncts import split_conjuncts
@@ -61,7 +61,7 @@ class Flat:
         """The stream whose elements can be judged in place of the base's rows, and the window that follows; None where
         the rows of the base itself are judged."""
         if isinstance(self.base, Window) and self.constant:
-            below = is_time_based(self.base.spec) and not isinstance(self.base.spec, Slide)
+            below = is_time_based(self.base.spec) and not isinstance(self.base.spec, Stepping)
             return (self.base.input, self.base) if below else None
         below_now = _elements(self.base)
         return None if below_now is None else (below_now, Window(below_now, Range(0)))

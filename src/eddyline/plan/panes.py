@@ -1,8 +1,8 @@
 """Where panes stand in for the elements of a stream: below sliding windows that an aggregate only adds up.
 
-``Aggregate`` directly over ``[RANGE w SLIDE l]`` of a stream, with counts, sums and averages of expressions that cannot
-fail: the window cannot show more of its elements than their sums for each group between two instants at which it can
-change. Everywhere else windows get the elements themselves.
+``Aggregate`` directly over ``[RANGE w SLIDE l]`` or ``[HOP w EVERY l]`` of a stream, with counts, sums and averages of
+expressions that cannot fail: the window cannot show more of its elements than their sums for each group between two
+instants at which it can change. Everywhere else windows get the elements themselves.
 
 Panes can also be made where a stream is read, before its elements travel: if nobody needs them but one set of panes.
 """
@@ -12,17 +12,23 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 
-from eddyline.core.window import Slide
+from eddyline.core.window import Stepping
 from eddyline.expr.nodes import Column, Expr, substitute
 from eddyline.operators.bundles import Bundles
 from eddyline.plan.logical import Aggregate, Plan, StreamScan, ToStream, Window, children, each
+from eddyline.plan.window_columns import without_columns
 from eddyline.synopses.store import Elements
 
 
 def panes_below(p: Plan) -> Bundles | None:
     """What the panes below an aggregate hold; None: it needs the elements themselves."""
-    if not (isinstance(p, Aggregate) and isinstance(p.input, Window) and isinstance(p.input.spec, Slide)):
+    if not (isinstance(p, Aggregate) and isinstance(p.input, Window) and isinstance(p.input.spec, Stepping)):
         return None
+    if p.input.columns:
+        found = without_columns(p)
+        if found is None:
+            return None
+        p, _ = found
     return Bundles.of([e for _, e in p.keys], [call for _, call in p.aggregates])
 
 
@@ -40,7 +46,7 @@ class SourcePanes:
     """Panes in terms of a stream's own columns, and the windows that set their ends."""
 
     bundles: Bundles
-    windows: tuple[Slide, ...]
+    windows: tuple[Stepping, ...]
 
 
 def panes_for_all(p: Plan, stream: str) -> SourcePanes | None:
@@ -59,7 +65,7 @@ def panes_for_all(p: Plan, stream: str) -> SourcePanes | None:
     if len(found) != 1:
         return None
     (bundles,) = found
-    slides: list[Slide] = [n.spec for n in windows]  # type: ignore[union-attr, misc]
+    slides: list[Stepping] = [n.spec for n in windows]  # type: ignore[union-attr, misc]
     return None if bundles is None else SourcePanes(bundles, tuple(slides))
 
 

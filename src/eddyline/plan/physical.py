@@ -22,7 +22,17 @@ import pyarrow as pa
 from eddyline.core.catalog import Catalog
 from eddyline.core.schema import Schema
 from eddyline.core.time import Clock
-from eddyline.core.window import PartitionRows, Range, Rows, Slide, Unbounded, is_time_based, spelled
+from eddyline.core.window import (
+    PartitionRows,
+    Range,
+    Rows,
+    Session,
+    Stepping,
+    Unbounded,
+    Until,
+    counts_elements,
+    spelled,
+)
 from eddyline.expr.describe import describe_aggregate
 from eddyline.expr.nodes import Column, Expr, substitute
 from eddyline.operators.adaptive_select import in_order
@@ -95,7 +105,7 @@ class Builder(Joins):
     def finish(self) -> PhysicalPlan:
         plan, kind = self.plan, "signed"
         calls = [a for n in each(plan) if isinstance(n, Aggregate) for _, a in n.aggregates]
-        self.counting = any(isinstance(n, Window) and not is_time_based(n.spec) for n in each(plan))
+        self.counting = any(isinstance(n, Window) and counts_elements(n.spec) for n in each(plan))
         self.ordered = any(a.function in ("first", "last") for a in calls)
         if is_stream(plan):
             out = self.stream(plan)
@@ -146,6 +156,8 @@ class Builder(Joins):
     def to_stream(self, p: ToStream) -> Output:
         if p.kind == "rstream":
             return self.rstream(p)
+        if p.kind == "wstream":
+            return self.wstream(p)
         if p.kind == "dstream":
             return self.changes(self.relation(p.input, Deletions.ALL), "dstream")
         need = Deletions.NONE if cannot_cancel(p.input, self.catalog) else Deletions.AT_ARRIVALS
@@ -175,11 +187,13 @@ class Builder(Joins):
 
         child = self.relation(p.input, Deletions.ALL)
         everything = list(each(self.plan))  # the ticks are those of the whole query, not of the part below
-        slides = sorted({n.spec.slide for n in everything if isinstance(n, Window) and isinstance(n.spec, Slide)})
+        windows = [n.spec for n in everything if isinstance(n, Window)]
+        steps = sorted({(w.slide, w.offset) for w in windows if isinstance(w, Stepping)})
         scans = [n for n in everything if isinstance(n, StreamScan | RelationScan)]
         ticks = tuple(self.scan(n).node for n in scans if isinstance(n, StreamScan) or not n.constant)
-        operator = RStream(self.name("r-stream"), child.schema, slides, child.ids, self.context)
-        return Output(self.add(operator, (child.node, *ticks)), child.schema, append_only=True)
+        sessions = self.closing([n for n in each(p.input) if isinstance(n, Window)])
+        operator = RStream(self.name("r-stream"), child.schema, steps, child.ids, self.context, len(sessions))
+        return Output(self.add(operator, (child.node, *ticks, *sessions)), child.schema, append_only=True)
 
     # ── relations ─────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -240,15 +254,14 @@ class Builder(Joins):
         operator = ConstantRelation(self.name("relation"), p.schema, columns, table.num_rows, self.context)
         return Output(self.add(operator, ()), p.schema, ids=True, append_only=True)
 
-    def window(self, p: Window, need: Deletions) -> Output:
-        return self.windowed(p, self.stream(p.input, ordered=not is_time_based(p.spec)), need)
-
     def windowed(self, p: Window, child: Output, need: Deletions, shared: bool = True) -> Output:
         """A window over a stream that is built already; with ``shared`` it is the stream of the plan."""
         if isinstance(p.spec, Unbounded) or (isinstance(p.spec, Range) and need == Deletions.NONE):
             operator: Operator = AppendOnlyWindow(self.name("seq-window"), p.schema)
             node = self.add(operator, (child.node,), note=spelled(p.spec, self.kind))
             return Output(node, p.schema, ids=True, fifo=True, append_only=True)
+        if isinstance(p.spec, Session | Until):
+            return self.own_time(p, p.spec, child, need)
         from eddyline.operators.seq_window import PartitionWindow, RowsWindow, TimeWindow
 
         if isinstance(p.spec, PartitionRows):
@@ -291,7 +304,7 @@ class Builder(Joins):
 
     # ── aggregates and sets ───────────────────────────────────────────────────────────────────────────────────────
 
-    def aggregate(self, p: Aggregate, need: Deletions) -> Output:
+    def groups(self, p: Aggregate, need: Deletions) -> Output:
         from eddyline.operators.aggregate import AggregateOperator
 
         bundles = panes_below(p)
@@ -305,7 +318,7 @@ class Builder(Joins):
         append_only = need == Deletions.NONE
         return Output(node, p.schema, append_only=append_only, identity=frozenset(p.schema.names))
 
-    def panes(self, p: Aggregate, bundles: Bundles) -> Output:
+    def panes(self, p: Aggregate, bundles: Bundles, need: Deletions = Deletions.ALL) -> Output:
         """A sliding window over panes. Panes of the same elements that hold the same are made once."""
         from eddyline.operators.panes import Panes
 
@@ -320,7 +333,7 @@ class Builder(Joins):
             alike = node if alike is None else alike
             self.paned[alike] = Output(node, operator.schema, append_only=True)
         source = StreamScan("", "", bundles.schema, bundles.schema.names)
-        return self.windowed(Window(source, window.spec), self.paned[alike], Deletions.ALL, shared=False)
+        return self.windowed(Window(source, window.spec), self.paned[alike], need, shared=False)
 
     def same_panes(self, p: Plan) -> Hashable | None:
         if not (isinstance(p, Aggregate) and isinstance(p.input, Window)):

@@ -17,6 +17,7 @@ RESULTS = {
     "istream": "a stream: the rows that enter the result (Istream)",
     "dstream": "a stream: the rows that leave the result (Dstream)",
     "rstream": "a stream: the whole result at every instant of an input element (Rstream)",
+    "wstream": "a stream: the whole result whenever a window closes (Wstream)",
     "signed": "the changes of a relation: each row with _sign 1 or -1",
 }
 

@@ -86,7 +86,7 @@ def knows_its_start(p: Plan) -> bool:
     return any(
         (isinstance(n, RelationScan) and n.constant)
         or (isinstance(n, Aggregate) and not n.grouped)
-        or (getattr(n, "kind", None) == "rstream")
+        or (getattr(n, "kind", None) in ("rstream", "wstream"))
         for n in each(p)
     )
 

@@ -57,6 +57,10 @@ MODULES: Final = (
     "eddyline.plan.comparisons",
     "eddyline.synopses.protocol",
     *(f"eddyline.operators.{m}" for m in ("mjoin", "panes", "rstream", "seq_window", "sets", "star_look_up")),
+    *(
+        f"eddyline.operators.{m}"
+        for m in ("fresh_aggregate", "session_window", "until_window", "window_columns", "wstream")
+    ),
 )
 
 

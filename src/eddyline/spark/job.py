@@ -70,6 +70,7 @@ def _run_job(
     progress: Progress | None,
     stdout: TextIO,
     quiet: bool = False,
+    learned: Path | None = None,
 ) -> int:
     clock = SystemClock()
     begin = clock.nanoseconds()
@@ -79,7 +80,8 @@ def _run_job(
         raise begun_elsewhere(checkpoint, "inline")
     # Mistakes in the job are reported before a JVM is started for it.
     job = read_job(path)
-    session = SparkRuntime(None, strict=strict, base=job.base)
+    check_writable(learned, "--learned", folder=False)
+    session = SparkRuntime(None, strict=strict, base=job.base, learned=learned)
 
     def start() -> None:
         from eddyline.spark.local import DEFAULT_MASTER, local_session
@@ -97,6 +99,11 @@ def _run_job(
 
     session.start = start
     queries = declare_job(session, job, out, report, checkpoint)
+    if any(not isinstance(q, SparkQuery) for q in queries):
+        raise JobError(
+            "a job on Spark cannot read SysStream or Decisions: read them in Python with ed.Session(spark), or run the"
+            " job with --runtime inline."
+        )
     if checkpoint is not None:
         check_rereadable(session)
     finite = all(s.finite for s in session.opened.values()) and not session.frames
@@ -119,6 +126,8 @@ def _run_job(
     except BaseException:
         outputs.abort()
         raise
+    if learned is not None:
+        session.save_learned(accounts=[run.account])
     reports = {q.name: r for q, r in zip(queries, run.reports(), strict=True)}
     write_done(outputs, quiet)
     found = run.left_out()

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import warnings
 from typing import Any, Final
-from weakref import WeakSet
+from weakref import WeakSet, WeakValueDictionary
 
 from pyspark.sql.streaming.listener import (
     QueryIdleEvent,
@@ -22,8 +22,9 @@ from pyspark.sql.streaming.listener import (
 from eddyline.engine.left_out import Notices
 from eddyline.spark.filter_statistics import TOLD, Told
 from eddyline.spark.row_counts import as_dict
-from eddyline.spark.statistics import OBSERVED, left_out
+from eddyline.spark.statistics import OBSERVED, Account, left_out
 
+_accounts: Final[WeakValueDictionary[str, Account]] = WeakValueDictionary()  # by the name of the metrics
 _heard_in: Final[WeakSet[Any]] = WeakSet()  # sessions that have a listener
 
 
@@ -48,7 +49,10 @@ class Heard:
     def take(self, observed: dict[str, Any]) -> list[tuple[type[Warning], str]]:
         """The metrics of one micro-batch; gives what is to be said now."""
         for called, metrics in ((n, as_dict(m)) for n, m in observed.items()):
-            for text in metrics.get(OBSERVED) or ():
+            texts = metrics.get(OBSERVED) or ()
+            if (account := _accounts.get(called)) is not None:
+                account.add(texts)
+            for text in texts:
                 one = json.loads(text)
                 wanted = ("group", "shard", "arrived", "left_out")
                 queries = [{n: q.get(n) for n in ("query", "failed")} for q in one["queries"]]
@@ -83,8 +87,10 @@ class _Listener(StreamingQueryListener):
         self.queries.pop(str(event.runId), None)
 
 
-def listen(spark: Any) -> None:
-    """Hear of the streaming queries of this session, once."""
+def listen(spark: Any, name: str = "", account: Account | None = None) -> None:
+    """Hear of the streaming queries of this session, once. Metrics of this name go to the account."""
+    if account is not None:
+        _accounts[name] = account
     if spark not in _heard_in:
         spark.streams.addListener(_Listener())
         _heard_in.add(spark)

@@ -18,7 +18,7 @@ from eddyline.core.catalog import Catalog, RelationDef, StreamDef
 from eddyline.core.errors import JobError
 from eddyline.core.schema import Field, Schema
 from eddyline.core.time import TimeKind
-from eddyline.core.window import is_time_based
+from eddyline.core.window import counts_elements
 from eddyline.plan.choice import PlannedQuery
 from eddyline.plan.logical import Aggregate, BoundQuery, Plan, RelationScan, StreamScan, Window, each, streams_of
 from eddyline.plan.panes import SourcePanes, panes_for_all
@@ -46,6 +46,7 @@ class Group:
     ordered: bool  # whether the order of elements with equal timestamps can show
     reasons: tuple[str, ...]
     panes: Mapping[str, SourcePanes] = field(default_factory=dict)  # by lane, where nobody needs its elements
+    learned: Mapping[str, Any] = field(default_factory=dict)  # by earlier runs (``engine.learned``)
 
     @property
     def queries(self) -> tuple[BoundQuery, ...]:
@@ -220,7 +221,7 @@ def _copies(split: Partitioning) -> bool:
 def needs_order(plan: Plan) -> bool:
     """Whether the order of elements with equal timestamps can show."""
     for n in each(plan):
-        if isinstance(n, Window) and not is_time_based(n.spec):
+        if isinstance(n, Window) and counts_elements(n.spec):
             return True
         if isinstance(n, Aggregate) and any(a.function in _ORDERED for _, a in n.aggregates):
             return True

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +14,18 @@ from eddyline.core.amounts import amount
 from eddyline.core.catalog import RelationDef, StreamDef
 from eddyline.core.errors import EddylineError, JobError
 from eddyline.core.schema import Schema
+from eddyline.core.system_streams import SYSTEM
 from eddyline.core.time import Clock
+from eddyline.cql.steering import AlterQuery, AlterStream, PinQuery, Steer, UndoDecision
+from eddyline.engine.alter_stream import Width, checked_widths
 from eddyline.engine.base_session import Declaring
+from eddyline.engine.learned import Learned
+from eddyline.engine.steering import named_query
 from eddyline.io.memory import is_frame as is_frame
 from eddyline.io.source import Source
 from eddyline.plan.logical import BoundQuery, streams_of
 from eddyline.spark import requirements
+from eddyline.spark.monitor import Monitor
 from eddyline.spark.program import (
     MOST_SHARDS,
     SHARDS_PER_PARTITION,
@@ -29,7 +36,9 @@ from eddyline.spark.program import (
     state_partitions,
 )
 from eddyline.spark.spark_query import SparkQuery
+from eddyline.spark.statistics import Account
 from eddyline.spark.types import from_spark, ntz_of, to_spark
+from eddyline.streamon.decision import Decision
 
 ROWS_PER_BATCH = 500_000  # of a micro-batch over paths: larger costs less per row and more memory
 SPARK_SOURCE = "spark:"  # before the name of one of Spark's own formats
@@ -41,7 +50,8 @@ class SparkRuntime(Declaring[SparkQuery]):
 
     ``shards`` is the number of engines that a query is split over, fixed for the life of its checkpoint: a few for each
     core that will ever work on it. ``rates`` (rows a second, by stream) weigh what is copied in joins without a common
-    key. ``rows_per_batch`` bounds the micro-batches over paths.
+    key. ``rows_per_batch`` bounds the micro-batches over paths. ``learned`` is a file with what earlier runs learned,
+    where the shards of the same queries begin; ``save_learned`` writes it.
     """
 
     def __init__(
@@ -54,8 +64,10 @@ class SparkRuntime(Declaring[SparkQuery]):
         shards: int | None = None,
         rates: Mapping[str, float] | None = None,
         rows_per_batch: int = ROWS_PER_BATCH,
+        learned: Path | str | None = None,
     ) -> None:
         super().__init__(clock=clock, strict=strict, base=base)
+        self.learned = Learned(None if learned is None else check.path(learned, "learned"))
         self.spark: Any = None
         self.start: Callable[[], None] | None = None  # brings a SparkSession when one is needed before the job starts
         self.shards = shards or SHARDS_PER_PARTITION
@@ -67,6 +79,7 @@ class SparkRuntime(Declaring[SparkQuery]):
         self.opened: dict[str, Source] = {}  # our own readers by declared name
         self.ntz: dict[str, frozenset[str]] = {}
         self.queries: list[SparkQuery] = []
+        self._monitor: Monitor | None = None
 
     def __repr__(self) -> str:
         """
@@ -128,6 +141,13 @@ class SparkRuntime(Declaring[SparkQuery]):
 
     def _add_input(self, definition: StreamDef | RelationDef, opened: Source | None) -> None:
         key = definition.name.lower()
+        overload = getattr(definition, "overload", None)
+        if overload is not None and overload.action != "block":
+            raise JobError(
+                f"{definition.name!r} has ON OVERLOAD {overload.action.upper()}, and Spark pulls rows when it can take"
+                " them: leave it out and bound micro-batches instead (rows_per_batch, or the source's own option such"
+                " as maxOffsetsPerTrigger), or use --runtime inline."
+            )
         if opened is not None:
             self.opened[key] = opened
         elif key not in self.frames:
@@ -143,13 +163,64 @@ class SparkRuntime(Declaring[SparkQuery]):
     def definition(self, name: str) -> StreamDef | RelationDef:
         return self.catalog.streams.get(name.lower()) or self.catalog.relations[name.lower()]
 
+    def told(self) -> None:
+        """Shards have reported."""
+        if self._monitor is not None:
+            self._monitor.told()
+
+    def _monitored(self, bound: BoundQuery) -> Any:
+        """A query over the system's streams runs on the driver, where the reports of all shards arrive."""
+        if self._monitor is None:
+            self._monitor = Monitor(self.clock, lambda: {q.name: q.account for q in list(self.queries)})
+        return self._monitor.session.register(bound)
+
     def _register(self, bound: BoundQuery) -> SparkQuery:
         self._check_options(bound)
+        own = [s for s in streams_of(bound.plan) if s.lower() in SYSTEM and s.lower() not in self.catalog.streams]
+        if own and len(own) == len(streams_of(bound.plan)):
+            return self._monitored(bound)  # type: ignore[no-any-return]
+        if own:
+            raise JobError(
+                f"on Spark {own[0]} is read on the driver and other streams in shards, so a query cannot read both:"
+                " write a query for each."
+            )
         query = SparkQuery(self, bound, f"query {len(self.queries) + 1}")
         if bound.name is not None:
             self.catalog.add("views", bound, bound.name)
         self.queries.append(query)
         return query
+
+    # ── steering ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _steer(self, statement: Steer) -> list[Decision]:
+        """Shards record what they do; here nothing is recorded."""
+        if isinstance(statement, AlterStream):
+            self._alter_stream(statement.name, statement.widths)
+            return []
+        query = named_query(self.queries, statement.name)
+        match statement:
+            case AlterQuery():
+                query.alter(**statement.options)
+            case PinQuery():
+                query._pin(statement.pinned)
+            case UndoDecision():
+                query.undo(statement.number, statement.shard)
+        return []
+
+    def alter_stream(self, name: str, *, slack: Width | None = None, idle: Width | None = None) -> None:
+        """Change the slack or the idle interval of a stream: for queries that have not started, and in all shards of
+        those that have after the next micro-batch (the idle interval only before)."""
+        self._alter_stream(name, {"slack": slack, "idle": idle})
+
+    def _alter_stream(self, name: str, given: Mapping[str, Width | None]) -> None:
+        definition = self.catalog.streams.get(name.lower())
+        if definition is None:
+            raise JobError(f"there is no stream {name!r}.{self.catalog.suggest(name)}")
+        widths = checked_widths(definition, given)
+        for q in self.queries:
+            q.alter_stream(definition.name, widths)
+        slack, idle = widths.get("slack", definition.slack), widths.get("idle", definition.idle)
+        self.catalog.streams[name.lower()] = replace(definition, slack=slack, idle=idle)
 
     # ── programs ──────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -175,8 +246,15 @@ class SparkRuntime(Declaring[SparkQuery]):
         groups = tuple(self._group([queries[p] for p in places]) for places in members)
         return Program(groups, places=tuple(p for places in members for p in places))
 
+    def save_learned(self, path: Path | str | None = None, accounts: Iterable[Account] = ()) -> None:
+        """Save what the shards have learned, for the next run of the same queries: of each query the plans of the
+        shard that had most to do."""
+        for account in (*accounts, *(q.account for q in self.queries)):
+            account.teach(self.learned)
+        self.learned.save(None if path is None else check.path(path, "save_learned"))
+
     def _group(self, queries: list[BoundQuery]) -> Group:
-        return plan_group(
+        group = plan_group(
             queries,
             self.catalog,
             self._load,
@@ -185,6 +263,7 @@ class SparkRuntime(Declaring[SparkQuery]):
             strict=self.strict,
             positions=frozenset(self.opened),
         )
+        return replace(group, learned=self.learned.known)
 
 
 def default_shards(spark: Any) -> int:

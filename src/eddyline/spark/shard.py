@@ -15,6 +15,7 @@ What makes a shard's answer its exact share of the whole answer:
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
@@ -28,6 +29,7 @@ from eddyline.core.errors import EddylineError
 from eddyline.core.time import BEGINNING, Clock, SystemClock
 from eddyline.engine.arrivals import ticks
 from eddyline.engine.input_manager import InputStream
+from eddyline.engine.learned import Learned, fingerprint
 from eddyline.engine.left_out import LeftOut
 from eddyline.engine.query import Query
 from eddyline.engine.relation_changes import TimedRelation
@@ -36,6 +38,8 @@ from eddyline.engine.side_output import Diverted, SideOutput
 from eddyline.operators.panes import Panes
 from eddyline.plan.logical import StreamScan
 from eddyline.plan.partitioning import Lane
+from eddyline.spark import steering
+from eddyline.spark.letters import STEERING, Letter
 from eddyline.spark.packing import (
     ARRIVAL,
     ARRIVED,
@@ -119,7 +123,9 @@ class ShardEngine:
         self.disorder: dict[str, tuple[int, int]] = {}  # by source: rows out of order, and how far back
         self.handed_in = 0  # panes that came in place of rows
         self.turned_away: list[tuple[str, Diverted]] = []  # in this micro-batch: 'late' or 'invalid'
+        self.refused: list[str] = []  # in this micro-batch: what could not be steered here
         self.session = Session(clock=self.clock, strict=group.strict)
+        self.session.learned = Learned(known=group.learned)
         self.session.adopt(group.catalog, {lane.name: self._constant(lane) for lane in group.constants})
         self.schemas = [group.schema(lane) for lane in group.lanes]
         self.streams = [self.session.inputs[lane.name.lower()] for lane in group.lanes]
@@ -191,10 +197,13 @@ class ShardEngine:
         """Take in one micro-batch and give the results that it completes, each with the number of its query.
 
         ``ended``: the inputs are finite and this is all of them."""
-        self.turned_away = []
+        self.turned_away, self.refused = [], []
         deliveries = [_Delivery() for _ in self.streams]
+        letters: list[Letter] = []
         for lane, kind, low, high, count, end, blob in rows:
-            if lane == NOTHING:
+            if lane == STEERING and blob is not None:
+                letters += json.loads(blob)
+            if lane in (NOTHING, STEERING):
                 continue
             source = self.group.lanes[lane].source
             if kind == DISORDER:
@@ -203,6 +212,7 @@ class ShardEngine:
                 continue
             deliveries[lane].add(kind, low, high, end, blob)
             self.arrived[source] += count
+        steering.apply(letters, self.shard, self.queries, self.refused)
         started = self._started
         for number, (stream, delivery) in enumerate(zip(self.streams, deliveries, strict=True)):
             self._deliver(number, delivery, started)
@@ -211,6 +221,11 @@ class ShardEngine:
             else:
                 stream.tick()
         self.session.advance()
+        if letters:
+            lanes: dict[str, list[str]] = {}
+            for lane_of in self.group.lanes:
+                lanes.setdefault(lane_of.source.lower(), []).append(lane_of.name)
+            steering.apply_to_streams(letters, self.session, lanes)
         for number, q in enumerate(self.queries):
             for batch in q.fetch():
                 yield number, batch
@@ -296,6 +311,7 @@ class ShardEngine:
             "arrived": self.arrived,
             "panes": self.handed_in,
             "left_out": self._left_out(),
+            **({"refused": list(self.refused)} if self.refused else {}),
             "queries": [
                 {
                     **told(q),
@@ -334,7 +350,7 @@ def told(query: Query) -> dict[str, Any]:
     report = query.report()
     planned = [d for d in report["decisions"] if d["time"] is None]
     made = [d for d in report["decisions"] if d["time"] is not None]
-    return {**report, "decisions": [*planned, *made[-DECISIONS:]]}
+    return {**report, "decisions": [*planned, *made[-DECISIONS:]], "fingerprint": fingerprint(query.running)}
 
 
 def _shown(part: Diverted) -> list[dict[str, Any]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any, Protocol
 
 import pyarrow as pa
@@ -17,11 +18,13 @@ from eddyline.core.catalog import Catalog
 from eddyline.core.errors import JobError, clipped
 from eddyline.engine.left_out import LeftOut, Notices
 from eddyline.engine.running_query import result_schema
+from eddyline.engine.steering import Steering, merged
 from eddyline.plan.logical import BoundQuery, Plan, streams_of
 from eddyline.plan.plan_data import PlanGraph
 from eddyline.spark import cores, pipeline, requirements
 from eddyline.spark.explain_shards import explain, plan_of
 from eddyline.spark.frame_reports import FrameObservation, answered, observation
+from eddyline.spark.letters import Mailbox
 from eddyline.spark.listening import listen
 from eddyline.spark.output_columns import TAG
 from eddyline.spark.packed_sources import PackedSession, packed
@@ -41,6 +44,7 @@ class QuerySession(PackedSession, Protocol):
     invalid_of_relations: dict[str, Any]
 
     def program(self, queries: list[BoundQuery]) -> Program: ...
+    def told(self) -> None: ...
 
 
 class SparkQuery:
@@ -50,13 +54,17 @@ class SparkQuery:
         self.session, self.bound = session, bound
         self.name = bound.name or label
         self.account = Account()
+        self.account.told = session.told
         self.logical: Plan = optimized(bound)
         Joining.of(bound.options).check(self.logical)
         self.schema: pa.Schema = result_schema(self.logical.schema, bound.time_kind, signed=not bound.is_stream)
         self.frame_observation: FrameObservation | None = None  # of the last DataFrame without state
         self.observation: Any = None  # of the last batch DataFrame with state
         self.notices = Notices()
+        self.mailbox: Mailbox | None = None  # to the shards of the last streaming DataFrame
+        self._judging = False  # a DataFrame without state was made
         self._program: Program | None = None
+        self._template: Steering | None = None
         self._table: pa.Table | None = None
 
     @property
@@ -114,7 +122,7 @@ class SparkQuery:
                 name = self.observation = observation(out)  # so that it can be asked for what it saw
             out = out.observe(name, F.collect_list(TAG).alias(OBSERVED))
             if self.streaming:
-                listen(self.session.spark)
+                listen(self.session.spark, str(name), self.account)
         return out.where(F.col(TAG).isNull()).drop(TAG)
 
     def tagged(self, guarded: bool = False) -> Any:
@@ -130,7 +138,8 @@ class SparkQuery:
         if guarded and streaming:
             from eddyline.spark.sources.guard import guard_frame
 
-            rows.append(guard_frame(self.session.spark, program))
+            self.mailbox = Mailbox()
+            rows.append(guard_frame(self.session.spark, program, self.mailbox.path))
         return pipeline.process(program, rows, self.result, streaming=streaming)
 
     def _at_one_instant(self) -> Any:
@@ -143,7 +152,7 @@ class SparkQuery:
     def _judged(self, plan: StatelessPlan, observe: Any) -> Any:
         frames = {s: self.session.frames[s.lower()] for s in streams_of(self.logical)}
         named = isinstance(observe, str)
-        self.frame_observation = None
+        self.frame_observation, self._judging = None, True
         if observe and plan.watched:
             self.frame_observation = FrameObservation(observe if named else NAME, self.streaming)
             if self.streaming:
@@ -154,6 +163,73 @@ class SparkQuery:
         if observe and observe is not True:  # an Observation is one place only: behind everything
             out = out.observe(observe, F.count(F.lit(1)).alias("results"))
         return out
+
+    # ── steering ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def alter(self, **options: Any) -> None:
+        """Change options: of a query that has not started when it starts, of a streaming DataFrame in every shard at
+        the next micro-batch. What is wrong is refused here, and then nothing changes."""
+        self._steering.check(options)
+        if self.mailbox is None:
+            self._change_options(merged(self.bound.options, options))
+        else:
+            self._steering.alter(options)
+            self.mailbox.send({"alter": options})
+
+    def pin(self) -> None:
+        """Keep all plans as they are; what the policies of the shards would have done is reported."""
+        self._pin(True)
+
+    def unpin(self) -> None:
+        """Let policies change plans again."""
+        self._pin(False)
+
+    def _pin(self, pinned: bool) -> None:
+        steering = self._steering
+        if self.mailbox is None:
+            self._change_options({**self.bound.options, "pinned": pinned})
+        elif steering.pin(pinned):
+            self.mailbox.send({"pin": pinned})
+
+    def undo(self, number: int, shard: int | None = None) -> None:
+        """Set back what a decision of the shards changed, at the next micro-batch; ``decisions`` has the number
+        (``sequence``) and the ``shard`` of each. A shard in which a later decision has replaced it says so in its
+        statistics (``refused``)."""
+        found = [d["shard"] for d in self.decisions if d["sequence"] == number and shard in (None, d["shard"])]
+        if not found or self.mailbox is None:
+            raise JobError(f"no shard of {self.name!r} has reported a decision {number} that could be undone.")
+        if len(found) > 1:
+            shards = ", ".join(map(str, found))
+            raise JobError(f"the shards {shards} each have a decision {number} of their own: say in which shard.")
+        self.mailbox.send({"undo": number, "shard": found[0]})
+
+    def alter_stream(self, name: str, widths: Mapping[str, int]) -> None:
+        """Called by the session: a stream that this query may read has other widths, in ticks."""
+        if self.mailbox is None:
+            self._program = self._template = None
+        elif "idle" in widths:
+            raise JobError(
+                f"{self.name!r} has started, and on Spark the idle interval of its streams is decided before:"
+                " alter it before the DataFrame is made."
+            )
+        else:
+            self.mailbox.send({"stream": name, "widths": dict(widths)})
+
+    def _change_options(self, options: Mapping[str, Any]) -> None:
+        self.bound = replace(self.bound, options=options)
+        self._program = self._template = None
+
+    @property
+    def _steering(self) -> Steering:
+        """That of a shard on the driver: it checks what all shards will be told, and follows it."""
+        if self._judging:
+            raise JobError(
+                f"{self.name!r} runs without state in Spark's workers, which cannot be told anything once they run:"
+                " alter it before its DataFrame is made."
+            )
+        if self._template is None:
+            self._template = ShardEngine(self.program.groups[0], 0).queries[0].steering
+        return self._template
 
     # ── results here ──────────────────────────────────────────────────────────────────────────────────────────────
 

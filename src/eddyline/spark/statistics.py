@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
 from eddyline.core.time import TimeKind
+from eddyline.engine.learned import Learned
 from eddyline.engine.left_out import LeftOut
 from eddyline.streamon.log import merged
 
@@ -40,6 +41,7 @@ class Account:
         self.shards: dict[tuple[int, int], dict[str, Any]] = {}
         self.turned_away: list[dict[str, Any]] = []
         self.batches = 0
+        self.told: Callable[[], None] | None = None  # called when shards have reported
         self._seen: set[tuple[int, int, int]] = set()
 
     def add(self, texts: Iterable[str]) -> None:
@@ -51,15 +53,25 @@ class Account:
             before = self.shards.get(key)
             if before is not None and before.get("batch", 0) > number:
                 continue
-            self.shards[key] = one
+            self.shards = {**self.shards, key: one}  # others may be reading the old one
             if (*key, number) not in self._seen:
                 self._seen.add((*key, number))
                 self.turned_away = [*self.turned_away, *one["turned_away"]][-10_000:]
                 self.batches = max(self.batches, number)
+        if self.told is not None:
+            self.told()
 
     def rows(self, which: str) -> list[dict[str, Any]]:
         """Rows that were turned away: as many as the shards sent along."""
         return [{**r["row"], "_reason": r["_reason"], "_at": r["_at"]} for r in self.turned_away if r["which"] == which]
+
+    def teach(self, learned: Learned) -> None:
+        """What the shards know by now, for the next run of the same queries: of each that of the busiest shard."""
+        for g in sorted({g for g, _ in self.shards}):
+            busy = max(self.group(g), key=lambda s: sum(s["arrived"].values()))
+            for q in busy["queries"]:
+                knows = {a["operator"]: a for a in q.get("adapting", ())}
+                learned.remember(q["fingerprint"], q["query"], busy["arrived"], knows)
 
     def arrived(self) -> dict[str, int]:
         """Rows by source: one that several groups read is counted in one of them."""

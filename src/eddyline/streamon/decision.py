@@ -47,6 +47,7 @@ class Decision:
     operator: str = ""
     time: int | None = None  # event time, in ticks
     by: str = POLICY
+    applied: bool = True  # False: a pinned query was not changed; this is what would have been done
     # The log sets these: the number of the record, the wall-clock time (microseconds), the query and the shard.
     sequence: int | None = None
     wall: int | None = None

@@ -69,6 +69,15 @@ class DropRates:
                 most = max(most, abs(dropped / before - recently / now) / deviation)
         return most
 
+    def moved(self) -> float:
+        """By how much the rate that has moved most has moved, as a share of the rows: what is beyond chance may still
+        be too little to matter, above all where rows resemble their neighbours."""
+        known = (self.asked >= _FEWEST) & (self.recently_asked >= _FEWEST_RECENT)
+        if not known.any():
+            return 0.0
+        before, now = self.dropped[known] / self.asked[known], self.recently_dropped[known] / self.recently_asked[known]
+        return float(np.abs(before - now).max())
+
     def settle(self) -> None:
         """A decision was made: what comes now is the reference."""
         for counts in (self.asked, self.dropped, self.recently_asked, self.recently_dropped):

@@ -111,6 +111,15 @@ class DecisionLog:
         """``meter`` knows the gain of a record before it is settled."""
         self._measuring.append(meter)
 
+    def not_measured_by(self, meter: Measuring) -> None:
+        """``meter`` measures nothing any more: another policy has taken the operator over."""
+        self._measuring.remove(meter)
+
+    def find(self, sequence: int) -> Decision | None:
+        """The record with this number, if it is still here."""
+        place = sequence - (self._records[0].sequence or 0) if self._records else -1
+        return self._records[place] if 0 <= place < len(self._records) else None
+
     def follow(self, most: int = WAITING) -> Follower:
         """A follower that receives every record from now on, until ``unfollow``."""
         return self.add_follower(Follower(most))

@@ -28,6 +28,8 @@ class Kind:
     noun: str
     example: str
     summary: str
+    written: str = "WITH ({option} = '{name}')"  # how a strategy is named in a job
+    of: str = "query"  # what is declared with it: a query or a stream
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +59,14 @@ KINDS: dict[str, Kind] = {
         Kind("caches", "cache", "global(interval=10000)", "the subresults that a join of three or more inputs caches"),
         Kind("index", "index", "amri(theta=0.1)", "the indexes of the states of a multi-route join"),
         Kind("scheduler", "scheduling", "chain(period=64)", "which operator runs next"),
+        Kind(
+            "slack",
+            "slack",
+            "auto(target=99)",
+            "how long a stream waits for rows that come late, in CREATE STREAM",
+            "SLACK '{name}'",
+            of="stream",
+        ),
     )
 }
 _STRATEGIES: dict[str, dict[str, Strategy]] = {option: {} for option in KINDS}

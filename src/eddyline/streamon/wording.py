@@ -91,6 +91,8 @@ def decided_line(decision: Mapping[str, Any]) -> str:
         told.append(f"expected gain {decision['expected_gain']:.2f}×")
     if decision["measured_gain"] is not None:
         told.append(f"measured {decision['measured_gain']:.2f}×")
+    if not decision.get("applied", True):
+        told.append("not applied: the query is pinned")
     at = "" if decision["time"] is None else f" at {decision['time']}"
     why = f" ({'; '.join(told)})" if told else ""
     return f"{decision['operator']}{at}: {decision['kind']} {brief(decision['after'])}{why}"

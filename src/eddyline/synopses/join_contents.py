@@ -23,7 +23,7 @@ import pyarrow as pa
 
 from eddyline.core.bound import bound_of
 from eddyline.core.delta import Int64s
-from eddyline.core.window import Range, Slide, Unbounded, WindowSpec
+from eddyline.core.window import Range, Stepping, Unbounded, WindowSpec
 from eddyline.kernels import join_layout as k
 from eddyline.synopses.bag import Bag
 from eddyline.synopses.hash_index import HashIndex
@@ -305,9 +305,9 @@ class JoinContents:
         ahead = stride * held if 2 * held > side.capacity else held
         if side.limit:
             ahead = side.limit + 1
-        elif isinstance(window, Range | Slide):
+        elif isinstance(window, Range | Stepping):
             begin, end = self.leave[self.place(i, np.array([self.first[i], self.tail[i] - 1]))]
-            span = max(int(end - begin), window.slide if isinstance(window, Slide) else 0)
+            span = max(int(end - begin), window.slide if isinstance(window, Stepping) else 0)
             ahead = 3 * held * window.width // (2 * span) if span else GROWTH_IN_ONE_INSTANT * held if full else held
         need = max(min(ahead, stride * held), 2 * held if full else held)
         return max(side.capacity, 1 << (need - 1).bit_length())

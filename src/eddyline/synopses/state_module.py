@@ -55,13 +55,15 @@ class IndexGroup:
         for m in spec:
             buckets = m.buckets if isinstance(m, BitAddress) else _buckets(len(sample))
             self.heads.append(np.zeros(buckets, np.int32))
-            self.links.append(np.zeros(ROOM, np.int32))
+            self.links.append(np.zeros(len(sample), np.int32))
             self.boundaries.append(_boundaries(m.bits, ranged, sample) if isinstance(m, BitAddress) else _NONE)
 
     def insert(self, begin: int, end: int, codes: Int64s, enter: Int64s) -> None:
         for i, m in enumerate(self.spec):
-            if end - self.base > len(self.links[i]):
-                self.links[i] = np.concatenate([self.links[i], np.zeros(end - self.base, np.int32)])
+            needed = end - self.base
+            if needed > len(self.links[i]):
+                more = max(needed - len(self.links[i]), needed // 4)
+                self.links[i] = np.concatenate([self.links[i], np.zeros(more, np.int32)])
             links = self.links[i]
             if isinstance(m, BitAddress):
                 bits = np.array(m.bits, np.int64)
@@ -238,7 +240,9 @@ class StateModule:
         """Index some of the stored partitions with ``spec``; returns the number of rows that were moved."""
         moving = [i in set(places) for i in range(len(self.partitions))]
         self._rebuild([spec if m else p.group.spec for m, p in zip(moving, self.partitions, strict=True)], moving)
-        return sum(p.end - p.start for m, p in zip(moving, self.partitions, strict=True) if m)
+        moved = sum(p.end - p.start for m, p in zip(moving, self.partitions, strict=True) if m)
+        self.insert_hashes += moved * sum(map(_hashed, spec))
+        return moved
 
     def _rebuild(self, specs: Sequence[IndexSpec], moving: Sequence[bool]) -> None:
         """Give each partition the indexes of ``specs``. A group is kept if its partitions are neither ``moving`` nor

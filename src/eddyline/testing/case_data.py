@@ -12,7 +12,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from eddyline.core.time import TimeKind
-from eddyline.testing.case_queries import RELATION_COLUMNS, STREAM_COLUMNS
+from eddyline.testing.case_queries import EXPIRY, RELATION_COLUMNS, STREAM_COLUMNS
 from eddyline.testing.reference import Element, RelationData, StreamData
 
 _ARROW: Final = {"int": pa.int64(), "double": pa.float64(), "string": pa.string(), "time": pa.timestamp("us")}
@@ -21,11 +21,13 @@ _EPOCH: Final = dt.datetime(1970, 1, 1)
 
 @dataclass(frozen=True, slots=True)
 class TimeScale:
-    """The time of a case: ``unit`` ticks to a step of the generator, which counts steps from ``origin``."""
+    """The time of a case: ``unit`` ticks to a step of the generator, which counts steps from ``origin``. ``expiring``:
+    streams have a column with the time until which an element stays."""
 
     kind: TimeKind = TimeKind.INTEGER
     unit: int = 1
     origin: int = 0
+    expiring: bool = False
 
     def ticks(self, step: int) -> int:
         return (self.origin + step) * self.unit
@@ -56,7 +58,8 @@ class TimeScale:
 
     def schema(self) -> pa.Schema:
         """The columns of a stream."""
-        return pa.schema([(n, self._type(t) if n == "ts" else _ARROW[t]) for n, t in STREAM_COLUMNS])
+        columns = STREAM_COLUMNS + EXPIRY if self.expiring else STREAM_COLUMNS
+        return pa.schema([(n, self._type(t) if n in ("ts", "u") else _ARROW[t]) for n, t in columns])
 
     def relation_schema(self, name: str) -> pa.Schema:
         columns = [(n, _ARROW[t]) for n, t in RELATION_COLUMNS]
@@ -89,9 +92,19 @@ def draw_stream(rng: random.Random, count: int, length: int, scale: TimeScale) -
         late = arrival.pop(rng.randrange(len(arrival)))
         arrival.insert(rng.randint(0, len(arrival)), late)
     elements: list[Element] = [(scale.ticks(t), draw_row(rng, scale.value(scale.ticks(t)))) for t in arrival]
+    if scale.expiring:
+        elements = [(ts, {**row, "u": _expiry(rng, ts, scale)}) for ts, row in elements]
     if rng.random() < 0.08:
-        elements.insert(rng.randint(0, len(elements)), (None, draw_row(rng, None)))
+        more = {"u": None} if scale.expiring else {}
+        elements.insert(rng.randint(0, len(elements)), (None, {**draw_row(rng, None), **more}))
     return StreamData(tuple(elements), slack * scale.unit)
+
+
+def _expiry(rng: random.Random, ts: int | None, scale: TimeScale) -> Any:
+    """Mostly a few steps after the element, now and then before it, or never."""
+    if ts is None or rng.random() < 0.08:
+        return None
+    return scale.value(ts + rng.choice([rng.randint(0, 15), rng.randint(0, 5), rng.randint(-3, 0)]) * scale.unit)
 
 
 def draw_row(rng: random.Random, ts: Any) -> dict[str, Any]:

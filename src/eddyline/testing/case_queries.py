@@ -34,6 +34,9 @@ OPERATORS: Final = (
 SET_OPERATORS: Final = OPERATORS[5:11]
 WINDOWS: Final = ("rows", "range", "now", "slide", "partition", "unbounded")
 TO_STREAM: Final = ("istream", "dstream", "rstream", "none")
+# Windows that close, and the one whose elements have a time of their own: a second plane of cases, with Wstream.
+CLOSING_WINDOWS: Final = ("tumble", "hop", "session", "until")
+CLOSING_TO_STREAM: Final = ("istream", "dstream", "rstream", "wstream", "none")
 
 STREAMS: Final = ("S", "T", "U", "V")
 STREAM_COLUMNS: Final[tuple[tuple[str, Type], ...]] = (
@@ -43,6 +46,7 @@ STREAM_COLUMNS: Final[tuple[tuple[str, Type], ...]] = (
     ("x", "double"),
     ("s", "string"),
 )
+EXPIRY: Final[tuple[tuple[str, Type], ...]] = (("u", "int"),)  # when an element expires, where a case has that
 RELATIONS: Final = {"K": "constant", "P": "KEY", "Q": "SIGN", "B": "KEY and SIGN", "R": "insertions"}
 RELATION_COLUMNS: Final[tuple[tuple[str, Type], ...]] = (("k", "int"), ("v", "int"), ("w", "string"))
 
@@ -62,6 +66,8 @@ class Scale(Protocol):
 
     @property
     def kind(self) -> TimeKind: ...
+    @property
+    def expiring(self) -> bool: ...
     def width(self, steps: int, rng: random.Random, bare: bool = True) -> str: ...
 
 
@@ -105,6 +111,7 @@ class QueryWriter:
     used: list[str] = field(default_factory=list)
     sources: int = 0
     windows: int = 0
+    drawn: str = ""  # the kind of the last window
     expressions: Expressions = field(init=False)
 
     def __post_init__(self) -> None:
@@ -154,7 +161,16 @@ class QueryWriter:
     @property
     def columns(self) -> tuple[tuple[str, Type], ...]:
         """Those of a stream."""
-        return tuple((n, "time" if n == "ts" else t) for n, t in STREAM_COLUMNS) if self.timestamps else STREAM_COLUMNS
+        columns = STREAM_COLUMNS + EXPIRY if self.scale.expiring else STREAM_COLUMNS
+        return tuple((n, self.time if n in ("ts", "u") else t) for n, t in columns)
+
+    @property
+    def time(self) -> Type:
+        return "time" if self.timestamps else "int"
+
+    @property
+    def closing(self) -> bool:
+        return self.focus.window in CLOSING_WINDOWS
 
     @property
     def timestamps(self) -> bool:
@@ -165,8 +181,12 @@ class QueryWriter:
     def window(self, kind: str | None = None, columns: Sequence[str] = ("a", "s")) -> str:
         """A window in brackets: first the focus' kind, then any, so that one case covers several cells."""
         if kind is None:
-            kind = self.focus.window if self.windows == 0 or self.rng.random() < 0.3 else self.rng.choice(WINDOWS)
+            pool = (*WINDOWS, *CLOSING_WINDOWS) if self.closing else WINDOWS
+            kind = self.focus.window if self.windows == 0 or self.rng.random() < 0.3 else self.rng.choice(pool)
+            if kind == "until" and "u" not in columns:
+                kind = "hop"
         self.windows += 1
+        self.drawn = kind
         pick = self.rng.randint
         match kind:
             case "rows":
@@ -181,8 +201,30 @@ class QueryWriter:
             case "partition":
                 by = self.rng.sample(list(columns), self.rng.randint(1, min(2, len(columns))))
                 return f"[PARTITION BY {', '.join(by)} ROWS {pick(1, 3)}]"
+            case "tumble":
+                return f"[TUMBLE {self.scale.width(pick(1, 10), self.rng)}{self.offset()}]"
+            case "hop":
+                width, slide = (self.scale.width(n, self.rng) for n in (pick(1, 12), pick(1, 5)))
+                return f"[HOP {width} EVERY {slide}{self.offset()}]"
+            case "session":
+                by = self.rng.sample(list(columns), self.rng.choice([0, 1, 1, 1, min(2, len(columns))]))
+                parts = f" PARTITION BY {', '.join(by)}" if by else ""
+                return f"[SESSION {self.scale.width(pick(1, 9), self.rng)} GAP{parts}]"
+            case "until":
+                return "[UNTIL u]"
             case _:
                 return self.rng.choice(["[ROWS UNBOUNDED]", "[RANGE UNBOUNDED]"])
+
+    def offset(self) -> str:
+        if self.rng.random() < 0.7:
+            return ""
+        return f" OFFSET {self.rng.choice(['', '-'])}{self.scale.width(self.rng.randint(1, 7), self.rng)}"
+
+    def edges(self) -> tuple[tuple[str, Type], ...]:
+        """The columns of the window that was drawn last, now and then."""
+        if not self.closing or self.drawn not in ("tumble", "hop", "session", "slide") or self.rng.random() < 0.35:
+            return ()
+        return ("window_start", self.time), ("window_end", self.time)
 
     def alias(self) -> str:
         self.sources += 1
@@ -192,9 +234,12 @@ class QueryWriter:
         name = self.rng.choice(STREAMS[: self.rng.choice([2, 3, 4])])
         self.used.append(name)
         alias = self.alias()
-        window = self.window() if window is None else window
+        edges: tuple[tuple[str, Type], ...] = ()
+        if window is None:
+            window = self.window(columns=("a", "s", "u") if self.scale.expiring else ("a", "s"))
+            edges = self.edges()
         parts = [name, window, alias] if self.rng.random() < 0.8 else [name, alias, window]
-        return Source(" ".join(p for p in parts if p), alias, self.columns, ordered=True)
+        return Source(" ".join(p for p in parts if p), alias, (*self.columns, *edges), ordered=True)
 
     def relation(self) -> Source:
         name = self.rng.choice(["K", "K", *("K" if self.plain else RELATIONS)])
@@ -217,10 +262,10 @@ class QueryWriter:
         if self.rng.random() < 0.5:
             return Source(f"{self.named(text)} {alias}", alias, columns)
         if isinstance(body, Block) and not body.distinct and self.rng.random() < 0.5:
-            kind = self.rng.choice(["Istream", "Dstream", "Rstream"])
+            kind = self.rng.choice(["Istream", "Dstream", "Rstream", *(["Wstream"] if self.closing else [])])
             text = f"SELECT {kind}({body.listed()}) {body.tail}"
         window = self.window(columns=[n for n, _ in columns])
-        return Source(f"{self.named(text)} {window} {alias}", alias, columns, ordered=True)
+        return Source(f"{self.named(text)} {window} {alias}", alias, (*columns, *self.edges()), ordered=True)
 
     def named(self, text: str) -> str:
         """A subquery in parentheses, or the name of a view of it."""
@@ -380,6 +425,10 @@ class QueryWriter:
     def grouped(self, scope: Sequence[Attribute], tail: str, ordered: bool) -> Block:
         keys = self.items(scope, plain=self.rng.random() < 0.8, most=2) if self.rng.random() < 0.65 else ()
         keys = tuple(k for k in keys if "p" in k[0])  # a constant is no key
+        edges = [c for c in scope if c.text.endswith((".window_start", ".window_end"))]
+        if edges and self.rng.random() < 0.6:
+            chosen = self.rng.choice(edges)
+            keys = tuple(dict.fromkeys((*keys, (chosen.text, chosen.type))))
         calls = [self.aggregate(scope, ordered) for _ in range(self.rng.randint(1, 3))]
         if keys:
             tail += f" GROUP BY {', '.join(text for text, _ in keys)}"

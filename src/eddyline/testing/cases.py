@@ -16,7 +16,16 @@ from eddyline.core.errors import JobError
 from eddyline.core.schema import Schema
 from eddyline.plan.logical import BoundQuery
 from eddyline.testing.case_data import TimeScale, draw_relation, draw_scale, draw_stream
-from eddyline.testing.case_queries import OPERATORS, RELATIONS, TO_STREAM, WINDOWS, Focus, QueryWriter
+from eddyline.testing.case_queries import (
+    CLOSING_TO_STREAM,
+    CLOSING_WINDOWS,
+    OPERATORS,
+    RELATIONS,
+    TO_STREAM,
+    WINDOWS,
+    Focus,
+    QueryWriter,
+)
 from eddyline.testing.coverage import Cell, features
 from eddyline.testing.reference import Element, Reference, RelationData, ResultRow, StreamData
 
@@ -42,7 +51,7 @@ class Case:
         catalog = Catalog()
         schema = Schema.from_arrow(self.scale.schema())
         for name, data in self.streams.items():
-            catalog.add("streams", StreamDef(name, schema, self.scale.kind, timestamp="ts", slack=data.slack))
+            catalog.add("streams", StreamDef(name, schema, self.scale.kind, "ts", data.slack, auto=data.auto))
         for name, rows in self.relations.items():
             kind = self.scale.kind if rows.timestamp else None
             relation_schema = Schema.from_arrow(self.scale.relation_schema(name))
@@ -76,7 +85,7 @@ class Case:
 
     def with_elements(self, stream: str, elements: Sequence[Element]) -> Case:
         data = self.streams[stream]
-        return replace(self, streams={**self.streams, stream: StreamData(tuple(elements), data.slack)})
+        return replace(self, streams={**self.streams, stream: StreamData(tuple(elements), data.slack, data.auto)})
 
     def with_rows(self, relation: str, rows: Sequence[Mapping[str, Any]]) -> Case:
         return replace(
@@ -92,15 +101,15 @@ class Case:
         for name, data in self.streams.items():
             lines += [f"        {name!r}: StreamData(", "            ["]
             lines += [f"                ({ts}, {dict(row)})," for ts, row in data.elements]
-            lines += ["            ],", f"            slack={data.slack},", "        ),"]
+            lines += ["            ],", f"            slack={data.slack}, auto={data.auto!r},", "        ),"]
         lines += ["    },", "    relations={"]
         for name, rows in self.relations.items():
             lines += [f"        {name!r}: RelationData(", "            ["]
             lines += [f"                {dict(row)}," for row in rows.rows]
             lines += ["            ],", f"            {rows.timestamp!r}, {rows.key!r}, {rows.sign!r},", "        ),"]
         lines += ["    },", f"    to_stream={self.to_stream!r},", f"    views={dict(self.views)!r},"]
-        kind, unit, origin = str(self.scale.kind), self.scale.unit, self.scale.origin
-        lines += [f"    scale=TimeScale({kind}, {unit}, {origin}),", ")"]
+        kind, unit, origin, expiring = str(self.scale.kind), self.scale.unit, self.scale.origin, self.scale.expiring
+        lines += [f"    scale=TimeScale({kind}, {unit}, {origin}, {expiring}),", ")"]
         return "\n".join(lines)
 
 
@@ -111,11 +120,15 @@ def draw_case(rng: random.Random, focus: Focus | None = None, plain: bool = Fals
     """
     from eddyline.cql import bind
 
+    if focus is None and not plain and rng.random() < 0.3:
+        focus = Focus(rng.choice(OPERATORS), rng.choice(CLOSING_WINDOWS), rng.choice(CLOSING_TO_STREAM))
     if focus is None:
         focus = Focus(rng.choice(OPERATORS), rng.choice(WINDOWS), rng.choice(TO_STREAM))
     refused: list[str] = []
     while True:
         scale = TimeScale() if plain else draw_scale(rng)
+        if focus.window in CLOSING_WINDOWS:
+            scale = replace(scale, expiring=True)
         writer = QueryWriter(rng, focus, scale, plain)
         text = writer.query()
         case = draw_data(rng, text, writer, scale)

@@ -7,7 +7,7 @@ import random
 from collections import Counter
 from dataclasses import dataclass, field
 
-from eddyline.core.window import PartitionRows, Range, Rows, Slide, WindowSpec
+from eddyline.core.window import Hop, PartitionRows, Range, Rows, Session, Slide, Until, WindowSpec
 from eddyline.expr.nodes import Call, Column, Expr
 from eddyline.expr.nodes import walk as walk_expr
 from eddyline.plan.logical import (
@@ -36,6 +36,12 @@ def window_kind(spec: WindowSpec) -> str:
             return "range"
         case Slide():
             return "slide"
+        case Hop(width=width, slide=slide):
+            return "tumble" if width == slide else "hop"
+        case Session():
+            return "session"
+        case Until():
+            return "until"
         case Rows():
             return "rows"
         case PartitionRows():
@@ -96,8 +102,10 @@ def operator_name(node: Plan, negated: set[str]) -> str | None:
 
 @dataclass(slots=True)
 class Coverage:
-    """Counts cases per cell and says where to look next."""
+    """Counts cases per cell and says where to look next. ``windows`` and ``to_stream`` are those of the cells."""
 
+    windows: tuple[str, ...] = WINDOWS
+    to_stream: tuple[str, ...] = TO_STREAM
     cases: int = 0
     non_empty: int = 0
     late: int = 0
@@ -120,15 +128,20 @@ class Coverage:
 
     def next_focus(self, rng: random.Random) -> Focus:
         """A cell that has been covered least so far, and the operators that its window and stream lack most."""
-        cells = list(itertools.product(OPERATORS, WINDOWS, TO_STREAM))
+        cells = self.cells()
         rng.shuffle(cells)
         operator, window, to_stream = min(cells, key=lambda c: self.per_cell[c])
         lacking = sorted(OPERATORS, key=lambda o: self.per_cell[o, window, to_stream])
         return Focus(operator, window, to_stream, tuple(lacking[:5]))
 
+    def cells(self) -> list[Cell]:
+        """All but those of Wstream over elements that have a time of their own: no window closes there."""
+        every = itertools.product(OPERATORS, self.windows, self.to_stream)
+        return [c for c in every if c[1:] != ("until", "wstream")]
+
     @property
     def least(self) -> int:
-        return min(self.per_cell[c] for c in itertools.product(OPERATORS, WINDOWS, TO_STREAM))
+        return min(self.per_cell[c] for c in self.cells())
 
     @property
     def non_empty_share(self) -> float:
@@ -139,10 +152,10 @@ class Coverage:
         lines = [
             f"{self.cases} cases, {self.non_empty_share:.0%} with results, {self.ties} with equal timestamps, "
             f"{self.nulls} with NULLs, {self.late} with late rows; at least {self.least} in each cell",
-            f"{'operator':<20} {'':<8}" + "".join(f"{w:>14}" for w in WINDOWS),
+            f"{'operator':<20} {'':<8}" + "".join(f"{w:>14}" for w in self.windows),
         ]
-        for operator, kind in itertools.product(OPERATORS, TO_STREAM):
-            cells = [(operator, w, kind) for w in WINDOWS]
+        for operator, kind in itertools.product(OPERATORS, self.to_stream):
+            cells = [(operator, w, kind) for w in self.windows]
             shown = "".join(f"{self.per_cell[c]:>6} ({self.full_per_cell[c]:>5})" for c in cells)
             lines.append(f"{operator:<20} {kind:<8}{shown}")
         return "\n".join(lines)

@@ -11,24 +11,26 @@ selections and projections, where it is the order of (timestamp, arrival) that F
 The pinned readings, and where they are in the code:
 
 ====================================  ==========================================================
-late: ts < largest ts before − slack  ``Reference.__init__`` → ``split_late``
+late: ts < largest ts before − slack  ``Reference.__init__`` → ``split_late``, ``auto_slack.AutoByRow``
 start and end of time                 smallest and largest on-time ts of the query's own inputs
 windows                               ``window_rows``
 everything is empty before the start  ``_before``
 Istream, Dstream net per instant      ``_emit``
-Rstream's instants                    ``Reference.ticks``
+Rstream's and Wstream's instants      ``Reference.ticks``, ``_speaks``; a session speaks when it closes
+end of time with Wstream              ``_last_close``
 elements of a derived stream          ordered by time, then by row value, NULL first
 ====================================  ==========================================================
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import datetime as dt
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from eddyline.core.time import BEGINNING
-from eddyline.core.window import PartitionRows, Range, Rows, Slide, Unbounded, WindowSpec
+from eddyline.core.time import BEGINNING, TimeKind
+from eddyline.core.window import Hop, PartitionRows, Range, Rows, Session, Slide, Unbounded, Until, WindowSpec
 from eddyline.plan.logical import (
     BoundQuery,
     Plan,
@@ -42,8 +44,9 @@ from eddyline.plan.logical import (
     is_stream,
     walk,
 )
+from eddyline.testing.auto_slack import AutoByRow
 from eddyline.testing.relational import apply, holds, named, project
-from eddyline.testing.values import Row, bag_difference, canonical, row_key, ticks
+from eddyline.testing.values import Row, bag_difference, canonical, instant, row_key, ticks
 
 Element = tuple[int | None, Mapping[str, Any]]  # (timestamp in ticks, row by source column)
 Timed = tuple[int, Row]
@@ -63,6 +66,7 @@ class StreamData:
 
     elements: Sequence[Element]
     slack: int = 0
+    auto: str | None = None  # the policy of SLACK AUTO: 'auto(target=99)'; None: the slack is fixed
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +131,11 @@ class Reference:
         for name, data in streams.items():
             if name.lower() in read:
                 given = data if isinstance(data, StreamData) else StreamData(data)
-                on_time, self.late[name], self.invalid[name] = split_late(given.elements, given.slack)
+                if given.auto is None:
+                    split = split_late(given.elements, given.slack)
+                else:
+                    split = AutoByRow(given.auto).split(given.elements)
+                on_time, self.late[name], self.invalid[name] = split
                 self._elements[name.lower()] = on_time
         shown: dict[str, set[int]] = {}
         for name, rows in (relations or {}).items():
@@ -147,6 +155,9 @@ class Reference:
         if not read and not timed:
             times = {0}  # over constant relations only there is one instant, and no element to speak at
         self.start, self.end = (min(times), max(times)) if times else (0, -1)
+        if times:
+            shown_windows = [n for n in walk(query.plan) if isinstance(n, ToStream) and n.kind == "wstream"]
+            self.end = max([self.end, *(_last_close(n.input, self.end) for n in shown_windows)])
         self.ticks = ticks | self._slide_instants()  # where Rstream speaks
         if every_tick is None:
             every_tick = self.end - self.start <= 2_000
@@ -213,7 +224,29 @@ class Reference:
             case "dstream":
                 return bag_difference(self._before(node.input, position), after)
             case "rstream":
-                return sorted(after, key=row_key) if self.instants[position] in self.ticks else []
+                speaks = self.instants[position] in self.ticks or self._session_closes(walk(node.input), position)
+                return sorted(after, key=row_key) if speaks else []
+            case "wstream":
+                return sorted(after, key=row_key) if self._window_closes(node.input, position) else []
+
+    def _session_closes(self, nodes: Iterable[Plan], position: int) -> bool:
+        """Whether a session ends at this instant: it is in the relation of its window then, and at no other time."""
+        sessions = [n for n in nodes if isinstance(n, Window) and isinstance(n.spec, Session)]
+        return any(self.relation(n, position) for n in sessions)
+
+    def _window_closes(self, node: Plan, position: int) -> bool:
+        """Whether one of the relation's own windows closes: not one of a stream that it puts a window on."""
+        windows = list(_own_windows(node))
+        now = self.instants[position]
+        for w in windows:
+            match w.spec:
+                case Slide(_, slide):
+                    if now % slide == 0:
+                        return True
+                case Hop(_, slide, offset):
+                    if (now - offset) % slide == 0:
+                        return True
+        return self._session_closes(windows, position)
 
     # Relation-typed nodes: the bag at an instant.
 
@@ -232,7 +265,9 @@ class Reference:
         now = self.instants[position]
         match node:
             case Window():
-                return window_rows(node.spec, node.schema.names, self._stream(node.input, position), now)
+                elements = self._stream(node.input, position)
+                rows = window_rows(node.spec, node.input.schema.names, elements, now)
+                return self._with_columns(node, rows, elements, now) if node.columns else rows
             case RelationScan():
                 return self._scan(node, now)
             case _:
@@ -242,6 +277,26 @@ class Reference:
                 if last is None or last[0] != inputs:
                     self._last[id(node)] = last = (inputs, apply(node, inputs))
                 return last[1]
+
+    def _with_columns(self, node: Window, rows: list[Row], elements: list[Timed], now: int) -> list[Row]:
+        """Each row with the start and the end of the window that it is in."""
+        match node.spec:
+            case Session(gap, columns):
+                closing = closing_sessions(gap, columns, node.input.schema.names, elements, now)
+                edges = [(start, now) for _, start in closing]
+            case Slide(width, slide):
+                edges = [(now // slide * slide - width, now // slide * slide)] * len(rows)
+            case Hop(width, slide, offset):
+                end = (now - offset) // slide * slide + offset
+                edges = [(end - width, end)] * len(rows)
+            case _:
+                raise TypeError(f"{node.spec} has no start and no end")
+        stamp = self.query.time_kind is TimeKind.TIMESTAMP
+        wanted = [0 if c.edge == "start" else 1 for c in node.columns]
+        return [
+            (*row, *(instant(edge[i]) if stamp else edge[i] for i in wanted))
+            for row, edge in zip(rows, edges, strict=True)
+        ]
 
     def _scan(self, node: RelationScan, now: int) -> list[Row]:
         """The rows that are there at τ: insertions, less deletions, one row for each value of the key."""
@@ -255,8 +310,14 @@ class Reference:
     # Instants.
 
     def _slide_instants(self) -> set[int]:
-        slides = {n.spec.slide for n in walk(self.query.plan) if isinstance(n, Window) and isinstance(n.spec, Slide)}
-        return {t for slide in slides for t in range(-(-self.start // slide) * slide, self.end + 1, slide)}
+        specs = [n.spec for n in walk(self.query.plan) if isinstance(n, Window)]
+        steps = {(s.slide, 0) for s in specs if isinstance(s, Slide)}
+        steps |= {(s.slide, s.offset) for s in specs if isinstance(s, Hop)}
+        return {
+            t
+            for slide, offset in steps
+            for t in range(-(-(self.start - offset) // slide) * slide + offset, self.end + 1, slide)
+        }
 
     def _changes(self, node: Plan) -> set[int]:
         """A superset of the instants at which a node changes or emits, for skipping over those where nothing does."""
@@ -268,10 +329,45 @@ class Reference:
             case Window(spec=Range(width)):
                 arrivals = self._changes(node.input)
                 return arrivals | {t + width + 1 for t in arrivals}
-            case Window(spec=Slide()):
-                return self.ticks
+            case Window(spec=Slide() | Hop()):
+                return self.ticks | self._changes(node.input)  # a stream below is asked for at its own instants
+            case Window(spec=Session(gap)):
+                arrivals = self._changes(node.input)
+                return arrivals | {t + gap + d for t in arrivals for d in (0, 1)}
+            case Window(spec=Until(column)):
+                return self._changes(node.input) | self._expiries(node.input, column)
             case _:
                 return self.ticks.union(*(self._changes(c) for c in children(node)))
+
+    def _expiries(self, node: Plan, column: str) -> set[int]:
+        """Superset: all times in columns of the inputs (a derived stream may have renamed them)."""
+        values = [v for elements in self._elements.values() for _, row in elements for v in row.values()]
+        values += [v for _, elements in self._relations.values() for _, row in elements for v in row.values()]
+        times = [ticks(v) for v in values if isinstance(v, int | dt.datetime) and not isinstance(v, bool)]
+        return {t + 1 for t in times}
+
+
+def _own_windows(node: Plan) -> Iterator[Window]:
+    if isinstance(node, Window):
+        yield node
+    else:
+        for child in children(node):
+            yield from _own_windows(child)
+
+
+def _last_close(node: Plan, end: int) -> int:
+    """The last instant at which a window closes that may hold an element of the last instant, found by trying."""
+    end = max((_last_close(c, end) for c in children(node)), default=end)
+    match node:
+        case Window(spec=Slide(width, slide)):
+            return max([end, *(t for t in range(end - end % slide, end + width + 1, slide) if t - width < end <= t)])
+        case Window(spec=Hop(width, slide, offset)):
+            first = end - (end - offset) % slide
+            return max([end, *(t for t in range(first, end + width + 1, slide) if t - width <= end < t)])
+        case Window(spec=Session(gap)):
+            return end + gap
+        case _:
+            return end
 
 
 def split_late(elements: Iterable[Element], slack: int) -> tuple[list[tuple[int, Any]], list[Element], list[Element]]:
@@ -305,6 +401,8 @@ def window_rows(spec: WindowSpec, names: Sequence[str], elements: Sequence[Timed
     [('a',), ('b',), ('a',)]
     >>> window_rows(PartitionRows(("x",), 1), ("x",), elements, 6)
     [('b',), ('a',), ('c',)]
+    >>> window_rows(Hop(3, 3), ("x",), elements, 7)  # as at 6: 3 ≤ ts < 6
+    [('b',), ('a',)]
     """
     match spec:
         case Unbounded():
@@ -314,6 +412,14 @@ def window_rows(spec: WindowSpec, names: Sequence[str], elements: Sequence[Timed
         case Slide(width, slide):
             edge = now // slide * slide
             return [row for ts, row in elements if edge - width < ts <= edge]
+        case Hop(width, slide, offset):
+            end = (now - offset) // slide * slide + offset
+            return [row for ts, row in elements if end - width <= ts < end]
+        case Session(gap, columns):
+            return [row for row, _ in closing_sessions(gap, columns, names, elements, now)]
+        case Until(column):
+            place = names.index(column)
+            return [row for _, row in elements if row[place] is None or now <= ticks(row[place])]
         case Rows(count):
             return [row for _, row in elements[max(0, len(elements) - count) :]]
         case PartitionRows(columns, count):
@@ -321,3 +427,25 @@ def window_rows(spec: WindowSpec, names: Sequence[str], elements: Sequence[Timed
             rows = [row for _, row in elements]
             parts = [tuple(row[p] for p in places) for row in rows]
             return [row for i, row in enumerate(rows) if parts[i + 1 :].count(parts[i]) < count]
+
+
+def closing_sessions(
+    gap: int, columns: Sequence[str], names: Sequence[str], elements: Sequence[Timed], now: int
+) -> list[tuple[Row, int]]:
+    """The elements of the sessions that end at an instant, each with its session's start, in order of (ts, arrival).
+
+    >>> elements = [(1, ("a",)), (2, ("b",)), (3, ("a",)), (9, ("a",))]
+    >>> closing_sessions(4, ("x",), ("x",), elements, 7)
+    [(('a',), 1), (('a',), 1)]
+    """
+    places = [names.index(c) for c in columns]
+    sessions: dict[Row, list[list[int]]] = {}  # by partition: numbers of elements
+    for i, (ts, row) in enumerate(elements):
+        mine = sessions.setdefault(tuple(row[p] for p in places), [])
+        if mine and ts - elements[mine[-1][-1]][0] < gap:
+            mine[-1].append(i)
+        else:
+            mine.append([i])
+    found = [(i, elements[s[0]][0]) for part in sessions.values() for s in part if elements[s[-1]][0] + gap == now
+             for i in s]  # fmt: skip
+    return [(elements[i][1], start) for i, start in sorted(found)]

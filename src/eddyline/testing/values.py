@@ -50,6 +50,11 @@ def ticks(value: Any) -> int:
     return int(value)
 
 
+def instant(ticks: int) -> dt.datetime:
+    """A count of microseconds since the epoch as a time; the inverse of ``ticks``."""
+    return dt.datetime(1970, 1, 1) + dt.timedelta(microseconds=ticks)
+
+
 def order_key(value: Any) -> tuple[Any, ...]:
     """A sort key: NULL first, NaN greatest, strings by code point (which is the order of their UTF-8 bytes).
 

@@ -47,18 +47,19 @@ class RoutedJoinCandidate(Candidate):
     def build(self, node: Join, builder: Builder, need: Deletions) -> Output:
         from eddyline.adapting.index_costs import unit_costs
         from eddyline.adapting.route_control import RoutesAndIndexes, to_spec
+        from eddyline.adaptive.indexes.cost import EQUAL_COSTS
         from eddyline.adaptive.indexes.routes import Routes
         from eddyline.operators.routed_join import RoutedJoin
 
         tuner_name, options = index_options(builder.planning.options)
         parts = builder.join_parts(node, need)
         name = builder.name("routed-join")
-        unit = unit_costs(builder.clock)
+        unit = unit_costs(builder.clock) if options.costs == "measured" else EQUAL_COSTS
         sizes = [len(keys) for keys in parts.graph.keys]
         tuner = make_tuner(tuner_name, options, sizes, unit)
         routes = Routes(connected(parts), options.routes, options.explore, options.seed)
         attributes = [[describe(e) for e in keys] for keys in parts.graph.keys]
-        control = RoutesAndIndexes(name, attributes, routes, tuner, unit, builder.context.log)
+        control = RoutesAndIndexes(name, attributes, routes, tuner, builder.context.log)
         stubs = [stub for stub in parts.stubs if stub is not None]
         operator = RoutedJoin(
             name, parts.inputs, parts.graph, parts.residual, stubs, node.schema.names, builder.context,

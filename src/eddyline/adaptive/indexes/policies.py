@@ -31,6 +31,9 @@ PERIODIC = Parameter("periodic", 1, 10**12, "searches between two assessments by
 TRIGGERED = Parameter("triggered", 1, 10**12, "searches between two comparisons of rates and patterns", whole=True)
 SHIFT = Parameter("change", 0, 10, "change of a rate or of the mix of patterns that triggers an assessment")
 BUDGET = Parameter("memory", 1, 10**15, "bytes of all buckets together: less means longer buckets", whole=True)
+COSTS = NamedChoice(
+    "costs", ("measured", "counted"), "what operations cost: measured at the start, or one each, always"
+)
 COUNT = Parameter("count", 1, 64, "hash indices of each state: more serve more patterns and cost upkeep", whole=True)
 EXPLORE = Parameter(
     "explore", 1, 10**9, "one batch in so many goes any way: fewer learn more and lose more", whole=True
@@ -43,7 +46,7 @@ BATCH = Parameter(
 IN_FLIGHT = Parameter("in_flight", 1, 1_000, "batches that are routed at a time", whole=True)
 
 _ROUTED = (ROUTE, EXPLORE, PARTITION, BATCH, IN_FLIGHT, SEED)
-_ASSESSED = (ASSESSMENT, THETA, EPSILON, SCHEDULING, WINDOW, PERIODIC, TRIGGERED, SHIFT, MIGRATION)
+_ASSESSED = (ASSESSMENT, THETA, EPSILON, SCHEDULING, WINDOW, PERIODIC, TRIGGERED, SHIFT, MIGRATION, COSTS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +62,7 @@ class IndexOptions:
     triggered: int = 100_000
     change: float = CHANGE
     migration: str = "nothing"
+    costs: str = "measured"
     memory: int | None = None
     count: int = 3
     routes: str = "greedy"
@@ -76,6 +80,13 @@ class IndexOptions:
         )  # fmt: skip
 
 
+@dataclass(frozen=True, slots=True)
+class HashOptions(IndexOptions):
+    """A pattern without a hash index compares all rows, so that every pattern is counted."""
+
+    assessment: str = "sria"
+
+
 @strategy("index", name="amri", parameters=(*_ASSESSED, BUDGET, *_ROUTED), like=IndexOptions)
 def _amri(states: Sequence[int], unit: UnitCosts, options: IndexOptions) -> IndexTuner:
     """The Adaptive Multi-Route Index: one bit-address index a state, its bits chosen as searches change."""
@@ -88,7 +99,7 @@ def _bitmap(states: Sequence[int], unit: UnitCosts, options: IndexOptions) -> In
     return StaticBitmap(*options.assessed(states), unit=unit, budget=options.memory)
 
 
-@strategy("index", name="hash", parameters=(COUNT, *_ASSESSED, *_ROUTED), like=IndexOptions)
+@strategy("index", name="hash", parameters=(COUNT, *_ASSESSED, *_ROUTED), like=HashOptions)
 def _hash(states: Sequence[int], unit: UnitCosts, options: IndexOptions) -> IndexTuner:
     """Hash indices for the access patterns that are asked for most; 'hash(3)' has three a state."""
     return AdaptiveHashes(*options.assessed(states), count=options.count)
@@ -112,12 +123,13 @@ def parse_index(text: str) -> tuple[str, IndexOptions]:
     Traceback (most recent call last):
     ...
     eddyline.core.errors.JobError: the index policy 'amri' has no option 'bits'. It has: assessment, theta, epsilon,
-    scheduling, window, periodic, triggered, change, migration, memory, routes, explore, partition, batch, in_flight,
-    seed.
+    scheduling, window, periodic, triggered, change, migration, costs, memory, routes, explore, partition, batch,
+    in_flight, seed.
     """
     counted = re.fullmatch(r"\s*hash\s*\(\s*(\d+)\s*\)\s*", text, re.IGNORECASE)
     found, written = find("index", f"hash(count={counted.group(1)})" if counted else text)
-    return found.name, IndexOptions(**found.checked(written))
+    options = HashOptions if found.name == "hash" else IndexOptions
+    return found.name, options(**found.checked(written))
 
 
 def make_tuner(name: str, options: IndexOptions, states: Sequence[int], unit: UnitCosts) -> IndexTuner:

@@ -2,10 +2,13 @@
 
 A batch has bound some inputs and may go to any other; those that a join predicate connects with what is bound come
 first, because any other is a product. What is known of a step, (inputs bound, next input), is how many rows came out
-for one that went in and what a search cost.
+for one that went in.
+
+What a search costs is not asked: it says more of the index that the state happens to have than of the step. Routes that
+followed it would avoid a good step whose index is bad, and indexes that follow routes would never mend it.
 
 ==============  ================================================================================================
-``greedy``      the step that drops most for its price, (1 − fanout) / cost
+``greedy``      the step with the least fanout
 ``lottery``     a draw with tickets inversely proportional to the fanouts, as in source-based routing (CBR 4.2)
 ``random``      any step: for tests and as the worst case
 ``written``     the first in the order of the query
@@ -33,8 +36,8 @@ class Routes:
     >>> routes = Routes([{1}, {0, 2}, {1}], "greedy", explore=10**9)
     >>> routes.next(bound=(1,)), routes.next(bound=(0,))
     (0, 1)
-    >>> routes.searched((1,), 0, requests=100, matches=300, cost=200.0)
-    >>> routes.searched((1,), 2, requests=100, matches=10, cost=200.0)
+    >>> routes.searched((1,), 0, requests=100, matches=300)
+    >>> routes.searched((1,), 2, requests=100, matches=10)
     >>> routes.next(bound=(1,))
     2
     """
@@ -46,7 +49,6 @@ class Routes:
         self.explore, self.seed = explore, seed
         self.batches = 0
         self.fanout: dict[tuple[frozenset[int], int], float] = {}
-        self.cost: dict[tuple[frozenset[int], int], float] = {}
 
     def candidates(self, bound: Sequence[int]) -> list[int]:
         """Inputs that may come next: connected ones, if there are any."""
@@ -67,7 +69,8 @@ class Routes:
             return possible[0]
         known = frozenset(bound)
         if self.policy == "greedy":
-            return max(possible, key=lambda i: (self._worth(known, i), -i))
+            # A step that was never taken is tried once.
+            return min(possible, key=lambda i: (self.fanout.get((known, i), -1.0), i))
         tickets = [1 / max(self.fanout.get((known, i), UNKNOWN), LEAST_FANOUT) for i in possible]
         draw = second * sum(tickets)
         for i, ticket in zip(possible, tickets, strict=True):
@@ -76,25 +79,16 @@ class Routes:
                 return i
         return possible[-1]
 
-    def _worth(self, bound: frozenset[int], target: int) -> float:
-        step = (bound, target)
-        if step not in self.fanout:
-            return float("inf")  # it is tried once
-        return (1 - self.fanout[step]) / max(self.cost[step], 1e-9)
-
-    def searched(self, bound: Sequence[int], target: int, requests: int, matches: int, cost: float) -> None:
-        """A batch took a step: what went in, what came out, and the cost of the searches."""
+    def searched(self, bound: Sequence[int], target: int, requests: int, matches: int) -> None:
+        """A batch took a step: what went in, and what came out."""
         if requests == 0:
             return
-        step = (frozenset(bound), target)
-        for known, value in ((self.fanout, matches / requests), (self.cost, cost / requests)):
-            known[step] = value if step not in known else KEPT * known[step] + (1 - KEPT) * value
+        step, now = (frozenset(bound), target), matches / requests
+        self.fanout[step] = now if step not in self.fanout else KEPT * self.fanout[step] + (1 - KEPT) * now
 
     def state(self) -> dict[str, Any]:
-        steps = [[sorted(b), t, f, self.cost[b, t]] for (b, t), f in self.fanout.items()]
-        return {"batches": self.batches, "steps": steps}
+        return {"batches": self.batches, "steps": [[sorted(b), t, f] for (b, t), f in self.fanout.items()]}
 
     def load(self, state: Mapping[str, Any]) -> None:
         self.batches = int(state["batches"])
-        steps = [((frozenset(int(i) for i in b), int(t)), float(f), float(c)) for b, t, f, c in state["steps"]]
-        self.fanout, self.cost = {s: f for s, f, _ in steps}, {s: c for s, _, c in steps}
+        self.fanout = {(frozenset(int(i) for i in b), int(t)): float(f) for b, t, f in state["steps"]}

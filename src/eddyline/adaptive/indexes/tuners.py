@@ -26,7 +26,9 @@ IndexKey = tuple[Any, ...]  # ("bits", …) or ("hashed", …)
 
 MOST_BITS = 16  # an open bit doubles the buckets that a search visits: with 64 a wild card would mean millions
 HEAD_BYTES = 4  # of a bucket
-WORTH = 1.05  # ratio of costs from which bits are changed: less would change them for the noise of an assessment
+WORTH = 1.2  # ratio of costs from which bits are changed: each change brings one more index to search for a window
+BLEND = 0.5  # weight of the newest assessment: routes change from batch to batch, and bits last for a partition
+NEGLIGIBLE = 0.001  # share below which a pattern is forgotten
 SEARCHES = "searches of a state by access pattern"
 
 
@@ -125,7 +127,10 @@ class Assessed(IndexTuner):
     def complete(self, state: int) -> None:
         """Read an assessment that is complete, and begin the next."""
         assessment = self.assessments[state]
-        self.known[state] = assessment.frequencies()
+        now, before = assessment.frequencies(), self.known[state]
+        if before:
+            now = {p: BLEND * now.get(p, 0.0) + (1 - BLEND) * before.get(p, 0.0) for p in now.keys() | before.keys()}
+        self.known[state] = {p: f for p, f in now.items() if f >= NEGLIGIBLE}
         self.load_ratio[state] = assessment.requests / max(1, self.arrived[state])
         self.arrived[state] = 0
         assessment.restart()
@@ -179,11 +184,11 @@ class Amri(Assessed):
         return [t for s, best in chosen.items() if (t := self._tuning(s, best, facts)) is not None]
 
     def _load(self, state: int, facts: Sequence[StateFacts]) -> Workload:
+        """The load of a state whose partitions all have one index: what a configuration leads to if it stays."""
         rows, mine = float(max(1, facts[state].rows)), facts[state]
-        indexes = max(1, len({indexes for indexes, _ in mine.partitions}))
         # One unit of time is one window: as many rows arrive as it holds.
         searches = rows * self.load_ratio[state]
-        return Workload(rows, searches, 1.0, self.known[state], float(indexes), mine.agreeing, mine.admitted)
+        return Workload(rows, searches, 1.0, self.known[state], 1.0, mine.agreeing, mine.admitted)
 
     def _divided(self, facts: Sequence[StateFacts]) -> dict[int, Configuration]:
         assert self.budget is not None

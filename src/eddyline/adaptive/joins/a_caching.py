@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from copy import deepcopy
 from typing import Any, ClassVar
 
 from eddyline.adaptive.joins import reasons
@@ -241,6 +242,55 @@ class ACaching:
         """Drop what no longer pays, and decide nothing else."""
         self._tuples = tuples
         return self._monitor(now) if self.used else []
+
+    # ── steered by somebody else ──────────────────────────────────────────────────────────────────────────────────
+
+    def would_decide(self, now: int | None, tuples: int) -> list[Decision]:
+        """What ``decide`` would do, while the caches in use stay as they are. Candidates are profiled in turn as ever,
+        but for those whose probes a cache in use hides."""
+        asked = deepcopy(self)
+        made = asked.decide(now, tuples)
+        self._tuples, self._jumped = tuples, False
+        if self.profiled and not asked.profiled:  # it has seen enough
+            self.settle(now)
+        elif not self.profiled and self._due(now):
+            for c in self.states.profile(suspend=False):
+                self.profiler.restart(c)
+            self._begin(now)
+        return made
+
+    def settle(self, now: int | None = None) -> None:
+        """End profiling: what was used until now is used."""
+        self.use(self.states.current, now)
+
+    def use(self, chosen: Iterable[Candidate], now: int | None = None) -> None:
+        """Use these caches and no others, until the next decision."""
+        statistics = self.profiler.statistics()
+        for c in self.states.choose(chosen):
+            self.profiler.put_to_use(c, self._tuples + self._filling(c, statistics))
+        self._hasty = 0
+        self._begin(now)
+        self._allocate({}, {}, statistics)
+
+    def adopt(self, caches: Iterable[Candidate]) -> None:
+        """Go on with the caches of another policy, as far as they are candidates here."""
+        statistics = self.profiler.statistics()
+        for c in self.states.adopt(caches):
+            self.profiler.put_to_use(c, self._tuples + self._filling(c, statistics))
+
+    def resize(self, memory: int | None) -> None:
+        """Another budget in bytes, None for no limit (section 5.6): if it is smaller, caches of the lowest priority
+        lose their pages first; if it is larger, they ask for them again."""
+        self.given["memory"] = memory
+        if memory is None:
+            self.memory = None
+        elif self.memory is not None:
+            self.memory.resize(memory)
+        else:
+            self.memory = Allocation(memory, self.given["page"])
+            misses = self.profiler.misses(self.states.current, self._tuples)
+            statistics = self.profiler.statistics()
+            self._allocate(self.profiler.values(misses, statistics, self._tuples), misses, statistics)
 
     def _monitor(self, now: int | None) -> list[Decision]:
         """(a) Used → unused, at once, where benefit − cost is negative. Shared caches go together if together they do

@@ -108,15 +108,23 @@ class CacheStates:
         for c in lost:
             self._states[c] = "unused"
 
-    def profile(self) -> tuple[Candidate, ...]:
+    def profile(self, suspend: bool = True) -> tuple[Candidate, ...]:
         """Unused → profiled, and used → profiled where a used cache hides the probes of an unused one. Returns those
-        whose state has changed."""
+        whose state has changed. Without ``suspend`` the used ones stay, and those that they hide are not profiled."""
         unused = self.unused
-        hiding = [c for c in self.used if any(hides(c, other) for other in unused)]
+        if not suspend:
+            unused = tuple(c for c in unused if not any(hides(u, c) for u in self.used))
+        hiding = [c for c in self.used if any(hides(c, other) for other in unused)] if suspend else []
         self._suspended = frozenset(hiding)
         for c in (*unused, *hiding):
             self._states[c] = "profiled"
         return (*unused, *hiding)
+
+    def adopt(self, caches: Iterable[Candidate]) -> list[Candidate]:
+        """Those of the caches that are candidates are used; all others stay what they are."""
+        found = [c for c in caches if c in self._states]
+        self._states |= dict.fromkeys(found, "used")
+        return found
 
     def choose(self, chosen: Iterable[Candidate]) -> list[Candidate]:
         """These are used, all others unused. Returns those that were not used until now."""

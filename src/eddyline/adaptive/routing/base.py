@@ -37,6 +37,13 @@ class Router:
     def classifiers(self) -> tuple[Classifier, ...]:
         return (None,) * self.n
 
+    @property
+    def classifier_names(self) -> tuple[str | None, ...]:
+        return tuple(None if c is None else self.setting.names(c) for c in self.classifiers)
+
+    def use_classifiers(self, names: tuple[str | None, ...]) -> None:
+        """It never decides anything that could be undone."""
+
     def route(self, classes: Int64s) -> Int64s:
         self.routed += len(classes)
         return np.broadcast_to(self.initial, (len(classes), self.n)).copy()

@@ -114,6 +114,18 @@ class ContentLearns(Learner):
         self.sampled: Int64s = _NOBODY  # rows of the sub-batch
         self.new_way: Bools = _NO_ROWS
 
+    @property
+    def classifier_names(self) -> tuple[str | None, ...]:
+        """Those that passed their trials, and the one on trial."""
+        now = self.accepted.copy()
+        if self.tried:
+            now[self.turn] = self.CA[self.turn]
+        return self._names(now)
+
+    def use_classifiers(self, names: tuple[str | None, ...]) -> None:
+        super().use_classifiers(names)
+        self.accepted, self.tried = self.CA.copy(), False
+
     def route(self, classes: Int64s) -> Int64s:
         self.classes = classes
         first, rows = self.routed, len(classes)

@@ -174,6 +174,11 @@ class Default(Learner):
         allowed = min(_MOST_OVERHEAD, self.overhead * max(1.0, (_SAMPLES_WELL_KNOWN / max(self.known, 1.0)) ** 2))
         return max(self.P, min(self.burst, allowed * self.per_overhead))
 
+    def use_classifiers(self, names: tuple[str | None, ...]) -> None:
+        super().use_classifiers(names)
+        self.rates.settle()
+        self.judged = False
+
     def route(self, classes: Int64s) -> Int64s:
         self.classes = classes
         first, rows = self.routed, len(classes)

@@ -53,6 +53,16 @@ class Learner(Router):
         return tuple(None if c == NONE else self.candidates[int(c)].attributes for c in self.CA)
 
     @property
+    def classifier_names(self) -> tuple[str | None, ...]:
+        return self._names(self.CA)
+
+    def use_classifiers(self, names: tuple[str | None, ...]) -> None:
+        """What was learned by class under them counts again; what they gain has to be found out anew."""
+        known = {self._name(c): c for c in range(len(self.candidates))}
+        self.CA = np.array([NONE if n is None else known[n] for n in names], np.int64)
+        self.contest.clear()
+
+    @property
     def prices(self) -> Float64s | None:
         """What ranks are divided by; None where costs are ignored."""
         return self.times.averages() if self.cost_aware else None

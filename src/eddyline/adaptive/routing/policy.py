@@ -53,6 +53,13 @@ class RoutingPolicy(Protocol):
     def classifiers(self) -> tuple[Classifier, ...]:
         """For each operator the attributes by which it is routed now, the paper's CA; None for none."""
 
+    @property
+    def classifier_names(self) -> tuple[str | None, ...]:
+        """The same as decisions name them, the one on trial included."""
+
+    def use_classifiers(self, names: tuple[str | None, ...]) -> None:
+        """Route by these from now on: somebody undoes a decision."""
+
     def route(self, classes: Int64s) -> Int64s:
         """The order of operators for each tuple of a sub-batch: rows × operators."""
 

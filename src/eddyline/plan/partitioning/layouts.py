@@ -24,10 +24,11 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 import pyarrow as pa
 
 from eddyline.core.catalog import Catalog
-from eddyline.core.window import PartitionRows, Rows
+from eddyline.core.window import PartitionRows, Rows, Session
 from eddyline.expr.describe import describe, describe_aggregate
 from eddyline.expr.nodes import Call, Expr, UserCall
 from eddyline.expr.nodes import walk as walk_expr
+from eddyline.plan.closing_windows import own_sessions
 from eddyline.plan.conjuncts import bare_mark
 from eddyline.plan.deletions import cannot_net
 from eddyline.plan.graph import alias_of
@@ -173,6 +174,9 @@ class Layouts:
             case PartitionRows(columns=columns):
                 told = f"{alias_of(p)} {p.spec} counts elements that no column puts into one shard"
                 return self.kept(given, lambda x: x.meets(columns), told)
+            case Session(columns=columns):
+                told = f"{alias_of(p)} {p.spec} makes sessions of elements that no column puts into one shard"
+                return self.kept(given, lambda x: x.meets(columns), told)
             case _:
                 return given  # whether an element is in a window of time depends on the element alone
 
@@ -279,10 +283,15 @@ class Layouts:
 
     def to_stream(self, p: ToStream) -> list[Layout]:
         given = self.of(p.input)
-        if p.kind != "rstream":
+        if p.kind in ("istream", "dstream"):
             return self.netted(p.input, given, p.kind.capitalize())
         if momentary(p.input):
             return given
+        if p.kind == "wstream":
+            if not own_sessions(p.input):
+                return given  # every shard knows when windows of regular steps close
+            told = "Wstream repeats its rows when any session closes, and a shard does not know those of the others"
+            return self.noted(given, [], told)
         told = (
             "Rstream repeats its rows at the instants of every input, which a shard does not know;"
             " only rows of [NOW] windows are gone by then"

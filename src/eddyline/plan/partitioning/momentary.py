@@ -1,15 +1,16 @@
 """Where a relation is empty but at the instants of elements: what ``Rstream`` over shards needs.
 
 ``Rstream`` shows R(τ) at each instant τ at which any input has an element. A shard knows the instants of its own
-elements only (and the slides, which need no elements). That is enough where every row of R(τ) is made of an element of
-the instant τ: a shard that has such a row has that element, be it split or copied.
+elements only (and the slides, which need no elements, and when its own sessions close). That is enough where every row
+of R(τ) is made of an element of the instant τ, or of a session that closes then: a shard that has such a row has that
+element or session, be it split or copied.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-from eddyline.core.window import Range, Slide
+from eddyline.core.window import Range, Session, Stepping
 from eddyline.plan.deletions import is_constant
 from eddyline.plan.logical import (
     Aggregate,
@@ -51,7 +52,8 @@ def _asked(question: str, answer: Callable[[Plan, Known], bool], p: Plan, known:
 def _momentary(p: Plan, known: Known) -> bool:
     match p:
         case Window():
-            return p.spec == Range(0) and comes_with_elements(p.input, known)
+            # A session is there when it closes and at no other instant, and who has it knows when that is.
+            return isinstance(p.spec, Session) or (p.spec == Range(0) and comes_with_elements(p.input, known))
         case Select() | Project() | Distinct():
             return momentary(p.input, known)
         case Join():
@@ -96,7 +98,7 @@ def _enters_with_elements(p: Plan, known: Known) -> bool:
 def _enters(p: Plan, known: Known) -> bool:
     match p:
         case Window():
-            return not isinstance(p.spec, Slide) and comes_with_elements(p.input, known)
+            return not isinstance(p.spec, Stepping | Session) and comes_with_elements(p.input, known)
         case RelationScan():
             return not p.constant
         case Select() | Project() | Distinct():

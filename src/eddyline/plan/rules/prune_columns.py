@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from eddyline.core.schema import Schema
-from eddyline.core.window import PartitionRows
+from eddyline.core.window import columns_read
 from eddyline.expr.nodes import Expr, columns_of
 from eddyline.plan.logical import (
     Aggregate,
@@ -40,8 +40,8 @@ def _prune(p: Plan, need: frozenset[str]) -> Plan:
             kept = [(f, c) for f, c in zip(p.schema, p.columns, strict=True) if f.name in need]
             return replace(p, schema=Schema(tuple(f for f, _ in kept)), columns=tuple(c for _, c in kept))
         case Window():
-            more = frozenset(p.spec.columns) if isinstance(p.spec, PartitionRows) else frozenset()
-            return Window(_prune(p.input, need | more), p.spec)
+            below = need & frozenset(p.input.schema.names) | columns_read(p.spec)
+            return Window(_prune(p.input, below), p.spec, tuple(c for c in p.columns if c.name in need))
         case Select():
             return Select(_prune(p.input, need | _read(p.conjuncts)), p.conjuncts)
         case Project():

@@ -6,8 +6,10 @@ a tuple-based window counts elements, so they do not (thesis 2.2.4).
 
 from __future__ import annotations
 
-from eddyline.core.window import Slide, is_time_based
-from eddyline.expr.nodes import Column
+from dataclasses import replace
+
+from eddyline.core.window import Stepping, columns_read, is_time_based
+from eddyline.expr.nodes import Column, columns_of
 from eddyline.plan.logical import Plan, Project, Select, Window
 from eddyline.plan.rewrite import bottom_up, movable, select, without
 
@@ -20,13 +22,15 @@ def _push(p: Plan) -> Plan:
     if isinstance(p, Select | Project) and isinstance(p.input, Window) and is_time_based(p.input.spec):
         window = p.input
         # An element that falls between two slides is never judged by the query as written.
-        everything = not isinstance(window.spec, Slide)
+        everything = not isinstance(window.spec, Stepping)
+        edges = {c.name for c in window.columns}
         if isinstance(p, Project):
             # Renaming saves the window nothing (what is not asked for is not read), and keeps it from sharing its rows.
             computes = any(not isinstance(e, Column) for _, e in p.items)
             may = computes and (everything or all(movable(e) for _, e in p.items))
+            may = may and not edges and not columns_read(window.spec)
             return Window(Project(window.input, p.items), window.spec) if may else p
-        go = [c for c in p.conjuncts if everything or movable(c)]
+        go = [c for c in p.conjuncts if (everything or movable(c)) and not columns_of(c) & edges]
         stay = without(p.conjuncts, go)
-        return select(Window(select(window.input, go), window.spec), stay)
+        return select(replace(window, input=select(window.input, go)), stay)
     return p

@@ -9,12 +9,17 @@ The offset moves once in the life of a checkpoint, from nothing to the facts, wi
 fails nothing was saved, and the user mends the query: Spark then runs the same micro-batch again, asks this source for
 what lies between its offsets, and so it is known here that the facts were never committed.
 
+Letters that steer the shards (``steering``) travel through the same source, because it stands beside every query that
+others start: once some are sent, the offset counts them and holds those of its own micro-batch, each shard gets one row
+with them, and a micro-batch that is run again delivers the same.
+
 Spark runs this in a process of its own beside the driver; what is heavy is imported only to say what has changed.
 """
 
 from __future__ import annotations
 
 import base64
+import json
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
@@ -24,6 +29,7 @@ from pyspark.sql.types import StructType
 
 from eddyline.core.errors import EddylineError
 from eddyline.spark.failures import carried
+from eddyline.spark.letters import STEERING, read_letters
 from eddyline.spark.sources.packed import packed_schema
 from eddyline.spark.sources.reading import registered
 
@@ -45,7 +51,8 @@ class GuardSource(DataSource):
         return packed_schema()
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
-        return Guard(self.options["program"], self.options["facts"])
+        keys = tuple(json.loads(self.options["keys"]))
+        return Guard(self.options["program"], self.options["facts"], self.options["letters"], keys)
 
 
 class Guard(SupportsTriggerAvailableNow, DataSourceStreamReader):
@@ -59,8 +66,10 @@ class Guard(SupportsTriggerAvailableNow, DataSourceStreamReader):
     'new'
     """
 
-    def __init__(self, program: str, facts: str) -> None:
+    def __init__(self, program: str, facts: str, letters: str = "", keys: tuple[int, ...] = ()) -> None:
         self.offset = {"program": program, "facts": facts}
+        self.letters, self.keys = letters, keys
+        self._before: int | None = None  # letters that were delivered before this run
         self.uncommitted: str | None = None  # the program whose first micro-batch is run again here
 
     def initialOffset(self) -> dict[str, Any]:
@@ -71,7 +80,13 @@ class Guard(SupportsTriggerAvailableNow, DataSourceStreamReader):
         if then not in (None, self.uncommitted, self.offset["program"]):
             with carried():
                 raise EddylineError(_changed(start["facts"], self.offset["facts"]))
-        return dict(self.offset)
+        sent = int(start.get("sent", 0))
+        if self._before is None:
+            self._before = sent
+        fresh = read_letters(self.letters, sent - self._before)
+        if fresh:
+            return {**self.offset, "sent": sent + len(fresh), "letters": fresh}
+        return {**self.offset, **{k: start[k] for k in ("sent", "letters") if k in start}}
 
     def getDefaultReadLimit(self) -> ReadLimit:
         return ReadAllAvailable()
@@ -82,10 +97,13 @@ class Guard(SupportsTriggerAvailableNow, DataSourceStreamReader):
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         if start["program"] is None:
             self.uncommitted = end["program"]
-        return [InputPartition(0)]
+        fresh = end.get("sent", 0) > start.get("sent", 0)
+        return [InputPartition(json.dumps(end["letters"]) if fresh else None)]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
-        return iter(())
+        if partition.value is not None:
+            for key in self.keys:
+                yield (key, STEERING, 0, None, None, 0, False, partition.value.encode())
 
 
 def _changed(then: str, now: str) -> str:
@@ -97,12 +115,13 @@ def _changed(then: str, now: str) -> str:
     return compatibility.explain(before, after)
 
 
-def guard_frame(spark: Any, program: Program) -> Any:
-    """A streaming DataFrame of packed rows that never has any."""
+def guard_frame(spark: Any, program: Program, letters: str = "") -> Any:
+    """A streaming DataFrame of packed rows that has none but ``letters``, from the file of a mailbox."""
     from eddyline.spark import compatibility
 
     facts = compatibility.facts(program)
     stored = base64.b64encode(compatibility.pack(facts)).decode()
     registered(spark, GuardSource)
     reader = spark.readStream.format(FORMAT).schema(packed_schema())
-    return reader.options(program=compatibility.fingerprint(facts), facts=stored).load()
+    keys = json.dumps(program.keys())
+    return reader.options(program=compatibility.fingerprint(facts), facts=stored, letters=letters, keys=keys).load()

@@ -22,6 +22,7 @@ from eddyline.testing.checks.check import Check, named, require, run_all
 from eddyline.testing.checks.filter_policies import filter_policy_checks
 from eddyline.testing.checks.routing_policies import routing_policy_checks
 from eddyline.testing.checks.schedulers import scheduler_checks
+from eddyline.testing.checks.slack_policies import slack_policy_checks
 
 # Parameters under which few rows suffice, by name; a policy gets those that it has.
 QUICK: dict[str, Any] = {
@@ -47,6 +48,7 @@ def policy_checks(kind: str, name: str) -> Iterator[Check]:
         "routing": lambda: routing_policy_checks(make, seeded),
         "caches": lambda: cache_policy_checks(make),
         "scheduler": lambda: scheduler_checks(make),
+        "slack": lambda: slack_policy_checks(make),
     }
     if kind in suites:  # another kind has what all have
         yield from named(f"{kind} policy", name, suites[kind]())

@@ -1,0 +1,1 @@
+"""The input manager on real streams."""
