@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from benchmarks import (
     adaptive_join,
+    as_of,
     filter_project,
     filters,
     filters_equal,
@@ -18,6 +19,7 @@ from benchmarks import (
     startup,
     system_streams,
     three_way,
+    top_n,
 )
 from benchmarks.harness import Benchmark
 
@@ -29,6 +31,8 @@ ALL: tuple[Benchmark, ...] = (
     adaptive_join.Adaptive(),
     sliding_aggregate.CONTEST,
     macd.CONTEST,
+    top_n.CONTEST,
+    as_of.CONTEST,
     filter_project.CONTEST,
     filters.Expensive(),
     filters.Cheap(),

@@ -439,5 +439,5 @@ def test_a_slack_that_is_found_from_the_rows_is_not_set() -> None:
     made = ed.Session()
     made.stream("S", schema=SCHEMA, timestamp="ts", slack="auto")
     made.query("SELECT a FROM S [RANGE 5]", name="q")
-    with pytest.raises(ed.JobError, match="is found from its rows .SLACK AUTO.: declare a fixed one"):
+    with pytest.raises(ed.JobError, match=r"is found from its rows \(SLACK AUTO\): declare a fixed one"):
         made.alter_stream("S", slack=5)

@@ -25,6 +25,7 @@ from eddyline.core.time import TimeKind
 from eddyline.engine import operator_graph as running
 from eddyline.operators.mjoin import MJoin
 from eddyline.operators.panes import Panes
+from eddyline.operators.rank import RankOperator
 from eddyline.operators.rstream import RStream
 from eddyline.operators.star_look_up import StarLookUp
 from eddyline.testing.cases import Case
@@ -133,6 +134,7 @@ def run_engine(case: Case, way: Way | None = None) -> pa.Table:
             stack.enter_context(patch.object(MJoin, "ROOM", 1))
             stack.enter_context(patch.object(StarLookUp, "PAIRS", 2))
             stack.enter_context(patch.object(RStream, "ROOM", 1))
+            stack.enter_context(patch.object(RankOperator, "ROOM", 1))
             stack.enter_context(patch.object(joining, "Pace", quick_pace))
             stack.enter_context(patch.multiple(tuple_router, ROWS_BEFORE_ATTRIBUTES=2, FIRST_ROWS=4, MAX_ROWS=8))
             stack.enter_context(

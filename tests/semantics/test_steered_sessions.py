@@ -24,6 +24,7 @@ from eddyline.adapting import conjunction as adaptive_conjunction
 from eddyline.adapting import join_choice as joining
 from eddyline.adapting import plan_hold, tuple_router
 from eddyline.cql import bind
+from eddyline.testing import ManualClock
 from eddyline.testing.cases import draw_case
 from eddyline.testing.reference import Reference
 from eddyline.testing.values import row_key
@@ -97,7 +98,7 @@ def test_a_steered_selection_answers_as_the_reference(part: int) -> None:
         ]
 
         def begin(texts: list[str] = texts) -> tuple[ed.Session, list[Any]]:
-            session = ed.Session()
+            session = ed.Session(clock=ManualClock())  # which stands still: what is decided follows from the rows alone
             session.stream("S", schema=SCHEMA, timestamp="ts")
             for name, function in FUNCTIONS.items():
                 session.function(name, function, "boolean", ["bigint"])
@@ -181,9 +182,9 @@ def test_everything_was_done_often() -> None:
     if not DID:
         pytest.fail("run the whole file: what was done is counted by the tests above")
     print("", *(f"{what}: {count}" for what, count in sorted(DID.items())), sep="\n")
-    least = 5 if FACTOR >= 1 else 0
-    for what in ("alter", "pin", "unpin", "undo", "sharing", "restored", "decided", "undone", "not applied"):
-        assert DID[what] > least, what
-    for what in ("decided in a join", "not applied in a join"):
-        assert DID[what] > least or FACTOR < 1, what
+    for what in ("alter", "pin", "unpin", "undo", "sharing"):
+        assert DID[what] > 5, what
+    if FACTOR >= 1:  # fewer sessions may have none
+        for what in ("restored", "decided", "undone", "not applied", "decided in a join", "not applied in a join"):
+            assert DID[what] > 5, what
     assert DID["alter refused"] < DID["alter"]

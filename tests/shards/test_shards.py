@@ -28,6 +28,8 @@ from eddyline.spark.program import Program, plan_group
 from eddyline.spark.shard import ShardEngine
 from eddyline.spark.shard_keys import group_of, key_of
 from eddyline.spark.statistics import Account
+from eddyline.testing.case_data import TimeScale, draw_stream
+from eddyline.testing.case_queries import TO_STREAM, WINDOWS, Focus
 from eddyline.testing.cases import Case, draw_case
 from eddyline.testing.clock import ManualClock
 from eddyline.testing.reference import RelationData, StreamData
@@ -60,6 +62,41 @@ def test_shards_agree_with_the_reference(part: int) -> None:
         found = check(case, way)
         if found is not None:
             pytest.fail(explain_failure(case, way, f"shards/{SEED}/{i}"), pytrace=False)
+
+
+@pytest.mark.parametrize("operator", ["top-n", "as-of-join"])
+def test_shards_rank_their_partitions_and_find_partners(operator: str) -> None:
+    """By columns of PARTITION BY, or by keys, where a stream has them; on one shard otherwise."""
+    for i in range(max(12, round(40 * FACTOR))):
+        rng = random.Random(f"ranks/{SEED}/{i}")
+        focus = Focus(operator, rng.choice(WINDOWS), rng.choice(TO_STREAM))
+        case, way = draw_case(rng, focus), replace(draw_way(rng), shards=8)
+        assert check(case, way) is None, explain_failure(case, way, f"ranks/{SEED}/{i}")
+
+
+RANKED = "SELECT a, b, r FROM (SELECT a, b, ROW_NUMBER() OVER ({} ORDER BY b) AS r FROM S [RANGE 5]) WHERE r <= 2"
+AS_OF = "SELECT S.a, S.b, T.b FROM S ASOF JOIN T ON {} T.ts <= S.ts"
+
+
+@pytest.mark.parametrize(
+    ("text", "key", "why"),
+    [
+        (RANKED, "PARTITION BY a", "ROW_NUMBER() without PARTITION BY rank all rows"),
+        (AS_OF, "S.a = T.a AND", ""),  # without a key all of T is copied, and S is spread
+    ],
+)
+def test_ranks_and_as_of_joins_are_split_by_their_keys(text: str, key: str, why: str) -> None:
+    rng = random.Random(text)
+    streams = {n: draw_stream(rng, 40, 30, TimeScale()) for n in ("S", "T") if f"{n}." in text or n == "S"}
+    keyed, whole = (Case(text.format(k), streams, {}) for k in (key, ""))
+    way = Way(shards=8, batches=4, seed=1, positions=True)
+    lanes = {lane.name: lane.split for lane in plan(keyed, way).lanes}
+    assert plan(keyed, way).shards == 8 and set(lanes.values()) == {("a",)}
+    assert check(keyed, way) is None and check(whole, way) is None
+    if why:
+        assert plan(whole, way).shards == 1 and why in " ".join(plan(whole, way).reasons)
+    else:
+        assert {lane.name: lane.split for lane in plan(whole, way).lanes}["T"] == (None,)
 
 
 def explain_failure(case: Case, way: Way, seed: str) -> str:

@@ -58,7 +58,7 @@ def test_steered_shards_agree_with_the_reference() -> None:
         assert wrong is None, (number, way, sent, case.text, wrong)
         did.update(d["kind"].split()[0] for d in answer.report["decisions"] if d["by"] == "user")
     print(did)
-    assert did["option"] > 10 and did["pinned"] > 5
+    assert did["option"] > CASES // 4 and did["pinned"] > CASES // 8
 
 
 def test_a_shard_that_cannot_do_what_it_is_told_says_so_and_goes_on() -> None:

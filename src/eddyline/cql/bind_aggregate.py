@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from sqlglot import exp
 
@@ -15,6 +15,7 @@ from eddyline.cql.printing import format_expr
 from eddyline.cql.scope import Context
 from eddyline.expr.functions import TypeMismatch, resolve_aggregate
 from eddyline.expr.nodes import AggregateCall, Call, Case, Cast, Column, Expr, Literal, UserCall, walk
+from eddyline.expr.types import INT64
 from eddyline.plan.logical import Aggregate, Plan
 
 
@@ -26,8 +27,12 @@ class AggregateCollector:
     calls: dict[str, AggregateCall] = field(default_factory=dict)
     columns: dict[AggregateCall, str] = field(default_factory=dict)  # the other way round
 
-    def call(self, name: str, node: exp.Anonymous, arguments: ExpressionBinder) -> Expr:
+    def call(
+        self, name: str, node: exp.Anonymous, arguments: ExpressionBinder, where: exp.Expression | None = None
+    ) -> Expr:
         bound = self._bound(name, node, arguments)
+        if where is not None:
+            bound = self._filtered(bound, arguments.condition(where, "FILTER"), node)
         if (known := self.columns.get(bound)) is not None:
             return Column(known, bound.type, bound.span)
         column = format_expr(bound)
@@ -35,6 +40,16 @@ class AggregateCollector:
             column += "'"
         self.calls[column], self.columns[bound] = bound, column
         return Column(column, bound.type, bound.span)
+
+    def _filtered(self, call: AggregateCall, condition: Expr, node: exp.Anonymous) -> AggregateCall:
+        """An aggregate does not count NULLs, so it counts the rows for which the condition is TRUE if its argument is
+        NULL for the others."""
+        if call.function in ("first", "last"):
+            message = f"{call.function} counts NULLs, so FILTER does not go with it: filter in WHERE, in a subquery."
+            raise self.context.error(message, node)
+        first, *others = call.args or (Literal(1, INT64),)
+        only = Case(((condition, first),), Literal(None, first.type), first.type)
+        return replace(call, args=(only, *others))
 
     def _bound(self, name: str, node: exp.Anonymous, arguments: ExpressionBinder) -> AggregateCall:
         nodes = list(node.expressions)

@@ -34,7 +34,7 @@ class Marks(Protocol):
 class Aggregates(Protocol):
     """Where aggregate calls go."""
 
-    def call(self, name: str, node: exp.Anonymous, arguments: Any) -> Expr: ...
+    def call(self, name: str, node: exp.Anonymous, arguments: Any, where: Any = None) -> Expr: ...
 
 
 class CallBinder(Protocol):
@@ -84,6 +84,18 @@ def bind_call(binder: CallBinder, node: exp.Anonymous) -> Expr:
     if lower == "date_part" and len(args) == 2 and isinstance(args[0], Literal):
         return binder.call(date_part(str(args[0].value)), args[1:], node)
     return binder.call(name, args, node)
+
+
+def bind_filter(binder: CallBinder, node: exp.Filter) -> Expr:
+    """``sum(x) FILTER (WHERE c)``."""
+    call = node.this
+    name = call.this if isinstance(call, exp.Anonymous) and isinstance(call.this, str) else ""
+    lower = name.lower()
+    if lower not in binder.context.catalog.aggregates and not is_aggregate(lower):
+        raise binder.context.error("FILTER (WHERE …) belongs to an aggregate.", node)
+    if binder.aggregates is None:
+        raise binder.context.error(f"the aggregate {name} is not allowed {binder.where}.", node)
+    return binder.aggregates.call(lower, call, binder.inside("inside an aggregate"), node.expression.this)
 
 
 def _user_call(binder: CallBinder, node: exp.Anonymous, lower: str) -> Expr:

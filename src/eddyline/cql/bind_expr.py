@@ -11,7 +11,7 @@ import pyarrow as pa
 from sqlglot import exp
 
 from eddyline.core.errors import DataError, quoted
-from eddyline.cql.bind_call import NO_CLOCK, bind_call, date_part, unknown_function
+from eddyline.cql.bind_call import NO_CLOCK, bind_call, bind_filter, date_part, unknown_function
 from eddyline.cql.bind_literal import (
     bind_bytes,
     bind_date,
@@ -26,6 +26,7 @@ from eddyline.cql.dialect import StreamList, StreamQuery
 from eddyline.cql.places import span_of
 from eddyline.cql.scope import Context, Scope
 from eddyline.cql.text_numbers import ALIKE, text_beside_number
+from eddyline.expr.builtins import argument_mistake
 from eddyline.expr.builtins.patterns import pattern_mistake
 from eddyline.expr.evaluate import compile_expr
 from eddyline.expr.functions import (
@@ -61,7 +62,21 @@ class Marks(Protocol):
 class Aggregates(Protocol):
     """Where aggregate calls go: the expression uses a column of the Aggregate node."""
 
-    def call(self, name: str, node: exp.Anonymous, arguments: ExpressionBinder) -> Expr: ...
+    def call(
+        self, name: str, node: exp.Anonymous, arguments: ExpressionBinder, where: exp.Expression | None = None
+    ) -> Expr: ...
+
+
+class Ranks(Protocol):
+    """Where ranks go: the expression uses a column of the Rank node."""
+
+    def bind(self, node: exp.Window, binder: ExpressionBinder) -> Expr: ...
+
+
+class Scalars(Protocol):
+    """Where subqueries as values go: the expression uses a column of theirs."""
+
+    def bind(self, node: exp.Subquery) -> Expr: ...
 
 
 _BINARY: Final[dict[type[exp.Expression], str]] = {
@@ -101,6 +116,8 @@ class ExpressionBinder:
     marks: Marks | None = None
     aggregates: Aggregates | None = None
     aliases: dict[str, exp.Expression] = field(default_factory=dict)
+    ranks: Ranks | None = None
+    scalars: Scalars | None = None
 
     def bind(self, node: Any) -> Expr:
         """The typed form of a node."""
@@ -119,6 +136,20 @@ class ExpressionBinder:
         if node is None:
             raise self.context.error("something is missing in this expression.")
         raise self.context.error(f"{_describe(node)} is not supported in CQL.", node)
+
+    def _over(self, node: exp.Window) -> Expr:
+        if self.ranks is None:
+            message = (
+                f"OVER is not allowed {self.where}: give it a name in the select list of a query in FROM (SELECT …),"
+                " and use that."
+            )
+            raise self.context.error(message, node)
+        return self.ranks.bind(node, ExpressionBinder(self.context, self.scope, "in OVER", None, self.aggregates))
+
+    def _subquery(self, node: exp.Subquery) -> Expr:
+        if self.scalars is None:
+            raise self.context.error(f"a subquery as a value is not allowed {self.where}.", node)
+        return self.scalars.bind(node)
 
     def inside(self, where: str) -> ExpressionBinder:
         """The same scope at a place where neither subqueries nor aggregates are allowed."""
@@ -167,7 +198,8 @@ class ExpressionBinder:
 
     def _check_pattern(self, function: str, args: Sequence[Expr], node: Any) -> None:
         """A constant pattern that can never match is a mistake here, not in every row."""
-        mistake = pattern_mistake(function, [a.value if isinstance(a, Literal) else None for a in args])
+        values = [a.value if isinstance(a, Literal) else None for a in args]
+        mistake = pattern_mistake(function, values) or argument_mistake(function, values)
         if mistake is not None:
             raise self.context.error_at(f"{mistake}.", args[0].span or span_of(node))
 
@@ -420,11 +452,13 @@ _HANDLERS: Final[dict[type, Handler]] = {
     exp.StrPosition: ExpressionBinder._position,
     exp.Coalesce: ExpressionBinder._coalesce,
     exp.Anonymous: bind_call,
+    exp.Window: ExpressionBinder._over,
+    exp.Filter: bind_filter,
     exp.Alias: _refuse("AS belongs to the select list and to FROM."),
     exp.Star: _refuse("'*' stands alone in the select list."),
     exp.Tuple: _refuse("a row of several values can stand only on the left of IN."),
-    exp.Subquery: _refuse("a subquery as a value is not supported: join with it in FROM instead."),
-    exp.Select: _refuse("a subquery as a value is not supported: join with it in FROM instead."),
+    exp.Subquery: ExpressionBinder._subquery,
+    exp.Select: _refuse("a subquery as a value stands in parentheses."),
     exp.Distinct: _refuse("DISTINCT stands at the start of the select list or inside an aggregate."),
     StreamList: _refuse(_STREAM_OPERATOR),
     StreamQuery: _refuse(_STREAM_OPERATOR),

@@ -18,8 +18,17 @@ from eddyline.core.schema import Field, Schema
 from eddyline.core.system_streams import SYSTEM
 from eddyline.core.time import TimeKind
 from eddyline.core.window import Unbounded, Until, closes
+from eddyline.cql.bind_as_of import as_of_join
 from eddyline.cql.bind_expr import ExpressionBinder
-from eddyline.cql.defaults import Bound, as_stream, at_its_instant, grows_only, has_implicit_window, read_back
+from eddyline.cql.defaults import (
+    Bound,
+    as_stream,
+    at_its_instant,
+    grows_only,
+    has_implicit_window,
+    in_order_of_arrival,
+    read_back,
+)
 from eddyline.cql.dialect import Source
 from eddyline.cql.renaming import renamed
 from eddyline.cql.scope import WINDOW_COLUMNS, Context, Scope, Visible
@@ -126,6 +135,8 @@ class FromBinder:
 
     def join(self, left: Joined, join: exp.Join) -> Joined:
         method, side, kind = (join.args.get(k) or "" for k in ("method", "side", "kind"))
+        if method == "ASOF":
+            return self._as_of(left, join, side)
         if method or kind in ("SEMI", "ANTI") or kind not in ("", "INNER", "OUTER", "CROSS"):
             raise self.context.error(f"{method or kind} JOIN is not supported: write ON or USING.", join)
         right = self.source(join.this)
@@ -139,6 +150,18 @@ class FromBinder:
         outer: dict[str, Literal["left", "right", "full"]] = {"LEFT": "left", "RIGHT": "right", "FULL": "full"}
         plan = OuterJoin(outer[side], left.plan(), right.plan(), tuple(conjuncts))
         return Joined([plan], [], left.columns + right.columns)
+
+    def _as_of(self, left: Joined, join: exp.Join, side: str) -> Joined:
+        """The result is one stream, which takes the places of both sides among the inputs."""
+        right = self.source(join.this)
+        conjuncts = self._conditions(left, right, join, side)
+        plan = as_of_join(self.context, join, left.inputs, right.inputs, conjuncts)
+        gone = [p for j in (left, right) for p in j.inputs]
+        self.items = [i for i in self.items if not any(i.plan is p for p in gone)]
+        columns = (*left.columns, *right.columns)
+        windowed = self._windowed(Source(this=join), plan, "", self.context.kinds[-1][0])
+        self.items.append(replace(windowed, columns=columns, node=join))
+        return Joined([windowed.plan], [], list(columns))
 
     def _conditions(self, left: Joined, right: Joined, join: exp.Join, side: str) -> list[Expr]:
         on, using = join.args.get("on"), join.args.get("using")
@@ -314,6 +337,7 @@ class FromBinder:
         if clause is None:
             relation = read_back(stream)
             return Item(relation, columns, node, at_its_instant(relation, stream))
+        stream = in_order_of_arrival(stream)
         scope = Scope(self.context, list(columns))
 
         def partition(column: exp.Column) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from sqlglot import exp
@@ -12,6 +12,8 @@ from eddyline.cql.bind_aggregate import AggregateCollector, grouping
 from eddyline.cql.bind_expr import ExpressionBinder
 from eddyline.cql.bind_from import FromBinder, LocalQuery, conjuncts_of, join_plan, note_equalities, split_conjuncts
 from eddyline.cql.bind_literal import coerce
+from eddyline.cql.bind_rank import Limit, Ordering, RankCollector, has_order, limited, read_limit
+from eddyline.cql.bind_scalar import ScalarCollector
 from eddyline.cql.bind_subquery import Correlated, MarkCollector
 from eddyline.cql.defaults import Bound, StreamKind, as_relation, changes, check_closing, substitute_node
 from eddyline.cql.dialect import StreamList, StreamQuery
@@ -39,8 +41,23 @@ class Queries(Protocol):
 
     def inner(self, node: Any, scope: Scope) -> Correlated: ...
 
+    def value(self, query: Any, around: tuple[Scope, str]) -> Bound: ...
 
-_READ = ("expressions", "distinct", "from_", "joins", "where", "group", "having", "windows", "with_")
+
+_READ = (
+    "expressions",
+    "distinct",
+    "from_",
+    "joins",
+    "where",
+    "group",
+    "having",
+    "windows",
+    "with_",
+    "order",
+    "limit",
+    "offset",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,23 +83,30 @@ class SelectBinder:
     judged: bool = False
     below: Plan | None = None  # the relation that the select list is evaluated over
     items: list[SelectItem] = field(default_factory=list)
+    limit: Limit | None = None
     outer: list[Expr] = field(default_factory=list)  # conjuncts of WHERE that name columns of the query around
 
     def bind(self, node: exp.Select) -> None:
         refuse_modifiers(self.context, node, _READ)
         if node.args.get("from_") is None:
             raise self.context.error("a query needs FROM with at least one stream or relation.", node)
-        sources, plan, marks = self._from_where(node)
+        sources, plan, marks, values = self._from_where(node)
         projections = self._select_list(node)
         collector = AggregateCollector(self.context)
-        raw = self._bind_items(projections, collector)
-        plan = self._group(node, projections, raw, collector, plan)
-        self.below = plan
-        self._judge(sources, marks)
+        ranks, scalars = RankCollector(self.context), self._scalars()
+        raw = self._bind_items(projections, collector, ranks, scalars)
+        if has_order(self.context, node):
+            self._bind_limit(node, projections, collector, ranks)
+        plan = self._group(node, projections, raw, collector, ranks, scalars, plan)
+        self.below = ranks.applied(plan)
+        self._judge(sources, marks, [*values.plans, *scalars.plans])
+
+    def _scalars(self) -> ScalarCollector:
+        return ScalarCollector(self.context, self.scope, self.queries.value)
 
     # FROM and WHERE -------------------------------------------------------------------------------------------
 
-    def _from_where(self, node: exp.Select) -> tuple[FromBinder, Plan, MarkCollector]:
+    def _from_where(self, node: exp.Select) -> tuple[FromBinder, Plan, MarkCollector, ScalarCollector]:
         windows = node.args.get("windows")
         suffix = windows[0] if windows else self.queries.suffix
         queries = self.queries.within(suffix, self._around_from())
@@ -94,11 +118,12 @@ class SelectBinder:
         parts = [] if where is None else conjuncts_of(where.this)
         note_equalities(parts, self.scope)
         marks = MarkCollector(self.context, self.scope, queries.inner)
-        binder = ExpressionBinder(self.context, self.scope, "in WHERE", marks)
+        values = self._scalars()
+        binder = ExpressionBinder(self.context, self.scope, "in WHERE", marks, scalars=values)
         conditions = [binder.condition(part, "WHERE") for part in parts]
         self.outer = [c for c in conditions if outer_columns(c)]
         own = [*joined.conjuncts, *(c for c in conditions if not outer_columns(c))]
-        return sources, self._filtered(joined.inputs, own, marks), marks
+        return sources, self._filtered([*joined.inputs, *values.plans], own, marks), marks, values
 
     def _around_from(self) -> tuple[Scope, str] | None:
         if self.scope.parent is None:
@@ -113,7 +138,7 @@ class SelectBinder:
         joined: Plan = Join(tuple(inputs), tuple(across)) if len(inputs) > 1 else inputs[0]
         return Select(marks.applied(joined), tuple(within)) if within else marks.applied(joined)
 
-    def _judge(self, sources: FromBinder, marks: MarkCollector) -> None:
+    def _judge(self, sources: FromBinder, marks: MarkCollector, values: list[Plan]) -> None:
         """Apply the rule of the windowless stream (``defaults``, rule 2)."""
         windowless = [i for i in sources.items if i.now is not None]
         if len(windowless) > 1:
@@ -126,7 +151,7 @@ class SelectBinder:
         if not windowless:
             return
         (item,) = windowless
-        others = [i.plan for i in sources.items if i is not item] + [m.right for m in marks.marks]
+        others = [i.plan for i in sources.items if i is not item] + [m.right for m in marks.marks] + values
         if any(map(changes, others)):
             assert self.below is not None and item.now is not None
             self.below = substitute_node(self.below, item.plan, item.now)
@@ -159,8 +184,11 @@ class SelectBinder:
             return [exp.Alias(this=inside[0], alias=projections[0].args["alias"])]
         return inside
 
-    def _bind_items(self, projections: list[Any], collector: AggregateCollector) -> list[SelectItem]:
-        binder = ExpressionBinder(self.context, self.scope, "in the select list", None, collector)
+    def _bind_items(
+        self, projections: list[Any], collector: AggregateCollector, ranks: RankCollector, scalars: ScalarCollector
+    ) -> list[SelectItem]:
+        where = "in the select list"
+        binder = ExpressionBinder(self.context, self.scope, where, None, collector, ranks=ranks, scalars=scalars)
         items: list[SelectItem] = []
         for node in projections:
             star = node.this if isinstance(node, exp.Column) else node
@@ -188,6 +216,29 @@ class SelectBinder:
             items.append(SelectItem(name, qualifier, bound))
         return items
 
+    def _bind_limit(
+        self, node: exp.Select, projections: list[Any], collector: AggregateCollector, ranks: RankCollector
+    ) -> None:
+        """ORDER BY names an item by its position or alias, or is an expression over the same rows as the items."""
+        binder = ExpressionBinder(self.context, self.scope, "in ORDER BY", None, collector, ranks=ranks)
+        aliases = {p.alias.lower(): p.this for p in projections if isinstance(p, exp.Alias)}
+
+        def bind(key: Any) -> Expr:
+            if isinstance(key, exp.Literal) and not key.is_string and key.this.isdigit():
+                if not 1 <= int(key.this) <= len(projections):
+                    raise self.context.error(f"ORDER BY {key.this}: there are {len(projections)} items.", key)
+                key = projections[int(key.this) - 1].unalias()
+                if isinstance(key, exp.Star) or isinstance(key.this, exp.Star):
+                    raise self.context.error("ORDER BY a position does not count the columns of '*': name one.", key)
+            elif isinstance(key, exp.Column) and not key.table:
+                key = aliases.get(key.name.lower(), key)
+            bound = binder.bind(key)
+            if outer_columns(bound):
+                raise self.context.error("ORDER BY of a subquery may not use columns of the query around.", key)
+            return bound
+
+        self.limit = read_limit(self.context, node, bind)
+
     def _star(self, star: exp.Star, alias: str) -> list[SelectItem]:
         if star.args.get("except_") or star.args.get("replace") or star.args.get("rename"):
             raise self.context.error("'*' with EXCEPT or REPLACE is not supported.", star)
@@ -213,6 +264,8 @@ class SelectBinder:
         projections: list[Any],
         raw: list[SelectItem],
         collector: AggregateCollector,
+        ranks: RankCollector,
+        scalars: ScalarCollector,
         plan: Plan,
     ) -> Plan:
         group, having = node.args.get("group"), node.args.get("having")
@@ -220,20 +273,26 @@ class SelectBinder:
         marks = MarkCollector(self.context, self.scope, self.queries.inner)
         condition: list[Expr] = []
         if having is not None:
-            binder = ExpressionBinder(self.context, self.scope, "in HAVING", marks, collector, aliases)
+            binder = ExpressionBinder(self.context, self.scope, "in HAVING", marks, collector, aliases, scalars=scalars)
             condition = [binder.condition(part, "HAVING") for part in conjuncts_of(having.this)]
             if any(outer_columns(c) for c in condition):
                 raise self.context.error("HAVING of a subquery may not use columns of the query around.", having)
         if group is None and having is None and not collector.calls:
             self.items = raw
-            return plan
+            return scalars.applied(plan)
         self.aggregated = True
         keys = None if group is None else self._keys(group, projections, aliases)
+        ranked = [] if ranks.call is None else ranks.call.read()
+        ordered = [] if self.limit is None else [o.value for o in self.limit.order]
         used = [*(i.value for i in raw), *condition, *(x for m in marks.marks for x, _ in m.operands)]
-        free = frozenset(m.name for m in marks.marks)
+        used += [*ranked, *ordered]
+        free = frozenset((*(m.name for m in marks.marks), ranks.column, *scalars.names))
         grouped = grouping(self.context, plan, keys, collector, used, free)
         self.items = [SelectItem(i.name, i.qualifier, grouped.lift(i.value)) for i in raw]
-        above: Plan = marks.applied(grouped.plan, grouped.lift)
+        ranks.lift(grouped.lift)
+        if self.limit is not None:
+            self.limit = replace(self.limit, order=tuple(o.lifted(grouped.lift) for o in self.limit.order))
+        above: Plan = scalars.applied(marks.applied(grouped.plan, grouped.lift))
         if condition:
             above = Select(above, tuple(map(grouped.lift, condition)))
         return above
@@ -267,9 +326,30 @@ class SelectBinder:
     def bound(self) -> Bound:
         if self.outer:
             raise self.context.error("this query may not use columns of the query around it.", None)
-        plan = self._projected()
+        plan = self._projected() if self.limit is None else self._first(self.limit)
         check_closing(self.context, self.kind, plan, self.operator)
-        return Bound(Distinct(plan) if self.distinct else plan, self.kind, self.judged)
+        return Bound(Distinct(plan) if self.distinct and self.limit is None else plan, self.kind, self.judged)
+
+    def _first(self, limit: Limit) -> Plan:
+        """The first rows of the result, by values that need not be part of it."""
+        assert self.below is not None
+        named = unique_names(self.items)
+        by_value = {e: n for n, e in reversed(named)}
+        hidden = list(dict.fromkeys(o.value for o in limit.order if o.value not in by_value))
+        if hidden and self.distinct:
+            message = (
+                "ORDER BY of SELECT DISTINCT takes items of the select list only: equal rows may differ in others."
+            )
+            raise self.context.error_at(message, hidden[0].span)
+        names = by_value | {e: self.context.fresh("_by") for e in hidden}
+        plan: Plan = Project(self.below, (*named, *((names[e], e) for e in hidden)))
+        plan = Distinct(plan) if self.distinct else plan
+        order = tuple(
+            Ordering(Column(names[o.value], o.value.type, o.value.span), o.descending, o.nulls_first)
+            for o in limit.order
+        )
+        found = limited(self.context, plan, replace(limit, order=order))
+        return Project(found.input, tuple((n, Column(n, e.type)) for n, e in named))
 
     def correlated(self, name: str) -> Correlated:
         """This SELECT as a subquery: its columns renamed to ``name.column``, the conditions on outer columns apart."""
@@ -277,8 +357,9 @@ class SelectBinder:
         if not self.outer:
             whole = renamed(as_relation(self.bound()), name)
             return Correlated(whole, tuple(Column(f.name, f.type) for f in whole.schema), ())
-        if self.aggregated or self.kind is not None:
+        if self.aggregated or self.kind is not None or self.limit is not None:
             what = "groups or aggregates" if self.aggregated else "names a stream operator"
+            what = "has a LIMIT" if self.limit is not None else what
             message = f"a subquery that {what} may not use columns of the query around it."
             raise self.context.error_at(message, self.outer[0].span)
         # Duplicates do not matter to IN and EXISTS, so DISTINCT is dropped together with its meaning.

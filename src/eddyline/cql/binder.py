@@ -15,6 +15,7 @@ from eddyline.core.errors import CqlError, Span
 from eddyline.core.time import TimeKind
 from eddyline.cql.bind_from import LocalQuery
 from eddyline.cql.bind_literal import coerce
+from eddyline.cql.bind_rank import Limit, has_order, limited, read_limit
 from eddyline.cql.bind_select import SelectBinder
 from eddyline.cql.bind_subquery import Correlated
 from eddyline.cql.defaults import Bound, as_relation, check_closing, result
@@ -177,7 +178,7 @@ class QueryBinder:
         return Bound(inner.plan, node.args["kind"], inner.judged)
 
     def _set_operation(self, node: exp.SetOperation) -> Bound:
-        refuse_modifiers(self.context, node, ("this", "expression", "distinct", "with_"))
+        refuse_modifiers(self.context, node, ("this", "expression", "distinct", "with_", "order", "limit", "offset"))
         sides = [self.bind(node.this), self.bind(node.expression)]
         for bound, side in zip(sides, (node.this, node.expression), strict=True):
             if bound.kind is not None:
@@ -185,7 +186,26 @@ class QueryBinder:
                 raise self.context.error(message, side)
         left, right = self._same_types(as_relation(sides[0]), as_relation(sides[1]), node)
         kind = _SET_OPERATORS[type(node)]
-        return Bound(SetOperation(kind, not node.args.get("distinct"), left, right))  # type: ignore[arg-type]
+        plan = SetOperation(kind, not node.args.get("distinct"), left, right)  # type: ignore[arg-type]
+        return Bound(limited(self.context, plan, self._limit(node, plan)) if has_order(self.context, node) else plan)
+
+    def _limit(self, node: exp.SetOperation, plan: Plan) -> Limit:
+        """ORDER BY behind a set operator names columns of the result."""
+        names = plan.schema.names
+
+        def bind(key: Any) -> Column:
+            if isinstance(key, exp.Literal) and key.this.isdigit() and 1 <= int(key.this) <= len(names):
+                name = names[int(key.this) - 1]
+            else:
+                wanted = key.name.lower() if isinstance(key, exp.Column) and not key.table else None
+                found = [n for n in names if n.lower() == wanted]
+                if not found:
+                    message = "ORDER BY behind a set operator takes names or positions of its columns:"
+                    raise self.context.error(f"{message} {', '.join(names)}.", key)
+                name = found[0]
+            return Column(name, plan.schema[name].type)
+
+        return read_limit(self.context, node, bind)
 
     def _same_types(self, left: Plan, right: Plan, node: exp.SetOperation) -> tuple[Plan, Plan]:
         word = type(node).__name__.upper()
@@ -207,6 +227,10 @@ class QueryBinder:
                 raise self.context.error(f"{word}: {mistake}", node.expression)
             types.append(common)
         return _cast_all(left, types), _cast_all(right, types)
+
+    def value(self, query: Any, around: tuple[Scope, str]) -> Bound:
+        """A subquery that stands as a value."""
+        return QueryBinder(self.context, self.suffix, self.local, around).bind(query)
 
     def inner(self, query: exp.Expression, scope: Scope) -> Correlated:
         """A subquery of a condition; a plain SELECT may use the columns of the query around it."""

@@ -23,12 +23,14 @@ from eddyline.expr.nodes import Call, Column, Expr, columns_of, substitute
 from eddyline.plan.closing_windows import own_windows
 from eddyline.plan.logical import (
     Aggregate,
+    AsOfJoin,
     Distinct,
     Join,
     MarkJoin,
     OuterJoin,
     Plan,
     Project,
+    Rank,
     RelationScan,
     Select,
     SetOperation,
@@ -101,7 +103,7 @@ def _grows_only(p: Plan, known: dict[int, bool]) -> bool:
         case Project(input=below) | Distinct(input=below):
             return grows_only(below, known)
         case Join(inputs=inputs):
-            return all(grows_only(i, known) for i in inputs)
+            return all(grows_only(i, known) or not changes(i) for i in inputs)
         case MarkJoin(left=left, right=right):
             return grows_only(left, known) and grows_only(right, known)
         case SetOperation(kind=kind, left=left, right=right):
@@ -138,9 +140,35 @@ def check_closing(context: Context, kind: StreamKind | None, plan: Plan, node: A
 
 def as_stream(bound: Bound) -> Plan:
     """The stream on which a window over a subquery is put: the one it names or is, else its Istream."""
+    if bound.kind in (None, "istream") and not bound.judged and (elements := elements_of(bound.plan)) is not None:
+        return elements
     if bound.names_stream:
         return result(bound)
     return ToStream("istream", bound.plan)
+
+
+def elements_of(p: Plan) -> Plan | None:
+    """The stream whose elements, kept for ever, make up a relation: a stream without a window, filtered and projected.
+    Its Istream is that stream again, and its elements keep their order of arrival. None for any other relation."""
+    match p:
+        case Window(input=stream, spec=Unbounded()):
+            return stream
+        case Project() | Select():
+            below = elements_of(p.input)
+            return None if below is None else replace(p, input=below)
+        case _:
+            return None
+
+
+def in_order_of_arrival(stream: Plan) -> Plan:
+    """A stream that is a filtered or projected one, as that: it has an order of arrival, which Istream has not."""
+    match stream:
+        case ToStream(kind="istream"):
+            return elements_of(stream.input) or stream
+        case Project() | Select():
+            return replace(stream, input=in_order_of_arrival(stream.input))
+        case _:
+            return stream
 
 
 def as_relation(bound: Bound) -> Plan:
@@ -174,10 +202,10 @@ def substitute_node(p: Plan, old: Plan, new: Plan) -> Plan:
     match p:
         case StreamScan() | RelationScan():
             return p
-        case Window() | Select() | Project() | Aggregate() | Distinct() | ToStream():
+        case Window() | Select() | Project() | Aggregate() | Distinct() | Rank() | ToStream():
             return replace(p, input=substitute_node(p.input, old, new))
         case Join():
             return replace(p, inputs=tuple(substitute_node(i, old, new) for i in p.inputs))
-        case OuterJoin() | MarkJoin() | SetOperation():
+        case OuterJoin() | MarkJoin() | SetOperation() | AsOfJoin():
             left, right = substitute_node(p.left, old, new), substitute_node(p.right, old, new)
             return replace(p, left=left, right=right)

@@ -25,8 +25,6 @@ from eddyline.cql.window_syntax import STREAM_OPERATORS, PlacedParseError, Windo
 
 QUERY_STARTS = (TokenType.SELECT, TokenType.WITH)
 REFUSED_AFTER_CALL = {
-    "OVER": "OVER is not part of CQL: put a window on the stream instead, as in S [ROWS 10].",
-    "FILTER": "FILTER is not supported: use an aggregate over CASE WHEN … THEN … END.",
     "WITHIN": "WITHIN GROUP is not supported.",
 }
 
@@ -131,6 +129,11 @@ class CqlParser(WindowParser):
         follows = self._next.token_type in (TokenType.L_PAREN, TokenType.GROUP_BY) or self._next.text.upper() == "GROUP"
         if text in REFUSED_AFTER_CALL and follows:
             self.raise_error(REFUSED_AFTER_CALL[text])
+        if text in ("OVER", "FILTER") and follows and isinstance(this, exp.Expression):
+            first = this.meta.get("start", self._prev.start)
+            node: Any = super()._parse_window(this, alias)
+            node.meta["start"], node.meta["end"] = first, self._prev.end
+            return node
         return this
 
     def _parse_cast_call(self, node: type[exp.Cast]) -> exp.Cast:
@@ -246,8 +249,18 @@ class CqlParser(WindowParser):
             join.meta["comma"] = True
             return join
         first = self._curr
+        # sqlglot knows ASOF LEFT JOIN; LEFT ASOF JOIN is read as that.
+        turned = bool(first and first.token_type == TokenType.LEFT and self._next.token_type == TokenType.ASOF)
+        if turned:
+            self._advance()
         join = super()._parse_join(skip_join_token, parse_bracket, alias_tokens)
-        return self._placed(join, first) if join is not None else None
+        if join is None:
+            return None
+        if turned:
+            join.set("side", "LEFT")
+        if join.args.get("method") == "ASOF" and self._match_text_seq("WITHIN"):
+            join.meta["within"] = self._parse_duration()
+        return self._placed(join, first)
 
     def _parse_table(self, *args: Any, joins: bool = False, **kwargs: Any) -> Any:
         source = self._parse_source()

@@ -7,9 +7,9 @@ from sqlglot import exp
 from eddyline.cql.scope import Context
 
 _REFUSED = {
-    "order": "ORDER BY is not supported: a continuous result has no last row to sort by.",
-    "limit": "LIMIT is not supported: a continuous result has no end; use a window [ROWS n] instead.",
-    "offset": "OFFSET is not supported.",
+    "order": "ORDER BY … LIMIT belongs into the query: write it inside the parentheses.",
+    "limit": "LIMIT belongs into the query: write ORDER BY … LIMIT inside the parentheses.",
+    "offset": "OFFSET belongs into the query: write ORDER BY … LIMIT … OFFSET inside the parentheses.",
     "sort": "SORT BY is not supported.",
     "qualify": "QUALIFY is not supported.",
     "sample": "sampling is not supported.",

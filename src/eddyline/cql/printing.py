@@ -10,6 +10,7 @@ from eddyline.expr.types import type_name
 from eddyline.plan.logical import (
     MANY_PLACES,
     Aggregate,
+    AsOfJoin,
     BoundQuery,
     Distinct,
     Join,
@@ -17,6 +18,7 @@ from eddyline.plan.logical import (
     OuterJoin,
     Plan,
     Project,
+    Rank,
     RelationScan,
     Select,
     SetOperation,
@@ -172,10 +174,38 @@ def _node(p: Plan) -> str:
             return f"aggregate {calls}".rstrip() + (f" by {keys}" if p.grouped else "")
         case Distinct():
             return "distinct"
+        case Rank():
+            return f"{p.name} = {format_rank(p)}"
         case SetOperation():
             return f"{p.kind} all" if p.all else p.kind
+        case AsOfJoin():
+            return _as_of(p)
         case ToStream():
             return p.kind
+
+
+COMPARISONS = {"le": "<=", "lt": "<", "ge": ">=", "gt": ">"}
+
+
+def format_rank(p: Rank) -> str:
+    """A rank as it would be written.
+
+    >>> from eddyline.plan.logical import SortKey
+    >>> from eddyline.core.schema import Schema
+    >>> scan = RelationScan("R", "R", Schema(()), (), True)
+    >>> format_rank(Rank(scan, "rank", ("R.a",), (SortKey("R.b", True, False),), "r", False, 3))
+    'rank() over (partition by R.a order by R.b desc nulls last) <= 3'
+    """
+    partition = f"partition by {', '.join(p.partition)} " if p.partition else ""
+    keys = (f"{k.column}{' desc' * k.descending} nulls {'first' if k.nulls_first else 'last'}" for k in p.order)
+    limit = "" if p.limit is None else f" <= {p.limit}"
+    return f"{p.function}() over ({partition}order by {', '.join(keys)}){limit}"
+
+
+def _as_of(p: AsOfJoin) -> str:
+    keys = " and ".join((*(f"{a} = {b}" for a, b in p.keys), f"right time {COMPARISONS[p.comparison]} left time"))
+    within = "" if p.within is None else f" within {p.within} ticks"
+    return f"{'left ' * p.outer}as-of join on {keys}{within}"
 
 
 def _mark(p: MarkJoin) -> str:

@@ -195,5 +195,7 @@ class WindowParser(Parser):
         return token.text[:1].isalpha() and token.token_type not in (TokenType.STRING, TokenType.IDENTIFIER)
 
     def _ends_duration(self) -> bool:
-        """After the suffix WINDOW the query may go on; none of these words can be a unit."""
+        """After the suffix WINDOW, or WITHIN, the query may go on; none of these words can be a unit."""
+        if self._curr.token_type in {TokenType.JOIN} | self.JOIN_METHODS | self.JOIN_SIDES | self.JOIN_KINDS:
+            return True
         return self._curr.token_type in self.SET_OPERATIONS or self._curr.token_type in self.QUERY_MODIFIER_PARSERS

@@ -3,8 +3,8 @@
 The binder (``cql``) builds it, the reference interpreter (``testing.reference``) evaluates it literally, the rules
 (``plan.rules``) rewrite it and ``plan.physical`` turns it into operators. Nodes are immutable; ``schema`` is derived.
 
-Two kinds of node: *stream-typed* (``StreamScan``, ``ToStream``) and *relation-typed* (all others). A ``Window`` is the
-only way from stream to relation, ``ToStream`` the only way back.
+Two kinds of node: *stream-typed* (``StreamScan``, ``AsOfJoin``, ``ToStream``) and *relation-typed* (all others). A
+``Window`` is the only way from stream to relation, ``ToStream`` the only way back.
 """
 
 from __future__ import annotations
@@ -166,6 +166,40 @@ class Distinct:
 
 
 @dataclass(frozen=True, slots=True)
+class SortKey:
+    """A column to sort by. NULLs come first or last, whichever way the values go; NaN is the greatest double."""
+
+    column: str
+    descending: bool = False
+    nulls_first: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Rank:
+    """Adds the rank of each row within its partition as a column: ``row_number``, ``rank`` or ``dense_rank``.
+
+    Rows that agree in ``order`` are numbered by arrival where the input has one (``by_arrival``: a window, through
+    selections and projections), otherwise by the values of all columns, NULL first.
+
+    ``limit`` and ``numbered`` are what the optimizer found out, and change nothing that the query can see: only rows up
+    to that rank are read above, and whether anybody reads the rank itself.
+    """
+
+    input: Plan
+    function: Literal["row_number", "rank", "dense_rank"]
+    partition: tuple[str, ...]
+    order: tuple[SortKey, ...]
+    name: str
+    by_arrival: bool
+    limit: int | None = None
+    numbered: bool = True
+
+    @property
+    def schema(self) -> Schema:
+        return Schema((*self.input.schema, Field(self.name, pa.int32()))) if self.numbered else self.input.schema
+
+
+@dataclass(frozen=True, slots=True)
 class SetOperation:
     """``all`` False are the set operators, True the bag operators. Both sides have the same types; names are left's."""
 
@@ -192,6 +226,32 @@ class ToStream:
         return self.input.schema
 
 
+@dataclass(frozen=True, slots=True)
+class AsOfJoin:
+    """Each element of a stream with one element of another: the nearest in time with equal keys. Both are streams.
+
+    ``comparison`` is that of the right time with the left time. With ``le`` and ``lt`` the partner is the last one
+    before, and the result has the left element's time. With ``ge`` and ``gt`` it is the first one after, and the result
+    has the partner's time. ``within`` bounds the distance in ticks. With ``outer`` an element without a partner comes
+    padded, where a partner was looked for afterwards as soon as none can come any more.
+    """
+
+    left: Plan
+    right: Plan
+    keys: tuple[tuple[str, str], ...]
+    comparison: Literal["le", "lt", "ge", "gt"]
+    within: int | None = None
+    outer: bool = False
+
+    @property
+    def schema(self) -> Schema:
+        return Schema((*self.left.schema, *self.right.schema))
+
+    @property
+    def backward(self) -> bool:
+        return self.comparison in ("le", "lt")
+
+
 Plan = (
     StreamScan
     | RelationScan
@@ -203,7 +263,9 @@ Plan = (
     | MarkJoin
     | Aggregate
     | Distinct
+    | Rank
     | SetOperation
+    | AsOfJoin
     | ToStream
 )
 
@@ -230,11 +292,11 @@ class BoundQuery:
 
 def children(p: Plan) -> tuple[Plan, ...]:
     match p:
-        case Window() | Select() | Project() | Aggregate() | Distinct() | ToStream():
+        case Window() | Select() | Project() | Aggregate() | Distinct() | Rank() | ToStream():
             return (p.input,)
         case Join():
             return p.inputs
-        case OuterJoin() | MarkJoin() | SetOperation():
+        case OuterJoin() | MarkJoin() | SetOperation() | AsOfJoin():
             return (p.left, p.right)
         case _:
             return ()
@@ -249,9 +311,20 @@ def depth(p: Plan) -> int:
     return level
 
 
+def has_arrivals(p: Plan) -> bool:
+    """Whether the rows of a relation have an order of arrival: they are elements of one window."""
+    match p:
+        case Window():
+            return True
+        case Select() | Project():
+            return has_arrivals(p.input)
+        case _:
+            return False
+
+
 def is_stream(p: Plan) -> bool:
     match p:
-        case StreamScan() | ToStream():
+        case StreamScan() | AsOfJoin() | ToStream():
             return True
         case Project() | Select():
             return is_stream(p.input)

@@ -48,12 +48,14 @@ from eddyline.plan.graph import MakeJudge, MakeSelect, Output, PhysicalPlan, nee
 from eddyline.plan.joins import Joins
 from eddyline.plan.logical import (
     Aggregate,
+    AsOfJoin,
     Distinct,
     Join,
     MarkJoin,
     OuterJoin,
     Plan,
     Project,
+    Rank,
     RelationScan,
     Select,
     SetOperation,
@@ -106,7 +108,8 @@ class Builder(Joins):
         plan, kind = self.plan, "signed"
         calls = [a for n in each(plan) if isinstance(n, Aggregate) for _, a in n.aggregates]
         self.counting = any(isinstance(n, Window) and counts_elements(n.spec) for n in each(plan))
-        self.ordered = any(a.function in ("first", "last") for a in calls)
+        ranks = any(isinstance(n, Rank) and n.by_arrival for n in each(plan))
+        self.ordered = ranks or any(a.function in ("first", "last") for a in calls)
         if is_stream(plan):
             out = self.stream(plan)
             root = next(n for n in each(plan) if isinstance(n, ToStream | StreamScan))
@@ -144,6 +147,8 @@ class Builder(Joins):
                 return self.filter(p, self.stream(p.input, ordered))
             case Project():
                 return self.project(p, self.stream(p.input, ordered))
+            case AsOfJoin():
+                return self.run_chosen(p, Deletions.NONE)
             case ToStream():
                 out = self.to_stream(p)
                 if ordered or self.ordered:
@@ -214,7 +219,7 @@ class Builder(Joins):
                 return self.filter(p, self.relation(p.input, needed(p.conjuncts, need)))
             case Project():
                 return self.project(p, self.relation(p.input, needed([e for _, e in p.items], need)))
-            case Select() | Join() | OuterJoin() | MarkJoin():
+            case Select() | Join() | OuterJoin() | MarkJoin() | Rank():
                 return self.run_chosen(p, need)
             case Aggregate():
                 return self.aggregate(p, need)

@@ -9,12 +9,14 @@ from eddyline.expr.evaluate import compile_expr
 from eddyline.expr.nodes import Expr, UserCall, walk
 from eddyline.plan.logical import (
     Aggregate,
+    AsOfJoin,
     Distinct,
     Join,
     MarkJoin,
     OuterJoin,
     Plan,
     Project,
+    Rank,
     RelationScan,
     Select,
     SetOperation,
@@ -31,9 +33,9 @@ def with_children(p: Plan, new: Sequence[Plan]) -> Plan:
             return p
         case Join():
             return replace(p, inputs=tuple(new))
-        case OuterJoin() | MarkJoin() | SetOperation():
+        case OuterJoin() | MarkJoin() | SetOperation() | AsOfJoin():
             return replace(p, left=new[0], right=new[1])
-        case Window() | Select() | Project() | Aggregate() | Distinct() | ToStream():
+        case Window() | Select() | Project() | Aggregate() | Distinct() | Rank() | ToStream():
             return replace(p, input=new[0])
 
 

@@ -52,11 +52,21 @@ MODULES: Final = (
     # What plans import only where they need it; the kernels are compiled or loaded at their first call all the same.
     *(
         f"eddyline.operators.{m}"
-        for m in ("aggregate", "bound_match", "judged_once", "look_up", "match", "match_select", "membership")
+        for m in (
+            "aggregate",
+            "as_of_join",
+            "as_of_waiting",
+            "bound_match",
+            "judged_once",
+            "look_up",
+            "match",
+            "match_select",
+            "membership",
+        )
     ),
     "eddyline.plan.comparisons",
     "eddyline.synopses.protocol",
-    *(f"eddyline.operators.{m}" for m in ("mjoin", "panes", "rstream", "seq_window", "sets", "star_look_up")),
+    *(f"eddyline.operators.{m}" for m in ("mjoin", "panes", "rank", "rstream", "seq_window", "sets", "star_look_up")),
     *(
         f"eddyline.operators.{m}"
         for m in ("fresh_aggregate", "session_window", "until_window", "window_columns", "wstream")

@@ -20,7 +20,18 @@ from eddyline.core.schema import Field, Schema
 from eddyline.core.time import TimeKind
 from eddyline.core.window import counts_elements
 from eddyline.plan.choice import PlannedQuery
-from eddyline.plan.logical import Aggregate, BoundQuery, Plan, RelationScan, StreamScan, Window, each, streams_of
+from eddyline.plan.logical import (
+    Aggregate,
+    AsOfJoin,
+    BoundQuery,
+    Plan,
+    Rank,
+    RelationScan,
+    StreamScan,
+    Window,
+    each,
+    streams_of,
+)
 from eddyline.plan.panes import SourcePanes, panes_for_all
 from eddyline.plan.partitioning import ANY, Lane, Partitioning, partition
 from eddyline.spark.packing import ARRIVAL, ARRIVED, NOTHING, Route
@@ -226,6 +237,8 @@ def needs_order(plan: Plan) -> bool:
         if isinstance(n, Aggregate) and any(a.function in _ORDERED for _, a in n.aggregates):
             return True
         if isinstance(n, RelationScan) and not n.constant:
+            return True
+        if isinstance(n, AsOfJoin) or (isinstance(n, Rank) and n.by_arrival):
             return True
     return False
 

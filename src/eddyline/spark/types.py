@@ -51,6 +51,7 @@ from eddyline.expr.nodes import Call, Case, Cast, Column, Expr, Literal, UserCal
 from eddyline.io.conform import cast
 from eddyline.plan.logical import (
     Aggregate,
+    AsOfJoin,
     BoundQuery,
     Distinct,
     Join,
@@ -58,6 +59,7 @@ from eddyline.plan.logical import (
     OuterJoin,
     Plan,
     Project,
+    Rank,
     RelationScan,
     Select,
     SetOperation,
@@ -195,7 +197,7 @@ def ntz_outputs(plan: Plan, ntz: Mapping[str, Collection[str]]) -> frozenset[str
             name = (plan.stream if isinstance(plan, StreamScan) else plan.relation).lower()
             marked = next((columns for n, columns in ntz.items() if n.lower() == name), ())
             return frozenset(f.name for f, c in zip(plan.schema, plan.columns, strict=True) if c in marked)
-        case Window() | Select() | Distinct() | ToStream():
+        case Window() | Select() | Distinct() | Rank() | ToStream():
             return ntz_outputs(plan.input, ntz)
         case Project(input=below, items=items):
             inside = ntz_outputs(below, ntz)
@@ -206,7 +208,7 @@ def ntz_outputs(plan: Plan, ntz: Mapping[str, Collection[str]]) -> frozenset[str
             return frozenset((*(n for n, e in keys if made_of_ntz([e], inside)), *from_values))
         case Join(inputs=inputs):
             return frozenset[str]().union(*(ntz_outputs(i, ntz) for i in inputs))
-        case OuterJoin() | MarkJoin():
+        case OuterJoin() | MarkJoin() | AsOfJoin():
             return ntz_outputs(plan.left, ntz) | ntz_outputs(plan.right, ntz)
         case SetOperation(left=left, right=right):
             sides = ntz_outputs(left, ntz), ntz_outputs(right, ntz)

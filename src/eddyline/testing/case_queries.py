@@ -9,10 +9,13 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Final, Protocol
+from typing import Final
 
 from eddyline.core.time import TimeKind
+from eddyline.testing.case_as_of import as_of_block
+from eddyline.testing.case_blocks import Block, Scale, Source
 from eddyline.testing.case_expressions import Attribute, Expressions, Type
+from eddyline.testing.case_ranks import ranked_block
 
 OPERATORS: Final = (
     "select",
@@ -30,6 +33,7 @@ OPERATORS: Final = (
     "antijoin",
     "aggregate",
     "duplicate-eliminate",
+    "top-n",
 )
 SET_OPERATORS: Final = OPERATORS[5:11]
 WINDOWS: Final = ("rows", "range", "now", "slide", "partition", "unbounded")
@@ -59,44 +63,6 @@ class Focus:
     window: str
     to_stream: str
     welcome: tuple[str, ...] = OPERATORS
-
-
-class Scale(Protocol):
-    """What a query needs to know of its time (``case_data.TimeScale``)."""
-
-    @property
-    def kind(self) -> TimeKind: ...
-    @property
-    def expiring(self) -> bool: ...
-    def width(self, steps: int, rng: random.Random, bare: bool = True) -> str: ...
-
-
-@dataclass(frozen=True, slots=True)
-class Source:
-    """An item of FROM: its text and what it offers. ``ordered`` where FIRST and LAST are defined over it."""
-
-    text: str
-    alias: str
-    columns: tuple[tuple[str, Type], ...]
-    ordered: bool = False
-
-    def scope(self) -> list[Attribute]:
-        return [Attribute(f"{self.alias}.{n}", t) for n, t in self.columns]
-
-
-@dataclass(frozen=True, slots=True)
-class Block:
-    """SELECT items tail, its items apart so that a relation-to-stream operator can be put around them."""
-
-    items: tuple[tuple[str, Type], ...]  # text and type; named c0, c1 …
-    tail: str
-    distinct: bool = False
-
-    def listed(self) -> str:
-        return ", ".join(f"{text} AS c{i}" for i, (text, _) in enumerate(self.items))
-
-    def text(self) -> str:
-        return f"SELECT {'DISTINCT ' if self.distinct else ''}{self.listed()} {self.tail}"
 
 
 @dataclass(slots=True)
@@ -155,6 +121,10 @@ class QueryWriter:
                 return self.membership_block(operator == "antijoin", depth)
             case "aggregate":
                 return self.aggregate_block(depth)
+            case "top-n":
+                return ranked_block(self, depth)
+            case "as-of-join":
+                return as_of_block(self, depth)
             case _:
                 return self.set_operation(operator, depth)
 
@@ -254,6 +224,7 @@ class QueryWriter:
         """A subquery in FROM: a relation as it is, or a window on its stream."""
         welcome = self.focus.welcome if self.rng.random() < 0.7 else OPERATORS
         operator = self.rng.choice([o for o in welcome if o != "mjoin"] or ["project"])
+        operator = "as-of-join" if self.rng.random() < 0.05 and not self.plain else operator
         body = self.body(operator, depth)
         items = body.items if isinstance(body, Block) else self._set_items
         columns = tuple((f"c{i}", t) for i, (_, t) in enumerate(items))
@@ -297,7 +268,18 @@ class QueryWriter:
         source = self.stream(window="") if bare else self.source(depth)
         scope = source.scope()
         conditions = [self.expressions.predicate(scope) for _ in range(conjuncts)]
+        if depth == 0 and not self.plain and self.rng.random() < 0.1:
+            conditions.append(self.compared_with_aggregate(scope))
         return Block(self.items(scope, plain), f"FROM {source.text}{self.where(conditions)}")
+
+    def compared_with_aggregate(self, scope: Sequence[Attribute]) -> str:
+        """A condition with a subquery as a value."""
+        other = self.stream()
+        mine = [c.text for c in scope if c.type in ("int", "double") and not c.text.endswith(".ts")] or ["1"]
+        value = f"{self.rng.choice(['max', 'min', 'avg', 'sum', 'count'])}({other.alias}.{self.rng.choice('abx')})"
+        where = f" WHERE {self.expressions.predicate(other.scope(), 1)}" if self.rng.random() < 0.4 else ""
+        sign = self.rng.choice(["<=", ">", "<>", ">="])
+        return f"{self.rng.choice(mine)} {sign} (SELECT {value} FROM {other.text}{where})"
 
     def windowless(self, sources: list[Source]) -> None:
         """Now and then the first source is a stream without a window: each of its elements is judged once."""
@@ -449,7 +431,8 @@ class QueryWriter:
         type_: Type = self.rng.choice(["int", "double"])
         argument = self.expressions.value(scope, type_, 1)
         distinct = "DISTINCT " if function in ("sum", "avg") and self.rng.random() < 0.2 else ""
-        return f"{function}({distinct}{argument})", type_ if function == "sum" else "double"
+        only = f" FILTER (WHERE {self.expressions.predicate(scope, 1)})" if self.rng.random() < 0.15 else ""
+        return f"{function}({distinct}{argument}){only}", type_ if function == "sum" else "double"
 
     # -- set operations ----------------------------------------------------------------------------------------
 

@@ -12,12 +12,14 @@ from eddyline.expr.nodes import Call, Column, Expr
 from eddyline.expr.nodes import walk as walk_expr
 from eddyline.plan.logical import (
     Aggregate,
+    AsOfJoin,
     Distinct,
     Join,
     MarkJoin,
     OuterJoin,
     Plan,
     Project,
+    Rank,
     Select,
     SetOperation,
     Window,
@@ -94,6 +96,10 @@ def operator_name(node: Plan, negated: set[str]) -> str | None:
             return "aggregate"
         case Distinct():
             return "duplicate-eliminate"
+        case Rank():
+            return "top-n"
+        case AsOfJoin():
+            return "as-of-join"
         case SetOperation():
             return f"{node.kind}-all" if node.all else node.kind
         case _:

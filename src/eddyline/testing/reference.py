@@ -32,6 +32,7 @@ from typing import Any, NamedTuple
 from eddyline.core.time import BEGINNING, TimeKind
 from eddyline.core.window import Hop, PartitionRows, Range, Rows, Session, Slide, Unbounded, Until, WindowSpec
 from eddyline.plan.logical import (
+    AsOfJoin,
     BoundQuery,
     Plan,
     Project,
@@ -45,7 +46,7 @@ from eddyline.plan.logical import (
     walk,
 )
 from eddyline.testing.auto_slack import AutoByRow
-from eddyline.testing.relational import apply, holds, named, project
+from eddyline.testing.relational import apply, as_of_join, holds, named, project
 from eddyline.testing.values import Row, bag_difference, canonical, instant, row_key, ticks
 
 Element = tuple[int | None, Mapping[str, Any]]  # (timestamp in ticks, row by source column)
@@ -207,6 +208,9 @@ class Reference:
                 if done is None or done < now:
                     emitted += [(now, row) for row in self._emit(node, position)]
                 return emitted
+            case AsOfJoin():
+                left, right = (self._stream(p, position) for p in (node.left, node.right))
+                return [e for e in as_of_join(node, left, right) if e[0] <= now]
             case Project():
                 names = node.input.schema.names
                 return [(ts, project(node, names, row)) for ts, row in self._stream(node.input, position)]
@@ -326,6 +330,9 @@ class Reference:
                 return {ts for ts, _ in self._elements.get(node.stream.lower(), [])}
             case ToStream(kind="rstream"):
                 return self._changes(node.input) | self.ticks
+            case AsOfJoin():
+                both = self._changes(node.left) | self._changes(node.right)
+                return both if node.within is None else both | {t + node.within + 1 for t in both}
             case Window(spec=Range(width)):
                 arrivals = self._changes(node.input)
                 return arrivals | {t + width + 1 for t in arrivals}

@@ -9,10 +9,22 @@ from typing import Any
 
 from eddyline.core.errors import DataError
 from eddyline.expr.nodes import Expr, columns_of
-from eddyline.plan.logical import Aggregate, Distinct, Join, MarkJoin, OuterJoin, Plan, Project, Select, SetOperation
+from eddyline.plan.logical import (
+    Aggregate,
+    AsOfJoin,
+    Distinct,
+    Join,
+    MarkJoin,
+    OuterJoin,
+    Plan,
+    Project,
+    Rank,
+    Select,
+    SetOperation,
+)
 from eddyline.testing.folds import fold
 from eddyline.testing.rows import evaluate
-from eddyline.testing.values import Failed, Row, canonical
+from eddyline.testing.values import Failed, Row, canonical, order_key, row_key
 
 
 def apply(node: Plan, inputs: Sequence[list[Row]]) -> list[Row]:
@@ -34,6 +46,8 @@ def apply(node: Plan, inputs: Sequence[list[Row]]) -> list[Row]:
             return aggregate(node, inputs[0])
         case Distinct():
             return list(dict.fromkeys(inputs[0]))
+        case Rank():
+            return rank(node, inputs[0])
         case SetOperation():
             return set_operation(node, *inputs)
         case _:
@@ -94,6 +108,33 @@ def outer_join(node: OuterJoin, left: list[Row], right: list[Row]) -> list[Row]:
     return rows
 
 
+def as_of_join(node: AsOfJoin, left: list[tuple[int, Row]], right: list[tuple[int, Row]]) -> list[tuple[int, Row]]:
+    """Each left element with the nearest right one, at the time at which that is known; in order of the left elements
+    among those of one instant. Elements that wait have no result; those of the future are left out by the caller."""
+    names = node.left.schema.names, node.right.schema.names
+    found = []
+    for time, row in left:
+        mine = [named(names[0], row)[a] for a, _ in node.keys]
+        partners = [
+            (t, other)
+            for t, other in right
+            if {"le": t <= time, "lt": t < time, "ge": t >= time, "gt": t > time}[node.comparison]
+            and (node.within is None or abs(t - time) <= node.within)
+            and None not in mine
+            and mine == [named(names[1], other)[b] for _, b in node.keys]
+        ]
+        padded = row + (None,) * len(names[1])
+        if partners and node.backward:
+            found.append((time, row + partners[-1][1]))
+        elif partners:
+            found.append((partners[0][0], row + partners[0][1]))
+        elif node.outer and node.backward:
+            found.append((time, padded))
+        elif node.outer and node.within is not None:
+            found.append((time + node.within + 1, padded))
+    return sorted(found, key=lambda e: e[0])
+
+
 def mark_join(node: MarkJoin, left: list[Row], right: list[Row]) -> list[Row]:
     """IN and EXISTS: TRUE with a match; NULL with none but a row that might have been one; else FALSE.
 
@@ -131,6 +172,35 @@ def aggregate(node: Aggregate, rows: list[Row]) -> list[Row]:
         key = tuple(canonical(evaluate(e, values)) for _, e in node.keys)
         groups.setdefault(key, []).append(values)
     return [key + tuple(fold(call, group) for _, call in node.aggregates) for key, group in groups.items()]
+
+
+def rank(node: Rank, rows: list[Row]) -> list[Row]:
+    """Every row with its rank, whatever limit the plan knows of. Sorting is stable: ties stay in order of arrival."""
+    names = node.input.schema.names
+    ordered = list(rows) if node.by_arrival else sorted(rows, key=row_key)
+    for key in reversed(node.order):
+        at = names.index(key.column)
+        ordered.sort(key=lambda row: order_key(row[at]), reverse=key.descending)
+        ordered.sort(key=lambda row: (row[at] is None) != key.nulls_first)
+    parts: dict[Row, list[tuple[Row, Row]]] = {}  # by partition: sort keys and rows
+    for row in ordered:
+        values = named(names, row)
+        part = parts.setdefault(tuple(values[n] for n in node.partition), [])
+        part.append((tuple(values[k.column] for k in node.order), row))
+    return [(*row, number) for part in parts.values() for number, row in _numbered(node.function, part)]
+
+
+def _numbered(function: str, part: list[tuple[Row, Row]]) -> list[tuple[int, Row]]:
+    keys = [key for key, _ in part]
+    match function:
+        case "row_number":
+            numbers = list(range(1, len(part) + 1))
+        case "rank":
+            numbers = [1 + keys.index(key) for key in keys]
+        case _:
+            different = list(dict.fromkeys(keys))
+            numbers = [1 + different.index(key) for key in keys]
+    return [(number, row) for number, (_, row) in zip(numbers, part, strict=True)]
 
 
 def set_operation(node: SetOperation, left: list[Row], right: list[Row]) -> list[Row]:

@@ -262,6 +262,24 @@ def _rlike(_: pa.DataType, text: str, pattern: str) -> bool:
         raise DataError(f"the regular expression {pattern!r} is not valid: {e}.") from None
 
 
+@define("regexp_extract")
+def _regexp_extract(_: pa.DataType, text: str, pattern: str, group: int = 1) -> str:
+    try:
+        found = re.search(pattern, text)
+        return "" if found is None else found.group(group) or ""
+    except (re.error, IndexError) as e:
+        raise DataError(f"regexp_extract: {e}.") from None
+
+
+@define("regexp_replace")
+def _regexp_replace(_: pa.DataType, text: str, pattern: str, replacement: str) -> str:
+    python = re.sub(r"\\(.)|\$([0-9])", lambda m: m[1] if m[2] is None else f"\\g<{m[2]}>", replacement)
+    try:
+        return re.sub(pattern, python, text)
+    except (re.error, IndexError) as e:
+        raise DataError(f"regexp_replace: {e}.") from None
+
+
 @define("substring")
 def _substring(_: pa.DataType, text: str, position: int, length: int | None = None) -> str:
     """Counted from 1, or from the end if negative; 0 means 1."""
@@ -319,6 +337,41 @@ FUNCTIONS |= {
 }
 
 # -- dates and times -----------------------------------------------------------------------------------------------
+
+
+_LETTERS = {
+    "yyyy": "%Y",
+    "yy": "%y",
+    "MM": "%m",
+    "MMM": "%b",
+    "MMMM": "%B",
+    "dd": "%d",
+    "HH": "%H",
+    "hh": "%I",
+    "a": "%p",
+    "mm": "%M",
+    "ss": "%S",
+    "SSSSSS": "%f",
+    "EEE": "%a",
+    "EEEE": "%A",
+    "DDD": "%j",
+    "d": "%-d",
+    "H": "%-H",
+}
+
+
+@define("date_format")
+def _date_format(_: pa.DataType, at: dt.datetime, pattern: str) -> str:
+    """What Python's own formats can say."""
+
+    def one(found: re.Match[str]) -> str:
+        if found[1] is not None:
+            return found[1]
+        if found[2] not in _LETTERS:
+            raise DataError(f"date_format: {found[0]!r} is not known.")
+        return at.strftime(_LETTERS[found[2]]).zfill(4 if found[2] == "yyyy" else 0)
+
+    return re.sub(r"'([^']*)'|(([A-Za-z])\3*)", one, pattern)
 
 
 @define("date_trunc")

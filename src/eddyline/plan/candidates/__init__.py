@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 from eddyline.core.catalog import Catalog
 from eddyline.core.time import TimeKind
 from eddyline.plan.deletions import Deletions
-from eddyline.plan.logical import Join, MarkJoin, OuterJoin, Plan, Select, children
+from eddyline.plan.logical import AsOfJoin, Join, MarkJoin, OuterJoin, Plan, Rank, Select, children
 from eddyline.plan.memberships import flatten
 
 if TYPE_CHECKING:
@@ -41,12 +41,15 @@ __all__ = [
 T = TypeVar("T")
 
 # What is chosen: the subjects, each with the unit of its candidates' costs.
-JOIN, OUTER_JOIN, MARK, MEMBERSHIP = "join", "outer join", "mark", "membership"
+JOIN, OUTER_JOIN, MARK, MEMBERSHIP, RANK = "join", "outer join", "mark", "membership", "rank"
+AS_OF = "as-of join"
 UNITS: Mapping[str, str] = {
     JOIN: "index accesses an element",
     OUTER_JOIN: "index accesses an element",
     MARK: "index accesses a row",
     MEMBERSHIP: "index accesses a row",
+    RANK: "steps a change",
+    AS_OF: "index accesses an element",
 }
 
 
@@ -145,6 +148,10 @@ def subject_of(node: Plan) -> str | None:
             return OUTER_JOIN
         case MarkJoin():
             return MARK
+        case Rank():
+            return RANK
+        case AsOfJoin():
+            return AS_OF
         case Select() if flatten(node) is not None:
             return MEMBERSHIP
         case _:

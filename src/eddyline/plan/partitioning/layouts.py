@@ -26,7 +26,7 @@ import pyarrow as pa
 from eddyline.core.catalog import Catalog
 from eddyline.core.window import PartitionRows, Rows, Session
 from eddyline.expr.describe import describe, describe_aggregate
-from eddyline.expr.nodes import Call, Expr, UserCall
+from eddyline.expr.nodes import Call, Column, Expr, UserCall
 from eddyline.expr.nodes import walk as walk_expr
 from eddyline.plan.closing_windows import own_sessions
 from eddyline.plan.conjuncts import bare_mark
@@ -34,12 +34,14 @@ from eddyline.plan.deletions import cannot_net
 from eddyline.plan.graph import alias_of
 from eddyline.plan.logical import (
     Aggregate,
+    AsOfJoin,
     Distinct,
     Join,
     MarkJoin,
     OuterJoin,
     Plan,
     Project,
+    Rank,
     RelationScan,
     Select,
     SetOperation,
@@ -126,8 +128,12 @@ class Layouts:
             case Distinct():
                 told = "DISTINCT must see equal rows together, and no column of its rows tells their shard"
                 return self.kept(self.of(p.input), Layout.meets, told)
+            case Rank():
+                return self.rank(p)
             case SetOperation():
                 return self.set_operation(p)
+            case AsOfJoin():
+                return self.as_of_join(p)
             case ToStream():
                 return self.to_stream(p)
 
@@ -254,6 +260,22 @@ class Layouts:
                 found.append(Layout(x.visible | reached).on(scans))
         return self.noted((*lefts, *rights), found, _must_see_all(p))
 
+    def as_of_join(self, p: AsOfJoin) -> list[Layout]:
+        """An element must meet all that could be its partner: the nearest one is not known before."""
+        types = p.schema
+        pairs = tuple(Call("eq", (Column(a, types[a].type), Column(b, types[b].type)), pa.bool_()) for a, b in p.keys)
+        equal = classes(pairs)
+        lefts, rights = self.of(p.left), self.of(p.right)
+        found = [
+            x.on(scans)
+            for x, y, scans in _pairs(lefts, rights)
+            if y.visible is None or (x.visible and closure(x.visible, equal) & y.visible)
+        ]
+        told = (
+            f"the ASOF JOIN of {alias_of(p.left)} and {alias_of(p.right)} has no equality, and every row is a partner"
+        )
+        return self.noted((*lefts, *rights), found, told)
+
     # ── aggregates and sets ───────────────────────────────────────────────────────────────────────────────────────
 
     def aggregate(self, p: Aggregate) -> list[Layout]:
@@ -267,6 +289,14 @@ class Layouts:
             calls = ", ".join(describe_aggregate(a) for _, a in p.aggregates) or "an aggregate"
             told = f"{calls} without GROUP BY is over all rows"
         return self.noted(given, found, told)
+
+    def rank(self, p: Rank) -> list[Layout]:
+        """A rank is known where all rows of the partition are."""
+        if p.partition:
+            told = f"{p.function.upper()}() must see its partition together, and no input is split by a column of it"
+        else:
+            told = f"ORDER BY … LIMIT and {p.function.upper()}() without PARTITION BY rank all rows"
+        return self.kept(self.of(p.input), lambda x: x.meets(p.partition), told)
 
     def set_operation(self, p: SetOperation) -> list[Layout]:
         """Equal rows of both sides must meet, but for ``UNION ALL``, which does not look at them."""

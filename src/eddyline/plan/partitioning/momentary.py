@@ -14,12 +14,14 @@ from eddyline.core.window import Range, Session, Stepping
 from eddyline.plan.deletions import is_constant
 from eddyline.plan.logical import (
     Aggregate,
+    AsOfJoin,
     Distinct,
     Join,
     MarkJoin,
     OuterJoin,
     Plan,
     Project,
+    Rank,
     RelationScan,
     Select,
     SetOperation,
@@ -54,7 +56,7 @@ def _momentary(p: Plan, known: Known) -> bool:
         case Window():
             # A session is there when it closes and at no other instant, and who has it knows when that is.
             return isinstance(p.spec, Session) or (p.spec == Range(0) and comes_with_elements(p.input, known))
-        case Select() | Project() | Distinct():
+        case Select() | Project() | Distinct() | Rank():
             return momentary(p.input, known)
         case Join():
             return any(momentary(i, known) for i in p.inputs)
@@ -81,6 +83,10 @@ def _comes_with_elements(p: Plan, known: Known) -> bool:
             return True
         case Select() | Project():
             return comes_with_elements(p.input, known)
+        case AsOfJoin():
+            # An element without a partner comes when its time is up, and no element tells it.
+            before = comes_with_elements(p.left, known) and p.backward
+            return before or (not p.outer and not p.backward and comes_with_elements(p.right, known))
         case ToStream(kind="rstream"):
             return momentary(p.input, known)
         case ToStream(kind="istream"):

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 
 from eddyline.plan.logical import Plan
 from eddyline.plan.rules.ask_above_joins import ask_above_joins
+from eddyline.plan.rules.bound_ranks import bound_ranks
 from eddyline.plan.rules.compute_below_aggregates import compute_below_aggregates
 from eddyline.plan.rules.prune_columns import prune_columns
 from eddyline.plan.rules.push_below_windows import push_below_windows
@@ -14,6 +15,7 @@ from eddyline.plan.rules.share_subplans import Cuts, Shared, cut_again, share_su
 
 RULES: tuple[Callable[[Plan], Plan], ...] = (
     push_filters,
+    bound_ranks,
     ask_above_joins,
     push_below_windows,
 )

@@ -10,12 +10,14 @@ from eddyline.core.window import columns_read
 from eddyline.expr.nodes import Expr, columns_of
 from eddyline.plan.logical import (
     Aggregate,
+    AsOfJoin,
     Distinct,
     Join,
     MarkJoin,
     OuterJoin,
     Plan,
     Project,
+    Rank,
     RelationScan,
     Select,
     SetOperation,
@@ -66,12 +68,22 @@ def _prune(p: Plan, need: frozenset[str]) -> Plan:
             return Aggregate(_prune(p.input, read), p.keys, aggregates, p.grouped)
         case Distinct():
             return Distinct(_prune(p.input, frozenset(p.input.schema.names)))
+        case Rank():
+            # Where nothing else orders ties, all columns do.
+            ties = frozenset() if p.by_arrival else frozenset(p.input.schema.names)
+            keys = frozenset((*p.partition, *(k.column for k in p.order)))
+            ranked = _prune(p.input, (need - {p.name}) | keys | ties)
+            return replace(p, input=ranked, numbered=p.name in need)
         case SetOperation():
             return replace(
                 p,
                 left=_prune(p.left, frozenset(p.left.schema.names)),
                 right=_prune(p.right, frozenset(p.right.schema.names)),
             )
+        case AsOfJoin():
+            need |= frozenset(n for pair in p.keys for n in pair)
+            left, right = (_prune(i, need & frozenset(i.schema.names)) for i in (p.left, p.right))
+            return replace(p, left=left, right=right)
         case ToStream():
             # Netting is by value: dropping a column below would make different rows equal.
             return ToStream(p.kind, _prune(p.input, frozenset(p.input.schema.names)))

@@ -6,8 +6,10 @@ moves below a window here: whether it may is the window's business (``push_below
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from eddyline.expr.nodes import Expr, columns_of, substitute
-from eddyline.plan.logical import Join, MarkJoin, OuterJoin, Plan, Project, Select, is_stream
+from eddyline.plan.logical import Join, MarkJoin, OuterJoin, Plan, Project, Rank, Select, is_stream
 from eddyline.plan.rewrite import bottom_up, deterministic, may_pass, movable, select, without
 
 
@@ -42,6 +44,10 @@ def _down(p: Plan, conjuncts: tuple[Expr, ...]) -> Plan:
             go = tuple(c for c in may_pass(conjuncts) if columns_of(c) <= set(p.left.schema.names))
             stay = without(conjuncts, go)
             return select(OuterJoin(p.kind, _down(p.left, go), p.right, p.conjuncts), stay)
+        case Rank():
+            go = tuple(c for c in may_pass(conjuncts) if columns_of(c) and columns_of(c) <= set(p.partition))
+            stay = without(conjuncts, go)
+            return select(replace(p, input=_down(p.input, go)), stay)
         case Project() if not is_stream(p):
             by = dict(p.items)
             go = tuple(c for c in may_pass(conjuncts) if movable(substitute(c, by)))

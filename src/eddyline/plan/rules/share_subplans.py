@@ -21,12 +21,14 @@ from eddyline.expr.members import calls_of
 from eddyline.expr.nodes import Expr
 from eddyline.plan.logical import (
     Aggregate,
+    AsOfJoin,
     Distinct,
     Join,
     MarkJoin,
     OuterJoin,
     Plan,
     Project,
+    Rank,
     RelationScan,
     Select,
     SetOperation,
@@ -175,7 +177,7 @@ def _filled(p: Plan, made: dict[str, Plan]) -> Plan:
 def worth_sharing(p: Plan) -> bool:
     """Whether a sub-plan costs more than reading its elements twice."""
     return any(
-        isinstance(n, Join | OuterJoin | MarkJoin | Aggregate | Distinct | SetOperation)
+        isinstance(n, Join | OuterJoin | MarkJoin | Aggregate | AsOfJoin | Distinct | Rank | SetOperation)
         or any(calls_of(e) or compile_expr(e).expensive for e in _asked(n))
         for n in each(p)
     )

@@ -1,0 +1,220 @@
+"""Ranks (``ROW_NUMBER() OVER …``) and ``ORDER BY … LIMIT n``, which is a row number with a bound."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from sqlglot import exp
+
+from eddyline.core.schema import Schema
+from eddyline.cql.bind_literal import coerce
+from eddyline.cql.places import span_of
+from eddyline.cql.scope import Context, outer_columns
+from eddyline.expr.functions import resolve
+from eddyline.expr.nodes import Call, Column, Expr, Literal
+from eddyline.expr.types import INT32, INT64, STRING, type_name
+from eddyline.plan.logical import Plan, Project, Rank, Select, SortKey, has_arrivals
+
+if TYPE_CHECKING:
+    from eddyline.cql.bind_expr import ExpressionBinder
+
+FUNCTIONS: Final = ("row_number", "rank", "dense_rank")
+RANK: Final = "_rank"  # the column of a LIMIT
+
+
+@dataclass(frozen=True, slots=True)
+class Ordering:
+    """An item of ORDER BY."""
+
+    value: Expr
+    descending: bool
+    nulls_first: bool
+
+    def lifted(self, lift: Callable[[Expr], Expr]) -> Ordering:
+        return Ordering(lift(self.value), self.descending, self.nulls_first)
+
+
+@dataclass(frozen=True, slots=True)
+class RankCall:
+    """``function() OVER (PARTITION BY … ORDER BY …)``, its expressions over the rows that are ranked."""
+
+    function: str
+    partition: tuple[Expr, ...]
+    order: tuple[Ordering, ...]
+
+    def read(self) -> list[Expr]:
+        return [*self.partition, *(o.value for o in self.order)]
+
+    def lifted(self, lift: Callable[[Expr], Expr]) -> RankCall:
+        return RankCall(self.function, tuple(map(lift, self.partition)), tuple(o.lifted(lift) for o in self.order))
+
+
+@dataclass(slots=True)
+class RankCollector:
+    """The rank of a SELECT: one, read in as many places as one likes."""
+
+    context: Context
+    call: RankCall | None = None
+    column: str = ""
+
+    def bind(self, node: exp.Window, binder: ExpressionBinder) -> Expr:
+        found = self._bound(node, binder)
+        if self.call is None:
+            self.call, self.column = found, self.context.fresh("_rank")
+        elif found != self.call:
+            message = "a SELECT has one rank: put the second into a query around this one, FROM (SELECT …)."
+            raise self.context.error(message, node)
+        return Column(self.column, INT32, span_of(node))
+
+    def _bound(self, node: exp.Window, binder: ExpressionBinder) -> RankCall:
+        name = node.this.name.lower() if isinstance(node.this, exp.Anonymous) else ""
+        if name not in FUNCTIONS:
+            raise self.context.error(over_refusal(name, node), node)
+        if node.this.expressions:
+            raise self.context.error(f"{name.upper()}() takes no argument.", node)
+        if node.args.get("spec") is not None:
+            raise self.context.error(f"{name.upper()}() takes no frame: leave ROWS or RANGE out.", node)
+        if node.args.get("order") is None:
+            raise self.context.error(f"{name.upper()}() needs ORDER BY in its OVER (…).", node)
+        partition = tuple(binder.bind(p) for p in node.args.get("partition_by") or ())
+        order = tuple(ordering(binder.bind(o.this), o, self.context) for o in node.args["order"].expressions)
+        for e in (*partition, *(o.value for o in order)):
+            if outer_columns(e):
+                raise self.context.error("OVER may not use columns of the query around.", node)
+        return RankCall(name, partition, order)
+
+    def lift(self, lift: Callable[[Expr], Expr]) -> None:
+        """Above a grouping."""
+        if self.call is not None:
+            self.call = self.call.lifted(lift)
+
+    def applied(self, plan: Plan) -> Plan:
+        if self.call is None:
+            return plan
+        return ranked(self.context, plan, self.call, self.column)
+
+
+def over_refusal(name: str, node: exp.Window) -> str:
+    """Why a function does not go with OVER, and what does the same, in the query's own names."""
+    keys = [p.name for p in node.args.get("partition_by") or () if isinstance(p, exp.Column)]
+    given = [a.name for a in getattr(node.this, "expressions", ()) if isinstance(a, exp.Column)]
+    key, value = (keys or ["k"])[0], (given or ["x"])[0]
+    if name in ("lag", "lead"):
+        sign, which = ("<", "before") if name == "lag" else (">", "after")
+        return (
+            f"{name.upper()}() OVER (…) is not supported: an as-of join of the stream with itself finds the element"
+            f" {which}, FROM S a ASOF JOIN S b ON a.{key} = b.{key} AND b.ts {sign} a.ts, with b.{value} as its value."
+        )
+    if name in ("ntile", "percent_rank", "cume_dist", "nth_value"):
+        return f"{name.upper()}() is not supported: there are {', '.join(f'{f.upper()}()' for f in FUNCTIONS)}."
+    call = {"first_value": "first", "last_value": "last"}.get(name, name or "sum")
+    return (
+        "an aggregate with OVER is not supported: put a window on the stream instead, which holds the last rows of each"
+        f" partition: SELECT {key}, {call}({value}) FROM S [PARTITION BY {key} ROWS 10] GROUP BY {key}."
+    )
+
+
+def ordering(value: Expr, node: exp.Ordered, context: Context) -> Ordering:
+    return Ordering(value, bool(node.args.get("desc")), bool(node.args.get("nulls_first")))
+
+
+def ranked(context: Context, plan: Plan, call: RankCall, name: str) -> Rank:
+    """Rank the rows of a plan; what is not a column of it is computed below."""
+    columns: dict[Expr, str] = {}
+    computed: list[tuple[str, Expr]] = []
+    for e in call.read():
+        if not isinstance(e, Column) and e not in columns:
+            columns[e] = context.fresh("_key")
+            computed.append((columns[e], coerce(e, STRING) if str(e.type) == "null" else e))
+    by_arrival = has_arrivals(plan)
+    if computed:
+        kept = tuple((f.name, Column(f.name, f.type)) for f in plan.schema)
+        plan = Project(plan, (*kept, *computed))
+
+    def column(e: Expr) -> str:
+        return e.name if isinstance(e, Column) else columns[e]
+
+    order = tuple(SortKey(column(o.value), o.descending, o.nulls_first) for o in call.order)
+    _check_ordered(context, call, plan.schema, by_arrival)
+    return Rank(plan, call.function, tuple(map(column, call.partition)), order, name, by_arrival)  # type: ignore[arg-type]
+
+
+def _check_ordered(context: Context, call: RankCall, schema: Schema, by_arrival: bool) -> None:
+    import pyarrow as pa
+
+    for e in (o.value for o in call.order):
+        if pa.types.is_nested(e.type):
+            raise context.error_at(f"ORDER BY needs values with an order, not {type_name(e.type)}.", e.span)
+    nested = [f.name for f in schema if pa.types.is_nested(f.type)]
+    if nested and not by_arrival:
+        message = (
+            f"rows without an order of arrival are ranked by all columns, and {nested[0]!r} has no order: leave it out."
+        )
+        raise context.error_at(message, None)
+
+
+# ORDER BY … LIMIT -------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """``ORDER BY … LIMIT count OFFSET skipped``."""
+
+    order: tuple[Ordering, ...]
+    count: int
+    skipped: int = 0
+
+
+def has_order(context: Context, node: exp.Expression) -> bool:
+    """Whether a query has ORDER BY with LIMIT; one without the other is refused."""
+    order, limit, offset = (node.args.get(k) for k in ("order", "limit", "offset"))
+    if order is None and limit is None and offset is None:
+        return False
+    if order is None:
+        message = "LIMIT needs ORDER BY, which says what rows stay: add it, or use a window [ROWS n] for the last ones."
+        raise context.error(message, limit or offset)
+    if limit is None:
+        message = (
+            "ORDER BY needs LIMIT: a relation has no order that could be shown, but its first n rows by one. For "
+            "ranks, write ROW_NUMBER() OVER (ORDER BY …) in the select list."
+        )
+        raise context.error(message, order)
+    return True
+
+
+def read_limit(context: Context, node: exp.Expression, bind: Callable[[exp.Expression], Expr]) -> Limit:
+    keys = tuple(ordering(bind(o.this), o, context) for o in node.args["order"].expressions)
+    offset = node.args.get("offset")
+    skipped = 0 if offset is None else _count(context, offset, "OFFSET")
+    return Limit(keys, _count(context, node.args["limit"], "LIMIT"), skipped)
+
+
+def _count(context: Context, node: Any, word: str) -> int:
+    value = node.args.get("expression")
+    if not (isinstance(value, exp.Literal) and not value.is_string and value.this.isdigit()) or len(value.this) > 9:
+        raise context.error(f"{word} takes a whole number, as in {word} 10.", node)
+    return int(value.this)
+
+
+def limited(context: Context, plan: Plan, limit: Limit) -> Project:
+    """The first rows of a plan, by columns of it."""
+    output = tuple((f.name, Column(f.name, f.type)) for f in plan.schema)
+    name = context.fresh(RANK)
+    ranks = ranked(context, plan, RankCall("row_number", (), limit.order), name)
+    return Project(_between(ranks, name, limit), output)
+
+
+def _between(ranks: Rank, name: str, limit: Limit) -> Plan:
+    conjuncts = [_compare("le", name, limit.skipped + limit.count)]
+    if limit.skipped:
+        conjuncts.append(_compare("gt", name, limit.skipped))
+    return Select(ranks, tuple(conjuncts))
+
+
+def _compare(function: str, name: str, number: int) -> Expr:
+    found = resolve(function, [INT32, INT64])
+    args: Sequence[Expr] = (Column(name, INT32), Literal(number, INT64))
+    cast = tuple(coerce(a, t) for a, t in zip(args, found.arguments, strict=True))
+    return Call(found.function, cast, found.returns)
