@@ -15,7 +15,7 @@ import pytest
 
 from eddyline.core.window import Range, Rows, Slide
 from eddyline.engine import closing, input_manager, relation_changes
-from eddyline.engine import running_query as running
+from eddyline.engine import time_line as running
 from eddyline.operators import join_side, look_up, match, membership, mjoin, rstream, seq_window, sets, streams, windows
 from eddyline.plan import physical
 from eddyline.plan.deletions import Deletions

@@ -20,7 +20,6 @@ from eddyline.adapting.filter_choice import Filtering
 from eddyline.adapting.join_choice import Joining, memory_of
 from eddyline.core import arguments as check
 from eddyline.core.errors import JobError, did_you_mean
-from eddyline.engine.scheduler import make_scheduler
 from eddyline.engine.watched import SteeredQuery
 from eddyline.operators.base import Operator
 from eddyline.plan.candidates import named_by
@@ -80,9 +79,9 @@ class Steering:
         for change in self._prepared(altered):
             change()
         if "scheduler" in altered.changed:
-            running = self._query.running
-            chosen = make_scheduler(str(altered.after.get("scheduler", "fifo")), running.physical.context.log)
-            running.executor.replan(running.tasks, chosen)
+            self._query.session._schedule(str(altered.after.get("scheduler", "fifo")))
+        if "priority" in altered.changed:
+            self._query.session._prioritise(self._query.running, int(altered.after.get("priority", 0)))
         if altered.joins or "memory" in altered.changed:
             readapt.share_memory(self._operators, memory_of(altered.after))
         self.options = dict(altered.after)

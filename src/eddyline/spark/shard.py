@@ -227,14 +227,12 @@ class ShardEngine:
                 lanes.setdefault(lane_of.source.lower(), []).append(lane_of.name)
             steering.apply_to_streams(letters, self.session, lanes)
         for number, q in enumerate(self.queries):
-            if not q.running.inputs:
-                q.running.advance()
             for batch in q.fetch():
                 yield number, batch
 
     @property
     def _started(self) -> bool:
-        return self.queries[0].running.physical.context.start is not None
+        return self.queries[0].running.line.start is not None
 
     def bound(self, lane: int) -> int:
         """Elements of a lane that are before this are late, in the next micro-batch."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from eddyline.core.time import Clock, SystemClock
 from eddyline.streamon.decision import Decision
@@ -32,9 +32,15 @@ class Follower:
             self.lost += 1
         self._waiting.append(decision)
 
+    def settle(self, sequence: int, measured_gain: float) -> None:
+        """The gain of a record was measured; who only reads what was decided does not mind."""
+
     def __iter__(self) -> Iterator[Decision]:
         while self._waiting:
             yield self._waiting.popleft()
+
+
+F = TypeVar("F", bound=Follower)
 
 
 class Measuring(Protocol):
@@ -65,9 +71,12 @@ class DecisionLog:
         self._followers: list[Follower] = []
         self._measuring: list[Measuring] = []
         self.taken = 0  # records so far
+        self.silent = False  # while a plan is built again whose decisions stand here already
 
     def record(self, decision: Decision, *, operator: str | None = None) -> Decision:
         """Enter a decision; the record that it becomes."""
+        if self.silent:
+            return decision if operator is None else replace(decision, operator=operator)
         self.taken += 1
         record = replace(
             decision,
@@ -95,6 +104,8 @@ class DecisionLog:
         place = sequence - (self._records[0].sequence or 0)
         if 0 <= place < len(self._records):
             self._records[place] = replace(self._records[place], measured_gain=measured_gain)
+        for follower in self._followers:
+            follower.settle(sequence, measured_gain)
 
     def measured_by(self, meter: Measuring) -> None:
         """``meter`` knows the gain of a record before it is settled."""
@@ -111,9 +122,16 @@ class DecisionLog:
 
     def follow(self, most: int = WAITING) -> Follower:
         """A follower that receives every record from now on, until ``unfollow``."""
-        follower = Follower(most)
+        return self.add_follower(Follower(most))
+
+    def add_follower(self, follower: F) -> F:
+        """The same for one that exists."""
         self._followers.append(follower)
         return follower
+
+    def restart(self) -> None:
+        """The plan is made anew before anything was run: what was decided about the old one goes."""
+        self._records.clear()
 
     def unfollow(self, follower: Follower) -> None:
         self._followers.remove(follower)
