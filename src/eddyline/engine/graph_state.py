@@ -79,12 +79,15 @@ def _operator(o: SharedOperator) -> dict[str, Any]:
         "statistics": o.task.statistics.totals(),
         "inputs": [q.state() for q in o.task.inputs],
         "names": _names(o),
+        "passes_all_columns": o.passes_all_columns,
         "state": o.operator.state(),
     }
 
 
 def _load_operator(o: SharedOperator, saved: Mapping[str, Any]) -> None:
-    renaming = Renaming(*_aligned(saved["names"], _names(o)))
+    now = _names(o)
+    by_place = len(saved["names"]) == len(now) and not (o.passes_all_columns or saved["passes_all_columns"])
+    renaming = Renaming(*_aligned(saved["names"], now)) if by_place else Renaming.by_alias(saved["names"], now)
     mine = copied(saved["state"])  # another operator may take the same
     o.operator.load(renaming.state(mine) if renaming.changes else mine)
     o.task.statistics.load(saved["statistics"])

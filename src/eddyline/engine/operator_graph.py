@@ -127,7 +127,8 @@ class OperatorGraph:
             source.connect(f"{node.scan.alias}.", queue)
         else:
             schema = query.schemas[number]
-            renaming = Renaming(source.operator.schema.names, schema.names)
+            rename = Renaming.by_alias if source.passes_all_columns else Renaming
+            renaming = rename(source.operator.schema.names, schema.names)
             queue = RenamingQueue(schema, renaming) if renaming.changes else Queue(schema)
             source.task.outputs = (*source.task.outputs, queue)
         queue.frontier = source.frontier
@@ -315,7 +316,7 @@ def _pairs(nodes: list[Node], i: int, other: SharedOperator) -> dict[int, Shared
         built = node.operator
         if built is None or type(built) is not type(o.task.operator) or len(node.inputs) != len(o.inputs):
             return None
-        if len(built.schema.names) != len(o.operator.schema.names):
+        if len(built.schema.names) != len(o.operator.schema.names) and not o.passes_all_columns:
             return None
         if found.setdefault(j, o) is not o:
             return None

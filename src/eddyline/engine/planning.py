@@ -120,7 +120,7 @@ def _keys(query: RunningQuery, plan: Plan, nodes: Sequence[Node]) -> list[Hashab
         if p is None or (diverts(query.query) and _can_fail(p)):
             keys.append(None)
             continue
-        key: tuple[Hashable, ...] = (same.key(p), node.how, query.query.time_kind)
+        key: tuple[Hashable, ...] = (same.shared_key(p), node.how, query.query.time_kind)
         if any(not isinstance(n, Window | Project | StreamScan | RelationScan) for n in each(p)):
             key = (*key, options)
         if knows_its_start(p):

@@ -33,6 +33,16 @@ class Renaming:
             aliases.setdefault(left if dot and column == same else "", set()).add(right)
         self._aliases = {a: next(iter(b)) for a, b in aliases.items() if a and len(b) == 1}
 
+    @staticmethod
+    def by_alias(before: Sequence[str], after: Sequence[str]) -> Renaming:
+        """Where two queries ask for different columns of one stream.
+
+        >>> Renaming.by_alias(["p.ts", "p.size"], ["q.size"]).name("p.port")
+        'q.port'
+        """
+        alias = after[0].partition(".")[0]
+        return Renaming(before, [f"{alias}.{n.partition('.')[2]}" for n in before])
+
     def name(self, name: str) -> str:
         found = self._names.get(name)
         if found is None:

@@ -39,6 +39,12 @@ class SharedOperator:
         self.observers: list[HeldState] = []
 
     @property
+    def passes_all_columns(self) -> bool:
+        """Whether it hands on all columns that are read of a stream, whichever its plan asks for."""
+        found = self.key[0] if isinstance(self.key, tuple) else None
+        return isinstance(found, tuple) and found[0] == "filtered"
+
+    @property
     def operator(self) -> Operator:
         return self.task.operator  # type: ignore[return-value]
 

@@ -23,6 +23,7 @@ from eddyline.plan.logical import (
     Plan,
     Project,
     RelationScan,
+    Select,
     StreamScan,
     children,
     each,
@@ -44,6 +45,19 @@ class Sameness:
         if found is None:
             found = self._known[id(p)] = p, _Key(self._key(p))
         return found[1]
+
+    def shared_key(self, p: Plan) -> Hashable:
+        """The key by which others find an operator. Filters over a stream pass on all columns that are read of it, so
+        which of them a plan asks for does not matter there."""
+        conjuncts: list[Any] = []
+        scan = p
+        while isinstance(scan, Select):
+            conjuncts.append(scan.conjuncts)
+            scan = scan.input
+        if not conjuncts or not isinstance(scan, StreamScan) or not len(scan.schema):
+            return self.key(p)
+        by: dict[str, Expr] = {f.name: Column(c, f.type) for f, c in zip(scan.schema, scan.columns, strict=True)}
+        return "filtered", self.elements(scan.stream), _written(tuple(conjuncts), by)
 
     def _key(self, p: Plan) -> Hashable:
         match p:
