@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from datetime import timedelta
+from typing import cast
 
 import numpy as np
 
@@ -267,7 +268,7 @@ class OperatorGraph:
                 if task is None or task not in self._by_task:
                     raise
                 # After an error nothing that an operator holds can be trusted.
-                for query in list(self._by_task[task].readers):
+                for query in cast("list[RunningQuery]", list(self._by_task[task].readers)):
                     query.stop(error)
                     self.remove(query)
                     failed.append((query, error))

@@ -3,16 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from eddyline.engine.held_state import HeldState
 from eddyline.engine.intake import Intake
-from eddyline.engine.task import Task
+from eddyline.engine.task import Limit, Task
 from eddyline.operators.base import Context, Operator
 from eddyline.synopses.store import Stub
 
-if TYPE_CHECKING:
-    from eddyline.engine.running_query import RunningQuery
+
+class Reader(Protocol):
+    """A query that reads an operator."""
+
+    @property
+    def line(self) -> Limit: ...
+
+    @property
+    def priority(self) -> int: ...
+
+    @property
+    def name(self) -> str: ...
+
+    def __hash__(self) -> int: ...
 
 
 class SharedOperator:
@@ -34,7 +46,7 @@ class SharedOperator:
         self.task, self.inputs, self.context, self.key = task, tuple(inputs), context, key
         self.query = query  # the name of the one that built it
         self.stubs = tuple(stubs)
-        self.readers: list[RunningQuery] = []
+        self.readers: list[Reader] = []
         self.held = (0, 0)
         self.observers: list[HeldState] = []
 
