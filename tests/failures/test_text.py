@@ -120,7 +120,7 @@ def declaring(**named: object) -> Callable[[ed.Session], object]:
     ("act", "said"),
     [
         (declaring(slack="5 bananas"), "unknown unit 'bananas'"),
-        (declaring(slack="soon"), "slack is a number or a text such as '5 seconds', not 'soon'"),
+        (declaring(slack="soon"), "slack is a number or a text such as '5 seconds', '99 %' or 'auto', not 'soon'"),
         (declaring(slack=-1), "slack must not be negative"),
         (declaring(slack=0.5), "not a whole number of ticks"),
         (declaring(idle=-1), "idle must not be negative"),

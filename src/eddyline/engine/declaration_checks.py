@@ -22,6 +22,7 @@ from eddyline.cql.job import QueryStatement, Statement
 from eddyline.cql.places import quoted_place
 from eddyline.cql.windows import IntervalText, resolve_duration
 from eddyline.expr.types import normalise, parse_type, type_name
+from eddyline.streamon.strategies import strategies
 
 
 def column_named(name: str, schema: Schema, column: str) -> str:
@@ -138,6 +139,8 @@ def slack_of(name: str, value: Any, kind: TimeKind, timestamp: str | None) -> tu
         text = f"auto(target={text[:-1].strip()})"
     if not text[:1].isalpha():
         return duration(value, kind, "slack"), None
+    if not any(text.lower().startswith(name) for name in strategies("slack")):
+        raise JobError(f"slack is a number or a text such as '5 seconds', '99 %' or 'auto', not {shown(value)}.")
     make_policy(text)  # checks it
     if timestamp is None:
         raise JobError(

@@ -265,10 +265,13 @@ def _rlike(_: pa.DataType, text: str, pattern: str) -> bool:
 @define("regexp_extract")
 def _regexp_extract(_: pa.DataType, text: str, pattern: str, group: int = 1) -> str:
     try:
-        found = re.search(pattern, text)
-        return "" if found is None else found.group(group) or ""
-    except (re.error, IndexError) as e:
+        compiled = re.compile(pattern)
+    except re.error as e:
         raise DataError(f"regexp_extract: {e}.") from None
+    if not 0 <= group <= compiled.groups:
+        raise DataError(f"regexp_extract: {pattern!r} has no group {group}.")
+    found = compiled.search(text)
+    return "" if found is None else found.group(group) or ""
 
 
 @define("regexp_replace")
@@ -339,39 +342,64 @@ FUNCTIONS |= {
 # -- dates and times -----------------------------------------------------------------------------------------------
 
 
-_LETTERS = {
-    "yyyy": "%Y",
-    "yy": "%y",
-    "MM": "%m",
-    "MMM": "%b",
-    "MMMM": "%B",
-    "dd": "%d",
-    "HH": "%H",
-    "hh": "%I",
-    "a": "%p",
-    "mm": "%M",
-    "ss": "%S",
-    "SSSSSS": "%f",
-    "EEE": "%a",
-    "EEEE": "%A",
-    "DDD": "%j",
-    "d": "%-d",
-    "H": "%-H",
-}
+_DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
+_MONTHS = (
+    "January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November",
+    "December",
+)  # fmt: skip
+
+
+def _date_part(at: dt.datetime, letters: str) -> str | None:
+    """What a run of one pattern letter stands for; None: nothing."""
+    count, hour = len(letters), at.hour % 12 or 12
+    match letters[0]:
+        case "y" | "u":
+            return {1: str(at.year), 2: f"{at.year % 100:02d}", 4: f"{at.year:04d}"}.get(count)
+        case "M" if count > 2:
+            return {3: _MONTHS[at.month - 1][:3], 4: _MONTHS[at.month - 1]}.get(count)
+        case "E":
+            return {4: _DAYS[at.weekday()]}.get(count, _DAYS[at.weekday()][:3] if count < 4 else None)
+        case "D":
+            return {1: str(at.timetuple().tm_yday), 3: f"{at.timetuple().tm_yday:03d}"}.get(count)
+        case "S":
+            return f"{at.microsecond:06d}"[:count] if count <= 6 else None
+        case "a":
+            return ("AM" if at.hour < 12 else "PM") if count == 1 else None
+        case letter:
+            numbers = {"M": at.month, "d": at.day, "H": at.hour, "h": hour, "m": at.minute, "s": at.second}
+            return f"{numbers[letter]:0{count}d}" if letter in numbers and count <= 2 else None
 
 
 @define("date_format")
 def _date_format(_: pa.DataType, at: dt.datetime, pattern: str) -> str:
-    """What Python's own formats can say."""
-
-    def one(found: re.Match[str]) -> str:
-        if found[1] is not None:
-            return found[1]
-        if found[2] not in _LETTERS:
-            raise DataError(f"date_format: {found[0]!r} is not known.")
-        return at.strftime(_LETTERS[found[2]]).zfill(4 if found[2] == "yyyy" else 0)
-
-    return re.sub(r"'([^']*)'|(([A-Za-z])\3*)", one, pattern)
+    """Letter by letter: texts stand in quotes, two quotes are one."""
+    out, i = "", 0
+    while i < len(pattern):
+        if pattern[i] == "'":
+            text, i, closed = "", i + 1, False
+            while i < len(pattern) and not closed:
+                if pattern[i] != "'":
+                    text += pattern[i]
+                elif pattern[i + 1 : i + 2] == "'":
+                    text, i = text + "'", i + 1
+                else:
+                    closed = True
+                i += 1
+            if not closed:
+                raise DataError(f"date_format: a quote in {pattern!r} is not closed.")
+            out += text or "'"
+            continue
+        if not ("a" <= pattern[i].lower() <= "z"):
+            out, i = out + pattern[i], i + 1
+            continue
+        end = i
+        while end < len(pattern) and pattern[end] == pattern[i]:
+            end += 1
+        part = _date_part(at, pattern[i:end])
+        if part is None:
+            raise DataError(f"date_format: {pattern[i:end]!r} is not known.")
+        out, i = out + part, end
+    return out
 
 
 @define("date_trunc")

@@ -40,7 +40,7 @@ def by_value(
         if not columns and arguments[subject].literal is None and None not in values:
 
             def constant(*args: Value) -> pa.Array:
-                return fast(args[subject], *values)
+                return _of_texts(fast, args[subject], values, returns)
 
             return Built(constant, can_fail=can_fail(*values))
 
@@ -68,11 +68,16 @@ def _grouped(fast: Fast, slow: Kernel, returns: pa.DataType, subject: int, args:
         mine = order[ends[i] : ends[i + 1]]
         given = iter(value)
         parameters = [next(given) if isinstance(a, pa.Array) else a.as_py() for a in others]
-        pieces.append(fast(texts.take(pa.array(mine)), *parameters))
+        pieces.append(_of_texts(fast, texts.take(pa.array(mine)), parameters, returns))
         rows.append(mine)
     if not pieces:
         return pa.nulls(length, returns)
     return scatter(pa.concat_arrays(pieces), np.concatenate(rows), length)
+
+
+def _of_texts(fast: Fast, texts: pa.Array, parameters: Sequence[Any], returns: pa.DataType) -> pa.Array:
+    """NULL for NULL also where the parameters alone are wrong: without a text nothing was asked of them."""
+    return pa.nulls(len(texts), returns) if texts.null_count == len(texts) else fast(texts, *parameters)
 
 
 def _numbered(columns: Sequence[pa.Array], length: int) -> tuple[Any, list[tuple[Any, ...]]]:
