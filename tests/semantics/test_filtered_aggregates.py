@@ -89,4 +89,4 @@ def test_answers_are_those_of_the_reference(part: int) -> None:
         seed = rng.randrange(1 << 30)
         for way in (Way(seed), Way(seed, small=True, snapshot=True)):
             assert mismatch(case, expected, run_engine(case, way)) is None, f"{way}\n{case.snippet()}"
-    assert full > 1
+    assert full >= 1

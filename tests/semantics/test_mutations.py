@@ -24,7 +24,7 @@ from eddyline.testing.case_queries import Focus
 from eddyline.testing.cases import draw_case
 from tests.semantics.engine import Way, mismatch, run_engine
 
-MOST = 80  # cases
+MOST = 320  # cases
 Patch = tuple[Any, str, Any]
 leave_times, enter_times, net = windows.leave_times, windows.enter_times, streams.net
 
@@ -68,7 +68,7 @@ def own_ticks_only(ticks: Callable[..., Any]) -> Callable[..., Any]:
 
 def without_slides(ticks: Callable[..., Any]) -> Callable[..., Any]:
     def made(self: Any, scans: Any, frontier: int) -> Any:
-        self.slides = ()
+        self.steps = ()
         return ticks(self, scans, frontier)
 
     return made
@@ -76,20 +76,17 @@ def without_slides(ticks: Callable[..., Any]) -> Callable[..., Any]:
 
 def less_slack(divert: Callable[..., Any]) -> Callable[..., Any]:
     def made(self: Any, batch: Any, time: Any) -> Any:
-        self._slack -= 1
+        self.watermark.slack -= 1
         try:
             return divert(self, batch, time)
         finally:
-            self._slack += 1
+            self.watermark.slack += 1
 
     return made
 
 
-def end_early(inputs: Any, reached: int | None = None) -> int | None:
-    everyone = list(inputs)
-    found = closing.frontier(everyone, reached)
-    ended = found is not None and all(i.finished for i in everyone) and (reached is None or found > reached)
-    return found - 1 if ended and found is not None else found
+def end_early(self: Any, frontier: int | None) -> int | None:
+    return None if frontier is None else frontier - 1
 
 
 def start_late(readers: Any, frontier: int | None) -> int | None:
@@ -139,7 +136,7 @@ MUTATIONS: dict[str, tuple[Focus | None, list[Patch]]] = {
         [(input_manager.InputStream, "_divert_late", less_slack(input_manager.InputStream._divert_late))],
     ),
     "nothing is late": (None, [(input_manager.InputStream, "_divert_late", lambda *_: None)]),
-    "time ends too early": (None, [(running, "closed", end_early)]),
+    "time ends too early": (None, [(running.RunningQuery, "_last_instant", end_early)]),
     "time starts too late": (Focus("aggregate", "range", "none"), [(running, "start_of_time", start_late)]),
     "the ticks of one stream": (
         Focus("binary-join", "range", "rstream"),

@@ -16,7 +16,7 @@ import pyarrow as pa
 from eddyline.adaptive.overload.horvitz_thompson import Estimate, average, total
 from eddyline.core.overload import WEIGHT
 from eddyline.expr.nodes import AggregateCall, Call, Case, Cast, Column, Expr, Literal
-from eddyline.plan.logical import Aggregate, BoundQuery, Plan, Project, Select, StreamScan, Window, walk
+from eddyline.plan.logical import Aggregate, BoundQuery, Plan, Project, Select, StreamScan, Window, each
 
 DOUBLE: Final = pa.float64()
 GROUPS: Final = 100  # groups that a report shows
@@ -41,7 +41,7 @@ class Companion:
 
 def companion_of(bound: BoundQuery) -> Companion | None:
     """The companion of a query; None where it has no count, sum or average over one stream that samples."""
-    found = [n for n in walk(bound.plan) if isinstance(n, Aggregate)]
+    found = [n for n in each(bound.plan) if isinstance(n, Aggregate)]
     if len(found) != 1 or (weight := _weight(found[0].input)) is None:
         return None
     (node,) = found
@@ -78,7 +78,7 @@ def _weight(plan: Plan) -> Column | None:
 def _names(plan: Plan, node: Aggregate) -> dict[str, str]:
     """What the select list calls each aggregate."""
     out: dict[str, str] = {}
-    for p in walk(plan):
+    for p in each(plan):
         if isinstance(p, Project):
             out |= {e.name: n for n, e in reversed(p.items) if isinstance(e, Column) and e.name in node.schema}
     return out

@@ -42,7 +42,7 @@ from eddyline.engine.system_streams import SystemStreams
 from eddyline.io import durable
 from eddyline.io.locking import DirectoryLock
 from eddyline.io.resolve import open_source
-from eddyline.io.source import BATCH_ROWS, Source
+from eddyline.io.source import Source
 from eddyline.plan.choice import BACK, PlannedQuery
 from eddyline.plan.logical import BoundQuery, streams_of
 from eddyline.streamon.decision import Decision
@@ -568,10 +568,11 @@ class Session(Scheduled, Declaring[Query]):
         key = stream.name.lower()
         self.inputs[key] = stream
         if opened is not None:
-            guard = stream.guard
-            most = guard.spec.limit if guard is not None and guard.spec.unit == "rows" else 2 * BATCH_ROWS
-            # What is read at once is half of what may be held: a file can wait, and is no reason to shed rows.
-            self.feeds[key] = Feed(opened, stream, min(BATCH_ROWS, max(1, most // 2)))
+            guard, self.feeds[key] = stream.guard, Feed(opened, stream)
+            if guard is not None and guard.spec.unit == "rows":
+                # What is read at once is half of what may be held: a file can wait, and is no reason to shed rows.
+                feed = self.feeds[key]
+                feed.batch_rows = min(feed.batch_rows, max(1, guard.spec.limit // 2))
 
     def _pushed(self, name: str) -> InputStream:
         stream = self.inputs.get(check.text(name, "the name of a stream", empty=True).lower())

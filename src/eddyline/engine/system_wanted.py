@@ -12,7 +12,7 @@ from typing import Final
 
 from eddyline.core.system_streams import SYS_STREAM
 from eddyline.expr.nodes import Call, Column, Expr, Literal
-from eddyline.plan.logical import Plan, Select, StreamScan, children
+from eddyline.plan.logical import Plan, Select, StreamScan, children, each
 
 COLUMNS: Final = ("query", "entity", "kind", "property")
 
@@ -42,13 +42,22 @@ class Wanted:
 
 def wanted_by(plan: Plan, above: Sequence[Expr] = ()) -> Iterator[Wanted]:
     """For each scan of SysStream in an optimized plan what it asks for."""
+    if any(_is_system(p) for p in each(plan)):
+        yield from _wanted_below(plan, above)
+
+
+def _is_system(plan: Plan) -> bool:
+    return isinstance(plan, StreamScan) and plan.stream.lower() == SYS_STREAM.lower()
+
+
+def _wanted_below(plan: Plan, above: Sequence[Expr]) -> Iterator[Wanted]:
     if isinstance(plan, StreamScan):
-        if plan.stream.lower() == SYS_STREAM.lower():
+        if _is_system(plan):
             yield _wanted(plan, above)
         return
     mine = (*plan.conjuncts, *above) if isinstance(plan, Select) else ()
     for child in children(plan):
-        yield from wanted_by(child, mine)
+        yield from _wanted_below(child, mine)
 
 
 def _wanted(scan: StreamScan, conjuncts: Sequence[Expr]) -> Wanted:

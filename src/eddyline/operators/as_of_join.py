@@ -106,7 +106,7 @@ class LastBefore(Operator):
         self.store.append(state["rows"], len(live))
 
     def size(self) -> tuple[int, int]:
-        rows = self.store.end - self.store.first
+        rows = int((self.last_row >= 0).sum())  # the store may hold more until it is compacted; its bytes count
         return rows, self.store.nbytes() + self.table.nbytes + self.last_row.nbytes + self.last_time.nbytes
 
     def describe(self) -> str:

@@ -26,6 +26,18 @@ _TEXTS = (
     "SELECT Dstream(a, v) FROM S [RANGE 3]",
     "SELECT Rstream(a, v) FROM S [RANGE 3]",
     "SELECT count(*) AS n FROM (SELECT Istream(a) FROM S [RANGE 2]) AS X [ROWS 3]",
+    # windows that close, ranks and as-of joins
+    "SELECT a, count(*) AS n FROM S [TUMBLE 5] GROUP BY a",
+    "SELECT Wstream(a, window_end, count(*) AS n) FROM S [HOP 6 EVERY 3] GROUP BY a, window_end",
+    "SELECT Wstream(a, window_end, sum(v) AS s) FROM S [SESSION 2 GAP PARTITION BY a] GROUP BY a, window_end",
+    "SELECT Wstream(S.v, T.v AS w) FROM S [TUMBLE 4], T [TUMBLE 4] WHERE S.a = T.a",
+    "SELECT a, v FROM S [UNTIL v]",
+    "SELECT a, window_start, v FROM S [TUMBLE 4]",
+    "SELECT a, v FROM S [RANGE 6] ORDER BY v DESC, a LIMIT 3",
+    "SELECT a FROM (SELECT a, ROW_NUMBER() OVER (PARTITION BY a ORDER BY v) AS rn FROM S [RANGE 6]) x WHERE rn <= 2",
+    "SELECT Istream(S.v, T.v AS w) FROM S ASOF JOIN T ON S.a = T.a AND T.ts <= S.ts",
+    "SELECT Istream(S.v, T.v AS w) FROM S ASOF JOIN T ON S.a = T.a AND T.ts >= S.ts WITHIN 3",
+    "SELECT Istream(S.v, T.v AS w) FROM S LEFT ASOF JOIN T ON S.a = T.a AND T.ts < S.ts WITHIN 3",
     # sets
     "SELECT DISTINCT a FROM S [RANGE 4]",
     "SELECT a FROM S [RANGE 4] UNION SELECT a FROM T [ROWS 3]",
