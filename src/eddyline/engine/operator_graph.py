@@ -51,7 +51,7 @@ class OperatorGraph:
     def __init__(self, clock: Clock, registry: Registry, scheduler: Scheduler | None = None) -> None:
         self.registry = registry
         self.operators: list[SharedOperator] = []  # producers before consumers
-        self.queries: list[RunningQuery] = []
+        self.queries: list[RunningQuery] = []  # as they were registered
         self.lines: list[TimeLine] = []
         self.intakes: list[Intake] = []
         self.budget: Budget = None
@@ -78,9 +78,9 @@ class OperatorGraph:
         root = places[query.physical.root]
         query.result = self._connect(root, nodes[query.physical.root], query.physical.root, query)
         query.attach({nodes[i].name: p for i, p in sorted(places.items()) if isinstance(p, SharedOperator)})
-        self.queries.append(query)
+        self.queries = sorted([*self.queries, query], key=lambda q: q.number)
         for o in query.uses:
-            o.readers.append(query)
+            o.readers = sorted([*o.readers, query], key=lambda q: q.number)
             o.serve()
         self._observe(query)
         self._replan()

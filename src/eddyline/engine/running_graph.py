@@ -21,6 +21,7 @@ from eddyline.plan.logical import BoundQuery
 from eddyline.synopses.store import Registry
 
 Find = Callable[[str, Mapping[str, Any]], InputStream]  # an input by its name and the options of the query
+Rebuilt = Callable[[RunningQuery, bool], None]  # operators are new; with True the query has seen nothing yet
 Want = Callable[[InputStream, Sequence[str]], None]
 
 
@@ -41,9 +42,8 @@ class RunningGraph(OperatorGraph):
         self.scheduler = scheduler
         self._planning = Planning(catalog, self.registry, load, clock)
         self._want = want
-        self.rebuilt: Callable[[RunningQuery], None] = lambda query: (
-            None
-        )  # its operators are new, and have no state yet
+        self.rebuilt: Rebuilt = lambda query, fresh: None
+        self._started = 0  # queries, those dropped included
         self._numbered: dict[str, int] = {}  # by input the last number of an intake
         self.schedule(scheduler)
 
@@ -67,7 +67,7 @@ class RunningGraph(OperatorGraph):
         """Run a query from the elements that come now. ``planned`` is its plan, if it was planned elsewhere."""
         intakes = {n.lower(): self._intake(s) for n, s in inputs.items()}
         line = self.line(intakes.values(), bound.plan if planned is None else planned.plan)
-        query = RunningQuery(bound, name, inputs, intakes, line)
+        query = RunningQuery(bound, name, inputs, intakes, line, self._started)
         query.shares = self.sharing
         try:
             others = self._planning.plan(query, self.queries, planned)
@@ -80,10 +80,11 @@ class RunningGraph(OperatorGraph):
             self.remove(other)
             other.context.log.restart()
             self._build(other)
-            self.rebuilt(other)
+            self.rebuilt(other, True)
             self.add(other)
         self._hold(query)
         self.add(query)
+        self._started += 1
         return query
 
     def stop(self, query: RunningQuery) -> None:
@@ -150,7 +151,7 @@ class RunningGraph(OperatorGraph):
             q.context.log.silent = True  # what was decided stands in the log already
             try:
                 self._build(q)
-                self.rebuilt(q)
+                self.rebuilt(q, False)
             finally:
                 q.context.log.silent = False
         load_graph(self, queries, state)

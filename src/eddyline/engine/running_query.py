@@ -47,8 +47,10 @@ class RunningQuery:
         inputs: Mapping[str, InputStream],
         intakes: Mapping[str, Intake],
         line: TimeLine,
+        number: int = 0,
     ) -> None:
         self.query, self.name, self.inputs, self.intakes, self.line = query, name, inputs, intakes, line
+        self.number = number  # among the queries of its graph, as they were registered
         self.context = Context()
         self.priority = int(query.options.get("priority", 0))
         self.shared: Shared | None = None  # the plan as it was optimized, alone or with others
@@ -62,6 +64,7 @@ class RunningQuery:
         self.invalid = SideOutput()  # rows for which an expression failed, with on_error = 'invalid'
         self.held: HeldState | None = None
         self._forwardings: list[Forwarding] = []
+        self._declared: dict[str, str] = {}
         self._peak = (0, 0)
         if query.options.get("on_error", "stop") == "invalid":
             self.context.divert = self.divert
@@ -80,13 +83,16 @@ class RunningQuery:
         """Take operators; the graph makes them run."""
         self.physical, self.keys = physical, keys
         self.context.time_kind = self.query.time_kind
-        self.context.sources = {
-            n.scan.alias: n.scan.stream if isinstance(n.scan, StreamScan) else n.scan.relation
-            for n in physical.nodes
-            if n.scan is not None
-        }
+        self.declared_as(self._declared)
         self.schemas = [n.scan.schema if n.operator is None else n.operator.schema for n in physical.nodes]  # type: ignore[union-attr]
         self.schema = result_schema(physical.schema, self.query.time_kind, physical.kind == "signed")
+
+    def declared_as(self, names: Mapping[str, str]) -> None:
+        """Messages call inputs by these names, where the plan has others."""
+        self._declared = dict(names)
+        scans = [n.scan for n in self.physical.nodes if n.scan is not None]
+        read = {s.alias: s.stream if isinstance(s, StreamScan) else s.relation for s in scans}
+        self.context.sources = {alias: self._declared.get(name, name) for alias, name in read.items()}
 
     def intake_of(self, scan: StreamScan | RelationScan) -> Intake:
         return self.intakes[(scan.stream if isinstance(scan, StreamScan) else scan.relation).lower()]
@@ -132,6 +138,14 @@ class RunningQuery:
         """The last instant that it has answered."""
         limit = self.line.reached
         return None if limit is None else min(limit, self.root.frontier)
+
+    @property
+    def settled(self) -> bool:
+        """Whether it has answered all that its inputs allow, so that no expression of it can fail before they bring
+        more. What an error stopped does nothing any more."""
+        if self.error is not None:
+            return True
+        return not self.line.can_advance and self.root.frontier >= self.line.limit
 
     @property
     def peak(self) -> tuple[int, int]:

@@ -189,8 +189,11 @@ class Session(Scheduled, Declaring[Query]):
         if query.running.query.name is not None:
             self.catalog.views.pop(query.running.query.name.lower(), None)
 
-    def _steer_again(self, running: RunningQuery) -> None:
-        """Operators that are built anew get what was altered since their query was declared, or before it was saved."""
+    def _steer_again(self, running: RunningQuery, fresh: bool) -> None:
+        """Operators that are built anew get what was altered since their query was declared, or before it was saved;
+        those that will not get the state of others (``fresh``) begin with what was learned in earlier runs."""
+        if fresh:
+            self.learned.start(running)
         for q in self.queries:
             if q.running is running:
                 saved = self._steered.pop(id(running), None) or q.steering.state()

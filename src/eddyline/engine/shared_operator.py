@@ -24,6 +24,9 @@ class Reader(Protocol):
     @property
     def name(self) -> str: ...
 
+    @property
+    def number(self) -> int: ...
+
     def __hash__(self) -> int: ...
 
 

@@ -25,7 +25,7 @@ from eddyline.operators.base import Operator
 from eddyline.plan.candidates import named_by
 from eddyline.streamon.decision import POLICY, USER, Decision
 
-ALTERABLE: Final = ("caches", "filters", "joins", "memory", "routing", "scheduler", "strict_order", "tree")
+ALTERABLE: Final = ("caches", "filters", "joins", "memory", "priority", "routing", "scheduler", "strict_order", "tree")
 OPTION, PINNED, STREAM = "option ", "pinned", "stream "  # kinds of decisions by the user; streams stand as operators
 
 
@@ -140,10 +140,9 @@ class Steering:
             if decision.operator.startswith(STREAM):
                 ticks = decision.evidence["before"]
                 return query.session._set_width(decision.operator.removeprefix(STREAM), decision.kind, ticks, because)
-            operator = next((o for o in self._operators if o.name == decision.operator), None)
-            if operator is None:
+            if decision.operator not in query.running.operators:
                 raise JobError(f"there is no operator {decision.operator!r} any more.")
-            readapt.undo(operator, decision, query.running.reached)
+            readapt.undo(query.running.operators[decision.operator].operator, decision, query.running.reached)
         except JobError as error:
             raise JobError(f"decision {number} of {query.name!r} cannot be undone: {error}") from error
         return [self._record(decision.kind, decision.after, decision.before, because, decision)]
