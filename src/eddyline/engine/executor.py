@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from eddyline.core.time import Clock
@@ -16,7 +16,7 @@ class Executor:
 
     A task whose output nobody in ``tasks`` reads writes to queues for the outside (results), which are not counted in
     ``queued``: as far as the system is concerned, those elements have left.
-    ``after`` is called after each run of a task. ``bound`` is how many elements a queue holds before whoever fills it
+    ``bound`` is how many elements a queue holds before whoever fills it
     waits (None: any number): a run that was begun is finished, so it may hold what one run makes more.
     """
 
@@ -27,13 +27,11 @@ class Executor:
         scheduler: Scheduler | None = None,
         *,
         most: int | None = None,
-        after: Callable[[Task], None] | None = None,
     ) -> None:
         self.clock = clock
         self.most = most
         self.bound: int | None = None
         self.prioritised = False
-        self.after = after
         self.scheduler: Scheduler = Fifo() if scheduler is None else scheduler
         self.tasks: tuple[Task, ...] = ()
         self.current: Task | None = None  # the one that runs, or that failed
@@ -76,8 +74,6 @@ class Executor:
             task = next(iter(ready.values())) if len(ready) == 1 and self.bound is None else self._choose(ready)
             self.current = task
             task.run(self.clock, self.most)
-            if self.after is not None:
-                self.after(task)
             done += 1
             # Nothing else can have become ready, or have ceased to be.
             for t in (task, *self._following[task]):

@@ -12,7 +12,7 @@ a new query should have seen belongs to an intake that is not fresh, so a new qu
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from datetime import timedelta
 from typing import cast
 
@@ -58,8 +58,9 @@ class OperatorGraph:
         self.ran = 0  # runs in the last step
         self._left_over = False  # whether work may wait that no new instant is needed for
         self._borrowed = 0  # nanoseconds of the next step that were spent already
-        self.executor = Executor((), clock, scheduler, most=CHUNK, after=self._measure)
+        self.executor = Executor((), clock, scheduler, most=CHUNK)
         self._by_key: dict[Hashable, SharedOperator] = {}
+        self._by_time: list[Task] = []  # those that act on time alone
         self._by_task: dict[Task, SharedOperator] = {}
         self._held: dict[frozenset[SharedOperator], HeldState] = {}
 
@@ -170,6 +171,7 @@ class OperatorGraph:
             del self._by_key[o.key]
 
     def _replan(self) -> None:
+        self._by_time = [o.task for o in self.operators if not o.inputs]
         self.executor.replan([o.task for o in self.operators])
 
     @property
@@ -230,31 +232,35 @@ class OperatorGraph:
         advanced = [x for x in self.lines if x.advance()]
         if not advanced and not self._left_over:
             return []
-        wanted: dict[int, int] = {}
-        for line in advanced:
-            for intake in line.intakes:
-                wanted[id(intake)] = max(line.limit, wanted.get(id(intake), line.limit))
-        for intake in self.intakes:
-            if id(intake) in wanted:
-                intake.advance(wanted[id(intake)])
-        for o in self.operators:
-            if not o.inputs:  # it acts on time alone
-                limit = max([x.limit for x in o.task.limits])
-                if limit > o.task.inputs[0].frontier:
-                    o.task.inputs[0].push(_NOTHING, limit)
+        for intake, limit in self._wanted(advanced):
+            intake.advance(limit)
+        for task in self._by_time:
+            limit = max([x.limit for x in task.limits])
+            if limit > task.inputs[0].frontier:
+                task.inputs[0].push(_NOTHING, limit)
         failed = self._run(None if drain else self.budget)
         self._left_over = self.budget is not None or self.bound is not None
         for query in self.queries:
             query.collect()
         return failed
 
+    def _wanted(self, lines: Sequence[TimeLine]) -> Iterable[tuple[Intake, int]]:
+        """The intakes that time lines read from, each with the furthest of their limits."""
+        if len(lines) == 1:
+            return [(i, lines[0].limit) for i in lines[0].intakes]
+        limits: dict[Intake, int] = {}
+        for line in lines:
+            for intake in line.intakes:
+                limits[intake] = max(line.limit, limits.get(intake, line.limit))
+        return [(i, limits[i]) for i in self.intakes if i in limits]
+
     def _run(self, budget: Budget) -> list[tuple[RunningQuery, Exception]]:
         failed: list[tuple[RunningQuery, Exception]] = []
         runs, self.ran = (None if isinstance(budget, timedelta) else budget), 0
         while True:
-            begin = self.executor.clock.nanoseconds()
-            time = None
+            begin, time = 0, None
             if isinstance(budget, timedelta):  # what the last run took over it was borrowed from this step
+                begin = self.executor.clock.nanoseconds()
                 time = 1000 * (budget // timedelta(microseconds=1)) - self._borrowed
                 self._borrowed = max(0, -time)
             try:
@@ -293,9 +299,6 @@ class OperatorGraph:
                 for o in mine:
                     o.observers = [x for x in o.observers if x is not query.held]
                 del self._held[mine]
-
-    def _measure(self, task: Task) -> None:
-        self._by_task[task].measure()
 
     def record(self, decision: Decision) -> None:
         """A decision about the graph as a whole is in the log of every query."""

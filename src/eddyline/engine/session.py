@@ -320,7 +320,7 @@ class Session(Scheduled, Declaring[Query]):
             self._advance()
 
     def _advance(self, drain: bool = False) -> None:
-        drain = drain or all(s.finished for s in self.inputs.values())
+        drain = drain or self._graph.budget is None or all(s.finished for s in self.inputs.values())
         errors: list[Exception] = []
         if self.system.read:
             self.system.publish()

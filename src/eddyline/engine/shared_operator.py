@@ -51,6 +51,7 @@ class SharedOperator:
         self.stubs = tuple(stubs)
         self.readers: list[Reader] = []
         self.held = (0, 0)
+        task.measure = self.measure
         self.observers: list[HeldState] = []
 
     @property
@@ -75,10 +76,12 @@ class SharedOperator:
 
     def measure(self) -> None:
         """Look at what it holds after a run."""
-        operator = self.operator
-        rows, bytes = operator.size()
-        rows_then, bytes_then = self.held
-        self.held = rows, bytes
+        operator: Operator = self.task.operator  # type: ignore[assignment]
+        rows, bytes = now = operator.size()
         within = operator.most_rows() - rows
+        if now == self.held and not within:
+            return
+        rows_then, bytes_then = self.held
+        self.held = now
         for held in self.observers:
             held.change(rows - rows_then, bytes - bytes_then, within)

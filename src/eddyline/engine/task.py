@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -105,6 +105,7 @@ class Task:
         self.quantum = quantum
         self.statistics = Statistics(declared)
         self.limits: tuple[Limit, ...] = ()
+        self.measure: Callable[[], None] | None = None  # looks at what the operator holds, after each run
         self.frontier = BEGINNING  # processed up to
         self.position = 0  # in plan order, set by the executor
         self.priority = 0  # larger goes first, whatever the scheduler says
@@ -147,9 +148,12 @@ class Task:
 
     def run(self, clock: Clock, most: int | None = None) -> int:
         """Process what all inputs have closed, within the quantum; returns the number of elements consumed."""
-        frontier = min([q.frontier for q in self.inputs])
-        if self.limits:
-            frontier = min(frontier, min([w.limit for w in self.limits if w.limit > self.frontier]))
+        inputs, limits = self.inputs, self.limits
+        frontier = inputs[0].frontier if len(inputs) == 1 else min([q.frontier for q in inputs])
+        if len(limits) == 1:  # as good as always, and small batches feel every step
+            frontier = min(frontier, limits[0].limit)
+        elif limits:
+            frontier = min(frontier, min([w.limit for w in limits if w.limit > self.frontier]))
         limit = most if self.quantum is None else self.quantum
         if limit is not None and self.queued > limit:
             frontier = self._horizon(frontier, limit)
@@ -166,6 +170,8 @@ class Task:
         self.frontier = frontier
         for q in self.outputs:
             q.push(made, frontier, ticket)
+        if self.measure is not None:
+            self.measure()
         return consumed
 
     def _horizon(self, common: int, most: int) -> int:

@@ -25,6 +25,7 @@ class TimeLine:
 
     def __init__(self, intakes: Sequence[Intake], plan: Plan | None = None) -> None:
         self.intakes, self.plan = tuple(intakes), plan
+        self._streams = [i.stream for i in self.intakes]
         self.start: int | None = None
         self.limit = BEGINNING
         self.queries = 0
@@ -44,7 +45,7 @@ class TimeLine:
     def _closed(self) -> int | None:
         if not self.intakes:
             return 0
-        streams = [i.stream for i in self.intakes]
+        streams = self._streams
         frontier = closed(streams, self.reached)
         if self.plan is not None and frontier is not None and all(s.finished for s in streams):
             last = max((s.last_time for s in streams if s.last_time is not None), default=None)
