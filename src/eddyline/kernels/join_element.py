@@ -21,7 +21,7 @@ import numpy as np
 from eddyline.kernels import join_layout as k
 from eddyline.kernels.compile import inlined
 from eddyline.kernels.hashing import mix, u
-from eddyline.kernels.join_lookup import (
+from eddyline.kernels.join_cache_lookup import (
     bind_cached,
     cache_lookup,
     cache_update,
