@@ -98,7 +98,8 @@ class SelectBinder:
         if has_order(self.context, node):
             self._bind_limit(node, projections, collector, ranks)
         plan = self._group(node, projections, raw, collector, ranks, scalars, plan)
-        self.below = ranks.applied(plan)
+        ordered = () if self.limit is None else tuple(o.value for o in self.limit.order)
+        self.below = ranks.applied(plan, (*(i.value for i in self.items), *ordered))
         self._judge(sources, marks, [*values.plans, *scalars.plans])
 
     def _scalars(self) -> ScalarCollector:
