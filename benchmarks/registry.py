@@ -15,6 +15,7 @@ from benchmarks import (
     macd,
     multiway,
     nexmark,
+    shared_graph,
     sliding_aggregate,
     startup,
     system_streams,
@@ -40,6 +41,7 @@ ALL: tuple[Benchmark, ...] = (
     filters_equal.Equal(),
     system_streams.System(),
     latency.Latency(),
+    shared_graph.SharedGraph(),
     linearity.Linearity(),
     startup.Startup(),
 )
