@@ -156,7 +156,7 @@ class Nexmark:
 
     def run(self, options: Options) -> Report:
         events = options.scaled(EVENTS)
-        paths = data(events)
+        paths, part = data(events), data(events // 10)
         report = Report(self.name, self.title)
         report.lines.append(
             f"  {'':5s}{'ours':>8s} {'DuckDB':>8s} {'ratio':>6s} {'events/s':>10s} {'state rows':>11s} {'MB':>7s} "
@@ -164,12 +164,12 @@ class Nexmark:
         )
         found = []
         for example in examples():
-            query, answer = ours(example, paths)
-            batch = duckdb_batch(example, paths)
-            if last(example, answer) != Counter(comparable(r.values()) for r in batch.to_pylist()):
+            same = last(example, ours(example, part)[1])
+            if same != Counter(comparable(r.values()) for r in duckdb_batch(example, part).to_pylist()):
                 raise AssertionError(f"{example.name}: the last answer is not DuckDB's")
+            query, answer = ours(example, paths)
             state, results = query.report()["state"], len(answer)
-            del query, answer, batch
+            del query, answer
             mine, batches = [], []
             for _ in range(options.rounds):
                 mine.append(timed(partial(ours, example, paths))[1])
@@ -185,7 +185,7 @@ class Nexmark:
                 {"query": example.name, "ours": mine, "duckdb": batches, "ratio": ratio, "events_a_second": rate}
                 | {"state": dict(state), "results": results}
             )
-        report.lines.append("  checked: the last answer of each query, against DuckDB")
+        report.lines.append("  checked: the last answer of each query over a tenth of the events, against DuckDB")
         report.details = {"events": events, "queries": found}
         return report
 
