@@ -404,4 +404,7 @@ def _prefixed(schema: Schema, alias: str) -> Schema:
 
 
 def _visible(p: Plan, alias: str) -> tuple[Visible, ...]:
-    return tuple(Visible(alias, f.name[len(alias) + 1 :], f.name, f.type) for f in p.schema)
+    # '*' does not bring lists: they can be read by some functions only.
+    return tuple(
+        Visible(alias, f.name[len(alias) + 1 :], f.name, f.type, implicit=pa.types.is_nested(f.type)) for f in p.schema
+    )

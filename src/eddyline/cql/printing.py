@@ -13,6 +13,7 @@ from eddyline.plan.logical import (
     AsOfJoin,
     BoundQuery,
     Distinct,
+    Explode,
     Join,
     MarkJoin,
     OuterJoin,
@@ -172,6 +173,8 @@ def _node(p: Plan) -> str:
             calls = ", ".join(_item(n, a) for n, a in p.aggregates)
             keys = ", ".join(_item(n, e) for n, e in p.keys)
             return f"aggregate {calls}".rstrip() + (f" by {keys}" if p.grouped else "")
+        case Explode():
+            return f"explode {p.column} as {p.name}"
         case Distinct():
             return "distinct"
         case Rank():

@@ -160,6 +160,12 @@ class Declaring(ABC, Generic[Q]):
         kind = None if stamp is None else time_kind(name, found, stamp)
         keys = tuple(column_named(name, found, c) for c in check.texts(key, f"the key of {name!r}"))
         mark = None if sign is None else column_named(name, found, sign)
+        lists = [f.name for f in found if pa.types.is_nested(f.type)]
+        if lists:
+            raise JobError(
+                f"the relation {name!r} has lists in its column {lists[0]!r}, which only streams may have: declare its "
+                "columns, and leave it out."
+            )
         if stamp is None and mark is not None:
             raise JobError(f"the sign {mark!r} of {name!r} says what changes, so TIMESTAMP BY must say when.")
         if stamp is None and opened is None:

@@ -175,6 +175,19 @@ class SortKey:
 
 
 @dataclass(frozen=True, slots=True)
+class Explode:
+    """A row for each element of the list in ``column``, with the element as the column ``name``."""
+
+    input: Plan
+    column: str
+    name: str
+
+    @property
+    def schema(self) -> Schema:
+        return Schema((*self.input.schema, Field(self.name, self.input.schema[self.column].type.value_type)))
+
+
+@dataclass(frozen=True, slots=True)
 class Rank:
     """Adds the rank of each row within its partition as a column: ``row_number``, ``rank`` or ``dense_rank``.
 
@@ -263,6 +276,7 @@ Plan = (
     | MarkJoin
     | Aggregate
     | Distinct
+    | Explode
     | Rank
     | SetOperation
     | AsOfJoin
@@ -292,7 +306,7 @@ class BoundQuery:
 
 def children(p: Plan) -> tuple[Plan, ...]:
     match p:
-        case Window() | Select() | Project() | Aggregate() | Distinct() | Rank() | ToStream():
+        case Window() | Select() | Project() | Aggregate() | Distinct() | Explode() | Rank() | ToStream():
             return (p.input,)
         case Join():
             return p.inputs

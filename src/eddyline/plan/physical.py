@@ -51,6 +51,7 @@ from eddyline.plan.logical import (
     Aggregate,
     AsOfJoin,
     Distinct,
+    Explode,
     Join,
     MarkJoin,
     OuterJoin,
@@ -242,6 +243,8 @@ class Builder(Joins):
                 return self.filter(p, self.relation(p.input, needed(p.conjuncts, need)))
             case Project():
                 return self.project(p, self.relation(p.input, needed([e for _, e in p.items], need)))
+            case Explode():
+                return self.explode(p, self.relation(p.input, need))
             case Select() | Join() | OuterJoin() | MarkJoin() | Rank():
                 return self.run_chosen(p, need)
             case Aggregate():
@@ -252,6 +255,13 @@ class Builder(Joins):
                 return self.set_operation(p, need)
             case _:
                 raise AssertionError(f"not a relation: {type(p).__name__}")
+
+    def explode(self, p: Explode, child: Output) -> Output:
+        from eddyline.operators.explode import ExplodeOperator
+
+        operator = ExplodeOperator(self.name("explode"), child.schema, p.column, p.name)
+        out = self.add(operator, (child.node,), note=p.column)
+        return Output(out, operator.schema, append_only=child.append_only)
 
     def run_chosen(self, p: Plan, need: Deletions) -> Output:
         """The operators of the candidate that was chosen for a node."""

@@ -11,6 +11,7 @@ from eddyline.plan.logical import (
     Aggregate,
     AsOfJoin,
     Distinct,
+    Explode,
     Join,
     MarkJoin,
     OuterJoin,
@@ -35,7 +36,7 @@ def with_children(p: Plan, new: Sequence[Plan]) -> Plan:
             return replace(p, inputs=tuple(new))
         case OuterJoin() | MarkJoin() | SetOperation() | AsOfJoin():
             return replace(p, left=new[0], right=new[1])
-        case Window() | Select() | Project() | Aggregate() | Distinct() | Rank() | ToStream():
+        case Window() | Select() | Project() | Aggregate() | Distinct() | Explode() | Rank() | ToStream():
             return replace(p, input=new[0])
 
 

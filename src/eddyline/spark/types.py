@@ -54,6 +54,7 @@ from eddyline.plan.logical import (
     AsOfJoin,
     BoundQuery,
     Distinct,
+    Explode,
     Join,
     MarkJoin,
     OuterJoin,
@@ -199,6 +200,8 @@ def ntz_outputs(plan: Plan, ntz: Mapping[str, Collection[str]]) -> frozenset[str
             return frozenset(f.name for f, c in zip(plan.schema, plan.columns, strict=True) if c in marked)
         case Window() | Select() | Distinct() | Rank() | ToStream():
             return ntz_outputs(plan.input, ntz)
+        case Explode(input=below):
+            return ntz_outputs(below, ntz)
         case Project(input=below, items=items):
             inside = ntz_outputs(below, ntz)
             return frozenset(n for n, e in items if made_of_ntz([e], inside))

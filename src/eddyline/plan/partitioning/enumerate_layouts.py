@@ -36,6 +36,7 @@ from eddyline.plan.logical import (
     Aggregate,
     AsOfJoin,
     Distinct,
+    Explode,
     Join,
     MarkJoin,
     OuterJoin,
@@ -128,6 +129,8 @@ class Layouts:
             case Distinct():
                 told = "DISTINCT must see equal rows together, and no column of its rows tells their shard"
                 return self.kept(self.of(p.input), Layout.meets, told)
+            case Explode():
+                return self.of(p.input)
             case Rank():
                 return self.rank(p)
             case SetOperation():

@@ -12,6 +12,7 @@ from eddyline.plan.logical import (
     Aggregate,
     AsOfJoin,
     Distinct,
+    Explode,
     Join,
     MarkJoin,
     OuterJoin,
@@ -68,6 +69,9 @@ def _prune(p: Plan, need: frozenset[str]) -> Plan:
             return Aggregate(_prune(p.input, read), p.keys, aggregates, p.grouped)
         case Distinct():
             return Distinct(_prune(p.input, frozenset(p.input.schema.names)))
+        case Explode():
+            # The row is there once for each element, whether or not anybody reads the elements.
+            return replace(p, input=_prune(p.input, (need - {p.name}) | {p.column}))
         case Rank():
             # Where nothing else orders ties, all columns do.
             ties = frozenset() if p.by_arrival else frozenset(p.input.schema.names)

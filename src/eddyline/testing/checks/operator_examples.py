@@ -38,6 +38,9 @@ _TEXTS = (
     "SELECT Istream(S.v, T.v AS w) FROM S ASOF JOIN T ON S.a = T.a AND T.ts <= S.ts",
     "SELECT Istream(S.v, T.v AS w) FROM S ASOF JOIN T ON S.a = T.a AND T.ts >= S.ts WITHIN 3",
     "SELECT Istream(S.v, T.v AS w) FROM S LEFT ASOF JOIN T ON S.a = T.a AND T.ts < S.ts WITHIN 3",
+    # lists
+    "SELECT a, explode(l) AS e FROM S [RANGE 4]",
+    "SELECT e, count(*) AS n FROM (SELECT explode(l) AS e FROM S [ROWS 5]) GROUP BY e",
     # sets
     "SELECT DISTINCT a FROM S [RANGE 4]",
     "SELECT a FROM S [RANGE 4] UNION SELECT a FROM T [ROWS 3]",
@@ -76,7 +79,7 @@ def stream(seed: int) -> pa.Table:
     """Rows with ties in time, NULLs and small domains.
 
     >>> stream(1).schema.names
-    ['ts', 'a', 'b', 'v', 'd']
+    ['ts', 'a', 'b', 'v', 'd', 'l']
     """
     random = np.random.default_rng(seed)
     draw = random.integers
@@ -88,6 +91,7 @@ def stream(seed: int) -> pa.Table:
             "b": pa.array(draw(0, 3, ROWS)),
             "v": pa.array(draw(0, 9, ROWS)),
             "d": pa.array(random.random(ROWS).round(2)),
+            "l": pa.array([list(range(n)) for n in draw(0, 4, ROWS).tolist()], pa.list_(pa.int64())),
         }
     )
 
