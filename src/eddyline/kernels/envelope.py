@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from eddyline.kernels.compile import kernel
-from eddyline.kernels.polynomials import MOST, NOISE, roots, shift, value_at
+from eddyline.kernels.polynomials import MOST, NOISE, power_of_two, roots, shift, value_at
 
 
 @kernel("void(float64[:, ::1], float64[::1], int64, float64, float64, float64, float64[::1])")
@@ -51,8 +51,9 @@ def below(polynomial, base, rank, scale, one, other, now, end, a, b):
 def first_below(polynomial, base, scale, current, other, now, end, a, b, at):
     """When ``other`` first goes below ``current`` between ``now`` and ``end``; ``end``: it does not."""
     width = polynomial.shape[1]
-    scaled(polynomial, base, current, scale, now, end - now, a)
-    scaled(polynomial, base, other, scale, now, end - now, b)
+    wide = power_of_two((end - now) * scale) / scale  # exact, so that a root does not depend on the end
+    scaled(polynomial, base, current, scale, now, wide, a)
+    scaled(polynomial, base, other, scale, now, wide, b)
     size = difference = 0.0
     for k in range(width):
         size += abs(a[k]) + abs(b[k])
@@ -62,11 +63,14 @@ def first_below(polynomial, base, scale, current, other, now, end, a, b, at):
         return end
     many = roots(b, width, at)
     for i in range(many):
-        if at[i] <= 1e-9 or at[i] >= 1.0:
+        if at[i] <= 1e-9:
             continue
+        place = now + at[i] * wide
+        if place >= end:
+            break
         after = 0.5 * (at[i] + (at[i + 1] if i + 1 < many else 1.0))
         if value_at(b, width, after) < 0.0:
-            return now + at[i] * (end - now)
+            return place
     return end
 
 

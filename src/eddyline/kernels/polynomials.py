@@ -1,12 +1,15 @@
 """Roots of polynomials on an interval, and where a polynomial compares with zero as wanted.
 
-Time is scaled to [0, 1] over the interval first. Up to degree 2 roots have closed forms; above, the roots of the
+Time is scaled first, to [0, 1] over the least power of two that holds the interval: that is exact, so a root does not
+depend on how far the interval reaches beyond it. Up to degree 2 roots have closed forms; above, the roots of the
 derivative cut [0, 1] into stretches on which the polynomial is monotone, and a stretch with a change of sign has one
 root, which Newton's method finds between brackets. A value below what rounding can produce counts as zero: so the
 point at which a polynomial touches zero is a root, and a difference that vanishes has none and is zero everywhere.
 """
 
 from __future__ import annotations
+
+import math
 
 import numpy as np
 
@@ -142,6 +145,13 @@ def roots(c, n, out):
     return found
 
 
+@kernel("float64(float64)")
+def power_of_two(x):
+    """The least power of two that is not below a positive number."""
+    fraction, exponent = math.frexp(x)
+    return math.ldexp(1.0, exponent - (fraction == 0.5))
+
+
 @kernel("boolean(int64, int64)")
 def holds(sign, comparison):
     """Whether a number of this sign compares with zero as wanted."""
@@ -173,6 +183,7 @@ def solve(polynomial, size, scale, base, low, high, closed, comparison, row, out
     made = 0
     for i in range(len(polynomial)):
         span = (high[i] - low[i]) * scale
+        wide = power_of_two(span) if span > 0.0 else 1.0
         largest = 0.0
         for k in range(width):
             c[k] = polynomial[i, k]
@@ -180,7 +191,7 @@ def solve(polynomial, size, scale, base, low, high, closed, comparison, row, out
         stretch = 1.0
         for k in range(width):
             c[k] *= stretch
-            stretch *= span
+            stretch *= wide
             largest += abs(c[k])
         if low[i] == high[i] or largest <= NOISE * size[i]:
             sign = 0
@@ -190,25 +201,24 @@ def solve(polynomial, size, scale, base, low, high, closed, comparison, row, out
                 row[made], out_low[made], out_high[made], out_closed[made] = i, low[i], high[i], closed[i]
                 made += 1
             continue
-        many = roots(c, width, at)
+        many, limit, at_end = roots(c, width, at), span / wide, False
+        while many > 0 and at[many - 1] >= limit - NOISE:
+            at_end = at_end or at[many - 1] <= limit + NOISE
+            many -= 1
         # The interval as points and open stretches in turn: its low end, a stretch, a root, … , its high end.
         edges = 0
         edge[0] = 0.0
         for k in range(many):
-            if 0.0 < at[k] < 1.0:
+            if at[k] > 0.0:
                 edges += 1
                 edge[edges] = at[k]
         edges += 1
-        edge[edges] = 1.0
+        edge[edges] = limit
         within = False
         for k in range(edges + 1):
             x = edge[k]
-            zero = (
-                0 < k < edges
-                or (k == 0 and many > 0 and at[0] == 0.0)
-                or (k == edges and many > 0 and at[many - 1] == 1.0)
-            )
-            place = low[i] if k == 0 else (high[i] if k == edges else low[i] + x * (high[i] - low[i]))
+            zero = 0 < k < edges or (k == 0 and many > 0 and at[0] == 0.0) or (k == edges and at_end)
+            place = low[i] if k == 0 else (high[i] if k == edges else low[i] + x * wide / scale)
             sign = 0
             if not zero:  # an end: the sign is that of the stretch beside it
                 middle = 0.5 * (x + edge[1]) if k == 0 else 0.5 * (x + edge[k - 1])

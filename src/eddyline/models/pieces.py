@@ -43,7 +43,11 @@ class Value:
         y = horner(self.c, x)
         if self.root:
             y = np.sqrt(np.maximum(y, 0.0))
-        return y if self.over is None else y / horner(self.over, x)
+        if self.over is None:
+            return y
+        over = horner(self.over, x)
+        held = over > 0.0  # where a window begins to cover something, it covers nothing yet
+        return np.divide(y, over, out=np.full(len(y), np.nan), where=held)
 
 
 @dataclass(frozen=True, slots=True)

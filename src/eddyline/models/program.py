@@ -18,6 +18,8 @@ from eddyline.models.joining import joined
 from eddyline.models.pieces import Pieces, Value
 from eddyline.models.solving import restrict
 
+END_OF_MODELS = 1 << 62  # the last instant of a query on models: behind all segments
+
 
 @dataclass(frozen=True, slots=True)
 class Source:

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 from eddyline.core.catalog import Catalog
 from eddyline.core.time import TimeKind
 from eddyline.plan.deletions import Deletions
-from eddyline.plan.logical import AsOfJoin, Join, MarkJoin, OuterJoin, Plan, Rank, Select, children
+from eddyline.plan.logical import AsOfJoin, Join, MarkJoin, ModelQuery, OuterJoin, Plan, Rank, Select, children
 from eddyline.plan.memberships import flatten
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ T = TypeVar("T")
 
 # What is chosen: the subjects, each with the unit of its candidates' costs.
 JOIN, OUTER_JOIN, MARK, MEMBERSHIP, RANK = "join", "outer join", "mark", "membership", "rank"
-AS_OF = "as-of join"
+AS_OF, MODEL = "as-of join", "model query"
 UNITS: Mapping[str, str] = {
     JOIN: "index accesses an element",
     OUTER_JOIN: "index accesses an element",
@@ -50,6 +50,7 @@ UNITS: Mapping[str, str] = {
     MEMBERSHIP: "index accesses a row",
     RANK: "steps a change",
     AS_OF: "index accesses an element",
+    MODEL: "equations a segment",
 }
 
 
@@ -152,6 +153,8 @@ def subject_of(node: Plan) -> str | None:
             return RANK
         case AsOfJoin():
             return AS_OF
+        case ModelQuery():
+            return MODEL
         case Select() if flatten(node) is not None:
             return MEMBERSHIP
         case _:
