@@ -176,12 +176,13 @@ class RowStore:
         return numbered([self.columns[k] for k in self.model.key], len(self.time))[0]
 
     def forget(self, before: float) -> None:
-        """Drop rows that hold for no instant from ``before`` on, neither now nor once others have come."""
+        """Drop rows that hold for no instant from ``before`` on. One that ends there stays: a result that begins there
+        may do so because of it."""
         if not len(self.time):
             return
         low = self.time.astype(np.float64)
         high, _, keep = self._extents(low, before, None)
-        keep &= high > before
+        keep &= high >= before
         if not keep.all():
             index = np.flatnonzero(keep)
             where = pa.array(index)
