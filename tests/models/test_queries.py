@@ -179,7 +179,8 @@ def test_several_values_in_one_model() -> None:
         timestamp="ts",
     )
     query = session.query(
-        "SELECT sqrt(x * x + y * y) AS d FROM S MODEL S.x = S.x + S.ut, S.y = S.y + S.wt WHERE sqrt(x * x + y * y) < 5 SAMPLE EVERY 1"
+        "SELECT sqrt(x * x + y * y) AS d FROM S MODEL S.x = S.x + S.ut, S.y = S.y + S.wt "
+        "WHERE sqrt(x * x + y * y) < 5 SAMPLE EVERY 1"
     )
     assert [r["d"] for r in query.to_arrow().to_pylist()] == pytest.approx([3.0, 10**0.5, 13**0.5, 18**0.5, 0.0])
 
