@@ -19,6 +19,7 @@ from eddyline.core.errors import (
 
 if TYPE_CHECKING:
     from eddyline.core.predicate import predicate
+    from eddyline.engine.fit import fit
     from eddyline.engine.query import Query
     from eddyline.session import Session
 
@@ -37,6 +38,7 @@ __all__ = [
     "Session",
     "ShedRowsWarning",
     "__version__",
+    "fit",
     "predicate",
 ]
 
@@ -45,6 +47,7 @@ _LAZY = {
     "Session": "eddyline.session",
     "Query": "eddyline.engine.query",
     "predicate": "eddyline.core.predicate",
+    "fit": "eddyline.engine.fit",
 }
 
 

@@ -54,6 +54,7 @@ from eddyline.plan.logical import (
     Explode,
     Join,
     MarkJoin,
+    ModelQuery,
     OuterJoin,
     Plan,
     Project,
@@ -171,7 +172,7 @@ class Builder(Joins):
                 return self.filter(p, self.stream(p.input, ordered))
             case Project():
                 return self.project(p, self.stream(p.input, ordered))
-            case AsOfJoin():
+            case AsOfJoin() | ModelQuery():
                 return self.run_chosen(p, Deletions.NONE)
             case ToStream():
                 out = self.to_stream(p)
