@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from eddyline import __version__
+from eddyline.server.arguments import add_serve
 from eddyline.streamon.strategies import KINDS
 
 if TYPE_CHECKING:
@@ -150,6 +151,8 @@ def parser() -> _Parser:
     )
     warm.add_argument("--traceback", action="store_true", help="show where an error came from")
     warm.set_defaults(action=_warm, parser=warm)
+
+    add_serve(commands)
 
     for command in (run, explain):
         command.set_defaults(parser=command)
