@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from eddyline import __version__
 from eddyline.server.arguments import add_serve
+from eddyline.shell.arguments import add_shell
 from eddyline.streamon.strategies import KINDS
 
 if TYPE_CHECKING:
@@ -153,6 +154,7 @@ def parser() -> _Parser:
     warm.set_defaults(action=_warm, parser=warm)
 
     add_serve(commands)
+    add_shell(commands)
 
     for command in (run, explain):
         command.set_defaults(parser=command)

@@ -15,9 +15,11 @@ from sqlglot import exp
 from eddyline.core.errors import JobError, quoted
 from eddyline.cql.dialect import Source
 from eddyline.cql.job import CreateRelation, CreateStream, CreateView, QueryStatement, parse_job
+from eddyline.cql.options import check_options
 from eddyline.cql.query_names import unsafe
 from eddyline.engine.query import Query
 from eddyline.expr.types import parse_type
+from eddyline.io.resolve import OPTIONS as SOURCE_OPTIONS
 from eddyline.server.folders import check_source
 from eddyline.session import Session
 
@@ -60,11 +62,20 @@ def checked(declaration: Declaration, folders: Sequence[Path]) -> Declaration:
         check_source(statement.source, folders)
     elif declaration.kind in ("stream", "relation"):
         check_source(declaration.body.get("source"), folders)
+    elif declaration.kind == "view":
+        _check_view(declaration)
     elif declaration.kind == "query":
         statement = query_of(str(text))
         if statement.target is not None:
             raise JobError("a server writes no files: leave INSERT INTO out, and follow the results of the query.")
     return declaration
+
+
+def _check_view(declaration: Declaration) -> None:
+    statements = parse_job(str(declaration.body.get("text")))
+    one = statements[0] if len(statements) == 1 else None
+    if not isinstance(one, QueryStatement) and not (isinstance(one, CreateView) and one.name == declaration.name):
+        raise JobError("a view takes the text of one query; other statements go to /v1/execute.")
 
 
 def query_of(text: str) -> QueryStatement:
@@ -125,6 +136,14 @@ def reads(declaration: Declaration) -> Iterator[tuple[str, str | None]]:
                 yield argument.name.lower(), str(this.this).lower()
 
 
+def checked_options(options: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Options of a query that can be handed over by name; whether they exist is for the session to say."""
+    for name in options:
+        if not name.isidentifier() or name in ("name", "self", "text"):
+            raise JobError(f"an option has a name such as filters, not {quoted(name)}.")
+    return options
+
+
 def register_functions(session: Session, modules: Sequence[str]) -> None:
     """Let each module named at start register its functions: ``def register(session)``."""
     for name in modules:
@@ -154,6 +173,7 @@ def _schema(body: Mapping[str, Any]) -> pa.Schema | None:
 
 def _options(body: Mapping[str, Any]) -> dict[str, Any]:
     options = dict(body.get("options") or {})
+    check_options(options, SOURCE_OPTIONS)
     if options.get("watch") or "until_idle" in options:
         options["poll"] = LOOK_SECONDS
     return options

@@ -13,7 +13,7 @@ from eddyline.cql import bind as bind_query
 from eddyline.cql.job import CreateRelation, CreateStream, CreateView, QueryStatement, parse_job
 from eddyline.server.bodies import OptionsBody, QueryBody, TextBody
 from eddyline.server.context import Context, context_of
-from eddyline.server.declarations import Declaration, from_statement, query_of
+from eddyline.server.declarations import Declaration, checked_options, from_statement, query_of
 from eddyline.server.inputs import columns_of, described
 from eddyline.server.service import Running, Service
 from eddyline.streamon.decision import Decision
@@ -127,10 +127,7 @@ async def create_query(request: Request, body: QueryBody) -> JSONResponse:
     context = context_of(request)
     context.check_memory()
     name = body.name or query_of(body.text).name or ""
-    for option in body.options:
-        if not option.isidentifier():
-            raise JobError(f"an option has a name such as filters, not {option[:40]!r}.")
-    declaration = Declaration("query", name, {"text": body.text, "options": body.options})
+    declaration = Declaration("query", name, {"text": body.text, "options": dict(checked_options(body.options))})
     entry = await context.change(lambda: context.service.create(declaration))
     return JSONResponse(finite(summary(context.service.query(entry.name))), 201)
 
@@ -144,7 +141,8 @@ def get_query(request: Request, name: str) -> Response:
 async def alter_query(request: Request, name: str, body: OptionsBody) -> Response:
     """Change options while the query runs."""
     context = context_of(request)
-    made = await context.change(lambda: context.service.live(name).alter(**body.options))
+    options = checked_options(body.options)
+    made = await context.change(lambda: context.service.live(name).alter(**options))
     context.service.changed.notify()
     return _made(made)
 
