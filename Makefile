@@ -8,7 +8,7 @@ LOCK   := requirements-dev.lock
 SHORT  := .venv-short
 
 .DEFAULT_GOAL := help
-.PHONY: help demo serve test test-short test-deep bench bench-spark experiments lint docs lock clean
+.PHONY: help demo serve page test test-short test-deep bench bench-spark experiments lint docs lock clean
 
 help:  ## show this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -34,6 +34,9 @@ demo: $(WARM)  ## a real job on a generated packet stream
 
 serve: $(WARM)  ## the server with a demo stream: open the address that it prints (Ctrl-C stops it)
 	@$(BIN)/eddyline serve --demo --state build/serve
+
+page: $(STAMP)  ## build the server's page after a change in web/ (needs Node with npm)
+	@$(BIN)/python tools/build_page.py
 
 test: $(WARM)  ## lint, types, documentation, all tests and doctests (without Java: all but those of Spark)
 	@$(BIN)/ruff check .

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from eddyline import __version__
-from eddyline.server.arguments import add_serve
+from eddyline.server.arguments import add_serve, add_view
 from eddyline.shell.arguments import add_shell
 from eddyline.streamon.strategies import KINDS
 
@@ -155,6 +155,7 @@ def parser() -> _Parser:
 
     add_serve(commands)
     add_shell(commands)
+    add_view(commands)
 
     for command in (run, explain):
         command.set_defaults(parser=command)

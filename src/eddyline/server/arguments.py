@@ -68,6 +68,35 @@ def add_serve(commands: Any) -> None:
     serve.set_defaults(action=_serve, parser=serve)
 
 
+def add_view(commands: Any) -> None:
+    view = commands.add_parser(
+        "view",
+        help="make a page of a bundle",
+        description="Make one file of a bundle that the server's page saved: open it offline, and replay it.",
+    )
+    view.add_argument("bundle", metavar="BUNDLE.json", type=Path, help="what the page saved")
+    view.add_argument("--out", metavar="FILE", type=Path, help="the file to write (the bundle's name with .html)")
+    view.add_argument("--traceback", action="store_true", help="show where an error came from")
+    view.set_defaults(action=_view, parser=view)
+
+
+def _view(options: argparse.Namespace) -> int:
+    from eddyline.core.errors import JobError
+    from eddyline.plan.print_html import page, read_bundle
+
+    try:
+        text = options.bundle.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise JobError(f"{options.bundle} cannot be read: {error}.") from error
+    out = options.out or options.bundle.with_suffix(".html")
+    try:
+        out.write_text(page(read_bundle(text, options.bundle.name)), encoding="utf-8")
+    except OSError as error:
+        raise JobError(f"{out} cannot be written: {error}.") from error
+    print(f"written to {out}: open it in a browser")
+    return 0
+
+
 def _positive(text: str) -> int:
     number = int(text)
     if number < 1:

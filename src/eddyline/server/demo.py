@@ -24,7 +24,7 @@ COLUMNS = [("ts", "timestamp"), ("host", "bigint"), ("size", "bigint"), ("port",
 ALERTS = [("ts", "timestamp"), ("host", "bigint"), ("level", "bigint")]
 QUERIES = {
     "suspicious": "SELECT Istream(host, size, port) FROM packets"
-    " WHERE size % 100 < 50 AND port % 100 < 50 AND flags % 100 < 2",
+    " WHERE power(size % 100, 2) < 2500 AND power(port % 100, 2) < 2500 AND flags < 60 WITH (filters = 'a-greedy')",
     "loud": "SELECT Istream(host, sum(size) AS bytes, count(*) AS n) FROM packets [RANGE 5 SECONDS SLIDE 1 SECOND]"
     " WHERE host < 5 GROUP BY host",
     "alarmed": "SELECT Istream(a.host, a.level, p.size) FROM alerts [RANGE 10 SECONDS] a, packets [RANGE 2 SECONDS] p"
@@ -75,12 +75,11 @@ class Demo(threading.Thread):
         count, draw = max(1, int((end - begin) * RATE)), self._random
         turned = int(end / DRIFT_SECONDS) % 2 == 1
         few, many = draw.integers(45, 100, count), draw.integers(0, 55, count)
+        moments = np.linspace(begin, end, count, endpoint=False) * 1e6
         size, port = (few, many) if turned else (many, few)
         return pa.RecordBatch.from_pydict(
             {
-                "ts": pa.array(np.linspace(begin, end, count, endpoint=False) * 1e6, pa.int64()).cast(
-                    pa.timestamp("us")
-                ),
+                "ts": pa.array(moments.astype(np.int64)).cast(pa.timestamp("us")),
                 "host": draw.zipf(1.5, count) % 50,
                 "size": size + 100 * draw.integers(0, 15, count),
                 "port": port + 100 * draw.integers(0, 600, count),

@@ -39,8 +39,8 @@ def completions(
     [('size', 'column'), ('SIGN', 'keyword')]
     >>> list(completions("SELECT size FROM pa", names))
     [('packets', 'stream'), ('PARTITION', 'keyword')]
-    >>> list(completions("SELECT p.su FROM packets p", names)), list(completions("SELECT packets.su", names))
-    ([], [('subnet', 'column')])
+    >>> list(completions("SELECT packets.su", names))
+    [('subnet', 'column')]
     >>> list(completions("\\\\pl", names)), list(completions("\\\\plan la", names, queries=["large"]))
     ([('\\\\plan', 'command')], [('large', 'query')])
     """
