@@ -14,6 +14,7 @@ from benchmarks import (
     linearity,
     macd,
     multiway,
+    shared_graph,
     sliding_aggregate,
     startup,
     system_streams,
@@ -38,6 +39,7 @@ ALL: tuple[Benchmark, ...] = (
     filters_equal.Equal(),
     system_streams.System(),
     latency.Latency(),
+    shared_graph.SharedGraph(),
     linearity.Linearity(),
     startup.Startup(),
 )

@@ -52,7 +52,7 @@ from eddyline.streamon.decision import Decision
 from eddyline.streamon.strategies import KINDS
 
 _CHOICES = (option for option, kind in KINDS.items() if kind.of == "query")
-OPTIONS = tuple(sorted((*_CHOICES, "every", "memory", "on_error", "pinned", "strict_order", "tree")))
+OPTIONS = tuple(sorted((*_CHOICES, "every", "memory", "on_error", "pinned", "priority", "strict_order", "tree")))
 Q = TypeVar("Q")  # what a session hands out for a query
 
 
@@ -308,6 +308,8 @@ class Declaring(ABC, Generic[Q]):
         for option, value in bound.options.items():
             if option == "on_error" and not (isinstance(value, str) and value in ("stop", "invalid")):
                 raise JobError(f"the option 'on_error' is one of stop, invalid, not {check.shown(value)}.")
+            if option == "priority" and (not isinstance(value, int) or isinstance(value, bool)):
+                raise JobError(f"the option 'priority' is an integer, larger goes first, not {check.shown(value)}.")
             if option == "pinned":
                 check.flag(value, "the option 'pinned'")
             if option == "scheduler":

@@ -38,6 +38,10 @@ class QuerySession(Protocol):
     def _check_options(self, bound: BoundQuery) -> None: ...
     def _set_width(self, name: str, what: str, ticks: int | None, because: str = ...) -> list[Decision]: ...
 
+    def _advance(self, drain: bool = False) -> None: ...
+    def _schedule(self, policy: str) -> None: ...
+    def _prioritise(self, query: RunningQuery, priority: int) -> None: ...
+
     def drop(self, query: Query) -> None: ...
 
 
@@ -117,7 +121,7 @@ class Query:
         if not results and running.error is not None:
             raise running.error
         if not results and not running.inputs:
-            running.advance()
+            self.session._advance()
         return results.popleft() if results else None
 
     @in_turn
@@ -152,8 +156,7 @@ class Query:
         return self._statistics()
 
     def _statistics(self) -> dict[str, dict[str, Any]]:
-        operators = [n.operator for n in self.running.physical.nodes if n.operator is not None]
-        return {o.name: found for o in operators if (found := o.statistics())}
+        return {name: found for name, o in self.running.operators.items() if (found := o.operator.statistics())}
 
     # ── steering ──────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -217,7 +220,7 @@ class Query:
     def report(self) -> dict[str, Any]:
         """Counts, times and state as plain data: what ``--report`` writes."""
         r = self.running
-        seconds = sum(t.statistics.nanoseconds for t in r.tasks) / 1e9
+        seconds = sum(o.task.statistics.nanoseconds for o in r.operators.values()) / 1e9
         sizes = r.sizes()
         return {
             "query": self.name,
@@ -232,14 +235,14 @@ class Query:
             "streams": {s.name: s.report() for s in r.inputs.values()},
             "operators": [
                 {
-                    "name": t.name,
-                    "elements_in": t.statistics.elements_in,
-                    "elements_out": t.statistics.elements_out,
-                    "seconds": t.statistics.nanoseconds / 1e9,
-                    "rows": sizes[t.name][0],
-                    "bytes": sizes[t.name][1],
+                    "name": name,
+                    "elements_in": o.task.statistics.elements_in,
+                    "elements_out": o.task.statistics.elements_out,
+                    "seconds": o.task.statistics.nanoseconds / 1e9,
+                    "rows": sizes[name][0],
+                    "bytes": sizes[name][1],
                 }
-                for t in r.tasks
+                for name, o in r.operators.items()
             ],
             "state": {
                 "rows": sum(n for n, _ in sizes.values()),
