@@ -18,6 +18,7 @@ from eddyline.core.errors import (
 )
 
 if TYPE_CHECKING:
+    from eddyline.client import connect
     from eddyline.core.predicate import predicate
     from eddyline.engine.fit import fit
     from eddyline.engine.query import Query
@@ -38,12 +39,14 @@ __all__ = [
     "Session",
     "ShedRowsWarning",
     "__version__",
+    "connect",
     "fit",
     "predicate",
 ]
 
 # Loaded when first used: ``import eddyline`` stays fast and needs neither numba nor Arrow.
 _LAZY = {
+    "connect": "eddyline.client",
     "Session": "eddyline.session",
     "Query": "eddyline.engine.query",
     "predicate": "eddyline.core.predicate",

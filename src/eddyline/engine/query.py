@@ -17,6 +17,7 @@ from eddyline.engine.result_segments import result_segments
 from eddyline.engine.steering import Steering
 from eddyline.plan.logical import BoundQuery
 from eddyline.plan.plan_data import PlanGraph
+from eddyline.plan.print_html import notebook
 from eddyline.plan.print_text import explain
 from eddyline.streamon.decision import Decision
 
@@ -148,6 +149,10 @@ class Query:
     def plan(self) -> PlanGraph:
         """The plan that is running as data, with what it keeps, knows and decided so far."""
         return plan_of(self.running, self.name)
+
+    def _repr_html_(self) -> str:
+        """In a notebook: the plan with its decisions."""
+        return notebook(self.plan(), self.session.clock.now() / 1e6)
 
     @property
     @in_turn
