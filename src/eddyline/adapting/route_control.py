@@ -78,8 +78,11 @@ class RoutesAndIndexes:
     def searched(self, bound: Sequence[int], target: int, pattern: int, requests: int, counts: Int64s) -> None:
         if not self.pinned:
             self.routes.searched(bound, target, requests, int(counts[FOUND]))
-        if requests and self.tuner.searched(target, pattern, requests) and target not in self.due:
-            self.due.append(target)
+        if requests:
+            self.tuner.searched(target, pattern, requests)
+
+    def round_ended(self) -> None:
+        self.due += [s for s in self.tuner.round_ended() if s not in self.due]
 
     def inserted(self, target: int, rows: int) -> None:
         self.tuner.inserted(target, rows)
@@ -116,7 +119,7 @@ class RoutesAndIndexes:
             StateFacts(
                 self.attributes[i],
                 len(state),
-                tuple((to_keys(p.group.spec), p.end - p.start) for p in state.partitions),
+                tuple((to_keys(p.group.spec), p.end - max(p.start, state.first)) for p in state.partitions),
                 join.in_process(i),
                 {a: agreeing(state.recent(SAMPLE)[:, a]) for a in range(state.attributes)},
                 dict.fromkeys(np.flatnonzero(state.ranged).tolist(), ADMITTED),

@@ -94,6 +94,24 @@ def dependent_costs(configurations: Int64s, load: Workload, unit: UnitCosts = EQ
     return costs
 
 
+def search_costs(configuration: Sequence[int], rows: Float64s, load: Workload, unit: UnitCosts) -> Float64s:
+    """What one search of the load costs on average in an index with that many rows, for each of several numbers.
+
+    >>> load = Workload(arrivals=1, searches=1, window=1, frequencies={0b10: 0.5, 0b11: 0.5})
+    >>> search_costs((2, 1), np.array([0.0, 2.0, 64.0]), load, UnitCosts(hash=0)).tolist()
+    [0.0, 1.625, 13.5]
+    """
+    row = np.asarray([configuration], dtype=np.int64)
+    shares, total = _shares(row, load)[0], np.zeros(len(rows))
+    for pattern, frequency in load.frequencies.items():
+        asked = [a for a in range(row.shape[1]) if pattern >> (row.shape[1] - 1 - a) & 1]
+        open_bits = row.sum() - row[0, asked].sum() + _open_bits_of_ranges(row, load.admitted, asked)[0]
+        fixed = float((row[0, asked] > 0).sum() * unit.hash + 2.0**open_bits * unit.visit)
+        compared = rows * float(shares[asked].prod()) * unit.compare
+        total += frequency * np.minimum(fixed + compared, rows * unit.compare)
+    return total
+
+
 def _shares(configurations: Int64s, load: Workload) -> Float64s:
     """The share of the rows that are in the buckets of a search, as far as one attribute decides."""
     shares = np.exp2(-configurations.astype(np.float64))
