@@ -6,6 +6,7 @@ import random
 import numpy as np
 import pytest
 
+from eddyline.adaptive.indexes import selection
 from eddyline.adaptive.indexes.cost import UnitCosts, Workload, dependent_cost, search_costs
 from eddyline.adaptive.indexes.migration import (
     IndexedRun,
@@ -15,7 +16,7 @@ from eddyline.adaptive.indexes.migration import (
     migration_benefit,
     to_migrate,
 )
-from eddyline.adaptive.indexes.selection import Choice, divide, eprune, exhaustive, max_benefit
+from eddyline.adaptive.indexes.selection import Choice, divide, eprune, exhaustive, max_benefit, select
 
 
 def random_load(rng: random.Random, n: int) -> Workload:
@@ -127,3 +128,16 @@ def test_expected_migration_pays(seed):
     assert partitions in {sum(r.partitions for r in runs[i:]) for i in range(len(runs) + 1)}
     never = Workload(rows, 1e-6, 1.0, frequencies)
     assert least_expected(runs, best, never)[1] == 0
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_climbing_comes_near_to_the_best_of_all(seed, monkeypatch):
+    rng = random.Random(seed)
+    n, bits = rng.randint(2, 4), rng.randint(2, 8)
+    load = random_load(rng, n)
+    best = dependent_cost(exhaustive(n, bits, load), load)
+    assert select(n, bits, load) == eprune(n, bits, load)
+    monkeypatch.setattr(selection, "MOST_CONFIGURATIONS", 0)
+    climbed = select(n, bits, load)
+    assert sum(climbed) <= bits
+    assert dependent_cost(climbed, load) <= 1.1 * best

@@ -18,7 +18,7 @@ from eddyline.adaptive.indexes.assessment import Assessment, make_assessment
 from eddyline.adaptive.indexes.cost import Configuration, UnitCosts, Workload, dependent_cost
 from eddyline.adaptive.indexes.migration import EXPECTED, StoredPartition, least_expected, runs_of, to_migrate
 from eddyline.adaptive.indexes.scheduling import Schedule, make_schedule
-from eddyline.adaptive.indexes.selection import Choice, divide, eprune, most_frequent
+from eddyline.adaptive.indexes.selection import Choice, divide, most_frequent, select
 from eddyline.streamon.decision import Decision
 from eddyline.streamon.wording import Evidence, sentence
 
@@ -206,7 +206,7 @@ class Amri(Assessed):
 
     def decide(self, state: int, facts: Sequence[StateFacts]) -> list[Tuning]:
         if self.budget is None:
-            chosen = {state: eprune(self.attributes[state], facts[state].bits, self._load(state, facts), self.unit)}
+            chosen = {state: select(self.attributes[state], facts[state].bits, self._load(state, facts), self.unit)}
         else:
             chosen = self._divided(facts)
         return [t for s, best in chosen.items() if (t := self._tuning(s, best, facts)) is not None]
@@ -225,7 +225,7 @@ class Amri(Assessed):
         for s in assessed:
             load, options = self._load(s, facts), []
             for bits in range(facts[s].bits + 1):
-                best = eprune(self.attributes[s], bits, load, self.unit)
+                best = select(self.attributes[s], bits, load, self.unit)
                 used = sum(best)
                 options.append(Choice(best, dependent_cost(best, load, self.unit), (HEAD_BYTES << used) if used else 0))
             choices.append(options)
@@ -233,6 +233,8 @@ class Amri(Assessed):
 
     def _tuning(self, state: int, best: Configuration, facts: Sequence[StateFacts]) -> Tuning | None:
         before, mine = self.configurations[state], facts[state]
+        if best == before:
+            return None
         load = self._load(state, facts)
         stored = [
             StoredPartition(_bits_of(indexes, len(best)), rows, mine.in_process) for indexes, rows in mine.partitions
