@@ -21,7 +21,7 @@ import numpy as np
 from eddyline.adaptive.indexes.cost import EQUAL_COSTS, Configuration, UnitCosts, Workload, dependent_costs
 from eddyline.core.delta import Int64s
 
-ROWS_AT_ONCE = 1 << 16  # configurations whose costs are computed in one step: bounds the memory of a selection
+ROWS_AT_ONCE = 1 << 13  # configurations whose costs are computed in one step: bounds the memory of a selection
 MOST_CONFIGURATIONS = 20_000  # that are all compared, some milliseconds
 
 
