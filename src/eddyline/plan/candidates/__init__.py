@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 from eddyline.core.catalog import Catalog
 from eddyline.core.time import TimeKind
 from eddyline.plan.deletions import Deletions
-from eddyline.plan.logical import AsOfJoin, Join, MarkJoin, OuterJoin, Plan, Rank, Select, children
+from eddyline.plan.logical import AsOfJoin, Join, MarkJoin, ModelQuery, OuterJoin, Plan, Rank, Select, children
 from eddyline.plan.matching import Matching
 from eddyline.plan.memberships import flatten
 
@@ -44,7 +44,7 @@ T = TypeVar("T")
 # What is chosen: the subjects, each with the unit of its candidates' costs.
 JOIN, OUTER_JOIN, MARK, MEMBERSHIP, RANK = "join", "outer join", "mark", "membership", "rank"
 MATCH = "match"  # how rows with partners are found, below an outer join, a mark or a membership
-AS_OF = "as-of join"
+AS_OF, MODEL = "as-of join", "model query"
 UNITS: Mapping[str, str] = {
     JOIN: "index accesses an element",
     OUTER_JOIN: "index accesses an element",
@@ -53,6 +53,7 @@ UNITS: Mapping[str, str] = {
     MATCH: "index accesses a row",
     RANK: "steps a change",
     AS_OF: "index accesses an element",
+    MODEL: "equations a segment",
 }
 
 
@@ -157,6 +158,8 @@ def subject_of(node: Plan | Matching) -> str | None:
             return AS_OF
         case Matching():
             return MATCH
+        case ModelQuery():
+            return MODEL
         case Select() if flatten(node) is not None:
             return MEMBERSHIP
         case _:
