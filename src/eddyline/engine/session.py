@@ -41,6 +41,7 @@ from eddyline.engine.steering import named_query
 from eddyline.engine.system_streams import SystemStreams
 from eddyline.io import durable
 from eddyline.io.locking import DirectoryLock
+from eddyline.io.nested import flat_batch
 from eddyline.io.resolve import open_source
 from eddyline.io.source import Source
 from eddyline.plan.choice import BACK, PlannedQuery
@@ -252,7 +253,7 @@ class Session(Scheduled, Declaring[Query]):
         if self._graph.is_full(stream):
             self._advance(drain=True)
         if isinstance(rows, pa.RecordBatch):
-            stream.accept(rows)
+            stream.accept(flat_batch(rows))
         else:
             schema = pa.schema([f for f in stream.definition.schema.to_arrow() if f.name != WEIGHT])
             for batch in open_source(rows, schema=schema).open():
