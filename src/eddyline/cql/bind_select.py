@@ -148,6 +148,8 @@ class SelectBinder:
 
     def _judge(self, sources: FromBinder, marks: MarkCollector, values: list[Plan]) -> None:
         """Apply the rule of the windowless stream (``defaults``, rule 2)."""
+        if self.context.modelled:
+            return  # a model has a value at every instant, and joins meet at each
         windowless = [i for i in sources.items if i.now is not None]
         if len(windowless) > 1:
             names = " and ".join(i.columns[0].alias for i in windowless[:2])

@@ -28,6 +28,7 @@ from eddyline.plan.logical import (
     Explode,
     Join,
     MarkJoin,
+    ModelQuery,
     OuterJoin,
     Plan,
     Project,
@@ -201,7 +202,7 @@ def substitute_node(p: Plan, old: Plan, new: Plan) -> Plan:
     if p is old:
         return new
     match p:
-        case StreamScan() | RelationScan():
+        case StreamScan() | RelationScan() | ModelQuery():
             return p
         case Window() | Select() | Project() | Aggregate() | Distinct() | Explode() | Rank() | ToStream():
             return replace(p, input=substitute_node(p.input, old, new))

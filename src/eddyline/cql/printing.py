@@ -7,6 +7,7 @@ from typing import Final
 from eddyline.expr.describe import literal_text
 from eddyline.expr.nodes import AggregateCall, Call, Case, Cast, Column, Expr, Literal, UserCall
 from eddyline.expr.types import type_name
+from eddyline.models.describe import format_program
 from eddyline.plan.logical import (
     MANY_PLACES,
     Aggregate,
@@ -16,6 +17,7 @@ from eddyline.plan.logical import (
     Explode,
     Join,
     MarkJoin,
+    ModelQuery,
     OuterJoin,
     Plan,
     Project,
@@ -183,6 +185,8 @@ def _node(p: Plan) -> str:
             return f"{p.kind} all" if p.all else p.kind
         case AsOfJoin():
             return _as_of(p)
+        case ModelQuery():
+            return f"model query {format_program(p.program)}"
         case ToStream():
             return p.kind
 

@@ -37,6 +37,7 @@ class Context:
     kinds: list[tuple[TimeKind, str, Any]] = field(default_factory=list)
     counters: dict[str, int] = field(default_factory=dict)
     depth: int = 0  # of the expression that is being bound
+    modelled: bool = False  # it is a query on models
 
     @contextmanager
     def deeper(self, node: Any) -> Iterator[None]:

@@ -14,6 +14,7 @@ from eddyline.plan.logical import (
     Explode,
     Join,
     MarkJoin,
+    ModelQuery,
     OuterJoin,
     Plan,
     Project,
@@ -32,7 +33,7 @@ def with_children(p: Plan, new: Sequence[Plan]) -> Plan:
     match p:
         case StreamScan() | RelationScan():
             return p
-        case Join():
+        case Join() | ModelQuery():
             return replace(p, inputs=tuple(new))
         case OuterJoin() | MarkJoin() | SetOperation() | AsOfJoin():
             return replace(p, left=new[0], right=new[1])

@@ -15,6 +15,7 @@ from eddyline.plan.logical import (
     Explode,
     Join,
     MarkJoin,
+    ModelQuery,
     OuterJoin,
     Plan,
     Project,
@@ -88,6 +89,8 @@ def _prune(p: Plan, need: frozenset[str]) -> Plan:
             need |= frozenset(n for pair in p.keys for n in pair)
             left, right = (_prune(i, need & frozenset(i.schema.names)) for i in (p.left, p.right))
             return replace(p, left=left, right=right)
+        case ModelQuery():
+            return p
         case ToStream():
             # Netting is by value: dropping a column below would make different rows equal.
             return ToStream(p.kind, _prune(p.input, frozenset(p.input.schema.names)))

@@ -41,6 +41,10 @@ _TEXTS = (
     # lists
     "SELECT a, explode(l) AS e FROM S [RANGE 4]",
     "SELECT e, count(*) AS n FROM (SELECT explode(l) AS e FROM S [ROWS 5]) GROUP BY e",
+    # models
+    "SELECT a, v, d FROM S MODEL S.d = S.d - 0.1 * t WHERE d > 0.3 HORIZON 5",
+    "SELECT S.a, S.d - T.d AS gap FROM S MODEL S.d = S.d + 0.1 * t JOIN T MODEL T.d = T.d ON S.a = T.a SAMPLE EVERY 2",
+    "SELECT a, b, v, avg(d) AS m FROM S [RANGE 6] MODEL S.d = S.d + 0.1 * t^2 GROUP BY a, b, v PARTIAL SAMPLE EVERY 3",
     # sets
     "SELECT DISTINCT a FROM S [RANGE 4]",
     "SELECT a FROM S [RANGE 4] UNION SELECT a FROM T [ROWS 3]",
