@@ -98,6 +98,6 @@ def test_mistakes_are_named(tmp_path: Path, path: Path) -> None:
     pq.write_table(pa.table({"other": [1]}), tmp_path / "b.parquet")
     with pytest.raises(JobError, match=r"b\.parquet has no column 'ts'"):
         rows(ParquetSource([path, tmp_path / "b.parquet"]))
-    pq.write_table(pa.table({"nested": [[1]]}), tmp_path / "n.parquet")
+    pq.write_table(pa.table({"nested": [[[1]]]}), tmp_path / "n.parquet")
     with pytest.raises(JobError, match=r"column 'nested' has the type list<.*Declare the columns"):
         ParquetSource([tmp_path / "n.parquet"])

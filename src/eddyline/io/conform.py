@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 
 from eddyline.core.errors import JobError, did_you_mean, quoted
 from eddyline.expr.types import normalise, type_name
+from eddyline.io.nested import flat_schema
 from eddyline.io.source import InvalidRow, SourceBatch
 
 LEAF = 4  # below this many values a failing cast is tried value by value
@@ -19,13 +20,15 @@ LEAF = 4  # below this many values a failing cast is tried value by value
 def engine_schema(schema: pa.Schema, place: str) -> pa.Schema:
     """The same columns with engine types; a type that the engine does not have is an error naming the column.
 
+    Fields of structures are columns of their own.
+
     >>> engine_schema(pa.schema([("a", pa.uint16()), ("b", pa.large_string())]), "t").types
     [DataType(int32), DataType(string)]
     """
     fields = []
-    for f in schema:
+    for f in flat_schema(schema):
         try:
-            fields.append(pa.field(f.name, normalise(f.type)))
+            fields.append(pa.field(f.name, normalise(f.type), metadata=f.metadata))
         except ValueError as error:
             raise JobError(
                 f"{place}: column {f.name!r} has the type {f.type}, which Eddyline does not hold. Declare the columns "

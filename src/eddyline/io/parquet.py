@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 from eddyline.core.errors import DataError, JobError
 from eddyline.io.ahead import ahead
 from eddyline.io.conform import conform, declared_columns, engine_schema
+from eddyline.io.nested import flat_batch, flat_schema
 from eddyline.io.source import BATCH_ROWS, SourceBatch, pruned
 
 # Bytes of a value in the file up to which a column is a dictionary: a plain string takes at least 4, an index of 65,536
@@ -44,7 +45,7 @@ class ParquetSource:
         self.paths, self.dictionary, self.read_ahead = tuple(paths), dictionary, read_ahead
         self.finite = True
         with open_parquet(self.paths[0]) as first:
-            found = first.schema_arrow
+            found = flat_schema(first.schema_arrow)
         if schema is not None:
             schema = declared_columns(schema, found.names, self.paths[0].name)
         self.schema = engine_schema(schema if schema is not None else found, self.paths[0].name)
@@ -62,11 +63,11 @@ class ParquetSource:
                 with open_parquet(path) as file:
                     encoded = [name for name in strings if stored_short(file.metadata, name)]
             with open_parquet(path, encoded) as file:
-                declared_columns(wanted, file.schema_arrow.names, path.name)
+                declared_columns(wanted, flat_schema(file.schema_arrow).names, path.name)
                 try:
                     for batch in file.iter_batches(batch_rows, columns=wanted.names, use_threads=True):
                         # Parquet returns the file's order of columns, not the asked one.
-                        got = conform(batch.select(wanted.names), wanted, path.name)
+                        got = conform(flat_batch(batch).select(wanted.names), wanted, path.name)
                         yield SourceBatch(dictionaries.unified(got.rows), got.invalid) if encoded else got
                 except (pa.ArrowException, OSError) as error:
                     raise damaged(path, error) from error

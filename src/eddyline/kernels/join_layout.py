@@ -72,7 +72,10 @@ UPDATE_FIELDS = 3
 
 # rows of ``machine``: the nested loops of the element that is being joined. It survives a call that ran out of room.
 BOUND, CURSOR, FACTOR, TICK, MEMO, MEMO_TICK, HOME, FLOOR, CACHE_HIT, BUILDING = range(10)
-MACHINE_ROWS = 10
+# … and what a call finds out before its first element: by input when its next element comes and when its oldest row
+# leaves (NEVER: there is none), and whether its pipeline has more than steps
+NEXT_TIME, NEXT_LEAVE, NEEDS_FULL = range(10, 13)
+MACHINE_ROWS = 13
 # … and its scalars
 AC_ACTIVE, AC_INPUT, AC_TIME, AC_POS, AC_SIGN, AC_LEAVING, AC_DEPTH, AC_FRESH, AC_CLOCK, AC_AT, AC_ENTERS, AC_SAMPLE = (
     range(12)

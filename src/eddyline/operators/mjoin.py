@@ -239,7 +239,7 @@ class MJoin(Operator):
         if passing:
             return (
                 f"{', '.join(kept)}: {why}; nothing of {', '.join(passing)} beyond the instant at hand: "
-                "what it joins with never changes, and no deletion can show"
+                "nothing that comes later joins with it, and no deletion can show"
             )
         if all(s.spec.window is not None for s in self.sides):
             modes = {s.spec.deletes for s in self.sides if not isinstance(s.spec.window, Unbounded)}
