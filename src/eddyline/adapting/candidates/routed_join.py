@@ -32,6 +32,7 @@ INDEXES_IN_A_WINDOW = 4  # a search goes through one for each different partitio
 class RoutedJoinCandidate(Candidate):
     name = NAME
     option = "joins"
+    version = 2
 
     def check(self, options: Mapping[str, Any]) -> None:
         index_options(options)
