@@ -185,6 +185,7 @@ class _ModelParser:
         place = self.cursor.current
         bare = place is not None and place.text.lower() == "t" and not self._dotted()
         name = self._name()
+        place = self.cursor.tokens[self.cursor.index - 1]
         if bare:
             return {self._exponent(): [(1.0, ())]}
         lower = name.lower()
@@ -225,4 +226,3 @@ def _power(a: Terms, n: int) -> Terms:
     for _ in range(n):
         out = _times(out, a)
     return out
-

@@ -94,6 +94,8 @@ class Session(Scheduled, Declaring[Query]):
         self._graph.rebuilt = self._steer_again
         self._steered: dict[int, Mapping[str, Any]] = {}  # what was altered, of queries that are being loaded
         self._named: dict[str, Query] = {}
+        self._diverting: list[RunningQuery] = []  # those that put failing rows aside
+        self._estimators: list[Estimator] = []
         self._started = 0  # queries, those dropped included
         self._saved: dict[Path, int] = {}  # by directory the last snapshot that is of this session
 
@@ -141,6 +143,7 @@ class Session(Scheduled, Declaring[Query]):
         if companion is not None:
             query.companion = self._start(companion.query, None)
             query.estimator = Estimator(companion, query.companion.running)
+            self._estimators.append(query.estimator)
         return query
 
     def _start(self, bound: BoundQuery, planned: PlannedQuery | None) -> Query:
@@ -161,6 +164,8 @@ class Session(Scheduled, Declaring[Query]):
         if (memory := memory_of(bound.options)) is not None:
             share_memory((n.operator for n in physical.nodes if n.operator is not None), memory)
         self.queries.append(query)
+        if running.context.divert is not None:
+            self._diverting.append(running)
         self.system.registered(query)
         if self.warns:
             warn_of_missed(label, [s.name for n, s in inputs.items() if s.finished and n.lower() in self.feeds])
@@ -178,6 +183,8 @@ class Session(Scheduled, Declaring[Query]):
             name = query.name if isinstance(query, Query) else check.shown(query)
             raise EddylineError(f"{name} is not running in this session.")
         self.queries.remove(query)
+        self._diverting = [r for r in self._diverting if r is not query.running]
+        self._estimators = [e for e in self._estimators if e is not query.estimator]
         self._graph.stop(query.running)
         for stream in query.running.inputs.values():
             stream.logs = [log for log in stream.logs if log is not query.running.context.log]
@@ -339,9 +346,8 @@ class Session(Scheduled, Declaring[Query]):
                 side.progress()
             if not self.sides or not self._graph.can_advance:
                 break
-        for q in self.queries:
-            if q.estimator is not None:
-                q.estimator.drain()
+        for estimator in self._estimators:
+            estimator.drain()
         if self.learned.reviewing:
             self.learned.review()
         if errors:
@@ -355,7 +361,7 @@ class Session(Scheduled, Declaring[Query]):
             s.late.count or s.invalid.count or s.shed.count for s in self.inputs.values()
         ):
             return True
-        return any(q.running.invalid.count for q in self.queries)
+        return any(r.invalid.count for r in self._diverting)
 
     def left_out(self) -> list[LeftOut]:
         """What streams, relations and queries have turned away so far, those that turned nothing away included."""
