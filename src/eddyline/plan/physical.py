@@ -116,6 +116,7 @@ class Builder(Joins):
                  epochs: Mapping[str, int], clock: Clock, select: MakeSelect, judge: MakeJudge) -> None:  # fmt: skip
         super().__init__(select, judge, planned.query.time_kind)
         self.plan, self.clock = planned.plan, clock
+        self.others_read = lambda p: False
         self.catalog, self.registry, self.load, self.epochs = catalog, registry, load, epochs
         self.planning = Planning(catalog, planned.query.time_kind, planned.query.options)
         self.numbers = Numbering(self.plan)

@@ -45,7 +45,7 @@ from pyspark.sql.types import (
 
 from eddyline.core.catalog import Catalog
 from eddyline.core.errors import JobError
-from eddyline.engine.running_query import result_schema
+from eddyline.engine.delivery import result_schema
 from eddyline.expr import types as t
 from eddyline.expr.nodes import Call, Case, Cast, Column, Expr, Literal, UserCall
 from eddyline.io.conform import cast
