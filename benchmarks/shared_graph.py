@@ -40,21 +40,21 @@ def measure(readers: int, rows: int) -> dict[str, float]:
     import pyarrow as pa
 
     import eddyline as ed
-    from eddyline.engine.running_query import RunningQuery
+    from eddyline.engine.delivery import Delivery
 
     rng = np.random.default_rng(1)
     session = ed.Session()
     schema = pa.schema([("ts", pa.int64()), ("symbol", pa.int64()), ("price", pa.float64())])
     session.stream("trades", schema=schema, timestamp="ts")
     queries = [session.query(TEXT) for _ in range(readers)]
-    delivery, collect = [0.0], RunningQuery.collect
+    delivery, collect = [0.0], Delivery.collect
 
-    def timed(query: RunningQuery) -> None:
+    def timed(one: Delivery) -> None:
         begin = time.process_time()
-        collect(query)
+        collect(one)
         delivery[0] += time.process_time() - begin
 
-    RunningQuery.collect = timed  # type: ignore[method-assign]
+    Delivery.collect = timed  # type: ignore[method-assign]
     try:
         begin = time.process_time()
         for at in range(0, rows, BATCH):
@@ -64,7 +64,7 @@ def measure(readers: int, rows: int) -> dict[str, float]:
         session.finish()
         seconds = time.process_time() - begin
     finally:
-        RunningQuery.collect = collect  # type: ignore[method-assign]
+        Delivery.collect = collect  # type: ignore[method-assign]
     told = [o.task.statistics for o in session._graph.operators]
     assert queries[-1].report()["results"]
     return {

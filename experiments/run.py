@@ -34,7 +34,7 @@ EXPERIMENTS = {
     ),
     "scheduling": ("bursts",),
     "inputs": ("slack_auto",),
-    "indexes": ("figure_8_amri", "figure_9_amri", "figure_10_amri"),
+    "indexes": ("figure_8_amri", "figure_9_amri", "figure_10_amri", "phases_amri", "room_climate_amri", "map_amri"),
 }  # fmt: skip
 QUICK = 0.02
 

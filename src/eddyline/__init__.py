@@ -20,6 +20,7 @@ from eddyline.core.errors import (
 if TYPE_CHECKING:
     from eddyline.client import connect
     from eddyline.core.predicate import predicate
+    from eddyline.engine.fit import fit
     from eddyline.engine.query import Query
     from eddyline.session import Session
 
@@ -39,6 +40,7 @@ __all__ = [
     "ShedRowsWarning",
     "__version__",
     "connect",
+    "fit",
     "predicate",
 ]
 
@@ -48,6 +50,7 @@ _LAZY = {
     "Session": "eddyline.session",
     "Query": "eddyline.engine.query",
     "predicate": "eddyline.core.predicate",
+    "fit": "eddyline.engine.fit",
 }
 
 

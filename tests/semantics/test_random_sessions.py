@@ -1,8 +1,10 @@
-"""Sessions at random: queries come and go at any moment, sharing and schedulers are switched, sessions are saved and
-restored; whatever happens, the answer of each query is that of the reference for this query alone.
+"""Sessions at random: queries come and go, are altered, pinned and undone at any moment, sharing and schedulers are
+switched, sessions are saved and restored; whatever happens, the answer of each query is that of the reference for this
+query alone.
 
 ``EDDYLINE_CASES`` scales the number of sessions (1 is 100; ``make test-deep`` has 2,000), ``EDDYLINE_SEED`` moves to
-others. With ``-s`` a table says how often operators of which kind were read by several queries.
+others. With ``-s`` a table says how often each of these happened, and another how often operators of which kind were
+read by several queries.
 """
 
 from __future__ import annotations
@@ -12,21 +14,27 @@ import random
 import tempfile
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
+from unittest.mock import patch
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
 import eddyline as ed
+from eddyline.adapting import conjunction as adaptive_conjunction
+from eddyline.adapting import join_choice as joining
+from eddyline.adapting import plan_hold, tuple_router
 from eddyline.core.errors import CqlError
 from eddyline.core.time import TimeKind
 from eddyline.testing.case_data import TimeScale, draw_relation, draw_scale, draw_stream
 from eddyline.testing.cases import Case
 from eddyline.testing.reference import Element, RelationData, StreamData
-from tests.semantics.engine import mismatch
+from tests.semantics.engine import HASTY, mismatch, quick_pace
+from tests.semantics.steering import steer
 
 FACTOR = float(os.environ.get("EDDYLINE_CASES", "1"))
 SEED = int(os.environ.get("EDDYLINE_SEED", "2004"))
@@ -58,6 +66,8 @@ READERS = (
     "SELECT {p}.a, count(*) AS n FROM x {p}, S {w} {q} WHERE {p}.a = {q}.a GROUP BY {p}.a",
     "SELECT {p}.a, sum({p}.b) AS t FROM S {w} {p} WHERE odd({p}.b) GROUP BY {p}.a",
     "SELECT {p}.a, {p}.b FROM S {w} {p}, T {r} {q} WHERE {p}.a = {q}.a AND odd({p}.b)",
+    "SELECT {p}.a, {p}.b FROM S {w} {p} WHERE odd({p}.a) AND odd({p}.b) AND {p}.a < 3 AND {p}.b < 2",
+    "SELECT {p}.a, count(*) AS n FROM T {w} {p} WHERE odd({p}.a) AND {p}.b < 3 AND odd({p}.b) GROUP BY {p}.a",
     "SELECT {p}.a FROM x {p} EXCEPT SELECT {q}.b FROM y {q}",
     "SELECT {p}.a, {p}.b FROM x {p} WHERE {p}.a IN (SELECT {q}.b FROM y {q})",
 )
@@ -72,6 +82,7 @@ class Registered:
     """A query with what had come when it was registered."""
 
     text: str
+    options: dict[str, Any]
     query: Any
     since: dict[str, int]  # by stream how many elements had come
     results: list[pa.RecordBatch] = field(default_factory=list)
@@ -80,8 +91,8 @@ class Registered:
 class RandomSession:
     """One session: what is declared, what is pushed, and the queries that run."""
 
-    def __init__(self, rng: random.Random, shared: Counter[str]) -> None:
-        self.rng, self.shared = rng, shared
+    def __init__(self, rng: random.Random, shared: Counter[str], did: Counter[str]) -> None:
+        self.rng, self.shared, self.did = rng, shared, did
         self.scale: TimeScale = draw_scale(rng)
         self.streams = {n: draw_stream(rng, rng.randint(12, 30), 24, self.scale) for n in "ST"}
         self.relations: dict[str, RelationData] = {"K": draw_relation(rng, "K", 20, self.scale)}
@@ -143,31 +154,40 @@ class RandomSession:
                 self.drop(self.rng.choice(self.queries))
             elif what < 0.17:
                 self.session.sharing = not self.session.sharing
+                self.did["sharing"] += 1
             elif what < 0.22:
+                self.did["scheduled otherwise"] += 1
                 self.session.scheduler = self.rng.choice(SCHEDULERS)
                 self.session.budget = self.rng.choice([None, 1, 3, 10])
                 self.session.quantum = self.rng.choice([1, 3, 1 << 16])
                 self.session.queue_bound = self.rng.choice([None, 1, 4])
             elif what < 0.25:
                 self.save_and_restore()
+            elif what < 0.37 and self.queries:
+                steer(self.session, self.rng.choice(self.queries).query, self.rng, self.did)
             else:
                 self.push()
         self.session.finish()
         assert not any(t.ready for t in self.session._graph.executor.tasks)  # nothing is left to do
         for r in self.queries:
+            self.did["decided by a policy"] += sum(d.applied and d.by == "policy" for d in r.query.decisions)
+            self.did["not applied"] += sum(not d.applied for d in r.query.decisions)
             self.check(r, None)
 
     def register(self) -> None:
         for _ in range(self.rng.choice([1, 1, 2, 3])):
             text = self.rng.choice(self.texts)
-            self.queries.append(
-                Registered(text, self.session.query(text, priority=self.rng.choice([0, 0, 1])), dict(self.came))
-            )
+            options = {"priority": self.rng.choice([0, 0, 1])}
+            options |= {"filters": self.rng.choice(HASTY)} if self.rng.random() < 0.3 else {}
+            query = self.session.query(text, **options)
+            self.queries.append(Registered(text, options, query, dict(self.came)))
+            self.did["registered, and others ran" if len(self.queries) > 1 else "registered"] += 1
         for o in self.session._graph.operators:
             if len(o.readers) > 1:
                 self.shared[o.task.name.rpartition(" ")[0]] += 1
 
     def drop(self, r: Registered) -> None:
+        self.did["removed"] += 1
         r.results += r.query.fetch()
         self.check(r, r.query.running.reached)
         r.query.drop()
@@ -181,13 +201,14 @@ class RandomSession:
         self.session.push(name, pa.RecordBatch.from_pylist([dict(row) for _, row in part], self.scale.schema()))
 
     def save_and_restore(self) -> None:
+        self.did["restored"] += 1
         for r in self.queries:
             r.results += r.query.fetch()
         with tempfile.TemporaryDirectory() as folder:
             self.session.snapshot(folder)
             restored = self._declared(sharing=self.rng.random() < 0.8)
             for r in self.queries:
-                r.query = restored.query(r.text)
+                r.query = restored.query(r.text, **r.options)
             restored.restore(folder)
         restored.budget, restored.quantum = self.session.budget, self.session.quantum
         self.session = restored
@@ -252,14 +273,32 @@ class SessionCase(Case):
 
 
 _shared: Counter[str] = Counter()
+_did: Counter[str] = Counter()
+
+
+@pytest.fixture
+def hasty() -> Iterator[None]:
+    """Policies that decide after a few rows: sessions are short."""
+    with ExitStack() as stack:
+        stack.enter_context(patch.object(joining, "Pace", quick_pace))
+        stack.enter_context(patch.multiple(plan_hold, DRIFT=0.2, MOVED=0.0))
+        stack.enter_context(
+            patch.multiple(tuple_router, ROWS_BEFORE_ATTRIBUTES=2, FIRST_ROWS=4, MAX_ROWS=8, ASKED_EVERY=2)
+        )
+        stack.enter_context(
+            patch.multiple(adaptive_conjunction, FIRST_ROWS=1, TRIAL_ROWS=4, MIN_ROWS=1, MAX_ROWS=4, BURST_ROWS=2)
+        )
+        yield
 
 
 @pytest.mark.parametrize("part", range(PARTS))
+@pytest.mark.usefixtures("hasty")
 def test_each_query_answers_as_if_it_were_alone(part: int) -> None:
     checked = 0
     for i in range(part * SESSIONS // PARTS, (part + 1) * SESSIONS // PARTS):
         rng = random.Random(f"{SEED}/session {i}")
-        one = RandomSession(rng, _shared)
+        one = RandomSession(rng, _shared, _did)
+        _did["sessions"] += 1
         try:
             one.run()
         except Exception as e:
@@ -269,9 +308,19 @@ def test_each_query_answers_as_if_it_were_alone(part: int) -> None:
     assert checked > SESSIONS // PARTS  # there were answers
 
 
-def test_operators_of_every_kind_were_shared() -> None:
-    """Runs behind the sessions: what they shared."""
+def test_everything_happened_often() -> None:
+    """Runs behind the sessions: what happened in them, and what they shared."""
+    if not _did:
+        pytest.fail("run the whole file: what happens is counted by the tests above")
     print()
+    for what, times in sorted(_did.items()):
+        print(f"  {what:<28} {times:>7,}")
+    for what in ("registered, and others ran", "removed", "sharing", "scheduled otherwise", "alter"):
+        assert _did[what] > _did["sessions"] // 5, what
+    if FACTOR >= 1:  # fewer sessions may have none
+        for what in ("restored", "pin", "unpin", "decided by a policy"):
+            assert _did[what] > 5, what
+        assert _did["undo"] and (_did["not applied"] or FACTOR < 5)
     for kind, times in _shared.most_common():
         print(f"  {kind:<24} {times:>7,}")
     wanted = ("select", "seq-window", "aggregate", "project", "changes", "i-stream", "binary-join")

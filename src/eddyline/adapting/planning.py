@@ -11,6 +11,7 @@ from eddyline.core.catalog import Catalog
 from eddyline.plan.candidates import Planning
 from eddyline.plan.choice import PlannedQuery, choose
 from eddyline.plan.logical import BoundQuery, Plan
+from eddyline.plan.physical import choose_matches
 from eddyline.plan.rules import optimize
 
 
@@ -26,4 +27,5 @@ def plan_query(query: BoundQuery, catalog: Catalog) -> PlannedQuery:
 def choose_operators(query: BoundQuery, plan: Plan, catalog: Catalog) -> PlannedQuery:
     """Choose for a plan that is optimized already."""
     Joining.of(query.options).check(plan)
-    return PlannedQuery(query, plan, choose(plan, Planning(catalog, query.time_kind, query.options)))
+    choices = choose(plan, Planning(catalog, query.time_kind, query.options))
+    return choose_matches(PlannedQuery(query, plan, choices), catalog)

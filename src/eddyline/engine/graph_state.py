@@ -35,7 +35,7 @@ def graph_state(graph: OperatorGraph, queries: Sequence[RunningQuery]) -> dict[s
                 "line": lines[id(q.line)],
                 "cuts": {str(place): list(names) for place, names in q.cuts.needs.items()},
                 "by_others": list(q.cuts.by_others),
-                "result": q.result.state(),
+                "result": q.delivery.queue.state(),
             }
             for q in queries
         ],
@@ -60,8 +60,9 @@ def load_graph(graph: OperatorGraph, queries: Sequence[RunningQuery], state: Map
                 taken[o] = place["operators"][name]
                 _load_operator(o, state["operators"][taken[o]])
         query.line.load(state["lines"][place["line"]])
-        query.result.load(place["result"])
-        query.result.frontier = max(query.result.frontier, query.root.frontier)
+        queue = query.delivery.queue
+        queue.load(place["result"])
+        queue.frontier = max(queue.frontier, query.root.frontier)
     intakes = {(i["input"], i["number"]): i for i in state["intakes"]}
     for intake in graph.intakes:
         intake.load(intakes[intake.stream.name.lower(), intake.number])

@@ -21,6 +21,7 @@ import numpy as np
 from eddyline.core.delta import Delta
 from eddyline.core.schema import Schema
 from eddyline.core.time import Clock
+from eddyline.engine.delivery import Delivery
 from eddyline.engine.executor import Executor
 from eddyline.engine.held_state import HeldState
 from eddyline.engine.input_manager import InputStream
@@ -32,8 +33,9 @@ from eddyline.engine.scheduler import Scheduler
 from eddyline.engine.shared_operator import SharedOperator
 from eddyline.engine.task import Task
 from eddyline.engine.time_line import TimeLine
+from eddyline.plan.closing_windows import goes_on
 from eddyline.plan.graph import Node
-from eddyline.plan.logical import Plan, ToStream, each
+from eddyline.plan.logical import Plan
 from eddyline.streamon.decision import Decision
 from eddyline.synopses.store import Registry
 
@@ -62,6 +64,7 @@ class OperatorGraph:
         self._by_key: dict[Hashable, SharedOperator] = {}
         self._by_time: list[Task] = []  # those that act on time alone
         self._by_task: dict[Task, SharedOperator] = {}
+        self._deliveries: dict[Delivery, Source] = {}
         self._held: dict[frozenset[SharedOperator], HeldState] = {}
 
     # ── queries come and go ───────────────────────────────────────────────────────────────────────────────────────
@@ -76,8 +79,7 @@ class OperatorGraph:
             elif node.scan is not None:
                 places[i] = query.intake_of(node.scan)
         self._drop_unused(query, places)
-        root = places[query.physical.root]
-        query.result = self._connect(root, nodes[query.physical.root], query.physical.root, query)
+        query.delivery = self._deliver(places[query.physical.root], query)
         query.attach({nodes[i].name: p for i, p in sorted(places.items()) if isinstance(p, SharedOperator)})
         self.queries = sorted([*self.queries, query], key=lambda q: q.number)
         for o in query.uses:
@@ -136,6 +138,25 @@ class OperatorGraph:
         queue.frontier = source.frontier
         return queue
 
+    def _deliver(self, root: Source, query: RunningQuery) -> Delivery:
+        """The results of a query: together with those of another that asks the same, or by themselves."""
+        physical, number = query.physical, query.physical.root
+        asked = query.line, physical.schema, query.query.time_kind, physical.kind == "signed"
+        for delivery, source in self._deliveries.items():
+            if source is root and delivery.serves(*asked) and delivery.queue.schema == query.schemas[number]:
+                break
+        else:
+            delivery = Delivery(self._connect(root, physical.nodes[number], number, query), *asked)
+            self._deliveries[delivery] = root
+        delivery.receivers.append(query)
+        return delivery
+
+    def _end_delivery(self, query: RunningQuery) -> None:
+        delivery = query.delivery
+        delivery.receivers = [q for q in delivery.receivers if q is not query]
+        if not delivery.receivers:
+            _disconnect(self._deliveries.pop(delivery), delivery.queue)
+
     def _drop_unused(self, query: RunningQuery, places: Mapping[int, Source]) -> None:
         """Windows of operators that are not needed keep no rows; nodes show the operators that run."""
         for i, node in enumerate(query.physical.nodes):
@@ -153,7 +174,7 @@ class OperatorGraph:
         for o in query.uses:
             o.readers = [q for q in o.readers if q is not query]
             o.serve()
-        _disconnect(query.root, query.result)
+        self._end_delivery(query)
         for o in reversed([o for o in self.operators if not o.readers]):
             self._retire(o)
         self.operators = [o for o in self.operators if o.readers]
@@ -202,12 +223,13 @@ class OperatorGraph:
     # ── lines and intakes ─────────────────────────────────────────────────────────────────────────────────────────
 
     def line(self, intakes: Iterable[Intake], plan: Plan) -> TimeLine:
-        """The time line over these inputs from these elements. The time of a query with ``Wstream`` goes on after the
-        last element, so it has one for itself."""
+        """The time line over these inputs from these elements. The time of some queries goes on after the last element,
+        so each of them has one for itself. Over constant relations time has one instant, and a query that comes after
+        it has one of its own."""
         wanted = sorted(intakes, key=lambda i: (i.stream.name.lower(), i.number))
-        own = plan if any(isinstance(n, ToStream) and n.kind == "wstream" for n in each(plan)) else None
+        own = plan if goes_on(plan) else None
         for line in self.lines:
-            if own is None and line.plan is None and list(line.intakes) == wanted:
+            if own is None and line.plan is None and list(line.intakes) == wanted and (wanted or line.reached is None):
                 return line
         self.lines.append(TimeLine(wanted, own))
         return self.lines[-1]
@@ -240,8 +262,8 @@ class OperatorGraph:
                 task.inputs[0].push(_NOTHING, limit)
         failed = self._run(None if drain else self.budget)
         self._left_over = self.budget is not None or self.bound is not None
-        for query in self.queries:
-            query.collect()
+        for delivery in self._deliveries:
+            delivery.collect()
         return failed
 
     def _wanted(self, lines: Sequence[TimeLine]) -> Iterable[tuple[Intake, int]]:

@@ -13,6 +13,7 @@ from eddyline.core.time import Clock
 from eddyline.engine.estimates import Estimator
 from eddyline.engine.ownership import Turn, in_turn
 from eddyline.engine.query_plan import plan_of
+from eddyline.engine.result_segments import result_segments
 from eddyline.engine.steering import Steering
 from eddyline.plan.logical import BoundQuery
 from eddyline.plan.plan_data import PlanGraph
@@ -97,6 +98,18 @@ class Query:
         while self._collected():
             pass
         return pa.Table.from_batches(list(self._table), self.schema)
+
+    def segments(self) -> pa.Table:
+        """The result of a query on models that is not sampled: intervals with the polynomials that hold on them.
+
+        >>> import eddyline as ed
+        >>> session = ed.Session()
+        >>> session.stream("S", [{"ts": 0, "x": 1.0, "v": 0.5}, {"ts": 8, "x": 5.0, "v": 0.0}], timestamp="ts")
+        >>> query = session.query("SELECT x FROM S MODEL S.x = S.x + S.vt WHERE x > 3")
+        >>> query.segments().to_pylist()[0]
+        {'_from': 4.0, '_to': 8.0, '_closed': '()', 'x': [3.0, 0.5]}
+        """
+        return result_segments(self.running.plan, self.to_arrow())
 
     @property
     def turn(self) -> Turn:

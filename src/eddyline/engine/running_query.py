@@ -10,14 +10,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from eddyline.core.delta import Delta
 from eddyline.core.errors import DataError
 from eddyline.core.schema import Schema
-from eddyline.core.time import TimeKind
+from eddyline.engine.delivery import Delivery, result_schema
 from eddyline.engine.held_state import HeldState
 from eddyline.engine.input_manager import InputStream
 from eddyline.engine.intake import Intake
-from eddyline.engine.queues import Queue
 from eddyline.engine.shared_operator import SharedOperator
 from eddyline.engine.side_output import Diverted, SideOutput
 from eddyline.engine.task import Task
@@ -38,7 +36,7 @@ class RunningQuery:
     physical: PhysicalPlan
     keys: list[Hashable]  # by node of the physical plan what it answers; None: it is not for others
     schemas: list[Schema]  # by node of the physical plan its columns in the names of this query
-    result: Queue
+    delivery: Delivery  # where its results come from
 
     def __init__(
         self,
@@ -153,27 +151,6 @@ class RunningQuery:
         held = (0, 0) if self.held is None else self.held.peak
         return max(self._peak[0], held[0]), max(self._peak[1], held[1])
 
-    def collect(self) -> None:
-        """Take what the operators have brought, up to the last instant that has closed."""
-        if not self.result.waiting:
-            return
-        limit = self.line.limit
-        if self.result.frontier <= limit:
-            found = self.result.drain()
-        else:  # another time line reads the same operators and is ahead
-            found = [d for d in (self.result.pop(limit),) if len(d)]
-        for delta in found:
-            self.produced += len(delta)
-            self.results.append(self._batch(delta))
-
-    def _batch(self, delta: Delta) -> pa.RecordBatch:
-        columns = [_decoded(delta.columns[f.name]) for f in self.physical.schema]
-        time = pa.array(delta.time)
-        columns.append(time.view(pa.timestamp("us")) if self.query.time_kind is TimeKind.TIMESTAMP else time)
-        if self.physical.kind == "signed":
-            columns.append(pa.array(delta.weights.astype(np.int8)))
-        return pa.RecordBatch.from_arrays(columns, schema=self.schema)
-
     def divert(self, error: DataError, row: Mapping[str, Any], time: int) -> None:
         """Put a row for which an expression failed aside, at its own instant."""
         name = self.query.name or "the query"
@@ -222,21 +199,3 @@ class RunningQuery:
 
     def sizes(self) -> dict[str, tuple[int, int]]:
         return {name: o.operator.size() for name, o in self.operators.items()}
-
-
-def result_schema(schema: Schema, kind: TimeKind, signed: bool) -> pa.Schema:
-    """The query's columns, then ``_time``, then ``_sign`` for the changes of a relation."""
-    fields = []
-    for f in schema:
-        name = f.name
-        while name in ("_time", "_sign") or (name != f.name and name in schema):
-            name += "_2"  # a result that is read again as a stream has such columns
-        fields.append(pa.field(name, f.type))
-    fields.append(pa.field("_time", pa.timestamp("us") if kind is TimeKind.TIMESTAMP else pa.int64()))
-    if signed:
-        fields.append(pa.field("_sign", pa.int8()))
-    return pa.schema(fields)
-
-
-def _decoded(array: pa.Array) -> pa.Array:
-    return array.dictionary_decode() if pa.types.is_dictionary(array.type) else array

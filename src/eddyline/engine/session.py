@@ -32,6 +32,7 @@ from eddyline.engine.left_out import LeftOut, Notices, warn_of_missed
 from eddyline.engine.ownership import in_turn
 from eddyline.engine.query import Query
 from eddyline.engine.relation_changes import TimedRelation
+from eddyline.engine.row_places import place_of
 from eddyline.engine.running_graph import RunningGraph
 from eddyline.engine.running_query import RunningQuery
 from eddyline.engine.session_scheduling import Scheduled
@@ -41,6 +42,7 @@ from eddyline.engine.steering import named_query
 from eddyline.engine.system_streams import SystemStreams
 from eddyline.io import durable
 from eddyline.io.locking import DirectoryLock
+from eddyline.io.nested import flat_batch
 from eddyline.io.resolve import open_source
 from eddyline.io.source import Source
 from eddyline.plan.choice import BACK, PlannedQuery
@@ -92,6 +94,8 @@ class Session(Scheduled, Declaring[Query]):
         self._graph.rebuilt = self._steer_again
         self._steered: dict[int, Mapping[str, Any]] = {}  # what was altered, of queries that are being loaded
         self._named: dict[str, Query] = {}
+        self._diverting: list[RunningQuery] = []  # those that put failing rows aside
+        self._estimators: list[Estimator] = []
         self._started = 0  # queries, those dropped included
         self._saved: dict[Path, int] = {}  # by directory the last snapshot that is of this session
 
@@ -139,6 +143,7 @@ class Session(Scheduled, Declaring[Query]):
         if companion is not None:
             query.companion = self._start(companion.query, None)
             query.estimator = Estimator(companion, query.companion.running)
+            self._estimators.append(query.estimator)
         return query
 
     def _start(self, bound: BoundQuery, planned: PlannedQuery | None) -> Query:
@@ -152,12 +157,15 @@ class Session(Scheduled, Declaring[Query]):
         if "scheduler" in bound.options:
             self._graph.schedule(str(bound.options["scheduler"]))
         self._started += 1
+        running.context.locate = self._locate
         query = Query(self, label, running)
         for stream in inputs.values():
             stream.logs.append(physical.context.log)
         if (memory := memory_of(bound.options)) is not None:
             share_memory((n.operator for n in physical.nodes if n.operator is not None), memory)
         self.queries.append(query)
+        if running.context.divert is not None:
+            self._diverting.append(running)
         self.system.registered(query)
         if self.warns:
             warn_of_missed(label, [s.name for n, s in inputs.items() if s.finished and n.lower() in self.feeds])
@@ -175,6 +183,8 @@ class Session(Scheduled, Declaring[Query]):
             name = query.name if isinstance(query, Query) else check.shown(query)
             raise EddylineError(f"{name} is not running in this session.")
         self.queries.remove(query)
+        self._diverting = [r for r in self._diverting if r is not query.running]
+        self._estimators = [e for e in self._estimators if e is not query.estimator]
         self._graph.stop(query.running)
         for stream in query.running.inputs.values():
             stream.logs = [log for log in stream.logs if log is not query.running.context.log]
@@ -217,6 +227,11 @@ class Session(Scheduled, Declaring[Query]):
             found = self.system.input_of(name, options)
         return found if found is not None else self._side(name)
 
+    def _locate(self, name: str, values: Mapping[str, Any], time: int) -> str | None:
+        feed = self.feeds.get(name.lower())
+        stamp = None if feed is None else feed.stream.definition.timestamp
+        return None if feed is None else place_of(feed.source, stamp, values, time, feed.rows)
+
     def _side(self, name: str) -> InputStream:
         """``late(q)``, ``invalid(q)`` or ``shed(q)``, made when first asked for."""
         key = name.lower()
@@ -245,7 +260,7 @@ class Session(Scheduled, Declaring[Query]):
         if self._graph.is_full(stream):
             self._advance(drain=True)
         if isinstance(rows, pa.RecordBatch):
-            stream.accept(rows)
+            stream.accept(flat_batch(rows))
         else:
             schema = pa.schema([f for f in stream.definition.schema.to_arrow() if f.name != WEIGHT])
             for batch in open_source(rows, schema=schema).open():
@@ -331,9 +346,8 @@ class Session(Scheduled, Declaring[Query]):
                 side.progress()
             if not self.sides or not self._graph.can_advance:
                 break
-        for q in self.queries:
-            if q.estimator is not None:
-                q.estimator.drain()
+        for estimator in self._estimators:
+            estimator.drain()
         if self.learned.reviewing:
             self.learned.review()
         if errors:
@@ -347,7 +361,7 @@ class Session(Scheduled, Declaring[Query]):
             s.late.count or s.invalid.count or s.shed.count for s in self.inputs.values()
         ):
             return True
-        return any(q.running.invalid.count for q in self.queries)
+        return any(r.invalid.count for r in self._diverting)
 
     def left_out(self) -> list[LeftOut]:
         """What streams, relations and queries have turned away so far, those that turned nothing away included."""

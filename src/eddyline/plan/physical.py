@@ -15,13 +15,14 @@ Operators with kernels are imported where they are built: a query that only filt
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
 
 from eddyline.core.catalog import Catalog
 from eddyline.core.schema import Schema
-from eddyline.core.time import Clock
+from eddyline.core.time import Clock, SystemClock
 from eddyline.core.window import (
     PartitionRows,
     Range,
@@ -42,7 +43,7 @@ from eddyline.operators.bundles import Bundles
 from eddyline.operators.select import SelectOperator
 from eddyline.operators.streams import Changes, ConstantRelation, OrderTies, UnionAll
 from eddyline.plan.candidates import Planning, subject_of
-from eddyline.plan.choice import Chosen, PlannedQuery
+from eddyline.plan.choice import Choices, Chosen, PlannedQuery, choose_for
 from eddyline.plan.deletions import Deletions, cannot_cancel
 from eddyline.plan.graph import MakeJudge, MakeSelect, Output, PhysicalPlan, needed
 from eddyline.plan.joins import Joins
@@ -50,8 +51,10 @@ from eddyline.plan.logical import (
     Aggregate,
     AsOfJoin,
     Distinct,
+    Explode,
     Join,
     MarkJoin,
+    ModelQuery,
     OuterJoin,
     Plan,
     Project,
@@ -65,6 +68,7 @@ from eddyline.plan.logical import (
     each,
     is_stream,
 )
+from eddyline.plan.matching import Matching
 from eddyline.plan.numbering import Numbering
 from eddyline.plan.panes import panes_below, same_panes
 from eddyline.synopses.store import Elements, Registry, Stub
@@ -85,6 +89,24 @@ def build(planned: PlannedQuery, catalog: Catalog, registry: Registry, load: Cal
     return builder.finish()
 
 
+def choose_matches(planned: PlannedQuery, catalog: Catalog) -> PlannedQuery:
+    """Choose how rows with partners are found. That depends on which changes the operators below bring, so the query is
+    built once to see it, without rows and for nothing else."""
+    if not planned.choices.match:
+        return planned
+
+    def empty(relation: str) -> pa.Table:
+        return catalog.relations[relation.lower()].schema.to_arrow().empty_table()
+
+    builder = Builder(planned, catalog, Registry(), empty, {}, SystemClock(), SelectOperator, in_order)
+    builder.finish()
+    made = tuple(
+        (node, replace(chosen, matches=tuple(builder.matches.get(builder.numbers.of(node), ()))))
+        for node, chosen in planned.choices.made
+    )
+    return replace(planned, choices=Choices(made))
+
+
 class Builder(Joins):
     """Builds the operators of a planned query. Candidates get it to build theirs."""
 
@@ -94,11 +116,14 @@ class Builder(Joins):
                  epochs: Mapping[str, int], clock: Clock, select: MakeSelect, judge: MakeJudge) -> None:  # fmt: skip
         super().__init__(select, judge, planned.query.time_kind)
         self.plan, self.clock = planned.plan, clock
+        self.others_read = lambda p: False
         self.catalog, self.registry, self.load, self.epochs = catalog, registry, load, epochs
         self.planning = Planning(catalog, planned.query.time_kind, planned.query.options)
         self.numbers = Numbering(self.plan)
         self.chosen = planned.choices.by_number(self.numbers)
         self.built: list[tuple[str, Chosen]] = []
+        self.building: list[int] = []  # the numbers of the nodes that candidates are building, the innermost last
+        self.matches: dict[int, list[Chosen]] = {}  # how rows with partners are found, by node
         self.scans: dict[Hashable, int] = {}
         self.paned: dict[Hashable, Output] = {}
         self.made: dict[int, Output] = {}  # sub-plans that several others read
@@ -148,7 +173,7 @@ class Builder(Joins):
                 return self.filter(p, self.stream(p.input, ordered))
             case Project():
                 return self.project(p, self.stream(p.input, ordered))
-            case AsOfJoin():
+            case AsOfJoin() | ModelQuery():
                 return self.run_chosen(p, Deletions.NONE)
             case ToStream():
                 out = self.to_stream(p)
@@ -220,6 +245,8 @@ class Builder(Joins):
                 return self.filter(p, self.relation(p.input, needed(p.conjuncts, need)))
             case Project():
                 return self.project(p, self.relation(p.input, needed([e for _, e in p.items], need)))
+            case Explode():
+                return self.explode(p, self.relation(p.input, need))
             case Select() | Join() | OuterJoin() | MarkJoin() | Rank():
                 return self.run_chosen(p, need)
             case Aggregate():
@@ -231,12 +258,31 @@ class Builder(Joins):
             case _:
                 raise AssertionError(f"not a relation: {type(p).__name__}")
 
+    def explode(self, p: Explode, child: Output) -> Output:
+        from eddyline.operators.explode import ExplodeOperator
+
+        operator = ExplodeOperator(self.name("explode"), child.schema, p.column, p.name)
+        out = self.add(operator, (child.node,), note=p.column)
+        return Output(out, operator.schema, append_only=child.append_only)
+
     def run_chosen(self, p: Plan, need: Deletions) -> Output:
         """The operators of the candidate that was chosen for a node."""
         chosen = self.choice_of(p)
+        self.building.append(self.numbers.of(p))
         out = chosen.candidate.build(p, self, need)
+        self.building.pop()
         self.enter(chosen, out)
         return out
+
+    def choice_of_match(self, matching: Matching) -> Chosen:
+        """As it was chosen with the query; it is chosen here only while that is done (``choose_matches``)."""
+        number = self.building[-1]
+        here = self.matches.setdefault(number, [])
+        given = self.chosen[number].matches
+        found = given[len(here)] if len(here) < len(given) else choose_for(matching, self.planning)
+        assert found is not None
+        here.append(found)
+        return found
 
     def choice_of(self, p: Plan) -> Chosen:
         found = self.chosen.get(self.numbers.of(p))
