@@ -126,11 +126,11 @@ def test_followers_have_each_row_once_whenever_the_server_is_killed(tmp_path: Pa
     time.sleep(0.5)
     for p in pushers:
         p.done.set()
-        p.join(30)
+        p.join(150)
     for name in ("A", "B"):
         assert server.request("POST", f"/v1/streams/{name}/finish").status == 204
     for f in followers:
-        f.join(60)
+        f.join(150)
         assert f.ended, f.query
     options = server.request("GET", "/v1/queries/passed").data["options"]
     assert server.stop() == 0
