@@ -1,0 +1,104 @@
+"""The join that constraints keep small (k-Mon): ``WITH (constraints = 'exact')``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from eddyline.adapting.candidates.routed_join import is_kept_by_join
+from eddyline.adaptive.constraints.policies import KIND, ConstraintOptions, parse_constraints
+from eddyline.core.errors import JobError
+from eddyline.expr.describe import describe
+from eddyline.plan.candidates import Candidate, Planning, Refused, candidate
+from eddyline.plan.conjuncts import split_conjuncts
+from eddyline.plan.deletions import Deletions
+from eddyline.plan.graph import alias_of
+from eddyline.plan.join_costs import any_order
+from eddyline.plan.logical import Join
+from eddyline.synopses.codes import is_direct
+
+if TYPE_CHECKING:
+    from eddyline.plan.graph import Output
+    from eddyline.plan.physical import Builder
+
+STATUSES = 1.0  # accesses more than a join without them: a row's status is computed when it comes
+
+
+@candidate
+class ConstrainedJoinCandidate(Candidate):
+    name = "constrained-join"
+
+    def check(self, options: Mapping[str, Any]) -> None:
+        constraint_options(options)
+
+    def suits(self, node: Join, planning: Planning) -> str | Refused:
+        mode, _ = planning.read(constraint_options)
+        if mode in ("off", "auto"):
+            return Refused("the option 'constraints' does not ask for it")
+        why = self.obstacle(node, planning)
+        return Refused(why, asked=True) if why else "rows stay only as long as constraints allow that they are needed"
+
+    def obstacle(self, node: Join, planning: Planning) -> str | None:
+        from eddyline.operators.join_plan import JoinGraph
+        from eddyline.operators.join_tree import JoinTree, tree_of
+
+        for option in ("joins", "caches", "tree"):
+            if planning.options.get(option) is not None:
+                return f"the option '{option}' asks for another join"
+        for child in node.inputs:
+            if not is_kept_by_join(child):
+                return f"{alias_of(child)} is neither constant nor a stream under a RANGE or ROWS window"
+        keys, equalities, _ = split_conjuncts(node.conjuncts, [i.schema for i in node.inputs])
+        tree = tree_of(JoinGraph(keys, equalities))
+        return None if isinstance(tree, JoinTree) else tree
+
+    def cost(self, node: Join, planning: Planning) -> float:
+        """Less state is what it is asked for, not fewer accesses: it is taken where it suits."""
+        return 0.5 * (1.0 + any_order(len(node.inputs)) + STATUSES)
+
+    def build(self, node: Join, builder: Builder, need: Deletions) -> Output:
+        from eddyline.adapting.constraint_control import ConstraintWatch, PortFacts
+        from eddyline.operators import constrained_join
+        from eddyline.operators.join_plan import JoinGraph
+        from eddyline.operators.join_tree import JoinTree, tree_of
+        from eddyline.synopses.spill import Spill
+
+        mode, options = constraint_options(builder.planning.options)
+        parts = builder.join_parts(node, need)
+        keys, equalities, residual = split_conjuncts(node.conjuncts, [i.schema for i in node.inputs])
+        graph = JoinGraph(keys, equalities)
+        tree = tree_of(graph)
+        assert isinstance(tree, JoinTree)
+        facts = [
+            [
+                PortFacts(
+                    ", ".join(describe(keys[i][c]) for c in columns),
+                    declared=False,
+                    ordered=len(columns) == 1 and is_direct(keys[i][columns[0]].type),
+                )
+                for columns in tree.keys_of(i)
+            ]
+            for i in range(tree.size)
+        ]
+        name = builder.name("constrained-join")
+        edges = [(e.a, e.a_port, e.b, e.b_port) for e in tree.edges]
+        control = ConstraintWatch(name, edges, facts, tree.width, options, builder.context.log)
+        directory = builder.planning.options.get("spill")
+        spill = None if mode == "lossy" else Spill([i.schema for i in parts.inputs], tree.width, directory)
+        operator = constrained_join.ConstrainedJoin(
+            name, parts.inputs, graph, tree, residual, node.schema.names, builder.context, control, spill,
+            collect_every=options.collect,
+        )  # fmt: skip
+        return builder.add_join(node, operator, parts)
+
+
+def constraint_options(options: Mapping[str, Any]) -> tuple[str, ConstraintOptions]:
+    """What the option 'constraints' says, checked.
+
+    >>> constraint_options({})[0], constraint_options({"constraints": "lossy(p=0.02)"})[1].p
+    ('off', 0.02)
+    """
+    written = options.get(KIND, "off")
+    if not isinstance(written, str):
+        raise JobError(f"the option 'constraints' is a text such as 'exact' or 'off', not {written!r}.")
+    return parse_constraints(written)
