@@ -39,7 +39,7 @@ test: $(WARM)  ## lint, types, documentation, all tests and doctests (without Ja
 	@$(BIN)/mypy
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet --site-dir build/site
 	@$(BIN)/python -m pytest -n 2 --dist loadfile
-	@NUMBA_DISABLE_JIT=1 EDDYLINE_CASES=0.05 $(BIN)/python -m pytest -q tests/kernels
+	@NUMBA_DISABLE_JIT=1 EDDYLINE_CASES=0.05 $(BIN)/python -m pytest -n 2 -q tests/semantics tests/kernels
 
 test-short:  ## with another Python, some minutes: make test-short PYTHON=python3.12 (import, doctests, few random cases)
 	@$(PYTHON) -m venv $(SHORT)

@@ -21,8 +21,8 @@ from eddyline.cql import bind
 from eddyline.plan.logical import MANY_PLACES, Plan, StreamScan, walk
 from eddyline.plan.partitioning import Partitioning, lay_out, partition, sources_of
 from eddyline.plan.partitioning import places as places_module
+from eddyline.plan.partitioning.enumerate_layouts import Layouts
 from eddyline.plan.partitioning.grid import Grid
-from eddyline.plan.partitioning.layouts import Layouts
 from eddyline.plan.partitioning.places import Places
 from eddyline.plan.rules import optimize
 from eddyline.spark import program

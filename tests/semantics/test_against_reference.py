@@ -88,6 +88,8 @@ def test_the_cases_cover_the_language(coverage: Coverage) -> None:
     while DEEP and coverage.least < 50 and number < 2 * CASES:  # the last cells take a few more
         one_case(number, coverage)
         number += 1
+    if coverage.cases < 100:  # a run with few cases: their shares vary too much to be judged
+        return
     assert coverage.non_empty_share >= 0.6
     assert coverage.ties >= 0.9 * coverage.cases
     assert coverage.nulls >= 0.9 * coverage.cases

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from eddyline.adaptive.joins.a_caching import ACaching
+from eddyline.adaptive.joins.cache_states import CacheStates, hides
 from eddyline.adaptive.joins.candidates import Candidate, conflicts, prefix_invariant
 from eddyline.adaptive.joins.policies import POLICIES, defaults, make_caching
-from eddyline.adaptive.joins.states import CacheStates, hides
 from eddyline.core.errors import JobError
 from eddyline.streamon.decision import Decision
 from tests.adaptive.joins.graphs import EXAMPLE, chain, clique, random_orders, random_shape

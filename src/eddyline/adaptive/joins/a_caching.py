@@ -7,6 +7,7 @@ from copy import deepcopy
 from typing import Any, ClassVar
 
 from eddyline.adaptive.joins import reasons
+from eddyline.adaptive.joins.cache_states import CacheStates
 from eddyline.adaptive.joins.candidates import Candidate, Store
 from eddyline.adaptive.joins.memory import MIN_SAVING_SHARE, Allocation, priorities, remembered, shares, squeezed
 from eddyline.adaptive.joins.model import Statistics, Value, net, upkeep
@@ -14,7 +15,6 @@ from eddyline.adaptive.joins.parameters import A_CACHING
 from eddyline.adaptive.joins.profiler import Profiler
 from eddyline.adaptive.joins.selection import select
 from eddyline.adaptive.joins.shape import Orders, Shape
-from eddyline.adaptive.joins.states import CacheStates
 from eddyline.streamon.decision import Decision
 from eddyline.streamon.parameters import Parameter
 

@@ -2,8 +2,8 @@
 
 *Correct* means: at every instant the results of all shards, put together as bags, are the results of one shard that
 sees everything. The shards form a grid with one axis per *dimension*. A dimension gives every scan of the plan either a
-column, whose hash is the coordinate of a row, or has the scan's rows copied to all coordinates. ``layouts`` finds the
-dimensions that are correct, ``grid`` picks from them and shares the shards out, ``reasons`` says it in words.
+column, whose hash is the coordinate of a row, or has the scan's rows copied to all coordinates. ``enumerate_layouts``
+finds the dimensions that are correct, ``grid`` picks from them and shares the shards out, ``reasons`` says it in words.
 
 *Why dimensions can be judged one by one.* Let every row below a node have, in every dimension, one coordinate or all of
 them. By induction over the plan, a shard holds of each node exactly the rows whose coordinates it matches in every
@@ -22,8 +22,8 @@ from math import prod
 from eddyline.core.catalog import Catalog
 from eddyline.core.errors import JobError
 from eddyline.plan.logical import Plan, RelationScan, StreamScan
+from eddyline.plan.partitioning.enumerate_layouts import Layouts
 from eddyline.plan.partitioning.grid import ANY, Grid, Source, Split, choose, joint_lanes
-from eddyline.plan.partitioning.layouts import Layouts
 from eddyline.plan.partitioning.places import Places
 from eddyline.plan.partitioning.reasons import explain_grid, explain_one_shard
 
