@@ -1,8 +1,8 @@
 """Ties the monitors of k-constraints to the constrained join: what is measured goes to them, what they allow is used.
 
-For every port of the join's tree there are up to three monitors: the join distance of rows that wait at the port (RIDS),
-and of the rows of the port's own input how clustered (CA) and how ordered (OA) their keys come. An edge is many-one as
-long as no two rows of one key are there at once, which is measured too.
+For every port of the join's tree there are up to three monitors: the join distance of rows that wait at the port
+(RIDS), and of the rows of the port's own input how clustered (CA) and how ordered (OA) their keys come. An edge is
+many-one as long as no two rows of one key are there at once, which is measured too.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import numpy as np
 from eddyline.adaptive.constraints.adherence import Adherence
 from eddyline.adaptive.constraints.clustered import ClusteredArrival
 from eddyline.adaptive.constraints.directions import DirectedGraph, Edge, direct
+from eddyline.adaptive.constraints.missed import MissedResults
 from eddyline.adaptive.constraints.ordered import OrderedArrival
 from eddyline.adaptive.constraints.policies import CA, OAC, OAP, RIDS, ConstraintOptions
 from eddyline.core.bound import bound_of
@@ -71,6 +72,7 @@ class ConstraintWatch:
         self.hits: Counter[int] = Counter()  # by why
         self.used: dict[str, bool] = {}
         self.history: deque[tuple[int, Int64s]] = deque()
+        self.losses = MissedResults(options.adherence(RIDS).p)
         self.pinned = False
 
     # ── while the join runs ───────────────────────────────────────────────────────────────────────────────────────
@@ -88,7 +90,9 @@ class ConstraintWatch:
             if q in self.rids:
                 mine = distances[distances[:, 0] == q]
                 order = np.argsort(mine[:, 1], kind="stable")
-                self.rids[q].observe(mine[order, 1], mine[order, 2], int(join.slots.arrived[self._input(self.other[q])]))
+                self.rids[q].observe(
+                    mine[order, 1], mine[order, 2], int(join.slots.arrived[self._input(self.other[q])])
+                )
 
     def hit(self, join: ConstrainedJoin, why: Int64s, now: int) -> None:
         for each, many in zip(*np.unique(why, return_counts=True), strict=True):
@@ -108,6 +112,9 @@ class ConstraintWatch:
                     a, p, b, r = edge
                     self._repeats(join, a * self.width + p if down == a else b * self.width + r)
 
+    def sampled(self, join: ConstrainedJoin, keys: Int64s) -> None:
+        self.losses.seen(keys)
+
     def _repeats(self, join: ConstrainedJoin, q: int) -> None:
         """Rows of one key came while a row was there that both match."""
         seen = self.repeated[q]
@@ -122,11 +129,10 @@ class ConstraintWatch:
         assert self.graph is not None
         ports = self.size * self.width
         wait, low = np.full(ports, k.NEVER_USED, np.int64), np.full(ports, k.LOWEST, np.int64)
-        share = np.zeros(ports, np.int64)
         parents_of = {q for q in self.facts if self._is_parent(self.other[q])}  # ports that lead to a parent
         for q, adherence in self.rids.items():
             if self._usable(join, adherence, self._input(self.other[q])) and self._unique(join, self.other[q]):
-                wait[q], share[q] = int(adherence.k_e), int(65536 * adherence.p)
+                wait[q] = int(adherence.k_e)
         for q, oa in self.ordered.items():
             purpose = OAP if self.other[q] in parents_of else OAC
             if self.options.may_use(purpose) and self._usable(join, oa.adherence, self._input(q)):
@@ -139,7 +145,7 @@ class ConstraintWatch:
         for q in parents_of & {self.other[p] for p in self.clustered}:
             self._close(join, q)
         self._tell(wait, low, now)
-        return Collection(wait, low, share, facts)
+        return Collection(wait, low, round(65536 * self.losses.p) if join.spill is None else 0, facts)
 
     def _close(self, join: ConstrainedJoin, q: int) -> None:
         """Let a child's rows know which keys will not come again from its parent."""
@@ -269,7 +275,7 @@ class ConstraintWatch:
         counts = join.slots.counts()
         for i, label in enumerate(join.labels):
             unknown, yes, no = counts[i].tolist()
-            removed = {}
+            removed: dict[str, int] = {}
             for (stream, why), many in self.removed.items():
                 if stream == i:
                     removed[NAMES[why % k.KINDS]] = removed.get(NAMES[why % k.KINDS], 0) + many
@@ -277,6 +283,12 @@ class ConstraintWatch:
             spilled = "" if join.spill is None else f", {join.spill.rows()[i]:,} spilled"
             lines.append(f"{label}: Yes {yes:,}, Unknown {unknown:,}, No {no:,} rows{spilled}; made useless by {by}")
         lines += [f"{c['constraint']}: {c['text']}" for c in self.constraints(join)]
+        if join.spill is None:
+            missed = self.losses.report()
+            lines.append(
+                f"approximate: about {missed['missed']:,.0f} results are missing (95 %: {missed['low']:,.0f} to"
+                f" {missed['high']:,.0f})"
+            )
         return lines
 
     def constraints(self, join: ConstrainedJoin) -> list[dict[str, Any]]:
@@ -318,6 +330,7 @@ class ConstraintWatch:
             "synopses": synopses,
             "constraints": [{n: c[n] for n in c if n != "text"} for c in self.constraints(join)],
             "collections": join.collections,
+            "missed": None if join.spill is not None else self.losses.report(),
             "spill": {"rows": sum(spilled), "disk": disk, "memory": 0 if join.spill is None else join.spill.nbytes,
                       "brought back": join.fetches},
         }  # fmt: skip
@@ -336,7 +349,7 @@ class ConstraintWatch:
             "repeated": np.array([x for q in sorted(self.facts) for x in self.repeated[q]], np.int64),
             "removed": removed, "history": history,
             "hits": np.array([[w, n] for w, n in sorted(self.hits.items())], np.int64).reshape(-1),
-            "used": {name: int(u) for name, u in self.used.items()},
+            "used": {name: int(u) for name, u in self.used.items()}, "losses": self.losses.state(),
         }  # fmt: skip
 
     def load(self, state: dict[str, Any]) -> None:
@@ -346,8 +359,9 @@ class ConstraintWatch:
         repeated = np.array(state["repeated"]).reshape(-1, 3).tolist()
         self.repeated = dict(zip(sorted(self.facts), repeated, strict=True))
         self.removed = Counter({(i, w): n for i, w, n in np.array(state["removed"]).reshape(-1, 3).tolist()})
-        self.hits = Counter({w: n for w, n in np.array(state["hits"]).reshape(-1, 2).tolist()})
+        self.hits = Counter(dict(np.array(state["hits"]).reshape(-1, 2).tolist()))
         lines = np.array(state["history"]).reshape(-1, self.size + 1)
         self.history = deque((int(line[0]), line[1:].copy()) for line in lines)
         self.used = {name: bool(u) for name, u in state["used"].items()}
+        self.losses.load(state["losses"])
         self.graph = None  # found again at the next collection, from the same counts

@@ -55,7 +55,9 @@ class Session(Declaring[Query]):
 
     ``strict`` stops at the first malformed row; ``sharing`` lets windows over the same elements share their rows
     (assign ``session.sharing`` to switch it while queries run); ``learned`` is a file, or the directory of a snapshot,
-    with what earlier runs learned, where the same queries begin (``save_learned`` writes it); ``clock`` is for tests.
+    with what earlier runs learned, where the same queries begin (``save_learned``
+    writes it); ``spill`` is a folder for rows that joins under constraints keep outside of memory; ``clock`` is for
+    tests.
 
     >>> session = Session()
     >>> packets = [{"ts": 1, "size": 40}, {"ts": 2, "size": 1500}, {"ts": 5, "size": 900}]
@@ -75,6 +77,7 @@ class Session(Declaring[Query]):
         sharing: bool = True,
         base: Path | str | None = None,
         learned: Path | str | None = None,
+        spill: Path | str | None = None,
     ) -> None:
         super().__init__(clock=clock, strict=strict, base=base)
         self.learned = Learned(None if learned is None else check.path(learned, "learned"))
@@ -85,7 +88,9 @@ class Session(Declaring[Query]):
         self.system = SystemStreams(self)
         self.warns = True  # that rows were left out; a caller that reports them in another way sets it to False
         self._notices = Notices()
-        self._registry = Registry(check.flag(sharing, "sharing"))
+        self._registry = Registry(
+            check.flag(sharing, "sharing"), None if spill is None else str(check.path(spill, "spill"))
+        )
         self._named: dict[str, Query] = {}
         self._started = 0  # queries, those dropped included
         self._saved: dict[Path, int] = {}  # by directory the last snapshot that is of this session

@@ -1,7 +1,8 @@
-"""Garbage collection of a constrained join: which rows the constraints make useless (thesis 6.6.2, 6.7.2, 6.8.2, 6.8.6).
+"""Garbage collection of a constrained join: which rows constraints make useless (thesis 6.6.2, 6.7.2, 6.8.2, 6.8.6).
 
-Three facts say that *no future row of a neighbour matches a row at a port*: the neighbour has received k more rows since
-the row came (RIDS), its rows of that key have all come (CA, ``closed``), or its future keys are larger (OA, ``low``).
+Three facts say that *no future row of a neighbour matches a row at a port*: the neighbour has received k more rows
+since the row came (RIDS), its rows of that key have all come (CA, ``closed``), or its future keys are larger (OA,
+``low``).
 
 - A row without a match at such a port is NO, and so are the rows that need it (RIDS and OAC for a parent that waits for
   its child; OAP for a child that no parent references).
@@ -32,6 +33,7 @@ from eddyline.kernels.constrained_layout import (
     NBP,
     NO,
     QUEUED,
+    SAMPLED,
     TWO_WAY,
     UNKNOWN,
     WAITING,
@@ -42,17 +44,17 @@ from eddyline.kernels.hashing import mix
 
 
 @inlined
-def is_sampled(number, share):
-    """Whether a row is kept to the end of its window to see larger distances; ``share`` of 65,536."""
-    return (mix(np.int64(17), number) & np.int64(65535)) < share
+def is_sampled(key, share):
+    """Whether useless rows of a key are kept to the end of their windows, to see what others miss; ``share`` of 65,536.
+    Rows of one key are sampled together: whoever they match is kept as well."""
+    return (mix(np.int64(17), key) & np.int64(65535)) < share
 
 
-@kernel(f"int64({I3}, {SLOTS}, {I1}, {I1}, {I1}, {I1}, {I1}, {I1})")
-def infer(ports, stream, status, slot, head, number, arrived, wait, low, share, stack):
+@kernel(f"int64({I3}, {SLOTS}, {I1}, {I1}, {I1}, {I1})", work=lambda *args: len(args[2]))
+def infer(ports, stream, status, slot, head, arrived, wait, low, stack):
     """Make rows NO that have no match at a port and will get none; returns how many were inferred directly.
 
-    By port: ``wait`` rows of the neighbour are waited for (RIDS), ``low`` is a bound on its future keys (OA), ``share``
-    of 65,536 rows wait to the end of their window."""
+    By port: ``wait`` rows of the neighbour are waited for (RIDS), ``low`` is a bound on its future keys (OA)."""
     width = ports.shape[1]
     many = np.int64(0)
     for s in range(len(status)):
@@ -66,9 +68,8 @@ def infer(ports, stream, status, slot, head, number, arrived, wait, low, share, 
                 continue
             why = np.int64(0)
             if arrived[other] - slot[s, KEY + width + j] >= wait[at]:
-                if not is_sampled(number[s], share[at]):
-                    why = np.int64(BY_RIDS)
-            if why == 0 and slot[s, KEY + j] < low[at]:
+                why = np.int64(BY_RIDS)
+            elif slot[s, KEY + j] < low[at]:
                 why = np.int64(BY_OAC) if ports[owner, j, DOWN] else np.int64(BY_OAP)
             if why != 0 and first(other, p, slot[s, KEY + j], width, stream, slot, head) < 0:
                 slot[s, KEY + 2 * width + j] = why + KINDS * at
@@ -133,30 +134,36 @@ def useless(s, deletes, root, only_root, all_roots, drop_no, ports, stream, stat
         if root[owner] or drop_no[owner]:
             return slot[s, WHY]
         for j in range(width):
-            other, p = ports[owner, j, NB], ports[owner, j, NBP]
-            if other >= 0 and ports[owner, j, DOWN] == 0 and slot[s, KEY + 2 * width + j] != 0:
+            if ports[owner, j, NB] >= 0 and ports[owner, j, DOWN] == 0 and slot[s, KEY + 2 * width + j] != 0:
                 return slot[s, WHY]
         return no_more_parents(s, ports, stream, slot, low)
     if status[s] == YES and only_root[owner]:
         return np.int64(0) if deletes else np.int64(BY_MANY_ONE)
     if all_roots[owner]:
         why = no_more_parents(s, ports, stream, slot, low)
-        if why != 0 and not waited_for(s, ports, stream, status, slot, head):
-            if not deletes or not matches_everywhere(s, ports, stream, slot, head):
-                return why
+        if why == 0 or waited_for(s, ports, stream, status, slot, head):
+            return np.int64(0)
+        if not deletes or not matches_everywhere(s, ports, stream, slot, head):
+            return why
     return np.int64(0)
 
 
-@kernel(f"int64(boolean, {I1}, {I1}, {I1}, {I1}, {I3}, {SLOTS}, {I1}, {I1}, {I1})", work=lambda *args: len(args[7]))
-def collect(deletes, root, only_root, all_roots, drop_no, ports, stream, status, slot, head, low, stack, victims):
-    """Take useless rows out of their chains: their slots are put into ``victims``, why into the slots.
+@kernel(
+    f"int64(boolean, int64, {I1}, {I1}, {I1}, {I1}, {I3}, {SLOTS}, {I1}, {I1}, {I1})",
+    work=lambda *args: len(args[8]),
+)
+def collect(
+    deletes, share, root, only_root, all_roots, drop_no, ports, stream, status, slot, head, low, stack, victims
+):  # fmt: skip
+    """Take useless rows out of their chains: their slots are put into ``victims``, why into the slots. ``share`` of
+    65,536 stay, as sampled ones.
 
     By input: ``root``; ``only_root``: the one root of a graph all of whose edges are many-one; ``all_roots``: such a
     graph's roots are all parents of the input; ``drop_no``: parents learn from RIDS or OAC what NO rows would tell."""
     width = ports.shape[1]
     many = np.int64(0)
     for s in range(len(status)):
-        if status[s] == FREE or status[s] == WAITING or slot[s, QUEUED]:
+        if status[s] == FREE or status[s] == WAITING or slot[s, QUEUED] or slot[s, SAMPLED]:
             continue
         why = useless(s, deletes, root, only_root, all_roots, drop_no, ports, stream, status, slot, head, low)
         if why == 0:
@@ -167,12 +174,15 @@ def collect(deletes, root, only_root, all_roots, drop_no, ports, stream, status,
         while top > 0:
             top -= 1
             x = stack[top]
-            victims[many] = x
-            many += 1
+            if is_sampled(slot[x, KEY], share):
+                slot[x, SAMPLED], slot[x, QUEUED] = 1, 0
+            else:
+                victims[many] = x
+                many += 1
             if deletes or status[x] == NO:
                 continue
-            # Rows that are only part of results which are complete go with the row that completes them: the parents of a
-            # row that no future row needs, and the one-one partners of a root's row that has its results.
+            # Rows that are only part of results which are complete go with the row that completes them: the parents of
+            # a row that no future row needs, and the one-one partners of a root's row that has its results.
             for j in range(width):
                 other, p = ports[stream[x], j, NB], ports[stream[x], j, NBP]
                 if other < 0:
@@ -184,7 +194,7 @@ def collect(deletes, root, only_root, all_roots, drop_no, ports, stream, status,
                 node = first(other, p, slot[x, KEY + j], width, stream, slot, head)
                 while node >= 0:
                     y = node // width
-                    if slot[y, QUEUED] == 0 and status[y] == YES:
+                    if slot[y, QUEUED] == 0 and slot[y, SAMPLED] == 0 and status[y] == YES:
                         slot[y, WHY], slot[y, QUEUED] = why, 1
                         stack[top] = y
                         top += 1
@@ -198,8 +208,8 @@ def collect(deletes, root, only_root, all_roots, drop_no, ports, stream, status,
 
 @kernel(f"void({I1}, int64, int64, int64, {I3}, {SLOTS}, {I1})")
 def close_keys(keys, child, p, why, ports, stream, status, slot, head, kept):
-    """Mark the rows of an input whose key at port p has no future match: CA says that all of it have come. ``kept`` is 1
-    for a key that an UNKNOWN row of the neighbour still has, which must wait (Condition C2)."""
+    """Mark the rows of an input whose key at port p has no future match: CA says that all of it have come. ``kept`` is
+    1 for a key that an UNKNOWN row of the neighbour still has, which must wait (Condition C2)."""
     width = ports.shape[1]
     other, q = ports[child, p, NB], ports[child, p, NBP]
     for i in range(len(keys)):
@@ -237,4 +247,3 @@ def clustering(keys, count, table, first_count, used, distances):
             distances[i] = 0
             new += 1
     return new
-

@@ -1,8 +1,8 @@
 """The execution of a constrained join (thesis 6.3): results of arriving rows, and the status of every row.
 
-*Results.* A row that arrives is taken through the tree of the join and meets all rows in memory, whatever their status;
-so does a row that leaves, where deletions can show. Nothing here depends on what was inferred: an inference decides what
-stays in memory, never what joins.
+*Results.* A row that arrives is taken through the tree of the join and meets all rows in memory, whatever their
+status; so does a row that leaves, where deletions can show. Nothing here depends on what was inferred: an inference
+decides what stays in memory, never what joins.
 
 *Status* (Figures 6.4 to 6.7, with an explicit stack). A row is NO if a filter rejects it, if all its matches at a child
 are NO, or if it has no match at a port and none will come; otherwise UNKNOWN if it has no YES match at some child;
@@ -37,6 +37,7 @@ from eddyline.kernels.constrained_layout import (
     NBP,
     NO,
     QUEUED,
+    SAMPLED,
     UNKNOWN,
     WHY,
     YES,
@@ -252,15 +253,16 @@ def leave(s, stack, ports, stream, status, slot, head):
 
 @kernel(
     f"int64({I2}, boolean, boolean, {TREE}, {SLOTS}, {I1}, {I1}, {I1}, {I1}, {I3}, {B1}, {I2}, int64, {I2}, {I2}, {I1},"
-    f" {I1}, {I1}, {I2})",
+    f" {I1}, {I1}, {I1}, {I2})",
     work=lambda *args: args[0].shape[1],
 )
 def run(
     events, deletes, exact, ports, order, stream, status, slot, head, number, arrived, duplicates, stack, filters, bits,
-    checked, checks, asked, distances, progress, out_time, out_weight, out_rows,
+    checked, checks, asked, distances, progress, out_time, out_weight, out_sampled, out_rows,
 ):  # fmt: skip
     """Apply events (kind, input, slot, time) from ``progress[EVENT]`` on. An event whose results find no room, or that
-    may match spilled rows which were not yet looked for, is undone before it changes anything, and comes again."""
+    may match spilled rows which were not yet looked for, is undone before it changes anything, and comes again.
+    ``out_sampled`` is a hash of the key of a result that a sampled row is part of, 0 for all others."""
     many, width = ports.shape[0], ports.shape[1]
     bound, cursor = np.empty(many, np.int64), np.empty(many, np.int64)
     room = len(out_time)
@@ -311,8 +313,11 @@ def run(
                     progress[FOUND], progress[ASKED] = found, 0
                     return np.int64(FULL)
                 out_time[progress[FOUND]], out_weight[progress[FOUND]] = time, kind
+                out_sampled[progress[FOUND]] = 0
                 for i in range(many):
                     out_rows[i, progress[FOUND]] = number[bound[i]]
+                    if slot[bound[i], SAMPLED]:
+                        out_sampled[progress[FOUND]] = mix(np.int64(17), slot[bound[i], KEY]) | 1
                 progress[FOUND] += 1
             if progress[ASKED]:
                 progress[FOUND] = found
@@ -355,5 +360,3 @@ def unlink_all(slots, ports, stream, status, slot, head):
         unlink(s, ports, stream, slot, head)
         status[s] = FREE
         slot[s, QUEUED] = 0
-
-

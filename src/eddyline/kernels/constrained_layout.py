@@ -1,9 +1,9 @@
 """The arrays of a constrained join: rows in slots, chains of equal keys, and what is known of every port.
 
-A *port* is one end of an edge of the join's tree: port j of input S leads to input ``ports[S, j, NB]``, whose own end is
-its port ``ports[S, j, NBP]``. Ports are numbered ``S · J + j``, where J is the largest number of ports of an input.
+A *port* is one end of an edge of the join's tree: port j of input S leads to input ``ports[S, j, NB]``, whose own end
+is its port ``ports[S, j, NBP]``. Ports are numbered ``S · J + j``, where J is the largest number of ports of an input.
 
-``slot[s]`` has for the row in slot s two numbers and then, for each port, its key, how many rows the neighbour had
+``slot[s]`` has for the row in slot s a few numbers and then, for each port, its key, how many rows the neighbour had
 received when the row came (``since``), why no row of the neighbour will match it (``gone``), whether the neighbour's
 rows of that key have all come (``closed``), and its place in the chain of its key (``following`` and ``before``).
 """
@@ -21,7 +21,9 @@ FREE, UNKNOWN, YES, NO, WAITING = 0, 1, 2, 3, 4
 NB, NBP, DOWN, MANY_ONE, TWO_WAY, PORT_FIELDS = 0, 1, 2, 3, 4, 5
 
 # Fields of a slot. FAILED: a filter above a tuple-based window rejects the row, which counts and joins with nothing.
-FAILED, WHY, QUEUED, KEY = 0, 1, 2, 3  # from KEY on, a number for each port; then the fields by port below
+# SAMPLED: the row is useless and stays, to see what the others of its kind would have missed. From KEY on there is a
+# number for each port, for each of the GROUPS.
+FAILED, WHY, QUEUED, SAMPLED, KEY = 0, 1, 2, 3, 4
 GROUPS = 6  # keys, since, gone, closed, following, before
 
 # Why a row is useless: a kind, and 16 times the number of the port at which that was inferred.

@@ -46,9 +46,7 @@ class RunEvents:
     """``table`` has lines of kinds, inputs, slots and times. Each event has a rank: arrival number a has 2a + 1, a row
     that leaves before it has 2a."""
 
-    def __init__(
-        self, arrivals: Arrivals, kept: Bools, places: Int64s, arrived: Int64s, limits: Int64s
-    ) -> None:
+    def __init__(self, arrivals: Arrivals, kept: Bools, places: Int64s, arrived: Int64s, limits: Int64s) -> None:
         n = len(arrivals)
         self.arrivals, self.before, self.limits = arrivals, arrived, limits
         self.table = np.zeros((4, n), np.int64)
@@ -97,4 +95,5 @@ class RunEvents:
 
     def left(self) -> Int64s:
         """The slots of the rows that have left."""
-        return self.table[2, self.table[0] == k.LEAVE]
+        slots: Int64s = self.table[2, self.table[0] == k.LEAVE]
+        return slots

@@ -49,12 +49,12 @@ EVENTS = ("time", "leave", "valid", "failed")  # of a side, as they are saved
 
 @dataclass(frozen=True, slots=True)
 class Collection:
-    """What a garbage collection may infer. By port: ``wait`` (RIDS), ``low`` (OA) and ``share`` (of rows that are kept
-    for monitoring); ``facts`` by input: root, only root, all roots are parents, NO rows are not kept."""
+    """What a garbage collection may infer. By port: ``wait`` (RIDS) and ``low`` (OA); ``facts`` by input: root, only
+    root, all roots are parents, NO rows are not kept. Of useless rows ``share`` of 65,536 stay as a sample."""
 
     wait: Int64s
     low: Int64s
-    share: Int64s
+    share: int
     facts: np.ndarray[Any, Any]
 
 
@@ -75,6 +75,9 @@ class ConstraintControl(Protocol):
 
     def hit(self, join: ConstrainedJoin, why: Int64s, now: int) -> None:
         """Spilled rows were needed after all."""
+
+    def sampled(self, join: ConstrainedJoin, keys: Int64s) -> None:
+        """Results came that would be missing, had their rows not been kept: hashes of the keys."""
 
     def describe(self, join: ConstrainedJoin) -> list[str]:
         """Lines for explain."""
@@ -147,7 +150,9 @@ class ConstrainedJoin(Operator):
 
     def _verify_composite(self, graph: JoinGraph) -> None:
         """Keys of several parts are hashed: equal hashes are not yet equal values."""
-        parts = {(i, key) for i, keys in enumerate(self.keys) for columns in keys if len(columns) > 1 for key in columns}
+        parts = {
+            (i, key) for i, keys in enumerate(self.keys) for columns in keys if len(columns) > 1 for key in columns
+        }
         for a, b in graph.equalities:
             if (a.input, a.key) in parts and (b.input, b.key) in parts:
                 pair = tuple(compile_expr(graph.keys[m.input][m.key]) for m in (a, b))
@@ -209,30 +214,32 @@ class ConstrainedJoin(Operator):
         events.add_leaving(slots, np.flatnonzero(slots.status != k.FREE), until)
         self._apply(events, until, found)
         slots.give_back(events.left())
+        able = arrivals.valid != 0
         for i in range(self.tree.size):
-            if len(rows := mine.keys[mine.stream == i]):
+            if len(rows := arrivals.keys[able & (arrivals.stream == i)]):
                 self.control.arrived(self, i, rows)
 
     def _apply(self, events: RunEvents, until: int, found: list[tuple[Int64s, Int64s, Int64s]]) -> None:
         slots, spill = self.slots, self.spill
         progress = np.zeros(4, np.int64)
         distances = np.empty((max(1, len(events.arrivals)) * slots.width, 3), np.int64)
-        asked, checked, checks = np.empty((ASKED, 2), np.int64), np.empty((0, 2), np.int64), 0  # nothing is spilled meanwhile
+        asked = np.empty((ASKED, 2), np.int64)
+        checked, checks = np.empty((0, 2), np.int64), 0  # keys that were looked for: nothing is spilled meanwhile
         filters, bits = no_filters(slots) if spill is None else (spill.filters, spill.bits)
         status = k.FULL
         while status != k.DONE:
-            times, weights = np.empty(self.room, np.int64), np.empty(self.room, np.int64)
+            times, weights, sampled = (np.empty(self.room, np.int64) for _ in range(3))
             rows = np.empty((self.tree.size, self.room), np.int64)
-            status = int(
-                kernel.run(
-                    events.table, self.deletes, spill is not None, slots.ports, slots.order, slots.stream, slots.status,
-                    slots.slot, slots.head, slots.number, slots.arrived, slots.duplicates, slots.stack, filters, bits,
-                    checked, checks, asked, distances, progress, times, weights, rows,
-                )  # fmt: skip
-            )
+            held = slots.ports, slots.order, slots.stream, slots.status, slots.slot, slots.head, slots.number
+            counts = slots.arrived, slots.duplicates, slots.stack
+            known = filters, bits, checked, checks, asked, distances, progress
+            out = times, weights, sampled, rows
+            status = int(kernel.run(events.table, self.deletes, spill is not None, *held, *counts, *known, *out))
             n = int(progress[k.FOUND])
             if n:
                 found.append((times[:n].copy(), weights[:n].copy(), rows[:, :n].copy()))
+                if spill is None and (keys := sampled[:n][(sampled[:n] != 0) & (weights[:n] > 0)]).size:
+                    self.control.sampled(self, keys)
             elif status == k.FULL:
                 self.room *= 4
             progress[k.FOUND] = 0
@@ -272,8 +279,8 @@ class ConstrainedJoin(Operator):
             return
         self.collections += 1
         self.skip = (plan.facts[0] | plan.facts[3]) != 0
-        self.slots.infer(plan.wait, plan.low, plan.share)
-        victims = self.slots.collect(self.deletes, plan.facts, plan.low)
+        self.slots.infer(plan.wait, plan.low)
+        victims = self.slots.collect(self.deletes, plan.share, plan.facts, plan.low)
         if len(victims):
             self.control.collected(self, victims)
             if self.spill is not None:
@@ -326,7 +333,9 @@ class ConstrainedJoin(Operator):
         return len(self.slots), bytes + (0 if self.spill is None else self.spill.nbytes)
 
     def describe(self) -> str:
-        where = "what constraints make useless is dropped" if self.spill is None else "the rest of the windows is spilled"
+        where = (
+            "what constraints make useless is dropped" if self.spill is None else "the rest of the windows is spilled"
+        )
         return f"{', '.join(self.labels)}: what the future can still need; {where}"
 
     def bounds(self) -> dict[str, Bound]:
@@ -370,5 +379,3 @@ def _joined(found: Sequence[tuple[Int64s, Int64s, Int64s]]) -> tuple[Int64s, Int
         return found[0]
     time, weight, rows = zip(*found, strict=True)
     return np.concatenate(time), np.concatenate(weight), np.hstack(rows)
-
-

@@ -1,9 +1,9 @@
 """The tree of a join: an edge for each pair of inputs that are compared directly, and the order in which a row of any
 input visits the others.
 
-An equality class over n inputs is reduced to n − 1 edges: the written equalities, as long as they connect something new.
-Two inputs that share several classes are connected by one edge with a key of several parts. A join whose equalities are
-not all implied by such a tree is cyclic.
+An equality class over n inputs is reduced to n − 1 edges: the written equalities, as long as they connect something
+new. Two inputs that share several classes are connected by one edge with a key of several parts. A join whose
+equalities are not all implied by such a tree is cyclic.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The slots of a constrained join: rows of all inputs in one table, with their statuses and the chains of their keys."""
+"""The slots of a constrained join: rows of all inputs in one table, with statuses and the chains of their keys."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ class Slots:
     """``ports`` is the directed join graph (``kernels.constrained_layout``), which may be exchanged by ``direct``.
 
     The arrays by slot are ``stream``, ``number``, ``status``, ``leave`` (when the row leaves a time-based window), and
-    ``slot``, which has the rest. ``arrived`` counts the rows of each input, ``duplicates`` by port those that came while
-    another row of their input had their key.
+    ``slot``, which has the rest. ``arrived`` counts the rows of each input, ``duplicates`` by port those that came
+    while another row of their input had their key.
     """
 
     def __init__(self, ports: np.ndarray[Any, Any], order: np.ndarray[Any, Any]) -> None:
@@ -107,32 +107,26 @@ class Slots:
         kernel.put_back(slots, self.ports, self.stream, self.status, self.slot, self.head, self.arrived, self.stack)
         self.status[slots] = np.where(self.status[slots] == k.WAITING, k.UNKNOWN, self.status[slots])
 
-    def infer(self, wait: Int64s, low: Int64s, share: Int64s) -> int:
-        return int(
-            collecting.infer(
-                self.ports, self.stream, self.status, self.slot, self.head, self.number, self.arrived, wait, low,
-                share, self.stack,
-            )  # fmt: skip
-        )
+    def infer(self, wait: Int64s, low: Int64s) -> int:
+        """Make rows NO that have no match at a port and will get none."""
+        arrays = self.ports, self.stream, self.status, self.slot, self.head
+        return int(collecting.infer(*arrays, self.arrived, wait, low, self.stack))
 
-    def collect(self, deletes: bool, facts: np.ndarray[Any, Any], low: Int64s) -> Int64s:
+    def collect(self, deletes: bool, share: int, facts: np.ndarray[Any, Any], low: Int64s) -> Int64s:
         """Take useless rows out: their slots, which the caller gives back when it has read them. ``facts`` are root,
-        only_root, all_roots and drop_no by input."""
+        only_root, all_roots and drop_no by input; ``share`` of 65,536 rows stay."""
         victims = np.empty(self.capacity, np.int64)
-        root, only_root, all_roots, drop_no = (np.ascontiguousarray(row) for row in facts)
-        many = collecting.collect(
-            deletes, root, only_root, all_roots, drop_no, self.ports, self.stream, self.status, self.slot, self.head,
-            low, self.stack, victims,
-        )  # fmt: skip
+        by_input = (np.ascontiguousarray(row) for row in facts)
+        arrays = self.ports, self.stream, self.status, self.slot, self.head
+        many = collecting.collect(deletes, share, *by_input, *arrays, low, self.stack, victims)
         return victims[:many]
 
     def close(self, keys: Int64s, port: int, why: int) -> Int64s:
         """Keys that have no future match at a port; returns 1 for those that still have to wait."""
         kept = np.zeros(len(keys), np.int64)
         child, p = divmod(port, self.width)
-        collecting.close_keys(
-            keys, child, p, why, self.ports, self.stream, self.status, self.slot, self.head, kept
-        )  # fmt: skip
+        arrays = self.ports, self.stream, self.status, self.slot, self.head
+        collecting.close_keys(keys, child, p, why, *arrays, kept)
         return kept
 
     def keys(self, slots: Int64s) -> Int64s:

@@ -1,19 +1,19 @@
 """Rows that nobody is expected to need, outside of memory: found again by key, should somebody need them after all.
 
-Rows are gathered and written as *segments*, Arrow files of at most ``SEGMENT_BYTES`` that never change. A segment has, for
-each port of its input, its keys in order (a *sorted run*) with the places of the rows. In memory are the rows that wait to
-be written, which rows of a segment were taken back, and for each port a blocked Bloom filter in two generations: when the
-newer is full it becomes the older, if no row is left that only the older knows; else both are built anew.
+Rows are gathered and written as *segments*, Arrow files of at most ``SEGMENT_BYTES`` that never change. A segment has,
+for each port of its input, its keys in order (a *sorted run*) with the places of the rows. In memory are the rows that
+wait to be written, which rows of a segment were taken back, and for each port a blocked Bloom filter in two
+generations: when the newer is full it becomes the older, if no row is left that only the older knows; else both are
+built anew.
 """
 
 from __future__ import annotations
 
 import contextlib
-import os
 import tempfile
 import weakref
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -52,21 +52,24 @@ class SpilledRows:
 
     def take(self, at: Int64s) -> SpilledRows:
         where = pa.array(at)
-        arrays = (getattr(self, f.name)[at] for f in fields(self)[:4])
-        return SpilledRows(*arrays, {n: c.take(where) for n, c in self.columns.items()})  # type: ignore[misc]
+        columns = {n: c.take(where) for n, c in self.columns.items()}
+        return SpilledRows(self.number[at], self.leave[at], self.why[at], self.keys[at], columns)
 
     @staticmethod
     def concat(parts: Sequence[SpilledRows]) -> SpilledRows:
         if len(parts) == 1:
             return parts[0]
-        arrays = [np.concatenate([getattr(p, f.name) for p in parts]) for f in fields(SpilledRows)[:4]]
-        whole = SpilledRows(*arrays, {n: combine([p.columns[n] for p in parts]) for n in parts[0].columns})  # type: ignore[misc]
+        columns = {n: combine([p.columns[n] for p in parts]) for n in parts[0].columns}
+        number, leave, why, keys = (
+            np.concatenate([getattr(p, name) for p in parts]) for name in ("number", "leave", "why", "keys")
+        )
+        whole = SpilledRows(number, leave, why, keys, columns)
         return whole.take(np.argsort(whole.number, kind="stable"))
 
     @property
     def nbytes(self) -> int:
         arrays = self.number.nbytes + self.leave.nbytes + self.why.nbytes + self.keys.nbytes
-        return arrays + sum(c.nbytes for c in self.columns.values())
+        return arrays + sum(int(c.nbytes) for c in self.columns.values())
 
 
 class Segment:
@@ -101,8 +104,9 @@ class Segment:
         if not (low < high).any():
             return np.empty(0, np.int64)
         place = batch.column(f"place {port}").to_numpy()
-        at = np.unique(np.concatenate([place[a:b] for a, b in zip(low.tolist(), high.tolist(), strict=True)]))
-        return at[self.there[at]]
+        at: Int64s = np.unique(np.concatenate([place[a:b] for a, b in zip(low.tolist(), high.tolist(), strict=True)]))
+        left: Int64s = at[self.there[at]]
+        return left
 
     def read(self, at: Int64s) -> SpilledRows:
         batch = self.open()
@@ -112,7 +116,8 @@ class Segment:
         return SpilledRows(number, leave, why, keys, {n: batch.column(f"row {n}").take(where) for n in self.names})
 
     def keys(self, port: int) -> Int64s:
-        return self.open().column(f"key {port}").to_numpy()[self.there]
+        keys: Int64s = self.open().column(f"key {port}").to_numpy()[self.there]
+        return keys
 
     def remove(self) -> None:
         with contextlib.suppress(OSError):
@@ -138,7 +143,9 @@ class Spill:
         self.bits = np.zeros(1, np.uint8)
         self.total = self.taken = 0  # rows that were ever spilled and brought back
 
-    def add(self, i: int, number: Int64s, leave: Int64s, keys: Int64s, why: Int64s, columns: Mapping[str, pa.Array]) -> None:
+    def add(
+        self, i: int, number: Int64s, leave: Int64s, keys: Int64s, why: Int64s, columns: Mapping[str, pa.Array]
+    ) -> None:
         """Rows of input i, by increasing number."""
         rows = SpilledRows(number, leave, why, np.ascontiguousarray(keys), dict(columns))
         self.total += len(rows)
@@ -162,7 +169,7 @@ class Spill:
         if self._folder is None:
             if self.directory is not None:
                 try:
-                    os.makedirs(self.directory, exist_ok=True)
+                    Path(self.directory).mkdir(parents=True, exist_ok=True)
                 except OSError as error:
                     raise EddylineError(f"cannot spill to {self.directory}: {error.strerror or error}.") from error
             made = tempfile.TemporaryDirectory(prefix="spill-", dir=self.directory, ignore_cleanup_errors=True)

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from eddyline.adapting.candidates.routed_join import is_kept_by_join
 from eddyline.adaptive.constraints.policies import KIND, ConstraintOptions, parse_constraints
+from eddyline.core.catalog import Catalog
 from eddyline.core.errors import JobError
 from eddyline.expr.describe import describe
+from eddyline.expr.nodes import Column, Expr
 from eddyline.plan.candidates import Candidate, Planning, Refused, candidate
 from eddyline.plan.conjuncts import split_conjuncts
 from eddyline.plan.deletions import Deletions
 from eddyline.plan.graph import alias_of
 from eddyline.plan.join_costs import any_order
-from eddyline.plan.logical import Join
+from eddyline.plan.logical import Join, Plan, RelationScan, Select, StreamScan, Window
 from eddyline.synopses.codes import is_direct
 
 if TYPE_CHECKING:
@@ -73,7 +75,7 @@ class ConstrainedJoinCandidate(Candidate):
             [
                 PortFacts(
                     ", ".join(describe(keys[i][c]) for c in columns),
-                    declared=False,
+                    declared=is_declared(node.inputs[i], [keys[i][c] for c in columns], builder.planning.catalog),
                     ordered=len(columns) == 1 and is_direct(keys[i][columns[0]].type),
                 )
                 for columns in tree.keys_of(i)
@@ -83,13 +85,28 @@ class ConstrainedJoinCandidate(Candidate):
         name = builder.name("constrained-join")
         edges = [(e.a, e.a_port, e.b, e.b_port) for e in tree.edges]
         control = ConstraintWatch(name, edges, facts, tree.width, options, builder.context.log)
-        directory = builder.planning.options.get("spill")
-        spill = None if mode == "lossy" else Spill([i.schema for i in parts.inputs], tree.width, directory)
+        schemas = [i.schema for i in parts.inputs]
+        spill = None if mode == "lossy" else Spill(schemas, tree.width, builder.registry.spill)
         operator = constrained_join.ConstrainedJoin(
             name, parts.inputs, graph, tree, residual, node.schema.names, builder.context, control, spill,
             collect_every=options.collect,
         )  # fmt: skip
         return builder.add_join(node, operator, parts)
+
+
+def is_declared(p: Plan, key: Sequence[Expr], catalog: Catalog) -> bool:
+    """Whether no two rows of an input have the same key, by ``UNIQUE`` of its stream or ``KEY`` of its relation."""
+    while isinstance(p, Select | Window):
+        p = p.input
+    if not isinstance(p, StreamScan | RelationScan):
+        return False
+    named = {f.name: c for f, c in zip(p.schema, p.columns, strict=True)}
+    columns = {named.get(e.name) for e in key if isinstance(e, Column)}
+    if isinstance(p, StreamScan):
+        stream = catalog.streams.get(p.stream.lower())
+        return stream is not None and any(columns.issuperset(u) for u in stream.unique)
+    relation = catalog.relations.get(p.relation.lower())
+    return relation is not None and bool(relation.key) and columns.issuperset(relation.key)
 
 
 def constraint_options(options: Mapping[str, Any]) -> tuple[str, ConstraintOptions]:

@@ -21,9 +21,9 @@ MOST_BACK_OFF = 1024.0
 
 
 class Adherence:
-    """``c`` (k_e = c · k_u: what is kept to see an increase), ``p`` (of rows that are kept to the end of their window to
-    see larger ones) and ``W`` (arrivals that are looked at before k_u is lowered) as in the thesis; ``careful`` looks at
-    no fewer than 1.2 times the largest distance seen.
+    """``c`` (k_e = c · k_u: what is kept to see an increase), ``p`` (of rows that are kept to the end of their window
+    to see larger ones) and ``W`` (arrivals that are looked at before k_u is lowered) as in the thesis; ``careful``
+    looks at no fewer than 1.2 times the largest distance seen.
 
     >>> k = Adherence(W=4)
     >>> k.observe(np.array([1, 2, 4]), np.array([3, 1, 2]), 4)

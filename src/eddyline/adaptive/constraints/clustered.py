@@ -11,6 +11,8 @@ from eddyline.adaptive.constraints.adherence import Adherence
 from eddyline.core.delta import Int64s
 from eddyline.kernels.constrained_collect import clustering
 
+MULTIPLIER = np.int64(-7046029254386353131)  # odd: spreads values over all bits
+
 
 class ClusteredArrival:
     """CA-Aux: for each value v the count C_v, which is the count of arrivals less those of other values since the first
@@ -46,11 +48,13 @@ class ClusteredArrival:
         k = self.adherence.k_e
         if math.isinf(k):
             return np.empty(0, np.int64)
-        return self.table[(self.used != 0) & (self.counts < self.count - k)]
+        found: Int64s = self.table[(self.used != 0) & (self.counts < self.count - k)]
+        return found
 
     def forget(self, values: Int64s) -> None:
         """Values whose rows were dealt with. A share p of them stays, to see whether they come again."""
-        sampled = (values * np.int64(-7046029254386353131) >> np.int64(48) & np.int64(65535)) < int(65536 * self.adherence.p)
+        mixed = (values * MULTIPLIER >> np.int64(48)) & np.int64(65535)
+        sampled = mixed < int(65536 * self.adherence.p)
         gone = np.isin(self.table, values[~sampled]) & (self.used != 0)
         gone |= (self.used != 0) & (self.counts < self.count - self.most)
         self._rebuild(np.flatnonzero((self.used != 0) & ~gone), 0)
@@ -69,9 +73,8 @@ class ClusteredArrival:
 
     def state(self) -> dict[str, Any]:
         at = np.flatnonzero(self.used)
-        return {
-            "adherence": self.adherence.state(), "count": self.count, "values": self.table[at], "counts": self.counts[at],
-        }  # fmt: skip
+        held = {"values": self.table[at], "counts": self.counts[at]}
+        return {"adherence": self.adherence.state(), "count": self.count, **held}
 
     def load(self, state: dict[str, Any]) -> None:
         self.adherence.load(state["adherence"])

@@ -27,8 +27,8 @@ class Edge:
 
 @dataclass(frozen=True, slots=True)
 class DirectedGraph:
-    """``down[e]`` is the child of edge e, −1 where the edge is many-many. A one-one edge has one direction for statuses,
-    and is many-one in the other as well."""
+    """``down[e]`` is the child of edge e, −1 where the edge is many-many. A one-one edge has one direction for
+    statuses, and is many-one in the other as well."""
 
     size: int
     edges: tuple[Edge, ...]
