@@ -73,7 +73,6 @@ class ConstraintWatch:
         self.used: dict[str, bool] = {}
         self.history: deque[tuple[int, Int64s]] = deque()
         self.losses = MissedResults(options.adherence(RIDS).p)
-        self.pinned = False
 
     # ── while the join runs ───────────────────────────────────────────────────────────────────────────────────────
 

@@ -145,7 +145,7 @@ class ConstrainedJoin(Operator):
         self.collect_every = collect_every
         self.since = 0  # elements since the last collection
         self.room = ROOM
-        self.collections = self.fetches = 0
+        self.collections = self.fetches = self.dropped = 0
         self._most = 0
 
     def _verify_composite(self, graph: JoinGraph) -> None:
@@ -283,6 +283,7 @@ class ConstrainedJoin(Operator):
         victims = self.slots.collect(self.deletes, plan.share, plan.facts, plan.low)
         if len(victims):
             self.control.collected(self, victims)
+            self.dropped += len(victims)
             if self.spill is not None:
                 self._spill(victims)
             self.slots.give_back(victims)
@@ -319,6 +320,9 @@ class ConstrainedJoin(Operator):
         window = self.sides[i].spec.window
         return window.count if isinstance(window, Rows) else None
 
+    def approximate(self) -> str:
+        return "its join drops rows that constraints make useless" if self.spill is None and self.dropped else ""
+
     def adapts(self) -> list[str]:
         return self.control.describe(self)
 
@@ -343,6 +347,7 @@ class ConstrainedJoin(Operator):
 
     def state(self) -> dict[str, Any]:
         out: dict[str, Any] = {"control": self.control.state(), "slots": self.slots.state(), "since": self.since}
+        out |= {"collections": self.collections, "fetches": self.fetches, "dropped": self.dropped}
         out["skip"] = self.skip.astype(np.int64)
         out["ports"] = np.ascontiguousarray(self.slots.ports.reshape(-1))
         for i, side in enumerate(self.sides):
@@ -357,6 +362,7 @@ class ConstrainedJoin(Operator):
         self.slots = Slots(np.array(state["ports"]).reshape(self.slots.ports.shape), self.slots.order)
         self.slots.load(state["slots"])
         self.since, self.skip = int(state["since"]), np.array(state["skip"]) != 0
+        self.collections, self.fetches, self.dropped = (int(state[n]) for n in ("collections", "fetches", "dropped"))
         for i, side in enumerate(self.sides):
             mine = state[str(i)]
             side.rows.load(mine["rows"])

@@ -6,17 +6,29 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from eddyline.adapting.candidates.routed_join import is_kept_by_join
+from eddyline.adapting.join_choice import memory_of
 from eddyline.adaptive.constraints.policies import KIND, ConstraintOptions, parse_constraints
 from eddyline.core.catalog import Catalog
 from eddyline.core.errors import JobError
 from eddyline.expr.describe import describe
 from eddyline.expr.nodes import Column, Expr
 from eddyline.plan.candidates import Candidate, Planning, Refused, candidate
-from eddyline.plan.conjuncts import split_conjuncts
+from eddyline.plan.conjuncts import bare_mark, split_conjuncts
 from eddyline.plan.deletions import Deletions
 from eddyline.plan.graph import alias_of
 from eddyline.plan.join_costs import any_order
-from eddyline.plan.logical import Join, Plan, RelationScan, Select, StreamScan, Window
+from eddyline.plan.logical import (
+    Join,
+    MarkJoin,
+    OuterJoin,
+    Plan,
+    RelationScan,
+    Select,
+    SetOperation,
+    StreamScan,
+    Window,
+    each,
+)
 from eddyline.synopses.codes import is_direct
 
 if TYPE_CHECKING:
@@ -35,10 +47,29 @@ class ConstrainedJoinCandidate(Candidate):
 
     def suits(self, node: Join, planning: Planning) -> str | Refused:
         mode, _ = planning.read(constraint_options)
-        if mode in ("off", "auto"):
+        if mode == "off":
             return Refused("the option 'constraints' does not ask for it")
+        if mode == "auto" and memory_of(planning.options) is None:
+            return Refused("the option 'constraints' is 'auto', and the query has no memory limit", asked=True)
         why = self.obstacle(node, planning)
         return Refused(why, asked=True) if why else "rows stay only as long as constraints allow that they are needed"
+
+    def check_plan(self, plan: Plan, options: Mapping[str, Any]) -> None:
+        if constraint_options(options)[0] != "lossy":
+            return
+        for p in each(plan):
+            name = ""
+            if isinstance(p, OuterJoin):
+                name = "an outer join"
+            elif isinstance(p, SetOperation) and p.kind == "except":
+                name = "EXCEPT"
+            elif isinstance(p, Select) and isinstance(p.input, MarkJoin) and bare_mark(p) != "semi":
+                name = "NOT IN or NOT EXISTS"
+            if name:
+                raise JobError(
+                    f"constraints = 'lossy' may miss rows, and {name} makes wrong results of missing rows: write"
+                    " 'exact' instead."
+                )
 
     def obstacle(self, node: Join, planning: Planning) -> str | None:
         from eddyline.operators.join_plan import JoinGraph

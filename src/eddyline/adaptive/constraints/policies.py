@@ -67,7 +67,7 @@ def _lossy(options: ConstraintOptions) -> str:
 
 @strategy(KIND, name="auto", parameters=_PARAMETERS, like=ConstraintOptions)
 def _auto(options: ConstraintOptions) -> str:
-    """Constraints are used as in 'exact' where a memory limit is set, and not at all elsewhere."""
+    """As 'exact' where the query has a memory limit, and as 'off' elsewhere."""
     return "auto"
 
 
