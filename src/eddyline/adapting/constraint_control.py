@@ -151,10 +151,10 @@ class ConstraintWatch:
         ca = self.clustered[self.other[q]]
         if not self._usable(join, ca.adherence, self._input(self.other[q])):
             return
-        values = ca.complete()
-        if len(values):
-            kept = join.slots.close(values, q, k.BY_CA + k.KINDS * self.other[q])
-            ca.forget(values[kept == 0])
+        places = ca.complete()
+        if len(places):
+            kept = join.slots.close(ca.table[places], q, k.BY_CA + k.KINDS * self.other[q])
+            ca.forget(places[kept == 0])
 
     def collected(self, join: ConstrainedJoin, slots: Int64s) -> None:
         both = join.slots.stream[slots] * (1 << 32) + join.slots.slot[slots, k.WHY]

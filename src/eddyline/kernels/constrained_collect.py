@@ -42,6 +42,8 @@ from eddyline.kernels.constrained_layout import (
 )
 from eddyline.kernels.hashing import mix
 
+FORGOTTEN = -1  # the count of a key in CA-Aux whose entry is over
+
 
 @inlined
 def is_sampled(key, share):
@@ -64,7 +66,7 @@ def infer(ports, stream, status, slot, head, arrived, wait, low, stack):
         top = np.int64(0)
         for j in range(width):
             other, p, at = ports[owner, j, NB], ports[owner, j, NBP], owner * width + j
-            if other < 0 or slot[s, KEY + 2 * width + j] != 0:
+            if other < 0 or slot[s, KEY + 2 * width + j] != 0 or (status[s] == YES and ports[owner, j, DOWN]):
                 continue
             why = np.int64(0)
             if arrived[other] - slot[s, KEY + width + j] >= wait[at]:
@@ -231,7 +233,7 @@ def close_keys(keys, child, p, why, ports, stream, status, slot, head, kept):
 def clustering(keys, count, table, first_count, used, distances):
     """CA-Aux (6.7.2): for each arriving key its clustering distance so far. ``table`` is an open hash table of keys,
     ``first_count`` has C_v = the count of arrivals less those of other keys since the first of the key, ``used`` says
-    which places are taken. Returns the new keys."""
+    which places are taken, also by forgotten keys. Returns how many places were taken."""
     mask = len(table) - 1
     new = np.int64(0)
     for i in range(len(keys)):
@@ -239,11 +241,11 @@ def clustering(keys, count, table, first_count, used, distances):
         at = mix(np.int64(3), keys[i]) & mask
         while used[at] and table[at] != keys[i]:
             at = (at + 1) & mask
-        if used[at]:
+        if used[at] and first_count[at] != FORGOTTEN:
             first_count[at] += 1
             distances[i] = count - first_count[at]
         else:
+            new += used[at] == 0
             used[at], table[at], first_count[at] = 1, keys[i], count
             distances[i] = 0
-            new += 1
     return new

@@ -23,7 +23,7 @@ MOST_BACK_OFF = 1024.0
 class Adherence:
     """``c`` (k_e = c · k_u: what is kept to see an increase), ``p`` (of rows that are kept to the end of their window
     to see larger ones) and ``W`` (arrivals that are looked at before k_u is lowered) as in the thesis; ``careful``
-    looks at no fewer than 1.2 times the largest distance seen.
+    looks at no fewer than 1.2 times the largest distance seen, and takes a distance up to k_e as the new k_u.
 
     >>> k = Adherence(W=4)
     >>> k.observe(np.array([1, 2, 4]), np.array([3, 1, 2]), 4)
@@ -53,14 +53,9 @@ class Adherence:
         return int(max(self.W, math.ceil(MARGIN * self.largest) if self.careful else 0))
 
     def observe(self, positions: Int64s, distances: Int64s, arrived: int) -> None:
-        """Distances that were seen up to ``arrived`` arrivals; those of 0 need not be told."""
-        for position, distance in zip(positions.tolist(), distances.tolist(), strict=True):
-            if distance > self.k_u:
-                self.increased(position)
-            self.largest = max(self.largest, distance)
-            while self._recent and self._recent[-1][1] <= distance:
-                self._recent.pop()
-            self._recent.append((position, distance))
+        """Distances that were seen up to ``arrived`` arrivals, by increasing position; those of 0 need not be told."""
+        if len(distances):
+            self._seen(positions, distances)
         look = self.look()
         while self._recent and self._recent[0][0] <= arrived - look:
             self._recent.popleft()
@@ -68,6 +63,21 @@ class Adherence:
             found = self._recent[0][1] if self._recent else 0
             if found < self.k_u:
                 self.k_u = found
+
+    def _seen(self, positions: Int64s, distances: Int64s) -> None:
+        largest = int(distances.max())
+        if largest > self.k_u:
+            if self.careful and largest <= self.k_e:
+                self.k_u = largest  # rows are kept for k_e: nothing was missed
+            else:
+                self.increased(int(positions[np.argmax(distances > (self.k_e if self.careful else self.k_u))]))
+        self.largest = max(self.largest, largest)
+        # Of a window's largest distance only those matter that no later one reaches.
+        later = np.maximum.accumulate(distances[::-1])
+        at = len(distances) - 1 - np.flatnonzero(np.concatenate([[True], later[1:] > later[:-1]]))[::-1]
+        while self._recent and self._recent[-1][1] <= largest:
+            self._recent.pop()
+        self._recent.extend(zip(positions[at].tolist(), distances[at].tolist(), strict=True))
 
     def increased(self, arrived: int) -> None:
         """A distance above k_u was seen."""

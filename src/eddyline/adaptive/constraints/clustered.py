@@ -9,7 +9,7 @@ import numpy as np
 
 from eddyline.adaptive.constraints.adherence import Adherence
 from eddyline.core.delta import Int64s
-from eddyline.kernels.constrained_collect import clustering
+from eddyline.kernels.constrained_collect import FORGOTTEN, clustering
 
 MULTIPLIER = np.int64(-7046029254386353131)  # odd: spreads values over all bits
 
@@ -20,13 +20,13 @@ class ClusteredArrival:
 
     >>> ca = ClusteredArrival(Adherence(W=4, careful=False))
     >>> ca.arrived(np.array([7, 7, 8, 7, 9]))
-    >>> ca.adherence.k_u, ca.complete().tolist()
-    (1, [7])
+    >>> ca.adherence.k_u, sorted(ca.table[ca.complete()].tolist())
+    (1, [7, 8])
     """
 
     def __init__(self, adherence: Adherence, most: int = 1 << 20) -> None:
         self.adherence, self.most = adherence, most
-        self.count = self.entries = 0
+        self.count = self.entries = self.dead = 0
         self._make(64)
 
     def _make(self, size: int) -> None:
@@ -44,22 +44,23 @@ class ClusteredArrival:
         self.adherence.observe(positions, distances[seen], self.count)
 
     def complete(self) -> Int64s:
-        """The values all of whose rows have come, by CA(k_e)."""
+        """The places in the table of values all of whose rows have come, by CA(k_e)."""
         k = self.adherence.k_e
         if math.isinf(k):
             return np.empty(0, np.int64)
-        found: Int64s = self.table[(self.used != 0) & (self.counts < self.count - k)]
-        return found
+        return np.flatnonzero((self.used != 0) & (self.counts < self.count - k) & (self.counts != FORGOTTEN))
 
-    def forget(self, values: Int64s) -> None:
+    def forget(self, places: Int64s) -> None:
         """Values whose rows were dealt with. A share p of them stays, to see whether they come again."""
-        mixed = (values * MULTIPLIER >> np.int64(48)) & np.int64(65535)
-        sampled = mixed < int(65536 * self.adherence.p)
-        gone = np.isin(self.table, values[~sampled]) & (self.used != 0)
-        gone |= (self.used != 0) & (self.counts < self.count - self.most)
-        self._rebuild(np.flatnonzero((self.used != 0) & ~gone), 0)
+        mixed = (self.table[places] * MULTIPLIER >> np.int64(48)) & np.int64(65535)
+        self.counts[places[mixed >= int(65536 * self.adherence.p)]] = FORGOTTEN
+        self.counts[(self.used != 0) & (self.counts < self.count - self.most)] = FORGOTTEN
+        self.dead = int(((self.used != 0) & (self.counts == FORGOTTEN)).sum())
+        if 2 * self.dead > self.entries:
+            self._rebuild(np.flatnonzero(self.used), 0)
 
     def _rebuild(self, places: Int64s, more: int) -> None:
+        places = places[self.counts[places] != FORGOTTEN]
         values, counts = self.table[places], self.counts[places]
         self._make(max(64, 1 << (3 * (len(values) + more)).bit_length()))
         self.entries = int(clustering(values, 0, self.table, self.counts, self.used, np.zeros(len(values), np.int64)))
@@ -72,7 +73,7 @@ class ClusteredArrival:
         return self.table.nbytes + self.counts.nbytes + self.used.nbytes
 
     def state(self) -> dict[str, Any]:
-        at = np.flatnonzero(self.used)
+        at = np.flatnonzero((self.used != 0) & (self.counts != FORGOTTEN))
         held = {"values": self.table[at], "counts": self.counts[at]}
         return {"adherence": self.adherence.state(), "count": self.count, **held}
 

@@ -24,7 +24,7 @@ class MissedResults:
     >>> missed.seen(np.array([7, 7, 8]))
     >>> found = missed.report()
     >>> found["missed"], round(found["low"]), round(found["high"])
-    (27.0, 3, 102)
+    (27.0, 2, 104)
     """
 
     def __init__(self, p: float) -> None:

@@ -26,15 +26,16 @@ class OrderedArrival:
     def __init__(self, adherence: Adherence, most: int = 1 << 16) -> None:
         self.adherence, self.most = adherence, most
         self.count = 0
-        self.maxima: Int64s = np.zeros(0, np.int64)
+        self.held: Int64s = np.zeros(64, np.int64)  # maxima, with room for more
+        self.start = self.end = 0  # of those that are remembered
         self.cut = False  # older maxima were forgotten
 
     def arrived(self, values: Int64s) -> None:
         """The values of rows, in order of arrival."""
-        kept = len(self.maxima)
+        kept = self.end - self.start
         before = self.maxima[-1:] if kept else values[:1]
-        running = np.maximum.accumulate(np.concatenate([before, values]))[1:]
-        whole = np.concatenate([self.maxima, running])
+        self._append(np.maximum.accumulate(np.concatenate([before, values]))[1:])
+        whole = self.maxima
         at = kept + np.arange(len(values))
         earliest = np.searchsorted(whole, values, side="right")  # the first maximum that is larger
         distance = np.maximum(at - earliest, 0)
@@ -44,7 +45,21 @@ class OrderedArrival:
         self.count += len(values)
         positions = self.count - len(values) + seen + 1
         self.adherence.observe(positions, distance[seen].astype(np.int64), self.count)
-        self.maxima, self.cut = whole[-self.most :], self.cut or len(whole) > self.most
+        if len(whole) > self.most:
+            self.start, self.cut = self.end - self.most, True
+
+    @property
+    def maxima(self) -> Int64s:
+        return self.held[self.start : self.end]
+
+    def _append(self, maxima: Int64s) -> None:
+        if self.end + len(maxima) > len(self.held):
+            left = self.maxima
+            self.held = np.zeros(max(64, 2 * (len(left) + len(maxima))), np.int64)
+            self.held[: len(left)] = left
+            self.start, self.end = 0, len(left)
+        self.held[self.end : self.end + len(maxima)] = maxima
+        self.end += len(maxima)
 
     def low(self) -> int:
         """A value that no future row is below: max_{k_e + 1}, the maximum before the last k_e arrivals."""
@@ -55,12 +70,14 @@ class OrderedArrival:
 
     @property
     def nbytes(self) -> int:
-        return self.maxima.nbytes
+        return self.held.nbytes
 
     def state(self) -> dict[str, Any]:
-        return {"adherence": self.adherence.state(), "count": self.count, "maxima": self.maxima, "cut": int(self.cut)}
+        maxima = self.maxima.copy()
+        return {"adherence": self.adherence.state(), "count": self.count, "maxima": maxima, "cut": int(self.cut)}
 
     def load(self, state: dict[str, Any]) -> None:
         self.adherence.load(state["adherence"])
         self.count, self.cut = int(state["count"]), bool(state["cut"])
-        self.maxima = np.array(state["maxima"], np.int64)
+        self.start = self.end = 0
+        self._append(np.array(state["maxima"], np.int64))

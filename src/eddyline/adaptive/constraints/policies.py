@@ -80,7 +80,7 @@ def _off(options: ConstraintOptions) -> str:
 def parse_constraints(text: str) -> tuple[str, ConstraintOptions]:
     """The mode that a text names, and its options.
 
-    >>> mode, options = parse_constraints("lossy(monitors = paper, uses = ca+rids)")
+    >>> mode, options = parse_constraints("lossy(monitors = paper, uses = rids+ca)")
     >>> mode, options.may_use("ca"), options.may_use("oac"), options.adherence("rids").W
     ('lossy', True, False, 500)
     """
