@@ -1,7 +1,7 @@
-"""Joins under constraints that run for thousands of elements: exact ones against the plain join, lossy ones against what
-they say about themselves.
+"""Joins under constraints that run for thousands of elements: exact ones against the plain join, lossy ones against
+what they say about themselves.
 
-The streams keep to an order for a while and then break it, so that constraints are found, used, refuted and found again.
+The streams keep to an order for a while and then break it: constraints are found, used, refuted and found again.
 """
 
 from __future__ import annotations

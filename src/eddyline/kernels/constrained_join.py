@@ -199,6 +199,31 @@ def add_to_filter(keys, bits, base, mask):
             bits[block + (bit >> 3)] |= 1 << (bit & 7)
 
 
+@kernel(f"void({I1}, int64, {I3}, {B1}, {I1})")
+def filter_keys(keys, port, filters, bits, there):
+    """Which keys the spill may have at a port."""
+    for i in range(len(keys)):
+        there[i] = maybe_spilled(port, keys[i], filters, bits)
+
+
+@kernel(f"void({I2}, int64, {I3}, {I1}, {I2}, {I1}, {I3}, {B1}, {I2})")
+def may_complete(keys, port, ports, stream, slot, head, filters, bits, worth):
+    """Whether rows that are not in memory, with these keys by port, have a match at every port but one: in ``worth``
+    1 for each port at which they have. It may be 1 before."""
+    width = ports.shape[1]
+    owner, came = port // width, port % width
+    for i in range(len(keys)):
+        for j in range(width):
+            other, p = ports[owner, j, NB], ports[owner, j, NBP]
+            if other < 0 or j == came or worth[i, j]:
+                worth[i, j] = 1
+                continue
+            node = first(other, p, keys[i, j], width, stream, slot, head)
+            while node >= 0 and slot[node // width, FAILED]:
+                node = after(node, other, p, keys[i, j], width, stream, slot)
+            worth[i, j] = node >= 0 or maybe_spilled(other * width + p, keys[i, j], filters, bits)
+
+
 @inlined
 def arrive(s, stack, ports, stream, status, slot, head, arrived, duplicates, progress, distances):
     """Count and measure an arrival, put the row into its chains and settle who depends on it."""
@@ -252,7 +277,7 @@ def leave(s, stack, ports, stream, status, slot, head):
 
 
 @kernel(
-    f"int64({I2}, boolean, boolean, {TREE}, {SLOTS}, {I1}, {I1}, {I1}, {I1}, {I3}, {B1}, {I2}, int64, {I2}, {I2}, {I1},"
+    f"int64({I2}, boolean, int64, {TREE}, {SLOTS}, {I1}, {I1}, {I1}, {I1}, {I3}, {B1}, {I2}, int64, {I2}, {I2}, {I1},"
     f" {I1}, {I1}, {I1}, {I2})",
     work=lambda *args: args[0].shape[1],
 )
@@ -262,6 +287,7 @@ def run(
 ):  # fmt: skip
     """Apply events (kind, input, slot, time) from ``progress[EVENT]`` on. An event whose results find no room, or that
     may match spilled rows which were not yet looked for, is undone before it changes anything, and comes again.
+    ``exact`` is 0 where nothing is spilled, 2 where rows that match an arriving row itself were looked for already.
     ``out_sampled`` is a hash of the key of a result that a sampled row is part of, 0 for all others."""
     many, width = ports.shape[0], ports.shape[1]
     bound, cursor = np.empty(many, np.int64), np.empty(many, np.int64)
@@ -286,7 +312,8 @@ def run(
                 )  # fmt: skip
                 key = slot[bound[source], KEY + q]
                 if cursor[depth] == -2:
-                    if exact and kind == ARRIVE and maybe_spilled(target * width + p, key, filters, bits):
+                    looks = kind == ARRIVE and (exact == 1 or (exact == 2 and source != owner))
+                    if looks and maybe_spilled(target * width + p, key, filters, bits):
                         new = True
                         for i in range(checks):
                             new = new and not (checked[i, 0] == target * width + p and checked[i, 1] == key)

@@ -21,7 +21,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from eddyline.core.bound import Bound, bound_of
-from eddyline.core.delta import Delta, Int64s
+from eddyline.core.delta import Bools, Delta, Int64s
 from eddyline.core.schema import Schema
 from eddyline.core.window import Rows
 from eddyline.expr.evaluate import compile_expr
@@ -41,6 +41,7 @@ from eddyline.synopses.kept_rows import KeptRows
 from eddyline.synopses.spill import Spill
 
 COLLECT_EVERY = 1_000  # elements between two garbage collections: fewer keep less, and cost more
+ROWS_PER_ELEMENT = 32  # rows that a collection may look at for each element since the last
 ROOM = 1 << 12  # results for which there is room at first
 PAIRS = 1 << 16  # results that are turned into rows at once
 ASKED = 64  # keys that are looked for in the spill at once
@@ -141,8 +142,8 @@ class ConstrainedJoin(Operator):
         self._verify_composite(graph)
         self.deletes = any(spec.deletes != NO_DELETIONS for spec in inputs)
         self.limits = np.array([s.limit for s in self.sides], np.int64)
-        self.skip = np.zeros(tree.size, np.bool_)  # inputs of which rejected rows are not kept
-        self.collect_every = collect_every
+        self.skip = np.zeros(tree.size, np.bool_)  # roots: nobody waits for their rejected rows
+        self.collect_every = self.due = collect_every
         self.since = 0  # elements since the last collection
         self.room = ROOM
         self.collections = self.fetches = self.dropped = 0
@@ -172,14 +173,15 @@ class ConstrainedJoin(Operator):
         parts: list[Delta] = []
         at, total, self._most = 0, len(arrivals), 0
         while True:
-            end = min(total, at + self.collect_every - self.since)
+            end = min(total, at + self.due - self.since)
             until = frontier if end == total else int(arrivals.time[end - 1])
             self._run(arrivals.slice(at, end), until, found)
             self.since += end - at
             self._most = max(self._most, len(self.slots))
-            if self.since >= self.collect_every:
+            if self.since >= self.due:
                 self._collect(until)
-                self.since = 0
+                # To look at all rows costs as much as a few arrivals, whatever there is.
+                self.since, self.due = 0, max(self.collect_every, len(self.slots) // ROWS_PER_ELEMENT)
             at = end
             if found and (at == total or (not self.results.can_fail and sum(len(f[0]) for f in found) > PAIRS)):
                 # Of results that can fail, all at once: whether one has failed is known when its instant is complete.
@@ -205,6 +207,8 @@ class ConstrainedJoin(Operator):
     def _run(self, arrivals: Arrivals, until: int, found: list[tuple[Int64s, Int64s, Int64s]]) -> None:
         """Apply arrivals, and let rows leave whose time has come."""
         slots = self.slots
+        if self.spill is not None and len(arrivals):
+            self._bring_back(arrivals)
         kept = (arrivals.valid != 0) & ~((arrivals.failed != 0) & self.skip[arrivals.stream])
         places = slots.assign(int(kept.sum()))
         mine = arrivals.filter(kept)
@@ -234,7 +238,9 @@ class ConstrainedJoin(Operator):
             counts = slots.arrived, slots.duplicates, slots.stack
             known = filters, bits, checked, checks, asked, distances, progress
             out = times, weights, sampled, rows
-            status = int(kernel.run(events.table, self.deletes, spill is not None, *held, *counts, *known, *out))
+            status = int(
+                kernel.run(events.table, self.deletes, 0 if spill is None else 2, *held, *counts, *known, *out)
+            )
             n = int(progress[k.FOUND])
             if n:
                 found.append((times[:n].copy(), weights[:n].copy(), rows[:, :n].copy()))
@@ -247,15 +253,17 @@ class ConstrainedJoin(Operator):
                 many = int(progress[k.ASKED])
                 progress[k.ASKED] = 0
                 checked, checks = np.concatenate([checked, asked[:many]]), checks + many
-                self._fetch(asked[:many], events, int(progress[k.EVENT]), until)
+                event = int(progress[k.EVENT])
+                back = self._fetch(asked[:many], events.arrivals, int(events.table[3, event]))
+                events.insert_leaving(slots, back, until, event)
         if measured := int(progress[k.MEASURED]):
             self.control.measured(self, distances[:measured])
 
-    def _fetch(self, asked: Int64s, events: RunEvents, event: int, until: int) -> None:
-        """Bring the rows of some keys back from the spill."""
+    def _fetch(self, asked: Int64s, arrivals: Arrivals, now: int) -> Int64s:
+        """Bring rows of some keys back from the spill: their slots."""
         assert self.spill is not None
-        now = int(events.table[3, event])
-        for i, rows in self.spill.take(asked):
+        back = []
+        for i, rows in self.spill.take(asked, lambda port, keys: self._may_complete(arrivals, port, keys)):
             limit = int(self.limits[i])
             there = rows.number + limit >= self.slots.arrived[i] if limit else rows.leave > now
             rows = rows.filter(there)
@@ -266,8 +274,42 @@ class ConstrainedJoin(Operator):
             places = self.slots.assign(len(rows))
             self.slots.fill(places, i, rows.number, rows.leave, rows.keys)
             self.slots.put_back(places)
-            events.insert_leaving(self.slots, places, until, event)
             self.control.hit(self, rows.why, now)
+            back.append(places)
+        return np.concatenate(back) if back else np.empty(0, np.int64)
+
+    def _may_complete(self, arrivals: Arrivals, port: int, keys: Int64s) -> Bools:
+        """Which spilled rows that were found at a port may be part of a result of this run: those with a match at every
+        other port, among the rows that arrive, in memory or, by the filters, in the spill."""
+        assert self.spill is not None
+        slots, i = self.slots, port // self.slots.width
+        found = np.zeros(keys.shape, np.int64)
+        for j in range(slots.width):
+            other, p = int(slots.ports[i, j, k.NB]), int(slots.ports[i, j, k.NBP])
+            if other >= 0:
+                found[:, j] = np.isin(keys[:, j], arrivals.keys[arrivals.stream == other, p])
+        held = slots.ports, slots.stream, slots.slot, slots.head
+        kernel.may_complete(np.ascontiguousarray(keys), port, *held, self.spill.filters, self.spill.bits, found)
+        worth: Bools = (found != 0).all(axis=1)
+        return worth
+
+    def _bring_back(self, arrivals: Arrivals) -> None:
+        """Before a run: rows of the spill that match one that arrives."""
+        assert self.spill is not None
+        slots, asked = self.slots, []
+        for i in range(self.tree.size):
+            mine = arrivals.keys[(arrivals.stream == i) & (arrivals.valid != 0)]
+            for j in range(self.slots.width):
+                other = int(slots.ports[i, j, k.NB]) * slots.width + int(slots.ports[i, j, k.NBP])
+                if len(mine) == 0 or other < 0 or self.spill.filters[0, other, 1] < 0:
+                    continue
+                keys = np.unique(mine[:, j])
+                there = np.zeros(len(keys), np.int64)
+                kernel.filter_keys(keys, other, self.spill.filters, self.spill.bits, there)
+                keys = keys[there != 0]
+                asked.append(np.column_stack([np.full(len(keys), other, np.int64), keys]))
+        if asked:
+            self._fetch(np.concatenate(asked), arrivals, int(arrivals.time[0]))
 
     # ── collecting garbage ────────────────────────────────────────────────────────────────────────────────────────
 
@@ -278,7 +320,7 @@ class ConstrainedJoin(Operator):
         if plan is None:
             return
         self.collections += 1
-        self.skip = (plan.facts[0] | plan.facts[3]) != 0
+        self.skip = plan.facts[0] != 0
         self.slots.infer(plan.wait, plan.low)
         victims = self.slots.collect(self.deletes, plan.share, plan.facts, plan.low)
         if len(victims):
@@ -346,7 +388,12 @@ class ConstrainedJoin(Operator):
         return {label: bound_of(s.spec.window) for label, s in zip(self.labels, self.sides, strict=True)}
 
     def state(self) -> dict[str, Any]:
-        out: dict[str, Any] = {"control": self.control.state(), "slots": self.slots.state(), "since": self.since}
+        out: dict[str, Any] = {
+            "control": self.control.state(),
+            "slots": self.slots.state(),
+            "since": self.since,
+            "due": self.due,
+        }
         out |= {"collections": self.collections, "fetches": self.fetches, "dropped": self.dropped}
         out["skip"] = self.skip.astype(np.int64)
         out["ports"] = np.ascontiguousarray(self.slots.ports.reshape(-1))
@@ -361,7 +408,7 @@ class ConstrainedJoin(Operator):
     def load(self, state: dict[str, Any]) -> None:
         self.slots = Slots(np.array(state["ports"]).reshape(self.slots.ports.shape), self.slots.order)
         self.slots.load(state["slots"])
-        self.since, self.skip = int(state["since"]), np.array(state["skip"]) != 0
+        self.since, self.due, self.skip = int(state["since"]), int(state["due"]), np.array(state["skip"]) != 0
         self.collections, self.fetches, self.dropped = (int(state[n]) for n in ("collections", "fetches", "dropped"))
         for i, side in enumerate(self.sides):
             mine = state[str(i)]

@@ -52,6 +52,17 @@ class KeptRows:
             columns = {n: c.filter(pa.array(new)) for n, c in columns.items()}
         if new.any():
             self.chunks.append((numbers[new], dict(columns)))
+        if len(self.chunks) > 2 * MAX_CHUNKS:
+            self._merge_small()
+
+    def _merge_small(self) -> None:
+        """Make one chunk of all but the largest."""
+        largest = max(range(len(self.chunks)), key=lambda i: len(self.chunks[i][0]))
+        rest = [c for i, c in enumerate(self.chunks) if i != largest]
+        numbers = np.concatenate([n for n, _ in rest])
+        order = np.argsort(numbers, kind="stable")
+        columns = {n: combine([c[n] for _, c in rest]).take(pa.array(order)) for n in self.schema.names}
+        self.chunks = [self.chunks[largest], (numbers[order], columns)]
 
     def has(self, numbers: Int64s) -> Bools:
         """Which of the rows are here."""

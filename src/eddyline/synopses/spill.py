@@ -12,7 +12,7 @@ from __future__ import annotations
 import contextlib
 import tempfile
 import weakref
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -29,6 +29,7 @@ from eddyline.kernels.constrained_layout import BLOCK
 SEGMENT_BYTES = 8 << 20
 BUFFER_BYTES = 1 << 20  # rows of one input that wait in memory to be written
 BITS_PER_ROW = 12  # of a filter: about one in a hundred look-ups that find nothing goes to the segments
+MAX_PIECES = 8  # of rows that wait, to look through
 FIRST_KEYS = 4_096  # for which a filter has room at first
 
 
@@ -112,8 +113,12 @@ class Segment:
         batch = self.open()
         where = pa.array(at)
         number, leave, why = (batch.column(n).take(where).to_numpy() for n in ("number", "leave", "why"))
-        keys = np.column_stack([batch.column(f"key {p}").to_numpy()[at] for p in range(self.ports)])
+        keys = self.keys_of(at)
         return SpilledRows(number, leave, why, keys, {n: batch.column(f"row {n}").take(where) for n in self.names})
+
+    def keys_of(self, at: Int64s) -> Int64s:
+        batch = self.open()
+        return np.column_stack([batch.column(f"key {p}").to_numpy()[at] for p in range(self.ports)])
 
     def keys(self, port: int) -> Int64s:
         keys: Int64s = self.open().column(f"key {port}").to_numpy()[self.there]
@@ -151,6 +156,8 @@ class Spill:
         self.total += len(rows)
         self._note(i, rows.keys)
         self.waiting[i].append(rows)
+        if len(self.waiting[i]) > MAX_PIECES:
+            self.waiting[i] = [SpilledRows.concat(self.waiting[i])]
         if sum(r.nbytes for r in self.waiting[i]) >= BUFFER_BYTES:
             self._write(i)
 
@@ -179,20 +186,27 @@ class Spill:
 
     # ── finding rows ──────────────────────────────────────────────────────────────────────────────────────────────
 
-    def take(self, asked: Int64s) -> Iterator[tuple[int, SpilledRows]]:
-        """Give rows back that have one of the keys asked for: lines of port and key."""
+    def take(
+        self, asked: Int64s, worth_it: Callable[[int, Int64s], Bools] | None = None
+    ) -> Iterator[tuple[int, SpilledRows]]:
+        """Give rows back that have one of the keys asked for: lines of port and key. Of these only rows whose keys
+        ``worth_it`` accepts for the port; the others stay."""
         for port in np.unique(asked[:, 0]).tolist():
             i, p = divmod(port, self.width)
             keys = np.unique(asked[asked[:, 0] == port, 1])
             found = []
             for n, rows in enumerate(self.waiting[i]):
                 here = np.isin(rows.keys[:, p], keys)
+                if worth_it is not None and here.any():
+                    here[here] = worth_it(port, rows.keys[here])
                 if here.any():
                     found.append(rows.filter(here))
                     self.waiting[i][n] = rows.filter(~here)
             self.waiting[i] = [r for r in self.waiting[i] if len(r)]
             for segment in self.segments[i]:
                 at = segment.find(p, keys)
+                if worth_it is not None and len(at):
+                    at = at[worth_it(port, segment.keys_of(at))]
                 if len(at):
                     found.append(segment.read(at))
                     segment.there[at] = False
