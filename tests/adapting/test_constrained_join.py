@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import os
 import random
+import re
 from collections import Counter
 from unittest.mock import patch
 
+import pyarrow as pa
 import pytest
 
+import eddyline as ed
+from eddyline.core.errors import JobError
 from eddyline.operators.constrained_join import ConstrainedJoin
 from eddyline.synopses import spill as spilling
 from eddyline.testing.case_data import TimeScale, draw_scale
 from eddyline.testing.cases import Case
 from eddyline.testing.reference import StreamData
 from tests.semantics.engine import Way, mismatch, run_engine
+from tests.shards import shards
 
 FACTOR = float(os.environ.get("EDDYLINE_CASES", "1"))
 CASES = max(10, round(120 * FACTOR))
@@ -127,3 +132,78 @@ def test_rows_were_spilled_and_brought_back() -> None:
     print(dict(SEEN))
     assert SEEN["cases"] > CASES / 2
     assert SEEN["spilled"] > 10 * CASES and SEEN["brought back"] > CASES
+
+
+def test_shards_keep_less_and_answer_the_same() -> None:
+    """A part of a stream keeps its order, its clusters and its join distances: constraints hold in every shard."""
+    spilled, process = [0], ConstrainedJoin.process
+
+    def watched(self, deltas, frontier):  # type: ignore[no-untyped-def]
+        before = self.spill.total
+        out = process(self, deltas, frontier)
+        spilled[0] += self.spill.total - before
+        return out
+
+    with patch.object(ConstrainedJoin, "process", watched):
+        for i in range(max(6, round(20 * FACTOR))):
+            rng = random.Random(f"constrained shards/{i}")
+            case, chosen = draw(rng), options(rng)
+            way = shards.Way(shards=rng.choice([1, 4]), batches=3, seed=i, hot=0.5, options=chosen)
+            assert shards.check(case, way) is None, f"{chosen}\n{case.snippet()}"
+    assert spilled[0] > 50
+
+
+def start(text: str, **options: str) -> ed.Query:
+    session = ed.Session()
+    for name in "RS":
+        session.stream(name, schema=pa.schema([("ts", pa.int64()), ("a", pa.int64())]), timestamp="ts")
+    return session.query(text, **options)
+
+
+@pytest.mark.parametrize(
+    ("text", "constraints", "message"),
+    [
+        (
+            "SELECT R.a FROM R [RANGE 5], S [RANGE 5] WHERE R.a = S.a EXCEPT SELECT a FROM S [RANGE 2]",
+            "lossy",
+            "EXCEPT",
+        ),
+        (
+            "SELECT R.a FROM R [RANGE 5] LEFT JOIN S [RANGE 5] ON R.a = S.a",
+            "lossy",
+            "an outer join makes wrong results",
+        ),
+        ("SELECT a FROM R [RANGE 5] WHERE a NOT IN (SELECT a FROM S [RANGE 5])", "lossy", "NOT IN or NOT EXISTS"),
+        ("SELECT a FROM R [RANGE 5]", "exakt", "unknown constraint policy 'exakt'. Did you mean 'exact'"),
+        ("SELECT a FROM R [RANGE 5]", "exact(p=2)", "'p' of 'exact' must be a number above 0 and at most 1"),
+    ],
+)
+def test_what_is_refused(text: str, constraints: str, message: str) -> None:
+    with pytest.raises(JobError, match=re.escape(message)):
+        start(text, constraints=constraints)
+
+
+def test_explain_says_why_a_join_is_not_taken_and_what_stays() -> None:
+    text = "SELECT R.a FROM R [{}], S [RANGE 5] WHERE R.a = S.a"
+    said = start(text.format("PARTITION BY a ROWS 2"), constraints="exact").explain()
+    assert "not constrained-join: R is neither constant nor a stream under a RANGE or ROWS window" in said
+    said = start(text.format("RANGE 5"), constraints="auto").explain()
+    assert "not constrained-join: the option 'constraints' is 'auto', and the query has no memory limit" in said
+    assert "constrained-join 1" in start(text.format("RANGE 5"), constraints="auto", memory="1 MB").explain()
+    said = start(text.format("RANGE 5"), constraints="exact").explain()
+    assert "rows of current results stay until they leave their windows, because deletions can show" in said
+
+
+def test_a_declared_key_makes_an_edge_many_one_from_the_start() -> None:
+    session = ed.Session()
+    schema = pa.schema([("ts", pa.int64()), ("a", pa.int64())])
+    session.stream("R", schema=schema, timestamp="ts")
+    session.stream("S", schema=schema, timestamp="ts", unique=["a"])
+    query = session.query(
+        "SELECT Istream(R.ts, S.ts AS t) FROM R [RANGE 50], S [RANGE 50] WHERE R.a = S.a",
+        constraints="exact(collect=2)",
+    )
+    for t in range(4):
+        session.push("R", [{"ts": t, "a": t % 2}])
+        session.push("S", [{"ts": t, "a": 7 + t}])
+    assert "join graph: R.a → S.a" in query.explain()

@@ -140,11 +140,17 @@ class ConstraintWatch:
         facts[:3] = np.array(self.graph.facts(), np.int64).T
         for i in range(self.size):
             upper = [self.other[q] for q in parents_of if self._input(q) == i]
+            # Nothing says that no parent will come: no need to look for rows that none needs.
+            facts[2, i] &= all(low[self.other[q]] > k.LOWEST or self._closes(join, q) for q in upper)
             facts[3, i] = bool(upper) and all(wait[q] < k.NEVER_USED or low[q] > k.LOWEST for q in upper)
         for q in parents_of & {self.other[p] for p in self.clustered}:
             self._close(join, q)
         self._tell(wait, low, now)
         return Collection(wait, low, round(65536 * self.losses.p) if join.spill is None else 0, facts)
+
+    def _closes(self, join: ConstrainedJoin, q: int) -> bool:
+        """Whether the rows of a parent, at its port, are known to come in clusters."""
+        return q in self.clustered and self._usable(join, self.clustered[q].adherence, self._input(q))
 
     def _close(self, join: ConstrainedJoin, q: int) -> None:
         """Let a child's rows know which keys will not come again from its parent."""
@@ -274,11 +280,12 @@ class ConstraintWatch:
         counts = join.slots.counts()
         for i, label in enumerate(join.labels):
             unknown, yes, no = counts[i].tolist()
-            removed: dict[str, int] = {}
-            for (stream, why), many in self.removed.items():
-                if stream == i:
-                    removed[NAMES[why % k.KINDS]] = removed.get(NAMES[why % k.KINDS], 0) + many
-            by = ", ".join(f"{name} {many:,}" for name, many in sorted(removed.items(), key=lambda x: -x[1])) or "none"
+            by = (
+                ", ".join(
+                    f"{name} {many:,}" for name, many in sorted(self.removed_from(i).items(), key=lambda x: -x[1])
+                )
+                or "none"
+            )
             spilled = "" if join.spill is None else f", {join.spill.rows()[i]:,} spilled"
             lines.append(f"{label}: Yes {yes:,}, Unknown {unknown:,}, No {no:,} rows{spilled}; made useless by {by}")
         lines += [f"{c['constraint']}: {c['text']}" for c in self.constraints(join)]
@@ -289,6 +296,14 @@ class ConstraintWatch:
                 f" {missed['high']:,.0f})"
             )
         return lines
+
+    def removed_from(self, i: int) -> dict[str, int]:
+        """How many rows of an input each kind of constraint made useless."""
+        found: dict[str, int] = {}
+        for (stream, why), many in sorted(self.removed.items()):
+            if stream == i:
+                found[NAMES[why % k.KINDS]] = found.get(NAMES[why % k.KINDS], 0) + many
+        return found
 
     def constraints(self, join: ConstrainedJoin) -> list[dict[str, Any]]:
         """Every constraint that is watched."""
@@ -317,9 +332,7 @@ class ConstraintWatch:
             {
                 "input": label, "rows": int(counts[i].sum()), "unknown": int(counts[i][0]), "yes": int(counts[i][1]),
                 "no": int(counts[i][2]), "bytes": join.sides[i].rows.nbytes, "spilled": spilled[i],
-                "removed": {
-                    NAMES[why % k.KINDS]: many for (stream, why), many in sorted(self.removed.items()) if stream == i
-                },
+                "removed": self.removed_from(i),
             }
             for i, label in enumerate(join.labels)
         ]  # fmt: skip

@@ -29,8 +29,10 @@ from eddyline.kernels.constrained_layout import (
     FREE,
     KEY,
     KINDS,
+    LOWEST,
     NB,
     NBP,
+    NEVER_USED,
     NO,
     QUEUED,
     SAMPLED,
@@ -59,10 +61,14 @@ def infer(ports, stream, status, slot, head, arrived, wait, low, stack):
     By port: ``wait`` rows of the neighbour are waited for (RIDS), ``low`` is a bound on its future keys (OA)."""
     width = ports.shape[1]
     many = np.int64(0)
+    possible = np.zeros(ports.shape[0], np.int64)
+    for at in range(len(wait)):
+        if wait[at] < NEVER_USED or low[at] > LOWEST:
+            possible[at // width] = 1
     for s in range(len(status)):
-        if status[s] != UNKNOWN and status[s] != YES:
-            continue
         owner = stream[s]
+        if (status[s] != UNKNOWN and status[s] != YES) or possible[owner] == 0:
+            continue
         top = np.int64(0)
         for j in range(width):
             other, p, at = ports[owner, j, NB], ports[owner, j, NBP], owner * width + j
@@ -165,7 +171,11 @@ def collect(
     width = ports.shape[1]
     many = np.int64(0)
     for s in range(len(status)):
-        if status[s] == FREE or status[s] == WAITING or slot[s, QUEUED] or slot[s, SAMPLED]:
+        if status[s] == FREE or status[s] == WAITING:
+            continue
+        if status[s] != NO and not all_roots[stream[s]] and (status[s] != YES or deletes or not only_root[stream[s]]):
+            continue  # without a look at the row itself: most are of this kind
+        if slot[s, QUEUED] or slot[s, SAMPLED]:
             continue
         why = useless(s, deletes, root, only_root, all_roots, drop_no, ports, stream, status, slot, head, low)
         if why == 0:
