@@ -8,7 +8,7 @@ LOCK   := requirements-dev.lock
 SHORT  := .venv-short
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-short test-deep bench bench-spark experiments lint docs lock clean
+.PHONY: help demo serve page test test-short test-deep bench bench-spark experiments lint docs lock clean
 
 help:  ## show this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -32,6 +32,12 @@ $(WARM): $(STAMP) $(wildcard src/eddyline/kernels/*.py)
 demo: $(WARM)  ## a real job on a generated packet stream
 	@$(BIN)/python -m eddyline.demo
 
+serve: $(WARM)  ## the server with a demo stream: open the address that it prints (Ctrl-C stops it)
+	@$(BIN)/eddyline serve --demo --state build/serve
+
+page: $(STAMP)  ## build the server's page after a change in web/ (needs Node with npm)
+	@$(BIN)/python tools/build_page.py
+
 test: $(WARM)  ## lint, types, documentation, all tests and doctests (without Java: all but those of Spark)
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check --quiet .
@@ -46,10 +52,10 @@ test-short:  ## with another Python, some minutes: make test-short PYTHON=python
 	@$(SHORT)/bin/pip install --quiet --disable-pip-version-check --editable . pytest hypothesis duckdb matplotlib 'pandas>=2.2,<3'
 	@$(SHORT)/bin/python -c 'import sys, eddyline; print("Python %d.%d, eddyline" % sys.version_info[:2], eddyline.__version__)'
 	@EDDYLINE_COMPILE= $(SHORT)/bin/python -m pytest -q src/eddyline --ignore=src/eddyline/spark
-	@EDDYLINE_COMPILE= EDDYLINE_CASES=0.02 $(SHORT)/bin/python -m pytest -q tests/semantics/test_against_reference.py tests/semantics/test_pinned.py
+	@EDDYLINE_COMPILE= EDDYLINE_CASES=0.1 $(SHORT)/bin/python -m pytest -q tests/semantics/test_against_reference.py tests/semantics/test_pinned.py
 
-test-deep: $(WARM)  ## the semantics tests with at least 5,000 random cases, and some 40 kills on Spark
-	@EDDYLINE_CASES=20 $(BIN)/python -m pytest -s tests/semantics tests/spark/kills
+test-deep: $(WARM)  ## the semantics tests with at least 5,000 random cases, some 40 kills on Spark and 20 of a server
+	@EDDYLINE_CASES=20 $(BIN)/python -m pytest -s tests/semantics tests/spark/kills tests/server
 
 bench: $(WARM)  ## ratios against DuckDB and against the bare kernel, in one run
 	@$(BIN)/python -m benchmarks.run

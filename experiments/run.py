@@ -32,8 +32,9 @@ EXPERIMENTS = {
         "figures_5_11_12", "figures_5_13_14", "figures_5_15_16", "figures_5_17_18", "figures_5_19_20", "figure_5_21",
         "figure_5_22", "figure_5_23", "stocks",
     ),
+    "scheduling": ("bursts",),
     "inputs": ("slack_auto",),
-    "indexes": ("figure_8_amri", "figure_9_amri", "figure_10_amri"),
+    "indexes": ("figure_8_amri", "figure_9_amri", "figure_10_amri", "phases_amri", "room_climate_amri", "map_amri"),
     "constraints": ("section_6_1_1", "figure_6_10", "figure_6_11", "figures_6_12_14"),
 }  # fmt: skip
 QUICK = 0.02

@@ -36,6 +36,7 @@ def run(options: Options) -> Outcome:
         Claim("AMRI takes fewer operations than the best number of hash indices", amri < best_hash),
         Claim("ours: at least ten times fewer operations than one or two hash indices",
               10 * amri <= min(found["hash 1"].operations, found["hash 2"].operations)),
+        Claim("ours: AMRI's index takes at most 8 bytes a row", found["amri"].bytes_per_row <= 8),
     ]  # fmt: skip
     numbers = [
         Number("static bitmap more than AMRI", 0.75, found["bitmap"].operations / amri - 1),

@@ -14,6 +14,8 @@ import pyarrow as pa
 
 import eddyline as ed
 from eddyline.datasets.multi_route import complete_join, multi_route
+from eddyline.kernels.join_layout import IX_REC_WIDTH
+from eddyline.operators.mjoin import MJoin
 from experiments.report import Options
 
 # A fifth of the paper's sizes: windows of 2,000 rows in partitions of 500, another order every 1,000 tuples. Values are
@@ -46,26 +48,36 @@ def streams(options: Options, orders: int | None = None) -> dict[str, pa.Table]:
     return multi_route(tuples=options.tuples(TUPLES, 3_000), phase=PHASE, values=VALUES, orders=orders)
 
 
-def measure(tables: Mapping[str, pa.Table], index: str | None, window: str = WINDOW) -> Measured:
-    """One run; ``index`` None is the MJoin that orders and caches itself."""
+def measure(
+    tables: Mapping[str, pa.Table], index: str | None, window: str = WINDOW, text: str | None = None
+) -> Measured:
+    """One run of ``text``, else of the complete join; ``index`` None is the MJoin that orders and caches itself."""
     session = ed.Session()
     for name, table in tables.items():
         session.stream(name, table, timestamp="ts")
     options = {} if index is None else {"joins": "routes", "index": index}
-    query = session.query(complete_join(len(tables), window), **options)
+    query = session.query(text or complete_join(len(tables), window), **options)
     start = process_time()
     results = query.to_arrow().num_rows
     seconds = process_time() - start
-    if index is None:
-        (told,) = query.statistics().values()
-        return Measured("mjoin", told["accesses"], 0, 0, 0, 0, 0, 0, seconds, results)
     (told,) = query.statistics().values()
+    if index is None:
+        (join,) = (n.operator for n in query.running.physical.nodes if isinstance(n.operator, MJoin))
+        kept = [int(tail - first) for first, tail in zip(join.arrays.first, join.arrays.tail, strict=True)]
+        return Measured("mjoin", told["accesses"], 0, 0, 0, _index_bytes(join, kept), sum(kept), 0, seconds, results)
     states = told["states"].values()
     comparisons, visits, hashes = (sum(s[n] for s in states) for n in ("comparisons", "bucket_visits", "hashes"))
     return Measured(
         index, comparisons + visits + hashes, comparisons, visits, hashes, sum(s["index_bytes"] for s in states),
         sum(s["rows"] for s in states), told["changes"], seconds, results,
     )  # fmt: skip
+
+
+def _index_bytes(join: MJoin, kept: list[int]) -> int:
+    """Of the hash indexes of an MJoin: eight bytes for each head, and a record for each row and index."""
+    arrays = join.arrays
+    widths = [int(arrays.indexes[list(arrays.indexes_of(i)), IX_REC_WIDTH].sum()) for i in range(len(kept))]
+    return 8 * (len(arrays.heads) + sum(n * width for n, width in zip(kept, widths, strict=True)))
 
 
 def check_same(found: list[Measured]) -> None:

@@ -18,7 +18,9 @@ from eddyline.core.errors import (
 )
 
 if TYPE_CHECKING:
+    from eddyline.client import connect
     from eddyline.core.predicate import predicate
+    from eddyline.engine.fit import fit
     from eddyline.engine.query import Query
     from eddyline.session import Session
 
@@ -37,14 +39,18 @@ __all__ = [
     "Session",
     "ShedRowsWarning",
     "__version__",
+    "connect",
+    "fit",
     "predicate",
 ]
 
 # Loaded when first used: ``import eddyline`` stays fast and needs neither numba nor Arrow.
 _LAZY = {
+    "connect": "eddyline.client",
     "Session": "eddyline.session",
     "Query": "eddyline.engine.query",
     "predicate": "eddyline.core.predicate",
+    "fit": "eddyline.engine.fit",
 }
 
 

@@ -17,7 +17,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from eddyline import __version__
+from eddyline import __version__, fit_command
+from eddyline.server.arguments import add_serve, add_view
+from eddyline.shell.arguments import add_shell
 from eddyline.streamon.strategies import KINDS
 
 if TYPE_CHECKING:
@@ -153,6 +155,11 @@ def parser() -> _Parser:
     )
     warm.add_argument("--traceback", action="store_true", help="show where an error came from")
     warm.set_defaults(action=_warm, parser=warm)
+
+    fit_command.add_command(commands, _path)
+    add_serve(commands)
+    add_shell(commands)
+    add_view(commands)
 
     for command in (run, explain):
         command.set_defaults(parser=command)

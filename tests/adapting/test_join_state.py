@@ -28,6 +28,11 @@ QUERY = "SELECT Istream(R.ts AS x) FROM R [RANGE {0}], S [RANGE {0}], T [RANGE {
 GREEDY = {"joins": "a-greedy(p=0.2, window=100)", "caches": "none"}
 
 
+def join_of(query: ed.Query) -> MJoin:
+    """The join that runs now: a session that is restored builds its operators anew."""
+    return next(n.operator for n in query.running.physical.nodes if isinstance(n.operator, MJoin))
+
+
 class Job:
     """Three streams of one key in turn, an element a tick; from ``rare`` on T has none of the others' keys."""
 
@@ -37,7 +42,10 @@ class Job:
             schema = pa.schema([("ts", pa.int64()), ("k", pa.int64())])
             self.session.stream(name, schema=schema, timestamp="ts")
         self.query = self.session.query(QUERY.format(window), **options)
-        self.join = next(n.operator for n in self.query.running.physical.nodes if isinstance(n.operator, MJoin))
+
+    @property
+    def join(self) -> MJoin:
+        return join_of(self.query)
 
     def push(self, count: int, piece: int = 3000) -> Job:
         for begin in range(self.at, self.at + count, piece):
@@ -221,7 +229,7 @@ def test_caches_stay_within_their_memory_after_a_restart(same: bool, tmp_path: P
             schema = pa.schema([("ts", pa.int64()), ("k", pa.int64()), ("j", pa.int64())])
             session.stream(name, schema=schema, timestamp="ts")
         query = session.query(text)
-        return session, next(n.operator for n in query.running.physical.nodes if isinstance(n.operator, MJoin))
+        return session, lambda: join_of(query).arrays.cache_operators.caches
 
     def push(start: int, count: int) -> None:
         for at in range(start, start + count, 3000):
@@ -229,14 +237,14 @@ def test_caches_stay_within_their_memory_after_a_restart(same: bool, tmp_path: P
             k, j, of = rng.integers(0, 20_000, 3000), rng.integers(0, 100, 3000), np.minimum(ts % 20, 2)
             for i, name in enumerate("RST"):
                 session.push(name, pa.table({"ts": ts[of == i], "k": k[of == i], "j": j[of == i]}))
-            assert not join.arrays.cache_operators.caches.ids or join.arrays.cache_operators.caches.cells.nbytes <= 4096
+            assert not caches().ids or caches().cells.nbytes <= 4096
 
-    session, join = begin()
+    session, caches = begin()
     push(0, 60_000)
-    assert join.arrays.cache_operators.caches.ids
+    assert caches().ids
     session.snapshot(tmp_path)
     if not same:
-        session, join = begin()
+        session, caches = begin()
     session.restore(tmp_path)
-    assert join.arrays.cache_operators.caches.ids and join.arrays.cache_operators.caches.cells.nbytes <= 4096
+    assert caches().ids and caches().cells.nbytes <= 4096
     push(60_000, 15_000)

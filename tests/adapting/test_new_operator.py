@@ -1,5 +1,5 @@
 """What an operator gets by being a candidate (``nested_loop``, which nothing else in the package names): planning,
-explain, the plan as data, the log, snapshots, shards and the refusal of another operator's state."""
+explain, the plan as data, the log, snapshots, shards, contract checks and the refusal of another operator's state."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ from eddyline.spark.compatibility import explain, facts
 from eddyline.spark.program import Program
 from eddyline.testing.case_data import draw_scale, draw_stream
 from eddyline.testing.cases import Case
-from tests.adapting.nested_loop import NestedLoop
+from eddyline.testing.checks import CheckFailed, QueryExample, check_query, record
+from eddyline.testing.checks.operator_examples import stream
+from tests.adapting import nested_loop
+from tests.adapting.nested_loop import NestedLoop, NestedLoopJoin
 from tests.semantics.engine import Way, mismatch, run_engine, start
 from tests.shards import shards
 
@@ -80,3 +83,26 @@ def test_an_operator_that_is_named_must_suit_somewhere() -> None:
         JobError, match="names the operator 'nested-loop', but this query has no join; leave the option"
     ):
         start(case, Way(0, options=OPTIONS))
+
+
+@pytest.mark.parametrize("window", ["[RANGE 4]", "[ROWS 3]"])
+def test_it_keeps_the_contract_of_operators(window: str) -> None:
+    text = f"SELECT R.a, R.v, S.d FROM R {window}, S {window} WHERE R.a = S.a AND R.v < S.v"
+    example = QueryExample(text, {"R": stream(1), "S": stream(2)}, options=OPTIONS)
+    assert isinstance(next(o for o in record(example) if o.name.startswith("nested-loop")).make(), NestedLoopJoin)
+    assert check_query(example) >= 10
+
+
+def test_a_fault_in_it_is_found_by_the_checks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(NestedLoopJoin, "load", lambda self, state: None)
+    example = QueryExample(
+        "SELECT R.a, S.d FROM R [RANGE 4], S [RANGE 4] WHERE R.a = S.a", {"R": stream(1), "S": stream(2)},
+        options=OPTIONS,
+    )  # fmt: skip
+    with pytest.raises(CheckFailed, match="nested-loop-join 1"):
+        check_query(example)
+
+
+def test_it_is_one_short_file() -> None:
+    assert nested_loop.__file__ is not None
+    assert len(Path(nested_loop.__file__).read_text(encoding="utf-8").splitlines()) <= 120

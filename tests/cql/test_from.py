@@ -220,8 +220,9 @@ def test_options_name_and_target_are_kept() -> None:
     assert query.text == "SELECT a FROM S WHERE b > 3"
 
 
-def test_model_is_read_and_refused_in_one_sentence() -> None:
-    e = error("SELECT 1 FROM S MODEL S.a = S.a + S.b * t JOIN R MODEL R.c = R.c + t^2 ON (S.a < R.c)")
-    assert e.message.startswith("MODEL is not supported yet")
-    assert underlined(e) == "MODEL S.a = S.a + S.b * t"
+def test_model_is_a_word_where_no_equation_follows() -> None:
+    text = "SELECT S.a, c FROM S MODEL S.a = S.a + S.b * t JOIN R MODEL R.c = R.c + t^2 ON (S.a < R.c)"
+    assert names(text)[:3] == ("_from", "_to", "_closed")
+    e = error("SELECT a FROM S MODEL S.a = S.a + S.nothing * t")
+    assert underlined(e) == "nothing"
     assert names("SELECT model.a FROM S model") == ("a",)

@@ -15,6 +15,7 @@ import pytest
 from eddyline.core.errors import JobError
 from eddyline.datasets import joins
 from eddyline.datasets.generate import CHUNK, Generated, draw, zipf_table
+from eddyline.datasets.nexmark import nexmark
 from eddyline.datasets.packets import SIGNATURE_A, SIGNATURE_B, intrusion, link, targets
 from eddyline.datasets.registry import GENERATORS, generate
 from eddyline.datasets.trades import trades
@@ -125,3 +126,23 @@ def test_dials_by_name() -> None:
         generate("packets", {"rate": "0"})
     with pytest.raises(JobError, match="cannot be negative"):
         generate("packets", {"seconds": "-1"})
+
+
+def test_nexmark_streams_belong_together() -> None:
+    person, auction, bid = (nexmark(s, events=20_000, seed=2).table() for s in ("person", "auction", "bid"))
+    assert (len(person), len(auction), len(bid)) == (400, 1200, 18_400)
+    assert person["id"].to_pylist() == list(range(1000, 1400)) and auction["id"].to_pylist() == list(range(1000, 2200))
+    opened = dict(zip(auction["id"].to_pylist(), auction["dateTime"].cast(pa.int64()).to_pylist(), strict=True))
+    known = [
+        opened.get(a, 1 << 62) <= t
+        for a, t in zip(bid["auction"].to_pylist(), bid["dateTime"].cast(pa.int64()).to_pylist(), strict=True)
+    ]
+    assert all(known) and max(bid["bidder"].to_pylist()) <= 1401
+    counts = bid["auction"].value_counts().field("counts").to_numpy()
+    assert counts.max() > 20 * np.median(counts)  # hot auctions
+    assert pc.all(pc.greater(auction["expires"], auction["dateTime"])).as_py()
+    assert bid.equals(nexmark("bid", events=20_000, seed=2).table()) and not bid.equals(
+        nexmark("bid", events=20_000, seed=3).table()
+    )
+    with pytest.raises(JobError, match=r"no stream 'bids'\. Did you mean 'bid'"):
+        nexmark("bids")

@@ -28,7 +28,7 @@ def write(folder: Path, content: str | bytes, name: str = "calls.jsonl") -> Path
 
 
 def test_types_missing_and_unknown_fields(tmp_path: Path) -> None:
-    path = write(tmp_path, '{"ts": 1, "v": 2}\n\n{"v": 2.5, "t": "2024-05-01T10:00:00.5Z", "list": [1]}\n')
+    path = write(tmp_path, '{"ts": 1, "v": 2}\n\n{"v": 2.5, "t": "2024-05-01T10:00:00.5Z", "list": [{"a": 1}]}\n')
     source = JsonLinesSource([path])
     assert dict(zip(source.schema.names, source.schema.types, strict=True)) == {
         "ts": pa.int64(), "v": pa.float64(), "t": pa.timestamp("us"),

@@ -72,7 +72,7 @@ def test_declared_types_put_rows_aside(tmp_path: Path) -> None:
     pq.write_table(pa.table({"a": ["1", "x", None, "3"]}), tmp_path / "a.parquet")
     (batch,) = ParquetSource([tmp_path / "a.parquet"], pa.schema([("a", pa.int64())])).open()
     assert batch.rows.to_pydict() == {"a": [1, None, 3]}
-    assert [i.reason for i in batch.invalid] == ["a.parquet: column 'a': 'x' is not a value of type bigint"]
+    assert [i.reason for i in batch.invalid] == ["a.parquet, row 2: column 'a': 'x' is not a value of type bigint"]
 
 
 def test_dictionary_encoded_strings(path: Path) -> None:
@@ -98,6 +98,6 @@ def test_mistakes_are_named(tmp_path: Path, path: Path) -> None:
     pq.write_table(pa.table({"other": [1]}), tmp_path / "b.parquet")
     with pytest.raises(JobError, match=r"b\.parquet has no column 'ts'"):
         rows(ParquetSource([path, tmp_path / "b.parquet"]))
-    pq.write_table(pa.table({"nested": [[1]]}), tmp_path / "n.parquet")
+    pq.write_table(pa.table({"nested": [[[1]]]}), tmp_path / "n.parquet")
     with pytest.raises(JobError, match=r"column 'nested' has the type list<.*Declare the columns"):
         ParquetSource([tmp_path / "n.parquet"])

@@ -46,6 +46,9 @@ class RandomControl:
     def inserted(self, target, rows):
         pass
 
+    def round_ended(self):
+        pass
+
     def tune(self, join, now):
         if self.rng.random() < 0.2:
             state = self.rng.choice(join.states)

@@ -40,8 +40,8 @@ SCHEMAS: dict[str, dict[str, str]] = {
         "[d2]": "pk:long",
     },
     "pulse": {
-        "A": "x:double v:double vt:double",
-        "B": "y:double v:double vt:double a:double at:double",
+        "A": "x:double v:double",
+        "B": "y:double v:double a:double",
         "R": "a:long b:long c:long x:double y:double",
         "S": "a:long b2:long d:long b:long",
     },

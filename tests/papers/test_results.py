@@ -7,14 +7,15 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator
+from types import SimpleNamespace
+from typing import Any
 
 import pyarrow as pa
 import pytest
 
 import eddyline
-from eddyline.core.errors import CqlError
 from eddyline.testing import ManualClock, assert_results
-from tests.papers.catalogs import PaperQuery, catalog, paper_queries
+from tests.papers.catalogs import paper_queries
 from tests.papers.worked import Worked, worked_results
 
 WORKED = worked_results()
@@ -91,18 +92,21 @@ def test_answer(case: Worked, way: str) -> None:
         assert one["_time"] < other["_time"] or one.get("_sign", 0) <= other.get("_sign", 0), "− before +"
 
 
-@pytest.mark.parametrize("query", MODELS, ids=lambda q: q.key)
-def test_models_are_refused_in_one_sentence(query: PaperQuery) -> None:
-    session = eddyline.Session()
-    for stream in catalog(query.catalog).streams.values():
-        session.stream(stream.name, schema=stream.schema.to_arrow(), timestamp=stream.timestamp)
-    with pytest.raises(CqlError) as caught:
-        session.query(query.text)
-    sentence = caught.value.message
-    assert sentence.startswith("MODEL is not supported yet")
-    assert "\n" not in sentence
-    assert sentence.endswith(".")
-    assert not session.queries
+@pytest.mark.parametrize("way", [w for w in WAYS if w != "reference"])
+def test_figure_2_1_of_pulse(way: str) -> None:
+    """By hand. From 0 to 10 x is t and y is t² / 10, which is smaller up to 10. Then x falls from 5: it is below y, 10
+    at 10. At 15 y begins anew with 0 = x and rises, while x falls. At 20, the end of time, x is 0 and y 2.5."""
+    (query,) = MODELS
+    a = pa.table({"ts": [0, 10, 20], "x": [0.0, 5.0, 0.0], "v": [1.0, -1.0, 0.0]})
+    b = pa.table({"ts": [0, 15], "y": [0.0, 0.0], "v": [0.0, 0.0], "a": [0.1, 0.1]})
+    case: Any = SimpleNamespace(streams={"A": a, "B": b}, relations={}, text=query.text)
+    answer = WAYS[way](case).to_pylist()
+    shown = [(r["_from"], r["_to"], r["_closed"], r["x_0"], r["x_1"], r["y_0"], r["y_1"], r["y_2"]) for r in answer]
+    assert shown == [
+        (10.0, 15.0, "[)", 5.0, -1.0, 10.0, 2.0, 0.1),
+        (15.0, 20.0, "()", 0.0, -1.0, 0.0, 0.0, 0.1),
+        (20.0, 21.0, "[)", 0.0, 0.0, 2.5, 1.0, 0.1),
+    ]
 
 
 def test_every_query_has_an_answer() -> None:

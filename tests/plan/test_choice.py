@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import json
+import pickle
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
 import eddyline as ed
+from eddyline.adapting.planning import plan_query
+from eddyline.cql import bind
+from eddyline.plan import physical
+from eddyline.plan.choice import exchanged
 from eddyline.streamon.decision import PLANNER
 
 JOIN3 = "FROM S [RANGE 5], T [RANGE 5], U [RANGE 5] WHERE S.a = T.a AND T.b = U.b"
@@ -56,6 +61,50 @@ def test_the_operator_that_is_chosen(case: str) -> None:
         assert f"{d.operator}: {d.kind} {d.after} ({d.reason})" in query.explain()
     shown = json.loads(query.plan().to_json())
     assert [n["chosen"]["operator"] for n in shown["nodes"] if n["chosen"]] == operators
+
+
+MATCHED = {
+    "by keys": (f"SELECT a FROM S [RANGE 5] WHERE {IN}", ["match-keys"]),
+    "by bounds": ("SELECT a FROM S [RANGE 5] WHERE EXISTS (SELECT * FROM T [RANGE 5] WHERE T.a = S.a AND T.b < S.b)",
+                  ["match-bounds"]),
+    "by look-up": ("SELECT S.a FROM S [RANGE UNBOUNDED] LEFT JOIN K ON S.a = K.k", ["match-look-up"]),
+    "three marks": (f"SELECT a FROM S [RANGE 5] WHERE {IN} OR b > 1", ["match-keys"] * 3),
+    "both sides": ("SELECT S.a FROM S [RANGE 5] FULL JOIN T [RANGE 5] ON S.a = T.a AND S.b <> T.b + S.a",
+                   ["match-keys"] * 2),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", MATCHED)
+def test_how_partners_are_found_is_chosen_with_the_query(case: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is in the log, in the plan and among what saved state depends on; who builds the query chooses nothing."""
+    text, forms = MATCHED[case]
+    query = planned(text, {})
+    (found,) = (d.evidence["matching"] for d in query.decisions if "matching" in d.evidence)
+    assert [m["operator"] for m in found] == forms
+    assert all(m["reason"] and m["costs"][m["operator"]] == min(m["costs"].values()) for m in found)
+    assert all({*m["costs"], *m["refused"]} == {"match-keys", "match-bounds", "match-look-up"} for m in found)
+    (shown,) = (n.chosen["matching"] for n in query.plan().nodes if "matching" in n.chosen)
+    (fact,) = (f["matching"] for f in query.running.chosen() if "matching" in f)
+    assert shown == fact == [{"operator": f, "version": 1} for f in forms]
+    session = ed.Session()
+    for name in "STU":
+        session.stream(name, schema=pa.schema([(n, pa.int64()) for n in ("ts", "a", "b")]), timestamp="ts")
+    session.relation("K", pa.table({"k": [1], "v": [2]}))
+    shipped = pickle.loads(pickle.dumps(plan_query(bind(text, session.catalog), session.catalog)))
+    monkeypatch.setattr(physical, "choose_for", lambda *_: pytest.fail("a shard chooses"))
+    built = session.register_planned(shipped)
+    assert built.explain() == query.explain()
+
+
+def test_another_way_to_find_partners_does_not_take_over_the_state() -> None:
+    fact = {"of": "the membership of S", "operator": "semijoin", "version": 1}
+    old, new = ({**fact, "matching": [{"operator": o, "version": 1}]} for o in ("match-keys", "match-bounds"))
+    told = "the membership of S found partners by match-keys and would now find them by match-bounds"
+    assert list(exchanged([old], [new])) == [told] and list(exchanged([old], [old])) == []
+    later = {**fact, "matching": [{"operator": "match-keys", "version": 2}]}
+    assert list(exchanged([old], [later])) == [
+        "the membership of S found partners by match-keys with state of version 1, and this match-keys has version 2"
+    ]
 
 
 def test_what_is_refused_says_why() -> None:

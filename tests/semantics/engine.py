@@ -22,7 +22,7 @@ from eddyline.adapting import join_choice as joining
 from eddyline.adapting import tuple_router
 from eddyline.adapting.join_pacing import Pace
 from eddyline.core.time import TimeKind
-from eddyline.engine import running_query as running
+from eddyline.engine import operator_graph as running
 from eddyline.operators.mjoin import MJoin
 from eddyline.operators.panes import Panes
 from eddyline.operators.rank import RankOperator

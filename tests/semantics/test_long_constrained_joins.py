@@ -63,7 +63,7 @@ def answer(
         session.stream(name, table.to_batches(max_chunksize=cut), schema=table.schema, timestamp="ts")
     query = session.query(text, **options)
     rows = Counter(map(str, query.to_arrow().to_pylist()))
-    found = [n.operator for n in query.running.physical.nodes if isinstance(n.operator, ConstrainedJoin)]
+    found = [t.operator for t in query.running.tasks if isinstance(t.operator, ConstrainedJoin)]
     return rows, found[0] if found else None
 
 

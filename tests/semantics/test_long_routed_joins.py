@@ -9,11 +9,14 @@ from __future__ import annotations
 import os
 import random
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from unittest.mock import patch
 
 import pytest
 
 from eddyline.adapting.route_control import RoutesAndIndexes
+from eddyline.adaptive.indexes import tuners
 from tests.semantics.long_joins import draw, run
 
 FACTOR = float(os.environ.get("EDDYLINE_CASES", "1"))
@@ -44,6 +47,20 @@ def count(index: str, control: RoutesAndIndexes) -> None:
     )
 
 
+@contextmanager
+def any_bits(rng: random.Random) -> Iterator[None]:
+    """Every decision changes the bits, to any that fit: changes come at many moments, and good ones would be few."""
+
+    def bits(n: int, most: int, load: object, unit: object) -> tuple[int, ...]:
+        drawn = [0] * n
+        for _ in range(rng.randint(0, min(most, 8)) if n else 0):
+            drawn[rng.randrange(n)] += 1
+        return tuple(drawn)
+
+    with patch.multiple(tuners, select=bits, WORTH=0.0, EXPECTED_WORTH=0.0):
+        yield
+
+
 @pytest.mark.parametrize("part", range(PARTS))
 def test_answers_with_any_route_and_index_are_those_of_the_tensor_product(part: int) -> None:
     for number in range(part, GRAPHS, PARTS):
@@ -61,7 +78,7 @@ def test_answers_with_any_route_and_index_are_those_of_the_tensor_product(part: 
                 original(self, *args, **kwargs)
                 made.append(self)
 
-            with patch.object(RoutesAndIndexes, "__init__", remember):
+            with patch.object(RoutesAndIndexes, "__init__", remember), any_bits(rng):
                 answer = run(case, rng, {"joins": "routes", "index": index})
             wrong = case.difference(answer, expected)
             assert wrong is None, f"graph {SEED}/{number}, {index}\n{case.text}\n{wrong}"
@@ -80,4 +97,4 @@ def test_indexes_were_exchanged_and_migrated() -> None:
         assert all(changes[i] > 5 * GRAPHS for i in (0, 1, 2, 3))
         assert changes[4] > GRAPHS
         assert changes[5] == 0
-        assert SEEN[INDEXES[1]]["rows moved"] > 100 * GRAPHS
+        assert all(SEEN[INDEXES[i]]["rows moved"] > 100 * GRAPHS for i in (0, 1))

@@ -14,8 +14,7 @@ import numpy as np
 import pytest
 
 from eddyline.core.window import Range, Rows, Slide
-from eddyline.engine import closing, input_manager, relation_changes
-from eddyline.engine import running_query as running
+from eddyline.engine import closing, input_manager, relation_changes, time_line
 from eddyline.operators import join_side, look_up, match, membership, mjoin, rstream, seq_window, sets, streams, windows
 from eddyline.plan import physical
 from eddyline.plan.deletions import Deletions
@@ -85,8 +84,9 @@ def less_slack(divert: Callable[..., Any]) -> Callable[..., Any]:
     return made
 
 
-def end_early(self: Any, frontier: int | None) -> int | None:
-    return None if frontier is None else frontier - 1
+def end_early(inputs: Any, reached: int | None) -> int | None:
+    found = closing.frontier(inputs, reached)
+    return found - 1 if found is not None and all(i.finished for i in inputs) else found
 
 
 def start_late(readers: Any, frontier: int | None) -> int | None:
@@ -136,8 +136,8 @@ MUTATIONS: dict[str, tuple[Focus | None, list[Patch]]] = {
         [(input_manager.InputStream, "_divert_late", less_slack(input_manager.InputStream._divert_late))],
     ),
     "nothing is late": (None, [(input_manager.InputStream, "_divert_late", lambda *_: None)]),
-    "time ends too early": (None, [(running.RunningQuery, "_last_instant", end_early)]),
-    "time starts too late": (Focus("aggregate", "range", "none"), [(running, "start_of_time", start_late)]),
+    "time ends too early": (None, [(time_line, "closed", end_early)]),
+    "time starts too late": (Focus("aggregate", "range", "none"), [(time_line, "start_of_time", start_late)]),
     "the ticks of one stream": (
         Focus("binary-join", "range", "rstream"),
         [(rstream.RStream, "_ticks", own_ticks_only(rstream.RStream._ticks))],

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+import random
 from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar
 
@@ -18,7 +20,10 @@ from eddyline.engine.strategies import strategy_lines
 from eddyline.streamon.decision import Decision
 from eddyline.streamon.parameters import Parameter
 from eddyline.streamon.strategies import strategy, withdraw
+from eddyline.testing.case_data import draw_scale, draw_stream
+from eddyline.testing.cases import Case
 from eddyline.testing.checks import check_policy
+from tests.shards import shards
 
 AFTER = Parameter("after", 1, 1_000_000, "rows before it turns the order round: fewer turn sooner", whole=True)
 
@@ -65,8 +70,8 @@ def registered() -> Iterator[None]:
 
 
 def asked(session: Any) -> Any:
-    random = np.random.default_rng(1)
-    table = pa.table({"ts": range(20_000), "a": random.random(20_000), "b": random.random(20_000)})
+    draw = np.random.default_rng(1).random
+    table = pa.table({"ts": range(20_000), "a": draw(20_000), "b": draw(20_000)})
     session.stream("S", table.to_batches(max_chunksize=2000), timestamp="ts")
     session.function("f", lambda a: a > 0.5)
     session.function("g", lambda b: b > 0.5)
@@ -90,6 +95,22 @@ def test_it_can_be_named_and_its_decision_is_explained(tmp_path: Any) -> None:
     assert again.statistics()["select 1"]["order"] == [1, 0]
 
 
+def test_it_decides_on_shards_too_and_the_log_is_on_the_driver() -> None:
+    rng = random.Random("turn round")
+    scale = draw_scale(rng)
+    stream = draw_stream(rng, 3000, 2500, scale)
+    case = Case(
+        "SELECT Istream(a, b) FROM R [RANGE 0 SECONDS] WHERE a % 3 > 0 AND b % 2 = 0", {"R": stream}, {}, scale=scale
+    )
+    way = shards.Way(shards=2, batches=4, seed=1, hot=0.5, options={"filters": "turn-round(after=5)"})
+    arrived = shards.arrive(case, way)
+    answer = shards.run(arrived, way)
+    assert shards.compare(arrived, answer) is None
+    decisions = [d for d in answer.report["decisions"] if d["operator"] == "select 1"]
+    assert {d["shard"] for d in decisions} == {0, 1}
+    assert all(d["after"] == ["R.b % 2 = 0", "R.a % 3 > 0"] for d in decisions), decisions
+
+
 def test_it_keeps_the_contract() -> None:
     assert check_policy("filters", "turn-round") >= 10 and check_policy("joins", TurnRound) >= 10
 
@@ -101,3 +122,7 @@ def test_it_is_listed_and_its_parameters_are_checked() -> None:
     session.stream("S", [{"ts": 1, "a": 1}], timestamp="ts")
     with pytest.raises(JobError, match="option 'after' of 'turn-round' must be a whole number"):
         session.query("SELECT ts FROM S WHERE a > 1 AND ts > 0", filters="turn-round(after=often)")
+
+
+def test_it_is_one_short_class() -> None:
+    assert len(inspect.getsource(TurnRound).splitlines()) <= 120

@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 
 from eddyline.core.time import NEVER
+from eddyline.kernels import bit_address
+from eddyline.synopses import index_group
 from eddyline.synopses.index_maps import BitAddress, Hashed, buckets_of_search, equi_depth
 from eddyline.synopses.state_module import Search, StateModule
 
@@ -66,6 +68,54 @@ def random_search(rng, n, now, ranged):
             equal.discard(a)
     at = np.array([rng.randint(max(0, now - 5), now) for _ in range(m)], np.int64)
     return Search(asked, low, high, at, at + 1, frozenset(equal))
+
+
+@pytest.fixture
+def small_rings(monkeypatch):
+    """Rings of a few slots, so that slots are used again soon, and four bytes a slot from 24 rows on."""
+    monkeypatch.setattr(index_group, "LEAST_SLOTS", 4)
+    monkeypatch.setattr(bit_address, "NARROW_SLOTS", 24)
+
+
+@pytest.mark.usefixtures("small_rings")
+@pytest.mark.parametrize("seed", range(30))
+def test_slots_of_rows_that_have_left_are_used_again(seed):
+    rng = random.Random(seed)
+    module = StateModule(2, rng.choice([3, 20, 1000]), random_spec(rng, 2) or (BitAddress((2, 2)),))
+    model, matches, kinds, resized = Model(), 0, set(), 0
+    slots = 0
+    for now in range(150):
+        count = (
+            rng.randint(0, 4) if now % 40 < 30 else rng.randint(5, 12)
+        )  # bursts make the ring grow, and shrink again
+        codes = np.array([[rng.randrange(4) for _ in range(2)] for _ in range(count)], np.int64).reshape(count, 2)
+        module.insert(codes, np.full(count, now), np.full(count, now + 6))
+        model.rows += [(tuple(c), now, now + 6) for c in codes.tolist()]
+        s = random_search(rng, 2, now, frozenset())
+        requests, rows = module.search(s)
+        assert sorted(zip(requests.tolist(), rows.tolist(), strict=True)) == model.search(s), (seed, now)
+        matches += len(rows)
+        module.expire(now - 5)
+        newest = module.partitions[-1].group if module.partitions else None
+        if newest is not None:
+            kinds |= {h.dtype for h in newest.heads}
+            resized += newest.slots != slots
+            slots = newest.slots
+    assert matches > 100
+    assert len(module.enter) < len(model.rows) * 4
+    if module.partition_rows == 1000:
+        assert kinds == {np.dtype(np.uint16), np.dtype(np.uint32)}
+        assert newest.end - newest.start > 3 * slots and resized > 5  # slots were used again, several times
+
+
+def test_an_index_takes_at_most_eight_bytes_a_row():
+    module = StateModule(3, 2_500, (BitAddress((4, 5, 4)),))
+    rng = np.random.default_rng(1)
+    for t in range(60):
+        module.insert(rng.integers(0, 100, (500, 3)), np.full(500, t), np.full(500, t + 20))
+        module.expire(t)
+    assert len(module) == 10_000
+    assert module.index_bytes <= 8 * len(module)
 
 
 @pytest.mark.parametrize("seed", range(60))

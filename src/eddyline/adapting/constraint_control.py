@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
+from eddyline.adapting.clustered_arrival import ClusteredArrival
 from eddyline.adaptive.constraints.adherence import Adherence
-from eddyline.adaptive.constraints.clustered import ClusteredArrival
 from eddyline.adaptive.constraints.directions import DirectedGraph, Edge, direct
 from eddyline.adaptive.constraints.missed import MissedResults
 from eddyline.adaptive.constraints.ordered import OrderedArrival

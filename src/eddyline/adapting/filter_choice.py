@@ -142,10 +142,8 @@ class Filtering:
         """An eddy over the conjuncts, or the order that stays."""
         if self.routing is None:
             raise ValueError("the query does not ask for routing")
-        if len(conjuncts) < 2:
-            return Fixed()
-        if self.strict:
-            return Fixed(why="as written: strict_order")
+        if (stays := self._stays(conjuncts)) is not None:
+            return stays
         facts = [_Facts.of(c) for c in conjuncts]
         pinned = frozenset(i for i, f in enumerate(facts) if f.pinned)
         initial = None if running is None else _as_running(conjuncts, running, pinned)
@@ -162,10 +160,8 @@ class Filtering:
         running: Sequence[Conjunct] | None = None,
     ) -> AdaptiveConjunction | Fixed:
         """A conjunction that orders itself, or the order that stays."""
-        if len(conjuncts) < 2:
-            return Fixed()
-        if self.strict:
-            return Fixed(why="as written: strict_order")
+        if (stays := self._stays(conjuncts)) is not None:
+            return stays
         facts = [_Facts.of(c) for c in conjuncts]
         wall = next((i for i, f in enumerate(facts) if f.pinned), len(facts))
         first = [i for i in range(wall) if facts[i].trivial] if self.policy is None else []
@@ -185,6 +181,12 @@ class Filtering:
         return AdaptiveConjunction(
             dear, policy, first=before, clock=self.clock, asked=self.parameters, log=log, written=conjuncts
         )
+
+    def _stays(self, conjuncts: Sequence[Conjunct]) -> Fixed | None:
+        """The order as written, where there is nothing to order or the query forbids it."""
+        if len(conjuncts) < 2:
+            return Fixed()
+        return Fixed(why="as written: strict_order") if self.strict else None
 
     def _initial(self, costs: tuple[float, ...] | None, pinned: frozenset[int]) -> tuple[int, ...] | None:
         """Before anything is measured the declared costs are all there is to go by; a policy of the papers starts as

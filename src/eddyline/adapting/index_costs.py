@@ -26,7 +26,7 @@ def unit_costs(clock: Clock | None = None) -> UnitCosts:
     """The costs in nanoseconds; ``TYPICAL`` ones while the kernels are not compiled."""
     global _measured
     if _measured is None:
-        if not all(getattr(k, "overloads", True) for k in (bit_address.search_bits, bit_address.insert_bits)):
+        if not all(getattr(k, "overloads", True) for k in (bit_address.SEARCH_BITS[0], bit_address.INSERT_BITS[0])):
             return TYPICAL
         _measured = measure(clock or SystemClock())
     return _measured

@@ -11,6 +11,7 @@ from eddyline.core.catalog import Catalog
 from eddyline.plan.candidates import Planning, check_plan
 from eddyline.plan.choice import PlannedQuery, choose
 from eddyline.plan.logical import BoundQuery, Plan
+from eddyline.plan.physical import choose_matches
 from eddyline.plan.rules import optimize
 
 
@@ -27,4 +28,5 @@ def choose_operators(query: BoundQuery, plan: Plan, catalog: Catalog) -> Planned
     """Choose for a plan that is optimized already."""
     Joining.of(query.options).check(plan)
     check_plan(plan, query.options)
-    return PlannedQuery(query, plan, choose(plan, Planning(catalog, query.time_kind, query.options)))
+    choices = choose(plan, Planning(catalog, query.time_kind, query.options))
+    return choose_matches(PlannedQuery(query, plan, choices), catalog)

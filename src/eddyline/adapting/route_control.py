@@ -7,9 +7,10 @@ the decision.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from copy import deepcopy
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -52,6 +53,21 @@ def agreeing(codes: Int64s) -> float:
     return float((counts * (counts - 1)).sum() / (n * (n - 1))) if n > 1 else 0.0
 
 
+class _Facts(Sequence[StateFacts]):
+    """Facts of all states, each gathered when it is first read."""
+
+    def __init__(self, gather: Sequence[Callable[[], StateFacts]]) -> None:
+        self._gather, self._known = gather, dict[int, StateFacts]()
+
+    def __len__(self) -> int:
+        return len(self._gather)
+
+    def __getitem__(self, i: Any) -> Any:
+        if i not in self._known:
+            self._known[i] = self._gather[i]()
+        return self._known[i]
+
+
 class RoutesAndIndexes:
     """The control of one join. ``attributes`` are the names of each input's join attributes."""
 
@@ -78,8 +94,11 @@ class RoutesAndIndexes:
     def searched(self, bound: Sequence[int], target: int, pattern: int, requests: int, counts: Int64s) -> None:
         if not self.pinned:
             self.routes.searched(bound, target, requests, int(counts[FOUND]))
-        if requests and self.tuner.searched(target, pattern, requests) and target not in self.due:
-            self.due.append(target)
+        if requests:
+            self.tuner.searched(target, pattern, requests)
+
+    def round_ended(self) -> None:
+        self.due += [s for s in self.tuner.round_ended() if s not in self.due]
 
     def inserted(self, target: int, rows: int) -> None:
         self.tuner.inserted(target, rows)
@@ -110,19 +129,21 @@ class RoutesAndIndexes:
                 self.log.record(replace(tuning.decision, time=now, applied=False), operator=self.operator)
             self._suggested[tuning.state] = indexes
 
-    def facts(self, join: RoutedJoin) -> list[StateFacts]:
-        """What the tuner may know of each state."""
-        return [
-            StateFacts(
-                self.attributes[i],
-                len(state),
-                tuple((to_keys(p.group.spec), p.end - p.start) for p in state.partitions),
-                join.in_process(i),
-                {a: agreeing(state.recent(SAMPLE)[:, a]) for a in range(state.attributes)},
-                dict.fromkeys(np.flatnonzero(state.ranged).tolist(), ADMITTED),
-            )
-            for i, state in enumerate(join.states)
-        ]
+    def facts(self, join: RoutedJoin) -> Sequence[StateFacts]:
+        """What the tuner may know of each state. To count repeated values takes time: only of states it asks about."""
+        return _Facts([partial(self._facts, join, i) for i in range(len(join.states))])
+
+    def _facts(self, join: RoutedJoin, i: int) -> StateFacts:
+        state = join.states[i]
+        newest = state.recent(SAMPLE)
+        return StateFacts(
+            self.attributes[i],
+            len(state),
+            tuple((to_keys(p.group.spec), p.end - max(p.start, state.first)) for p in state.partitions),
+            join.in_process(i),
+            {a: agreeing(newest[:, a]) for a in range(state.attributes)},
+            dict.fromkeys(np.flatnonzero(state.ranged).tolist(), ADMITTED),
+        )
 
     # ── for people ────────────────────────────────────────────────────────────────────────────────────────────────
 

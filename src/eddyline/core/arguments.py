@@ -92,6 +92,18 @@ def integer(value: Any, what: str) -> int:
     return int(value)
 
 
+def positive(value: Any, what: str) -> int:
+    """
+    >>> positive(0, "the budget")
+    Traceback (most recent call last):
+    ...
+    eddyline.core.errors.JobError: the budget is an integer of at least 1, not 0.
+    """
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise JobError(f"{what} is an integer of at least 1, not {value if isinstance(value, int) else shown(value)}.")
+    return value
+
+
 def schema(value: Any, what: str) -> pa.Schema | None:
     """An Arrow schema with columns of different names, or None."""
     if value is None:

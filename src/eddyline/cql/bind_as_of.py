@@ -13,7 +13,8 @@ from eddyline.cql.scope import Context
 from eddyline.cql.windows import interval_text, resolve_duration
 from eddyline.expr.nodes import Call, Column, Expr, columns_of
 from eddyline.plan.graph import alias_of
-from eddyline.plan.logical import AsOfJoin, Plan, Project, Select, StreamScan
+from eddyline.plan.logical import AsOfJoin, Plan, Project
+from eddyline.plan.time_columns import time_columns
 
 Comparison = Literal["le", "lt", "ge", "gt"]
 _TURNED: Final[dict[str, Comparison]] = {"le": "ge", "lt": "gt", "ge": "le", "gt": "lt"}
@@ -88,26 +89,6 @@ def _sides(c: Expr, names: Sequence[frozenset[str]]) -> tuple[str, Expr, Expr] |
 def _are_times(pair: Sequence[Expr], streams: Sequence[Plan], catalog: Catalog) -> bool:
     both = zip(pair, streams, strict=True)
     return all(isinstance(e, Column) and e.name in time_columns(s, catalog) for e, s in both)
-
-
-def time_columns(p: Plan, catalog: Catalog) -> frozenset[str]:
-    """The columns of a stream whose value is the time of the element."""
-    match p:
-        case StreamScan():
-            definition = catalog.streams.get(p.stream.lower())
-            stamp = None if definition is None else definition.timestamp
-            return frozenset(n for n, c in zip(p.schema.names, p.columns, strict=True) if c == stamp)
-        case Select():
-            return time_columns(p.input, catalog)
-        case Project():
-            below = time_columns(p.input, catalog)
-            return frozenset(n for n, e in p.items if isinstance(e, Column) and e.name in below)
-        case AsOfJoin():
-            if p.outer and not p.backward:
-                return frozenset()
-            return time_columns(p.left if p.backward else p.right, catalog)
-        case _:
-            return frozenset()
 
 
 def _within(context: Context, join: exp.Join) -> int | None:

@@ -21,6 +21,11 @@ _CASTS: Final = (
     *("boolean", "tinyint", "smallint", "int", "bigint", "float", "double", "decimal"),
     *("string", "binary", "date", "timestamp"),
 )
+LIST_FUNCTIONS: Final = ("element_at", "try_element_at", "size", "cardinality", "array_size", "array_contains")
+EXPLODE_ALONE: Final = (
+    "explode stands in the select list, alone and without grouping: SELECT ts, explode(tags) AS tag FROM S. Put that"
+    " query into FROM to go on with its rows."
+)
 _PARTS: Final = {"dow": "dayofweek", "doy": "dayofyear", "isodow": "weekday"}
 NO_CLOCK: Final = "is not available in a query: its answer depends on its elements only, not on the clock."
 
@@ -78,12 +83,31 @@ def bind_call(binder: CallBinder, node: exp.Anonymous) -> Expr:
         return _user_call(binder, node, lower)
     if lower in ("now", "current_timestamp", "current_date", "localtimestamp"):
         raise binder.context.error(f"{name} {NO_CLOCK}", node)
-    args = [binder.bind(a) for a in node.expressions]
+    if lower in ("explode", "explode_outer"):
+        raise binder.context.error(EXPLODE_ALONE, node)
+    args = [
+        _list_argument(binder, a) if lower in LIST_FUNCTIONS and not i else binder.bind(a)
+        for i, a in enumerate(node.expressions)
+    ]
     if lower in _CASTS and len(args) == 1:
         return binder.cast_to(args[0], parse_type(lower), node)
     if lower == "date_part" and len(args) == 2 and isinstance(args[0], Literal):
         return binder.call(date_part(str(args[0].value)), args[1:], node)
     return binder.call(name, args, node)
+
+
+def _list_argument(binder: CallBinder, node: Any) -> Expr:
+    """A column of lists, which no other expression may name."""
+    if isinstance(node, exp.Column) and (node.table or binder.scope.has_bare(node.name) or "." in node.sql()):
+        return binder.scope.column(node)
+    return binder.bind(node)
+
+
+def list_refusal(name: str) -> str:
+    return (
+        f"{name!r} is a list, which has no value of its own here: read it with element_at({name}, 1), size({name}) or"
+        f" array_contains({name}, …), or put explode({name}) into the select list."
+    )
 
 
 def bind_filter(binder: CallBinder, node: exp.Filter) -> Expr:

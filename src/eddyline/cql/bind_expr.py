@@ -11,7 +11,7 @@ import pyarrow as pa
 from sqlglot import exp
 
 from eddyline.core.errors import DataError, quoted
-from eddyline.cql.bind_call import NO_CLOCK, bind_call, bind_filter, date_part, unknown_function
+from eddyline.cql.bind_call import NO_CLOCK, bind_call, bind_filter, date_part, list_refusal, unknown_function
 from eddyline.cql.bind_literal import (
     bind_bytes,
     bind_date,
@@ -316,7 +316,10 @@ class ExpressionBinder:
             if self.scope.has_alias(node.name):
                 message = f"{node.name!r} is a stream; as a tuple it can stand only on the left of IN."
                 raise self.context.error(message, node)
-        return self.scope.column(node)
+        found = self.scope.column(node)
+        if pa.types.is_nested(found.type):
+            raise self.context.error(list_refusal(node.name), node)
+        return found
 
     def _negative(self, node: exp.Neg) -> Expr:
         if isinstance(node.this, exp.Literal) and not node.this.is_string:

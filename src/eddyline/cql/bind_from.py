@@ -20,6 +20,7 @@ from eddyline.core.time import TimeKind
 from eddyline.core.window import Unbounded, Until, closes
 from eddyline.cql.bind_as_of import as_of_join
 from eddyline.cql.bind_expr import ExpressionBinder
+from eddyline.cql.bind_model import stream_scan
 from eddyline.cql.defaults import (
     Bound,
     as_stream,
@@ -196,10 +197,9 @@ class FromBinder:
     # Sources --------------------------------------------------------------------------------------------------
 
     def source(self, node: Source) -> Joined:
-        if node.args.get("model") is not None:
-            message = "MODEL is not supported yet: the clause is read, but queries over models cannot run so far."
-            raise self.context.error(message, node.args["model"])
         this = node.this
+        if node.args.get("models") and not isinstance(this, exp.Identifier):
+            raise self.context.error("MODEL belongs to a stream by its name.", node.args["models"][0])
         if isinstance(this, Source):
             return self._nested(node, this)
         item = self._item(node)
@@ -218,12 +218,15 @@ class FromBinder:
         alias, window = node.args.get("alias"), node.args.get("window")
         if inner.args.get("joins") and not isinstance(inner.this, Source) and (alias or window):
             raise self.context.error("a join in parentheses takes no alias and no window.", alias or window)
+        if node.args.get("models"):
+            raise self.context.error("MODEL stands behind its stream, inside the parentheses.", node.args["models"][0])
         if alias or window:
             if window is not None and inner.args.get("window") is not None:
                 raise self.context.error("a stream takes one window, and this is its second.", window)
             merged = Source(
-                this=inner.this, alias=alias or inner.args.get("alias"), window=window or inner.args.get("window")
-            )
+                this=inner.this, alias=alias or inner.args.get("alias"), window=window or inner.args.get("window"),
+                models=inner.args.get("models"),
+            )  # fmt: skip
             merged.meta.update(node.meta)
             return self._with_joins(self.source(merged), node)
         return self._with_joins(self.source(inner), node)
@@ -270,10 +273,7 @@ class FromBinder:
 
     def _stream(self, node: Source, stream: StreamDef, alias: str) -> Item:
         self.context.kinds.append((stream.time_kind, stream.name, node))
-        schema = _prefixed(stream.schema, alias)
-        return self._windowed(
-            node, StreamScan(stream.name, alias, schema, stream.schema.names), alias, stream.time_kind
-        )
+        return self._windowed(node, stream_scan(self.context, node, stream, alias), alias, stream.time_kind)
 
     def _relation(self, node: Source, relation: RelationDef, alias: str) -> Item:
         if node.args.get("window") is not None:
@@ -404,4 +404,7 @@ def _prefixed(schema: Schema, alias: str) -> Schema:
 
 
 def _visible(p: Plan, alias: str) -> tuple[Visible, ...]:
-    return tuple(Visible(alias, f.name[len(alias) + 1 :], f.name, f.type) for f in p.schema)
+    # '*' does not bring lists: they can be read by some functions only.
+    return tuple(
+        Visible(alias, f.name[len(alias) + 1 :], f.name, f.type, implicit=pa.types.is_nested(f.type)) for f in p.schema
+    )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -13,7 +13,7 @@ from eddyline.cql.bind_literal import coerce
 from eddyline.cql.places import span_of
 from eddyline.cql.scope import Context, outer_columns
 from eddyline.expr.functions import resolve
-from eddyline.expr.nodes import Call, Column, Expr, Literal
+from eddyline.expr.nodes import Call, Column, Expr, Literal, columns_of
 from eddyline.expr.types import INT32, INT64, STRING, type_name
 from eddyline.plan.logical import Plan, Project, Rank, Select, SortKey, has_arrivals
 
@@ -90,9 +90,14 @@ class RankCollector:
         if self.call is not None:
             self.call = self.call.lifted(lift)
 
-    def applied(self, plan: Plan) -> Plan:
+    def applied(self, plan: Plan, read: Iterable[Expr]) -> Plan:
+        """The ranked rows. Ties without an order of arrival are ordered by what the SELECT reads (``read``), in the
+        order of FROM: rows that agree in all of it are the same to whoever sees the result."""
         if self.call is None:
             return plan
+        if not has_arrivals(plan):
+            names = frozenset().union(*(columns_of(e) for e in (*read, *self.call.read())))
+            plan = Project(plan, tuple((f.name, Column(f.name, f.type)) for f in plan.schema if f.name in names))
         return ranked(self.context, plan, self.call, self.column)
 
 

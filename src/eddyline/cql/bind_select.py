@@ -5,10 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
+import pyarrow as pa
 from sqlglot import exp
 
 from eddyline.core.time import TimeKind
 from eddyline.cql.bind_aggregate import AggregateCollector, grouping
+from eddyline.cql.bind_call import EXPLODE_ALONE
 from eddyline.cql.bind_expr import ExpressionBinder
 from eddyline.cql.bind_from import FromBinder, LocalQuery, conjuncts_of, join_plan, note_equalities, split_conjuncts
 from eddyline.cql.bind_literal import coerce
@@ -18,13 +20,13 @@ from eddyline.cql.bind_subquery import Correlated, MarkCollector
 from eddyline.cql.defaults import Bound, StreamKind, as_relation, changes, check_closing, substitute_node
 from eddyline.cql.dialect import StreamList, StreamQuery
 from eddyline.cql.modifiers import refuse_modifiers
-from eddyline.cql.places import item_text
+from eddyline.cql.places import item_text, span_of
 from eddyline.cql.renaming import renamed
 from eddyline.cql.scope import Context, Scope, Visible, outer_columns
 from eddyline.cql.window_syntax import WindowClause
 from eddyline.expr.nodes import Column, Expr, columns_of, substitute
-from eddyline.expr.types import NULL, STRING
-from eddyline.plan.logical import Distinct, Join, Plan, Project, Select
+from eddyline.expr.types import NULL, STRING, type_name
+from eddyline.plan.logical import Distinct, Explode, Join, Plan, Project, Select
 
 
 class Queries(Protocol):
@@ -84,6 +86,7 @@ class SelectBinder:
     below: Plan | None = None  # the relation that the select list is evaluated over
     items: list[SelectItem] = field(default_factory=list)
     limit: Limit | None = None
+    exploded: tuple[str, str] | None = None  # a column of lists, and the name of its elements
     outer: list[Expr] = field(default_factory=list)  # conjuncts of WHERE that name columns of the query around
 
     def bind(self, node: exp.Select) -> None:
@@ -97,8 +100,13 @@ class SelectBinder:
         raw = self._bind_items(projections, collector, ranks, scalars)
         if has_order(self.context, node):
             self._bind_limit(node, projections, collector, ranks)
+        if self.exploded is not None:
+            if collector.calls or ranks.call is not None or node.args.get("group") is not None:
+                raise self.context.error(EXPLODE_ALONE, node)
+            plan = Explode(plan, *self.exploded)
         plan = self._group(node, projections, raw, collector, ranks, scalars, plan)
-        self.below = ranks.applied(plan)
+        ordered = () if self.limit is None else tuple(o.value for o in self.limit.order)
+        self.below = ranks.applied(plan, (*(i.value for i in self.items), *ordered))
         self._judge(sources, marks, [*values.plans, *scalars.plans])
 
     def _scalars(self) -> ScalarCollector:
@@ -140,6 +148,8 @@ class SelectBinder:
 
     def _judge(self, sources: FromBinder, marks: MarkCollector, values: list[Plan]) -> None:
         """Apply the rule of the windowless stream (``defaults``, rule 2)."""
+        if self.context.modelled:
+            return  # a model has a value at every instant, and joins meet at each
         windowless = [i for i in sources.items if i.now is not None]
         if len(windowless) > 1:
             names = " and ".join(i.columns[0].alias for i in windowless[:2])
@@ -198,7 +208,7 @@ class SelectBinder:
             value = node.this if isinstance(node, exp.Alias) else node
             if isinstance(value, StreamQuery):
                 raise self.context.error("Istream(SELECT …) is a query of its own.", value)
-            bound = binder.bind(value)
+            bound = self._explode(value) if _is_explode(value) else binder.bind(value)
             if outer_columns(bound):
                 raise self.context.error(
                     "the select list of a subquery may not use columns of the query around.", value
@@ -215,6 +225,19 @@ class SelectBinder:
             qualifier = bound.name.rpartition(".")[0] if is_plain and isinstance(bound, Column) else ""
             items.append(SelectItem(name, qualifier, bound))
         return items
+
+    def _explode(self, node: exp.Anonymous) -> Expr:
+        """The element of a list, as a column: the rows below have one for each."""
+        if self.exploded is not None:
+            message = "a SELECT explodes one list: put the second explode into a query around this one."
+            raise self.context.error(message, node)
+        if len(node.expressions) != 1 or not isinstance(node.expressions[0], exp.Column):
+            raise self.context.error("explode takes a column of lists, as in explode(tags).", node)
+        lists = self.scope.column(node.expressions[0])
+        if not isinstance(lists, Column) or not pa.types.is_list(lists.type) or outer_columns(lists):
+            raise self.context.error(f"explode takes a column of lists, not {type_name(lists.type)}.", node)
+        self.exploded = (lists.name, self.context.fresh("_element"))
+        return Column(self.exploded[1], lists.type.value_type, span_of(node))
 
     def _bind_limit(
         self, node: exp.Select, projections: list[Any], collector: AggregateCollector, ranks: RankCollector
@@ -393,3 +416,7 @@ def unique_names(items: list[SelectItem]) -> list[tuple[str, Expr]]:
         taken.add(name.lower())
         named.append((name, item.value))
     return named
+
+
+def _is_explode(node: Any) -> bool:
+    return isinstance(node, exp.Anonymous) and isinstance(node.this, str) and node.this.lower() == "explode"

@@ -15,6 +15,7 @@ from eddyline.core.errors import CqlError, Span
 from eddyline.core.time import TimeKind
 from eddyline.cql.bind_from import LocalQuery
 from eddyline.cql.bind_literal import coerce
+from eddyline.cql.bind_model import is_modelled, model_query
 from eddyline.cql.bind_rank import Limit, has_order, limited, read_limit
 from eddyline.cql.bind_select import SelectBinder
 from eddyline.cql.bind_subquery import Correlated
@@ -54,11 +55,12 @@ def bind(query: str | Statement, catalog: Catalog) -> BoundQuery:
     if not isinstance(statement, QueryStatement | CreateView):
         raise CqlError("this statement is not a query.", statement.text, statement.span)
     context = Context(catalog, statement.text, statement.span)
+    context.modelled = is_modelled(statement.query, catalog)
     try:
         bound = QueryBinder(context).bind(statement.query)
     except RecursionError:
         raise CqlError(f"this query is nested too deeply: {SHALLOWER}.", statement.text, statement.span) from None
-    plan = result(bound)
+    plan = model_query(context, statement.query, bound) if context.modelled else result(bound)
     if depth(plan) > DEEPEST:
         message = f"this query has more than {DEEPEST} operators one below another: {SHALLOWER}."
         raise CqlError(message, statement.text, statement.span)

@@ -25,8 +25,10 @@ from eddyline.plan.logical import (
     Aggregate,
     AsOfJoin,
     Distinct,
+    Explode,
     Join,
     MarkJoin,
+    ModelQuery,
     OuterJoin,
     Plan,
     Project,
@@ -100,7 +102,7 @@ def _grows_only(p: Plan, known: dict[int, bool]) -> bool:
         case Select(input=below, conjuncts=conjuncts):
             marks = frozenset(n.mark for n in each(below) if isinstance(n, MarkJoin))
             return grows_only(below, known) and all(_positive(c, marks) for c in conjuncts)
-        case Project(input=below) | Distinct(input=below):
+        case Project(input=below) | Distinct(input=below) | Explode(input=below):
             return grows_only(below, known)
         case Join(inputs=inputs):
             return all(grows_only(i, known) or not changes(i) for i in inputs)
@@ -200,9 +202,9 @@ def substitute_node(p: Plan, old: Plan, new: Plan) -> Plan:
     if p is old:
         return new
     match p:
-        case StreamScan() | RelationScan():
+        case StreamScan() | RelationScan() | ModelQuery():
             return p
-        case Window() | Select() | Project() | Aggregate() | Distinct() | Rank() | ToStream():
+        case Window() | Select() | Project() | Aggregate() | Distinct() | Explode() | Rank() | ToStream():
             return replace(p, input=substitute_node(p.input, old, new))
         case Join():
             return replace(p, inputs=tuple(substitute_node(i, old, new) for i in p.inputs))

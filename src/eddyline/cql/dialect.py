@@ -36,7 +36,7 @@ class Source(exp.Expression):
         "this": True,
         "alias": False,
         "window": False,
-        "model": False,
+        "models": False,
         "joins": False,
     }
 
@@ -349,9 +349,28 @@ class CqlParser(WindowParser):
             return False
         first = self._curr
         self._advance()
-        source.set("model", self._parse_disjunction())
-        source.args["model"].meta["start"], source.args["model"].meta["end"] = first.start, self._prev.end
+        at = self._index
+        model: Any = self._parse_disjunction()
+        model.meta["start"], model.meta["end"] = first.start, self._prev.end
+        model.meta["tokens"] = self._tokens[at : self._index]  # ^ binds otherwise in a model
+        if source.args.get("models"):
+            self.raise_error("a stream has one MODEL, with commas between its values.", first)
+        source.append("models", model)
+        while self._match(TokenType.COMMA):
+            at = self._index
+            more = self._parse_disjunction() if self._models_more() else None
+            if more is None:
+                self._retreat(at - 1)
+                break
+            more.meta["start"], more.meta["end"] = self._tokens[at].start, self._prev.end
+            more.meta["tokens"] = self._tokens[at : self._index]
+            source.append("models", more)
         return True
+
+    def _models_more(self) -> bool:
+        """Whether an equation follows a comma: ``S.y = …`` or ``y = …``, and no other source."""
+        following = [t.token_type for t in self._tokens[self._index : self._index + 4]]
+        return following[1:2] == [TokenType.EQ] or following[1:4:2] == [TokenType.DOT, TokenType.EQ]
 
 
 class Cql(Dialect):

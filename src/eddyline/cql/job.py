@@ -28,6 +28,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 from eddyline.core.errors import CqlError, Span, did_you_mean
 from eddyline.core.overload import Overload
 from eddyline.cql.cursor import Cursor
+from eddyline.cql.model_syntax import split_model_clauses
 from eddyline.cql.options import parse_options, split_options
 from eddyline.cql.overload import parse_overload
 from eddyline.cql.parsing import parse_query, tokenize
@@ -232,6 +233,7 @@ def _query(cursor: Cursor, span: Span) -> QueryStatement:
 
 def _query_part(cursor: Cursor) -> tuple[exp.Expression, str, dict[str, Any], Span | None]:
     tokens, option_tokens = split_options(cursor.rest)
+    tokens, clauses = split_model_clauses(tokens, cursor.text)
     if not tokens:
         raise cursor.error(f"expected a query, but {cursor.found()}.")
     options: dict[str, Any] = {}
@@ -243,7 +245,11 @@ def _query_part(cursor: Cursor) -> tuple[exp.Expression, str, dict[str, Any], Sp
         if tail.current is not None:
             raise tail.error(f"unexpected '{tail.current.text}' after the options.")
     query_text = cursor.text[tokens[0].start : tokens[-1].end + 1]
-    return parse_query(tokens, cursor.text), query_text, options, place
+    query = parse_query(tokens, cursor.text)
+    if clauses is not None:
+        query.meta["clauses"] = clauses
+        query_text = cursor.text[tokens[0].start : clauses.span.end]
+    return query, query_text, options, place
 
 
 def _source(cursor: Cursor) -> str:

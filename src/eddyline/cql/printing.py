@@ -7,14 +7,17 @@ from typing import Final
 from eddyline.expr.describe import literal_text
 from eddyline.expr.nodes import AggregateCall, Call, Case, Cast, Column, Expr, Literal, UserCall
 from eddyline.expr.types import type_name
+from eddyline.models.describe import format_program
 from eddyline.plan.logical import (
     MANY_PLACES,
     Aggregate,
     AsOfJoin,
     BoundQuery,
     Distinct,
+    Explode,
     Join,
     MarkJoin,
+    ModelQuery,
     OuterJoin,
     Plan,
     Project,
@@ -172,6 +175,8 @@ def _node(p: Plan) -> str:
             calls = ", ".join(_item(n, a) for n, a in p.aggregates)
             keys = ", ".join(_item(n, e) for n, e in p.keys)
             return f"aggregate {calls}".rstrip() + (f" by {keys}" if p.grouped else "")
+        case Explode():
+            return f"explode {p.column} as {p.name}"
         case Distinct():
             return "distinct"
         case Rank():
@@ -180,6 +185,8 @@ def _node(p: Plan) -> str:
             return f"{p.kind} all" if p.all else p.kind
         case AsOfJoin():
             return _as_of(p)
+        case ModelQuery():
+            return f"model query {format_program(p.program)}"
         case ToStream():
             return p.kind
 

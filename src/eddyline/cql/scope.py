@@ -37,6 +37,7 @@ class Context:
     kinds: list[tuple[TimeKind, str, Any]] = field(default_factory=list)
     counters: dict[str, int] = field(default_factory=dict)
     depth: int = 0  # of the expression that is being bound
+    modelled: bool = False  # it is a query on models
 
     @contextmanager
     def deeper(self, node: Any) -> Iterator[None]:
@@ -147,8 +148,11 @@ class Scope:
 
     def column(self, node: exp.Column) -> Expr:
         """The meaning of a column as written, here or in the query around."""
-        if node.args.get("db"):
-            raise self.context.error("a column is written as name or as stream.name.", node)
+        parts = [p.name for p in node.parts]
+        if len(parts) > 1 and (inside := self._field(parts, node)) is not None:
+            return inside
+        if len(parts) > 2:
+            raise self.unknown(node) if self._structure(parts) else self.unknown_field(parts, node)
         found = self.find(node.table, node.name, node)
         if found is not None:
             return found
@@ -159,6 +163,22 @@ class Scope:
                 return Column(OUTER + outer.name, outer.type, span_of(node))
             self._refuse_blocked(node)
         raise self.unknown(node)
+
+    def _field(self, parts: list[str], node: Any) -> Expr | None:
+        """A field of a structure, ``payload.user.id`` or ``S.payload.user.id``; a column of a stream comes first."""
+        if self.find(parts[0], ".".join(parts[1:]), node) is not None:
+            return self.find(parts[0], ".".join(parts[1:]), node)
+        return None if self.has_alias(parts[0]) else self.find("", ".".join(parts), node)
+
+    def _structure(self, parts: list[str]) -> bool:
+        prefix = ".".join(parts).lower() + "."
+        return any(v.name.lower().startswith(prefix) for v in self.visible)
+
+    def unknown_field(self, parts: list[str], node: Any) -> CqlError:
+        name = ".".join(parts)
+        candidates = [v.name for v in self.visible if "." in v.name]
+        hint = did_you_mean(name, [*candidates, *(f"{v.alias}.{v.name}" for v in self.visible if "." in v.name)])
+        return self.context.error(f"unknown field {name!r}: no stream of this query has it.{hint}", node)
 
     def _refuse_blocked(self, node: exp.Column) -> None:
         around = self.parent
@@ -173,6 +193,11 @@ class Scope:
 
     def unknown(self, node: exp.Column) -> CqlError:
         table, name = node.table, node.name
+        whole = ".".join(p.name for p in node.parts)
+        inside = [v.name for v in self.visible if v.name.lower().startswith(f"{whole.lower()}.")]
+        if inside:
+            message = f"{whole!r} is a structure: name one of its fields ({', '.join(inside[:6])})."
+            return self.context.error(message, node)
         if table and not self.has_alias(table):
             if self.parent is not None and self.parent.has_alias(table):
                 return self.parent.unknown(node)

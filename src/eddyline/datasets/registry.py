@@ -9,6 +9,7 @@ from typing import Any, Final
 from eddyline.core.errors import JobError, did_you_mean
 from eddyline.datasets.generate import Generated
 from eddyline.datasets.joins import join_stream
+from eddyline.datasets.nexmark import nexmark
 from eddyline.datasets.packets import intrusion, link, targets
 from eddyline.datasets.trades import trades
 
@@ -18,6 +19,7 @@ GENERATORS: Final[Mapping[str, Callable[..., Generated]]] = {
     "targets": targets,
     "trades": trades,
     "join": join_stream,
+    "nexmark": nexmark,
 }
 
 

@@ -45,14 +45,15 @@ from eddyline.expr.functions import is_aggregate
 from eddyline.io.conform import engine_schema
 from eddyline.io.resolve import OPTIONS as SOURCE_OPTIONS
 from eddyline.io.resolve import open_source, truth
-from eddyline.io.source import Source, whole
+from eddyline.io.source import Source, segment_layout, whole
+from eddyline.models.segments import FROM
 from eddyline.plan import candidates
 from eddyline.plan.logical import BoundQuery
 from eddyline.streamon.decision import Decision
 from eddyline.streamon.strategies import KINDS
 
 _CHOICES = (option for option, kind in KINDS.items() if kind.of == "query")
-OPTIONS = tuple(sorted((*_CHOICES, "every", "memory", "on_error", "pinned", "strict_order", "tree")))
+OPTIONS = tuple(sorted((*_CHOICES, "every", "memory", "on_error", "pinned", "priority", "strict_order", "tree")))
 Q = TypeVar("Q")  # what a session hands out for a query
 
 
@@ -126,6 +127,11 @@ class Declaring(ABC, Generic[Q]):
         check.text(name, "the name of a stream")
         check.optional_text(timestamp, f"the timestamp of {name!r}")
         opened, found = self._open(name, source, schema, options, timestamp)
+        layout = segment_layout(opened)
+        if layout is not None:
+            if timestamp not in (None, FROM):
+                raise JobError(f"{name!r} holds segments, whose time is {FROM!r}: leave TIMESTAMP BY out.")
+            timestamp = FROM
         if timestamp is None and self._ends(name, opened) and not truth(options.get("arrival", False), "arrival"):
             timestamp = inferred_time(name, found)
             if pa.types.is_null(found[timestamp].type):
@@ -139,9 +145,8 @@ class Declaring(ABC, Generic[Q]):
             raise JobError(f"overload is a text such as 'drop above 50000 rows', not {check.shown(overload)}.")
         columns = weighted(name, found, guard)
         differing = tuple(column_named(name, found, c) for c in check.texts(unique, f"unique of {name!r}"))
-        definition = StreamDef(
-            name, columns, kind, stamp, width, wait, source, options, auto, guard, (differing,) if differing else ()
-        )
+        keys = (differing,) if differing else ()
+        definition = StreamDef(name, columns, kind, stamp, width, wait, source, options, auto, guard, layout, keys)
         self.catalog.add("streams", definition)
         self._add_input(definition, opened)
 
@@ -166,6 +171,12 @@ class Declaring(ABC, Generic[Q]):
         kind = None if stamp is None else time_kind(name, found, stamp)
         keys = tuple(column_named(name, found, c) for c in check.texts(key, f"the key of {name!r}"))
         mark = None if sign is None else column_named(name, found, sign)
+        lists = [f.name for f in found if pa.types.is_nested(f.type)]
+        if lists:
+            raise JobError(
+                f"the relation {name!r} has lists in its column {lists[0]!r}, which only streams may have: declare its "
+                "columns, and leave it out."
+            )
         if stamp is None and mark is not None:
             raise JobError(f"the sign {mark!r} of {name!r} says what changes, so TIMESTAMP BY must say when.")
         if stamp is None and opened is None:
@@ -314,6 +325,8 @@ class Declaring(ABC, Generic[Q]):
         for option, value in bound.options.items():
             if option == "on_error" and not (isinstance(value, str) and value in ("stop", "invalid")):
                 raise JobError(f"the option 'on_error' is one of stop, invalid, not {check.shown(value)}.")
+            if option == "priority" and (not isinstance(value, int) or isinstance(value, bool)):
+                raise JobError(f"the option 'priority' is an integer, larger goes first, not {check.shown(value)}.")
             if option == "pinned":
                 check.flag(value, "the option 'pinned'")
             if option == "scheduler":

@@ -70,15 +70,15 @@ class Collector:
             sizes = q.running.sizes()
             if asked(name, "query"):
                 yield name, name, "query", self._query(q, sizes, now)
-            for t in q.running.tasks:
-                rows, bytes = sizes[t.name]
+            for operator, o in q.running.operators.items():
+                rows, bytes = sizes[operator]
                 if asked(name, "operator"):
-                    yield name, t.name, "operator", self._operator(name, t, now)
+                    yield name, operator, "operator", self._operator(name, operator, o.task, now)
                 if asked(name, "queue"):
-                    for i, queue in enumerate(t.inputs, 1):
-                        yield name, f"{t.name} input {i}", "queue", [("length", queue.size, ROWS)]
-                if asked(name, "synopsis") and t.operator.describe():  # type: ignore[attr-defined]
-                    yield name, t.name, "synopsis", [("rows", rows, ROWS), ("memory", bytes, BYTES)]
+                    for i, queue in enumerate(o.task.inputs, 1):
+                        yield name, f"{operator} input {i}", "queue", [("length", queue.size, ROWS)]
+                if asked(name, "synopsis") and o.operator.describe():
+                    yield name, operator, "synopsis", [("rows", rows, ROWS), ("memory", bytes, BYTES)]
             if any(asked(name, kind) for kind in ("conjunct", "cache", "policy")):
                 for operator, known in q._statistics().items():
                     yield from ((name, *entity) for entity in adapting(operator, known))
@@ -95,11 +95,11 @@ class Collector:
             yield "lag", max(0, max(shown) - r.reached) / r.query.time_kind.ticks_per_second, SECONDS
         yield "decisions", r.physical.context.log.taken, ""
 
-    def _operator(self, query: str, task: Any, now: int) -> Iterator[Property]:
+    def _operator(self, query: str, operator: str, task: Any, now: int) -> Iterator[Property]:
         s = task.statistics
         yield "rows in", s.elements_in, ROWS
         yield "rows out", s.elements_out, ROWS
-        yield "rate", self._rate(query, task.name, s.elements_in, now), PER_SECOND
+        yield "rate", self._rate(query, operator, s.elements_in, now), PER_SECOND
         estimate = s.estimate
         if estimate is not None:
             yield "selectivity", estimate.selectivity, SHARE

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from eddyline.core.time import Clock
+from eddyline.engine.queues import Queue
 from eddyline.engine.scheduler import Fifo, Scheduler, consumers
 from eddyline.engine.task import Task
 
@@ -15,7 +16,8 @@ class Executor:
 
     A task whose output nobody in ``tasks`` reads writes to queues for the outside (results), which are not counted in
     ``queued``: as far as the system is concerned, those elements have left.
-    ``after`` is called after each run of a task.
+    ``bound`` is how many elements a queue holds before whoever fills it
+    waits (None: any number): a run that was begun is finished, so it may hold what one run makes more.
     """
 
     def __init__(
@@ -25,19 +27,24 @@ class Executor:
         scheduler: Scheduler | None = None,
         *,
         most: int | None = None,
-        after: Callable[[Task], None] | None = None,
     ) -> None:
         self.clock = clock
         self.most = most
-        self.after = after
+        self.bound: int | None = None
+        self.prioritised = False
         self.scheduler: Scheduler = Fifo() if scheduler is None else scheduler
         self.tasks: tuple[Task, ...] = ()
+        self.current: Task | None = None  # the one that runs, or that failed
         self._following: dict[Task, list[Task]] = {}
+        self._filled: dict[Task, tuple[tuple[Queue, Task], ...]] = {}  # by task the queues that it fills, with readers
         self.replan(tasks)
 
     def replan(self, tasks: Sequence[Task], scheduler: Scheduler | None = None) -> None:
         """Go on with other tasks (a query came or went) or another scheduler; queues keep what they hold."""
         self.tasks = tuple(tasks)
+        self.prioritised = len({t.priority for t in self.tasks}) > 1
+        readers = {id(q): t for t in self.tasks for q in t.inputs}
+        self._filled = {t: tuple((q, readers[id(q)]) for q in t.outputs if id(q) in readers) for t in self.tasks}
         if scheduler is not None:
             self.scheduler = scheduler
         for position, t in enumerate(self.tasks):
@@ -57,16 +64,16 @@ class Executor:
     def run(self, *, steps: int | None = None, nanoseconds: int | None = None) -> int:
         """Run until nothing is ready, or the budget of runs or of time is spent; returns the number of runs.
 
-        The budget is looked at between runs: a run that was begun is finished.
+        The budget is looked at between runs: a run that was begun is finished. A task that would fill a full queue
+        waits, if whoever reads the queue could run.
         """
         ready = {t.position: t for t in self.tasks if t.ready}
         end = None if nanoseconds is None else self.clock.nanoseconds() + nanoseconds
         done = 0
         while ready and (steps is None or done < steps) and (end is None or self.clock.nanoseconds() < end):
-            task = next(iter(ready.values())) if len(ready) == 1 else self.scheduler.next(tuple(ready.values()))
+            task = next(iter(ready.values())) if len(ready) == 1 and self.bound is None else self._choose(ready)
+            self.current = task
             task.run(self.clock, self.most)
-            if self.after is not None:
-                self.after(task)
             done += 1
             # Nothing else can have become ready, or have ceased to be.
             for t in (task, *self._following[task]):
@@ -75,6 +82,21 @@ class Executor:
                 else:
                     ready.pop(t.position, None)
         return done
+
+    def _choose(self, ready: Mapping[int, Task]) -> Task:
+        """There is always one: behind the ready task that is furthest downstream nobody could empty a queue."""
+        able = list(ready.values())
+        if self.bound is not None:
+            able = [t for t in able if not self._blocked(t, self.bound)]
+        if self.prioritised:
+            first = max(t.priority for t in able)
+            able = [t for t in able if t.priority == first]
+        return able[0] if len(able) == 1 else self.scheduler.next(able)
+
+    def _blocked(self, task: Task, bound: int) -> bool:
+        """Whether a queue that it fills is full and its reader could empty it. A reader that waits for another input
+        might wait for this very task; and results leave the system, they are not counted."""
+        return any(q.size >= bound and reader.ready for q, reader in self._filled[task])
 
     def state(self) -> dict[str, Any]:
         """How far each task is and what waits in front of it; the operators' own state is theirs to save."""

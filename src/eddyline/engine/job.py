@@ -216,9 +216,8 @@ def _run(
                 saved = clock.nanoseconds()
             if stopped:  # stopping is not the end of the input
                 raise KeyboardInterrupt(f"the state is in {checkpoint}; the same command goes on from there.")
-    for q in queries:
-        if not q.running.inputs:
-            q.running.advance()
+    if any(not q.running.inputs for q in queries):
+        session.advance()
     _write(outputs, queries)
     if snapshots is not None:
         session.save_to(snapshots, {"results": outputs.cut()})
@@ -338,7 +337,7 @@ def _show(progress: Progress, session: Session, queries: Sequence[Query]) -> Non
     rows = bytes = 0
     lag = None
     for q in queries:
-        n, b = zip(*q.running.sizes().values(), strict=True) if q.running.tasks else ((0,), (0,))
+        n, b = zip(*q.running.sizes().values(), strict=True) if q.running.operators else ((0,), (0,))
         rows, bytes = rows + sum(n), bytes + sum(b)
         shown = [s.shown for s in q.running.inputs.values() if s.shown is not None]
         if shown and q.running.reached is not None:

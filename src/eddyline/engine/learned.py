@@ -18,7 +18,6 @@ from eddyline.core.errors import EddylineError, JobError
 from eddyline.engine.running_query import RunningQuery
 from eddyline.engine.watched import WatchedQuery
 from eddyline.io import durable
-from eddyline.operators.base import Operator
 
 FORMAT: Final = 1
 NAME: Final = "learned.json"  # beside a checkpoint
@@ -26,9 +25,7 @@ NAME: Final = "learned.json"  # beside a checkpoint
 
 def fingerprint(running: RunningQuery) -> str:
     """Of the text and the operators of a query: whitespace does not matter, a view that means something else does."""
-    nodes = [
-        [n.operator.name if n.operator is not None else "", list(n.inputs), n.note] for n in running.physical.nodes
-    ]
+    nodes = [[n.name, list(n.inputs), n.note] for n in running.physical.nodes]
     return hashlib.sha256(json.dumps([" ".join(running.query.text.split()), nodes]).encode()).hexdigest()[:32]
 
 
@@ -38,20 +35,21 @@ class Learned:
     def __init__(self, path: Path | None = None, known: Mapping[str, Any] | None = None) -> None:
         self.path = path / NAME if path is not None and path.is_dir() else path
         self.known: dict[str, Any] = dict(known or {})
-        self._reviews: list[tuple[RunningQuery, Operator, Mapping[str, Any]]] = []
+        self._reviews: list[tuple[RunningQuery, str, Mapping[str, Any]]] = []  # with the name of the operator
         if self.path is not None and self.path.exists():
             self.known |= _read(self.path)
 
     def start(self, running: RunningQuery) -> None:
-        """Begin a query with what an earlier run of it learned."""
+        """Begin a query with what an earlier run of it learned; also one that is planned anew before it has begun."""
+        self._reviews = [r for r in self._reviews if r[0] is not running]
         found = self.known.get(fingerprint(running), {}).get("operators", {}) if self.known else {}
         for node in running.physical.nodes:
-            learned = None if node.operator is None else found.get(node.operator.name)
+            learned = found.get(node.name)
             if node.operator is not None and learned is not None:
                 decision = start_from(node.operator, learned)
                 if decision is not None:
-                    running.physical.context.log.record(decision)
-                    self._reviews.append((running, node.operator, learned))
+                    running.context.log.record(decision, operator=node.name)
+                    self._reviews.append((running, node.name, learned))
 
     @property
     def reviewing(self) -> bool:
@@ -60,12 +58,14 @@ class Learned:
     def review(self) -> None:
         """Judge the starting plans that have been at work long enough."""
         left = []
-        for running, operator, learned in self._reviews:
-            judged, decision = review(operator, learned)
+        for running, name, learned in self._reviews:
+            if running.error is not None or name not in running.operators:
+                continue
+            judged, decision = review(running.operators[name].operator, learned)
             if decision is not None:
-                running.physical.context.log.record(decision)
+                running.context.log.record(decision, operator=name)
             if not judged:
-                left.append((running, operator, learned))
+                left.append((running, name, learned))
         self._reviews = left
 
     def take(self, query: WatchedQuery) -> None:

@@ -13,9 +13,11 @@ from eddyline.core.time import Clock
 from eddyline.engine.estimates import Estimator
 from eddyline.engine.ownership import Turn, in_turn
 from eddyline.engine.query_plan import plan_of
+from eddyline.engine.result_segments import result_segments
 from eddyline.engine.steering import Steering
 from eddyline.plan.logical import BoundQuery
 from eddyline.plan.plan_data import PlanGraph
+from eddyline.plan.print_html import notebook
 from eddyline.plan.print_text import explain
 from eddyline.streamon.decision import Decision
 
@@ -36,6 +38,10 @@ class QuerySession(Protocol):
     def _step(self) -> bool: ...
     def _check_options(self, bound: BoundQuery) -> None: ...
     def _set_width(self, name: str, what: str, ticks: int | None, because: str = ...) -> list[Decision]: ...
+
+    def _advance(self, drain: bool = False) -> None: ...
+    def _schedule(self, policy: str) -> None: ...
+    def _prioritise(self, query: RunningQuery, priority: int) -> None: ...
 
     def drop(self, query: Query) -> None: ...
 
@@ -93,6 +99,18 @@ class Query:
             pass
         return pa.Table.from_batches(list(self._table), self.schema)
 
+    def segments(self) -> pa.Table:
+        """The result of a query on models that is not sampled: intervals with the polynomials that hold on them.
+
+        >>> import eddyline as ed
+        >>> session = ed.Session()
+        >>> session.stream("S", [{"ts": 0, "x": 1.0, "v": 0.5}, {"ts": 8, "x": 5.0, "v": 0.0}], timestamp="ts")
+        >>> query = session.query("SELECT x FROM S MODEL S.x = S.x + S.vt WHERE x > 3")
+        >>> query.segments().to_pylist()[0]
+        {'_from': 4.0, '_to': 8.0, '_closed': '()', 'x': [3.0, 0.5]}
+        """
+        return result_segments(self.running.plan, self.to_arrow())
+
     @property
     def turn(self) -> Turn:
         """A query is used in the turn of its session."""
@@ -116,7 +134,7 @@ class Query:
         if not results and running.error is not None:
             raise running.error
         if not results and not running.inputs:
-            running.advance()
+            self.session._advance()
         return results.popleft() if results else None
 
     @in_turn
@@ -131,6 +149,10 @@ class Query:
     def plan(self) -> PlanGraph:
         """The plan that is running as data, with what it keeps, knows and decided so far."""
         return plan_of(self.running, self.name)
+
+    def _repr_html_(self) -> str:
+        """In a notebook: the plan with its decisions."""
+        return notebook(self.plan(), self.session.clock.now() / 1e6)
 
     @property
     @in_turn
@@ -147,8 +169,7 @@ class Query:
         return self._statistics()
 
     def _statistics(self) -> dict[str, dict[str, Any]]:
-        operators = [n.operator for n in self.running.physical.nodes if n.operator is not None]
-        return {o.name: found for o in operators if (found := o.statistics())}
+        return {name: found for name, o in self.running.operators.items() if (found := o.operator.statistics())}
 
     # ── steering ──────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -207,14 +228,14 @@ class Query:
         return self._approximate()
 
     def _approximate(self) -> bool:
-        operators = (n.operator for n in self.running.physical.nodes)
-        return any(s.shed.count for s in self.running.inputs.values()) or any(o and o.approximate() for o in operators)
+        dropping = any(o.operator.approximate() for o in self.running.operators.values())
+        return dropping or any(s.shed.count for s in self.running.inputs.values())
 
     @in_turn
     def report(self) -> dict[str, Any]:
         """Counts, times and state as plain data: what ``--report`` writes."""
         r = self.running
-        seconds = sum(t.statistics.nanoseconds for t in r.tasks) / 1e9
+        seconds = sum(o.task.statistics.nanoseconds for o in r.operators.values()) / 1e9
         sizes = r.sizes()
         return {
             "query": self.name,
@@ -229,14 +250,14 @@ class Query:
             "streams": {s.name: s.report() for s in r.inputs.values()},
             "operators": [
                 {
-                    "name": t.name,
-                    "elements_in": t.statistics.elements_in,
-                    "elements_out": t.statistics.elements_out,
-                    "seconds": t.statistics.nanoseconds / 1e9,
-                    "rows": sizes[t.name][0],
-                    "bytes": sizes[t.name][1],
+                    "name": name,
+                    "elements_in": o.task.statistics.elements_in,
+                    "elements_out": o.task.statistics.elements_out,
+                    "seconds": o.task.statistics.nanoseconds / 1e9,
+                    "rows": sizes[name][0],
+                    "bytes": sizes[name][1],
                 }
-                for t in r.tasks
+                for name, o in r.operators.items()
             ],
             "state": {
                 "rows": sum(n for n, _ in sizes.values()),

@@ -16,7 +16,7 @@ Totals = Mapping[str, Mapping[str, Any]]  # by operator: elements_in, elements_o
 
 def plan_of(running: RunningQuery, name: str = "") -> PlanGraph:
     """What runs here, as it is now."""
-    log = running.physical.context.log
+    log = running.context.log
     return graph_of(running, name, operator_totals(running), decisions=tuple(d.to_dict() for d in log))
 
 
@@ -26,7 +26,10 @@ def graph_of(
     """The plan with given totals: those of this process, or those of all shards."""
     nodes = running.physical.nodes
     ids = _ids(nodes)
-    found = tuple(_node(n, ids[i], tuple(ids[j] for j in n.inputs), totals) for i, n in enumerate(nodes))
+    readers = {name: tuple(q.name for q in o.readers) for name, o in running.operators.items() if len(o.readers) > 1}
+    found = tuple(
+        _node(n, ids[i], tuple(ids[j] for j in n.inputs), totals, readers.get(n.name, ())) for i, n in enumerate(nodes)
+    )
     shared = {id(s.store): s.store for s in running.physical.stubs if len(s.store.stubs) > 1}
     return PlanGraph(
         query=name,
@@ -44,15 +47,15 @@ def operator_totals(running: RunningQuery) -> dict[str, dict[str, Any]]:
     """What each operator did and holds in this process."""
     sizes = running.sizes()
     return {
-        t.name: {
-            "elements_in": t.statistics.elements_in,
-            "elements_out": t.statistics.elements_out,
-            "seconds": t.statistics.nanoseconds / 1e9,
-            "rows": sizes[t.name][0],
-            "bytes": sizes[t.name][1],
-            "waiting": [q.size for q in t.inputs],
+        name: {
+            "elements_in": o.task.statistics.elements_in,
+            "elements_out": o.task.statistics.elements_out,
+            "seconds": o.task.statistics.nanoseconds / 1e9,
+            "rows": sizes[name][0],
+            "bytes": sizes[name][1],
+            "waiting": [q.size for q in o.task.inputs],
         }
-        for t in running.tasks
+        for name, o in running.operators.items()
     }
 
 
@@ -60,7 +63,7 @@ def _ids(nodes: list[Node]) -> list[str]:
     """Operators have names; a source is called by its kind, name and alias, and numbered if it is read twice."""
     ids: list[str] = []
     for node in nodes:
-        called = node.operator.name if node.operator is not None else _source(node)
+        called = node.name if node.operator is not None else _source(node)
         again = ids.count(called)
         ids.append(f"{called} ({again + 1})" if again else called)
     return ids
@@ -75,17 +78,17 @@ def _source(node: Node) -> str:
     return f"{'stream' if stream else 'relation'} {name}{alias}{columns}"
 
 
-def _node(node: Node, id: str, inputs: tuple[str, ...], totals: Totals) -> PlanNode:
+def _node(node: Node, id: str, inputs: tuple[str, ...], totals: Totals, readers: tuple[str, ...] = ()) -> PlanNode:
     operator = node.operator
     if operator is None:
         return PlanNode(id, "stream" if isinstance(node.scan, StreamScan) else "relation", inputs)
-    mine = totals.get(operator.name, {})
+    mine = totals.get(node.name, {})
     what = operator.describe()
     kept = Kept(what, int(mine.get("rows", 0)), int(mine.get("bytes", 0)), operator.bounds()) if what else None
     knows = operator.statistics()
     return PlanNode(
         id,
-        operator.name.rpartition(" ")[0],
+        node.name.rpartition(" ")[0],
         inputs,
         node.note,
         kept,
@@ -95,6 +98,7 @@ def _node(node: Node, id: str, inputs: tuple[str, ...], totals: Totals) -> PlanN
         tuple(operator.adapts()),
         {k: v for k, v in knows.items() if k != "history"},
         {} if node.chosen is None else node.chosen.shown(),
+        readers,
     )
 
 

@@ -47,6 +47,7 @@ class Queue:
         self.size = 0  # elements
         self.frontier = BEGINNING
         self._entries: deque[_Entry] = deque()
+        self.schema = schema
         self._empty = Delta.empty(schema)
 
     def push(self, delta: Delta, frontier: int, ticket: int | None = None) -> None:
@@ -70,6 +71,11 @@ class Queue:
             delta = self._empty
         self._entries.append(_Entry(delta, frontier, number))
         self.size += count
+
+    @property
+    def waiting(self) -> bool:
+        """Whether there is anything to take out, be it mere progress."""
+        return bool(self._entries)
 
     @property
     def ticket(self) -> int:

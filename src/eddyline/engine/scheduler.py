@@ -1,13 +1,14 @@
 """Operator scheduling (thesis 2.3.2): which of the ready operators runs next.
 
-No choice here can change an answer, only how much waits in queues meanwhile. All three keep the same promise: among
-operators of equal priority the oldest arrival goes first, and of one arrival the operator furthest downstream.
+No choice here can change an answer, only how much waits in queues meanwhile. All keep the same promise: among
+operators of equal rank the oldest arrival goes first, and of one arrival the operator furthest downstream.
 
-============  ==========================================================================================
-``Fifo``      an arrival passes through all operators before the next one starts
-``Greedy``    the operator that reduces the total queue size fastest
-``Chain``     the block of consecutive operators that together reduce it fastest; FIFO within a block
-============  ==========================================================================================
+==============  ========================================================================================
+``Fifo``        an arrival passes through all operators before the next one starts
+``RoundRobin``  queries take turns, whatever their operators cost
+``Greedy``      the operator that reduces the total queue size fastest
+``Chain``       the block of consecutive operators that together reduce it fastest; FIFO within a block
+==============  ========================================================================================
 
 When they lose: ``Fifo`` keeps raw input waiting that a cheap filter would have thrown away; ``Greedy`` starves a fast
 operator behind a slow one; ``Chain`` lets the tail of a plan wait in a burst, so results come later.
@@ -17,12 +18,11 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any, Protocol
 
 from eddyline.engine.task import Estimate, Task
 from eddyline.streamon.decision import SCHEDULER, Decision
-from eddyline.streamon.log import DecisionLog
 from eddyline.streamon.parameters import Parameter
 from eddyline.streamon.strategies import find, strategy
 
@@ -53,6 +53,30 @@ class Fifo:
 
     def next(self, ready: Sequence[Task]) -> Task:
         return min(ready, key=lambda t: (t.ticket, -t.position))
+
+
+class RoundRobin:
+    """Queries take turns: the operator runs whose queries were served longest ago; FIFO among those of one query.
+
+    A query with a dear operator gets no more runs than one with a cheap one, and waits no longer than one turn of every
+    other.
+    """
+
+    def __init__(self) -> None:
+        self._served: dict[Hashable, int] = {}
+        self._turn = 0
+
+    def attach(self, tasks: Sequence[Task]) -> None:
+        known = {o for t in tasks for o in (t.owners or (t,))}
+        self._served = {o: self._served.get(o, 0) for o in known}
+
+    def next(self, ready: Sequence[Task]) -> Task:
+        served = self._served
+        chosen = min(ready, key=lambda t: (min(served[o] for o in t.owners or (t,)), t.ticket, -t.position))
+        self._turn += 1
+        for o in chosen.owners or (chosen,):
+            served[o] = self._turn
+        return chosen
 
 
 class Prioritised(ABC):
@@ -204,9 +228,16 @@ def _apart(now: float, then: float, drift: float) -> bool:
 strategy("scheduler", name="fifo")(Fifo)
 strategy("scheduler", name="greedy", parameters=(PERIOD, DRIFT))(Greedy)
 strategy("scheduler", name="chain", parameters=(PERIOD, DRIFT))(Chain)
+strategy("scheduler", name="round-robin")(RoundRobin)
 
 
-def make_scheduler(text: str, log: DecisionLog | None = None) -> Scheduler:
+class Records(Protocol):
+    """Who keeps decisions: a log, or a graph whose queries have one each."""
+
+    def record(self, decision: Decision) -> Any: ...
+
+
+def make_scheduler(text: str, log: Records | None = None) -> Scheduler:
     """A scheduler as named in ``WITH (scheduler = 'chain(drift=0.5)')``; its decisions go into the log.
 
     >>> make_scheduler("chain(period = 16)").period
@@ -214,7 +245,7 @@ def make_scheduler(text: str, log: DecisionLog | None = None) -> Scheduler:
     >>> make_scheduler("fair")
     Traceback (most recent call last):
     ...
-    eddyline.core.errors.JobError: unknown scheduling policy 'fair'. There are: fifo, greedy, chain.
+    eddyline.core.errors.JobError: unknown scheduling policy 'fair'. There are: fifo, greedy, chain, round-robin.
     """
     found, written = find("scheduler", text)
     report = {} if log is None or not found.parameters else {"report": log.record}

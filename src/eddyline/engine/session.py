@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import datetime
@@ -11,9 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from eddyline.adapting.filter_choice import Filtering
 from eddyline.adapting.join_choice import memory_of
-from eddyline.adapting.planning import plan_query
 from eddyline.adapting.readapt import share_memory
 from eddyline.core import arguments as check
 from eddyline.core.amounts import amount
@@ -27,37 +25,39 @@ from eddyline.engine.base_session import Declaring
 from eddyline.engine.declaration_checks import folder
 from eddyline.engine.estimates import Estimator, companion_of
 from eddyline.engine.feeds import Feed
-from eddyline.engine.input_manager import InputStream, StreamReader
+from eddyline.engine.input_manager import InputStream
 from eddyline.engine.learned import NAME as LEARNED
 from eddyline.engine.learned import Learned
 from eddyline.engine.left_out import LeftOut, Notices, warn_of_missed
 from eddyline.engine.ownership import in_turn
 from eddyline.engine.query import Query
 from eddyline.engine.relation_changes import TimedRelation
+from eddyline.engine.row_places import place_of
+from eddyline.engine.running_graph import RunningGraph
 from eddyline.engine.running_query import RunningQuery
+from eddyline.engine.session_scheduling import Scheduled
 from eddyline.engine.side_streams import SideStream
 from eddyline.engine.snapshot import Snapshots
 from eddyline.engine.steering import named_query
 from eddyline.engine.system_streams import SystemStreams
 from eddyline.io import durable
 from eddyline.io.locking import DirectoryLock
+from eddyline.io.nested import flat_batch
 from eddyline.io.resolve import open_source
 from eddyline.io.source import Source
-from eddyline.plan.choice import BACK, PlannedQuery, exchanged
-from eddyline.plan.logical import BoundQuery, RelationScan, StreamScan, streams_of
-from eddyline.plan.physical import build
+from eddyline.plan.choice import BACK, PlannedQuery
+from eddyline.plan.logical import BoundQuery, streams_of
 from eddyline.streamon.decision import Decision
-from eddyline.synopses.store import Registry
 
 
-class Session(Declaring[Query]):
+class Session(Scheduled, Declaring[Query]):
     """Runs continuous queries in this process.
 
-    ``strict`` stops at the first malformed row; ``sharing`` lets windows over the same elements share their rows
-    (assign ``session.sharing`` to switch it while queries run); ``learned`` is a file, or the directory of a snapshot,
-    with what earlier runs learned, where the same queries begin (``save_learned``
-    writes it); ``spill`` is a folder for rows that joins under constraints keep outside of memory; ``clock`` is for
-    tests.
+    ``strict`` stops at the first malformed row; ``sharing`` lets queries share the operators of equal sub-plans and the
+    rows of windows over the same elements (assign ``session.sharing`` to switch it while queries run); ``scheduler``
+    names the policy that chooses which operator runs next; ``learned`` is a file, or the directory of a snapshot, with
+    what earlier runs learned, where the same queries begin (``save_learned`` writes it); ``spill`` is a
+    folder for rows that joins under constraints keep outside of memory; ``clock`` is for tests.
 
     >>> session = Session()
     >>> packets = [{"ts": 1, "size": 40}, {"ts": 2, "size": 1500}, {"ts": 5, "size": 900}]
@@ -75,6 +75,7 @@ class Session(Declaring[Query]):
         clock: Clock | None = None,
         strict: bool = False,
         sharing: bool = True,
+        scheduler: str = "fifo",
         base: Path | str | None = None,
         learned: Path | str | None = None,
         spill: Path | str | None = None,
@@ -88,10 +89,16 @@ class Session(Declaring[Query]):
         self.system = SystemStreams(self)
         self.warns = True  # that rows were left out; a caller that reports them in another way sets it to False
         self._notices = Notices()
-        self._registry = Registry(
-            check.flag(sharing, "sharing"), None if spill is None else str(check.path(spill, "spill"))
-        )
+        self._graph = RunningGraph(
+            self.catalog, self.clock, self._load, self._want, sharing=check.flag(sharing, "sharing"),
+            scheduler=check.text(scheduler, "the scheduler"),
+            spill=None if spill is None else str(check.path(spill, "spill")),
+        )  # fmt: skip
+        self._graph.rebuilt = self._steer_again
+        self._steered: dict[int, Mapping[str, Any]] = {}  # what was altered, of queries that are being loaded
         self._named: dict[str, Query] = {}
+        self._diverting: list[RunningQuery] = []  # those that put failing rows aside
+        self._estimators: list[Estimator] = []
         self._started = 0  # queries, those dropped included
         self._saved: dict[Path, int] = {}  # by directory the last snapshot that is of this session
 
@@ -139,35 +146,29 @@ class Session(Declaring[Query]):
         if companion is not None:
             query.companion = self._start(companion.query, None)
             query.estimator = Estimator(companion, query.companion.running)
+            self._estimators.append(query.estimator)
         return query
 
     def _start(self, bound: BoundQuery, planned: PlannedQuery | None) -> Query:
-        planned = planned or plan_query(bound, self.catalog)
-        plan = planned.plan
-        inputs = {n: self._input_of(n, bound.options) for n in streams_of(plan)}
-        epochs = {n.lower(): s.accepted for n, s in inputs.items()}
-        filtering = Filtering.of(bound.options, self.clock)
-        physical = build(
-            planned, self.catalog, self._registry, self._load, epochs, self.clock, filtering.select, filtering.judge
-        )
+        inputs = {
+            n: self._input_of(n, bound.options) for n in streams_of(bound.plan if planned is None else planned.plan)
+        }
+        label = bound.name or f"query {self._started + 1}"
+        running = self._graph.start(bound, label, inputs, planned)
+        physical = running.physical
+        running.context.log.clock = self.clock
+        if "scheduler" in bound.options:
+            self._graph.schedule(str(bound.options["scheduler"]))
         self._started += 1
-        label = bound.name or f"query {self._started}"
-        physical.context.log.clock = self.clock
-        readers: dict[int, StreamReader] = {}
-        for i, node in enumerate(physical.nodes):
-            if node.scan is not None:
-                name = f"{len(self.queries)}/{i}"
-                readers[i] = self._reader(node.scan, name, list(readers.values()), bound.options)
-        scheduler = str(bound.options.get("scheduler", "fifo"))
-        running = RunningQuery(bound, plan, physical, inputs, readers, self.clock, scheduler)
-        if bound.options.get("on_error", "stop") == "invalid":
-            physical.context.divert = running.divert
+        running.context.locate = self._locate
         query = Query(self, label, running)
         for stream in inputs.values():
             stream.logs.append(physical.context.log)
         if (memory := memory_of(bound.options)) is not None:
             share_memory((n.operator for n in physical.nodes if n.operator is not None), memory)
         self.queries.append(query)
+        if running.context.divert is not None:
+            self._diverting.append(running)
         self.system.registered(query)
         if self.warns:
             warn_of_missed(label, [s.name for n, s in inputs.items() if s.finished and n.lower() in self.feeds])
@@ -185,17 +186,12 @@ class Session(Declaring[Query]):
             name = query.name if isinstance(query, Query) else check.shown(query)
             raise EddylineError(f"{name} is not running in this session.")
         self.queries.remove(query)
-        for reader in query.running.readers.values():
-            reader.close()
+        self._diverting = [r for r in self._diverting if r is not query.running]
+        self._estimators = [e for e in self._estimators if e is not query.estimator]
+        self._graph.stop(query.running)
         for stream in query.running.inputs.values():
-            stream.logs = [log for log in stream.logs if log is not query.running.physical.context.log]
+            stream.logs = [log for log in stream.logs if log is not query.running.context.log]
         self.system.dropped(query)
-        for stub in query.running.physical.stubs:
-            self._registry.forget(stub)
-        # A snapshot finds readers by their query's place, which is what a session that restores it will have.
-        for place, other in enumerate(self.queries):
-            for node, reader in other.running.readers.items():
-                reader.name = f"{place}/{node}"
         for name, side in list(self.sides.items()):
             if side.owner is query.running:
                 side.end()
@@ -206,32 +202,38 @@ class Session(Declaring[Query]):
         if query.running.query.name is not None:
             self.catalog.views.pop(query.running.query.name.lower(), None)
 
-    def _reader(
-        self, scan: StreamScan | RelationScan, name: str, mine: list[StreamReader], options: Mapping[str, Any]
-    ) -> StreamReader:
-        stream = self._input_of(scan.stream if isinstance(scan, StreamScan) else scan.relation, options)
-        wanted = list(dict.fromkeys(scan.columns))
-        if isinstance(scan, StreamScan):
-            # Windows that share a store bring all columns that any of them keeps, and sharing may be switched on later.
-            everyone = [*mine, *(r for q in self.queries for r in q.running.readers.values())]
-            peers = [r for r in everyone if r.stream is stream and r.since == stream.accepted]
-            wanted = list(dict.fromkeys([*wanted, *(c for r in peers for c in r.columns)]))
-            for r in peers:
-                r.widen(wanted)
-        reader = stream.reader(wanted, name)
+    def _steer_again(self, running: RunningQuery, fresh: bool) -> None:
+        """Operators that are built anew get what was altered since their query was declared, or before it was saved;
+        those that will not get the state of others (``fresh``) begin with what was learned in earlier runs."""
+        if fresh:
+            self.learned.start(running)
+        for q in self.queries:
+            if q.running is running:
+                saved = self._steered.pop(id(running), None) or q.steering.state()
+                q.steering.options, q.steering.pinned = dict(running.query.options), False
+                if (memory := memory_of(running.query.options)) is not None:
+                    share_memory((n.operator for n in running.physical.nodes if n.operator is not None), memory)
+                q.steering.load(saved)
+
+    def _want(self, stream: InputStream, columns: Sequence[str]) -> None:
+        """A source is asked for the columns that are read of its stream."""
         feed = self.feeds.get(stream.name.lower())
         if feed is not None:
             stamp = stream.definition.timestamp
             more = [c for c in (stamp, getattr(stream.definition, "sign", None)) if c is not None]
             everything = stream.definition.schema.names if isinstance(stream, TimedRelation) else ()
-            feed.want([c for c in (*wanted, *more, *everything) if c != WEIGHT])
-        return reader
+            feed.want([c for c in (*columns, *more, *everything) if c != WEIGHT])
 
     def _input_of(self, name: str, options: Mapping[str, Any]) -> InputStream:
         found = self.inputs.get(name.lower())
         if found is None:
             found = self.system.input_of(name, options)
         return found if found is not None else self._side(name)
+
+    def _locate(self, name: str, values: Mapping[str, Any], time: int) -> str | None:
+        feed = self.feeds.get(name.lower())
+        stamp = None if feed is None else feed.stream.definition.timestamp
+        return None if feed is None else place_of(feed.source, stamp, values, time, feed.rows)
 
     def _side(self, name: str) -> InputStream:
         """``late(q)``, ``invalid(q)`` or ``shed(q)``, made when first asked for."""
@@ -248,15 +250,20 @@ class Session(Declaring[Query]):
 
     @in_turn
     def push(self, name: str, rows: Any) -> None:
-        """Bring rows to a stream: an Arrow batch or table, a pandas frame, or a list of dictionaries."""
+        """Bring rows to a stream: an Arrow batch or table, a pandas frame, or a list of dictionaries.
+
+        Where a queue that the stream fills is full, operators work first, and the caller waits for them. Rows that wait
+        for another stream wait in their queue, whatever its bound: only the other stream's rows can help them."""
         stream = self._pushed(name)
         if stream.guard is not None and stream.full:
             raise OverloadError(
                 f"{stream.name!r} holds as much as it may (ON OVERLOAD {stream.guard.spec}), and took no row: bring"
                 " rows or heartbeats to the streams that it waits for, and then push these again."
             )
+        if self._graph.is_full(stream):
+            self._advance(drain=True)
         if isinstance(rows, pa.RecordBatch):
-            stream.accept(rows)
+            stream.accept(flat_batch(rows))
         else:
             schema = pa.schema([f for f in stream.definition.schema.to_arrow() if f.name != WEIGHT])
             for batch in open_source(rows, schema=schema).open():
@@ -330,24 +337,20 @@ class Session(Declaring[Query]):
             self.system.publish(last=True)
             self._advance()
 
-    def _advance(self) -> None:
+    def _advance(self, drain: bool = False) -> None:
+        drain = drain or self._graph.budget is None or all(s.finished for s in self.inputs.values())
         errors: list[Exception] = []
         if self.system.read:
             self.system.publish()
-        for r in [q.running for q in self.queries]:
-            if r.error is None:
-                try:
-                    r.advance()
-                except Exception as e:
-                    r.stop(e)
-                    errors.append(e)
-            # Its side streams are read by queries that were registered later, so they come later in this loop.
+        while True:
+            errors += [error for _, error in self._graph.advance(drain)]
+            # What a query turns away may close instants of those that read it.
             for side in self.sides.values():
-                if side.owner is r:
-                    side.progress()
-        for q in self.queries:
-            if q.estimator is not None:
-                q.estimator.drain()
+                side.progress()
+            if not self.sides or not self._graph.can_advance:
+                break
+        for estimator in self._estimators:
+            estimator.drain()
         if self.learned.reviewing:
             self.learned.review()
         if errors:
@@ -361,7 +364,7 @@ class Session(Declaring[Query]):
             s.late.count or s.invalid.count or s.shed.count for s in self.inputs.values()
         ):
             return True
-        return any(q.running.invalid.count for q in self.queries)
+        return any(r.invalid.count for r in self._diverting)
 
     def left_out(self) -> list[LeftOut]:
         """What streams, relations and queries have turned away so far, those that turned nothing away included."""
@@ -386,8 +389,12 @@ class Session(Declaring[Query]):
             with ThreadPoolExecutor(len(fresh)) as pool:
                 for f in fresh:
                     f.begin(pool)
-        # A stream that is full waits, unless all do: then only rows of the one furthest behind can help.
-        able = [f for f in waiting if not f.stream.full] or waiting
+        able = [f for f in waiting if not (f.stream.full or self._graph.is_full(f.stream))]
+        if not able:  # the operators have work enough
+            self._advance()
+            if self._graph.ran:
+                return True
+            able = waiting  # they wait for rows that have not been read: those of the one furthest behind can help
         behind = min(able, key=lambda f: f.stream.shown_bound)
         behind.pull()
         self._advance()
@@ -450,18 +457,19 @@ class Session(Declaring[Query]):
 
     @property
     def sharing(self) -> bool:
-        return self._registry.sharing
+        """Whether queries share the operators of equal sub-plans, and windows their rows."""
+        return self._graph.sharing
 
     @sharing.setter
     @in_turn
     def sharing(self, on: bool) -> None:
-        self._registry.switch(check.flag(on, "sharing"))
+        self._graph.share(check.flag(on, "sharing"))
 
     @property
     @in_turn
     def store_size(self) -> tuple[int, int]:
         """Rows and bytes in window stores, shared ones counted once."""
-        return self._registry.size()
+        return self._graph.registry.size()
 
     def snapshot(self, directory: str | Path, extra: Mapping[str, Any] | None = None) -> int:
         """Save all state; returns the snapshot's number. What an earlier snapshot holds is not written again.
@@ -534,9 +542,8 @@ class Session(Declaring[Query]):
 
     def _check_operators(self, tree: Mapping[str, Any], directory: Path) -> None:
         """Refuse to load the state of one operator into another."""
-        for q, saved in zip(self.queries, tree["queries"], strict=True):
-            # A snapshot that says nothing of its operators was written before they could be chosen.
-            for what in exchanged(saved.get("chosen", q.running.chosen()), q.running.chosen()):
+        for q, saved, place in zip(self.queries, tree["queries"], tree["graph"]["queries"], strict=True):
+            for what in self._graph.exchanged(q.running, place, saved["chosen"]):
                 raise EddylineError(
                     f"the snapshot in {str(directory)!r} cannot be taken over by {q.name}, because {what}: {BACK}, or"
                     " start from an empty directory."
@@ -551,10 +558,14 @@ class Session(Declaring[Query]):
             "estimates": [None if q.estimator is None else q.estimator.state() for q in self.queries],
             "system": self.system.state(),
             "queries": [{**q.running.state(), "steering": q.steering.state()} for q in self.queries],
+            "graph": self._graph.state([q.running for q in self.queries]),
         }
 
     def load(self, tree: Mapping[str, Any]) -> None:
         """Go on where a session with the same streams and queries, in the same order, stood."""
+        running = [q.running for q in self.queries]
+        self._steered = {id(q.running): s["steering"] for q, s in zip(self.queries, tree["queries"], strict=True)}
+        self._graph.load(running, tree["graph"], self._input_of)
         for n, state in tree["inputs"].items():
             self.inputs[n].load(state)
         for n, state in tree["feeds"].items():
@@ -564,13 +575,10 @@ class Session(Declaring[Query]):
             self.sides[n].reached = state["reached"]
         self.system.load(tree.get("system", {}))  # a snapshot of an earlier version has none
         for q, state in zip(self.queries, tree["queries"], strict=True):
-            if "steering" in state:  # a snapshot of an earlier version has none
-                q.steering.load(state["steering"])
             q.running.load(state)
         for q, rows in zip(self.queries, tree.get("estimates", ()), strict=False):
             if q.estimator is not None and rows is not None:
                 q.estimator.load(rows)
-        self._registry.switch(self._registry.sharing)
 
     # ── helpers ───────────────────────────────────────────────────────────────────────────────────────────────────
 

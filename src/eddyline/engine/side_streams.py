@@ -60,11 +60,15 @@ class SideStream:
 
     def progress(self) -> None:
         """No row can be turned away before the time that the slowest input has reached, nor can an expression fail in
-        an instant that the query has answered. To be called when the query has done what it could."""
+        an instant that the query has answered.
+
+        Inputs that have ended are not the end of this stream: the query may have to work off what they brought. Its
+        input may be a side stream that has ended just now, or a budget may be spent."""
         if self.stream.finished:
             return
         if all(s.finished for s in self.sources):
-            self.stream.finish()
+            if self.owner.settled:
+                self.stream.finish()
             return
         shown = [s.shown for s in self.sources if not s.finished]
         if self.owner.reached is not None and all(t is not None for t in shown):

@@ -20,13 +20,12 @@ from eddyline.adapting.filter_choice import Filtering
 from eddyline.adapting.join_choice import Joining, memory_of
 from eddyline.core import arguments as check
 from eddyline.core.errors import JobError, did_you_mean
-from eddyline.engine.scheduler import make_scheduler
 from eddyline.engine.watched import SteeredQuery
 from eddyline.operators.base import Operator
 from eddyline.plan.candidates import named_by
 from eddyline.streamon.decision import POLICY, USER, Decision
 
-ALTERABLE: Final = ("caches", "filters", "joins", "memory", "routing", "scheduler", "strict_order", "tree")
+ALTERABLE: Final = ("caches", "filters", "joins", "memory", "priority", "routing", "scheduler", "strict_order", "tree")
 OPTION, PINNED, STREAM = "option ", "pinned", "stream "  # kinds of decisions by the user; streams stand as operators
 
 
@@ -80,9 +79,9 @@ class Steering:
         for change in self._prepared(altered):
             change()
         if "scheduler" in altered.changed:
-            running = self._query.running
-            chosen = make_scheduler(str(altered.after.get("scheduler", "fifo")), running.physical.context.log)
-            running.executor.replan(running.tasks, chosen)
+            self._query.session._schedule(str(altered.after.get("scheduler", "fifo")))
+        if "priority" in altered.changed:
+            self._query.session._prioritise(self._query.running, int(altered.after.get("priority", 0)))
         if altered.joins or "memory" in altered.changed:
             readapt.share_memory(self._operators, memory_of(altered.after))
         self.options = dict(altered.after)
@@ -141,10 +140,9 @@ class Steering:
             if decision.operator.startswith(STREAM):
                 ticks = decision.evidence["before"]
                 return query.session._set_width(decision.operator.removeprefix(STREAM), decision.kind, ticks, because)
-            operator = next((o for o in self._operators if o.name == decision.operator), None)
-            if operator is None:
+            if decision.operator not in query.running.operators:
                 raise JobError(f"there is no operator {decision.operator!r} any more.")
-            readapt.undo(operator, decision, query.running.reached)
+            readapt.undo(query.running.operators[decision.operator].operator, decision, query.running.reached)
         except JobError as error:
             raise JobError(f"decision {number} of {query.name!r} cannot be undone: {error}") from error
         return [self._record(decision.kind, decision.after, decision.before, because, decision)]

@@ -31,6 +31,8 @@ def strategy_lines(kind: str | None = None) -> Iterator[str]:
         Blocks of consecutive operators that together reduce the total queue size fastest.
         period = 64: choices between two comparisons of statistics: fewer react sooner and cost more
         drift = 0.25: relative change of a statistic that calls for new priorities: larger is steadier
+      WITH (scheduler = 'round-robin')
+        Queries take turns: the operator runs whose queries were served longest ago; FIFO among those of one query.
     """
     for i, option in enumerate([kind] if kind is not None else KINDS):
         if i:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -11,6 +11,14 @@ from eddyline.core.time import BEGINNING, Clock
 from eddyline.engine.queues import Queue
 
 MEMORY = 64  # runs after which the past counts half
+
+
+class Limit(Protocol):
+    """Up to which instant a reader of a task wants its changes, and the first instant of its time (known before there
+    is a limit)."""
+
+    limit: int
+    start: int | None
 
 
 class Processor(Protocol):
@@ -43,7 +51,8 @@ class Statistics:
         self._declared = declared
         self._recent = (0, 0.0, 0.0, 0.0)  # runs, elements in, elements out, nanoseconds
 
-    def record(self, elements_in: int, elements_out: int, nanoseconds: int) -> None:
+    def record(self, elements_in: int, elements_out: int, nanoseconds: int, queues: int = 1) -> None:
+        """``queues`` is how many the output goes to: what a scheduler has to know is how many elements wait then."""
         self.runs += 1
         self.elements_in += elements_in
         self.elements_out += elements_out
@@ -51,7 +60,7 @@ class Statistics:
         runs, taken, made, spent = self._recent
         if runs >= MEMORY:
             runs, taken, made, spent = runs // 2, taken / 2, made / 2, spent / 2
-        self._recent = (runs + 1, taken + elements_in, made + elements_out, spent + nanoseconds)
+        self._recent = (runs + 1, taken + elements_in, made + elements_out * queues, spent + nanoseconds)
 
     def totals(self) -> list[int]:
         """What a snapshot keeps: the totals are of the query, wherever it went on; an estimate is of this process."""
@@ -74,6 +83,9 @@ class Task:
 
     ``quantum`` bounds the elements of one run (whole instants; a single instant is never divided): smaller gives the
     scheduler more say, larger costs less. ``declared`` replaces measured statistics.
+
+    ``limits`` belong to those who read it (empty: whatever the inputs bring is wanted). It works up to the furthest of
+    them, one after another: what fails behind the limit of a reader does not take from it what comes before.
     """
 
     def __init__(
@@ -92,8 +104,12 @@ class Task:
         self.outputs = tuple(outputs)
         self.quantum = quantum
         self.statistics = Statistics(declared)
+        self.limits: tuple[Limit, ...] = ()
+        self.measure: Callable[[], None] | None = None  # looks at what the operator holds, after each run
         self.frontier = BEGINNING  # processed up to
         self.position = 0  # in plan order, set by the executor
+        self.priority = 0  # larger goes first, whatever the scheduler says
+        self.owners: tuple[Hashable, ...] = ()  # the queries that it works for
 
     @property
     def name(self) -> str:
@@ -104,10 +120,22 @@ class Task:
         """Whether every input has closed an instant that was not processed yet."""
         done = self.frontier
         # A plain loop, not all(): this is asked after every run and shows in the latency of small batches.
-        for q in self.inputs:  # noqa: SIM110
+        for q in self.inputs:
             if q.frontier <= done:
                 return False
-        return True
+        for wanted in self.limits:
+            if wanted.limit > done:
+                return done > BEGINNING or self._begins
+        return not self.limits
+
+    @property
+    def _begins(self) -> bool:
+        """Whether the first run would reach the start of time. Another time line may have brought the inputs to an
+        instant before it, and an operator that acts at the start must not be asked about that."""
+        if len(self.limits) > 1:
+            return True  # such an operator has one
+        start = self.limits[0].start
+        return start is not None and all(q.frontier >= start for q in self.inputs)
 
     @property
     def ticket(self) -> int:
@@ -120,7 +148,12 @@ class Task:
 
     def run(self, clock: Clock, most: int | None = None) -> int:
         """Process what all inputs have closed, within the quantum; returns the number of elements consumed."""
-        frontier = min([q.frontier for q in self.inputs])
+        inputs, limits = self.inputs, self.limits
+        frontier = inputs[0].frontier if len(inputs) == 1 else min([q.frontier for q in inputs])
+        if len(limits) == 1:  # as good as always, and small batches feel every step
+            frontier = min(frontier, limits[0].limit)
+        elif limits:
+            frontier = min(frontier, min([w.limit for w in limits if w.limit > self.frontier]))
         limit = most if self.quantum is None else self.quantum
         if limit is not None and self.queued > limit:
             frontier = self._horizon(frontier, limit)
@@ -133,10 +166,12 @@ class Task:
             error.add_note(f"in the operator {self.name!r}, at the instants up to {frontier}")
             raise
         consumed = sum([len(d) for d in deltas])
-        self.statistics.record(consumed, len(made) * len(self.outputs), clock.nanoseconds() - begin)
+        self.statistics.record(consumed, len(made), clock.nanoseconds() - begin, len(self.outputs))
         self.frontier = frontier
         for q in self.outputs:
             q.push(made, frontier, ticket)
+        if self.measure is not None:
+            self.measure()
         return consumed
 
     def _horizon(self, common: int, most: int) -> int:

@@ -58,6 +58,8 @@ ALIASES: Final[dict[str, str]] = {
     "lcase": "lower",
     "btrim": "trim",
     "char_length": "length",
+    "cardinality": "size",
+    "array_size": "size",
     "character_length": "length",
     "len": "length",
     "substr": "substring",

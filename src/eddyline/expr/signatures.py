@@ -93,6 +93,8 @@ def _fixed(*wanted: pa.DataType, returns: pa.DataType, optional: int = 0, can_fa
 
 
 def _common(name: str, types: Types, default: pa.DataType = STRING) -> pa.DataType:
+    if any(map(pa.types.is_nested, types)):
+        raise TypeMismatch(f"{name} does not go with lists: read them with element_at, size or array_contains.")
     found: pa.DataType | None = NULL
     for t in types:
         found = common_type(found, t)
@@ -156,6 +158,26 @@ def _concat(name: str, types: Types) -> Resolution:
     if BINARY in types or DURATION in types:
         raise _mismatch(name, types, "texts")
     return Resolution(name, (STRING,) * len(types), STRING)
+
+
+# -- lists ---------------------------------------------------------------------------------------------------------
+
+
+def _of_list(name: str, types: Types) -> Resolution:
+    """``element_at(list, n)``, ``size(list)``, ``array_contains(list, x)``."""
+    _arity(name, types, 1 if name == "size" else 2)
+    if not pa.types.is_list(types[0]):
+        raise TypeMismatch(f"{name} wants a list, not {type_name(types[0])}.")
+    if name == "size":
+        return Resolution(name, types, INT32)
+    element = types[0].value_type
+    if name == "array_contains":
+        if not implicitly_castable(types[1], element):
+            raise TypeMismatch(f"array_contains compares {_list((element,))} with {type_name(types[1])}: cast it.")
+        return Resolution(name, (types[0], element), BOOLEAN)
+    if not is_integer(types[1]) and types[1] != NULL:
+        raise TypeMismatch(f"{name} wants a whole number as the position, not {type_name(types[1])}.")
+    return Resolution(name, (types[0], INT64), element, can_fail=True)
 
 
 # -- arithmetic ----------------------------------------------------------------------------------------------------
@@ -318,6 +340,7 @@ RULES: Final[dict[str, Rule]] = {
     "locate": _fixed(STRING, STRING, INT64, returns=INT32, optional=1),  # (part, text[, start])
     **dict.fromkeys(("lpad", "rpad"), _fixed(STRING, INT64, STRING, returns=STRING, optional=1, can_fail=True)),
     "split_part": _fixed(STRING, STRING, INT64, returns=STRING, can_fail=True),
+    **dict.fromkeys(("element_at", "try_element_at", "size", "array_contains"), _of_list),
     # mathematics
     **dict.fromkeys(
         (

@@ -1,7 +1,8 @@
 """The engine's types: their names in CQL, how two of them meet, and what a source's types become.
 
 The set is small on purpose: boolean, tinyint … bigint, float, double, decimal, string, binary, date, timestamp in
-microseconds (UTC), interval (a duration in microseconds) and the type of a bare ``NULL``. Coercions are those of
+microseconds (UTC), interval (a duration in microseconds), lists of these, which only some functions read, and the type
+of a bare ``NULL``. Coercions are those of
 Spark 4 in ANSI mode.
 """
 
@@ -119,6 +120,8 @@ def type_name(t: pa.DataType) -> str:
     >>> type_name(pa.int64()), type_name(pa.decimal128(5, 2))
     ('bigint', 'decimal(5,2)')
     """
+    if pat.is_list(t):
+        return f"array<{type_name(t.value_type)}>"
     if pat.is_decimal(t):
         return f"decimal({t.precision},{t.scale})"
     return _SQL_NAMES.get(t, str(t))
@@ -246,7 +249,7 @@ def cast_can_fail(source: pa.DataType, target: pa.DataType) -> bool:
 
 
 def normalise(t: pa.DataType) -> pa.DataType:
-    """The engine's type for a source's type; ValueError for nested and other types that the engine does not hold.
+    """The engine's type for a source's type; ValueError for types that the engine does not hold.
 
     >>> normalise(pa.uint16()), normalise(pa.timestamp("ns", "Europe/Paris")), normalise(pa.large_string())
     (DataType(int32), TimestampType(timestamp[us]), DataType(string))
@@ -278,4 +281,6 @@ def normalise(t: pa.DataType) -> pa.DataType:
         return simple[t]
     if pat.is_fixed_size_binary(t):
         return BINARY
+    if (pat.is_list(t) or pat.is_large_list(t) or pat.is_fixed_size_list(t)) and not pat.is_nested(t.value_type):
+        return pa.list_(normalise(t.value_type))
     raise ValueError(f"columns of type {t} are not supported; cast them to a number, a text or a time first.")

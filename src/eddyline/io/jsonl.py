@@ -8,7 +8,7 @@ a stretch of lines that Arrow refuses is looked at line by line.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, BinaryIO, Final
@@ -22,6 +22,7 @@ from eddyline.expr.types import DOUBLE, NULL, STRING, is_decimal, is_float, is_i
 from eddyline.io.ahead import ahead
 from eddyline.io.conform import engine_schema, fit
 from eddyline.io.infer import UTC_TIMES, infer
+from eddyline.io.nested import flat_batch, nested_schema, path_field, path_of, value_at, wrapped
 from eddyline.io.source import BATCH_ROWS, InvalidRow, SourceBatch, dealt, pruned, shorten
 from eddyline.io.text import Block, blocks, open_text, reader
 
@@ -55,8 +56,15 @@ class JsonLinesSource:
 
     def _read(self, columns: list[str], batch_rows: int) -> Iterator[SourceBatch]:
         for path in self.paths:
-            with open_text(path) as stream:
-                yield from self.parser.read(reader(stream, path.name), path.name, columns, batch_rows)
+            yield from self.open_file(path, columns, batch_rows)
+
+    def open_file(self, path: Path, columns: list[str], batch_rows: int) -> Iterator[SourceBatch]:
+        with open_text(path) as stream:
+            yield from self.parser.read(reader(stream, path.name), path.name, columns, batch_rows)
+
+    def place(self, path: Path, record: int) -> str:
+        with open_text(path) as stream:
+            return f"{path.name}, line {_line(reader(stream, path.name), path.name, record)}"
 
 
 class JsonLinesStream:
@@ -85,18 +93,42 @@ class JsonLinesStream:
 def learn(read: Callable[[int], bytes], place: str, sample: int = SAMPLE) -> pa.Schema | None:
     """The fields of the first rows in order of appearance, with types that most of their values have.
 
-    Objects and lists inside a row are left out, as any field that a schema does not name.
+    Fields of objects inside a row are columns of their own, named by their path.
 
     >>> import io
     >>> learn(io.BytesIO(b'{"ts": 1, "v": 2}\\n{"ts": 2, "v": 2.5, "w": "x"}\\n').read, "t").types
     [DataType(int64), DataType(double), DataType(string)]
+    >>> learn(io.BytesIO(b'{"ts": 1, "user": {"id": 7}}\\n').read, "t").names
+    ['ts', 'user.id']
     """
-    values: dict[str, list[Any]] = {}
+    values: dict[tuple[str, ...], list[Any]] = {}
     for row in _first_objects(read, sample):
-        for name, value in row.items():
-            values.setdefault(name, []).append(value)
-    types = {n: _type_of(v) for n, v in values.items()}
-    return pa.schema([(n, t) for n, t in types.items() if t is not None]) if values else None
+        for path, value in _leaves(row, ()):
+            values.setdefault(path, []).append(value)
+    types = {p: _type_of(values[p]) for p in _scalars(values)}
+    fields = [path_field(p, t) if len(p) > 1 else pa.field(p[0], t) for p, t in types.items() if t is not None]
+    return pa.schema(fields) if values else None
+
+
+def _leaves(row: dict[str, Any], above: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Any]]:
+    for name, value in row.items():
+        if isinstance(value, dict):
+            yield from _leaves(value, (*above, name))
+        else:
+            yield (*above, name), value
+
+
+def _scalars(values: Mapping[tuple[str, ...], list[Any]]) -> list[tuple[str, ...]]:
+    """The paths that are columns. One that is a value in some rows and a structure in others is what it is in most;
+    the others are malformed rows."""
+    values = dict(values)
+    for path in sorted(values, key=len):
+        below = [p for p in values if p[: len(path)] == path and p != path]
+        if path in values and below:
+            own = sum(v is not None for v in values[path])
+            gone = below if own > max(len(values[p]) for p in below) else [path]
+            values = {p: v for p, v in values.items() if p not in gone}
+    return list(values)
 
 
 def _first_objects(read: Callable[[int], bytes], sample: int) -> list[dict[str, Any]]:
@@ -133,8 +165,13 @@ def _matched(declared: pa.Schema, rows: list[dict[str, Any]], place: str) -> tup
      ("a.jsonl: the only object has no field 'sped', so this column is NULL. Did you mean 'speed'?",))
     """
     keys = list(dict.fromkeys(key for row in rows for key in row))
+    paths = {".".join(p): p for row in rows for p, _ in _leaves(row, ()) if len(p) > 1}
     fields, notes = [], []
     for f in declared:
+        inside = [p for n, p in paths.items() if f.name not in keys and n.lower() == f.name.lower()]
+        if inside:
+            fields.append(path_field(inside[0], f.type))
+            continue
         same = [f.name] if f.name in keys else [k for k in keys if k.lower() == f.name.lower()]
         fields.append(f.with_name(same[0]) if len(same) == 1 else f)
         if not same:
@@ -154,6 +191,9 @@ def _type_of(values: list[Any]) -> pa.DataType | None:
     if kinds.get(int) and kinds.get(float):
         kinds[float] += kinds.pop(int)
     best = max(kinds, key=lambda k: kinds[k])
+    if best is list:
+        element = _type_of([x for v in known if isinstance(v, list) for x in v])
+        return None if element is None or pa.types.is_nested(element) else pa.list_(element)
     if best is int:
         small = all(-(1 << 63) <= v < 1 << 63 for v in known if type(v) is int)
         return pa.int64() if small else pa.float64()
@@ -176,7 +216,9 @@ class JsonParser:
     def __init__(self, schema: pa.Schema) -> None:
         self.schema = schema
         # Arrow's JSON reader has no texts for dates, bytes and intervals: those are read as texts and cast.
-        self._read_as = pa.schema([(f.name, f.type if _native(f.type) else pa.string()) for f in schema])
+        self._read_as = nested_schema(
+            pa.schema([f if _native(f.type) else f.with_type(_text_of(f.type)) for f in schema])
+        )
 
     def read(
         self, read: Callable[[int], bytes], place: str, columns: list[str], batch_rows: int, *, line: int = 1
@@ -213,8 +255,9 @@ class JsonParser:
         if len(table) != _objects(data):
             return None
         arrays = []
+        whole = flat_batch(table.combine_chunks().to_batches()[0])
         for f in self.schema:
-            array, failed = fit(pa.concat_arrays(table.column(f.name).chunks), f.type)
+            array, failed = fit(whole.column(f.name), f.type)
             if len(failed):
                 return None
             arrays.append(array)
@@ -253,7 +296,7 @@ class JsonParser:
         if row is None:
             return "not a JSON object"
         for f in self.schema:
-            value = row.get(f.name)
+            value = value_at(row, path_of(f))
             if value is not None and not _fits(value, f.type):
                 return _not_a(f, value)
         return None
@@ -263,9 +306,10 @@ class JsonParser:
             return None
         row = _object(line) or {}
         for f in self.schema:
-            alone = json.dumps({f.name: row.get(f.name)}).encode() + b"\n"
+            value = value_at(row, path_of(f))
+            alone = json.dumps(wrapped(path_of(f), value)).encode() + b"\n"
             if JsonParser(pa.schema([f]))._fast(alone) is None:
-                return _not_a(f, row[f.name])
+                return _not_a(f, value)
         return "more than one object, or one in which a field stands twice"
 
 
@@ -294,6 +338,22 @@ def _objects(data: bytes) -> int:
     return len(lines) if all(line[:1] == b"{" and line[-1:] == b"}" for line in lines) else -1
 
 
+def _line(read: Callable[[int], bytes], place: str, record: int) -> int:
+    """The line of a record; records are the lines that are not blank, counted from 0.
+
+    >>> import io
+    >>> _line(io.BytesIO(b'{"a": 1}\\n\\n{"a": 2}\\n').read, "t", 1)
+    3
+    """
+    for block in blocks(read, quote=None):
+        for number, line in enumerate(block.data.split(b"\n")[:-1], block.line):
+            if line.strip():
+                if record == 0:
+                    return number
+                record -= 1
+    raise DataError(f"{place} has fewer records than it had.")
+
+
 def _object(line: bytes) -> dict[str, Any] | None:
     try:
         row = json.loads(line)
@@ -303,7 +363,13 @@ def _object(line: bytes) -> dict[str, Any] | None:
 
 
 def _native(t: pa.DataType) -> bool:
+    if pa.types.is_list(t):
+        return _native(t.value_type)
     return bool(pa.types.is_boolean(t) or is_integer(t) or is_float(t) or t in (STRING, NULL) or _timed(t))
+
+
+def _text_of(t: pa.DataType) -> pa.DataType:
+    return pa.list_(pa.string()) if pa.types.is_list(t) else pa.string()
 
 
 def _timed(t: pa.DataType) -> bool:
@@ -312,6 +378,8 @@ def _timed(t: pa.DataType) -> bool:
 
 def _fits(value: Any, t: pa.DataType) -> bool:
     """The kind of a JSON value against a type; the range is Arrow's business."""
+    if pa.types.is_list(t):
+        return isinstance(value, list) and all(x is None or _fits(x, t.value_type) for x in value)
     if isinstance(value, bool):
         return bool(pa.types.is_boolean(t))
     if isinstance(value, int):

@@ -13,6 +13,7 @@ from eddyline.core.errors import DataError, JobError, did_you_mean
 from eddyline.core.time import Clock, SystemClock
 from eddyline.expr.types import type_name
 from eddyline.io.conform import conform, declared_columns, engine_schema
+from eddyline.io.nested import flat_batch, flat_row, flat_schema
 from eddyline.io.row_values import REFUSALS, BadRow, ColumnNames, column_array
 from eddyline.io.source import BATCH_ROWS, InvalidRow, SourceBatch, pruned, shorten
 
@@ -39,7 +40,7 @@ class ArrowSource:
         self._once = iter(batches) is batches
         self.finite = not self._once
         if schema is not None:
-            schema = declared_columns(schema, found.names, name)
+            schema = declared_columns(schema, flat_schema(found).names, name)
         self.schema = engine_schema(schema if schema is not None else found, name)
         self._opened = False
 
@@ -51,7 +52,7 @@ class ArrowSource:
         return self._cut(wanted, batch_rows)
 
     def _cut(self, wanted: pa.Schema, batch_rows: int) -> Iterator[SourceBatch]:
-        for batch in self._batches:
+        for batch in map(flat_batch, self._batches):
             for start in range(0, len(batch), batch_rows):
                 piece = batch.slice(start, batch_rows)
                 missing = [n for n in wanted.names if n not in piece.schema.names]
@@ -181,12 +182,13 @@ def shorten_value(value: Any) -> str:
 def _infer(rows: list[Any], name: str) -> pa.Schema:
     if not rows:
         raise JobError(f"{name} is empty, so its columns are unknown: pass a schema.")
+    rows = [flat_row(r) if isinstance(r, Mapping) else r for r in rows]
     first = rows[0]
     if isinstance(first, Mapping):
         spelled: dict[str, str] = {}
         for key in (str(k) for r in rows if isinstance(r, Mapping) for k in r):
             spelled.setdefault(key.lower(), key)
-        names = list(spelled.values())
+        names = [n for n in spelled.values() if not any(o.startswith(f"{n}.") for o in spelled.values())]
     elif hasattr(first, "_fields"):
         names = list(first._fields)
     else:

@@ -17,6 +17,7 @@ from eddyline.io.generator import SCHEME, generator_source
 from eddyline.io.jsonl import JsonLinesSource
 from eddyline.io.memory import is_frame, memory_source
 from eddyline.io.parquet import ParquetSource
+from eddyline.io.segments import files_of_segments, table_source
 from eddyline.io.source import Source, StrictSource
 from eddyline.io.stdin import stdin_source
 from eddyline.io.text import COMPRESSIONS
@@ -82,6 +83,8 @@ def _open(spec: Any, base: Path | None, schema: pa.Schema | None, options: Mappi
             "only ed.Session(spark) reads a Spark DataFrame, and this session runs in this process: pass df.toArrow(),"
             " which brings all rows here, or declare it in a session of the SparkSession."
         )
+    if isinstance(spec, pa.Table) and schema is None and (segments := table_source(spec)) is not None:
+        return segments
     if not isinstance(spec, str):
         return memory_source(spec, schema)
     if spec == "-":
@@ -134,6 +137,9 @@ def files_source(paths: Sequence[Path], schema: pa.Schema | None, options: Mappi
         )
     match formats.pop():
         case "parquet":
+            segments = files_of_segments(paths) if schema is None else None
+            if segments is not None:
+                return segments
             encoded = truth(options["dictionary"], "dictionary") if "dictionary" in options else None
             return ParquetSource(paths, schema, dictionary=encoded)
         case "csv":

@@ -18,6 +18,7 @@ import pyarrow.types as pat
 
 from eddyline.core.errors import did_you_mean, quoted
 from eddyline.io.conform import cast
+from eddyline.io.nested import flat_row
 
 # What the conversion of a value that does not fit raises.
 REFUSALS: Final = (pa.ArrowException, TypeError, ValueError, OverflowError)
@@ -92,6 +93,7 @@ class ColumnNames:
 
     def values(self, row: Any) -> tuple[Any, ...]:
         if isinstance(row, Mapping):
+            row = flat_row(row)
             found = row if row.keys() <= self._exact else self._by_column(row)
             return tuple([found.get(n) for n in self._names])
         if isinstance(row, tuple | list):
@@ -109,6 +111,8 @@ class ColumnNames:
         for key, value in row.items():
             text = str(key)
             column = text if text in self._exact else self._folded.get(text.lower())
+            if column is None and value is None and any(n.startswith(f"{text}.") for n in self._names):
+                continue  # a structure that is NULL
             if column is None:
                 hint = did_you_mean(text, self._names) or f" The columns are: {', '.join(self._names)}."
                 raise BadRow(f"there is no column {quoted(text, 60)}.{hint}")

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Final, Protocol, runtime_checkable
+from typing import Any, Final, Protocol, runtime_checkable
 
 import pyarrow as pa
 
@@ -115,6 +115,12 @@ class Ordered(Protocol):
     """A source that finds out on the way in which order it reads its parts; ``order`` is theirs so far."""
 
     order: list[str]
+
+
+def segment_layout(source: object) -> Any:
+    """What the segments of a source model (a ``models.segments.SegmentLayout``); None: its rows are tuples."""
+    inner = source.source if isinstance(source, StrictSource) else source
+    return getattr(inner, "layout", None)
 
 
 class StrictSource:

@@ -1,8 +1,11 @@
 """Bit-address indexes (AMRI, section 4.1) and hash indexes of a state module: insertion and search.
 
-A key map gives each row a bucket. Rows of a bucket are chained newest first: ``heads[bucket]`` and ``links[row]`` hold
-the place of a row in the index, counted from 1, and 0 means none. A chain ends at the first row that is no longer
-alive, because all rows behind it are older: expiry unlinks nothing.
+A key map gives each row a bucket. Rows of a bucket are chained newest first. Each row has a *slot* of a ring that is as
+long as ``links``; slots are taken in turn and used again when their rows are no longer alive. ``heads[bucket]`` is the
+slot of the bucket's newest row, counted from 1, and 0 means none. ``links[slot]`` is how many rows before its row the
+next one of the chain came, 0 at the end. So both are numbers below the number of rows in the index, and two bytes are
+enough for 65,534 of them. A chain ends at the first row that is no longer alive, because all rows behind it are older:
+expiry unlinks nothing, but no head may point to a slot when it is used again.
 
 *Bit-address.* ``bits[a]`` bits of a bucket's number come from attribute a, the first attribute's are the highest. They
 are the highest bits of the hash of the value, or, where ``ranged[a]``, the number of the boundaries that the value has
@@ -12,7 +15,10 @@ attribute that it does not ask for. It visits every bucket in the product of the
 *Hashed.* The bucket is a hash of the values of some attributes; a search must give a value for each of them.
 
 All three searches return rows that lie in the ranges, entered no later than ``max_enter`` and leave no earlier than
-``min_leave``. They stop before a request whose rows find no room, and return the number of the next request.
+``min_leave``. They stop before a request whose rows find no room, and return the number of the next request; ``counts``
+are of the requests before it.
+
+The kernels of indexes have two forms, for two and for four bytes a slot (``wide``).
 """
 
 from __future__ import annotations
@@ -23,8 +29,9 @@ from eddyline.kernels.compile import borrowed, inlined, kernel
 from eddyline.kernels.hashing import mix, u
 
 HASHES, VISITS, COMPARISONS, FOUND = 0, 1, 2, 3  # of ``counts``
+NARROW_SLOTS = 65_534  # most slots that two bytes can count, with 0 for none
 
-_I1, _I2, _S1 = "int64[::1]", "int64[:, ::1]", "int32[::1]"
+_I1, _I2, _NARROW, _WIDE = "int64[::1]", "int64[:, ::1]", "uint16[::1]", "uint32[::1]"
 _ROWS = f"{_I2}, {_I1}, {_I1}"  # codes, enter, leave
 _REQUESTS = f"int64, {_I1}, {_I2}, {_I2}, {_I1}, {_I1}"  # start, asked, low, high, max_enter, min_leave
 _FOUND = f"{_I1}, {_I1}, {_I1}"  # requests, rows, counts
@@ -50,53 +57,58 @@ def part(code, a, bits, ranged, boundaries):
 
 @inlined
 def fits(row, request, asked, low, high, max_enter, min_leave, codes, enter, leave):
-    """Whether a row is an answer to a request."""
-    if enter[u(row)] > max_enter[u(request)] or leave[u(row)] < min_leave[u(request)]:
-        return False
+    """Whether a row is an answer to a request. Most rows of a bucket differ in a value: values come first."""
     for j in range(len(asked)):
         code = codes[u(row), u(asked[u(j)])]
         if code < low[u(request), u(j)] or code > high[u(request), u(j)]:
             return False
-    return True
+    return enter[u(row)] <= max_enter[u(request)] and leave[u(row)] >= min_leave[u(request)]
 
 
-@kernel(f"void(int64, int64, int64, {_I2}, {_I1}, {_I1}, {_I1}, {_I2}, {_S1}, {_S1})", work=lambda *a: a[1] - a[0])
-def insert_bits(begin, end, base, codes, enter, bits, ranged, boundaries, heads, links):
-    """Put the rows ``begin`` … ``end`` − 1 that can match (``enter`` is a time) into a bit-address index."""
+@inlined
+def link(bucket, slot, heads, links):
+    """Put the row of a slot before the others of its bucket."""
+    place = np.int64(heads[bucket])
+    links[slot] = 0
+    if place > 0:
+        distance = slot - (place - 1)
+        links[slot] = distance if distance > 0 else distance + len(links)
+    heads[bucket] = slot + 1
+
+
+def insert_bits(begin, end, slot, codes, enter, bits, ranged, boundaries, heads, links):
+    """Put the rows ``begin`` … ``end`` − 1 that can match (``enter`` is a time) into a bit-address index; the first of
+    them takes ``slot``."""
     for row in range(begin, end):
-        if enter[row] == np.int64(0x7FFFFFFFFFFFFFFF):
-            continue
-        bucket = np.int64(0)
-        for a in range(len(bits)):
-            bucket = (bucket << bits[a]) | part(codes[row, a], a, bits, ranged, boundaries)
-        links[row - base] = heads[bucket]
-        heads[bucket] = np.int32(row - base + 1)
+        if enter[row] != np.int64(0x7FFFFFFFFFFFFFFF):
+            bucket = np.int64(0)
+            for a in range(len(bits)):
+                bucket = (bucket << bits[a]) | part(codes[row, a], a, bits, ranged, boundaries)
+            link(bucket, slot, heads, links)
+        slot = slot + 1 if slot + 1 < len(links) else np.int64(0)
 
 
-@kernel(f"void(int64, int64, int64, {_I2}, {_I1}, {_I1}, {_S1}, {_S1})", work=lambda *a: a[1] - a[0])
-def insert_hashed(begin, end, base, codes, enter, attributes, heads, links):
+def insert_hashed(begin, end, slot, codes, enter, attributes, heads, links):
     """Put the rows ``begin`` … ``end`` − 1 that can match into a hash index on some attributes."""
     mask = np.int64(len(heads) - 1)
     for row in range(begin, end):
-        if enter[row] == np.int64(0x7FFFFFFFFFFFFFFF):
-            continue
-        h = np.int64(0)
-        for j in range(len(attributes)):
-            h = mix(h, codes[row, attributes[j]])
-        bucket = h & mask
-        links[row - base] = heads[bucket]
-        heads[bucket] = np.int32(row - base + 1)
+        if enter[row] != np.int64(0x7FFFFFFFFFFFFFFF):
+            h = np.int64(0)
+            for j in range(len(attributes)):
+                h = mix(h, codes[row, attributes[j]])
+            link(h & mask, slot, heads, links)
+        slot = slot + 1 if slot + 1 < len(links) else np.int64(0)
 
 
-@kernel(
-    f"int64({_REQUESTS}, int64, int64, {_ROWS}, {_I1}, {_I1}, {_I2}, {_S1}, {_S1}, {_FOUND})",
-    work=lambda *a: len(a[4]),
-)
 def search_bits(
-    start, asked, low, high, max_enter, min_leave, base, first, codes, enter, leave, bits, ranged, boundaries,
-    heads, links, out_requests, out_rows, counts,
+    start, asked, low, high, max_enter, min_leave, first, newest, newest_slot, codes, enter, leave, bits, ranged,
+    boundaries, heads, links, out_requests, out_rows, counts,
 ):  # fmt: skip
-    """Search a bit-address index whose rows begin at ``base``; rows before ``first`` are no longer alive."""
+    """Search a bit-address index whose last row is ``newest``; rows before ``first`` are no longer alive.
+
+    The buckets of a search have the bits of its values, and any bits where it asks for nothing (``anything``). Only
+    attributes that a range leaves some of their parts go through these one after another.
+    """
     n = len(bits)
     lowest = np.zeros(n, np.int64)
     highest = np.zeros(n, np.int64)
@@ -104,95 +116,127 @@ def search_bits(
     given = np.zeros(n, np.int64)
     for j in range(len(asked)):
         given[asked[j]] = j + 1
-    found = counts[FOUND]
+    found, hashes, visits, compared = counts[FOUND], counts[HASHES], counts[VISITS], counts[COMPARISONS]
     for request in range(start, len(max_enter)):
-        before = found
+        counts[FOUND], counts[HASHES], counts[VISITS], counts[COMPARISONS] = found, hashes, visits, compared
+        anything = np.int64(0)
         for a in range(n):
+            anything <<= bits[a]
+            lowest[a], highest[a] = 0, 0
             j = given[a] - 1
-            if j < 0 or bits[a] == 0:
-                lowest[a], highest[a] = 0, (1 << bits[a]) - 1
-            else:
-                counts[HASHES] += 1
+            if j >= 0 and bits[a] > 0 and (ranged[a] != 0 or low[request, j] == high[request, j]):
+                hashes += 1
                 lowest[a] = part(low[request, j], a, bits, ranged, boundaries)
                 highest[a] = lowest[a]
                 if low[request, j] != high[request, j]:
-                    if ranged[a] == 0:
-                        lowest[a], highest[a] = 0, (1 << bits[a]) - 1
-                    else:
-                        highest[a] = part(high[request, j], a, bits, ranged, boundaries)
+                    highest[a] = part(high[request, j], a, bits, ranged, boundaries)
+            else:
+                anything |= (1 << bits[a]) - 1
             now[a] = lowest[a]
         more = True
         for j in range(len(asked)):
             if low[request, j] > high[request, j]:
                 more = False
         while more:
-            bucket = np.int64(0)
+            bits_of_values = np.int64(0)
             for a in range(n):
-                bucket = (bucket << bits[a]) | now[a]
-            counts[VISITS] += 1
-            at = np.int64(heads[u(bucket)])
-            while at > 0:
-                row = base + at - 1
-                if row < first:
+                bits_of_values = (bits_of_values << bits[a]) | now[a]
+            others = np.int64(0)
+            while True:
+                visits += 1
+                slot = np.int64(heads[u(bits_of_values | others)]) - 1
+                if slot >= 0:
+                    row = newest - (newest_slot - slot)
+                    if slot > newest_slot:
+                        row -= len(links)
+                    while row >= first:
+                        compared += 1
+                        if fits(
+                            row, request, borrowed(asked), borrowed(low), borrowed(high), borrowed(max_enter),
+                            borrowed(min_leave), borrowed(codes), borrowed(enter), borrowed(leave),
+                        ):  # fmt: skip
+                            if found == len(out_rows):
+                                return request
+                            out_requests[found], out_rows[found] = request, row
+                            found += 1
+                        distance = np.int64(links[u(slot)])
+                        if distance == 0:
+                            break
+                        row -= distance
+                        slot -= distance
+                        if slot < 0:
+                            slot += len(links)
+                others = (others - anything) & anything
+                if others == 0:
                     break
-                counts[COMPARISONS] += 1
-                if fits(
-                    row, request, borrowed(asked), borrowed(low), borrowed(high), borrowed(max_enter),
-                    borrowed(min_leave), borrowed(codes), borrowed(enter), borrowed(leave),
-                ):  # fmt: skip
-                    if found == len(out_rows):
-                        counts[FOUND] = before
-                        return request
-                    out_requests[found], out_rows[found] = request, row
-                    found += 1
-                at = np.int64(links[u(at - 1)])
-            more = False  # the next bucket of the product, the last attribute fastest
+            more = False  # the next parts of the ranges, the last attribute fastest
             for a in range(n - 1, -1, -1):
                 if now[a] < highest[a]:
                     now[a] += 1
                     more = True
                     break
                 now[a] = lowest[a]
-    counts[FOUND] = found
+    counts[FOUND], counts[HASHES], counts[VISITS], counts[COMPARISONS] = found, hashes, visits, compared
     return np.int64(len(max_enter))
 
 
-@kernel(
-    f"int64({_REQUESTS}, int64, int64, {_ROWS}, {_I1}, {_S1}, {_S1}, {_FOUND})",
-    work=lambda *a: len(a[4]),
-)
 def search_hashed(
-    start, asked, low, high, max_enter, min_leave, base, first, codes, enter, leave, places, heads, links,
-    out_requests, out_rows, counts,
+    start, asked, low, high, max_enter, min_leave, first, newest, newest_slot, codes, enter, leave, places, heads,
+    links, out_requests, out_rows, counts,
 ):  # fmt: skip
     """Search a hash index; ``places`` are the places of its attributes among those asked for."""
     mask = np.int64(len(heads) - 1)
-    found = counts[FOUND]
+    found, compared = counts[FOUND], counts[COMPARISONS]
     for request in range(start, len(max_enter)):
-        before = found
+        counts[FOUND], counts[COMPARISONS] = found, compared
         h = np.int64(0)
         for p in range(len(places)):
             h = mix(h, low[request, places[p]])
-        counts[HASHES] += len(places)
-        counts[VISITS] += 1
-        at = np.int64(heads[u(h & mask)])
-        while at > 0:
-            row = base + at - 1
-            if row < first:
-                break
-            counts[COMPARISONS] += 1
+        slot = np.int64(heads[u(h & mask)]) - 1
+        row = newest - (newest_slot - slot)
+        if slot > newest_slot:
+            row -= len(links)
+        while slot >= 0 and row >= first:
+            compared += 1
             if fits(
                     row, request, borrowed(asked), borrowed(low), borrowed(high), borrowed(max_enter),
                     borrowed(min_leave), borrowed(codes), borrowed(enter), borrowed(leave),
                 ):  # fmt: skip
                 if found == len(out_rows):
-                    counts[FOUND] = before
                     return request
                 out_requests[found], out_rows[found] = request, row
                 found += 1
-            at = np.int64(links[u(at - 1)])
-    counts[FOUND] = found
+            distance = np.int64(links[u(slot)])
+            if distance == 0:
+                break
+            row -= distance
+            slot -= distance
+            if slot < 0:
+                slot += len(links)
+        counts[HASHES] += len(places)
+        counts[VISITS] += 1
+    counts[FOUND], counts[COMPARISONS] = found, compared
     return np.int64(len(max_enter))
+
+
+_REQUESTED = {"work": lambda *a: len(a[4])}
+_INSERTED = {"work": lambda *a: a[1] - a[0]}
+_INSERT_BITS = f"void(int64, int64, int64, {_I2}, {_I1}, {_I1}, {_I1}, {_I2}, %s, %s)"
+_INSERT_HASHED = f"void(int64, int64, int64, {_I2}, {_I1}, {_I1}, %s, %s)"
+_SEARCH_BITS = f"int64({_REQUESTS}, int64, int64, int64, {_ROWS}, {_I1}, {_I1}, {_I2}, %s, %s, {_FOUND})"
+_SEARCH_HASHED = f"int64({_REQUESTS}, int64, int64, int64, {_ROWS}, {_I1}, %s, %s, {_FOUND})"
+
+
+def _both(signature, function, work):
+    """The kernel for two bytes a slot and the one for four, by whether it is ``wide``."""
+    forms = ((_NARROW, function.__name__), (_WIDE, f"{function.__name__}_wide"))
+    return tuple(kernel(signature % (s, s), name=name, **work)(function) for s, name in forms)
+
+
+INSERT_BITS = _both(_INSERT_BITS, insert_bits, _INSERTED)
+INSERT_HASHED = _both(_INSERT_HASHED, insert_hashed, _INSERTED)
+SEARCH_BITS = _both(_SEARCH_BITS, search_bits, _REQUESTED)
+SEARCH_HASHED = _both(_SEARCH_HASHED, search_hashed, _REQUESTED)
 
 
 @kernel(f"int64({_REQUESTS}, int64, int64, {_ROWS}, {_FOUND})", work=lambda *a: len(a[4]) * max(1, a[7] - a[6]))
@@ -202,18 +246,17 @@ def search_all(
     """Compare every row from ``begin`` to ``end`` − 1: for a search that no index serves."""
     found = counts[FOUND]
     for request in range(start, len(max_enter)):
-        before = found
+        counts[FOUND] = found
         for row in range(begin, end):
-            counts[COMPARISONS] += 1
             if fits(
                     row, request, borrowed(asked), borrowed(low), borrowed(high), borrowed(max_enter),
                     borrowed(min_leave), borrowed(codes), borrowed(enter), borrowed(leave),
                 ):  # fmt: skip
                 if found == len(out_rows):
-                    counts[FOUND] = before
                     return request
                 out_requests[found], out_rows[found] = request, row
                 found += 1
+        counts[COMPARISONS] += end - begin
     counts[FOUND] = found
     return np.int64(len(max_enter))
 

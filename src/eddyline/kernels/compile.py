@@ -55,9 +55,11 @@ def first_array(*args: Any) -> int:
 class Kernel:
     """A function in both forms. ``work`` counts the elements of a call; ``seconds`` is what compiling takes."""
 
-    def __init__(self, function: Function, signature: Any, name: str, work: Work, seconds: float | None) -> None:
+    def __init__(
+        self, function: Function, signature: Any, name: str, work: Work, seconds: float | None, borrows: bool
+    ) -> None:
         self.name, self.signature, self.work = name, signature, work
-        self.dispatcher = numba.njit(nogil=True, no_cfunc_wrapper=True)(function)
+        self.dispatcher = numba.njit(nogil=True, no_cfunc_wrapper=True, _nrt=not borrows)(function)
         self.uncompiled: Function = self.run_uncompiled
         self.spent, self.elements = 0.0, 0  # uncompiled
         self._seconds = seconds
@@ -181,6 +183,7 @@ def kernel(
     name: str = "",
     seconds: float | None = None,
     slices: Callable[..., Any] | None = None,
+    borrows: bool = False,
 ) -> Callable[[Function], Function]:
     """Compile with one explicit signature, without the GIL, cached on disk; plain Python under NUMBA_DISABLE_JIT=1.
 
@@ -188,13 +191,17 @@ def kernel(
     its arguments, ``seconds`` is what compiling takes where the length of the code does not show it, ``name`` where
     the function has not one of its own. ``slices`` runs a long call piece by piece while it is uncompiled: it gets the
     ``Kernel`` and the arguments.
+
+    ``borrows``: it has arrays from its arguments only, whose owners live as long as the call, so that none is counted
+    as a reference. Counting is atomic, for each array that a helper is handed on some paths only; it costs more than
+    reading the array, and time of the compiler. numba refuses to compile such a kernel if it makes an array.
     """
 
     def decorate(function: Function) -> Function:
         if config.DISABLE_JIT:
             return function
         full = f"{function.__module__}.{name or function.__name__}"
-        made = registered[full] = Kernel(function, signature, full, work, seconds)
+        made = registered[full] = Kernel(function, signature, full, work, seconds, borrows)
         if slices is not None:
             made.uncompiled = functools.partial(slices, made)
         compiled: Function = made.dispatcher
@@ -247,10 +254,13 @@ def _fits(given: Any, wanted: Any) -> bool:
 
 def inlined(function: Function) -> Function:
     """A helper that becomes part of each kernel that calls it. It is typed once and put in its place by LLVM: where
-    numba does that itself, each of hundreds of calls is typed anew, which took half of a kernel's compilation."""
+    numba does that itself, each of hundreds of calls is typed anew, which took half of a kernel's compilation (and
+    a third more for parts that are called once). Nobody calls it from Python: it gets no code to unpack arguments."""
     if config.DISABLE_JIT:
         return function
-    made: Function = numba.njit(forceinline=True, nogil=True, no_cfunc_wrapper=True)(function)
+    made: Function = numba.njit(
+        forceinline=True, nogil=True, no_cpython_wrapper=True, no_cfunc_wrapper=True, _nrt=False
+    )(function)
     return made
 
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 import numpy as np
 
 from eddyline.kernels import join_layout as k
-from eddyline.kernels.compile import borrowed, inlined, kernel
+from eddyline.kernels.compile import inlined, kernel
 from eddyline.kernels.hashing import mix, u
 from eddyline.kernels.join_layout import I1, I2
 
@@ -38,7 +38,7 @@ def place_of(h, buckets):
     return ((h & LOW) * buckets) >> 32
 
 
-@kernel(f"int64({I2}, {I1}, int64, {I1}, int64)")
+@kernel(f"int64({I2}, {I1}, int64, {I1}, int64)", borrows=True)
 def find(stores, cells, st, key, h):
     """Where the entry of a key is, or −2 − the place that it would get."""
     nk = stores[u(st), k.SR_KEYS]
@@ -61,7 +61,7 @@ def find(stores, cells, st, key, h):
         b = b + 1 if b + 1 < buckets else 0
 
 
-@kernel(f"void({I2}, {I1}, int64, int64)")
+@kernel(f"void({I2}, {I1}, int64, int64)", borrows=True)
 def clear(stores, cells, st, at):
     """Forget an entry."""
     width = 1 + stores[st, k.SR_SEGMENT]
@@ -77,10 +77,9 @@ def clear(stores, cells, st, at):
     stores[st, k.SR_ENTRIES] -= 1
 
 
-@kernel(f"void({I2}, {I1}, int64, int64, {I1}, int64)")
+@kernel(f"void({I2}, {I1}, int64, int64, {I1}, int64)", borrows=True)
 def create(stores, cells, st, at, key, anchor):
     """An empty entry for a key; what was there gives way."""
-    stores, cells, key = borrowed(stores), borrowed(cells), borrowed(key)
     if cells[u(at + k.BK_HEAD)] != k.NOTHING:
         clear(stores, cells, st, at)
         stores[u(st), k.SR_REPLACED] += 1
@@ -92,7 +91,7 @@ def create(stores, cells, st, at, key, anchor):
     stores[u(st), k.SR_ENTRIES] += 1
 
 
-@kernel(f"int64({I2}, {I1}, int64, int64)")
+@kernel(f"int64({I2}, {I1}, int64, int64)", borrows=True)
 def evict(stores, cells, st, at):
     """A node, taken from the entry that the hand comes to, but not from the one at ``at``; −1 if there is none. It is
     the last that may be tried: the entry that wants it is not complete then, and goes too."""
@@ -115,10 +114,9 @@ def evict(stores, cells, st, at):
     return node
 
 
-@kernel(f"boolean({I2}, {I1}, int64, int64, {I1})")
+@kernel(f"boolean({I2}, {I1}, int64, int64, {I1})", borrows=True)
 def add(stores, cells, st, at, refs):
     """Add a join to an entry. False: there was no room, and the entry is gone, for it would not be complete."""
-    stores, cells, refs = borrowed(stores), borrowed(cells), borrowed(refs)
     width = 1 + stores[u(st), k.SR_SEGMENT]
     off = stores[u(st), k.SR_NODE_OFF]
     node = stores[u(st), k.SR_FREE]
@@ -139,12 +137,9 @@ def add(stores, cells, st, at, refs):
     return node >= 0
 
 
-@kernel(f"int64({I2}, {I1}, int64, {I1}, int64, {I1}, {I1}, {I2}, {I1}, {I1}, {I1})")
+@kernel(f"int64({I2}, {I1}, int64, {I1}, int64, {I1}, {I1}, {I2}, {I1}, {I1}, {I1})", borrows=True)
 def insert(stores, cells, st, key, h, refs, segment, inputs, first, weight, born):
     """insert(u, r) of 5.4: ignored unless there is an entry, but in a complete store. Returns the accesses it took."""
-    stores, cells, key, refs = borrowed(stores), borrowed(cells), borrowed(key), borrowed(refs)
-    segment, inputs = borrowed(segment), borrowed(inputs)
-    first, weight, born = borrowed(first), borrowed(weight), borrowed(born)
     at = find(stores, cells, st, key, h)
     work = np.int64(1)
     if at < 0 and stores[u(st), k.SR_COMPLETE] != 0:
@@ -180,7 +175,7 @@ def insert(stores, cells, st, key, h, refs, segment, inputs, first, weight, born
     return work
 
 
-@kernel(f"void({I2}, {I1}, int64, int64, int64, int64)")
+@kernel(f"void({I2}, {I1}, int64, int64, int64, int64)", borrows=True)
 def unchain(stores, cells, st, at, node, before):
     """Take a node out of the list of an entry."""
     width = 1 + stores[st, k.SR_SEGMENT]
@@ -194,7 +189,10 @@ def unchain(stores, cells, st, at, node, before):
     stores[st, k.SR_LIVE] -= 1
 
 
-@kernel(f"void({I2}, {I1}, int64, {I2}, {I1}, int64, {I1}, {I2}, {I1}, {I1}, {I1})", work=lambda *args: len(args[1]))
+@kernel(
+    f"void({I2}, {I1}, int64, {I2}, {I1}, int64, {I1}, {I2}, {I1}, {I1}, {I1})",
+    work=lambda *args: len(args[1]),
+)
 def move(old, old_cells, was, stores, cells, st, segment, inputs, first, weight, born):
     """Copy what is alive of a store into an empty one of another size. Of a complete one empty entries are nothing."""
     nk, n, width = stores[st, k.SR_KEYS], stores[st, k.SR_SEGMENT], stores[st, k.SR_BUCKET_WIDTH]

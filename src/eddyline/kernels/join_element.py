@@ -21,9 +21,84 @@ import numpy as np
 from eddyline.kernels import join_layout as k
 from eddyline.kernels.compile import inlined
 from eddyline.kernels.hashing import mix, u
-from eddyline.kernels.join_cache import SLOT, add, create, find, insert, unchain
+from eddyline.kernels.join_cache_lookup import (
+    bind_cached,
+    cache_lookup,
+    cache_update,
+    fill_entry,
+    lookup_key,
+    next_cached,
+)
 from eddyline.kernels.join_profile import count_key
 from eddyline.kernels.join_rows import code_of, holds_for
+
+
+@inlined
+def emit(found, t, weight, m, contents, bound, out):
+    """Write a result."""
+    inputs, rownum = contents.inputs, contents.rownum
+    out.time[u(found)] = t
+    out.weight[u(found)] = weight
+    for i in range(m):
+        if inputs[i, k.KIND] == k.BAG:
+            out.rows[i, found] = rownum[inputs[i, k.POS_OFF] + (bound[i] & inputs[i, k.POS_MASK])]
+        else:
+            out.rows[u(i), u(found)] = bound[u(i)]
+
+
+@inlined
+def probe_index(row, depth, contents, bound, wanted):
+    """The head of the chain that a step probes; the codes that it looks for are put into ``wanted``."""
+    inputs, steps, probes, codes = contents.inputs, contents.steps, contents.probes, contents.codes
+    probe = steps[row, k.ST_PROBE_OFF]
+    h = np.int64(0)
+    for c in range(steps[row, k.ST_COLS]):
+        code = code_of(probe + 2 * c, probes, bound, inputs, codes)
+        wanted[u(depth), u(c)] = code
+        h = mix(h, code)
+    slot = (h & steps[row, k.ST_HEAD_MASK]) * steps[row, k.ST_HEAD_STRIDE]
+    return contents.heads[u(steps[row, k.ST_HEAD_OFF] + slot)]
+
+
+@inlined
+def next_match(p, low, links, row, depth, contents, wanted):
+    """The first row of a chain from ``p`` on that has the codes that are looked for, and the links followed so far."""
+    steps, records = contents.steps, contents.records
+    rec_off, width, mask = steps[row, k.ST_REC_OFF], steps[row, k.ST_REC_WIDTH], steps[row, k.ST_MASK]
+    ncols = steps[row, k.ST_COLS]
+    if ncols == 1:
+        sought = wanted[u(depth), 0]
+        while p >= low:
+            here = rec_off + (p & mask) * width
+            links += 1
+            if records[u(here + width - 1)] == sought:
+                break
+            p = records[u(here)]
+    else:
+        key_at = width - ncols
+        while p >= low:
+            here = rec_off + (p & mask) * width
+            links += 1
+            same = True
+            for c in range(ncols):
+                if records[u(here + key_at + c)] != wanted[u(depth), u(c)]:
+                    same = False
+                    break
+            if same:
+                break
+            p = records[u(here)]
+    return p, links
+
+
+@inlined
+def all_hold(begin, end, contents, conditions, bound):
+    """Whether conditions between bound rows hold."""
+    holds = True
+    for x in range(begin, end):
+        if not holds_for(x, conditions, contents.inputs, contents.codes, bound):
+            holds = False
+            break
+    return holds
 
 
 def _form(full: bool) -> Any:
@@ -33,29 +108,20 @@ def _form(full: bool) -> Any:
     @inlined
     def run_through(
         s, t, pos, sign, leaving, enters, sample, depth, fresh, found, probed, links, clock,
-        contents, caches, loops, out,
+        contents, caches, loops, profile, out,
     ):  # fmt: skip
         """Join an element with the current contents of all other inputs, from where it stands. It is done if it comes
         back with a negative depth; else there is no room for more results."""
-        inputs, steps, probes, heads, records, codes, weight, rownum, born, first = contents
-        stores, lookups, updates, cells, segment, conditions, bits, refs, wanted, profile = caches
-        bound, cursor, factor, tick, memo, memo_tick, home, floor, cache_hit, building, key = loops
-        out_time, out_weight, out_rows = out
-        m = inputs.shape[0]
-        last = m - 2
-        room = len(out_time)
+        steps, first, weight = contents.steps, contents.first, contents.weight
+        lookups, cells, conditions = caches.lookups, caches.cells, caches.conditions
+        bound, cursor, factor, tick, memo, memo_tick, home, floor, cache_hit, building, wanted, _ = loops
+        m = contents.inputs.shape[0]
         empty = False
         while depth >= 0:
-            if depth > last:
-                if found >= room:
+            if depth > m - 2:
+                if found >= len(out.time):
                     break
-                out_time[u(found)] = t
-                out_weight[u(found)] = factor[u(depth)]
-                for i in range(m):
-                    if inputs[i, k.KIND] == k.BAG:
-                        out_rows[i, found] = rownum[inputs[i, k.POS_OFF] + (bound[i] & inputs[i, k.POS_MASK])]
-                    else:
-                        out_rows[u(i), u(found)] = bound[u(i)]
+                emit(found, t, factor[u(depth)], m, contents, bound, out)
                 found += 1
                 if full and sample >= 0:
                     profile[sample, m + depth] += 1
@@ -65,66 +131,24 @@ def _form(full: bool) -> Any:
                 fresh = False
                 continue
             row = u(s * (m - 1) + depth)
-            if fresh:
-                if full:
-                    home[u(depth)] = depth
-                    cache_hit[u(depth)] = -1
-                if full and sample >= 0:
+            if full and fresh:
+                home[u(depth)] = depth
+                cache_hit[u(depth)] = -1
+                if sample >= 0:
                     profile[sample, m + depth] += 1
-                if full and steps[row, k.ST_LOOKUP_END] > steps[row, k.ST_LOOKUP]:  # CacheLookup
-                    for lookup_row in range(steps[row, k.ST_LOOKUP], steps[row, k.ST_LOOKUP_END]):
-                        lookup = u(lookup_row)
-                        probe = lookups[lookup, k.LK_KEY_OFF]
-                        h = np.int64(0)
-                        for c in range(lookups[lookup, k.LK_KEYS]):
-                            code = code_of(probe + 2 * c, probes, bound, inputs, codes)
-                            key[u(c)] = code
-                            h = mix(h, code)
+                if steps[row, k.ST_LOOKUP_END] > steps[row, k.ST_LOOKUP]:
+                    for number in range(steps[row, k.ST_LOOKUP], steps[row, k.ST_LOOKUP_END]):
+                        lookup = u(number)
+                        h = lookup_key(lookups[lookup, k.LK_KEY_OFF], lookups[lookup, k.LK_KEYS], contents, loops)
                         if lookups[lookup, k.LK_USED] == 0:
-                            count_key(lookup, h, lookups, bits)
-                            continue
-                        end = lookups[lookup, k.LK_LAST]
-                        building[u(end)] = 0
-                        if full and sample >= 0:
-                            continue  # a profiled element uses no cache
-                        st = lookups[lookup, k.LK_STORE]
-                        bucket = find(stores, cells, st, key, h)
-                        stores[st, k.SR_PROBES] += 1
-                        stores[st, k.SR_PROBE_WORK] += 1
-                        anchored = stores[st, k.SR_ANCHOR] == s
-                        if bucket >= 0 and anchored:
-                            hold = u(bucket + stores[u(st), k.SR_BUCKET_WIDTH] - 1)
-                            anchor = cells[hold]
-                            if inputs[u(s), k.KIND] == k.RING:
-                                lives = anchor >= first[u(s)]
-                            else:
-                                own = u(inputs[u(s), k.POS_OFF] + (anchor & SLOT))
-                                lives = anchor >= 0 and born[own] == anchor >> k.LIFE and weight[own] != 0
-                            if not lives:
-                                bucket = -2 - bucket
-                            elif not leaving:
-                                cells[hold] = pos
-                                if inputs[u(s), k.KIND] == k.BAG:
-                                    cells[hold] += born[u(inputs[u(s), k.POS_OFF] + pos)] << k.LIFE
-                        if bucket >= 0 and cells[u(bucket + k.BK_HEAD)] < k.NODE:
-                            empty = True
-                        elif bucket >= 0 or stores[u(st), k.SR_COMPLETE] != 0:
-                            cache_hit[u(depth)] = lookup
-                            cursor[u(depth)] = bucket  # ≥ 0, or an entry that is not there: an empty one
-                            for c in range(depth, end + 1):
-                                home[u(c)] = depth
+                            count_key(lookup, h, lookups, caches.bits)
                         else:
-                            stores[st, k.SR_MISSES] += 1
-                            bucket = -2 - bucket
-                            writes, ref = True, np.int64(-1)
-                            if anchored:
-                                own = u(inputs[u(s), k.POS_OFF] + (pos & inputs[u(s), k.POS_MASK]))
-                                writes = not leaving and (enters or weight[own] + sign != 0)
-                                ref = pos if inputs[u(s), k.KIND] == k.RING else pos + (born[own] << k.LIFE)
-                            if writes:
-                                create(stores, cells, st, bucket, key, ref)
-                                building[u(end)] = bucket + 1
-                if full and empty:  # a hit without a join: nothing that hangs on the key has a result
+                            building[u(lookups[lookup, k.LK_LAST])] = 0
+                            if sample < 0:  # a profiled element uses no cache
+                                empty = cache_lookup(
+                                    lookup, h, s, pos, sign, leaving, enters, depth, contents, caches, loops
+                                )  # fmt: skip
+                if empty:  # a hit without a join: nothing that hangs on the key has a result
                     empty = False
                     upper = max(lookups[lookup, k.LK_READY] - 1, floor[u(depth)])
                     depth = home[u(upper)] if upper >= 0 else np.int64(-1)
@@ -134,37 +158,16 @@ def _form(full: bool) -> Any:
             if full and cache_hit[u(depth)] >= 0:  # from the entry of a cache
                 lookup = u(cache_hit[u(depth)])
                 st = lookups[lookup, k.LK_STORE]
-                n = stores[st, k.SR_SEGMENT]
-                nodes = stores[st, k.SR_NODE_OFF]
                 if fresh:
-                    bucket = cursor[u(depth)]
+                    bucket, before = cursor[u(depth)], np.int64(-1)
                     node = cells[u(bucket + k.BK_HEAD)] - k.NODE if bucket >= 0 else np.int64(-1)
-                    before = np.int64(-1)
                     memo[u(depth)] = bucket  # the place is not needed for a probe now
                     memo_tick[u(depth)] = -1
                 else:
-                    bucket = memo[u(depth)]
-                    before = cursor[u(depth)]
-                    node = cells[u(nodes + before * (1 + n))]
-                while node >= 0:
-                    stores[st, k.SR_PROBE_WORK] += 1
-                    here = nodes + node * (1 + n)
-                    lives = True
-                    for x in range(n):
-                        i = u(segment[u(stores[st, k.SR_INPUT_OFF] + x)])
-                        ref = cells[u(here + 1 + x)]
-                        if inputs[i, k.KIND] == k.RING:
-                            lives = ref >= first[i]
-                        else:
-                            own = u(inputs[i, k.POS_OFF] + (ref & SLOT))
-                            lives = born[own] == ref >> k.LIFE and weight[own] != 0
-                        if not lives:
-                            break
-                    if lives:
-                        break
-                    following = cells[u(here)]
-                    unchain(stores, cells, st, bucket, node, before)
-                    node = following
+                    bucket, before = memo[u(depth)], cursor[u(depth)]
+                    width = 1 + caches.stores[st, k.SR_SEGMENT]
+                    node = cells[u(caches.stores[st, k.SR_NODE_OFF] + before * width)]
+                node = next_cached(st, bucket, node, before, contents, caches)
                 if node < 0:
                     upper = depth - 1
                     if fresh:
@@ -174,71 +177,32 @@ def _form(full: bool) -> Any:
                     continue
                 cursor[u(depth)] = node
                 clock += 1
-                product = factor[u(depth)]
-                for x in range(n):
-                    i = segment[u(stores[st, k.SR_INPUT_OFF] + x)]
-                    ref = cells[u(here + 1 + x)]
-                    if inputs[u(i), k.KIND] == k.BAG:
-                        ref &= SLOT
-                        product *= weight[u(inputs[u(i), k.POS_OFF] + ref)]
-                    bound[u(i)] = ref
+                product = bind_cached(st, node, factor[u(depth)], contents, caches, bound)
                 depth = lookups[lookup, k.LK_LAST]
                 for c in range(begun, depth + 1):
                     tick[u(c + 1)] = clock
                 factor[u(depth + 1)] = product
                 row = u(s * (m - 1) + depth)
             else:
-                target = steps[row, k.ST_TARGET]
-                ncols = steps[row, k.ST_COLS]
-                rec_off = steps[row, k.ST_REC_OFF]
-                width = steps[row, k.ST_REC_WIDTH]
-                mask = steps[row, k.ST_MASK]
-                low = first[u(target)]
-                before = links
-                known = False
+                target, mask = steps[row, k.ST_TARGET], steps[row, k.ST_MASK]
+                low, followed, known = first[u(target)], links, False
                 if fresh:
                     known = memo_tick[u(depth)] == tick[u(steps[row, k.ST_READY])]
                     if known:
                         p = memo[u(depth)]
                     else:
-                        probe = steps[row, k.ST_PROBE_OFF]
-                        h = np.int64(0)
-                        for c in range(ncols):
-                            code = code_of(probe + 2 * c, probes, bound, inputs, codes)
-                            wanted[u(depth), u(c)] = code
-                            h = mix(h, code)
-                        slot = (h & steps[row, k.ST_HEAD_MASK]) * steps[row, k.ST_HEAD_STRIDE]
-                        p = heads[u(steps[row, k.ST_HEAD_OFF] + slot)]
+                        p = probe_index(row, depth, contents, bound, wanted)
                         probed += 1
                 else:
-                    p = records[u(rec_off + (cursor[u(depth)] & mask) * width)]
+                    width = steps[row, k.ST_REC_WIDTH]
+                    p = contents.records[u(steps[row, k.ST_REC_OFF] + (cursor[u(depth)] & mask) * width)]
                 if not known:
-                    if ncols == 1:
-                        sought = wanted[u(depth), 0]
-                        while p >= low:
-                            here = rec_off + (p & mask) * width
-                            links += 1
-                            if records[u(here + width - 1)] == sought:
-                                break
-                            p = records[u(here)]
-                    else:
-                        key_at = width - ncols
-                        while p >= low:
-                            here = rec_off + (p & mask) * width
-                            links += 1
-                            same = True
-                            for c in range(ncols):
-                                if records[u(here + key_at + c)] != wanted[u(depth), u(c)]:
-                                    same = False
-                                    break
-                            if same:
-                                break
-                            p = records[u(here)]
+                    p, links = next_match(p, low, links, row, depth, contents, wanted)
                     if fresh:
                         memo[u(depth)] = p
                         memo_tick[u(depth)] = tick[u(steps[row, k.ST_READY])]
                 if full and sample >= 0:
-                    profile[sample, 2 * m + depth] += links - before + np.int64(fresh and not known)
+                    profile[sample, 2 * m + depth] += links - followed + np.int64(fresh and not known)
                 if p < low:
                     upper = depth - 1
                     if fresh:  # nothing that hangs on the level of this probe can have a result
@@ -254,69 +218,26 @@ def _form(full: bool) -> Any:
                 bound[u(target)] = p
                 clock += 1
                 tick[u(depth + 1)] = clock
+                factor[u(depth + 1)] = factor[u(depth)]
                 if steps[row, k.ST_BAG] != 0:
-                    factor[u(depth + 1)] = factor[u(depth)] * weight[u(steps[row, k.ST_POS_OFF] + (p & mask))]
-                else:
-                    factor[u(depth + 1)] = factor[u(depth)]
+                    factor[u(depth + 1)] *= weight[u(steps[row, k.ST_POS_OFF] + (p & mask))]
             ground = floor[u(begun)] if full else np.int64(-1)
             if full and steps[row, k.ST_AFTER] != 0:
-                holds = True
                 if cache_hit[u(begun)] < 0:
-                    for x in range(steps[row, k.ST_COND], steps[row, k.ST_COND_END]):
-                        if not holds_for(x, conditions, inputs, codes, bound):
-                            holds = False
-                            break
-                    if not holds:
+                    if not all_hold(steps[row, k.ST_COND], steps[row, k.ST_COND_END], contents, conditions, bound):
                         fresh = False
                         continue
-                    if steps[row, k.ST_AFTER] > 1 and building[u(depth)] > 0:  # CacheUpdate of the pipeline's own cache
-                        lookup = u(steps[row, k.ST_AFTER] - 2)
-                        st = lookups[lookup, k.LK_STORE]
-                        for x in range(stores[st, k.SR_SEGMENT]):
-                            i = segment[u(stores[st, k.SR_INPUT_OFF] + x)]
-                            refs[u(x)] = bound[u(i)]
-                            if inputs[u(i), k.KIND] == k.BAG:
-                                refs[u(x)] += born[u(inputs[u(i), k.POS_OFF] + bound[u(i)])] << k.LIFE
-                        stores[st, k.SR_FILLS] += 1
-                        if not add(stores, cells, st, building[u(depth)] - 1, refs):
-                            building[u(depth)] = 0
+                    if steps[row, k.ST_AFTER] > 1 and building[u(depth)] > 0:
+                        fill_entry(u(steps[row, k.ST_AFTER] - 2), depth, contents, caches, loops)
                         ground = depth
-                for x in range(steps[row, k.ST_DEFER], steps[row, k.ST_DEFER_END]):
-                    if not holds_for(x, conditions, inputs, codes, bound):
-                        holds = False
-                        break
-                if not holds:
+                if not all_hold(steps[row, k.ST_DEFER], steps[row, k.ST_DEFER_END], contents, conditions, bound):
                     depth = begun
                     fresh = False
                     continue
-                if enters and steps[row, k.ST_UPDATE_END] > steps[row, k.ST_UPDATE]:  # CacheUpdate for others
+                if enters and steps[row, k.ST_UPDATE_END] > steps[row, k.ST_UPDATE]:
                     ground = depth
                     for x in range(steps[row, k.ST_UPDATE], steps[row, k.ST_UPDATE_END]):
-                        st = updates[x, k.UP_STORE]
-                        probe = updates[x, k.UP_KEY_OFF]
-                        if updates[x, k.UP_FIRST] != 0:
-                            # one support of a join is enough, and the first of each input is one of them
-                            again = False
-                            for c in range(depth + 1):
-                                one = updates[x, k.UP_FIRST] >> c & 1 != 0
-                                if one and home[u(c)] == c and cache_hit[u(c)] < 0 and cursor[u(c)] != memo[u(c)]:
-                                    again = True
-                                    break
-                            if again:
-                                continue
-                        h = np.int64(0)
-                        for c in range(stores[st, k.SR_KEYS]):
-                            key[u(c)] = code_of(probe + 2 * c, probes, bound, inputs, codes)
-                            h = mix(h, key[u(c)])
-                        for y in range(stores[st, k.SR_SEGMENT]):
-                            i = segment[u(stores[st, k.SR_INPUT_OFF] + y)]
-                            refs[u(y)] = bound[u(i)]
-                            if inputs[u(i), k.KIND] == k.BAG:
-                                refs[u(y)] += born[u(inputs[u(i), k.POS_OFF] + bound[u(i)])] << k.LIFE
-                        stores[st, k.SR_UPDATES] += 1
-                        stores[st, k.SR_UPDATE_WORK] += insert(
-                            stores, cells, st, key, h, refs, segment, inputs, first, weight, born
-                        )
+                        cache_update(x, depth, contents, caches, loops)
             depth += 1
             if full:
                 floor[u(depth)] = ground

@@ -32,7 +32,7 @@ def link(x, pos, keys, place, mask, ring, indexes, index_columns, heads, records
     heads[head] = pos
 
 
-@kernel(f"void(int64, int64, {I2}, {I2}, {I1}, {I1})")
+@kernel(f"void(int64, int64, {I2}, {I2}, {I1}, {I1})", borrows=True)
 def unlink(s, pos, inputs, indexes, heads, records):
     """Take a bag's row out of all its indexes."""
     mask = inputs[s, k.POS_MASK]
@@ -52,6 +52,7 @@ def unlink(s, pos, inputs, indexes, heads, records):
 @kernel(
     f"void(int64, int64, int64, int64, {I2}, {I2}, {I1}, {I1}, {I1}, {I1}, {I1}, {I1})",
     work=lambda *args: args[3] - args[2],
+    borrows=True,
 )
 def relink(s, x, begin, end, inputs, indexes, index_columns, heads, records, codes, leave, weight):
     """Put the rows at positions ``begin`` … ``end`` − 1 of an input into an index whose heads are empty, if they join:
@@ -77,7 +78,7 @@ def relink(s, x, begin, end, inputs, indexes, index_columns, heads, records, cod
         link(u(x), pos, codes, place, mask, ring, indexes, index_columns, heads, records)
 
 
-@kernel(f"int64(int64, {I1}, {I2}, {I2}, {I1}, {I1}, {I1}, {I1})", work=lambda *args: 1)
+@kernel(f"int64(int64, {I1}, {I2}, {I2}, {I1}, {I1}, {I1}, {I1})", work=lambda *args: 1, borrows=True)
 def probe(x, key, inputs, indexes, heads, records, first, found):
     """How many rows have a key; as many of their positions as there is room for are put into ``found``."""
     s = indexes[x, k.IX_INPUT]

@@ -72,16 +72,19 @@ UPDATE_FIELDS = 3
 
 # rows of ``machine``: the nested loops of the element that is being joined. It survives a call that ran out of room.
 BOUND, CURSOR, FACTOR, TICK, MEMO, MEMO_TICK, HOME, FLOOR, CACHE_HIT, BUILDING = range(10)
-MACHINE_ROWS = 10
+# … and what a call finds out before its first element: by input when its next element comes and when its oldest row
+# leaves (NEVER: there is none), and whether its pipeline has more than steps
+NEXT_TIME, NEXT_LEAVE, NEEDS_FULL = range(10, 13)
+MACHINE_ROWS = 13
 # … and its scalars
 AC_ACTIVE, AC_INPUT, AC_TIME, AC_POS, AC_SIGN, AC_LEAVING, AC_DEPTH, AC_FRESH, AC_CLOCK, AC_AT, AC_ENTERS, AC_SAMPLE = (
     range(12)
 )
 ACTIVE_FIELDS = 12
 
-# counters; at MAX_PROBES probes the kernel pauses; FAR: whether it has memory fetched ahead; from LEFT on by input the
-# rows that were joined when they left
-CN_PROBES, CN_LINKS, CN_SAMPLES, CN_PROFILING, CN_MAX_PROBES, CN_FAR, CN_LEFT = range(7)
+# counters; at MAX_PROBES probes the kernel pauses; FAR: whether it has memory fetched ahead; PEAK: the most rows that
+# all rings held together; from LEFT on by input the rows that were joined when they left
+CN_PROBES, CN_LINKS, CN_SAMPLES, CN_PROFILING, CN_MAX_PROBES, CN_FAR, CN_PEAK, CN_LEFT = range(8)
 
 # status of a call
 DONE, FULL, GROW, PAUSE, CROWDED = range(5)

@@ -18,7 +18,7 @@ from eddyline.kernels.join_rows import code_of, holds_for
 MAX_ACCESSES_PER_PROFILE = 4096
 
 
-@kernel(f"int64(int64, int64, int64, int64, {I2}, {I2}, {I2}, {I1}, {I1}, {I1}, {I1}, {I1}, {I1}, {I1})")
+@kernel(f"int64(int64, int64, int64, int64, {I2}, {I2}, {I2}, {I1}, {I1}, {I1}, {I1}, {I1}, {I1}, {I1})", borrows=True)
 def drops(s, pos, start, stop, inputs, paths, conditions, probes, heads, records, codes, first, bound, cursor):
     """Probe along the path paths[start:stop]. Returns the accesses it took, negative if the path has no join (and 0 if
     there is no path)."""
@@ -70,7 +70,7 @@ def drops(s, pos, start, stop, inputs, paths, conditions, probes, heads, records
     return -work
 
 
-@kernel(f"void(uint64, int64, {I2}, {I1})")
+@kernel(f"void(uint64, int64, {I2}, {I1})", borrows=True)
 def count_key(lookup, h, lookups, bits):
     """Set the bit of a key in the Bloom filter of a profiled cache (5.5.3); a full window of keys begins another."""
     bit = h & lookups[lookup, k.LK_BITS]

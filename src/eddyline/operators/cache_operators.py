@@ -54,7 +54,7 @@ class CacheOperators:
         sizes: Mapping[StoreId, tuple[int, int]],
         kept: Sequence[CacheSpec] = (),
     ) -> None:
-        """Write stations into the pipelines; the stores that stay keep what they hold, but for the ``sizes`` given.
+        """Write cache operators into the pipelines. Stores that stay keep what they hold, but for those in ``sizes``.
         Those of ``kept`` are maintained and not looked up."""
         m = len(pipelines)
         orders = [tuple(step.target for step in pipeline) for pipeline in pipelines]

@@ -9,6 +9,7 @@ import numpy as np
 from eddyline.core.delta import Delta, Int64s
 from eddyline.core.schema import Schema
 from eddyline.kernels import bags as k
+from eddyline.operators.base import Operator
 from eddyline.operators.streams import repeat
 from eddyline.synopses.bag import Bag
 
@@ -68,6 +69,24 @@ class HeldRelation:
 
     def size(self) -> tuple[int, int]:
         return len(self.bag), self.bag.nbytes + 3 * self.weight.nbytes
+
+
+class ShowsWhenClosed(Operator):
+    """An operator that keeps a relation to show it when windows close: what it saves."""
+
+    held: HeldRelation
+    rows: int  # in the relation
+    done: int | None  # instants up to here have been answered
+
+    def state(self) -> dict[str, Any]:
+        return {**self.held.state(), "rows": self.rows, "done": self.done}
+
+    def load(self, state: dict[str, Any]) -> None:
+        self.held.load(state)
+        self.rows, self.done = int(state["rows"]), state["done"]
+
+    def size(self) -> tuple[int, int]:
+        return self.held.size()
 
 
 def steps_between(step: int, offset: int, since: int, until: int) -> Int64s:

@@ -31,9 +31,10 @@ class JoinInput:
     ALL_DELETIONS. ``filters`` are conjuncts above a tuple-based window: what fails them counts for the window, but
     joins with nothing.
 
-    An input is ``passing`` if every row that it will ever join with is there at the start of time, and if no deletion
-    of its own rows can show: then its rows are kept for the instant at which they enter and no longer. Not shorter,
-    because at the first instant they may be applied before the rows that they join with."""
+    An input is ``passing`` if no row that enters later than one of its own joins with it (all others are there at the
+    start of time, or a condition on timestamps says so), and if no deletion can show: then its rows are kept for the
+    instant at which they enter and no longer. Not shorter, because within an instant they may be applied before the
+    rows that they join with."""
 
     schema: Schema
     window: WindowSpec | None

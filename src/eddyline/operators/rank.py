@@ -8,7 +8,7 @@ one is needed, so all rows are kept unless nothing ever leaves.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -20,9 +20,12 @@ from eddyline.kernels import ranks as kernels
 from eddyline.operators.accumulators import Walk, grown, writable
 from eddyline.operators.arrivals import Arrivals
 from eddyline.operators.base import Operator
+from eddyline.operators.rank_ties import Ties
 from eddyline.synopses.bag import Bag
+from eddyline.synopses.codes import is_direct
 from eddyline.synopses.keys import KeyTable
 from eddyline.synopses.order_codes import OrderCodes
+from eddyline.synopses.slot_rows import SlotRows
 
 FUNCTIONS = {"row_number": kernels.ROW_NUMBER, "rank": kernels.BY_POSITION, "dense_rank": kernels.DENSE}
 NO_LIMIT = (1 << 63) - 1
@@ -58,8 +61,11 @@ class RankOperator(Operator):
         self.columns = [*(n for n, _, _ in order), *ties]
         self.codes = [OrderCodes(schema[n].type, descending, first) for n, descending, first in order]
         self.codes += [OrderCodes(schema[n].type) for n in ties]
+        slow = any(not is_direct(schema[n].type) for n in ties)
+        self.ties = Ties(1 + self.sorted_by) if slow else None  # else all columns are asked at once
         self.arrivals = None if by_id else Arrivals(schema, ends=False, forever=append_only)
-        self.bag = Bag(schema, by_id=True)
+        # Where nothing is taken back, nobody has to find a row by its id.
+        self.bag = SlotRows(schema) if append_only else Bag(schema, by_id=True)
         self.parts = KeyTable([schema[n].type for n in partition])
         # By node, which is a slot of the bag plus one, and by partition.
         self.keys: Int64s = np.zeros((64, 2 * len(self.columns) + 1), np.int64)
@@ -72,12 +78,12 @@ class RankOperator(Operator):
         if len(delta) == 0:
             return Delta.empty(self.schema)
         delta = self._one_by_one(delta)
-        node = self.bag.insert(delta) + 1
+        node = 1 + (self.bag.insert(delta) if isinstance(self.bag, Bag) else self.bag.insert(delta.columns, len(delta)))
         part = self._parts(delta)
-        self._encode(delta, node)
+        self._encode(delta, part, node)
         self.touched = [node]
         out = self._changes(delta, part, writable(node))
-        self._forget(np.unique(np.concatenate(self.touched)), np.unique(part))
+        self._forget(_each_once(self.touched, len(self.nodes)), _each_once([part], len(self.ends)))
         return out
 
     def _one_by_one(self, delta: Delta) -> Delta:
@@ -98,22 +104,39 @@ class RankOperator(Operator):
         self.ends = grown(self.ends, self.parts.capacity)
         return part
 
-    def _encode(self, delta: Delta, node: Int64s) -> None:
-        size = self.bag.table.capacity + 1
+    def _encode(self, delta: Delta, part: Int64s, node: Int64s) -> None:
+        size = self.bag.capacity + 1
         self.keys, self.nodes = grown(self.keys, size), grown(self.nodes, size)
         enter = np.flatnonzero(delta.weights > 0)
         fresh = node[enter]
-        whole = len(enter) == len(delta)
-        where = None if whole else pa.array(enter)
+        columns = delta.columns
+        if len(enter) < len(delta):
+            where = pa.array(enter)
+            columns = {n: columns[n].take(where) for n in self.columns}
         assert delta.ids is not None
-        for j, (name, codes) in enumerate(zip(self.columns, self.codes, strict=True)):
-            column = delta.columns[name]
-            flags, values = codes.encode(column if where is None else column.take(where))
-            moved = codes.moved(self.keys[:, 2 * j], self.keys[:, 2 * j + 1])
+        self.keys[fresh, -1] = delta.ids[enter]
+        ordered, width = self.sorted_by // 2, len(self.columns)
+        if self.ties is None:
+            self._put(fresh, columns, 0, width)
+            return
+        self._put(fresh, columns, 0, ordered)
+        self.keys[fresh, self.sorted_by : -1] = 0
+        classes = np.column_stack([part[enter], self.keys[fresh, : self.sorted_by]])
+        tied, earlier = self.ties.enter(fresh, classes)
+        if tied.any():
+            where = pa.array(np.flatnonzero(tied))
+            self._put(fresh[tied], {n: columns[n].take(where) for n in self.columns[ordered:]}, ordered, width)
+        if len(earlier):
+            self._put(earlier, self.bag.probe(earlier - 1, self.columns[ordered:]), ordered, width)
+
+    def _put(self, nodes: Int64s, columns: Mapping[str, pa.Array], begin: int, end: int) -> None:
+        """Code some of the columns that order rows."""
+        for j in range(begin, end):
+            flags, values = self.codes[j].encode(columns[self.columns[j]])
+            moved = self.codes[j].moved(self.keys[:, 2 * j], self.keys[:, 2 * j + 1])
             if moved is not None:
                 self.keys[:, 2 * j + 1] = moved
-            self.keys[fresh, 2 * j], self.keys[fresh, 2 * j + 1] = flags, values
-        self.keys[fresh, -1] = delta.ids[enter]
+            self.keys[nodes, 2 * j], self.keys[nodes, 2 * j + 1] = flags, values
 
     def _changes(self, delta: Delta, part: Int64s, node: Int64s) -> Delta:
         progress = np.array([0, 0, 0, self.random], np.int64)
@@ -141,19 +164,23 @@ class RankOperator(Operator):
 
     def _forget(self, node: Int64s, part: Int64s) -> None:
         """Give back what is in no list any more."""
-        self.bag.expire(node[self.nodes[node, kernels.ALIVE] == 0] - 1)
-        self.bag.compact()
+        dead = node[self.nodes[node, kernels.ALIVE] == 0]
+        if self.ties is not None:
+            self.ties.leave(dead)
+        self.bag.expire(dead - 1)
+        if isinstance(self.bag, Bag):
+            self.bag.compact()
         if self.partition:
             gone = part[self.ends[part, kernels.FIRST] == 0]
             if len(gone):
                 self.parts.release(gone)
         for j, codes in enumerate(self.codes):
             if codes.crowded(len(self.bag)):
-                live = self.bag.table.live_ids() + 1
+                live = self.bag.live() + 1
                 codes.forget(self.keys[live, 2 * j], self.keys[live, 2 * j + 1])
 
     def state(self) -> dict[str, Any]:
-        size = self.bag.table.capacity + 1
+        size = self.bag.capacity + 1
         return {
             "bag": self.bag.state(),
             "parts": self.parts.state(),
@@ -163,6 +190,7 @@ class RankOperator(Operator):
             "nodes": self.nodes[:size].copy(),
             "ends": self.ends[: max(1, self.parts.capacity)].copy(),
             "random": self.random,
+            "ties": None if self.ties is None else self.ties.state(),
         }
 
     def load(self, state: dict[str, Any]) -> None:
@@ -174,10 +202,13 @@ class RankOperator(Operator):
             c.load(state["codes"][str(j)])
         self.keys, self.nodes, self.ends = (np.array(state[n]) for n in ("keys", "nodes", "ends"))
         self.random = int(state["random"])
+        if self.ties is not None:
+            self.ties.load(state["ties"])
 
     def size(self) -> tuple[int, int]:
         arrays = self.keys.nbytes + self.nodes.nbytes + self.ends.nbytes + sum(c.nbytes for c in self.codes)
         numbered = 0 if self.arrivals is None else self.arrivals.size()[1]
+        numbered += 0 if self.ties is None else self.ties.nbytes
         return len(self.bag), self.bag.nbytes + self.parts.nbytes + arrays + numbered
 
     def describe(self) -> str:
@@ -187,3 +218,11 @@ class RankOperator(Operator):
         if self.limit is None:
             return f"all rows {of} in order; without a bound a change numbers all rows behind it anew"
         return f"all rows {of} in order, since one may come up when another leaves"
+
+
+def _each_once(parts: Sequence[Int64s], size: int) -> Int64s:
+    """All numbers below ``size`` that occur, in order."""
+    found = np.zeros(size, np.bool_)
+    for numbers in parts:
+        found[numbers] = True
+    return np.flatnonzero(found)

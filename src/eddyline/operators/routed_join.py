@@ -52,6 +52,9 @@ class RouteControl(Protocol):
     def inserted(self, target: int, rows: int) -> None:
         """Rows arrived in a state."""
 
+    def round_ended(self) -> None:
+        """All batches of a chunk have found their way."""
+
     def tune(self, join: RoutedJoin, now: int) -> None:
         """Between two batches: indexes may be changed here."""
 
@@ -136,6 +139,7 @@ class RoutedJoin(Operator):
         for now in self._chunks(frontier):
             arrived = [self._insert(i, now) for i in range(len(self.sides))]
             self._drain(deque(self._batches(arrived, now)), found, now)
+            self.control.round_ended()
             self._most = max(self._most, self._rows())
             for state in self.states:
                 state.expire(now)

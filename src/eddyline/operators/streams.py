@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from eddyline.core.delta import Delta
+from eddyline.core.delta import Delta, Int64s
 from eddyline.core.schema import Schema
 from eddyline.operators.base import Context, Operator
 
@@ -29,10 +29,12 @@ def net(delta: Delta, schema: Schema) -> Delta:
     )
     if not mixed.any():
         return delta
-    rows = np.flatnonzero(mixed)
-    index = pa.array(rows)
+    rows = _may_be_equal(delta, schema, np.flatnonzero(mixed))
+    if len(rows) == 0:
+        return minus_first(delta)
     from eddyline.synopses.keys import numbered  # here: most streams never need the compiler that it loads
 
+    index = pa.array(rows)
     keys = [pa.array(delta.time[rows]), *(delta.columns[f.name].take(index) for f in schema)]
     code, count = numbered(keys, len(rows))
     total = np.zeros(count, np.int64)
@@ -45,6 +47,21 @@ def net(delta: Delta, schema: Schema) -> Delta:
     keep = np.flatnonzero(weight)
     order = keep[np.lexsort((weight[keep] > 0, delta.time[keep]))]
     return Delta(delta.time, delta.columns, weight).take(order)
+
+
+def _may_be_equal(delta: Delta, schema: Schema, rows: Int64s) -> Int64s:
+    """Of these rows, those that agree with another one in time and in all columns that are numbers. Texts are compared
+    for them alone: most rows of an instant differ in some number, and to compare texts costs many times as much."""
+    from eddyline.synopses.codes import is_direct
+    from eddyline.synopses.keys import numbered
+
+    numbers = [f.name for f in schema if is_direct(f.type)]
+    if not numbers or len(numbers) == len(schema):
+        return rows
+    index = pa.array(rows)
+    keys = [pa.array(delta.time[rows]), *(delta.columns[n].take(index) for n in numbers)]
+    code, count = numbered(keys, len(rows))
+    return rows[(np.bincount(code, minlength=count) > 1)[code]]
 
 
 def repeat(delta: Delta) -> Delta:

@@ -11,7 +11,6 @@ of the relation at one instant are in the same window: a group is in the relatio
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -20,7 +19,7 @@ from eddyline.core.delta import Delta, Int64s
 from eddyline.core.schema import Schema
 from eddyline.core.window import Stepping
 from eddyline.operators.base import Context, Operator
-from eddyline.operators.held_relation import HeldRelation, steps_while_held
+from eddyline.operators.held_relation import HeldRelation, ShowsWhenClosed, steps_while_held
 from eddyline.operators.windows import enter_times
 
 Edges = Mapping[str, str]  # the columns, and whether each is the 'start' or the 'end'
@@ -56,7 +55,7 @@ class ElementColumns(Operator):
         )
 
 
-class WindowColumns(Operator):
+class WindowColumns(ShowsWhenClosed):
     """A relation that changes when a window of it ends, each row with the edges of the present window. With
     ``inserts_only`` nobody asks for deletions: every row is an insertion at each end."""
 
@@ -103,16 +102,6 @@ class WindowColumns(Operator):
     def _with_edges(self, rows: Delta, time: Int64s, end: Int64s) -> Delta:
         edges = edge_columns(self.edges, self.schema, end - self.spec.width, end)
         return Delta(time, {n: edges[n] if n in edges else rows.columns[n] for n in self.schema.names})
-
-    def state(self) -> dict[str, Any]:
-        return {**self.held.state(), "rows": self.rows, "done": self.done}
-
-    def load(self, state: dict[str, Any]) -> None:
-        self.held.load(state)
-        self.rows, self.done = int(state["rows"]), state["done"]
-
-    def size(self) -> tuple[int, int]:
-        return self.held.size()
 
     def describe(self) -> str:
         return "the rows of the present window: they leave with its edges when the next one ends"

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
 from eddyline.core.delta import Delta, Int64s
 from eddyline.core.schema import Schema
-from eddyline.operators.base import Context, Operator
-from eddyline.operators.held_relation import HeldRelation, closing_times, steps_while_held
+from eddyline.operators.base import Context
+from eddyline.operators.held_relation import HeldRelation, ShowsWhenClosed, closing_times, steps_while_held
 
 
-class WStream(Operator):
+class WStream(ShowsWhenClosed):
     """``steps`` (with their offsets) are those of the windows that close at regular intervals; inputs after the first
     are windows with sessions. An instant at which the relation is empty shows nothing."""
 
@@ -24,7 +23,7 @@ class WStream(Operator):
         self.steps, self.context = tuple(steps), context
         self.held = HeldRelation(schema, by_id)
         self.rows = 0
-        self.done: int | None = None  # instants up to here have been answered
+        self.done = None
 
     def process(self, deltas: Sequence[Delta], frontier: int) -> Delta:
         delta = deltas[0]
@@ -42,16 +41,6 @@ class WStream(Operator):
             parts.append(steps_while_held(step, offset, delta, self.rows, since, frontier))
         self.done = max(frontier, since - 1)
         return np.unique(np.concatenate(parts))
-
-    def state(self) -> dict[str, Any]:
-        return {**self.held.state(), "rows": self.rows, "done": self.done}
-
-    def load(self, state: dict[str, Any]) -> None:
-        self.held.load(state)
-        self.rows, self.done = int(state["rows"]), state["done"]
-
-    def size(self) -> tuple[int, int]:
-        return self.held.size()
 
     def describe(self) -> str:
         return "the relation as it is, because Wstream shows all of it when a window closes"

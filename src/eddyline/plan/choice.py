@@ -11,9 +11,21 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from eddyline.core.errors import JobError
-from eddyline.plan.candidates import UNITS, Candidate, Planning, Refused, candidates_for, named_by, subject_of
+from eddyline.plan.candidates import (
+    MARK,
+    MEMBERSHIP,
+    OUTER_JOIN,
+    UNITS,
+    Candidate,
+    Planning,
+    Refused,
+    candidates_for,
+    named_by,
+    subject_of,
+)
 from eddyline.plan.graph import alias_of, distinct
 from eddyline.plan.logical import BoundQuery, Join, Plan, children
+from eddyline.plan.matching import Matching
 from eddyline.plan.numbering import Numbering
 from eddyline.streamon.decision import PLANNER, Decision
 from eddyline.streamon.wording import Evidence, sentence
@@ -33,6 +45,7 @@ class Chosen:
     costs: Mapping[str, float]
     refused: Mapping[str, str] = field(default_factory=dict)
     asked: tuple[str, ...] = ()
+    matches: tuple[Chosen, ...] = ()  # how rows with partners are found below it, in the order in which it is built
 
     @property
     def operator(self) -> str:
@@ -48,7 +61,7 @@ class Chosen:
 
     def decision(self, operator: str) -> Decision:
         """The choice for the log; ``operator`` is the name of the operator that was built."""
-        evidence = {
+        evidence: dict[str, Any] = {
             "reason": self.reason,
             "costs": dict(self.costs),
             "refused": dict(self.refused),
@@ -56,13 +69,19 @@ class Chosen:
             "chosen": self.operator,
             "unit": self.unit,
         }
+        if self.matches:
+            evidence["matching"] = [{"operator": m.operator, "reason": m.reason, "costs": dict(m.costs),
+                                     "refused": dict(m.refused)} for m in self.matches]  # fmt: skip
         kind = f"{self.candidate.subject} operator"
         units = {"costs": self.unit}
         return Decision(kind, None, self.operator, CHOICE, evidence, units, operator=operator, by=PLANNER)
 
     def fact(self) -> dict[str, Any]:
         """What saved state depends on."""
-        return {"of": self.label, "operator": self.operator, "version": self.candidate.version}
+        fact: dict[str, Any] = {"of": self.label, "operator": self.operator, "version": self.candidate.version}
+        if self.matches:
+            fact["matching"] = [{"operator": m.operator, "version": m.candidate.version} for m in self.matches]
+        return fact
 
     def shown(self) -> dict[str, Any]:
         """For the plan as data."""
@@ -77,6 +96,11 @@ class Choices:
 
     def facts(self) -> list[dict[str, Any]]:
         return [c.fact() for _, c in self.made]
+
+    @property
+    def match(self) -> bool:
+        """Whether some operator asks for rows with partners."""
+        return any(c.candidate.subject in (OUTER_JOIN, MARK, MEMBERSHIP) for _, c in self.made)
 
     def by_number(self, numbers: Numbering) -> dict[int, Chosen]:
         """By the number of the node: also nodes that a candidate makes anew are found."""
@@ -117,7 +141,7 @@ def _choices(plan: Plan, planning: Planning) -> Iterator[tuple[Plan, Chosen]]:
         stack.extend(reversed(below))
 
 
-def choose_for(node: Plan, planning: Planning) -> Chosen | None:
+def choose_for(node: Plan | Matching, planning: Planning) -> Chosen | None:
     """The candidate of one node; None where there is nothing to choose."""
     subject = subject_of(node)
     if subject is None:
@@ -164,8 +188,10 @@ def _check_named(made: Sequence[Chosen], planning: Planning) -> None:
         raise JobError(f"the option '{option}' names the operator {value!r}, but {what}; leave the option out.")
 
 
-def label_of(node: Plan, subject: str) -> str:
+def label_of(node: Plan | Matching, subject: str) -> str:
     """A node as people call it: ``the join of R, S, T``."""
+    if isinstance(node, Matching):
+        return f"the {node.operator}'s rows with partners"
     inputs = node.inputs if isinstance(node, Join) else children(node)
     return f"the {subject} of {', '.join(distinct([alias_of(i) for i in inputs]))}"
 
@@ -192,6 +218,27 @@ def exchanged(then: Sequence[Mapping[str, Any]], now: Sequence[Mapping[str, Any]
                 f"{old['of']} was run by {name} with state of version {old['version']}, and this {name} has version"
                 f" {new['version']}"
             )
+        else:
+            yield from _matched(old, new)
+
+
+def _matched(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[str]:
+    """As ``exchanged``, of how partners are found below one operator; saved state of earlier versions does not say."""
+    if "matching" not in old or "matching" not in new:
+        return
+    then, now = old["matching"], new["matching"]
+    before, after = (", ".join(m["operator"] for m in found) or "nothing" for found in (then, now))
+    if before != after:
+        yield f"{old['of']} found partners by {before} and would now find them by {after}"
+        return
+    for was, will in zip(then, now, strict=True):
+        if was["version"] != will["version"]:
+            name = was["operator"]
+            yield (
+                f"{old['of']} found partners by {name} with state of version {was['version']}, and this {name} has"
+                f" version {will['version']}"
+            )
+            return
 
 
 @sentence(CHOICE)

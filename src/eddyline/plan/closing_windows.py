@@ -11,7 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from eddyline.core.window import Session, Stepping, closes, last_close
-from eddyline.plan.logical import Plan, ToStream, Window, children, each
+from eddyline.models.program import END_OF_MODELS
+from eddyline.plan.logical import ModelQuery, Plan, ToStream, Window, children, each
 
 Step = tuple[int, int]  # the multiples of the first, shifted by the second
 
@@ -39,8 +40,20 @@ def own_sessions(p: Plan) -> list[Window]:
     return [w for w in own_windows(p) if isinstance(w.spec, Session)]
 
 
+def goes_on(p: Plan) -> bool:
+    """Whether the time of a query goes on after its last element: windows that ``Wstream`` shows are still to close, or
+    segments of models reach further."""
+    return any(
+        (isinstance(n, ToStream) and n.kind == "wstream") or (isinstance(n, ModelQuery) and n.outlasts_its_elements)
+        for n in each(p)
+    )
+
+
 def end_of_time(p: Plan, last: int) -> int:
-    """The last instant of a query whose last element has the timestamp ``last``."""
+    """The last instant of a query whose last element has the timestamp ``last``. Segments reach beyond it, and how far
+    only they know."""
+    if isinstance(p, ModelQuery) and p.outlasts_its_elements:
+        return END_OF_MODELS
     known: dict[int, int] = {}  # by identity: some nodes are read in several places
     shown = [n.input for n in each(p) if isinstance(n, ToStream) and n.kind == "wstream"]
     return max((_end(n, last, known) for n in shown), default=last)

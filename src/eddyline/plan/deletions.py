@@ -15,6 +15,7 @@ from eddyline.plan.conjuncts import bare_mark
 from eddyline.plan.logical import (
     Aggregate,
     Distinct,
+    Explode,
     Join,
     MarkJoin,
     OuterJoin,
@@ -97,7 +98,7 @@ def _only_grows(p: Plan, catalog: Catalog, known: dict[int, bool]) -> bool:
             return relation is not None and not relation.key and relation.sign is None
         case Select() if bare_mark(p) == "semi" and isinstance(p.input, MarkJoin):
             return only_grows(p.input.left, catalog, known) and only_grows(p.input.right, catalog, known)
-        case Select() | Project() | Distinct():
+        case Select() | Project() | Distinct() | Explode():
             return only_grows(p.input, catalog, known)
         case Join():
             return all(only_grows(i, catalog, known) for i in p.inputs)

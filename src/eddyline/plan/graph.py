@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
@@ -41,12 +41,20 @@ class ChosenOperator(Protocol):
 
 @dataclass(slots=True)
 class Node:
-    """One operator in the graph; ``scan`` nodes have no operator: the runtime brings their elements."""
+    """One operator in the graph; ``scan`` nodes have no operator: the runtime brings their elements.
+
+    ``subplan`` is what the operator answers, together with those below it, and ``how`` what a reader may rely on:
+    operators of two queries that agree in both can stand in for each other. ``stubs`` are its views of window stores.
+    """
 
     operator: Operator | None
     inputs: tuple[int, ...]
     scan: StreamScan | RelationScan | None = None
     note: str = ""
+    subplan: Plan | None = None
+    how: Hashable = None
+    stubs: tuple[Stub, ...] = ()
+    name: str = ""  # in this query; the operator of another query may stand in for the one that was built
     chosen: ChosenOperator | None = None  # where there was a choice
 
 
@@ -85,6 +93,7 @@ class Graph:
         self.nodes: list[Node] = []
         self.constants: set[int] = set()  # nodes all of whose changes come at the start of time
         self.stubs: list[Stub] = []
+        self._attributed = 0  # stubs of nodes that were added
         self.counts: dict[str, int] = {}
         self.obstacles: dict[str, str] = {}  # marks that cannot be conjuncts like any other, and why
 
@@ -101,10 +110,22 @@ class Graph:
         raise AssertionError("the builder knows how")
 
     def add(self, operator: Operator | None, inputs: tuple[int, ...], scan: Any = None, note: str = "") -> int:
-        self.nodes.append(Node(operator, inputs, scan, note))
+        mine, self._attributed = tuple(self.stubs[self._attributed :]), len(self.stubs)
+        name = "" if operator is None else operator.name
+        self.nodes.append(Node(operator, inputs, scan, note, stubs=mine, name=name))
         if isinstance(operator, ConstantRelation) or (inputs and self.constants.issuperset(inputs)):
             self.constants.add(len(self.nodes) - 1)
         return len(self.nodes) - 1
+
+    def marked(self, p: Plan, out: Output, *how: Hashable) -> Output:
+        """Note that the operators up to ``out`` answer a sub-plan, and what those above were told of its changes."""
+        node = self.nodes[out.node]
+        if node.subplan is None and node.operator is not None:
+            names = node.operator.schema.names
+            identity = None if out.identity is None else frozenset(names.index(n) for n in out.identity if n in names)
+            node.subplan = p
+            node.how = (*how, out.ids, out.fifo, out.append_only, out.leaving, identity)
+        return out
 
     def is_constant(self, out: Output) -> bool:
         return out.node in self.constants

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
+from eddyline.core.catalog import Catalog
 from eddyline.core.schema import Schema
 from eddyline.core.window import Range, Rows, Stepping, Unbounded, leaves_in_order, spelled
 from eddyline.expr.nodes import Expr
@@ -17,10 +18,11 @@ from eddyline.operators.join_plan import JoinGraph
 from eddyline.plan.closing_nodes import ClosingWindows
 from eddyline.plan.conditions import split_conditions
 from eddyline.plan.conjuncts import split_conjuncts
-from eddyline.plan.deletions import Deletions, is_constant
+from eddyline.plan.deletions import Deletions, is_constant, only_grows
 from eddyline.plan.graph import Output, alias_of, conjunction, distinct
 from eddyline.plan.logical import Join, Plan, Select, Window
 from eddyline.plan.rewrite import movable
+from eddyline.plan.time_columns import never_earlier
 from eddyline.plan.window_columns import in_one_window
 from eddyline.streamon.decision import PLANNER, Decision
 from eddyline.synopses.store import Registry, Stub
@@ -44,6 +46,7 @@ class Joins(ClosingWindows):
     """The part of the builder that builds MJoins."""
 
     registry: Registry
+    catalog: Catalog
 
     def stub_for(self, stream: Plan) -> Callable[[], Stub]:
         raise AssertionError("the builder knows how")
@@ -71,7 +74,12 @@ class Joins(ClosingWindows):
         keys, equalities, residual = split_conjuncts(p.conjuncts, schemas)
         keys, conditions, residual = split_conditions(residual, schemas, keys)
         changing = [i for i, child in enumerate(p.inputs) if not is_constant(child)]
-        made = [self.join_input(child, need, passing=changing == [i]) for i, child in enumerate(p.inputs)]
+        still = need == Deletions.NONE or all(only_grows(child, self.catalog) for child in p.inputs)
+        passing = [
+            changing == [i] or (still and never_earlier(p.inputs, p.conjuncts, i, self.catalog))
+            for i in range(len(p.inputs))
+        ]
+        made = [self.join_input(c, need, passing=passes) for c, passes in zip(p.inputs, passing, strict=True)]
         inputs, stubs, nodes, grows = zip(*made, strict=True)
         return JoinParts(inputs, stubs, nodes, JoinGraph(keys, equalities), conditions, residual, all(grows))
 
@@ -81,7 +89,7 @@ class Joins(ClosingWindows):
 
     def join_input(self, p: Plan, need: Deletions, passing: bool) -> tuple[Any, Callable[[], Stub] | None, int, bool]:
         """A ring for windows that the join can keep itself and for append-only relations, else a bag. ``passing``:
-        all other inputs are constant, so that of an input without deletions nothing need be kept."""
+        no later row of another input joins with its rows; of an input without deletions then nothing need be kept."""
         from eddyline.operators.join_side import JoinInput
 
         filters: tuple[Expr, ...] = ()

@@ -3,8 +3,8 @@
 The binder (``cql``) builds it, the reference interpreter (``testing.reference``) evaluates it literally, the rules
 (``plan.rules``) rewrite it and ``plan.physical`` turns it into operators. Nodes are immutable; ``schema`` is derived.
 
-Two kinds of node: *stream-typed* (``StreamScan``, ``AsOfJoin``, ``ToStream``) and *relation-typed* (all others). A
-``Window`` is the only way from stream to relation, ``ToStream`` the only way back.
+Two kinds of node: *stream-typed* (``StreamScan``, ``AsOfJoin``, ``ModelQuery``, ``ToStream``) and *relation-typed* (all
+others). A ``Window`` is the only way from stream to relation, ``ToStream`` the only way back.
 """
 
 from __future__ import annotations
@@ -19,6 +19,8 @@ from eddyline.core.schema import Field, Schema
 from eddyline.core.time import TimeKind
 from eddyline.core.window import WindowSpec
 from eddyline.expr.nodes import AggregateCall, Expr
+from eddyline.models.program import Program
+from eddyline.models.sources import RowModel, SegmentRows
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +34,7 @@ class StreamScan:
     alias: str
     schema: Schema
     columns: tuple[str, ...]
+    model: RowModel | None = None  # its elements are segments, and the schema is that of the modelled values
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,6 +178,19 @@ class SortKey:
 
 
 @dataclass(frozen=True, slots=True)
+class Explode:
+    """A row for each element of the list in ``column``, with the element as the column ``name``."""
+
+    input: Plan
+    column: str
+    name: str
+
+    @property
+    def schema(self) -> Schema:
+        return Schema((*self.input.schema, Field(self.name, self.input.schema[self.column].type.value_type)))
+
+
+@dataclass(frozen=True, slots=True)
 class Rank:
     """Adds the rank of each row within its partition as a column: ``row_number``, ``rank`` or ``dense_rank``.
 
@@ -252,6 +268,25 @@ class AsOfJoin:
         return self.comparison in ("le", "lt")
 
 
+@dataclass(frozen=True, slots=True)
+class ModelQuery:
+    """A whole query on models: its inputs are streams whose elements are segments, its result is a stream of samples
+    or of segments. ``program`` is what it computes (``models.program``), one of ``models`` for each input."""
+
+    inputs: tuple[Plan, ...]
+    models: tuple[RowModel, ...]
+    program: Program
+    schema: Schema
+    kind: TimeKind
+    horizon: int | None = None
+
+    @property
+    def outlasts_its_elements(self) -> bool:
+        """Whether there are results behind the last element: of segments that reach further, or segments that are only
+        complete when time ends."""
+        return self.program.sample is None or any(isinstance(m, SegmentRows) for m in self.models)
+
+
 Plan = (
     StreamScan
     | RelationScan
@@ -263,9 +298,11 @@ Plan = (
     | MarkJoin
     | Aggregate
     | Distinct
+    | Explode
     | Rank
     | SetOperation
     | AsOfJoin
+    | ModelQuery
     | ToStream
 )
 
@@ -292,9 +329,9 @@ class BoundQuery:
 
 def children(p: Plan) -> tuple[Plan, ...]:
     match p:
-        case Window() | Select() | Project() | Aggregate() | Distinct() | Rank() | ToStream():
+        case Window() | Select() | Project() | Aggregate() | Distinct() | Explode() | Rank() | ToStream():
             return (p.input,)
-        case Join():
+        case Join() | ModelQuery():
             return p.inputs
         case OuterJoin() | MarkJoin() | SetOperation() | AsOfJoin():
             return (p.left, p.right)
@@ -324,7 +361,7 @@ def has_arrivals(p: Plan) -> bool:
 
 def is_stream(p: Plan) -> bool:
     match p:
-        case StreamScan() | AsOfJoin() | ToStream():
+        case StreamScan() | AsOfJoin() | ModelQuery() | ToStream():
             return True
         case Project() | Select():
             return is_stream(p.input)

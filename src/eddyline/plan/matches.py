@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
@@ -21,6 +21,7 @@ from eddyline.plan.conjuncts import split_conjuncts
 from eddyline.plan.deletions import Deletions
 from eddyline.plan.graph import Graph, Output, alias_of, conjunction
 from eddyline.plan.logical import MarkJoin, OuterJoin, Plan, Project, Select
+from eddyline.plan.matching import Matching
 from eddyline.plan.memberships import Flat, Sought, flatten, told
 from eddyline.plan.partitioning.momentary import comes_with_elements
 from eddyline.synopses.store import Stub
@@ -33,6 +34,9 @@ class Matches(Graph):
     """The part of the builder that asks whether rows have partners."""
 
     def choice_of(self, p: Plan) -> Chosen:
+        raise AssertionError("the builder knows how")
+
+    def choice_of_match(self, matching: Matching) -> Chosen:
         raise AssertionError("the builder knows how")
 
     def enter(self, chosen: Chosen, out: Output) -> None:
@@ -100,8 +104,6 @@ class Matches(Graph):
     ) -> Output:
         """Left rows by their partners. Without a residual the right side goes in as a set of keys: at most one
         partner for each left row, however many rows agree."""
-        from eddyline.operators.bound_match import BoundMatch
-        from eddyline.operators.match import MatchOperator
         from eddyline.operators.sets import SetOperator
         from eddyline.plan.comparisons import comparison
 
@@ -116,37 +118,14 @@ class Matches(Graph):
             schema = Schema(tuple(Field(n, e.type) for n, e in items))
             operator: Operator = SetOperator(self.name("duplicate-eliminate"), schema, "distinct", False)
             right = replace(right, node=self.add(operator, (node,)), schema=schema)
-            if left.append_only and right.append_only and self.is_constant(right):
-                return self.look_up(kind, left, right, lefts, mark)
             keys = (lefts, tuple(Column(n, e.type) for n, e in items) if pairs else ())
             equalities = tuple((Member(0, j), Member(1, j)) for j in range(len(pairs)))
-        name = self.name({"semi": "semijoin", "anti": "antijoin", "mark": "mark-join"}[kind])
-        by_id = left.ids and left.fifo
-        # Who meets all partners within its own instant, and never leaves, is not kept.
-        left_passes = left.append_only and self.is_constant(right)
-        right_passes = not left_passes and right.append_only and self.is_constant(left)
-        passing: Literal["left", "right"] | None = "left" if left_passes else "right" if right_passes else None
-        by_bounds = comparison(keys, equalities, residual, left.schema, right.schema)
-        matching: MatchOperator | BoundMatch
-        if by_bounds is not None:
-            matching = BoundMatch(name, kind, left.schema, by_bounds, by_id, mark, right.append_only, left_passes)
-        else:
-            graph = JoinGraph(keys, equalities)
-            matching = MatchOperator(
-                name, kind, left.schema, right.schema, graph, residual, by_id, self.context, mark, passing,
-                self.private_stub,
-            )  # fmt: skip
-        matching.why = why
-        node = self.add(matching, (left.node, right.node), note=conjunction(on))
-        return Output(node, matching.schema, append_only=left_passes)
-
-    def look_up(self, kind: str, left: Output, right: Output, keys: Sequence[Expr], mark: str | None) -> Output:
-        """Each left row can be judged once and forgotten: no synopsis of the left side."""
-        from eddyline.operators.look_up import LookUp
-
-        operator = LookUp(self.name("look-up"), kind, left.schema, right.schema, keys, mark)
-        node = self.add(operator, (left.node, right.node))
-        return replace(left, node=node, schema=operator.schema, identity=None)
+        bounds = comparison(keys, equalities, residual, left.schema, right.schema)
+        matching = Matching(
+            kind, left, right, keys, equalities, residual, bounds, self.is_constant(left), self.is_constant(right), on,
+            mark, why,
+        )  # fmt: skip
+        return self.choice_of_match(matching).candidate.build(matching, self, Deletions.ALL)
 
     def mark_join(self, p: MarkJoin, left: Output | None = None, right: Output | None = None) -> Output:
         """IN and EXISTS as Boolean columns.

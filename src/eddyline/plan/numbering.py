@@ -19,18 +19,20 @@ _CHILDREN = ("input", "inputs", "left", "right")
 
 
 class Numbering:
-    """Numbers of the sub-plans of ``plan``; others that are asked for later get numbers, too.
+    """Numbers of the sub-plans of ``plans``; others that are asked for later get numbers, too.
 
-    ``readers[n]`` counts the places of ``plan`` where number n is read, a sub-plan that is itself read in several
-    places counted once: what is only inside a repeated sub-plan has one reader.
+    ``readers[n]`` counts the places of ``plans`` where number n is read, a sub-plan that is itself read in several
+    places counted once: what is only inside a repeated sub-plan has one reader. A whole plan has a reader outside, who
+    gets the results; so have several that are equal.
     """
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, *plans: Plan) -> None:
         self._numbers: dict[Hashable, int] = {}
         self._by_id: dict[int, tuple[Plan, int]] = {}  # the plan itself, so that its id is not used again
         self._below: list[tuple[int, ...]] = []
-        self.of(plan)
+        whole = {self.of(p) for p in plans}
         self.readers = Counter(n for below in self._below for n in below)
+        self.readers.update(whole)
 
     def of(self, p: Plan) -> int:
         known = self._by_id.get(id(p))

@@ -15,13 +15,14 @@ Operators with kernels are imported where they are built: a query that only filt
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
 
 from eddyline.core.catalog import Catalog
 from eddyline.core.schema import Schema
-from eddyline.core.time import Clock
+from eddyline.core.time import Clock, SystemClock
 from eddyline.core.window import (
     PartitionRows,
     Range,
@@ -37,12 +38,12 @@ from eddyline.expr.describe import describe_aggregate
 from eddyline.expr.nodes import Column, Expr, substitute
 from eddyline.operators.adaptive_select import in_order
 from eddyline.operators.append_only import AppendOnlyWindow
-from eddyline.operators.base import Operator
+from eddyline.operators.base import Context, Operator
 from eddyline.operators.bundles import Bundles
 from eddyline.operators.select import SelectOperator
 from eddyline.operators.streams import Changes, ConstantRelation, OrderTies, UnionAll
 from eddyline.plan.candidates import Planning, subject_of
-from eddyline.plan.choice import Chosen, PlannedQuery
+from eddyline.plan.choice import Choices, Chosen, PlannedQuery, choose_for
 from eddyline.plan.deletions import Deletions, cannot_cancel
 from eddyline.plan.graph import MakeJudge, MakeSelect, Output, PhysicalPlan, needed
 from eddyline.plan.joins import Joins
@@ -50,8 +51,10 @@ from eddyline.plan.logical import (
     Aggregate,
     AsOfJoin,
     Distinct,
+    Explode,
     Join,
     MarkJoin,
+    ModelQuery,
     OuterJoin,
     Plan,
     Project,
@@ -65,6 +68,7 @@ from eddyline.plan.logical import (
     each,
     is_stream,
 )
+from eddyline.plan.matching import Matching
 from eddyline.plan.numbering import Numbering
 from eddyline.plan.panes import panes_below, same_panes
 from eddyline.synopses.store import Elements, Registry, Stub
@@ -72,25 +76,54 @@ from eddyline.synopses.store import Elements, Registry, Stub
 
 def build(planned: PlannedQuery, catalog: Catalog, registry: Registry, load: Callable[[str], pa.Table],
           epochs: Mapping[str, int], clock: Clock, select: MakeSelect = SelectOperator, judge: MakeJudge = in_order,
+          others_read: Callable[[Plan], bool] = lambda p: False, context: Context | None = None,
           ) -> PhysicalPlan:  # fmt: skip
     """``load`` brings the rows of a constant relation; ``epochs`` tell from which element on a stream is read, so that
     only windows over the very same elements share a store; ``select`` makes the operators of selections, ``judge`` the
-    conjunctions of those with memberships. Which operators run joins and memberships was chosen before."""
-    return Builder(planned, catalog, registry, load, epochs, clock, select, judge).finish()
+    conjunctions of those with memberships. Which operators run joins and memberships was chosen before.
+    ``others_read`` tells which sub-plans are read by other queries, too; ``context`` is that of a query that was built
+    before."""
+    builder = Builder(planned, catalog, registry, load, epochs, clock, select, judge)
+    builder.others_read = others_read
+    builder.context = context or builder.context
+    return builder.finish()
+
+
+def choose_matches(planned: PlannedQuery, catalog: Catalog) -> PlannedQuery:
+    """Choose how rows with partners are found. That depends on which changes the operators below bring, so the query is
+    built once to see it, without rows and for nothing else."""
+    if not planned.choices.match:
+        return planned
+
+    def empty(relation: str) -> pa.Table:
+        return catalog.relations[relation.lower()].schema.to_arrow().empty_table()
+
+    builder = Builder(planned, catalog, Registry(), empty, {}, SystemClock(), SelectOperator, in_order)
+    builder.finish()
+    made = tuple(
+        (node, replace(chosen, matches=tuple(builder.matches.get(builder.numbers.of(node), ()))))
+        for node, chosen in planned.choices.made
+    )
+    return replace(planned, choices=Choices(made))
 
 
 class Builder(Joins):
     """Builds the operators of a planned query. Candidates get it to build theirs."""
 
+    others_read: Callable[[Plan], bool]
+
     def __init__(self, planned: PlannedQuery, catalog: Catalog, registry: Registry, load: Callable[[str], pa.Table],
                  epochs: Mapping[str, int], clock: Clock, select: MakeSelect, judge: MakeJudge) -> None:  # fmt: skip
         super().__init__(select, judge, planned.query.time_kind)
         self.plan, self.clock = planned.plan, clock
+        self.others_read = lambda p: False
         self.catalog, self.registry, self.load, self.epochs = catalog, registry, load, epochs
         self.planning = Planning(catalog, planned.query.time_kind, planned.query.options)
         self.numbers = Numbering(self.plan)
         self.chosen = planned.choices.by_number(self.numbers)
         self.built: list[tuple[str, Chosen]] = []
+        self.building: list[int] = []  # the numbers of the nodes that candidates are building, the innermost last
+        self.matches: dict[int, list[Chosen]] = {}  # how rows with partners are found, by node
         self.scans: dict[Hashable, int] = {}
         self.paned: dict[Hashable, Output] = {}
         self.made: dict[int, Output] = {}  # sub-plans that several others read
@@ -108,15 +141,17 @@ class Builder(Joins):
             kind = root.kind if isinstance(root, ToStream) else "istream"
         else:
             child = self.relation(plan, Deletions.ALL)
-            out = self.changes(child, "signed")
+            out = self.marked(plan, self.changes(child, "signed"), "signed")
         return PhysicalPlan(self.nodes, out.node, kind, out.schema, self.context, self.stubs, self.built)
 
     # ── streams ───────────────────────────────────────────────────────────────────────────────────────────────────
 
     def stream(self, p: Plan, ordered: bool = False) -> Output:
         """What several read is in the order that any of them could ask for."""
-        ordered = ordered or (self.numbers.shared(p) and self.counting)
-        return self.read_once(p, lambda: self.one_stream(p, ordered))
+        ordered = ordered or self.others_read(p) or (self.numbers.shared(p) and self.counting)
+        out = self.read_once(p, lambda: self.one_stream(p, ordered))
+        derived = any(isinstance(n, ToStream) for n in each(p))  # others have an order of arrival
+        return self.marked(p, out, "stream", derived and (ordered or self.ordered))
 
     def read_once(self, p: Plan, make: Callable[[], Output]) -> Output:
         """The operators of a sub-plan that is read in several places are built for the first, and the others read
@@ -138,7 +173,7 @@ class Builder(Joins):
                 return self.filter(p, self.stream(p.input, ordered))
             case Project():
                 return self.project(p, self.stream(p.input, ordered))
-            case AsOfJoin():
+            case AsOfJoin() | ModelQuery():
                 return self.run_chosen(p, Deletions.NONE)
             case ToStream():
                 out = self.to_stream(p)
@@ -195,8 +230,10 @@ class Builder(Joins):
 
     def relation(self, p: Plan, need: Deletions) -> Output:
         """What several read is built once, so with all deletions that any of them could need."""
-        shared = self.numbers.shared(p)
-        return self.read_once(p, lambda: self.one_relation(p, Deletions.ALL if shared else need))
+        if self.numbers.shared(p) or self.others_read(p):
+            need = Deletions.ALL
+        out = self.read_once(p, lambda: self.one_relation(p, need))
+        return self.marked(p, out, "relation", need, self.ordered)
 
     def one_relation(self, p: Plan, need: Deletions) -> Output:
         match p:
@@ -208,6 +245,8 @@ class Builder(Joins):
                 return self.filter(p, self.relation(p.input, needed(p.conjuncts, need)))
             case Project():
                 return self.project(p, self.relation(p.input, needed([e for _, e in p.items], need)))
+            case Explode():
+                return self.explode(p, self.relation(p.input, need))
             case Select() | Join() | OuterJoin() | MarkJoin() | Rank():
                 return self.run_chosen(p, need)
             case Aggregate():
@@ -219,12 +258,31 @@ class Builder(Joins):
             case _:
                 raise AssertionError(f"not a relation: {type(p).__name__}")
 
+    def explode(self, p: Explode, child: Output) -> Output:
+        from eddyline.operators.explode import ExplodeOperator
+
+        operator = ExplodeOperator(self.name("explode"), child.schema, p.column, p.name)
+        out = self.add(operator, (child.node,), note=p.column)
+        return Output(out, operator.schema, append_only=child.append_only)
+
     def run_chosen(self, p: Plan, need: Deletions) -> Output:
         """The operators of the candidate that was chosen for a node."""
         chosen = self.choice_of(p)
+        self.building.append(self.numbers.of(p))
         out = chosen.candidate.build(p, self, need)
+        self.building.pop()
         self.enter(chosen, out)
         return out
+
+    def choice_of_match(self, matching: Matching) -> Chosen:
+        """As it was chosen with the query; it is chosen here only while that is done (``choose_matches``)."""
+        number = self.building[-1]
+        here = self.matches.setdefault(number, [])
+        given = self.chosen[number].matches
+        found = given[len(here)] if len(here) < len(given) else choose_for(matching, self.planning)
+        assert found is not None
+        here.append(found)
+        return found
 
     def choice_of(self, p: Plan) -> Chosen:
         found = self.chosen.get(self.numbers.of(p))

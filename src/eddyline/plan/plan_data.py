@@ -42,6 +42,7 @@ class PlanNode:
     ``statistics`` are totals so far. ``strategy`` is the policy that adapts the operator, with its parameters;
     ``adapts`` says in words how it stands, and ``knows`` is what the policy knows, as plain data. ``chosen`` is set
     where there was a choice of operators: the subject, the operator, the version of its state, the estimated cost.
+    ``readers`` are the queries of the session that read the operator, where it is more than this one.
     """
 
     id: str
@@ -55,6 +56,7 @@ class PlanNode:
     adapts: tuple[str, ...] = ()
     knows: Mapping[str, Any] = field(default_factory=dict)
     chosen: Mapping[str, Any] = field(default_factory=dict)
+    readers: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

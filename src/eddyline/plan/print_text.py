@@ -42,6 +42,7 @@ def explain(plan: PlanGraph) -> str:
     lines += [f"  {line}" for line in _tree(plan, plan.root, "", "", set())]
     lines += ["", "state"]
     lines += [f"  {line}" for line in _kept(plan)] or ["  none: every element is judged once and forgotten"]
+    lines += _read_by_others(plan)
     lines += _adapting(plan.nodes)
     # What single shards decided is printed beside the shards.
     lines += _decided([d for d in plan.decisions if d["shard"] is None], "decided")
@@ -67,6 +68,18 @@ def _kept(plan: PlanGraph) -> Iterator[str]:
             yield f"{node.id}: {node.kept.what}. Now {rows_of(node.kept.rows)}, {size(node.kept.bytes)}."
     for store in plan.shared:
         yield f"shared: {store['windows']} windows over the same elements keep them once ({rows_of(store['rows'])})."
+
+
+def _read_by_others(plan: PlanGraph) -> list[str]:
+    """The operators that run once for several queries, and who reads them; not those below, which nobody else reads."""
+    above = {child: node.readers for node in plan.nodes for child in node.inputs}
+    shown = [n for n in plan.nodes if n.readers and above.get(n.id) != n.readers]
+    return ["", "shared", *(f"  {n.id}: runs once, read by {_listed(n.readers)}" for n in shown)] if shown else []
+
+
+def _listed(names: Sequence[str], most: int = 8) -> str:
+    more = len(names) - most
+    return ", ".join(names[:most]) + (f" and {more} more" if more > 0 else "")
 
 
 def _adapting(nodes: Sequence[PlanNode]) -> list[str]:

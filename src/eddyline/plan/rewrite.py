@@ -11,8 +11,10 @@ from eddyline.plan.logical import (
     Aggregate,
     AsOfJoin,
     Distinct,
+    Explode,
     Join,
     MarkJoin,
+    ModelQuery,
     OuterJoin,
     Plan,
     Project,
@@ -31,11 +33,11 @@ def with_children(p: Plan, new: Sequence[Plan]) -> Plan:
     match p:
         case StreamScan() | RelationScan():
             return p
-        case Join():
+        case Join() | ModelQuery():
             return replace(p, inputs=tuple(new))
         case OuterJoin() | MarkJoin() | SetOperation() | AsOfJoin():
             return replace(p, left=new[0], right=new[1])
-        case Window() | Select() | Project() | Aggregate() | Distinct() | Rank() | ToStream():
+        case Window() | Select() | Project() | Aggregate() | Distinct() | Explode() | Rank() | ToStream():
             return replace(p, input=new[0])
 
 

@@ -68,7 +68,7 @@ def plan_of(query: ExplainedQuery) -> PlanGraph:
     account = query.read()
     report = account.report(0, 0) if account.shards else None
     totals = {} if report is None else {o["name"]: o for o in report["operators"]}
-    planned = tuple({**d.to_dict(), "shard": None} for d in running.physical.context.log)
+    planned = tuple({**d.to_dict(), "shard": None} for d in running.context.log)
     plan = graph_of(running, query.name, totals, decisions=planned)
     stateless = query.stateless
     told = travel(group.shares, group.reasons) if stateless is None else list(stateless.explain())

@@ -33,6 +33,7 @@ from eddyline.engine.learned import Learned, fingerprint
 from eddyline.engine.left_out import LeftOut
 from eddyline.engine.query import Query
 from eddyline.engine.relation_changes import TimedRelation
+from eddyline.engine.row_places import place_of
 from eddyline.engine.session import Session
 from eddyline.engine.side_output import Diverted, SideOutput
 from eddyline.operators.panes import Panes
@@ -135,15 +136,22 @@ class ShardEngine:
         self.queries = [self.session.register_planned(p) for p in group.planned]
         declared = {lane.name: lane.source for lane in (*group.lanes, *group.constants)}
         for q in self.queries:
-            context = q.running.physical.context
-            context.sources = {alias: declared.get(name, name) for alias, name in context.sources.items()}
-            context.log.belongs_to(q.name, shard)
+            q.running.declared_as(declared)
+            q.running.context.log.belongs_to(q.name, shard)
+            q.running.context.locate = self._locate
             q.running.invalid.keep = 0
             q.running.invalid.subscribers.append(self._collector("invalid"))
-        self.panes = {n: self._panes_of(lane) for n, lane in enumerate(group.lanes) if lane.name in group.panes}
+        self.panes = [n for n, lane in enumerate(group.lanes) if lane.name in group.panes]  # lanes that bring panes
 
-    def _panes_of(self, lane: Lane) -> Panes:
-        """The operator that makes panes of a lane's elements, and takes those that were made before."""
+    def _locate(self, source: str, values: Mapping[str, Any], time: int) -> str | None:
+        """A file that this machine does not have is not found, and then the error is told without a place."""
+        file = self.group.files.get(source.lower())
+        stamps = [self.group.timestamp(lane) for lane in self.group.lanes if lane.source == source]
+        return None if file is None else place_of(file, stamps[0], values, time)
+
+    def panes_of(self, lane: Lane) -> Panes:
+        """The operator that makes panes of a lane's elements, and takes those that were made before: the one that runs
+        now, for operators are built anew when state is loaded."""
         nodes, name = self.queries[0].running.physical.nodes, lane.name.lower()
         mine = {i for i, n in enumerate(nodes) if isinstance(n.scan, StreamScan) and n.scan.stream.lower() == name}
         above = [n.operator for n in nodes if mine.intersection(n.inputs)]
@@ -227,14 +235,12 @@ class ShardEngine:
                 lanes.setdefault(lane_of.source.lower(), []).append(lane_of.name)
             steering.apply_to_streams(letters, self.session, lanes)
         for number, q in enumerate(self.queries):
-            if not q.running.inputs:
-                q.running.advance()
             for batch in q.fetch():
                 yield number, batch
 
     @property
     def _started(self) -> bool:
-        return self.queries[0].running.physical.context.start is not None
+        return self.queries[0].running.line.start is not None
 
     def bound(self, lane: int) -> int:
         """Elements of a lane that are before this are late, in the next micro-batch."""
@@ -270,7 +276,8 @@ class ShardEngine:
                 f"{self.group.lanes[lane].source!r} did not bring the same rows when a micro-batch was run again, and"
                 " what is late depends on them: start the query again, from a source that can be replayed."
             )
-        operator, schema = self.panes[lane], pane_schema(self.group.panes[self.group.lanes[lane].name])
+        operator = self.panes_of(self.group.lanes[lane])
+        schema = pane_schema(self.group.panes[self.group.lanes[lane].name])
         made = []
         for blob, _ in panes:
             time, *columns = unpack(blob, schema).columns

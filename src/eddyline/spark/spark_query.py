@@ -16,8 +16,8 @@ from eddyline.adapting.planning import optimized
 from eddyline.core.amounts import amount
 from eddyline.core.catalog import Catalog
 from eddyline.core.errors import JobError, clipped
+from eddyline.engine.delivery import result_schema
 from eddyline.engine.left_out import LeftOut, Notices
-from eddyline.engine.running_query import result_schema
 from eddyline.engine.steering import Steering, merged
 from eddyline.plan.logical import BoundQuery, Plan, streams_of
 from eddyline.plan.plan_data import PlanGraph

@@ -45,7 +45,7 @@ from pyspark.sql.types import (
 
 from eddyline.core.catalog import Catalog
 from eddyline.core.errors import JobError
-from eddyline.engine.running_query import result_schema
+from eddyline.engine.delivery import result_schema
 from eddyline.expr import types as t
 from eddyline.expr.nodes import Call, Case, Cast, Column, Expr, Literal, UserCall
 from eddyline.io.conform import cast
@@ -54,8 +54,10 @@ from eddyline.plan.logical import (
     AsOfJoin,
     BoundQuery,
     Distinct,
+    Explode,
     Join,
     MarkJoin,
+    ModelQuery,
     OuterJoin,
     Plan,
     Project,
@@ -199,6 +201,8 @@ def ntz_outputs(plan: Plan, ntz: Mapping[str, Collection[str]]) -> frozenset[str
             return frozenset(f.name for f, c in zip(plan.schema, plan.columns, strict=True) if c in marked)
         case Window() | Select() | Distinct() | Rank() | ToStream():
             return ntz_outputs(plan.input, ntz)
+        case Explode(input=below):
+            return ntz_outputs(below, ntz)
         case Project(input=below, items=items):
             inside = ntz_outputs(below, ntz)
             return frozenset(n for n, e in items if made_of_ntz([e], inside))
@@ -206,7 +210,7 @@ def ntz_outputs(plan: Plan, ntz: Mapping[str, Collection[str]]) -> frozenset[str
             inside = ntz_outputs(below, ntz)
             from_values = (n for n, a in aggregates if a.type == t.TIMESTAMP and made_of_ntz(a.args, inside))
             return frozenset((*(n for n, e in keys if made_of_ntz([e], inside)), *from_values))
-        case Join(inputs=inputs):
+        case Join(inputs=inputs) | ModelQuery(inputs=inputs):
             return frozenset[str]().union(*(ntz_outputs(i, ntz) for i in inputs))
         case OuterJoin() | MarkJoin() | AsOfJoin():
             return ntz_outputs(plan.left, ntz) | ntz_outputs(plan.right, ntz)

@@ -7,13 +7,14 @@ records that wait for it, counts how many (``lost``), and never makes the query 
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from eddyline.core.time import Clock, SystemClock
-from eddyline.streamon.decision import Decision
+from eddyline.streamon.decision import USER, Decision
 
 KEPT = 1000  # records: enough for a day of hourly changes of a dozen operators
 SAVED = 200  # records that are part of a snapshot
@@ -32,9 +33,15 @@ class Follower:
             self.lost += 1
         self._waiting.append(decision)
 
+    def settle(self, sequence: int, measured_gain: float) -> None:
+        """The gain of a record was measured; who only reads what was decided does not mind."""
+
     def __iter__(self) -> Iterator[Decision]:
         while self._waiting:
             yield self._waiting.popleft()
+
+
+F = TypeVar("F", bound=Follower)
 
 
 class Measuring(Protocol):
@@ -65,9 +72,12 @@ class DecisionLog:
         self._followers: list[Follower] = []
         self._measuring: list[Measuring] = []
         self.taken = 0  # records so far
+        self.silent = False  # while a plan is built again whose decisions stand here already
 
     def record(self, decision: Decision, *, operator: str | None = None) -> Decision:
         """Enter a decision; the record that it becomes."""
+        if self.silent:
+            return decision if operator is None else replace(decision, operator=operator)
         self.taken += 1
         record = replace(
             decision,
@@ -92,9 +102,11 @@ class DecisionLog:
         """Enter what a decision gained. A record that has left the log meanwhile stays as it was."""
         if sequence is None or not self._records:
             return
-        place = sequence - (self._records[0].sequence or 0)
-        if 0 <= place < len(self._records):
+        place = self._place(sequence)
+        if place is not None:
             self._records[place] = replace(self._records[place], measured_gain=measured_gain)
+        for follower in self._followers:
+            follower.settle(sequence, measured_gain)
 
     def measured_by(self, meter: Measuring) -> None:
         """``meter`` knows the gain of a record before it is settled."""
@@ -106,14 +118,27 @@ class DecisionLog:
 
     def find(self, sequence: int) -> Decision | None:
         """The record with this number, if it is still here."""
-        place = sequence - (self._records[0].sequence or 0) if self._records else -1
-        return self._records[place] if 0 <= place < len(self._records) else None
+        place = self._place(sequence)
+        return None if place is None else self._records[place]
+
+    def _place(self, sequence: int) -> int | None:
+        """Numbers grow, but after ``restart`` some are missing."""
+        place = bisect_left(self._records, sequence, key=lambda d: d.sequence or 0)
+        return place if place < len(self._records) and self._records[place].sequence == sequence else None
 
     def follow(self, most: int = WAITING) -> Follower:
         """A follower that receives every record from now on, until ``unfollow``."""
-        follower = Follower(most)
+        return self.add_follower(Follower(most))
+
+    def add_follower(self, follower: F) -> F:
+        """The same for one that exists."""
         self._followers.append(follower)
         return follower
+
+    def restart(self) -> None:
+        """The plan is made anew before anything was run: what was decided about the old one goes, and what the user
+        decided stays."""
+        self._records = deque((d for d in self._records if d.by == USER), self._records.maxlen)
 
     def unfollow(self, follower: Follower) -> None:
         self._followers.remove(follower)

@@ -42,6 +42,15 @@ class Bag:
     def __len__(self) -> int:
         return len(self.table)
 
+    @property
+    def capacity(self) -> int:
+        """One more than the largest slot ever given."""
+        return self.table.capacity
+
+    def live(self) -> Int64s:
+        """The slots in use."""
+        return self.table.live_ids()
+
     def insert(self, delta: Delta) -> Int64s:
         """The slot of each row; rows not seen before are stored."""
         if self.by_id:
@@ -53,8 +62,10 @@ class Bag:
             self.rownum = np.concatenate([self.rownum, np.full(len(self.rownum), -1, np.int64)])
         unknown = np.flatnonzero(self.rownum[slots] < 0)
         if len(unknown):
-            fresh, where = np.unique(slots[unknown], return_index=True)
-            rows = unknown[where]
+            rows = unknown[::-1]
+            self.rownum[slots[rows]] = -2 - rows  # the first of equal rows is written last
+            rows = unknown[self.rownum[slots[unknown]] == -2 - unknown]
+            fresh = slots[rows]
             self.rownum[fresh] = self.store.end + np.arange(len(fresh))
             index = pa.array(rows)
             self.store.append({n: delta.columns[n].take(index) for n in self.schema.names}, len(rows))

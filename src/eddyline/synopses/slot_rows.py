@@ -69,6 +69,10 @@ class SlotRows:
         if self.store.end - self.store.first > 2 * len(self) + 1024:
             self._compact()
 
+    def live(self) -> Int64s:
+        """The slots in use."""
+        return np.flatnonzero(self.rownum >= 0)
+
     def give_back(self, bytes: int) -> int:
         """Rewrite the store without dead rows."""
         before = self.nbytes
@@ -76,7 +80,7 @@ class SlotRows:
         return max(0, before - self.nbytes)
 
     def _compact(self) -> None:
-        live = np.flatnonzero(self.rownum >= 0)
+        live = self.live()
         columns = self.store.take(self.rownum[live])
         self.store = Store(self.schema)
         self.store.append(columns, len(live))
@@ -87,7 +91,7 @@ class SlotRows:
         return self.rownum.nbytes + self.free.nbytes + self.store.nbytes()
 
     def state(self) -> dict[str, Any]:
-        live = np.flatnonzero(self.rownum >= 0)
+        live = self.live()
         free = self.free[: self.spare].copy()
         return {"live": live, "free": free, "capacity": self.capacity, "rows": self.store.take(self.rownum[live])}
 

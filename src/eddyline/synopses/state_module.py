@@ -18,112 +18,13 @@ from typing import Any
 import numpy as np
 
 from eddyline.core.delta import Int64s
-from eddyline.core.time import NEVER
 from eddyline.kernels import bit_address as k
-from eddyline.synopses.index_maps import BitAddress, Hashed, IndexSpec, equi_depth, most_suitable
+from eddyline.synopses.index_group import Found, IndexGroup, Search, StoredRows
+from eddyline.synopses.index_maps import BitAddress, Hashed, IndexSpec
+
+__all__ = ["Partition", "Search", "StateModule"]
 
 ROOM = 1024  # rows that there is room for at first
-
-
-@dataclass(frozen=True, slots=True)
-class Search:
-    """Requests that ask for the same attributes: row i wants values in [low[i], high[i]], for each attribute asked.
-
-    ``equal`` are the attributes for which every request gives one value.
-    """
-
-    asked: Int64s
-    low: Int64s
-    high: Int64s
-    max_enter: Int64s
-    min_leave: Int64s
-    equal: frozenset[int]
-
-    def __len__(self) -> int:
-        return len(self.max_enter)
-
-
-class IndexGroup:
-    """The indexes of consecutive partitions. ``base`` is the first row's place in the module's arrays."""
-
-    def __init__(self, spec: IndexSpec, base: int, ranged: Int64s, sample: Int64s) -> None:
-        self.spec, self.base = spec, base
-        self.heads: list[Any] = []
-        self.links: list[Any] = []
-        self.ranged = ranged
-        self.boundaries: list[Int64s] = []  # one matrix for each bit-address index: attributes × boundaries
-        for m in spec:
-            buckets = m.buckets if isinstance(m, BitAddress) else _buckets(len(sample))
-            self.heads.append(np.zeros(buckets, np.int32))
-            self.links.append(np.zeros(len(sample), np.int32))
-            self.boundaries.append(_boundaries(m.bits, ranged, sample) if isinstance(m, BitAddress) else _NONE)
-
-    def insert(self, begin: int, end: int, codes: Int64s, enter: Int64s) -> None:
-        for i, m in enumerate(self.spec):
-            needed = end - self.base
-            if needed > len(self.links[i]):
-                more = max(needed - len(self.links[i]), needed // 4)
-                self.links[i] = np.concatenate([self.links[i], np.zeros(more, np.int32)])
-            links = self.links[i]
-            if isinstance(m, BitAddress):
-                bits = np.array(m.bits, np.int64)
-                k.insert_bits(
-                    begin, end, self.base, codes, enter, bits, self.ranged, self.boundaries[i], self.heads[i], links
-                )
-            else:
-                start = begin
-                if end - self.base > 2 * len(self.heads[i]):
-                    self.heads[i], start = np.zeros(_buckets(end - self.base), np.int32), self.base
-                attributes = np.array(m.attributes, np.int64)
-                k.insert_hashed(start, end, self.base, codes, enter, attributes, self.heads[i], links)
-
-    def search(self, s: Search, rows: Sequence[Any], first: int, end: int, out: _Found) -> None:
-        """Find rows among those of the group: from ``first``, which is alive, to ``end`` − 1."""
-        chosen = most_suitable(self.spec, s.equal)
-        if chosen is not None and self._open_buckets(chosen, s) > end - max(first, self.base):
-            chosen = None  # to compare all rows is quicker than to visit more buckets than there are rows
-        requests = (s.asked, s.low, s.high, s.max_enter, s.min_leave)
-        at = 0
-        while at < len(s):
-            found = (out.requests, out.rows, out.counts)
-            if chosen is None:
-                at = k.search_all(at, *requests, max(first, self.base), end, *rows, *found)
-            else:
-                m, heads, links = self.spec[chosen], self.heads[chosen], self.links[chosen]
-                if isinstance(m, BitAddress):
-                    bits = np.array(m.bits, np.int64)
-                    maps = (bits, self.ranged, self.boundaries[chosen])
-                    at = k.search_bits(at, *requests, self.base, first, *rows, *maps, heads, links, *found)
-                else:
-                    places = np.searchsorted(s.asked, np.array(m.attributes, np.int64))
-                    at = k.search_hashed(at, *requests, self.base, first, *rows, places, heads, links, *found)
-            if at < len(s):
-                out.grow()
-
-    def _open_buckets(self, index: int, s: Search) -> int:
-        """Buckets that a search visits for the attributes that it gives no value for."""
-        m = self.spec[index]
-        if isinstance(m, Hashed):
-            return 1
-        return 1 << sum(
-            b for a, b in enumerate(m.bits) if a not in s.equal and (not self.ranged[a] or a not in s.asked)
-        )
-
-    @property
-    def nbytes(self) -> int:
-        return sum(int(a.nbytes) for a in (*self.heads, *self.links, *self.boundaries))
-
-
-class _Found:
-    """Room for what a search finds."""
-
-    def __init__(self, room: int) -> None:
-        self.requests, self.rows = np.empty(room, np.int64), np.empty(room, np.int64)
-        self.counts = np.zeros(4, np.int64)
-
-    def grow(self) -> None:
-        self.requests = np.concatenate([self.requests, np.empty_like(self.requests)])
-        self.rows = np.concatenate([self.rows, np.empty_like(self.rows)])
 
 
 @dataclass(slots=True)
@@ -181,7 +82,7 @@ class StateModule:
             last = self.partitions[-1]
             begin, self.end = self.end, min(stop, self.end + room)
             last.end = self.end
-            last.group.insert(begin - self.origin, self.end - self.origin, self.codes, self.enter)
+            last.group.insert(self.end, self._stored())
             self.insert_hashes += (self.end - begin) * sum(_hashed(m) for m in last.group.spec)
 
     def _open_partition(self, stop: int) -> None:
@@ -189,7 +90,7 @@ class StateModule:
         if group is None or group.spec != self.spec:
             begin = max(self.first, self.end - self.partition_rows) - self.origin
             sample = self.codes[begin : stop - self.origin]
-            group = IndexGroup(self.spec, self.end - self.origin, self.ranged, sample)
+            group = IndexGroup(self.spec, self.end, self.ranged, sample)
         self.partitions.append(Partition(self.end, self.end, group))
 
     def set_leave(self, rows: Int64s, leave: Int64s) -> None:
@@ -221,32 +122,30 @@ class StateModule:
 
     def search(self, s: Search) -> tuple[Int64s, Int64s]:
         """For every match the number of its request and of its row."""
-        out = _Found(max(256, 2 * len(s)))
-        rows = (self.codes, self.enter, self.leave)
-        for group, end in self._groups():
-            group.search(s, rows, self.first - self.origin, end - self.origin, out)
+        out, stored = Found(max(256, 2 * len(s))), self._stored()
+        for group in self.groups():
+            group.search(s, stored, out)
         found = int(out.counts[k.FOUND])
         self.counts += out.counts
-        return out.requests[:found].copy(), out.rows[:found] + self.origin
+        return out.requests[:found], out.rows[:found] + self.origin
 
-    def _groups(self) -> list[tuple[IndexGroup, int]]:
-        """Each group with the end of its rows."""
-        ends: dict[int, tuple[IndexGroup, int]] = {}
-        for p in self.partitions:
-            ends[id(p.group)] = (p.group, p.end)
-        return list(ends.values())
+    def groups(self) -> list[IndexGroup]:
+        """The different indexes, those of the oldest rows first."""
+        return list({id(p.group): p.group for p in self.partitions}.values())
+
+    def _stored(self) -> StoredRows:
+        return StoredRows(self.origin, self.first, self.codes, self.enter, self.leave)
 
     def migrate(self, places: Sequence[int], spec: IndexSpec) -> int:
         """Index some of the stored partitions with ``spec``; returns the number of rows that were moved."""
         moving = [i in set(places) for i in range(len(self.partitions))]
-        self._rebuild([spec if m else p.group.spec for m, p in zip(moving, self.partitions, strict=True)], moving)
-        moved = sum(p.end - p.start for m, p in zip(moving, self.partitions, strict=True) if m)
-        self.insert_hashes += moved * sum(map(_hashed, spec))
-        return moved
+        specs = [spec if m else p.group.spec for m, p in zip(moving, self.partitions, strict=True)]
+        return self._rebuild(specs, moving)
 
-    def _rebuild(self, specs: Sequence[IndexSpec], moving: Sequence[bool]) -> None:
+    def _rebuild(self, specs: Sequence[IndexSpec], moving: Sequence[bool]) -> int:
         """Give each partition the indexes of ``specs``. A group is kept if its partitions are neither ``moving`` nor
-        joined by others; all other groups are built anew."""
+        joined by others; all other groups are built anew. Returns the number of rows that they have."""
+        moved = 0
         before = [p.group for p in self.partitions]
         runs: list[list[int]] = []
         for i in range(len(self.partitions)):
@@ -258,16 +157,19 @@ class StateModule:
             same = [i for i, g in enumerate(before) if g is before[run[0]]]
             if same == run and not any(moving[i] for i in run):
                 continue
-            begin, end = self.partitions[run[0]].start - self.origin, self.partitions[run[-1]].end - self.origin
-            group = IndexGroup(specs[run[0]], begin, self.ranged, self.codes[begin:end])
-            group.insert(begin, end, self.codes, self.enter)
+            begin, end = max(self.first, self.partitions[run[0]].start), self.partitions[run[-1]].end
+            sample = self.codes[begin - self.origin : end - self.origin]
+            group = IndexGroup(specs[run[0]], min(begin, end), self.ranged, sample)
+            group.insert(end, self._stored())
+            moved += group.end - group.start
+            self.insert_hashes += (group.end - group.start) * sum(map(_hashed, group.spec))
             for i in run:
                 self.partitions[i].group = group
+        return moved
 
     def _make_room(self, n: int) -> None:
         """Places for ``n`` more rows: those of dropped partitions are used again."""
         start = self.partitions[0].start if self.partitions else self.end
-        group = self.partitions[0].group if self.partitions else None
         used = self.end - self.origin
         if used + n <= len(self.enter):
             return
@@ -278,22 +180,13 @@ class StateModule:
         self.codes = np.empty((room, self.attributes), np.int64)
         self.enter, self.leave = np.empty(room, np.int64), np.empty(room, np.int64)
         self.codes[:live], self.enter[:live], self.leave[:live] = codes, enter, leave
-        shift = start - self.origin
         self.origin = start
-        seen: set[int] = set()
-        for p in self.partitions:
-            if id(p.group) not in seen:
-                seen.add(id(p.group))
-                p.group.base -= shift
-        if group is not None and group.base < 0:
-            # The first group began with partitions that are gone: its links are cut to the rows that are left.
-            self._rebuild([p.group.spec for p in self.partitions], [p.group is group for p in self.partitions])
 
     # ── size and state ────────────────────────────────────────────────────────────────────────────────────────────
 
     @property
     def index_bytes(self) -> int:
-        return sum(group.nbytes for group, _ in self._groups())
+        return sum(group.nbytes for group in self.groups())
 
     @property
     def nbytes(self) -> int:
@@ -329,26 +222,9 @@ class StateModule:
         self._rebuild([_spec(s) for s in state["specs"]], [True] * len(self.partitions))
 
 
-_NONE = np.zeros((0, 0), np.int64)
-
-
-def _buckets(rows: int) -> int:
-    """Buckets of a hash index: about one for each row."""
-    return 1 << max(6, (max(rows, 1) - 1).bit_length())
-
-
 def _hashed(m: BitAddress | Hashed) -> int:
     """Hashes that the insertion of a row takes."""
     return sum(b > 0 for b in m.bits) if isinstance(m, BitAddress) else len(m.attributes)
-
-
-def _boundaries(bits: Sequence[int], ranged: Int64s, sample: Int64s) -> Int64s:
-    widest = max((b for b, r in zip(bits, ranged.tolist(), strict=True) if r), default=0)
-    found = np.full((len(bits), (1 << widest) - 1), NEVER, np.int64)
-    for a, b in enumerate(bits):
-        if ranged[a] and b:
-            found[a, : (1 << b) - 1] = equi_depth(sample[:, a], b)
-    return found
 
 
 def _plain(spec: IndexSpec) -> list[list[Any]]:

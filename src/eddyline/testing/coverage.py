@@ -14,6 +14,7 @@ from eddyline.plan.logical import (
     Aggregate,
     AsOfJoin,
     Distinct,
+    Explode,
     Join,
     MarkJoin,
     OuterJoin,
@@ -96,6 +97,8 @@ def operator_name(node: Plan, negated: set[str]) -> str | None:
             return "aggregate"
         case Distinct():
             return "duplicate-eliminate"
+        case Explode():
+            return "explode"
         case Rank():
             return "top-n"
         case AsOfJoin():

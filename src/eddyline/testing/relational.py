@@ -13,6 +13,7 @@ from eddyline.plan.logical import (
     Aggregate,
     AsOfJoin,
     Distinct,
+    Explode,
     Join,
     MarkJoin,
     OuterJoin,
@@ -46,6 +47,9 @@ def apply(node: Plan, inputs: Sequence[list[Row]]) -> list[Row]:
             return aggregate(node, inputs[0])
         case Distinct():
             return list(dict.fromkeys(inputs[0]))
+        case Explode():
+            at = node.input.schema.names.index(node.column)
+            return [(*row, element) for row in inputs[0] for element in row[at] or ()]
         case Rank():
             return rank(node, inputs[0])
         case SetOperation():

@@ -453,3 +453,42 @@ FUNCTIONS |= {
     "timestamp_millis": lambda _, n: from_micros(n * 1000),
     "timestamp_seconds": lambda _, n: from_micros(n * 1_000_000),
 }
+
+
+# -- lists ---------------------------------------------------------------------------------------------------------
+
+
+def _element_at(_: pa.DataType, items: list[Any], position: int) -> Any:
+    if position == 0:
+        raise DataError("element_at counts from 1.")
+    if abs(position) > len(items):
+        raise IndexError(position)
+    return items[position - 1] if position > 0 else items[position]
+
+
+def _strict_element_at(type: pa.DataType, items: list[Any], position: int) -> Any:
+    try:
+        return _element_at(type, items, position)
+    except IndexError:
+        raise DataError(f"there is no element {position}.") from None
+
+
+def _lenient_element_at(type: pa.DataType, items: list[Any], position: int) -> Any:
+    try:
+        return _element_at(type, items, position)
+    except IndexError:
+        return None
+
+
+def _array_contains(_: pa.DataType, items: list[Any], value: Any) -> bool | None:
+    if any(x is not None and compare(x, value) == 0 for x in items):
+        return True
+    return None if None in items else False
+
+
+FUNCTIONS |= {
+    "element_at": _strict_element_at,
+    "try_element_at": _lenient_element_at,
+    "size": lambda _, items: len(items),
+    "array_contains": _array_contains,
+}

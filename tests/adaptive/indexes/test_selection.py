@@ -3,11 +3,20 @@
 import itertools
 import random
 
+import numpy as np
 import pytest
 
-from eddyline.adaptive.indexes.cost import UnitCosts, Workload, dependent_cost
-from eddyline.adaptive.indexes.migration import StoredPartition, migration_benefit, to_migrate
-from eddyline.adaptive.indexes.selection import Choice, divide, eprune, exhaustive, max_benefit
+from eddyline.adaptive.indexes import selection
+from eddyline.adaptive.indexes.cost import UnitCosts, Workload, dependent_cost, search_costs
+from eddyline.adaptive.indexes.migration import (
+    IndexedRun,
+    StoredPartition,
+    expected_cost,
+    least_expected,
+    migration_benefit,
+    to_migrate,
+)
+from eddyline.adaptive.indexes.selection import Choice, divide, eprune, exhaustive, max_benefit, select
 
 
 def random_load(rng: random.Random, n: int) -> Workload:
@@ -84,3 +93,51 @@ def test_bits_beyond_the_number_of_values_are_given_to_other_attributes():
     load = Workload(10_000, 10_000, 1, {0b11: 1.0}, agreeing={0: 1 / 4, 1: 1 / 10_000})
     few, many = exhaustive(2, 12, load, UnitCosts(hash=0, visit=0.01))
     assert few < many
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_the_cost_of_searches_by_rows_is_that_of_the_whole_equation(seed):
+    """Without arrivals C_D of one search is what the migration's estimate takes for it."""
+    rng = random.Random(seed)
+    n = rng.randint(1, 4)
+    configuration = tuple(rng.randint(0, 4) for _ in range(n))
+    frequencies = {p: rng.random() for p in rng.sample(range(1 << n), rng.randint(1, 1 << n))}
+    agreeing = {a: rng.random() for a in range(n) if rng.random() < 0.5}
+    admitted = {a: rng.random() for a in range(n) if rng.random() < 0.3}
+    unit = UnitCosts(rng.random(), rng.random(), rng.random())
+    rows = np.array([0.5, 20.0, 3000.0])
+    found = search_costs(configuration, rows, Workload(1, 1, 1, frequencies, 1, agreeing, admitted), unit)
+    for r, cost in zip(rows.tolist(), found.tolist(), strict=True):
+        load = Workload(r, 1.0, 1.0, frequencies, 1.0, agreeing, admitted)
+        hashes = r * sum(b > 0 for b in configuration) * unit.hash
+        assert cost == pytest.approx(dependent_cost(configuration, load, unit) - hashes)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_expected_migration_pays(seed):
+    """What is moved is never dearer than nothing or everything; few searches move nothing, many move all."""
+    rng = random.Random(seed)
+    runs = [IndexedRun((rng.randint(0, 5), rng.randint(0, 5)), rng.randint(100, 3000), rng.randint(1, 3))
+            for _ in range(rng.randint(1, 5))]  # fmt: skip
+    frequencies = {0b10: rng.random(), 0b01: rng.random(), 0b11: rng.random()}
+    best = (rng.randint(0, 6), rng.randint(0, 6))
+    rows = float(sum(r.rows for r in runs))
+    load = Workload(rows, rows * rng.choice([0.01, 1, 50]), 1.0, frequencies)
+    cost, partitions = least_expected(runs, best, load)
+    assert cost <= min(expected_cost(runs, best, 0, load), expected_cost(runs, best, len(runs), load))
+    assert partitions in {sum(r.partitions for r in runs[i:]) for i in range(len(runs) + 1)}
+    never = Workload(rows, 1e-6, 1.0, frequencies)
+    assert least_expected(runs, best, never)[1] == 0
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_climbing_comes_near_to_the_best_of_all(seed, monkeypatch):
+    rng = random.Random(seed)
+    n, bits = rng.randint(2, 4), rng.randint(2, 8)
+    load = random_load(rng, n)
+    best = dependent_cost(exhaustive(n, bits, load), load)
+    assert select(n, bits, load) == eprune(n, bits, load)
+    monkeypatch.setattr(selection, "MOST_CONFIGURATIONS", 0)
+    climbed = select(n, bits, load)
+    assert sum(climbed) <= bits
+    assert dependent_cost(climbed, load) <= 1.1 * best

@@ -1,4 +1,7 @@
-"""A-Greedy: keeps the order in which a greedy optimizer would put the filters, given how they drop tuples together."""
+"""A-Greedy: keeps the order in which a greedy optimizer would put the filters, given how they drop tuples together.
+
+The greedy invariant is checked and restored in ``matrix_view``.
+"""
 
 from __future__ import annotations
 

@@ -77,20 +77,42 @@ def dependent_cost(configuration: Sequence[int], load: Workload, unit: UnitCosts
 
 def dependent_costs(configurations: Int64s, load: Workload, unit: UnitCosts = EQUAL_COSTS) -> Float64s:
     """C_D of each row of a matrix of configurations, one column for each attribute."""
+    hashing = load.arrivals * (configurations > 0).sum(axis=1) * unit.hash
+    fixed, share, weight = _by_pattern(configurations, load, unit)
+    search = np.minimum(fixed + load.rows * share * unit.compare, load.rows * unit.compare)
+    costs: Float64s = hashing + load.searches * (search * weight).sum(axis=1)
+    return costs
+
+
+def _by_pattern(configurations: Int64s, load: Workload, unit: UnitCosts) -> tuple[Float64s, Float64s, Float64s]:
+    """For each configuration (down) and pattern (across) what hashes and visits cost and the share of the rows that are
+    compared; and the frequency of each pattern."""
     n = configurations.shape[1]
-    indexed = configurations > 0
-    total = load.arrivals * indexed.sum(axis=1) * unit.hash
-    all_bits = configurations.sum(axis=1)
-    shares = _shares(configurations, load)
-    for pattern, frequency in load.frequencies.items():
-        asked = [a for a in range(n) if pattern >> (n - 1 - a) & 1]
-        open_bits = all_bits - configurations[:, asked].sum(axis=1)
-        visited = load.indexes * np.exp2(open_bits + _open_bits_of_ranges(configurations, load.admitted, asked))
-        compared = load.rows * shares[:, asked].prod(axis=1)
-        search = indexed[:, asked].sum(axis=1) * unit.hash + visited * unit.visit + compared * unit.compare
-        search = np.minimum(search, load.rows * unit.compare)
-        total = total + load.searches * frequency * search
-    costs: Float64s = np.asarray(total, dtype=np.float64)
+    patterns = np.array(list(load.frequencies), np.int64)
+    shares, ranges = _shares(configurations, load), _open_bits_of_ranges(configurations, load.admitted)
+    shape = len(configurations), len(patterns)
+    given, open_of_ranges, hashes, share = np.zeros(shape), np.zeros(shape), np.zeros(shape), np.ones(shape)
+    for a in range(n):
+        asked = (patterns >> (n - 1 - a) & 1 == 1)[None, :]
+        bits = configurations[:, a, None]
+        given += np.where(asked, bits, 0)
+        hashes += asked & (bits > 0)
+        share *= np.where(asked, shares[:, a, None], 1.0)
+        open_of_ranges += np.where(asked, ranges[:, a, None], 0.0)
+    visited = load.indexes * np.exp2(configurations.sum(axis=1)[:, None] - given + open_of_ranges)
+    return hashes * unit.hash + visited * unit.visit, share, np.array(list(load.frequencies.values()))
+
+
+def search_costs(configuration: Sequence[int], rows: Float64s, load: Workload, unit: UnitCosts) -> Float64s:
+    """What one search of the load costs on average in an index with that many rows, for each of several numbers.
+
+    >>> load = Workload(arrivals=1, searches=1, window=1, frequencies={0b10: 0.5, 0b11: 0.5})
+    >>> search_costs((2, 1), np.array([0.0, 2.0, 64.0]), load, UnitCosts(hash=0)).tolist()
+    [0.0, 1.625, 13.5]
+    """
+    fixed, share, weight = _by_pattern(np.asarray([configuration], dtype=np.int64), load, unit)
+    search = np.minimum(fixed + rows[:, None] * share * unit.compare, rows[:, None] * unit.compare)
+    costs: Float64s = (search * weight).sum(axis=1)
     return costs
 
 
@@ -106,11 +128,10 @@ def _shares(configurations: Int64s, load: Workload) -> Float64s:
     return shares
 
 
-def _open_bits_of_ranges(configurations: Int64s, admitted: Mapping[int, float], asked: Sequence[int]) -> Float64s:
-    """A range search visits the buckets of all values that it admits, at least one for each attribute."""
-    open_bits = np.zeros(len(configurations))
-    for attribute in asked:
-        share = admitted.get(attribute, 0.0)
+def _open_bits_of_ranges(configurations: Int64s, admitted: Mapping[int, float]) -> Float64s:
+    """A search by a range visits the buckets of all values that it admits, at least one for each attribute."""
+    open_bits = np.zeros(configurations.shape)
+    for attribute, share in admitted.items():
         if share > 0:
-            open_bits += np.maximum(configurations[:, attribute] + np.log2(share), 0.0)
+            open_bits[:, attribute] = np.maximum(configurations[:, attribute] + np.log2(share), 0.0)
     return open_bits

@@ -1,4 +1,4 @@
-"""Index migration: which stored partitions get the new configuration (section 8).
+"""Index migration: which stored partitions get the new configuration (section 8), and whether new bits pay at all.
 
 ``all`` re-indexes every partition, ``nothing`` none: stored tuples keep the index they have, and arriving tuples get
 the new one. ``partial`` re-indexes the partitions whose in-process searches gain more than the migration costs:
@@ -7,6 +7,11 @@ the new one. ``partial`` re-indexes the partitions whose in-process searches gai
 
 C_s is the cost of the searches in process whose windows contain the partition, C_m the cost of moving its tuples: for
 each a new bucket and an insertion, the old bucket and a deletion.
+
+``expected`` is ours. Equation 3 knows the searches in process, but those to come look into stored partitions too, until
+these have left; and a search goes through every different index of the window, so that an old index also costs the
+visits of its empty buckets. ``least_expected`` adds up what the searches of one window to come will cost, while rows
+leave and others arrive, for every number of newest runs of partitions that are re-indexed.
 """
 
 from __future__ import annotations
@@ -14,9 +19,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from eddyline.adaptive.indexes.cost import EQUAL_COSTS, Configuration, UnitCosts, Workload, dependent_cost
+import numpy as np
 
-MIGRATIONS = ("nothing", "all", "partial")
+from eddyline.adaptive.indexes.cost import EQUAL_COSTS, Configuration, UnitCosts, Workload, dependent_cost, search_costs
+
+EXPECTED = "expected"
+MIGRATIONS = (EXPECTED, "nothing", "all", "partial")
+MOMENTS = 8  # of the window to come at which the cost of a search is estimated
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +48,7 @@ def to_migrate(
     """The places of the partitions that are re-indexed.
 
     >>> old = [StoredPartition((4, 0), 2500, 0), StoredPartition((4, 0), 2500, 9000), StoredPartition((0, 4), 2500, 9)]
-    >>> [to_migrate(method, old, (0, 4), {0b01: 1.0}) for method in MIGRATIONS]
+    >>> [to_migrate(method, old, (0, 4), {0b01: 1.0}) for method in ("nothing", "all", "partial")]
     [[], [0, 1], [1]]
     """
     other = [i for i, p in enumerate(partitions) if p.configuration != best]
@@ -70,3 +79,69 @@ def _search_cost(configuration: Configuration, load: Workload, unit: UnitCosts) 
     """C_s: no tuple arrives in a stored partition, so C_D without its term for insertions."""
     indexed = sum(bits > 0 for bits in configuration)
     return dependent_cost(configuration, load, unit) - load.arrivals * indexed * unit.hash
+
+
+@dataclass(frozen=True, slots=True)
+class IndexedRun:
+    """Consecutive partitions with one index: its configuration, their rows and how many partitions they are."""
+
+    configuration: Configuration
+    rows: int
+    partitions: int
+
+
+def runs_of(partitions: Sequence[StoredPartition]) -> list[IndexedRun]:
+    """Partitions with equal neighbours together, the oldest first.
+
+    >>> stored = [StoredPartition((4, 0), 10, 0), StoredPartition((4, 0), 10, 0), StoredPartition((0, 4), 5, 0)]
+    >>> [(r.configuration, r.rows, r.partitions) for r in runs_of(stored)]
+    [((4, 0), 20, 2), ((0, 4), 5, 1)]
+    """
+    runs: list[IndexedRun] = []
+    for p in partitions:
+        if runs and runs[-1].configuration == p.configuration:
+            last = runs.pop()
+            runs.append(IndexedRun(p.configuration, last.rows + p.rows, last.partitions + 1))
+        else:
+            runs.append(IndexedRun(p.configuration, p.rows, 1))
+    return runs
+
+
+def least_expected(
+    runs: Sequence[IndexedRun], configuration: Configuration, load: Workload, unit: UnitCosts = EQUAL_COSTS
+) -> tuple[float, int]:
+    """The least expected cost of a window to come in which new rows get ``configuration``, and how many partitions, the
+    newest, are re-indexed for it.
+
+    >>> stored = [IndexedRun((4, 0), 1000, 4)]
+    >>> few, many = (Workload(1000, searches, 1.0, {0b01: 1.0}) for searches in (5, 5_000))
+    >>> least_expected(stored, (0, 4), few)[1], least_expected(stored, (0, 4), many)[1]
+    (0, 4)
+    """
+    costs = [expected_cost(runs, configuration, moved, load, unit) for moved in range(len(runs) + 1)]
+    moved = min(range(len(costs)), key=costs.__getitem__)
+    return costs[moved], sum(r.partitions for r in runs[len(runs) - moved :])
+
+
+def expected_cost(
+    runs: Sequence[IndexedRun], configuration: Configuration, moved: int, load: Workload, unit: UnitCosts = EQUAL_COSTS
+) -> float:
+    """The cost of one window to come: hashes of arriving rows, the migration of the newest ``moved`` runs, searches."""
+    kept = len(runs) - moved
+    while kept and runs[kept - 1].configuration == configuration:
+        kept -= 1  # equal neighbours share one index
+    total = float(sum(r.rows for r in runs))
+    arrived = total * (np.arange(MOMENTS) + 0.5) / MOMENTS
+    cost = load.arrivals * sum(b > 0 for b in configuration) * unit.hash
+    each, gone = load.searches / MOMENTS, arrived
+    for run in runs[:kept]:
+        alive = np.maximum(0.0, run.rows - gone)
+        gone = np.maximum(0.0, gone - run.rows)
+        cost += each * float(search_costs(run.configuration, alive, load, unit).sum())
+    newest = arrived + np.maximum(0.0, sum(r.rows for r in runs[kept:]) - gone)
+    cost += each * float(search_costs(configuration, newest, load, unit).sum())
+    if moved:
+        # Where a run in the middle moves, those beside it that have the index already are put together with it.
+        cost += sum(migration_cost(StoredPartition(r.configuration, r.rows, 0), configuration, unit)
+                    for r in runs[kept:])  # fmt: skip
+    return cost

@@ -53,7 +53,7 @@ _ASSESSED = (ASSESSMENT, THETA, EPSILON, SCHEDULING, WINDOW, PERIODIC, TRIGGERED
 class IndexOptions:
     """All parameters of a multi-route join and its indexes: those of sections 9.1 and 9.2 where the paper has one."""
 
-    assessment: str = "cdia"
+    assessment: str = "sria"
     theta: float = 0.1
     epsilon: float = 0.05
     scheduling: str = "hybrid"
@@ -61,7 +61,7 @@ class IndexOptions:
     periodic: int = 60_000
     triggered: int = 100_000
     change: float = CHANGE
-    migration: str = "nothing"
+    migration: str = "expected"
     costs: str = "measured"
     memory: int | None = None
     count: int = 3
@@ -90,13 +90,13 @@ class HashOptions(IndexOptions):
 @strategy("index", name="amri", parameters=(*_ASSESSED, BUDGET, *_ROUTED), like=IndexOptions)
 def _amri(states: Sequence[int], unit: UnitCosts, options: IndexOptions) -> IndexTuner:
     """The Adaptive Multi-Route Index: one bit-address index a state, its bits chosen as searches change."""
-    return Amri(*options.assessed(states), unit=unit, budget=options.memory)
+    return Amri(*options.assessed(states), unit=unit, budget=options.memory, partition=options.partition)
 
 
 @strategy("index", name="bitmap", parameters=(*_ASSESSED, BUDGET, *_ROUTED), like=IndexOptions)
 def _bitmap(states: Sequence[int], unit: UnitCosts, options: IndexOptions) -> IndexTuner:
     """One bit-address index a state, its bits chosen once, from the first searches."""
-    return StaticBitmap(*options.assessed(states), unit=unit, budget=options.memory)
+    return StaticBitmap(*options.assessed(states), unit=unit, budget=options.memory, partition=options.partition)
 
 
 @strategy("index", name="hash", parameters=(COUNT, *_ASSESSED, *_ROUTED), like=HashOptions)
@@ -109,6 +109,13 @@ def _hash(states: Sequence[int], unit: UnitCosts, options: IndexOptions) -> Inde
 def _single(states: Sequence[int], unit: UnitCosts, options: IndexOptions) -> IndexTuner:
     """A hash index on each join attribute; what it finds is compared with the rest of the search."""
     return SingleHashes()
+
+
+@strategy("index", name="fitting", parameters=(*_ASSESSED, BUDGET, *_ROUTED), like=IndexOptions)
+def _fitting(states: Sequence[int], unit: UnitCosts, options: IndexOptions) -> IndexTuner:
+    """What the planner expects to be quickest within so many bytes of indexes: an MJoin's, or those of a multi-route
+    join; AMRI where the rows of the windows are not known before it runs."""
+    return Amri(*options.assessed(states), unit=unit, budget=options.memory, partition=options.partition)
 
 
 def parse_index(text: str) -> tuple[str, IndexOptions]:

@@ -16,17 +16,18 @@ from typing import Any
 from eddyline.adaptive.indexes.access_patterns import attributes_of, spelled
 from eddyline.adaptive.indexes.assessment import Assessment, make_assessment
 from eddyline.adaptive.indexes.cost import Configuration, UnitCosts, Workload, dependent_cost
-from eddyline.adaptive.indexes.migration import StoredPartition, to_migrate
+from eddyline.adaptive.indexes.migration import EXPECTED, StoredPartition, least_expected, runs_of, to_migrate
 from eddyline.adaptive.indexes.scheduling import Schedule, make_schedule
-from eddyline.adaptive.indexes.selection import Choice, divide, eprune, most_frequent
+from eddyline.adaptive.indexes.selection import Choice, divide, most_frequent, select
 from eddyline.streamon.decision import Decision
 from eddyline.streamon.wording import Evidence, sentence
 
 IndexKey = tuple[Any, ...]  # ("bits", …) or ("hashed", …)
 
 MOST_BITS = 16  # an open bit doubles the buckets that a search visits: with 64 a wild card would mean millions
-HEAD_BYTES = 4  # of a bucket
+HEAD_BYTES = 2  # of a bucket
 WORTH = 1.2  # ratio of costs from which bits are changed: each change brings one more index to search for a window
+EXPECTED_WORTH = 1.05  # the same where migration and the indexes of old partitions are part of both costs
 BLEND = 0.5  # weight of the newest assessment: routes change from batch to batch, and bits last for a partition
 NEGLIGIBLE = 0.001  # share below which a pattern is forgotten
 SEARCHES = "searches of a state by access pattern"
@@ -68,15 +69,18 @@ class IndexTuner(ABC):
     def initial(self, attributes: int) -> tuple[IndexKey, ...]:
         """The indexes of a state that nothing is known of."""
 
-    def searched(self, state: int, pattern: int, requests: int) -> bool:
-        """Searches of a state by one access pattern; True: the tuner wants to decide about the state."""
-        return False
+    def searched(self, state: int, pattern: int, requests: int) -> None:  # noqa: B027
+        """Searches of a state by one access pattern."""
+
+    def round_ended(self) -> list[int]:
+        """All batches of a round have found their way; the states that the tuner wants to decide about."""
+        return []
 
     def inserted(self, state: int, rows: int) -> None:  # noqa: B027 (most tuners do not care)
         """Rows that arrived in a state."""
 
     def decide(self, state: int, facts: Sequence[StateFacts]) -> list[Tuning]:
-        """New indexes for states, after ``searched`` said so."""
+        """New indexes for states, after ``round_ended`` named one."""
         return []
 
     def frequencies(self, state: int) -> Mapping[int, float]:
@@ -100,7 +104,11 @@ class SingleHashes(IndexTuner):
 
 
 class Assessed(IndexTuner):
-    """What AMRI, adaptive hash indices and the static bitmap share: assessment by a schedule."""
+    """What AMRI, adaptive hash indices and the static bitmap share: assessment by a schedule.
+
+    An assessment is of whole *rounds*: in a round some rows of each input take their whole routes. A batch has
+    thousands of searches by one pattern, so that one which ended amid a round would see the patterns of that batch.
+    """
 
     def __init__(
         self, states: Sequence[int], assessment: str, theta: float, epsilon: float, scheduling: str, window: int,
@@ -113,13 +121,29 @@ class Assessed(IndexTuner):
         self.arrived = [0] * len(states)
         self.known: list[dict[int, float]] = [{} for _ in states]  # of the last assessment
         self.load_ratio = [1.0] * len(states)  # searches for each arriving row, in the last assessment
+        self.counting: set[int] = set(range(len(states)))  # states assessed in this round
+        self.full: set[int] = set()  # those of them that have had enough requests
         for s in range(len(states)):
             self.schedule.start(s)  # nothing is known yet: the first requests decide
 
-    def searched(self, state: int, pattern: int, requests: int) -> bool:
-        if self.schedule.assessing(state):
-            self.assessments[state].search(pattern, requests)
-        return self.schedule.searched(state, pattern, requests)
+    def searched(self, state: int, pattern: int, requests: int) -> None:
+        if state not in self.counting:
+            self.schedule.count(state, pattern, requests)
+            return
+        self.assessments[state].search(pattern, requests)
+        if self.schedule.searched(state, pattern, requests):
+            self.full.add(state)
+
+    def round_ended(self) -> list[int]:
+        due = sorted(self.full)
+        self.full.clear()
+        for s in due:
+            self.complete(s)
+        before, self.counting = self.counting, {s for s in range(len(self.attributes)) if self.schedule.assessing(s)}
+        for s in self.counting:
+            if s not in before:
+                self.arrived[s] = 0  # rows count from where requests do
+        return due
 
     def inserted(self, state: int, rows: int) -> None:
         self.arrived[state] += rows
@@ -145,6 +169,8 @@ class Assessed(IndexTuner):
             "arrived": list(self.arrived),
             "known": [sorted(k.items()) for k in self.known],
             "load_ratio": list(self.load_ratio),
+            "counting": sorted(self.counting),
+            "full": sorted(self.full),
         }
 
     def load(self, state: Mapping[str, Any]) -> None:
@@ -154,31 +180,33 @@ class Assessed(IndexTuner):
         self.arrived = [int(a) for a in state["arrived"]]
         self.known = [{int(p): float(f) for p, f in k} for k in state["known"]]
         self.load_ratio = [float(r) for r in state["load_ratio"]]
+        self.counting, self.full = ({int(s) for s in state[n]} for n in ("counting", "full"))
 
 
 class Amri(Assessed):
     """The Adaptive Multi-Route Index: a bit-address index for each state, its bits chosen anew as searches change.
 
     ``unit`` are the costs of the operations; ``budget`` is the bytes of all states' buckets together, divided by what
-    each state gains from them, None for no limit.
+    each state gains from them, None for no limit. ``partition`` is the number of rows of a partition.
     """
 
     name = "amri"
 
-    def __init__(self, *args: Any, unit: UnitCosts, budget: int | None = None, **kwargs: Any) -> None:
+    def __init__(
+        self, *args: Any, unit: UnitCosts, budget: int | None = None, partition: int = 2_500, **kwargs: Any
+    ) -> None:
         super().__init__(*args, **kwargs)
-        self.unit, self.budget = unit, budget
-        self.configurations: list[Configuration] = [(0,) * n for n in self.attributes]
+        self.unit, self.budget, self.partition = unit, budget, partition
+        self.configurations: list[Configuration] = [_bits_of(self.initial(n), n) for n in self.attributes]
 
     def initial(self, attributes: int) -> tuple[IndexKey, ...]:
-        """Bits for all attributes alike: 12 in all fit a partition of 2,500 rows."""
-        each, rest = divmod(12, max(1, attributes))
+        """Bits for all attributes alike, as many in all as a partition can use: 12 with 2,500 rows."""
+        each, rest = divmod(min(MOST_BITS, (self.partition - 1).bit_length()), max(1, attributes))
         return (("bits", *(each + (a < rest) for a in range(attributes))),)
 
     def decide(self, state: int, facts: Sequence[StateFacts]) -> list[Tuning]:
-        self.complete(state)
         if self.budget is None:
-            chosen = {state: eprune(self.attributes[state], facts[state].bits, self._load(state, facts), self.unit)}
+            chosen = {state: select(self.attributes[state], facts[state].bits, self._load(state, facts), self.unit)}
         else:
             chosen = self._divided(facts)
         return [t for s, best in chosen.items() if (t := self._tuning(s, best, facts)) is not None]
@@ -197,7 +225,7 @@ class Amri(Assessed):
         for s in assessed:
             load, options = self._load(s, facts), []
             for bits in range(facts[s].bits + 1):
-                best = eprune(self.attributes[s], bits, load, self.unit)
+                best = select(self.attributes[s], bits, load, self.unit)
                 used = sum(best)
                 options.append(Choice(best, dependent_cost(best, load, self.unit), (HEAD_BYTES << used) if used else 0))
             choices.append(options)
@@ -205,15 +233,22 @@ class Amri(Assessed):
 
     def _tuning(self, state: int, best: Configuration, facts: Sequence[StateFacts]) -> Tuning | None:
         before, mine = self.configurations[state], facts[state]
-        load = self._load(state, facts)
-        costs = [dependent_cost(c, load, self.unit) for c in (before, best)]
-        if costs[0] < WORTH * costs[1]:
+        if best == before:
             return None
-        self.configurations[state] = best
+        load = self._load(state, facts)
         stored = [
             StoredPartition(_bits_of(indexes, len(best)), rows, mine.in_process) for indexes, rows in mine.partitions
         ]
-        moved = to_migrate(self.migration, stored, best, self.known[state], self.unit)
+        if self.migration == EXPECTED:
+            runs = runs_of(stored)
+            costs, newest = zip(*(least_expected(runs, c, load, self.unit) for c in (before, best)), strict=True)
+            worth, moved = EXPECTED_WORTH, list(range(len(stored) - newest[1], len(stored)))
+        else:
+            costs = tuple(dependent_cost(c, load, self.unit) for c in (before, best))
+            worth, moved = WORTH, to_migrate(self.migration, stored, best, self.known[state], self.unit)
+        if costs[0] < worth * costs[1]:
+            return None
+        self.configurations[state] = best
         names = mine.names
         patterns = {spelled(p, names): round(f, 4) for p, f in sorted(self.known[state].items(), key=lambda x: -x[1])}
         decision = Decision(
@@ -245,8 +280,8 @@ class StaticBitmap(Amri):
         super().__init__(*args, **kwargs)
         self.settled = [False] * len(self.attributes)
 
-    def searched(self, state: int, pattern: int, requests: int) -> bool:
-        return not self.settled[state] and super().searched(state, pattern, requests)
+    def round_ended(self) -> list[int]:
+        return [s for s in super().round_ended() if not self.settled[s]]
 
     def decide(self, state: int, facts: Sequence[StateFacts]) -> list[Tuning]:
         self.settled[state] = True
@@ -274,7 +309,6 @@ class AdaptiveHashes(Assessed):
         return tuple(("hashed", a) for a in range(min(attributes, self.count)))
 
     def decide(self, state: int, facts: Sequence[StateFacts]) -> list[Tuning]:
-        self.complete(state)
         n, names = self.attributes[state], facts[state].names
         patterns = most_frequent(self.known[state], self.count)
         chosen = tuple(("hashed", *attributes_of(p, n)) for p in patterns)

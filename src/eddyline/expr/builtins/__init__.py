@@ -18,6 +18,7 @@ from eddyline.expr.builtins.base import Argument, Builder, Built
 from eddyline.expr.builtins.comparison import BUILDERS as _COMPARISON
 from eddyline.expr.builtins.date_formats import BUILDERS as _DATE_FORMATS
 from eddyline.expr.builtins.datetimes import BUILDERS as _DATETIMES
+from eddyline.expr.builtins.lists import BUILDERS as _LISTS
 from eddyline.expr.builtins.mathematics import BUILDERS as _MATHEMATICS
 from eddyline.expr.builtins.patterns import BUILDERS as _PATTERNS
 from eddyline.expr.builtins.regexps import BUILDERS as _REGEXPS
@@ -30,6 +31,7 @@ BUILDERS: dict[str, Builder] = {
     **_COMPARISON,
     **_DATE_FORMATS,
     **_DATETIMES,
+    **_LISTS,
     **_MATHEMATICS,
     **_PATTERNS,
     **_REGEXPS,

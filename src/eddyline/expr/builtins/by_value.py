@@ -27,10 +27,11 @@ def by_value(
     returns: pa.DataType,
     can_fail: Callable[..., bool] = lambda *_: False,
     subject: int = 0,
+    expensive: bool = False,
 ) -> Builder:
     """``fast`` gives for a column of texts what ``slow`` gives for each of them, NULL for NULL; both may raise.
     ``can_fail`` says of constant parameters whether some text could fail; parameters of columns are asked as None.
-    ``subject`` is the place of the text among the arguments."""
+    ``subject`` is the place of the text among the arguments. ``expensive``: also where the parameters are constant."""
     one_by_one = row_wise(slow, returns)
 
     def build(arguments: Sequence[Argument], _: pa.DataType) -> Built:
@@ -42,7 +43,7 @@ def by_value(
             def constant(*args: Value) -> pa.Array:
                 return _of_texts(fast, args[subject], values, returns)
 
-            return Built(constant, can_fail=can_fail(*values))
+            return Built(constant, can_fail=can_fail(*values), expensive=expensive)
 
         def kernel(*args: Value) -> pa.Array:
             return _grouped(fast, one_by_one, returns, subject, args)

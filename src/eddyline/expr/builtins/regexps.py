@@ -22,7 +22,14 @@ def extract(texts: pa.Array, pattern: str, group: int = 1) -> pa.Array:
     >>> extract(pa.array(["a=1", "b", None]), "([a-z])=([0-9])", 2).to_pylist()
     ['1', '', None]
     """
-    matches = regex_kernel(pattern)(texts)
+    kernel = regex_kernel(pattern)
+    named = named_groups(pattern)
+    if named is not None:
+        found = pc.extract_regex(texts, named)
+        if not 0 <= group < found.type.num_fields:
+            raise DataError(f"the regular expression {quoted(pattern)} has no group {group}")
+        return pc.if_else(texts.is_valid(), pc.struct_field(found, group).fill_null(""), pa.scalar(None, pa.string()))
+    matches = kernel(texts)
     # A replacement of the whole text by the group: what stands before the match is as short as can be.
     kept = f"({pattern})" if group == 0 else f"(?:{pattern})"
     whole, group = f"^(?s:.*?){kept}(?s:.*)\\z", group or 1
@@ -31,6 +38,41 @@ def extract(texts: pa.Array, pattern: str, group: int = 1) -> pa.Array:
     except pa.ArrowInvalid:
         raise DataError(f"the regular expression {quoted(pattern)} has no group {group}") from None
     return pc.if_else(matches, pc.replace_substring_regex(texts, whole, f"\\{group}"), "")
+
+
+def named_groups(pattern: str) -> str | None:
+    r"""The pattern with a name for the whole and for each of its groups, as Arrow asks for them; None where that takes
+    more than a look at its parentheses.
+
+    >>> named_groups(r"(&|^)id=([^&)]*)\(x(?:y)")
+    '(?P<g0>(?P<g1>&|^)id=(?P<g2>[^&)]*)\\(x(?:y))'
+    >>> named_groups(r"(?P<a>x)") is None
+    True
+    """
+    if "\\Q" in pattern or "(?P<" in pattern or "(?<" in pattern:
+        return None
+    out, groups, at, within = list[str](), 0, 0, False  # within brackets
+    while at < len(pattern):
+        c = pattern[at]
+        step = 2 if c == "\\" else 1
+        if within:
+            if pattern.startswith("[:", at):
+                step = pattern.find(":]", at) + 2 - at
+                if step <= 0:
+                    return None
+            within = c != "]"
+        elif c == "[":
+            within = True
+            step += pattern.startswith("^", at + 1)
+            step += pattern.startswith("]", at + step)
+        elif c == "(" and not pattern.startswith("(?", at):
+            groups += 1
+            out.append(f"(?P<g{groups}>")
+            at += 1
+            continue
+        out.append(pattern[at : at + step])
+        at += step
+    return f"(?P<g0>{''.join(out)})"
 
 
 def replace(texts: pa.Array, pattern: str, replacement: str) -> pa.Array:
@@ -86,9 +128,17 @@ def _fails(function: str) -> Any:
 
 BUILDERS: dict[str, Builder] = {
     "regexp_extract": by_value(
-        extract, lambda text, *a: extract(pa.array([text]), *a)[0].as_py(), STRING, _fails("regexp_extract")
+        extract,
+        lambda text, *a: extract(pa.array([text]), *a)[0].as_py(),
+        STRING,
+        _fails("regexp_extract"),
+        expensive=True,
     ),
     "regexp_replace": by_value(
-        replace, lambda text, *a: replace(pa.array([text]), *a)[0].as_py(), STRING, _fails("regexp_replace")
+        replace,
+        lambda text, *a: replace(pa.array([text]), *a)[0].as_py(),
+        STRING,
+        _fails("regexp_replace"),
+        expensive=True,
     ),
 }

@@ -21,7 +21,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 from eddyline.core.catalog import Catalog
 from eddyline.core.time import TimeKind
 from eddyline.plan.deletions import Deletions
-from eddyline.plan.logical import AsOfJoin, Join, MarkJoin, OuterJoin, Plan, Rank, Select, children
+from eddyline.plan.logical import AsOfJoin, Join, MarkJoin, ModelQuery, OuterJoin, Plan, Rank, Select, children
+from eddyline.plan.matching import Matching
 from eddyline.plan.memberships import flatten
 
 if TYPE_CHECKING:
@@ -43,14 +44,17 @@ T = TypeVar("T")
 
 # What is chosen: the subjects, each with the unit of its candidates' costs.
 JOIN, OUTER_JOIN, MARK, MEMBERSHIP, RANK = "join", "outer join", "mark", "membership", "rank"
-AS_OF = "as-of join"
+MATCH = "match"  # how rows with partners are found, below an outer join, a mark or a membership
+AS_OF, MODEL = "as-of join", "model query"
 UNITS: Mapping[str, str] = {
     JOIN: "index accesses an element",
     OUTER_JOIN: "index accesses an element",
     MARK: "index accesses a row",
     MEMBERSHIP: "index accesses a row",
+    MATCH: "index accesses a row",
     RANK: "steps a change",
     AS_OF: "index accesses an element",
+    MODEL: "equations a segment",
 }
 
 
@@ -149,7 +153,7 @@ def named_by(option: str, value: Any) -> Candidate | None:
     return found if found is not None and found.option == option else None
 
 
-def subject_of(node: Plan) -> str | None:
+def subject_of(node: Plan | Matching) -> str | None:
     """What has to be chosen for a node; None: it has one operator, whatever is around it."""
     match node:
         case Join():
@@ -162,6 +166,10 @@ def subject_of(node: Plan) -> str | None:
             return RANK
         case AsOfJoin():
             return AS_OF
+        case Matching():
+            return MATCH
+        case ModelQuery():
+            return MODEL
         case Select() if flatten(node) is not None:
             return MEMBERSHIP
         case _:

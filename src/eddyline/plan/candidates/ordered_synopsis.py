@@ -20,6 +20,7 @@ ROWS_ASSUMED = 1024  # of a partition, where nothing is known of it
 class OrderedSynopsis(Candidate):
     name = "ordered-synopsis"
     subject: ClassVar[str] = RANK
+    version: ClassVar[int] = 2
 
     def suits(self, node: Rank, planning: Planning) -> str | Refused:
         if node.limit is None:

@@ -36,8 +36,10 @@ from eddyline.plan.logical import (
     Aggregate,
     AsOfJoin,
     Distinct,
+    Explode,
     Join,
     MarkJoin,
+    ModelQuery,
     OuterJoin,
     Plan,
     Project,
@@ -128,12 +130,16 @@ class Layouts:
             case Distinct():
                 told = "DISTINCT must see equal rows together, and no column of its rows tells their shard"
                 return self.kept(self.of(p.input), Layout.meets, told)
+            case Explode():
+                return self.of(p.input)
             case Rank():
                 return self.rank(p)
             case SetOperation():
                 return self.set_operation(p)
             case AsOfJoin():
                 return self.as_of_join(p)
+            case ModelQuery():
+                return self.model_query(p)
             case ToStream():
                 return self.to_stream(p)
 
@@ -275,6 +281,15 @@ class Layouts:
             f"the ASOF JOIN of {alias_of(p.left)} and {alias_of(p.right)} has no equality, and every row is a partner"
         )
         return self.noted((*lefts, *rights), found, told)
+
+    def model_query(self, p: ModelQuery) -> list[Layout]:
+        """Segments of different keys meet in envelopes and joins, so all of them are together."""
+        given = [self.of(i) for i in p.inputs]
+        found = [x for x in given[0] if x.visible is None]
+        for right in given[1:]:
+            found = [x.on(scans) for x, y, scans in _pairs(found, right) if y.visible is None]
+        told = "segments of models are not split over shards"
+        return self.noted([x for layouts in given for x in layouts], found, told)
 
     # ── aggregates and sets ───────────────────────────────────────────────────────────────────────────────────────
 

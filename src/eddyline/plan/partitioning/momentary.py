@@ -16,6 +16,7 @@ from eddyline.plan.logical import (
     Aggregate,
     AsOfJoin,
     Distinct,
+    Explode,
     Join,
     MarkJoin,
     OuterJoin,
@@ -56,7 +57,7 @@ def _momentary(p: Plan, known: Known) -> bool:
         case Window():
             # A session is there when it closes and at no other instant, and who has it knows when that is.
             return isinstance(p.spec, Session) or (p.spec == Range(0) and comes_with_elements(p.input, known))
-        case Select() | Project() | Distinct() | Rank():
+        case Select() | Project() | Distinct() | Explode() | Rank():
             return momentary(p.input, known)
         case Join():
             return any(momentary(i, known) for i in p.inputs)
@@ -107,7 +108,7 @@ def _enters(p: Plan, known: Known) -> bool:
             return not isinstance(p.spec, Stepping | Session) and comes_with_elements(p.input, known)
         case RelationScan():
             return not p.constant
-        case Select() | Project() | Distinct():
+        case Select() | Project() | Distinct() | Explode():
             return _enters_with_elements(p.input, known)
         case Join():
             entering = [_enters_with_elements(i, known) for i in p.inputs]

@@ -12,8 +12,10 @@ from eddyline.plan.logical import (
     Aggregate,
     AsOfJoin,
     Distinct,
+    Explode,
     Join,
     MarkJoin,
+    ModelQuery,
     OuterJoin,
     Plan,
     Project,
@@ -68,6 +70,9 @@ def _prune(p: Plan, need: frozenset[str]) -> Plan:
             return Aggregate(_prune(p.input, read), p.keys, aggregates, p.grouped)
         case Distinct():
             return Distinct(_prune(p.input, frozenset(p.input.schema.names)))
+        case Explode():
+            # The row is there once for each element, whether or not anybody reads the elements.
+            return replace(p, input=_prune(p.input, (need - {p.name}) | {p.column}))
         case Rank():
             # Where nothing else orders ties, all columns do.
             ties = frozenset() if p.by_arrival else frozenset(p.input.schema.names)
@@ -84,6 +89,8 @@ def _prune(p: Plan, need: frozenset[str]) -> Plan:
             need |= frozenset(n for pair in p.keys for n in pair)
             left, right = (_prune(i, need & frozenset(i.schema.names)) for i in (p.left, p.right))
             return replace(p, left=left, right=right)
+        case ModelQuery():
+            return p
         case ToStream():
             # Netting is by value: dropping a column below would make different rows equal.
             return ToStream(p.kind, _prune(p.input, frozenset(p.input.schema.names)))

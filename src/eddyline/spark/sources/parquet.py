@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 
 from eddyline.core.delta import Int64s
 from eddyline.io.conform import conform, declared_columns
+from eddyline.io.nested import flat_batch, flat_schema
 from eddyline.io.parquet import damaged, open_parquet
 from eddyline.io.source import SourceBatch, pruned
 from eddyline.spark.sources.files import present
@@ -40,7 +41,7 @@ class ParquetSlice:
     def read(self, columns: Sequence[str]) -> Iterator[SourceBatch]:
         wanted = pa.schema([self.schema.field(c) for c in pruned(self.schema, columns)])
         with open_parquet(present(self.path)) as file:
-            declared_columns(wanted, file.schema_arrow.names, self.path.name)
+            declared_columns(wanted, flat_schema(file.schema_arrow).names, self.path.name)
             stop = file.metadata.num_rows if self.stop is None else self.stop
             groups, skip = _groups(file.metadata, self.start, stop)
             left = stop - self.start
@@ -51,8 +52,9 @@ class ParquetSlice:
                         skip -= batch.num_rows
                         continue
                     batch, skip = batch.slice(skip, left), 0
+                    first = stop - left + 1  # in the file
                     left -= batch.num_rows
-                    yield conform(batch.select(wanted.names), wanted, self.path.name)
+                    yield conform(flat_batch(batch).select(wanted.names), wanted, self.path.name, first)
                     if left <= 0:
                         return
             except (pa.ArrowException, OSError) as error:

@@ -38,6 +38,13 @@ _TEXTS = (
     "SELECT Istream(S.v, T.v AS w) FROM S ASOF JOIN T ON S.a = T.a AND T.ts <= S.ts",
     "SELECT Istream(S.v, T.v AS w) FROM S ASOF JOIN T ON S.a = T.a AND T.ts >= S.ts WITHIN 3",
     "SELECT Istream(S.v, T.v AS w) FROM S LEFT ASOF JOIN T ON S.a = T.a AND T.ts < S.ts WITHIN 3",
+    # lists
+    "SELECT a, explode(l) AS e FROM S [RANGE 4]",
+    "SELECT e, count(*) AS n FROM (SELECT explode(l) AS e FROM S [ROWS 5]) GROUP BY e",
+    # models
+    "SELECT a, v, d FROM S MODEL S.d = S.d - 0.1 * t WHERE d > 0.3 HORIZON 5",
+    "SELECT S.a, S.d - T.d AS gap FROM S MODEL S.d = S.d + 0.1 * t JOIN T MODEL T.d = T.d ON S.a = T.a SAMPLE EVERY 2",
+    "SELECT a, b, v, avg(d) AS m FROM S [RANGE 6] MODEL S.d = S.d + 0.1 * t^2 GROUP BY a, b, v PARTIAL SAMPLE EVERY 3",
     # sets
     "SELECT DISTINCT a FROM S [RANGE 4]",
     "SELECT a FROM S [RANGE 4] UNION SELECT a FROM T [ROWS 3]",
@@ -76,7 +83,7 @@ def stream(seed: int) -> pa.Table:
     """Rows with ties in time, NULLs and small domains.
 
     >>> stream(1).schema.names
-    ['ts', 'a', 'b', 'v', 'd']
+    ['ts', 'a', 'b', 'v', 'd', 'l']
     """
     random = np.random.default_rng(seed)
     draw = random.integers
@@ -88,6 +95,7 @@ def stream(seed: int) -> pa.Table:
             "b": pa.array(draw(0, 3, ROWS)),
             "v": pa.array(draw(0, 9, ROWS)),
             "d": pa.array(random.random(ROWS).round(2)),
+            "l": pa.array([list(range(n)) for n in draw(0, 4, ROWS).tolist()], pa.list_(pa.int64())),
         }
     )
 

@@ -1,0 +1,77 @@
+"""The graph of a session: what 100 equal queries cost beside one, counted and in processor time."""
+
+from __future__ import annotations
+
+import time
+
+from benchmarks.harness import Options, Report
+
+TEXT = "SELECT symbol, sum(price) AS total FROM trades [RANGE 500] WHERE price > 2 GROUP BY symbol"
+READERS = (1, 2, 10, 100)
+ROWS, BATCH = 200_000, 2_000
+
+
+class SharedGraph:
+    name = "shared_graph"
+    title = "equal queries in one session: work, processor time and rows kept"
+
+    def run(self, options: Options) -> Report:
+        report = Report(self.name, self.title)
+        report.lines = [
+            f"  {'readers':>8s}{'runs':>9s}{'elements':>12s}{'CPU s':>9s}{'delivery s':>12s}{'rows kept':>11s}"
+        ]
+        rows = []
+        measure(1, BATCH)  # kernels are loaded
+        for readers in READERS:
+            one = measure(readers, ROWS // 10 if options.quick else ROWS)
+            rows.append(one)
+            report.lines.append(
+                f"  {readers:8d}{one['runs']:9,d}{one['elements']:12,d}{one['seconds']:9.2f}{one['delivery']:12.2f}"
+                f"{one['kept']:11,d}"
+            )
+        whole, first = rows[-1]["seconds"] - rows[-1]["delivery"], rows[0]["seconds"] - rows[0]["delivery"]
+        report.lines.append(f"  {READERS[-1]} equal queries take {whole / first:.2f} times one, beside delivery")
+        report.details = {"measurements": rows}
+        return report
+
+
+def measure(readers: int, rows: int) -> dict[str, float]:
+    import numpy as np
+    import pyarrow as pa
+
+    import eddyline as ed
+    from eddyline.engine.delivery import Delivery
+
+    rng = np.random.default_rng(1)
+    session = ed.Session()
+    schema = pa.schema([("ts", pa.int64()), ("symbol", pa.int64()), ("price", pa.float64())])
+    session.stream("trades", schema=schema, timestamp="ts")
+    queries = [session.query(TEXT) for _ in range(readers)]
+    delivery, collect = [0.0], Delivery.collect
+
+    def timed(one: Delivery) -> None:
+        begin = time.process_time()
+        collect(one)
+        delivery[0] += time.process_time() - begin
+
+    Delivery.collect = timed  # type: ignore[method-assign]
+    try:
+        begin = time.process_time()
+        for at in range(0, rows, BATCH):
+            columns = [np.arange(at, at + BATCH), rng.integers(0, 50, BATCH), rng.random(BATCH) * 10]
+            session.push("trades", pa.RecordBatch.from_arrays([pa.array(c) for c in columns], schema=schema))
+        kept = session.store_size[0]
+        session.finish()
+        seconds = time.process_time() - begin
+    finally:
+        Delivery.collect = collect  # type: ignore[method-assign]
+    told = [o.task.statistics for o in session._graph.operators]
+    assert queries[-1].report()["results"]
+    return {
+        "readers": readers,
+        "runs": sum(t.runs for t in told),
+        "elements": sum(t.elements_in for t in told),
+        "seconds": seconds,
+        "delivery": delivery[0],
+        "kept": kept,
+    }

@@ -1,0 +1,117 @@
+"""Queries on models: which queries are, what ``MODEL`` and segment tables bring into FROM, and the clauses at the end.
+
+A query is one on models if it reads a segment stream, or carries ``MODEL`` or a clause of models. It is bound like any
+other, with modelled values as columns of doubles, and then translated (``plan.models``).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+from sqlglot import exp
+
+from eddyline.core.catalog import Catalog, StreamDef
+from eddyline.core.errors import CqlError
+from eddyline.core.schema import Field, Schema
+from eddyline.core.time import TimeKind
+from eddyline.cql.defaults import Bound
+from eddyline.cql.dialect import Source
+from eddyline.cql.model_syntax import ModelClauses, parse_model
+from eddyline.cql.scope import Context
+from eddyline.cql.windows import IntervalText, resolve_duration
+from eddyline.expr.types import type_name
+from eddyline.models.segments import SegmentLayout
+from eddyline.models.sources import DeclaredRows, Monomials, SegmentRows
+from eddyline.plan.logical import ModelQuery, StreamScan, each
+from eddyline.plan.models import ModelOptions, translate
+
+
+def is_modelled(query: exp.Expression, catalog: Catalog) -> bool:
+    """Whether a query is one on models, before it is bound."""
+    if query.meta.get("clauses") is not None:
+        return True
+    for node in query.find_all(Source):
+        if node.args.get("models"):
+            return True
+        if isinstance(node.this, exp.Identifier):
+            stream = catalog.streams.get(node.this.name.lower())
+            if stream is not None and stream.segments is not None:
+                return True
+    return False
+
+
+def stream_scan(context: Context, node: Source, stream: StreamDef, alias: str) -> StreamScan:
+    """The scan of a declared stream; in a query on models it says how its rows are models."""
+    models = node.args.get("models") or []
+    layout: SegmentLayout | None = stream.segments
+    if layout is not None:
+        if models:
+            raise context.error(f"{stream.name} holds segments, which are models already.", models[0])
+        keys = tuple(Field(f"{alias}.{k}", stream.schema[k].type) for k in layout.key)
+        schema = Schema((*keys, *(Field(f"{alias}.{v.name}", pa.float64()) for v in layout.values)))
+        names = (*layout.key, *(v.name for v in layout.values))
+        return StreamScan(stream.name, alias, schema, names, SegmentRows(layout))
+    schema = Schema(tuple(Field(f"{alias}.{f.name}", f.type) for f in stream.schema))
+    model = _declared(context, models, stream, alias) if models else None
+    if model is not None:
+        modelled = {f"{alias}.{n}" for n, _ in model.values}
+        schema = Schema(tuple(Field(f.name, pa.float64()) if f.name in modelled else f for f in schema))
+    return StreamScan(stream.name, alias, schema, stream.schema.names, model)
+
+
+def _declared(context: Context, models: list[Any], stream: StreamDef, alias: str) -> DeclaredRows:
+    values: dict[str, Monomials] = {}
+    for node in models:
+        column, terms = parse_model(context.text, node.meta["tokens"], (alias, stream.name), stream.schema.names)
+        if column in values:
+            raise context.error(f"MODEL has {column!r} twice.", node)
+        monomials = tuple((power, factor, names) for power, sums in sorted(terms.items()) for factor, names in sums)
+        for name in (column, *(n for _, _, names in monomials for n in names)):
+            if not _is_number(stream.schema[name].type):
+                message = f"MODEL computes with numbers, and {name!r} is {type_name(stream.schema[name].type)}."
+                raise context.error(message, node)
+        values[column] = monomials
+    read = {n for terms in values.values() for _, _, names in terms for n in names} | set(values)
+    # Keys are discrete, so what is neither read nor continuous tells objects apart.
+    key = tuple(
+        f.name for f in stream.schema if f.name not in read and f.name != stream.timestamp and _is_discrete(f.type)
+    )
+    return DeclaredRows(key, tuple(values.items()))
+
+
+def _is_number(type: pa.DataType) -> bool:
+    return bool(pa.types.is_integer(type) or pa.types.is_floating(type) or pa.types.is_decimal(type))
+
+
+def _is_discrete(type: pa.DataType) -> bool:
+    return bool(pa.types.is_integer(type) or pa.types.is_string(type) or pa.types.is_boolean(type))
+
+
+def model_query(context: Context, query: exp.Expression, bound: Bound) -> ModelQuery:
+    """The plan of a query on models."""
+    if bound.kind is not None:
+        message = f"a query on models gives samples or segments: leave {bound.kind.capitalize()} out."
+        raise context.error(message, query)
+    if any(isinstance(n, ModelQuery) for n in each(bound.plan)):
+        raise context.error("a view of models cannot be read again: write its query in FROM.", query)
+    kind = context.kinds[0][0] if context.kinds else TimeKind.INTEGER
+    clauses: ModelClauses | None = query.meta.get("clauses")
+    if clauses is not None and clauses.error is not None:
+        message = (
+            "ERROR WITHIN over tuples is not supported yet: fit them with a bound (ed.fit), and query the segments."
+        )
+        raise CqlError(message, context.text, clauses.span)
+    if clauses is not None and clauses.max_gap is not None:
+        raise CqlError("MAX GAP belongs to ERROR WITHIN, or to the fit of a segment table.", context.text, clauses.span)
+
+    def ticks(width: IntervalText | None) -> int | None:
+        return None if width is None else resolve_duration(width, kind)
+
+    options = ModelOptions()
+    if clauses is not None:
+        options = ModelOptions(ticks(clauses.sample), ticks(clauses.horizon), clauses.partial)
+    place = clauses.span if clauses is not None else None
+    return translate(
+        bound.plan, context.catalog, kind, options, lambda message, span: context.error_at(message, span or place)
+    )

@@ -1,0 +1,123 @@
+"""``ed.fit``: from a source of samples to a segment table."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from eddyline.core import arguments as check
+from eddyline.core.errors import JobError
+from eddyline.core.schema import Schema
+from eddyline.engine.declaration_checks import column_named, duration, time_kind
+from eddyline.io.resolve import open_source
+from eddyline.io.source import plain
+from eddyline.models.fitting import ErrorBound, Fitter
+from eddyline.models.segments import FROM, SAMPLES, TO, ModelledValue, SegmentLayout
+
+COUNTS = b"eddyline.fit"  # in the schema's metadata: what was counted while fitting
+
+
+def fit(
+    source: Any,
+    *,
+    time: str,
+    value: str | Sequence[str],
+    key: str | Sequence[str] = (),
+    error: float | str | Sequence[float | str],
+    degree: int = 1,
+    floor: float = 0.0,
+    max_gap: int | float | str | timedelta | None = None,
+    interpolate: bool = False,
+    base: Path | str | None = None,
+) -> pa.Table:
+    """Fit the samples of a source: a table of polynomial segments, ordered by start (``docs/models.md``).
+
+    ``source`` is whatever ``session.stream`` reads. ``error`` is absolute (``0.5``) or a share of each value
+    (``"0.05%"``, never less than ``floor``); with several values one for all, or one for each. A silence longer than
+    ``max_gap`` belongs to no segment. ``interpolate`` makes the bound hold between samples, too. What was counted (late
+    samples, violations) is in the schema's metadata under ``eddyline.fit``.
+
+    >>> import eddyline as ed
+    >>> samples = [{"ts": t, "room": "a", "heat": 20.0 + 0.5 * t} for t in range(100)]
+    >>> table = ed.fit(samples, key="room", time="ts", value="heat", error=0.1)
+    >>> table.to_pylist()
+    [{'room': 'a', '_from': 0, '_to': 100, '_samples': 100, 'heat': [20.0, 0.5]}]
+    """
+    keys = check.texts(key, "the key")
+    values = check.texts(value, "the value")
+    if not values:
+        raise JobError("fit needs at least one value.")
+    opened = open_source(source, None if base is None else Path(base), timestamp=check.text(time, "the time"))
+    if not opened.finite:
+        raise JobError("fit reads a source to its end, and this one has none.")
+    found = Schema.from_arrow(opened.schema)
+    names = [column_named("the source", found, n) for n in (time, *keys, *values)]
+    stamp, keys, values = names[0], tuple(names[1 : 1 + len(keys)]), tuple(names[1 + len(keys) :])
+    reserved = [n for n in (*keys, *values) if n in (FROM, TO, SAMPLES)]
+    if reserved or len(set(names)) < len(names):
+        raise JobError(f"time, key and value are different columns, none called {FROM}, {TO} or {SAMPLES}.")
+    for name in values:
+        if not _is_number(found[name].type):
+            raise JobError(f"the value {name!r} is {found[name].type}, and only numbers can be modelled.")
+    kind = time_kind("the source", found, stamp)
+    bounds = bounds_of(error, floor, len(values))
+    gap = None if max_gap is None else duration(max_gap, kind, "max_gap")
+    modelled = (ModelledValue(n, degree, b.amount, b.relative, b.floor) for n, b in zip(values, bounds, strict=True))
+    layout = SegmentLayout(keys, tuple(modelled), kind, stamp, gap)
+    fitter = Fitter(layout, [found[k].type for k in keys], bounds, degree, gap, check.flag(interpolate, "interpolate"))
+    wanted = pa.schema([opened.schema.field(n) for n in names])
+    malformed = 0
+    for batch in opened.open(names):
+        malformed += len(batch.invalid)
+        add_batch(fitter, batch.rows if keys else plain(batch.rows, wanted), stamp, keys, values)
+    fitter.finish()
+    fitter.counts.invalid += malformed
+    return with_counts(fitter.table(), fitter)
+
+
+def bounds_of(error: float | str | Sequence[float | str], floor: float, many: int) -> list[ErrorBound]:
+    """One bound for each value."""
+    given = [error] * many if isinstance(error, str | int | float | ErrorBound) else list(error)
+    if len(given) != many:
+        raise JobError(f"error is one bound, or one for each of the {many} values, not {len(given)}.")
+    return [ErrorBound.of(e, floor) for e in given]
+
+
+def add_batch(fitter: Fitter, rows: pa.RecordBatch, time: str, keys: Sequence[str], values: Sequence[str]) -> None:
+    """Hand the samples of a batch over; NULLs are invalid."""
+    stamps = rows.column(time)
+    if pa.types.is_dictionary(stamps.type):
+        stamps = stamps.dictionary_decode()
+    invalid = np.asarray(stamps.is_null())
+    numbers = []
+    for name in values:
+        column = rows.column(name)
+        column = column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
+        if column.null_count:
+            invalid = invalid | np.asarray(column.is_null())
+            column = column.fill_null(0)
+        numbers.append(column.cast(pa.float64()).to_numpy(zero_copy_only=False))
+    ticks = stamps.cast(pa.timestamp("us")).view(pa.int64()) if pa.types.is_timestamp(stamps.type) else stamps
+    ticks = ticks.cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False)
+    fitter.add([rows.column(k) for k in keys], ticks, np.column_stack(numbers), invalid if invalid.any() else None)
+
+
+def with_counts(table: pa.Table, fitter: Fitter) -> pa.Table:
+    return table.replace_schema_metadata({**table.schema.metadata, COUNTS: json.dumps(asdict(fitter.counts)).encode()})
+
+
+def counts_of(table: pa.Table) -> dict[str, int]:
+    """What was counted while the table was fitted: samples, late, violations, repeated, invalid."""
+    found: dict[str, int] = json.loads((table.schema.metadata or {}).get(COUNTS, b"{}"))
+    return found
+
+
+def _is_number(type: pa.DataType) -> bool:
+    return bool(pa.types.is_integer(type) or pa.types.is_floating(type) or pa.types.is_decimal(type))

@@ -1,0 +1,153 @@
+"""The lower envelope of pieces: which of the polynomials that are defined at t is the smallest there.
+
+Between two starts or ends of pieces the same ones compete. There the envelope follows one until another goes below it:
+the earliest root of the difference behind which it is negative. Ties go to the smaller rank. Constants that another
+constant undercuts for as long as they last are dropped at once, which keeps the competitors of a sliding minimum few.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from eddyline.kernels.compile import kernel
+from eddyline.kernels.polynomials import MOST, NOISE, power_of_two, roots, shift, value_at
+
+
+@kernel("void(float64[:, ::1], float64[::1], int64, float64, float64, float64, float64[::1])")
+def scaled(polynomial, base, row, scale, begin, span, c):
+    """Row ``row`` as a function of (t − begin) / span, into ``c``."""
+    width = polynomial.shape[1]
+    for k in range(width):
+        c[k] = polynomial[row, k]
+    shift(c, width, (begin - base[row]) * scale)
+    stretch = 1.0
+    for k in range(width):
+        c[k] *= stretch
+        stretch *= span * scale
+
+
+@kernel(
+    "boolean(float64[:, ::1], float64[::1], int64[::1], float64, int64, int64, float64, float64, float64[::1], "
+    "float64[::1])"
+)
+def below(polynomial, base, rank, scale, one, other, now, end, a, b):
+    """Whether ``one`` is below ``other`` right behind ``now``: by the first power in which they differ, or by rank."""
+    width = polynomial.shape[1]
+    scaled(polynomial, base, one, scale, now, end - now, a)
+    scaled(polynomial, base, other, scale, now, end - now, b)
+    size = 0.0
+    for k in range(width):
+        size += abs(a[k]) + abs(b[k])
+    for k in range(width):
+        if abs(a[k] - b[k]) > 16.0 * NOISE * size:
+            return a[k] < b[k]
+    return rank[one] < rank[other]
+
+
+@kernel(
+    "float64(float64[:, ::1], float64[::1], float64, int64, int64, float64, float64, float64[::1], float64[::1], "
+    "float64[::1])"
+)
+def first_below(polynomial, base, scale, current, other, now, end, a, b, at):
+    """When ``other`` first goes below ``current`` between ``now`` and ``end``; ``end``: it does not."""
+    width = polynomial.shape[1]
+    wide = power_of_two((end - now) * scale) / scale  # exact, so that a root does not depend on the end
+    scaled(polynomial, base, current, scale, now, wide, a)
+    scaled(polynomial, base, other, scale, now, wide, b)
+    size = difference = 0.0
+    for k in range(width):
+        size += abs(a[k]) + abs(b[k])
+        b[k] -= a[k]
+        difference += abs(b[k])
+    if difference <= 16.0 * NOISE * size:
+        return end
+    many = roots(b, width, at)
+    for i in range(many):
+        if at[i] <= 1e-9:
+            continue
+        place = now + at[i] * wide
+        if place >= end:
+            break
+        after = 0.5 * (at[i] + (at[i + 1] if i + 1 < many else 1.0))
+        if value_at(b, width, after) < 0.0:
+            return place
+    return end
+
+
+@kernel(
+    "int64(int64[::1], float64[:, ::1], float64[::1], float64[::1], float64[::1], int64[::1], boolean[::1], float64, "
+    "int64[::1], float64[::1], float64[::1])"
+)
+def lower_envelope(group, polynomial, base, low, high, rank, constant, scale, row, out_low, out_high):
+    """The envelope of each group as (row, from, to) in order of time; returns how many pieces it has, or −1 if the
+    arrays are too short. Rows are in order of (group, low); a row is defined for low ≤ t < high."""
+    n, made, start = len(group), 0, 0
+    active = np.empty(n, np.int64)
+    a, b, at = np.empty(MOST), np.empty(MOST), np.empty(MOST + 1)
+    while start < n:
+        stop = start
+        while stop < n and group[stop] == group[start]:
+            stop += 1
+        ends = np.sort(high[start:stop])
+        following, leaving, many = start, 0, 0
+        now = low[start]
+        while following < stop or many > 0:
+            if many == 0:
+                now = low[following]
+            while following < stop and low[following] <= now:
+                new = following
+                following += 1
+                if high[new] <= now:
+                    continue
+                if constant[new]:
+                    kept = 0
+                    undercut = False
+                    for i in range(many):
+                        other = active[i]
+                        above = polynomial[other, 0] - polynomial[new, 0] if constant[other] else 0.0
+                        if above < 0.0 and high[other] >= high[new]:
+                            undercut = True
+                        if not (above > 0.0 and high[other] <= high[new]):
+                            active[kept] = other
+                            kept += 1
+                    many = kept
+                    if undercut:
+                        continue
+                active[many] = new
+                many += 1
+            kept = 0
+            for i in range(many):
+                if high[active[i]] > now:
+                    active[kept] = active[i]
+                    kept += 1
+            many = kept
+            while leaving < len(ends) and ends[leaving] <= now:
+                leaving += 1
+            if many == 0:
+                continue
+            end = ends[leaving]
+            if following < stop and low[following] < end:
+                end = low[following]
+            # The same pieces compete from now to end.
+            steps = 0
+            while now < end and steps < 64 * MOST:
+                steps += 1
+                best = active[0]
+                for i in range(1, many):
+                    if below(polynomial, base, rank, scale, active[i], best, now, end, a, b):
+                        best = active[i]
+                until = end
+                for i in range(many):
+                    if active[i] != best:
+                        until = first_below(polynomial, base, scale, best, active[i], now, until, a, b, at)
+                if made > 0 and row[made - 1] == best and out_high[made - 1] == now:
+                    out_high[made - 1] = until
+                else:
+                    if made == len(row):
+                        return -1
+                    row[made], out_low[made], out_high[made] = best, now, until
+                    made += 1
+                now = until
+            now = end
+        start = stop
+    return made

@@ -1,0 +1,306 @@
+"""Roots of polynomials on an interval, and where a polynomial compares with zero as wanted.
+
+Time is scaled first, to [0, 1] over the least power of two that holds the interval: that is exact, so a root does not
+depend on how far the interval reaches beyond it. Up to degree 2 roots have closed forms; above, the roots of the
+derivative cut [0, 1] into stretches on which the polynomial is monotone, and a stretch with a change of sign has one
+root, which Newton's method finds between brackets. A value below what rounding can produce counts as zero: so the
+point at which a polynomial touches zero is a root, and a difference that vanishes has none and is zero everywhere.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from eddyline.kernels.compile import kernel
+
+MOST = 20  # coefficients of a polynomial
+NOISE = 2.0**-44  # of the sum of the terms' magnitudes: what counts as zero
+LT, LE, EQ, NE, GE, GT = 0, 1, 2, 3, 4, 5
+LOW_CLOSED, HIGH_CLOSED = 1, 2  # bits of an interval's closedness
+
+
+@kernel("float64(float64[::1], int64, float64)")
+def value_at(c, n, x):
+    """Σ c[i]·xⁱ of the first n coefficients."""
+    y = 0.0
+    for i in range(n - 1, -1, -1):
+        y = y * x + c[i]
+    return y
+
+
+@kernel("void(float64[::1], int64, float64)")
+def shift(c, n, by):
+    """From a function of x to one of x − ``by``, in place: p(x) = q(x − by)."""
+    if by != 0.0:
+        for i in range(n - 1):
+            for j in range(n - 2, i - 1, -1):
+                c[j] += by * c[j + 1]
+
+
+@kernel("int64(float64[::1], int64, float64[::1])")
+def quadratic_roots(c, n, out):
+    """Distinct roots in [0, 1] of c[0] + c[1]·x + c[2]·x², in order; a vanishing polynomial has none."""
+    size = abs(c[0]) + (abs(c[1]) if n > 1 else 0.0) + (abs(c[2]) if n > 2 else 0.0)
+    small = NOISE * size
+    count = 0
+    if n > 2 and abs(c[2]) > small:
+        half = -0.5 * c[1] / c[2]
+        inner = half * half - c[0] / c[2]
+        least = 4.0 * NOISE * (half * half + abs(c[0] / c[2]))
+        if inner > least:
+            reach = np.sqrt(inner)
+            far = half + reach if half >= 0.0 else half - reach
+            near = c[0] / c[2] / far
+            out[0], out[1] = min(near, far), max(near, far)
+            count = 2
+        elif inner >= -least:
+            out[0] = half
+            count = 1
+    elif n > 1 and abs(c[1]) > small:
+        out[0] = -c[0] / c[1]
+        count = 1
+    kept = 0
+    for i in range(count):
+        if -NOISE <= out[i] <= 1.0 + NOISE:
+            out[kept] = min(1.0, max(0.0, out[i]))
+            kept += 1
+    if kept == 2 and out[0] == out[1]:
+        kept = 1
+    return kept
+
+
+@kernel("float64(float64[::1], int64, float64, float64)")
+def bracketed(c, n, low, high):
+    """The root between two points at which the polynomial has different signs."""
+    rising = value_at(c, n, low) < 0.0
+    x = 0.5 * (low + high)
+    for _ in range(80):
+        y = slope = 0.0
+        for i in range(n - 1, -1, -1):
+            slope = slope * x + y
+            y = y * x + c[i]
+        if y == 0.0:
+            return x
+        if (y < 0.0) == rising:
+            low = x
+        else:
+            high = x
+        step = x - y / slope if slope != 0.0 else low
+        if not low < step < high:
+            step = 0.5 * (low + high)
+        if abs(step - x) <= 1e-16 * max(abs(x), 1e-3):
+            return step
+        x = step
+    return x
+
+
+@kernel("int64(float64[::1], int64, float64[::1])")
+def roots(c, n, out):
+    """Distinct roots in [0, 1], in order; a polynomial that vanishes has none. ``out`` has room for n + 1."""
+    size = 0.0
+    for i in range(n):
+        size += abs(c[i])
+    while n > 1 and abs(c[n - 1]) <= NOISE * size:
+        n -= 1
+    if n <= 3:
+        return quadratic_roots(c, n, out)
+    derivative = np.empty(MOST)
+    critical = np.empty(MOST + 1)
+    inner = np.empty(MOST + 1)
+    found = 0
+    for order in range(n - 3, -1, -1):  # of the derivative whose roots are found from those of the next one
+        m = n - order
+        for i in range(m):
+            factor = 1.0
+            for k in range(order):
+                factor *= i + order - k
+            derivative[i] = c[i + order] * factor
+        if m == 3:
+            found = quadratic_roots(derivative, 3, inner)
+            continue
+        critical[0] = 0.0
+        for i in range(found):
+            critical[i + 1] = inner[i]
+        critical[found + 1] = 1.0
+        cuts = found + 2
+        size = 0.0
+        for i in range(m):
+            size += abs(derivative[i])
+        found = 0
+        before = value_at(derivative, m, 0.0)
+        for i in range(cuts):
+            x = critical[i]
+            here = value_at(derivative, m, x)
+            if i > 0 and abs(before) > NOISE * size and abs(here) > NOISE * size and (before < 0.0) != (here < 0.0):
+                inner[found] = bracketed(derivative, m, critical[i - 1], x)
+                found += 1
+            if abs(here) <= NOISE * size and (found == 0 or x > inner[found - 1] + 1e-9):
+                inner[found] = x
+                found += 1
+            before = here
+    for i in range(found):
+        out[i] = inner[i]
+    return found
+
+
+@kernel("float64(float64)")
+def power_of_two(x):
+    """The least power of two that is not below a positive number."""
+    fraction, exponent = math.frexp(x)
+    return math.ldexp(1.0, exponent - (fraction == 0.5))
+
+
+@kernel("boolean(int64, int64)")
+def holds(sign, comparison):
+    """Whether a number of this sign compares with zero as wanted."""
+    if comparison == LT:
+        return sign < 0
+    if comparison == LE:
+        return sign <= 0
+    if comparison == EQ:
+        return sign == 0
+    if comparison == NE:
+        return sign != 0
+    if comparison == GE:
+        return sign >= 0
+    return sign > 0
+
+
+@kernel(
+    "int64(float64[:, ::1], float64[::1], float64, float64[::1], float64[::1], float64[::1], uint8[::1], int64, "
+    "int64[::1], float64[::1], float64[::1], uint8[::1])"
+)
+def solve(polynomial, size, scale, base, low, high, closed, comparison, row, out_low, out_high, out_closed):
+    """The maximal intervals of [low, high] on which polynomial(t) compares with zero as wanted; returns their number.
+
+    Row i is a function of (t − base[i])·scale; ``size[i]`` is the magnitude of what it was computed from, below
+    ``NOISE`` of which it is zero. A row has at most as many intervals as coefficients and one more.
+    """
+    width = polynomial.shape[1]
+    c, at, edge = np.empty(MOST), np.empty(MOST + 1), np.empty(MOST + 3)
+    made = 0
+    for i in range(len(polynomial)):
+        span = (high[i] - low[i]) * scale
+        wide = power_of_two(span) if span > 0.0 else 1.0
+        largest = 0.0
+        for k in range(width):
+            c[k] = polynomial[i, k]
+        shift(c, width, (low[i] - base[i]) * scale)
+        stretch = 1.0
+        for k in range(width):
+            c[k] *= stretch
+            stretch *= wide
+            largest += abs(c[k])
+        if low[i] == high[i] or largest <= NOISE * size[i]:
+            sign = 0
+            if largest > NOISE * size[i] and abs(c[0]) > NOISE * size[i]:
+                sign = -1 if c[0] < 0.0 else 1
+            if holds(sign, comparison):
+                row[made], out_low[made], out_high[made], out_closed[made] = i, low[i], high[i], closed[i]
+                made += 1
+            continue
+        many, limit, at_end = roots(c, width, at), span / wide, False
+        while many > 0 and at[many - 1] >= limit - NOISE:
+            at_end = at_end or at[many - 1] <= limit + NOISE
+            many -= 1
+        # The interval as points and open stretches in turn: its low end, a stretch, a root, … , its high end.
+        edges = 0
+        edge[0] = 0.0
+        for k in range(many):
+            if at[k] > 0.0:
+                edges += 1
+                edge[edges] = at[k]
+        edges += 1
+        edge[edges] = limit
+        within = False
+        for k in range(edges + 1):
+            x = edge[k]
+            zero = 0 < k < edges or (k == 0 and many > 0 and at[0] == 0.0) or (k == edges and at_end)
+            place = low[i] if k == 0 else (high[i] if k == edges else low[i] + x * wide / scale)
+            sign = 0
+            if not zero:  # an end: the sign is that of the stretch beside it
+                middle = 0.5 * (x + edge[1]) if k == 0 else 0.5 * (x + edge[k - 1])
+                sign = -1 if value_at(c, width, middle) < 0.0 else 1
+            there = holds(sign, comparison)
+            if (k == 0 and not closed[i] & LOW_CLOSED) or (k == edges and not closed[i] & HIGH_CLOSED):
+                there = False
+            after = False
+            if k < edges:
+                middle = value_at(c, width, 0.5 * (x + edge[k + 1]))
+                after = holds(-1 if middle < 0.0 else (1 if middle > 0.0 else 0), comparison)
+            if within and there and after:
+                continue
+            if within:
+                out_high[made] = place
+                if there:
+                    out_closed[made] |= HIGH_CLOSED
+                made += 1
+            elif there:
+                row[made], out_low[made], out_high[made] = i, place, place
+                out_closed[made] = LOW_CLOSED
+                if not after:
+                    out_closed[made] |= HIGH_CLOSED
+                    made += 1
+            if after and (within or not there):
+                row[made], out_low[made], out_closed[made] = i, place, 0
+            within = after
+    return made
+
+
+@kernel(
+    "int64(int64[::1], float64[::1], float64[::1], uint8[::1], int64[::1], float64[::1], float64[::1], uint8[::1], "
+    "int64[::1], float64[::1], float64[::1], uint8[::1])"
+)
+def intersect(row_a, low_a, high_a, closed_a, row_b, low_b, high_b, closed_b, row, low, high, closed):
+    """Of two lists of intervals, each in order of (row, low) and disjoint within a row, what is in both."""
+    i = j = made = 0
+    while i < len(row_a) and j < len(row_b):
+        if row_a[i] != row_b[j]:
+            if row_a[i] < row_b[j]:
+                i += 1
+            else:
+                j += 1
+            continue
+        if low_a[i] > low_b[j]:
+            begin, flags = low_a[i], closed_a[i] & LOW_CLOSED
+        elif low_a[i] < low_b[j]:
+            begin, flags = low_b[j], closed_b[j] & LOW_CLOSED
+        else:
+            begin, flags = low_a[i], closed_a[i] & closed_b[j] & LOW_CLOSED
+        first = high_a[i] < high_b[j] or (high_a[i] == high_b[j] and not closed_a[i] & HIGH_CLOSED)
+        if high_a[i] < high_b[j]:
+            end, last = high_a[i], closed_a[i] & HIGH_CLOSED
+        elif high_a[i] > high_b[j]:
+            end, last = high_b[j], closed_b[j] & HIGH_CLOSED
+        else:
+            end, last = high_a[i], closed_a[i] & closed_b[j] & HIGH_CLOSED
+        if begin < end or (begin == end and flags and last):
+            row[made], low[made], high[made], closed[made] = row_a[i], begin, end, flags | last
+            made += 1
+        if first:
+            i += 1
+        else:
+            j += 1
+    return made
+
+
+@kernel("int64(int64[::1], float64[::1], float64[::1], uint8[::1], int64[::1], float64[::1], float64[::1], uint8[::1])")
+def unite(row_a, low_a, high_a, closed_a, row, low, high, closed):
+    """Maximal intervals of a list in order of (row, low, open after closed); overlapping and touching ones merge."""
+    made = 0
+    for i in range(len(row_a)):
+        if made > 0 and row[made - 1] == row_a[i]:
+            p = made - 1
+            touches = low_a[i] == high[p] and (closed[p] & HIGH_CLOSED or closed_a[i] & LOW_CLOSED)
+            if low_a[i] < high[p] or touches:
+                if high_a[i] > high[p]:
+                    high[p] = high_a[i]
+                    closed[p] = (closed[p] & LOW_CLOSED) | (closed_a[i] & HIGH_CLOSED)
+                elif high_a[i] == high[p]:
+                    closed[p] |= closed_a[i] & HIGH_CLOSED
+                continue
+        row[made], low[made], high[made], closed[made] = row_a[i], low_a[i], high_a[i], closed_a[i]
+        made += 1
+    return made

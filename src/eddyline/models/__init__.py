@@ -1,0 +1,1 @@
+"""Queries on models (Pulse): signals as piecewise polynomials, and operators as equation systems over them."""

@@ -1,0 +1,159 @@
+"""Pieces: what operators on models take and give, as columns.
+
+A piece is an interval of time with its closedness, constant columns (keys and what else does not change), and values
+that are polynomials of (t − base)·scale. Times are doubles in ticks: roots need not lie on a tick,
+and 2⁵³ µs are 285 years.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from eddyline.core.delta import Float64s, Int64s, combine
+from eddyline.kernels.polynomials import HIGH_CLOSED, LOW_CLOSED
+
+Flags = npt.NDArray[np.uint8]
+BOTH = LOW_CLOSED | HIGH_CLOSED
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """One polynomial for each piece, (pieces, degree + 1). ``root``: the value is its square root. ``over``: the value
+    is the quotient by this polynomial, which is positive."""
+
+    c: Float64s
+    root: bool = False
+    over: Float64s | None = None
+
+    @property
+    def plain(self) -> bool:
+        return not self.root and self.over is None
+
+    def take(self, index: Int64s) -> Value:
+        return Value(self.c[index], self.root, None if self.over is None else self.over[index])
+
+    def at(self, x: Float64s) -> Float64s:
+        """The value of each piece at x, which is (t − base)·scale."""
+        y = horner(self.c, x)
+        if self.root:
+            y = np.sqrt(np.maximum(y, 0.0))
+        if self.over is None:
+            return y
+        over = horner(self.over, x)
+        held = over > 0.0  # where a window begins to cover something, it covers nothing yet
+        quotient: Float64s = np.divide(y, over, out=np.full(len(y), np.nan), where=held)
+        return quotient
+
+
+@dataclass(frozen=True, slots=True)
+class Intervals:
+    """Parts of the intervals of numbered rows, in order of (row, low), disjoint within a row."""
+
+    row: Int64s
+    low: Float64s
+    high: Float64s
+    closed: Flags
+
+
+@dataclass(frozen=True, slots=True)
+class Pieces:
+    low: Float64s
+    high: Float64s
+    closed: Flags
+    base: Float64s
+    values: Mapping[str, Value]
+    columns: Mapping[str, pa.Array]
+
+    def __len__(self) -> int:
+        return len(self.low)
+
+    @property
+    def intervals(self) -> Intervals:
+        return Intervals(np.arange(len(self)), self.low, self.high, self.closed)
+
+    def take(self, index: Int64s) -> Pieces:
+        where = pa.array(index)
+        return Pieces(
+            self.low[index], self.high[index], self.closed[index], self.base[index],
+            {n: v.take(index) for n, v in self.values.items()}, {n: c.take(where) for n, c in self.columns.items()},
+        )  # fmt: skip
+
+    def cut(self, by: Intervals) -> Pieces:
+        """The pieces on these intervals only."""
+        if len(by.row) == len(self) and np.array_equal(by.row, np.arange(len(self))):
+            return Pieces(by.low, by.high, by.closed, self.base, self.values, self.columns)
+        p = self.take(by.row)
+        return Pieces(by.low, by.high, by.closed, p.base, p.values, p.columns)
+
+    def with_columns(self, values: Mapping[str, Value], columns: Mapping[str, pa.Array]) -> Pieces:
+        return Pieces(self.low, self.high, self.closed, self.base, values, columns)
+
+    def rebased(self, base: Float64s, scale: float) -> Pieces:
+        """The same functions, of the time since another base."""
+        by = (base - self.base) * scale
+        if not by.any():
+            return self
+        values = {
+            n: Value(shifted(v.c, by), v.root, None if v.over is None else shifted(v.over, by))
+            for n, v in self.values.items()
+        }
+        return Pieces(self.low, self.high, self.closed, base, values, self.columns)
+
+
+def for_kernel(*arrays: Any) -> tuple[Any, ...]:
+    """Arrays as kernels take them: in one stretch, and writable."""
+    return tuple(np.require(a, None, ("C", "W")) for a in arrays)
+
+
+def horner(c: Float64s, x: Float64s) -> Float64s:
+    y = np.zeros(len(c))
+    for k in range(c.shape[1] - 1, -1, -1):
+        y = y * x + c[:, k]
+    return y
+
+
+def shifted(c: Float64s, by: Float64s) -> Float64s:
+    """From functions of x to functions of x − ``by``: p(x) = q(x − by).
+
+    >>> shifted(np.array([[1.0, 2.0, 3.0]]), np.array([1.0])).tolist()  # 1 + 2x + 3x² at x = 1 + y
+    [[6.0, 8.0, 3.0]]
+    """
+    out = c.copy()
+    n = c.shape[1]
+    for i in range(n - 1):
+        for j in range(n - 2, i - 1, -1):
+            out[:, j] += by * out[:, j + 1]
+    return out
+
+
+def padded(c: Float64s, width: int) -> Float64s:
+    """With zeros for the powers that are missing."""
+    return c if c.shape[1] >= width else np.column_stack([c, np.zeros((len(c), width - c.shape[1]))])
+
+
+def concat(parts: Sequence[Pieces]) -> Pieces:
+    """One after another; values are brought to a common degree."""
+    if len(parts) == 1:
+        return parts[0]
+
+    def joined(name: str) -> Value:
+        found = [p.values[name] for p in parts]
+        width = max(v.c.shape[1] for v in found)
+        over = None
+        if found[0].over is not None:
+            wide = max(v.over.shape[1] for v in found if v.over is not None)
+            over = np.concatenate([padded(v.over, wide) for v in found if v.over is not None])
+        return Value(np.concatenate([padded(v.c, width) for v in found]), found[0].root, over)
+
+    return Pieces(
+        np.concatenate([p.low for p in parts]), np.concatenate([p.high for p in parts]),
+        np.concatenate([p.closed for p in parts]), np.concatenate([p.base for p in parts]),
+        {n: joined(n) for n in parts[0].values},
+        {n: combine([p.columns[n] for p in parts]) for n in parts[0].columns},
+    )  # fmt: skip

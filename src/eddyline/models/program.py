@@ -1,0 +1,159 @@
+"""A query on models as a tree of operators, and what it means: a pure function from pieces to pieces.
+
+``run`` is the whole semantics. What streams in is handed to it again as far as it can still matter
+(``operators.model_query``), so there is no second, incremental reading of any operator.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from eddyline.expr.nodes import Column, Expr, columns_of
+from eddyline.models.aggregating import aggregate
+from eddyline.models.arithmetic import constant, evaluate
+from eddyline.models.joining import joined
+from eddyline.models.pieces import Pieces, Value
+from eddyline.models.solving import restrict
+
+END_OF_MODELS = 1 << 62  # the last instant of a query on models: behind all segments
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """The pieces of an input, by its number."""
+
+    input: int
+
+
+@dataclass(frozen=True, slots=True)
+class Restrict:
+    """The filter: the parts of pieces on which all conjuncts hold."""
+
+    input: Node
+    conjuncts: tuple[Expr, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Map:
+    """New columns by name: polynomials, and what is constant."""
+
+    input: Node
+    items: tuple[tuple[str, Expr], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Join:
+    """Instantaneous, on equal keys, then restricted by the other conjuncts."""
+
+    left: Node
+    right: Node
+    keys: tuple[tuple[str, str], ...]
+    conjuncts: tuple[Expr, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Aggregate:
+    """Each function (name, function, argument) over the same window by the same groups; ``order`` breaks ties."""
+
+    input: Node
+    groups: tuple[tuple[str, Expr], ...]
+    functions: tuple[tuple[str, str, Expr], ...]
+    width: int
+    partial: bool
+    order: tuple[str, ...] = ()
+
+
+Node = Source | Restrict | Map | Join | Aggregate
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """``columns`` are those of the result in order, with whether they are modelled. ``sample``: rows at multiples of so
+    many ticks; None: segments. ``scale`` is units of t in a tick."""
+
+    root: Node
+    columns: tuple[tuple[str, bool], ...]
+    scale: float
+    sample: int | None
+
+    @property
+    def reach(self) -> int:
+        """Ticks before t that a result at t depends on."""
+        return reach_of(self.root)
+
+
+def reach_of(node: Node) -> int:
+    match node:
+        case Source():
+            return 0
+        case Join():
+            return max(reach_of(node.left), reach_of(node.right))
+        case Aggregate():
+            return reach_of(node.input) + node.width
+        case _:
+            return reach_of(node.input)
+
+
+def run(node: Node, inputs: Sequence[Pieces], scale: float) -> Pieces:
+    """What a program computes from all pieces of its inputs."""
+    match node:
+        case Source():
+            return inputs[node.input]
+        case Restrict():
+            return restrict(run(node.input, inputs, scale), node.conjuncts, scale)
+        case Map():
+            return _mapped(run(node.input, inputs, scale), node.items)
+        case Join():
+            both = joined(run(node.left, inputs, scale), run(node.right, inputs, scale), node.keys, scale)
+            return restrict(both, node.conjuncts, scale)
+        case Aggregate():
+            return _aggregated(node, run(node.input, inputs, scale), scale)
+
+
+def _mapped(pieces: Pieces, items: Sequence[tuple[str, Expr]]) -> Pieces:
+    values: dict[str, Value] = {}
+    columns = {}
+    for name, e in items:
+        if isinstance(e, Column):
+            if e.name in pieces.values:
+                values[name] = pieces.values[e.name]
+            else:
+                columns[name] = pieces.columns[e.name]
+        elif columns_of(e) & pieces.values.keys():
+            values[name] = evaluate(e, pieces)
+        else:
+            columns[name] = constant(e, pieces)
+    return pieces.with_columns(values, columns)
+
+
+def _aggregated(node: Aggregate, pieces: Pieces, scale: float) -> Pieces:
+    items = [*node.groups, *((f"{name}\x00", argument) for name, _, argument in node.functions)]
+    items += [(n, e) for n in node.order if n not in dict(items) for e in [_column(pieces, n)]]
+    given = _mapped(pieces, items)
+    groups = [n for n, _ in node.groups]
+    found: Pieces | None = None
+    for name, function, _ in node.functions:
+        one = aggregate(
+            given, groups, function, f"{name}\x00", name, float(node.width), node.partial, scale, node.order
+        )
+        if found is None:
+            found = one
+        else:
+            again = {g: f"{g}\x00" for g in groups}
+            one = one.with_columns(one.values, {again[g]: c for g, c in one.columns.items()})
+            both = joined(found, one, list(again.items()), scale)
+            found = both.with_columns(both.values, {g: both.columns[g] for g in groups})
+    assert found is not None
+    return found
+
+
+def _column(pieces: Pieces, name: str) -> Expr:
+    return Column(name, pieces.columns[name].type)
+
+
+def order_of(pieces: Pieces) -> Pieces:
+    """By time, whatever the operators made of it."""
+    return pieces.take(np.lexsort((pieces.high, pieces.low)))

@@ -1,0 +1,196 @@
+"""How the rows of a stream become pieces: they are segments, or a query declares a model of their columns.
+
+A row is a segment of its key. It holds from its time on, until its own end or until the next row of the key begins; of
+two that begin at the same instant the later arrival counts. A segment that another one begins in is cut there, and what
+would be behind the other is dropped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from eddyline.core.delta import Bools, Float64s, Int64s, combine
+from eddyline.core.schema import Field, Schema
+from eddyline.kernels.polynomials import LOW_CLOSED
+from eddyline.models.arithmetic import numbers
+from eddyline.models.pieces import Pieces, Value
+from eddyline.models.segments import TO, SegmentLayout
+from eddyline.synopses.keys import numbered
+
+Monomials = tuple[tuple[int, float, tuple[str, ...]], ...]  # power of t, factor, columns: their product
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentRows:
+    """Rows of a segment table, whose coefficients stand in columns ``value#0``, ``value#1``, …"""
+
+    layout: SegmentLayout
+
+    @property
+    def key(self) -> tuple[str, ...]:
+        return self.layout.key
+
+    @property
+    def degrees(self) -> dict[str, int]:
+        return {v.name: v.degree for v in self.layout.values}
+
+    def ends(self, columns: Mapping[str, pa.Array], start: Int64s, horizon: int | None) -> Float64s:
+        end = ticks(columns[TO]).astype(np.float64)
+        return end if horizon is None else np.minimum(end, start + float(horizon))
+
+    def coefficients(self, columns: Mapping[str, pa.Array]) -> dict[str, Float64s]:
+        return {
+            v.name: np.column_stack([numbers(columns[f"{v.name}#{i}"]) for i in range(v.degree + 1)])
+            for v in self.layout.values
+        }
+
+    def constants(self, schema: Schema) -> list[str]:
+        return list(self.layout.key)
+
+
+@dataclass(frozen=True, slots=True)
+class DeclaredRows:
+    """Tuples with ``MODEL``: each modelled column is a polynomial whose coefficients are computed from columns."""
+
+    key: tuple[str, ...]
+    values: tuple[tuple[str, Monomials], ...]
+
+    @property
+    def degrees(self) -> dict[str, int]:
+        return {name: max((p for p, _, _ in terms), default=0) for name, terms in self.values}
+
+    def ends(self, columns: Mapping[str, pa.Array], start: Int64s, horizon: int | None) -> Float64s:
+        if horizon is None:
+            return np.full(len(start), np.inf)
+        ends: Float64s = start.astype(np.float64) + float(horizon)
+        return ends
+
+    def coefficients(self, columns: Mapping[str, pa.Array]) -> dict[str, Float64s]:
+        out = {}
+        for name, terms in self.values:
+            c = np.zeros((len(next(iter(columns.values()))), self.degrees[name] + 1))
+            for power, factor, names in terms:
+                term = np.full(len(c), factor)
+                for n in names:
+                    term = term * numbers(columns[n])
+                c[:, power] += term
+            out[name] = c
+        return out
+
+    def constants(self, schema: Schema) -> list[str]:
+        modelled = {n for n, _ in self.values}
+        return [n for n in schema.names if n not in modelled]
+
+
+RowModel = SegmentRows | DeclaredRows
+
+
+def physical_schema(model: RowModel, schema: Schema) -> Schema:
+    """The columns that have to be read for a model, of a stream's own."""
+    if isinstance(model, DeclaredRows):
+        return schema
+    fields = [f for f in schema if f.name in (*model.key, TO)]
+    return Schema((*fields, *(Field(n, pa.float64()) for n in flat_names(model.layout))))
+
+
+def flat_names(layout: SegmentLayout) -> list[str]:
+    return [f"{v.name}#{i}" for v in layout.values for i in range(v.degree + 1)]
+
+
+def ticks(column: pa.Array) -> Int64s:
+    if pa.types.is_timestamp(column.type):
+        column = column.view(pa.int64())
+    found: Int64s = column.cast(pa.int64()).to_numpy(zero_copy_only=False)
+    return found
+
+
+class RowStore:
+    """The rows of one input that can still matter, and what they mean as pieces."""
+
+    def __init__(self, model: RowModel, schema: Schema, prefix: str, horizon: int | None, scale: float) -> None:
+        self.model, self.schema, self.prefix, self.horizon, self.scale = model, schema, prefix, horizon, scale
+        self.time: Int64s = np.empty(0, np.int64)
+        self.columns: dict[str, pa.Array] = {n: pa.array([], schema[n].type) for n in schema.names}
+        self.invalid = 0
+
+    def __len__(self) -> int:
+        return len(self.time)
+
+    @property
+    def nbytes(self) -> int:
+        return int(self.time.nbytes) + int(sum(c.nbytes for c in self.columns.values()))
+
+    def add(self, time: Int64s, columns: Mapping[str, pa.Array]) -> None:
+        """Rows in order of time; ``columns`` by the stream's own names."""
+        if not len(time):
+            return
+        if len(self.time):
+            self.columns = {n: combine([self.columns[n], columns[n]]) for n in self.schema.names}
+            self.time = np.concatenate([self.time, time])
+        else:
+            self.columns, self.time = {n: columns[n] for n in self.schema.names}, time.copy()
+
+    def pieces(self, known: float, end: float | None) -> Pieces:
+        """All pieces. The future of those without an end is known up to ``known`` only; ``end`` is that of time."""
+        n = len(self.time)
+        low = self.time.astype(np.float64)
+        high, closed, keep = self._extents(low, known, end)
+        values = {}
+        for name, c in self.model.coefficients(self.columns).items():
+            values[f"{self.prefix}{name}"] = Value(c)
+            keep &= np.isfinite(c).all(axis=1)
+        constants = {f"{self.prefix}{c}": self.columns[c] for c in self.model.constants(self.schema)}
+        found = Pieces(low, high, closed, low, values, constants)
+        return found if keep.all() and n else found.take(np.flatnonzero(keep))
+
+    def _extents(self, low: Float64s, known: float, end: float | None) -> tuple[Float64s, Any, Bools]:
+        n = len(low)
+        high = self.model.ends(self.columns, self.time, self.horizon)
+        if n == 0:
+            return high, np.empty(0, np.uint8), np.empty(0, np.bool_)
+        code = self._codes()
+        order = np.lexsort((np.arange(n), self.time, code))
+        following = np.full(n, np.inf)
+        same = code[order][1:] == code[order][:-1]
+        following[order[:-1][same]] = low[order[1:][same]]
+        high = np.minimum(high, following)
+        closed = np.full(n, LOW_CLOSED, np.uint8)
+        keep = high > low
+        if end is not None and self.horizon is None and isinstance(self.model, DeclaredRows):
+            high = np.minimum(high, end)  # nothing is known behind the end of time
+        endless = np.isinf(high)
+        if endless.any():
+            # Wide enough, and not wider each time more is known: roots are found on the same interval again.
+            spans = 2.0 ** np.ceil(np.log2(np.maximum(known - low[endless], 0.0) + 2.0))
+            high[endless] = low[endless] + spans
+        return high, closed, keep
+
+    def _codes(self) -> Int64s:
+        if not self.model.key:
+            return np.zeros(len(self.time), np.int64)
+        return numbered([self.columns[k] for k in self.model.key], len(self.time))[0]
+
+    def forget(self, before: float) -> None:
+        """Drop rows that hold for no instant from ``before`` on. One that ends there stays: a result that begins there
+        may do so because of it."""
+        if not len(self.time):
+            return
+        low = self.time.astype(np.float64)
+        high, _, keep = self._extents(low, before, None)
+        keep &= high >= before
+        if not keep.all():
+            index = np.flatnonzero(keep)
+            where = pa.array(index)
+            self.time = self.time[index]
+            self.columns = {n: c.take(where) for n, c in self.columns.items()}
+
+    def state(self) -> dict[str, Any]:
+        return {"time": self.time, "rows": dict(self.columns)}
+
+    def load(self, state: Mapping[str, Any]) -> None:
+        self.time, self.columns = state["time"], dict(state["rows"])

@@ -1,0 +1,182 @@
+"""A query on models as an operator: segments in, samples or segments out.
+
+What is correct: at frontier F every segment that begins by F has come, so all models are known for t < F + 1, and with
+them the result. Samples are emitted up to F. A result segment is emitted when it is complete, at the tick of its
+end, however its inputs were cut into batches. What looks right and is not: to run the program on the new segments
+alone, or to cut pieces at the frontier; a result would then depend on the batches. The program runs over all rows that
+can still matter instead: those that reach behind the earliest result that is not complete, less what windows look back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from eddyline.core.bound import Bound
+from eddyline.core.delta import Delta, Float64s, Int64s
+from eddyline.core.schema import Field, Schema
+from eddyline.core.time import TimeKind
+from eddyline.kernels.polynomials import HIGH_CLOSED, LOW_CLOSED
+from eddyline.models.pieces import Pieces, shifted
+from eddyline.models.program import END_OF_MODELS, Program, run
+from eddyline.models.sources import RowModel, RowStore
+from eddyline.operators.base import Operator
+
+_CLOSED = np.array(["()", "[)", "(]", "[]"], object)  # by the bits of closedness
+
+
+class ModelOperator(Operator):
+    """``aliases`` are the names of the inputs, which stand before those of their columns."""
+
+    def __init__(
+        self, name: str, schema: Schema, program: Program, models: Sequence[RowModel], inputs: Sequence[Schema],
+        aliases: Sequence[str], kind: TimeKind, horizon: int | None,
+    ) -> None:  # fmt: skip
+        super().__init__(name, schema)
+        self.program, self.kind = program, kind
+        self.aliases = tuple(aliases)
+        self.stores = [
+            RowStore(model, _own(s, alias), f"{alias}.", horizon, program.scale)
+            for model, s, alias in zip(models, inputs, aliases, strict=True)
+        ]
+        self.done: float = -np.inf  # all before it was emitted
+        self.last: int | None = None  # the largest time of an element
+        self.solved = self.slivers = 0
+
+    def process(self, deltas: Sequence[Delta], frontier: int) -> Delta:
+        for delta, store, alias in zip(deltas, self.stores, self.aliases, strict=True):
+            if len(delta):
+                self.last = max(int(delta.time[-1]), self.last or int(delta.time[-1]))
+                store.add(delta.time, {n.removeprefix(f"{alias}."): _decoded(c) for n, c in delta.columns.items()})
+        known = float(frontier) + 1.0
+        ended = frontier >= END_OF_MODELS and self.last is not None
+        end = max(float(self.last or 0) + 1.0, self.done) if ended else None
+        inputs = [s.pieces(known, end) for s in self.stores]
+        self.solved += sum(map(len, inputs))
+        result = run(self.program.root, inputs, self.program.scale)
+        out = self._samples(result, known) if self.program.sample is not None else self._segments(result, known)
+        needed = known
+        if self.program.sample is None:
+            open_ = (result.low < known) & (result.high >= known)
+            needed = min(known, float(result.low[open_].min()) if open_.any() else known)
+        for store in self.stores:
+            store.forget(needed - self.program.reach)
+        self.done = known
+        return out
+
+    # ── samples ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _samples(self, p: Pieces, known: float) -> Delta:
+        step = float(self.program.sample or 1)
+        first, last = _multiples(p, step, self.done, known)
+        count = np.maximum(last - first + 1, 0.0).astype(np.int64)
+        row = np.repeat(np.arange(len(p)), count)
+        place = np.arange(len(row)) - np.repeat(np.cumsum(count) - count, count)
+        time = ((first[row] + place) * step).astype(np.int64)
+        order = np.argsort(time, kind="stable")
+        row, time = row[order], time[order]
+        q = p.take(row)
+        x = (time - q.base) * self.program.scale
+        columns: dict[str, pa.Array] = {}
+        for name, modelled in self.program.columns:
+            columns[name] = _doubles(q.values[name].at(x)) if modelled else q.columns[name]
+        return Delta(time, {f.name: columns[f.name].cast(f.type) for f in self.schema})
+
+    # ── segments ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _segments(self, p: Pieces, known: float) -> Delta:
+        # What ends at ``known`` may be cut by a segment that begins there, which nobody has seen yet.
+        p = p.take(np.flatnonzero((p.high < known) & (p.high >= self.done)))
+        point = p.low == p.high
+        first, last = _multiples(p, 1.0, -np.inf, np.inf)
+        sliver = ~point & (last < first)
+        self.slivers += int(sliver.sum())
+        p = p.take(np.flatnonzero(~sliver))
+        time = np.floor(p.high).astype(np.int64)
+        order = np.lexsort((p.low, time))
+        return self._shown(p.take(order), time[order])
+
+    def _shown(self, p: Pieces, time: Int64s) -> Delta:
+        low, high, closed = p.low, p.high, p.closed
+        if self.kind is TimeKind.TIMESTAMP:
+            low, high, closed = _on_ticks(p)
+        columns: dict[str, pa.Array] = dict(p.columns)
+        by = (low - p.base) * self.program.scale
+        for name, modelled in self.program.columns:
+            if modelled:
+                c = shifted(p.values[name].c, by)
+                many = sum(n.rpartition("_")[0] == name for n in self.schema.names if n not in columns)
+                for i in range(many):
+                    columns[f"{name}_{i}"] = _doubles(c[:, i]) if i < c.shape[1] else pa.array(np.zeros(len(p)))
+        columns["_from"], columns["_to"] = self._times(low), self._times(high)
+        columns["_closed"] = pa.array(_CLOSED[closed], pa.string())
+        return Delta(time, {f.name: columns[f.name].cast(f.type) for f in self.schema})
+
+    def _times(self, t: Float64s) -> pa.Array:
+        return pa.array(t) if self.kind is TimeKind.INTEGER else pa.array(t.astype(np.int64)).view(pa.timestamp("us"))
+
+    # ── state ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def state(self) -> dict[str, Any]:
+        return {
+            "inputs": {str(i): s.state() for i, s in enumerate(self.stores)},
+            "done": self.done, "last": self.last, "solved": self.solved, "slivers": self.slivers,
+        }  # fmt: skip
+
+    def load(self, state: dict[str, Any]) -> None:
+        for i, s in enumerate(self.stores):
+            s.load(state["inputs"][str(i)])
+        self.done, self.last = float(state["done"]), state["last"]
+        self.solved, self.slivers = int(state["solved"]), int(state["slivers"])
+
+    def size(self) -> tuple[int, int]:
+        return sum(map(len, self.stores)), sum(s.nbytes for s in self.stores)
+
+    def describe(self) -> str:
+        back = f", and {self.program.reach} ticks back for the windows" if self.program.reach else ""
+        return f"the segments that hold now{back}"
+
+    def bounds(self) -> dict[str, Bound]:
+        return {a: Bound(ticks=self.program.reach) for a in self.aliases} if self.program.reach else {}
+
+    def statistics(self) -> dict[str, Any]:
+        return {"segments solved": self.solved, "slivers dropped": self.slivers}
+
+
+def _own(schema: Schema, alias: str) -> Schema:
+    return Schema(tuple(Field(f.name.removeprefix(f"{alias}."), f.type) for f in schema))
+
+
+def _decoded(column: pa.Array) -> pa.Array:
+    return column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
+
+
+def _doubles(values: Float64s) -> pa.Array:
+    return pa.array(values, from_pandas=True)  # no number: computed from NULL
+
+
+def _multiples(p: Pieces, step: float, start: float, stop: float) -> tuple[Float64s, Float64s]:
+    """The first and the last k with k·step in a piece's interval and start ≤ k·step < stop."""
+    first = np.ceil(np.maximum(p.low, start) / step)
+    first = np.where(first * step < np.maximum(p.low, start), first + 1.0, first)
+    first = np.where((first * step == p.low) & (p.closed & LOW_CLOSED == 0), first + 1.0, first)
+    last = np.floor(np.minimum(p.high, stop) / step)
+    last = np.where(last * step > np.minimum(p.high, stop), last - 1.0, last)
+    last = np.where((last * step == p.high) & (p.closed & HIGH_CLOSED == 0), last - 1.0, last)
+    last = np.where(last * step >= stop, last - 1.0, last)
+    return first, last
+
+
+def _on_ticks(p: Pieces) -> tuple[Float64s, Float64s, Any]:
+    """The same ticks between ends that are ticks; a single instant goes to the nearest one."""
+    point = p.low == p.high
+    low, high = np.ceil(p.low), np.floor(p.high)
+    closed = p.closed | np.where(low != p.low, LOW_CLOSED, 0) | np.where(high != p.high, HIGH_CLOSED, 0)
+    nearest = np.rint(p.low)
+    return (
+        np.where(point, nearest, low), np.where(point, nearest, high),
+        np.where(point, LOW_CLOSED | HIGH_CLOSED, closed).astype(np.uint8),
+    )  # fmt: skip

@@ -1,0 +1,39 @@
+"""Queries on models: one operator that solves equation systems over the segments that hold."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+
+from eddyline.plan.candidates import MODEL, Candidate, Planning, Refused, candidate
+from eddyline.plan.deletions import Deletions
+from eddyline.plan.logical import ModelQuery, StreamScan
+
+if TYPE_CHECKING:
+    from eddyline.plan.graph import Output
+    from eddyline.plan.physical import Builder
+
+
+@candidate
+class EquationSystem(Candidate):
+    name = "equation-system"
+    subject: ClassVar[str] = MODEL
+
+    def suits(self, node: ModelQuery, planning: Planning) -> str | Refused:
+        return "segments of models are solved for time"
+
+    def cost(self, node: ModelQuery, planning: Planning) -> float:
+        return 1.0
+
+    def build(self, node: ModelQuery, builder: Builder, need: Deletions) -> Output:
+        from eddyline.models.describe import format_program
+        from eddyline.operators.model_query import ModelOperator
+        from eddyline.plan.graph import Output
+
+        scans = [i for i in node.inputs if isinstance(i, StreamScan)]
+        below = [builder.stream(s, ordered=True) for s in scans]
+        operator = ModelOperator(
+            builder.name("model-query"), node.schema, node.program, node.models, [s.schema for s in scans],
+            [s.alias for s in scans], node.kind, node.horizon,
+        )  # fmt: skip
+        out = builder.add(operator, tuple(b.node for b in below), note=format_program(node.program))
+        return Output(out, node.schema, append_only=True)

@@ -1,0 +1,85 @@
+"""The plan as a page: the server's page with a bundle inside, in one file that needs no server.
+
+A *bundle* is what was seen of a query: samples of its plan, and its decisions. The server's page saves one, and
+``eddyline view`` makes a file of it that is opened offline and replayed with a slider. A query in a notebook is shown
+in the same way, with one sample.
+"""
+
+from __future__ import annotations
+
+import html
+import json
+import math
+import re
+from collections.abc import Mapping
+from importlib import resources
+from typing import Any
+
+from eddyline.core.errors import JobError
+from eddyline.plan.plan_data import PlanGraph
+
+KIND, VERSION = "bundle", 1
+HEIGHT = 620  # pixels of a query in a notebook
+
+
+def bundle(plan: PlanGraph, at: float) -> dict[str, Any]:
+    """A bundle with one sample, seen at ``at`` (seconds).
+
+    >>> found = bundle(PlanGraph("q", "SELECT …", "istream", (), (), ""), 5.0)
+    >>> found["query"], len(found["samples"]), found["decisions"]
+    ('q', 1, [])
+    """
+    data = json.loads(plan.to_json())
+    decisions = data.pop("decisions")
+    sample = {"plan": data, "decisions": [], "at": at}
+    found = {"eddyline": KIND, "version": VERSION, "query": plan.query, "saved": at, "samples": [sample]}
+    made: dict[str, Any] = _finite({**found, "decisions": decisions})
+    return made
+
+
+def read_bundle(text: str, place: str) -> dict[str, Any]:
+    """
+    >>> read_bundle("[]", "x.json")
+    Traceback (most recent call last):
+    ...
+    eddyline.core.errors.JobError: x.json is no bundle: save one with the server's page.
+    """
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError):
+        found = None
+    if not isinstance(found, dict) or found.get("eddyline") != KIND or not isinstance(found.get("samples"), list):
+        raise JobError(f"{place} is no bundle: save one with the server's page.")
+    if found.get("version") != VERSION:
+        raise JobError(f"{place} is a bundle of version {found.get('version')}, and this one reads {VERSION}.")
+    return found
+
+
+def page(found: Mapping[str, Any]) -> str:
+    """One file with the page and the bundle."""
+    static = resources.files("eddyline").joinpath("server", "static")
+    whole = static.joinpath("index.html").read_text(encoding="utf-8")
+    script = static.joinpath("assets", "page.js").read_text(encoding="utf-8")
+    style = static.joinpath("assets", "page.css").read_text(encoding="utf-8")
+    data = json.dumps(found).replace("<", "\\u003c")
+    whole = re.sub(r"\s*<script [^>]*></script>|\s*<link rel=\"stylesheet\"[^>]*>", "", whole)
+    inside = script.replace("</script", "<\\/script")
+    head = f"<style>{style}</style></head>"
+    body = f'<script type="application/json" id="bundle">{data}</script><script type="module">{inside}</script></body>'
+    return whole.replace("</head>", head).replace("</body>", body)
+
+
+def notebook(plan: PlanGraph, at: float) -> str:
+    """The plan as a notebook shows it."""
+    inside = html.escape(page(bundle(plan, at)), quote=True)
+    style = f"width: 100%; height: {HEIGHT}px; border: 0"
+    return f'<iframe srcdoc="{inside}" style="{style}" title="plan of a query"></iframe>'
+
+
+def _finite(value: Any) -> Any:
+    """JSON has no infinities and no NaN: they become texts."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    if isinstance(value, dict):
+        return {k: _finite(v) for k, v in value.items()}
+    return [_finite(v) for v in value] if isinstance(value, list) else value

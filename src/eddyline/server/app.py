@@ -1,0 +1,109 @@
+"""The application: routes, what errors become, and the page."""
+
+from __future__ import annotations
+
+from importlib import resources
+from typing import Any
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import FileResponse, JSONResponse, PlainTextResponse, Response
+from fastapi.staticfiles import StaticFiles
+from starlette.exceptions import HTTPException
+
+from eddyline import __version__
+from eddyline.core.errors import CqlError, EddylineError, JobError, OverloadError
+from eddyline.cql.steering import PinQuery  # noqa: F401  - the parser's statements are loaded before the first request
+from eddyline.engine.strategies import strategy_lines
+from eddyline.expr.functions import function_names
+from eddyline.server import inputs, queries, results
+from eddyline.server.context import Context, context_of
+from eddyline.server.guard import TOKEN_KEY, Guard
+from eddyline.server.journal import Gone
+from eddyline.server.metrics import metrics
+from eddyline.server.service import Missing, Refused, Service
+
+PAGE = resources.files("eddyline.server") / "static"
+
+
+def make_app(service: Service) -> tuple[Guard, Context]:
+    """The application behind its guard."""
+    app = FastAPI(title="Eddyline", version=__version__, docs_url=None, redoc_url=None, openapi_url="/openapi.json")
+    context = Context(service)
+    app.state.context = context
+    for part in (inputs, queries, results):
+        app.include_router(part.router)
+    _errors(app)
+    guard = Guard(app, service.settings, service.store.get(TOKEN_KEY) or "")
+
+    @app.get("/healthz")
+    def healthz() -> Response:
+        """Whether changes can be saved."""
+        if service.broken:
+            return JSONResponse({"status": "broken", "error": service.broken}, 503)
+        return JSONResponse({"status": "ok", "version": __version__, "queries": len(service.queries)})
+
+    @app.get("/metrics")
+    def prometheus() -> PlainTextResponse:
+        return PlainTextResponse(metrics(context, guard.refused), media_type="text/plain; version=0.0.4")
+
+    @app.get("/v1/words")
+    def words(request: Request) -> dict[str, Any]:
+        """What an editor can offer: functions, strategies."""
+        return {"functions": sorted({*function_names(), *context_of(request).service.session.catalog.functions})}
+
+    @app.get("/v1/strategies")
+    def strategies() -> PlainTextResponse:
+        return PlainTextResponse("\n".join(strategy_lines()))
+
+    if (PAGE / "index.html").is_file():
+        app.mount("/assets", StaticFiles(directory=str(PAGE / "assets")), name="assets")
+
+        @app.get("/", include_in_schema=False)
+        def page() -> FileResponse:
+            return FileResponse(str(PAGE / "index.html"))
+
+    return guard, context
+
+
+def _errors(app: FastAPI) -> None:
+    @app.exception_handler(EddylineError)
+    def eddyline(_: Request, error: EddylineError) -> JSONResponse:
+        return JSONResponse(told(error), _status(error), {"retry-after": "1"} if _status(error) == 503 else None)
+
+    @app.exception_handler(RequestValidationError)
+    def invalid(_: Request, error: RequestValidationError) -> JSONResponse:
+        first = error.errors()[0]
+        place = ".".join(str(p) for p in first["loc"])
+        return JSONResponse({"error": f"{place}: {first['msg']}."[:2000]}, 422)
+
+    @app.exception_handler(HTTPException)
+    def http(_: Request, error: HTTPException) -> JSONResponse:
+        return JSONResponse({"error": str(error.detail)}, error.status_code, error.headers)
+
+    @app.exception_handler(RecursionError)
+    def deep(_: Request, error: RecursionError) -> JSONResponse:
+        return JSONResponse({"error": "this is nested too deeply."}, 422)
+
+
+def told(error: EddylineError) -> dict[str, Any]:
+    """An error as data: the sentence and, where it is about a text, the place."""
+    if isinstance(error, CqlError) and error.span is not None:
+        place = {"start": error.span.start, "end": error.span.end, "line": error.line, "column": error.column}
+        return {"error": error.message, "place": place, "shown": str(error)}
+    return {"error": str(error)}
+
+
+def _status(error: EddylineError) -> int:
+    match error:
+        case Missing():
+            return 404
+        case Gone():
+            return 410
+        case OverloadError():
+            return 503
+        case Refused():
+            return 409
+        case JobError():
+            return 422
+    return 400

@@ -1,0 +1,116 @@
+"""Rows as they travel: JSON lines, CSV and Arrow IPC, in requests and answers."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.csv as pacsv
+
+from eddyline.core.errors import JobError, quoted
+from eddyline.core.overload import WEIGHT
+from eddyline.io.conform import declared_columns
+from eddyline.io.csv import CsvStream
+from eddyline.io.jsonl import JsonLinesStream
+from eddyline.io.memory import memory_source
+from eddyline.io.render import csv_ready, json_lines
+from eddyline.io.source import BATCH_ROWS, Source, SourceBatch
+
+JSON_LINES, CSV, ARROW = "application/x-ndjson", "text/csv", "application/vnd.apache.arrow.stream"
+TYPES: Final = {
+    JSON_LINES: "jsonl",
+    "application/jsonl": "jsonl",
+    "application/json": "json",
+    CSV: "csv",
+    ARROW: "arrow",
+}
+ANSWERS: Final = {"jsonl": JSON_LINES, "csv": CSV, "arrow": ARROW}
+
+
+class Parsed:
+    """Rows that were read as a whole, with the malformed ones: a push takes all of them or none."""
+
+    finite = True
+
+    def __init__(self, schema: pa.Schema, batches: Sequence[SourceBatch]) -> None:
+        self.schema, self._batches = schema, batches
+        self.count = sum(b.rows.num_rows for b in batches)
+        self.invalid = sum(len(b.invalid) for b in batches)
+
+    def open(self, columns: Sequence[str] | None = None, batch_rows: int = BATCH_ROWS) -> Iterator[SourceBatch]:
+        return iter(self._batches)
+
+
+def parsed(body: bytes, kind: str, schema: pa.Schema) -> Parsed:
+    """The rows of a request for a stream with this schema.
+
+    >>> schema = pa.schema({"ts": pa.int64(), "a": pa.string()})
+    >>> rows = parsed(b'{"ts": 1, "a": "x"}\\n{"ts": "late"}\\n', "application/x-ndjson", schema)
+    >>> rows.count, rows.invalid
+    (1, 1)
+    """
+    wanted = pa.schema([f for f in schema if f.name != WEIGHT])
+    form = TYPES.get(kind.partition(";")[0].strip().lower())
+    if form is None:
+        raise JobError(f"rows come as {', '.join(TYPES)}, not as {quoted(kind)}.")
+    if not body.strip():
+        return Parsed(wanted, [])
+    source: Source
+    if form == "arrow":
+        source = _arrow(body, wanted)
+    elif form == "csv":
+        source = CsvStream(io.BytesIO(body), "the body", wanted)
+    elif form == "json":
+        source = _json(body, wanted)
+    else:
+        source = JsonLinesStream(io.BytesIO(body), "the body", wanted)
+    return Parsed(wanted, list(source.open()))
+
+
+def _arrow(body: bytes, wanted: pa.Schema) -> Source:
+    try:
+        table = pa.ipc.open_stream(body).read_all()
+        table.validate(full=True)
+    except (pa.ArrowException, OSError, ValueError) as error:
+        raise JobError(f"the body is no Arrow IPC stream: {error}.") from error
+    declared_columns(wanted, table.column_names, "the body")
+    return memory_source(table, wanted)
+
+
+def _json(body: bytes, wanted: pa.Schema) -> Source:
+    try:
+        rows = json.loads(body)
+    except (ValueError, RecursionError) as error:
+        raise JobError(f"the body is no JSON: {error}.") from None
+    rows = rows if isinstance(rows, list) else [rows]
+    return memory_source(rows, wanted)
+
+
+def rendered(rows: Sequence[pa.RecordBatch], schema: pa.Schema, form: str) -> bytes:
+    """Results in one of the three forms."""
+    table = pa.Table.from_batches(list(rows), schema)
+    if form == "jsonl":
+        return json_lines(table).encode()
+    sink = pa.BufferOutputStream()
+    if form == "csv":
+        pacsv.write_csv(csv_ready(table), sink)
+    else:
+        with pa.ipc.new_stream(sink, schema) as writer:
+            writer.write_table(table)
+    return bytes(sink.getvalue())
+
+
+def accepted(accept: str, form: str | None) -> str:
+    """The form of an answer: as asked for in the address, else by the header, else JSON lines."""
+    if form is not None:
+        if form not in ANSWERS:
+            raise JobError(f"results come as {', '.join(ANSWERS)}, not as {quoted(form)}.")
+        return form
+    for part in accept.split(","):
+        kind = TYPES.get(part.partition(";")[0].strip().lower())
+        if kind is not None:
+            return "jsonl" if kind == "json" else kind
+    return "jsonl"

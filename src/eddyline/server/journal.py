@@ -1,0 +1,181 @@
+"""The results of one query, numbered from 1 in the order in which they were computed.
+
+Invariants. A row's number never changes and is never given to another row, also across restarts. A row is visible
+when it was committed with the state that it came from (``store``). The last rows are retained, up to a bound; a reader
+that asks for older ones is told so (``Gone``) and never given a gap in silence.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import threading
+from collections import deque
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from eddyline.core.errors import EddylineError
+from eddyline.server.store import Store
+
+CHUNK_ROWS = 10_000  # rows of one saved chunk: what a reader decodes at once
+CACHED_ROWS = 20_000  # rows kept in memory for readers that keep up
+
+
+class Gone(EddylineError):
+    """Rows were asked for that are not retained any more, or that belong to another query of the same name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """Rows ``first`` to ``last`` of the results."""
+
+    first: int
+    last: int
+    rows: pa.RecordBatch
+
+    def after(self, number: int) -> Chunk:
+        """The rows with larger numbers."""
+        if number < self.first:
+            return self
+        return Chunk(number + 1, self.last, self.rows.slice(number + 1 - self.first))
+
+
+class Signal:
+    """Lets coroutines of one loop wait for what another thread does."""
+
+    def __init__(self) -> None:
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._event: asyncio.Event | None = None
+
+    async def wait(self, seconds: float) -> None:
+        """Until the next ``notify``, or so long."""
+        if self._event is None:
+            self._loop, self._event = asyncio.get_running_loop(), asyncio.Event()
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._event.wait(), seconds)
+
+    def notify(self) -> None:
+        loop = self._loop
+        if loop is not None and not loop.is_closed():
+            loop.call_soon_threadsafe(self._pulse)
+
+    def _pulse(self) -> None:
+        event, self._event = self._event, asyncio.Event()
+        if event is not None:
+            event.set()
+
+
+class Journal:
+    """``status`` is running, ended (its inputs ended), failed (``message`` says why) or dropped."""
+
+    def __init__(self, store: Store, entry: int, schema: pa.Schema | None, retained: tuple[int, int]) -> None:
+        self.entry = entry
+        self._store, (self._most_rows, self._most_bytes) = store, retained
+        self._lock = threading.Lock()
+        self._recent: deque[Chunk] = deque()
+        self._staged: list[Chunk] = []
+        self._sizes: deque[tuple[int, int, int]] = deque(store.extent(entry))  # of the saved chunks
+        self.last = self._sizes[-1][1] if self._sizes else 0
+        self.first = self._sizes[0][0] if self._sizes else 1  # the oldest row that is retained
+        self.schema = schema if schema is not None else self._saved_schema()
+        self.status, self.message = "running", ""
+        self.changed = Signal()
+
+    def _saved_schema(self) -> pa.Schema:
+        """Of a query that failed and is not planned again."""
+        saved = self._store.chunks(self.entry, 0, 1)
+        return decoded(saved[0][2]).schema if saved else pa.schema([])
+
+    # ── the engine's thread ───────────────────────────────────────────────────────────────────────────────────────
+
+    def stage(self, batches: Sequence[pa.RecordBatch]) -> None:
+        """Number new results and write them into the open transaction. Nobody sees them before ``publish``."""
+        for batch in batches:
+            for start in range(0, len(batch), CHUNK_ROWS):
+                rows = batch.slice(start, CHUNK_ROWS)
+                first = (self._staged[-1].last if self._staged else self.last) + 1
+                chunk = Chunk(first, first + len(rows) - 1, rows)
+                data = encoded(rows)
+                self._store.append(self.entry, chunk.first, chunk.last, data)
+                self._sizes.append((chunk.first, chunk.last, len(data)))
+                self._staged.append(chunk)
+        self._prune()
+
+    def _prune(self) -> None:
+        rows = sum(last - first + 1 for first, last, _ in self._sizes)
+        size = sum(n for _, _, n in self._sizes)
+        before = None
+        while len(self._sizes) > 1 and (rows > self._most_rows or size > self._most_bytes):
+            first, last, n = self._sizes.popleft()
+            rows, size, before = rows - (last - first + 1), size - n, last + 1
+        if before is not None:
+            self._store.prune(self.entry, before)
+
+    def publish(self, status: str = "running", message: str = "") -> None:
+        """What was staged is committed: followers may see it."""
+        changed = bool(self._staged) or status != self.status
+        with self._lock:
+            if self._staged:
+                self._recent.extend(self._staged)
+                self.last = self._staged[-1].last
+                self.first = self._sizes[0][0]
+                while len(self._recent) > 1 and self.last - self._recent[0].last > CACHED_ROWS:
+                    self._recent.popleft()
+                self._staged = []
+            self.status, self.message = status, message
+        if changed:
+            self.changed.notify()
+
+    # ── readers ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def read(self, after: int, most: int = CHUNK_ROWS) -> list[Chunk]:
+        """The committed chunks after a row, with at most about ``most`` rows."""
+        with self._lock:
+            last, first = self.last, self.first
+            recent = list(self._recent)
+        if after > last:
+            raise Gone(f"row {after} was never given out: the last one is {last}.")
+        if after + 1 < first:
+            raise Gone(f"rows up to {first - 1} are not retained any more; those after {first - 1} are.")
+        if recent and recent[0].first <= after + 1:
+            found = [c.after(after) for c in recent if c.last > after]
+        else:
+            saved = [Chunk(f, e, decoded(data)) for f, e, data in self._store.chunks(self.entry, after, most)]
+            found = [c.after(after) for c in saved if c.last <= last]
+            if found and found[0].first != after + 1:  # pruned meanwhile
+                raise Gone(f"rows up to {found[0].first - 1} are not retained any more.")
+        return list(_limited(found, most))
+
+    def cached(self, after: int) -> bool:
+        """Whether the next rows are in memory, so that reading them does not wait for the disk."""
+        recent = self._recent
+        return bool(recent) and recent[0].first <= after + 1
+
+    @property
+    def over(self) -> bool:
+        """Whether no more rows will come."""
+        return self.status != "running"
+
+
+def _limited(chunks: Sequence[Chunk], most: int) -> Iterator[Chunk]:
+    left = most
+    for c in chunks:
+        if left <= 0:
+            return
+        taken = min(len(c.rows), left)
+        yield c if taken == len(c.rows) else Chunk(c.first, c.first + taken - 1, c.rows.slice(0, taken))
+        left -= taken
+
+
+def encoded(rows: pa.RecordBatch) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, rows.schema) as writer:
+        writer.write_batch(rows)
+    return bytes(sink.getvalue())
+
+
+def decoded(data: bytes) -> pa.RecordBatch:
+    (batch,) = pa.ipc.open_stream(data)
+    return batch

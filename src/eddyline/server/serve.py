@@ -1,0 +1,101 @@
+"""``eddyline serve``: start, listen, and stop cleanly."""
+
+from __future__ import annotations
+
+import signal
+import socket
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+import uvicorn
+
+from eddyline.core.errors import EddylineError, JobError
+from eddyline.server.app import make_app
+from eddyline.server.connections import bounded_protocol
+from eddyline.server.context import Context
+from eddyline.server.demo import Demo
+from eddyline.server.guard import make_token
+from eddyline.server.service import Service
+from eddyline.server.settings import Settings
+
+GRACE = 3  # seconds that answers in the making get when the server stops
+
+
+class _Server(uvicorn.Server):
+    """Ends followers when it is asked to stop, and does not raise the signal again: the state is saved afterwards."""
+
+    context: Context
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        before = {s: signal.signal(s, self._stop) for s in (signal.SIGINT, signal.SIGTERM)}
+        try:
+            yield
+        finally:
+            for s, handler in before.items():
+                signal.signal(s, handler)
+
+    def _stop(self, number: int, _: FrameType | None) -> None:
+        self.force_exit = self.should_exit and number == signal.SIGINT
+        self.should_exit = self.context.stopping = True
+        for running in list(self.context.service.queries.values()):
+            running.journal.changed.notify()
+
+
+def serve(settings: Settings, *, demo: bool = False) -> int:
+    """Run until interrupted. ``demo`` brings a stream that drifts and queries over it."""
+    listening = _listen(settings.host, settings.port)
+    port = listening.getsockname()[1]
+    service = Service(settings)
+    token = make_token(service.store)
+    guard, context = make_app(service)
+    guard.port = port
+    service.start()
+    feeder = Demo(service) if demo else None
+    if feeder is not None:
+        feeder.start()
+    host = f"[{settings.host}]" if ":" in settings.host else settings.host
+    address = f"http://{host}:{port}/"
+    print(f"eddyline listens on {address} (state in {settings.state})")
+    if token is not None:
+        print(f"the token for changes, shown this once: {token}")
+        print(f"the page with it: {address}#token={token}")
+    sys.stdout.flush()
+    config = uvicorn.Config(
+        guard,
+        http=bounded_protocol(settings.limits.header_seconds),
+        ws="none",
+        lifespan="off",
+        log_level="warning",
+        access_log=False,
+        server_header=False,
+        timeout_graceful_shutdown=GRACE,
+        h11_max_incomplete_event_size=64 << 10,
+    )
+    server = _Server(config)
+    server.context = context
+    try:
+        server.run(sockets=[listening])
+    finally:
+        if feeder is not None:
+            feeder.stop()
+        service.stop()
+        listening.close()
+    if service.broken:
+        raise EddylineError(service.broken)
+    print(f"stopped; all is saved in {settings.state}", flush=True)
+    return 0
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    try:
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        found = socket.socket(family, socket.SOCK_STREAM)
+        found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        found.bind((host, port))
+        found.listen(1024)
+        return found
+    except (OSError, OverflowError) as error:
+        raise JobError(f"the server cannot listen on {host}:{port}: {error}; name another --port.") from error

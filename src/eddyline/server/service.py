@@ -1,0 +1,399 @@
+"""One session behind many clients: a thread that does all work, and commits it.
+
+Every change (rows, declarations, steering) is a command that the thread runs between two batches. A commit writes a
+snapshot of the session and, in one transaction, all that belongs to it (``store``); then results become visible and
+whoever waits for the command gets the answer. So an answer to a writer means: this is on the disk. Commands that come
+while a commit is written share the next one.
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+import time
+import traceback
+from collections.abc import Callable
+from concurrent.futures import Future
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+from eddyline.core.errors import EddylineError, JobError, did_you_mean
+from eddyline.engine.feeds import Feed
+from eddyline.engine.query import Query
+from eddyline.io import durable
+from eddyline.io.locking import DirectoryLock
+from eddyline.server.declarations import Declaration, checked, declare, reads, register_functions
+from eddyline.server.journal import Journal, Signal
+from eddyline.server.settings import Settings
+from eddyline.server.store import Entry, Store, forget_uncommitted
+from eddyline.session import Session
+
+T = TypeVar("T")
+TICK_SECONDS = 0.1  # between two looks at the clock, for idle streams and system streams
+LOOK_SECONDS = 0.25  # between two looks at sources that had nothing new
+COMMIT_SHARE = 4  # a commit nobody waits for comes no sooner than so many times what the last one took
+
+
+class Missing(JobError):
+    """There is nothing of that name."""
+
+
+class Refused(EddylineError):
+    """A limit of the server, or something that stands in the way."""
+
+
+@dataclass(slots=True)
+class _Command(Generic[T]):
+    work: Callable[[], T]
+    answer: Future[T]
+    durable: bool
+
+
+@dataclass(slots=True)
+class Running:
+    """A query of the catalog: what runs (None once it failed), and its results."""
+
+    entry: Entry
+    query: Query | None
+    journal: Journal
+
+    @property
+    def name(self) -> str:
+        return self.entry.name
+
+
+class Service:
+    """Started, it goes on where the last one in the same directory was stopped, however that was."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        durable.make_folder(settings.state)
+        self._lock = DirectoryLock(settings.state, "the server's directory")
+        self._lock.__enter__()
+        try:
+            self.store = Store(settings.state / "catalog.sqlite")
+            self.snapshots = settings.state / "session"
+            self.entries: dict[str, Entry] = {}
+            self.queries: dict[str, Running] = {}
+            self.commits = self.committed_rows = self.pushed_rows = 0
+            self.commit_seconds = 0.0
+            self.broken = ""  # why nothing can be saved any more
+            self.started = time.time()
+            self.changed = Signal()  # something was declared, dropped or decided by the user
+            self.session = self._restored()
+        except BaseException:
+            self._lock.close()
+            raise
+        self._commands: queue.Queue[_Command[Any] | None] = queue.Queue()
+        self._waiting: list[tuple[Future[Any], Any]] = []
+        self._dropped: list[Journal] = []  # of queries that are gone with the next commit
+        self._dirty = self._stopping = False
+        self._last_commit = self._last_cost = self._last_tick = self._last_look = 0.0
+        self._thread = threading.Thread(target=self._run, name="eddyline engine", daemon=True)
+
+    def _restored(self) -> Session:
+        base = self.settings.folders[0] if self.settings.folders else None
+        session = Session(base=base)
+        session.warns = False  # the numbers of rows that were left out are part of every report
+        register_functions(session, self.settings.modules)
+        for entry in self.store.entries():
+            found = declare(session, _declaration(entry), running=entry.status == "running")
+            self.entries[entry.name.lower()] = entry
+            if entry.kind == "query":
+                schema = found.schema if found is not None else None
+                running = Running(entry, found, self._journal(entry, schema))
+                running.journal.publish(entry.status, entry.message)
+                self.queries[entry.name.lower()] = running
+        forget_uncommitted(self.snapshots, self.store.snapshot)
+        if self.store.snapshot:
+            session.restore(self.snapshots)
+        return session
+
+    def _journal(self, entry: Entry, schema: Any) -> Journal:
+        limits = self.settings.limits
+        return Journal(self.store, entry.id, schema, (limits.retained_rows, limits.retained_bytes))
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Commit and end. What was pushed and answered is on the disk."""
+        self._commands.put(None)
+        self._thread.join()
+        self.store.close()
+        self._lock.close()
+
+    def submit(self, work: Callable[[], T], *, durable: bool = True) -> Future[T]:
+        """Run a command in the engine's thread; ``durable``: the answer comes when the change is on the disk."""
+        answer: Future[T] = Future()
+        if self.broken:
+            answer.set_exception(Refused(self.broken))
+        else:
+            self._commands.put(_Command(work, answer, durable))
+        return answer
+
+    # ── the engine's thread ───────────────────────────────────────────────────────────────────────────────────────
+
+    def _run(self) -> None:
+        while not self._stopping:
+            try:
+                self._take_commands()
+                self._read_sources()
+                self._tick()
+                if self._due():
+                    self._commit()
+            except Exception as error:
+                self._break(error)
+        if self._dirty and not self.broken:
+            try:
+                self._commit()
+            except Exception as error:
+                self._break(error)
+
+    def _break(self, error: Exception) -> None:
+        """The state cannot be saved, so nothing may be promised any more; what was committed stands."""
+        traceback.print_exc()
+        self.broken = f"the server cannot save its state and takes no changes any more: {error}"
+        self.store.rollback()
+        for answer, _ in self._waiting:
+            answer.set_exception(Refused(self.broken))
+        self._waiting = []
+        self._dirty = False
+
+    def _take_commands(self) -> None:
+        wait = self._pause()
+        while True:
+            try:
+                command = self._commands.get(timeout=wait) if wait > 0 else self._commands.get_nowait()
+            except queue.Empty:
+                return
+            wait = 0.0
+            if command is None:
+                self._stopping = True
+                return
+            if command.answer.set_running_or_notify_cancel():
+                self._execute(command)
+
+    def _execute(self, command: _Command[T]) -> None:
+        if self.broken:
+            command.answer.set_exception(Refused(self.broken))
+            return
+        try:
+            with self.store.savepoint():
+                result = command.work()
+        except Exception as error:
+            command.answer.set_exception(error)
+            return
+        self._dirty = True
+        if command.durable:
+            self._waiting.append((command.answer, result))
+        else:
+            command.answer.set_result(result)
+
+    def _pause(self) -> float:
+        now = time.monotonic()
+        if self._due() or self._readable(now):
+            return 0.0
+        until = [self._last_tick + TICK_SECONDS]
+        if self._dirty:
+            until.append(self._last_commit + self._last_cost)
+        return max(0.001, min(until) - now)
+
+    def _due(self) -> bool:
+        if not self._dirty:
+            return False
+        if self._stopping:
+            return True
+        since = time.monotonic() - self._last_commit
+        if self._waiting:
+            return since >= self._last_cost
+        return since >= max(self.settings.commit_seconds, COMMIT_SHARE * self._last_cost)
+
+    def _readable(self, now: float) -> bool:
+        waiting = any(not f.done and f.stream.is_read for f in self.session.feeds.values())
+        return waiting and now >= self._last_look
+
+    def _read_sources(self) -> None:
+        if self.broken or not self._readable(time.monotonic()):
+            return
+        before = sum(s.arrived for s in self.session.inputs.values())
+        reading = self._next_feed()
+        try:
+            self._guarded(self.session.step)
+        except Exception as error:  # a file that has gone, or cannot be read
+            self._fail_readers(reading, error)
+        if sum(s.arrived for s in self.session.inputs.values()) == before:
+            self._last_look = time.monotonic() + LOOK_SECONDS
+        self._dirty = True
+
+    def _next_feed(self) -> Feed:
+        """The source that the session reads next: the one that is furthest behind."""
+        waiting = [f for f in self.session.feeds.values() if not f.done and f.stream.is_read]
+        return min([f for f in waiting if not f.stream.full] or waiting, key=lambda f: f.stream.shown_bound)
+
+    def _fail_readers(self, feed: Feed, error: Exception) -> None:
+        """A source cannot be read: the queries that read it stop, and the others go on."""
+        for running in list(self.queries.values()):
+            query = running.query
+            if query is not None and any(s is feed.stream for s in query.running.inputs.values()):
+                self._fail(running, f"the source of {feed.stream.name!r} cannot be read: {error}")
+
+    def _tick(self) -> None:
+        now = time.monotonic()
+        if self.broken or now - self._last_tick < TICK_SECONDS:
+            return
+        self._last_tick = now
+        if self.session.queries:
+            self._guarded(self.session.tick)
+            self._dirty = self._dirty or any(q.running.results for q in self.session.queries)
+
+    def _guarded(self, work: Callable[[], Any]) -> None:
+        """Do what may stop queries: their errors are theirs, and the others go on."""
+        try:
+            work()
+        except Exception:
+            if not any(q.running.error is not None for q in self.session.queries):
+                raise
+        self._settle_failures()
+
+    def _settle_failures(self) -> None:
+        for running in list(self.queries.values()):
+            if running.query is not None and running.query.running.error is not None:
+                self._fail(running, str(running.query.running.error))
+
+    def _fail(self, running: Running, message: str) -> None:
+        """A query was stopped by an error: its results so far stay, and so does its name for those that read it."""
+        assert running.query is not None
+        running.journal.stage(running.query.fetch())
+        self.session.drop(running.query)
+        running.query = None
+        self.store.fail(running.entry.id, message)
+        running.journal.message = message
+        self.session.view(running.name, str(running.entry.body["text"]))
+        self._dirty = True
+        for other in list(self.queries.values()):
+            aside = {which for name, which in reads(_declaration(other.entry)) if name == running.name.lower()}
+            if other.query is not None and aside - {None}:
+                self._fail(other, f"it reads what {running.name} put aside, and {running.name} was stopped by an error")
+
+    def _commit(self) -> None:
+        began = time.monotonic()
+        before = sum(r.journal.last for r in self.queries.values())
+        for running in self.queries.values():
+            if running.query is not None:
+                running.journal.stage(running.query.fetch())
+        forget_uncommitted(self.snapshots, self.store.snapshot)
+        self.store.commit(self.session.snapshot(self.snapshots))
+        self._dirty = False
+        for running in self.queries.values():
+            if running.query is None:
+                running.journal.publish("failed", running.journal.message)
+            else:
+                running.journal.publish("ended" if running.query.running.finished else "running")
+        while self._dropped:
+            self._dropped.pop().publish("dropped")
+        waiting, self._waiting = self._waiting, []
+        for answer, result in waiting:
+            answer.set_result(result)
+        self.commits += 1
+        self.committed_rows += sum(r.journal.last for r in self.queries.values()) - before
+        self._last_commit = time.monotonic()
+        self._last_cost = self._last_commit - began
+        self.commit_seconds += self._last_cost
+
+    # ── commands, run in the engine's thread ──────────────────────────────────────────────────────────────────────
+
+    def create(self, declaration: Declaration) -> Entry:
+        """Declare something, or register a query; a query without a name gets one."""
+        limits = self.settings.limits
+        if len(self.entries) >= limits.declarations:
+            raise Refused(f"the server keeps at most {limits.declarations} declarations (--max-declarations).")
+        if declaration.kind == "query":
+            if sum(r.query is not None for r in self.queries.values()) >= limits.queries:
+                raise Refused(f"the server runs at most {limits.queries} queries (--max-queries): drop one first.")
+            if not declaration.name:
+                declaration = Declaration("query", self._free_name(), declaration.body)
+        checked(declaration, self.settings.folders)
+        found = declare(self.session, declaration)
+        entry = self.store.add(declaration.kind, declaration.name, declaration.body)
+        self.entries[entry.name.lower()] = entry
+        if found is not None:
+            self.queries[entry.name.lower()] = Running(entry, found, self._journal(entry, found.schema))
+        self._guarded(self.session.advance)  # constant relations alone are answered at once
+        self.changed.notify()
+        return entry
+
+    def _free_name(self) -> str:
+        number = 1
+        while f"q{number}" in self.entries:
+            number += 1
+        return f"q{number}"
+
+    def drop(self, kind: str, name: str) -> None:
+        """Forget a declaration; refused while another reads it."""
+        entry = self.entry(kind, name)
+        key = entry.name.lower()
+        readers = [e.name for e in self.entries.values() if any(n == key for n, _ in reads(_declaration(e)))]
+        readers = [r for r in readers if r.lower() != key]
+        if readers:
+            raise Refused(f"the {kind} {entry.name!r} is read by {readers[0]!r}: drop that first.")
+        running = self.queries.pop(key, None)
+        if running is not None and running.query is not None:
+            self.session.drop(running.query)
+        else:
+            self._forget(entry)
+        del self.entries[key]
+        self.store.remove(entry.id)
+        if running is not None:
+            self._dropped.append(running.journal)
+        self.changed.notify()
+
+    def _forget(self, entry: Entry) -> None:
+        """Take a declaration that nobody reads out of the session."""
+        key, session = entry.name.lower(), self.session
+        with session.turn:
+            for declared in (session.catalog.streams, session.catalog.relations, session.catalog.views):
+                declared.pop(key, None)
+            session.inputs.pop(key, None)
+            session.feeds.pop(key, None)
+            session.relations.pop(key, None)
+
+    def push(self, name: str, rows: Any, producer: tuple[str, int] | None = None) -> bool:
+        """Bring rows; False: this producer has pushed this number already, and nothing was taken."""
+        if producer is not None:
+            if producer[1] <= self.store.produced(producer[0]):
+                return False
+            self.store.produce(*producer)
+        self._guarded(lambda: self.session.push(name, rows))
+        self.pushed_rows += getattr(rows, "count", 0)
+        return True
+
+    def heartbeat(self, name: str, moment: Any) -> None:
+        self._guarded(lambda: self.session.heartbeat(name, moment))
+
+    def finish(self, name: str) -> None:
+        self._guarded(lambda: self.session.finish(name))
+
+    # ── what is there ─────────────────────────────────────────────────────────────────────────────────────────────
+
+    def entry(self, kind: str, name: str) -> Entry:
+        found = self.entries.get(name.lower())
+        if found is None or found.kind != kind:
+            known = [e.name for e in list(self.entries.values()) if e.kind == kind]
+            raise Missing(f"there is no {kind} {name!r}.{did_you_mean(name, known)}")
+        return found
+
+    def query(self, name: str) -> Running:
+        self.entry("query", name)
+        return self.queries[name.lower()]
+
+    def live(self, name: str) -> Query:
+        """The query as it runs."""
+        running = self.query(name)
+        if running.query is None:
+            raise Refused(f"the query {running.name!r} was stopped by an error: {running.journal.message}")
+        return running.query
+
+
+def _declaration(entry: Entry) -> Declaration:
+    return Declaration(entry.kind, entry.name, entry.body)

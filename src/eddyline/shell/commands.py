@@ -1,0 +1,170 @@
+"""The shell without its line editor: statements and commands in, text out."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Any, TextIO, cast
+
+from rich.console import Console
+from rich.live import Live
+from rich.markup import escape
+from rich.table import Table
+
+from eddyline.core.errors import EddylineError, JobError, did_you_mean
+from eddyline.cql.job import QueryStatement, parse_job
+from eddyline.io.render import TablePrinter, shown
+from eddyline.shell.completion import COMMANDS
+from eddyline.shell.sessions import Target
+
+SHOWN_ROWS = 20  # of a live table
+HELP = """Statements end with a semicolon: CREATE STREAM …; SELECT …; ALTER QUERY …; PIN QUERY …; UNDO DECISION …;
+A query that is typed is registered and watched until Ctrl-C.
+\\list                 what is declared and what runs
+\\watch [query]        results as they come, until Ctrl-C
+\\plan [query]         the plan with its counts, and what was decided
+\\decisions [query]    the log of decisions
+\\pin, \\unpin [query]  keep the plans as they are, let them change again
+\\undo number [query]  set back what a decision changed
+\\drop query           deregister a query
+\\quit                 leave (also Ctrl-D)"""
+
+
+class Quit(Exception):
+    pass
+
+
+class Shell:
+    """Runs one input after another. A mistake is printed, and the next input is taken."""
+
+    def __init__(self, target: Target, console: Console, *, watch: bool = True) -> None:
+        self.target, self.console, self._watch = target, console, watch
+        self.failed = 0
+
+    def run(self, text: str) -> None:
+        """Raises ``Quit`` when the user wants to leave."""
+        try:
+            if text.strip().startswith("\\"):
+                self._command(text.strip())
+            elif text.strip():
+                self._statements(text)
+        except EddylineError as error:
+            self.failed += 1
+            self.console.print(f"[bold red]error:[/] {escape(str(error))}", highlight=False, soft_wrap=True)
+
+    def _statements(self, text: str) -> None:
+        made = self.target.execute(text)
+        for name in made:
+            self._say(f"registered: {name}")
+        if self._watch and made and isinstance(parse_job(text)[-1], QueryStatement):
+            self.watch(made[-1])
+
+    def _say(self, text: str) -> None:
+        self.console.print(text, markup=False, highlight=False, soft_wrap=True)
+
+    def _command(self, text: str) -> None:
+        word, *rest = text.split(None, 1)
+        argument = rest[0].strip() if rest else None
+        match word:
+            case "\\quit" | "\\q":
+                raise Quit
+            case "\\help" | "\\h" | "\\?":
+                self._say(HELP)
+            case "\\list" | "\\l":
+                self._list()
+            case "\\plan" | "\\explain":
+                self._say(self.target.query(argument).explain())
+            case "\\decisions":
+                self._decisions(argument)
+            case "\\watch":
+                self.watch(self.target.query(argument).name)
+            case "\\pin" | "\\unpin":
+                query = self.target.query(argument)
+                pinned = word == "\\pin"
+                made = query.pin() if pinned else query.unpin()
+                self._say(f"{query.name} is {'pinned' if pinned else 'not pinned'}" + ("" if made else " already"))
+            case "\\undo":
+                self._undo(argument)
+            case "\\drop":
+                if argument is None:
+                    raise JobError("\\drop needs the name of a query.")
+                self.target.drop(argument)
+                self._say(f"dropped: {argument}")
+            case _:
+                raise JobError(f"there is no command {word}.{did_you_mean(word, COMMANDS)} \\help lists them.")
+
+    def _list(self) -> None:
+        table = Table(box=None, header_style="bold")
+        for column in ("kind", "name", ""):
+            table.add_column(column)
+        for row in self.target.listed():
+            table.add_row(*map(escape, row))
+        self.console.print(table)
+
+    def _decisions(self, name: str | None) -> None:
+        table = Table(box=None, header_style="bold")
+        for column in ("no.", "by", "operator", "what", "after", "expected", "measured", "why"):
+            table.add_column(column, justify="right" if column in ("no.", "expected", "measured") else "left")
+        for d in self.target.query(name).decisions:
+            after = shown(str(d.after)) if d.applied else "(not applied)"
+            cells = (
+                d.sequence,
+                d.by,
+                d.operator,
+                d.kind,
+                after,
+                _ratio(d.expected_gain),
+                _ratio(d.measured_gain),
+                d.reason,
+            )
+            table.add_row(*(escape(str(c)) for c in cells))
+        self.console.print(table)
+
+    def _undo(self, argument: str | None) -> None:
+        number, _, name = (argument or "").partition(" ")
+        if not number.isdecimal():
+            raise JobError("\\undo needs the number of a decision, as \\decisions shows it.")
+        for d in self.target.query(name.strip() or None).undo(int(number)):
+            self._say(f"{d.kind}: {d.reason}")
+
+    def watch(self, name: str) -> None:
+        """Show results as they come: on a terminal the last rows in a table that updates, elsewhere all of them."""
+        if not self.console.is_terminal:
+            self._print_all(name)
+            return
+        last: deque[dict[str, Any]] = deque(maxlen=SHOWN_ROWS)
+        count = 0
+        try:
+            with Live(console=self.console, refresh_per_second=8, transient=False) as live:
+                for batch in self.target.results(name):
+                    if batch is not None:
+                        count += len(batch)
+                        last.extend(batch.slice(max(0, len(batch) - SHOWN_ROWS)).to_pylist())
+                    live.update(_table(name, list(last), count))
+        except KeyboardInterrupt:
+            self._say(f"{name} goes on; \\watch {name} shows it again.")
+
+    def _print_all(self, name: str) -> None:
+        printer, count = None, 0
+        for batch in self.target.results(name):
+            if batch is not None:
+                printer = printer or TablePrinter(batch.schema, cast(TextIO, self.console.file))
+                printer.rows(batch)
+                count += len(batch)
+        if printer is not None:
+            printer.end(count)
+        else:
+            self._say("(0 rows)")
+
+
+def _table(name: str, rows: list[dict[str, Any]], count: int) -> Table:
+    table = Table(title=f"{name}: {count:,} rows", header_style="bold", title_justify="left")
+    for column in rows[-1] if rows else ():
+        number = isinstance(rows[-1][column], int | float)
+        table.add_column(column, justify="right" if number else "left")
+    for row in rows:
+        table.add_row(*(escape(shown(v)) for v in row.values()))
+    return table
+
+
+def _ratio(gain: float | None) -> str:
+    return "" if gain is None else f"{gain:.2f}×"

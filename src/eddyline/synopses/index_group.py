@@ -1,0 +1,197 @@
+"""The indexes of consecutive time partitions of a state module, over a ring of slots for their rows.
+
+*The invariant.* The rows that are alive and the slots of the ring that they have come in the same order. A row takes
+the slot behind that of the row before it. When a slot is used again, its former row is no longer alive, so that no
+chain leads there, and no head points to it: heads are cleared some slots in advance.
+
+An index takes two bytes for a slot and two for a bucket, four each if there are more than ``NARROW_SLOTS`` rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from eddyline.core.delta import Int64s
+from eddyline.core.time import NEVER
+from eddyline.kernels import bit_address as k
+from eddyline.synopses.index_maps import BitAddress, Hashed, IndexSpec, equi_depth, most_suitable
+
+SLACK = 8  # one slot in so many is free, so that heads are cleared for many rows at once: more take less memory
+LEAST_SLOTS = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Search:
+    """Requests that ask for the same attributes: row i wants values in [low[i], high[i]], for each attribute asked.
+
+    ``equal`` are the attributes for which every request gives one value.
+    """
+
+    asked: Int64s
+    low: Int64s
+    high: Int64s
+    max_enter: Int64s
+    min_leave: Int64s
+    equal: frozenset[int]
+
+    def __len__(self) -> int:
+        return len(self.max_enter)
+
+
+class Found:
+    """Room for what a search finds."""
+
+    def __init__(self, room: int) -> None:
+        self.requests, self.rows = np.empty(room, np.int64), np.empty(room, np.int64)
+        self.counts = np.zeros(4, np.int64)
+
+    def grow(self) -> None:
+        self.requests = np.concatenate([self.requests, np.empty_like(self.requests)])
+        self.rows = np.concatenate([self.rows, np.empty_like(self.rows)])
+
+
+@dataclass(frozen=True, slots=True)
+class StoredRows:
+    """The rows of a state module: row number r is at the place r − ``origin`` of the arrays; those before ``first`` are
+    no longer alive."""
+
+    origin: int
+    first: int
+    codes: Int64s
+    enter: Int64s
+    leave: Int64s
+
+
+class IndexGroup:
+    """``start`` and ``end`` are the numbers of its first row and of the next one to come; ``sample`` are rows from
+    which boundaries of ranges are taken."""
+
+    def __init__(self, spec: IndexSpec, start: int, ranged: Int64s, sample: Int64s) -> None:
+        self.spec, self.start, self.end = spec, start, start
+        self.ranged = ranged
+        self.slot = 0  # that the next row takes
+        self.slots = 0  # of the ring
+        self.cleared = 0  # slots from ``slot`` on that no head points to
+        self.heads: list[Any] = []
+        self.links: list[Any] = []
+        self.maps: list[Int64s] = [
+            np.array(m.bits if isinstance(m, BitAddress) else m.attributes, np.int64) for m in spec
+        ]
+        self.boundaries: list[Int64s] = []  # one matrix for each bit-address index: attributes × boundaries
+        for m in spec:
+            self.heads.append(np.zeros(m.buckets if isinstance(m, BitAddress) else _buckets(len(sample)), np.uint16))
+            self.links.append(np.zeros(0, np.uint16))
+            self.boundaries.append(_boundaries(m.bits, ranged, sample) if isinstance(m, BitAddress) else _NONE)
+
+    @property
+    def wide(self) -> bool:
+        return self.slots > k.NARROW_SLOTS
+
+    # ── insertion ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def insert(self, end: int, rows: StoredRows) -> None:
+        """Take the rows up to number ``end`` − 1."""
+        count, alive = end - self.end, self.end - max(rows.first, self.start)
+        if alive + count > self.slots or self.slots > 4 * max(LEAST_SLOTS, alive + count):
+            self._resize(max(0, alive), count)
+        if count > self.cleared:
+            self._clear(min(self.slots - alive, max(count, self.slots // SLACK)))
+        for i in range(len(self.spec)):
+            begin, slot = self.end, self.slot
+            if isinstance(self.spec[i], Hashed) and alive + count > 2 * len(self.heads[i]):
+                self.heads[i] = np.zeros(_buckets(alive + count), self.heads[i].dtype)
+                begin, slot = begin - alive, (slot - alive) % self.slots
+            self._insert(i, begin - rows.origin, end - rows.origin, slot, rows)
+        self.slot, self.end = (self.slot + count) % max(1, self.slots), end
+        self.cleared -= count
+
+    def _insert(self, i: int, begin: int, end: int, slot: int, rows: StoredRows) -> None:
+        heads, links = self.heads[i], self.links[i]
+        if isinstance(self.spec[i], BitAddress):
+            maps = (self.maps[i], self.ranged, self.boundaries[i])
+            k.INSERT_BITS[self.wide](begin, end, slot, rows.codes, rows.enter, *maps, heads, links)
+        else:
+            k.INSERT_HASHED[self.wide](begin, end, slot, rows.codes, rows.enter, self.maps[i], heads, links)
+
+    def _clear(self, ahead: int) -> None:
+        """No head points to the next ``ahead`` slots."""
+        begin = self.slot + self.cleared
+        for at, stop in ((begin, self.slot + ahead), (begin - self.slots, self.slot + ahead - self.slots)):
+            for heads in self.heads:
+                # Slots count from 1 here; a stop before the ring's first slot clears nothing.
+                heads[(heads > max(0, at)) & (heads <= max(0, min(stop, self.slots)))] = 0
+        self.cleared = ahead
+
+    def _resize(self, alive: int, count: int) -> None:
+        """A ring for the rows that are alive and ``count`` more; they keep their order and begin at slot 0."""
+        slots = max(LEAST_SLOTS, (alive + count) * (SLACK + 1) // SLACK + 1)
+        old = (self.slot - alive + np.arange(alive)) % max(1, self.slots)
+        kind = np.uint32 if slots > k.NARROW_SLOTS else np.uint16
+        for i, (heads, links) in enumerate(zip(self.heads, self.links, strict=True)):
+            back = (self.slot - heads.astype(np.int64)) % max(1, self.slots)  # rows after that of the head
+            lives = (heads > 0) & (back < alive)
+            self.heads[i] = np.where(lives, alive - back, 0).astype(kind)
+            self.links[i] = np.zeros(slots, kind)
+            self.links[i][:alive] = links[old]
+        self.slots, self.slot, self.cleared = slots, alive, slots - alive
+
+    # ── searches ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def search(self, s: Search, rows: StoredRows, out: Found) -> None:
+        """Find rows among those of the group that are alive, by their places in the arrays."""
+        first, end = max(rows.first, self.start) - rows.origin, self.end - rows.origin
+        chosen = most_suitable(self.spec, s.equal)
+        if chosen is not None and self._open_buckets(chosen, s) > end - first:
+            chosen = None  # to compare all rows is quicker than to visit more buckets than there are rows
+        requests = (s.asked, s.low, s.high, s.max_enter, s.min_leave)
+        stored = (rows.codes, rows.enter, rows.leave)
+        at = 0
+        while at < len(s):
+            found = (out.requests, out.rows, out.counts)
+            if chosen is None:
+                at = k.search_all(at, *requests, first, end, *stored, *found)
+            else:
+                index = (self.heads[chosen], self.links[chosen])
+                newest = (first, end - 1, (self.slot - 1) % self.slots)
+                if isinstance(self.spec[chosen], BitAddress):
+                    maps = (self.maps[chosen], self.ranged, self.boundaries[chosen])
+                    at = k.SEARCH_BITS[self.wide](at, *requests, *newest, *stored, *maps, *index, *found)
+                else:
+                    places = np.searchsorted(s.asked, self.maps[chosen])
+                    at = k.SEARCH_HASHED[self.wide](at, *requests, *newest, *stored, places, *index, *found)
+            if at < len(s):
+                out.grow()
+
+    def _open_buckets(self, index: int, s: Search) -> int:
+        """Buckets that a search visits for the attributes that it gives no value for."""
+        m = self.spec[index]
+        if isinstance(m, Hashed):
+            return 1
+        return 1 << sum(
+            b for a, b in enumerate(m.bits) if a not in s.equal and (not self.ranged[a] or a not in s.asked)
+        )
+
+    @property
+    def nbytes(self) -> int:
+        return sum(int(a.nbytes) for a in (*self.heads, *self.links, *self.boundaries))
+
+
+_NONE = np.zeros((0, 0), np.int64)
+
+
+def _buckets(rows: int) -> int:
+    """Buckets of a hash index: one for each row or for two rows."""
+    return 1 << max(6, max(rows, 1).bit_length() - 1)
+
+
+def _boundaries(bits: Sequence[int], ranged: Int64s, sample: Int64s) -> Int64s:
+    widest = max((b for b, r in zip(bits, ranged.tolist(), strict=True) if r), default=0)
+    found = np.full((len(bits), (1 << widest) - 1), NEVER, np.int64)
+    for a, b in enumerate(bits):
+        if ranged[a] and b:
+            found[a, : (1 << b) - 1] = equi_depth(sample[:, a], b)
+    return found

@@ -1,0 +1,281 @@
+"""The page in a real browser: register a query, see a plan change under drift, edit, undo, replay, race.
+
+``EDDYLINE_SCREENSHOTS=folder`` keeps a picture of each view.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import random
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.server.conftest import BROWSER
+from tests.server.running import RunningServer
+
+ROOT = Path(__file__).resolve().parents[2]
+SHOTS = os.environ.get("EDDYLINE_SCREENSHOTS")
+FILTERED = "SELECT Istream(ts) FROM drifting WHERE a < 50 AND b < 50 AND c < 60 WITH (filters = 'a-greedy')"
+WAIT = 20_000  # milliseconds
+
+
+def test_the_page_is_built_from_these_sources() -> None:
+    spec = importlib.util.spec_from_file_location("build_page", ROOT / "tools" / "build_page.py")
+    assert spec is not None and spec.loader is not None
+    tool = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(tool)
+    assert tool.NOTE.read_text().strip() == tool.digest(), "the page's sources have changed: make page"
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
+    with RunningServer(tmp_path_factory.mktemp("page") / "state", "--max-rate", "10000") as running:
+        columns = [["ts", "bigint"], ["a", "bigint"], ["b", "bigint"], ["c", "bigint"]]
+        running.request("POST", "/v1/streams", {"name": "drifting", "columns": columns, "timestamp": "ts"})
+        made = running.request("POST", "/v1/queries", {"name": "filtered", "text": FILTERED})
+        assert made.status == 201, made
+        yield running
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        found = playwright.chromium.launch(executable_path=BROWSER, args=["--no-sandbox", "--disable-gpu"])
+        yield found
+        found.close()
+
+
+@pytest.fixture
+def page(browser: Any, server: RunningServer) -> Iterator[Any]:
+    found = browser.new_page(viewport={"width": 1280, "height": 860})
+    errors: list[str] = []
+    found.on("pageerror", lambda e: errors.append(str(e)))
+    found.on(
+        "console", lambda m: errors.append(m.text) if m.type == "error" and "Failed to load" not in m.text else None
+    )
+    found.set_default_timeout(WAIT)
+    found.goto(f"http://127.0.0.1:{server.port}/#token={server.token}")
+    yield found
+    found.close()
+    assert errors == []
+
+
+def shot(page: Any, name: str) -> None:
+    if SHOTS:
+        Path(SHOTS).mkdir(parents=True, exist_ok=True)
+        page.screenshot(path=f"{SHOTS}/page-{name}.png")
+
+
+def view(page: Any, name: str) -> None:
+    page.click(f"nav a[href^='#/{name}']")
+
+
+_moment = iter(range(0, 10**9, 1))
+
+
+def push(server: RunningServer, shares: tuple[float, float, float], count: int = 20_000) -> None:
+    draw = random.Random(7)
+    lines = ["ts,a,b,c"]
+    for _ in range(count):
+        values = [(0 if draw.random() < s else 60) + draw.randrange(40) for s in shares]
+        lines.append(",".join(map(str, [next(_moment), *values])))
+    answer = server.request(
+        "POST", "/v1/streams/drifting/rows", "\n".join(lines).encode(), {"Content-Type": "text/csv"}
+    )
+    assert answer.status == 200
+
+
+def until(found: Callable[[], Any], seconds: float = 20) -> Any:
+    end = time.monotonic() + seconds
+    while not (value := found()) and time.monotonic() < end:
+        time.sleep(0.1)
+    assert value
+    return value
+
+
+def decisions(server: RunningServer) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = server.request("GET", "/v1/queries/filtered/decisions").data
+    return found
+
+
+def drifted(server: RunningServer, shares: tuple[float, float, float], after: int) -> dict[str, Any]:
+    """Push such rows until the order changes. What filters cost is measured, so it is not known after how many."""
+    for _ in range(60):
+        push(server, shares, 5000)
+        found = [d for d in decisions(server) if d["kind"] == "filter order" and d["sequence"] > after]
+        if found:
+            return found[-1]
+    raise AssertionError("the order of the filters did not change")
+
+
+def test_a_query_is_bound_while_typed_registered_and_seen(page: Any, server: RunningServer) -> None:
+    view(page, "queries")
+    page.fill("textarea", "SELECT Istream(aa) FROM drifting WHERE b < 3")
+    page.wait_for_selector(".layers u:has-text('aa')")
+    assert "unknown column" in page.inner_text(".editor .mistake")
+    page.fill("textarea", "SELECT Istream(a) FROM drifting WHERE b < 30")
+    page.wait_for_selector(".editor .small:has-text('a bigint')")
+    page.fill("#name", "typed")
+    page.click("#register")
+    page.wait_for_selector("#queries tr.selected:has-text('typed')")
+    push(server, (0.5, 0.5, 0.5), 2000)
+    page.wait_for_selector("#results tbody tr")
+    shot(page, "queries")
+    page.click("[role=tab]:has-text('late')")
+    page.wait_for_selector("text=No rows.")
+    page.click("[aria-label='drop typed']")
+    until(lambda: "typed" not in [q["name"] for q in server.request("GET", "/v1/queries").data])
+
+
+def test_a_plan_changes_under_drift_and_a_decision_is_undone(page: Any, server: RunningServer) -> None:
+    page.select_option("#query", "filtered")
+    page.wait_for_selector(".node:has-text('select 1')")
+    first = drifted(server, (0.97, 0.05, 0.6), 0)
+    page.wait_for_selector(f"[aria-label='decision {first['sequence']}: filter order']")
+    last = drifted(server, (0.05, 0.97, 0.6), first["sequence"])
+    page.click(f"[aria-label='decision {last['sequence']}: filter order']")
+    before, after = page.inner_text(".sides div:nth-child(1)"), page.inner_text(".sides div:nth-child(2)")
+    assert "drifting.a < 50" in before and before.split()[1:] != after.split()[1:]
+    page.click(".node:has-text('select 1')")
+    assert "a-greedy" in page.inner_text(".panel")
+    assert page.locator(".piece.marked").count() == 3  # the operator's pieces of the text
+    page.click(".piece:has-text('drifting')")  # and from a piece to its operator
+    page.wait_for_selector(".node.selected:has-text('stream drifting')")
+    page.click(".node:has-text('select 1')")
+    shot(page, "plan")
+    page.click(f"[aria-label='undo decision {last['sequence']}']")
+    undone = until(lambda: [d for d in decisions(server) if d["by"] == "user"])
+    assert undone[-1]["reason"] == f"undoes decision {last['sequence']}"
+    assert undone[-1]["after"] == last["before"]
+    view(page, "decisions")
+    page.click(f"[aria-label^='decision {undone[-1]['sequence']}:']")
+    page.wait_for_selector("text=undoes decision")
+    shot(page, "decisions")
+
+
+def test_a_property_is_edited_in_place_and_takes_effect(page: Any, server: RunningServer) -> None:
+    page.select_option("#query", "filtered")
+    page.focus(".node:has-text('select 1')")
+    page.keyboard.press("Enter")  # also without a mouse
+    page.select_option("#edit-filters", "static")
+    until(lambda: server.request("GET", "/v1/queries/filtered").data["options"]["filters"] == "static")
+    page.fill("#edit-memory", "much")
+    page.click(".edit button")
+    page.wait_for_selector(".edit .mistake")
+    page.select_option("#edit-filters", "a-greedy")
+    page.click("text=pin the plans")
+    page.wait_for_selector(".badge:has-text('pinned')")
+    page.click("text=unpin the plans")
+    page.select_option("#metric", "selectivity")
+    page.wait_for_selector(".node:has-text('out of 1')")
+    page.click(".node:has-text('stream drifting')")
+    page.fill("#edit-slack", "5")
+    page.click(".edit button")
+    until(lambda: server.request("GET", "/v1/streams/drifting").data["input"]["slack"] == 5)
+
+
+def test_a_bundle_is_saved_and_replayed_without_a_server(
+    page: Any, server: RunningServer, tmp_path: Path, browser: Any
+) -> None:
+    page.select_option("#query", "filtered")
+    page.wait_for_selector(".node")
+    push(server, (0.5, 0.5, 0.5), 3000)
+    page.wait_for_timeout(2000)
+    with page.expect_download() as download:
+        page.click("#save-bundle")
+    saved = tmp_path / "filtered.bundle.json"
+    download.value.save_as(saved)
+    assert len(json.loads(saved.read_text())["samples"]) >= 2
+    command = [sys.executable, "-m", "eddyline.cli", "view", str(saved), "--out", str(tmp_path / "view.html")]
+    assert subprocess.run(command, capture_output=True, timeout=60, check=False).returncode == 0
+    offline = browser.new_page()
+    offline.set_default_timeout(WAIT)
+    offline.goto((tmp_path / "view.html").as_uri())
+    offline.wait_for_selector("text=Replay of filtered")
+    offline.wait_for_selector(".node:has-text('select 1')")
+    offline.click(".node:has-text('select 1')")
+    rows = offline.inner_text(".panel dl")
+    slider = offline.locator("[aria-label=moment]")
+    slider.evaluate("e => { e.value = e.max; e.dispatchEvent(new Event('input', {bubbles: true})); }")
+    until(lambda: offline.inner_text(".panel dl") != rows)
+    assert offline.locator("button:has-text('undo')").count() == 0
+    offline.close()
+
+
+def test_graphs_are_queries_over_the_system_stream(page: Any, server: RunningServer) -> None:
+    view(page, "time")
+    page.click("#add-graph")
+    page.wait_for_selector(".graph-card code:has-text('FROM SysStream')")
+    page.wait_for_selector(".key:has-text('filtered')")
+    shot(page, "time")
+    page.click("[aria-label^='remove the graph']")
+    page.wait_for_selector("text=No graph yet")
+
+
+def test_the_lab_races_policies_on_the_same_rows(page: Any, server: RunningServer) -> None:
+    view(page, "lab")
+    page.click("#race")
+    page.wait_for_selector(".key >> nth=2", timeout=40_000)
+
+    def shares() -> dict[str, float]:
+        return {
+            k.split(":")[0].strip(): float(k.split(":")[1])
+            for k in page.locator(".key").all_inner_texts()
+            if "–" not in k
+        }
+
+    until(lambda: len(shares()) == 3 and shares()["a-greedy"] < shares()["static"] - 0.5, 60)
+    shot(page, "lab")
+    page.click("#race")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_contrast_and_the_width_of_a_phone(page: Any, server: RunningServer, scheme: str) -> None:
+    page.emulate_media(color_scheme=scheme)
+    page.set_viewport_size({"width": 375, "height": 800})
+    for name in ("plan", "decisions", "time", "queries", "lab"):
+        view(page, name)
+        page.wait_for_timeout(300)
+        wide = page.evaluate("document.documentElement.scrollWidth")
+        assert wide <= 376, name
+        low = page.evaluate(CONTRAST)
+        assert low == [], (name, low)
+    view(page, "plan")
+    page.wait_for_selector(".node")
+    shot(page, f"phone-{scheme}")
+
+
+CONTRAST = """() => {
+  const parse = (c) => (c.match(/[\\d.]+/g) || []).map(Number);
+  const lum = ([r, g, b]) => {
+    const f = (v) => { v /= 255; return v <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4; };
+    return 0.2126 * f(r) + 0.7152 * f(g) + 0.0722 * f(b);
+  };
+  const back = (e) => {
+    for (; e; e = e.parentElement) {
+      const c = parse(getComputedStyle(e).backgroundColor);
+      if (c.length && (c.length < 4 || c[3] > 0.99)) return c;
+    }
+    return [255, 255, 255];
+  };
+  const bad = [];
+  for (const e of document.querySelectorAll('body *:not(svg *):not(pre[aria-hidden] *)')) {
+    if (e.matches('pre[aria-hidden], :disabled, option')) continue;
+    const own = [...e.childNodes].some((n) => n.nodeType === 3 && n.textContent.trim());
+    if (!own || !e.checkVisibility()) continue;
+    const a = lum(parse(getComputedStyle(e).color)), b = lum(back(e));
+    const ratio = (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
+    if (ratio < 4.5) bad.push([e.tagName, e.className, e.textContent.slice(0, 30), ratio.toFixed(2)]);
+  }
+  return bad;
+}"""

@@ -1,0 +1,202 @@
+"""The API against a server in a process of its own."""
+
+from __future__ import annotations
+
+import http.client
+import io
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from tests.server.running import RunningServer
+from tests.server.sse import events
+
+COLUMNS = [["ts", "bigint"], ["k", "bigint"], ["v", "double"]]
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
+    folder = tmp_path_factory.mktemp("server")
+    data = folder / "data"
+    data.mkdir()
+    (data / "rooms.csv").write_text("room,warmest\nfish,4.0\n")
+    (data / "readings.csv").write_text("ts,room,celsius\n1,fish,5.5\n2,fish,3.0\n3,fish,6.0\n")
+    (folder / "secret.csv").write_text("ts,a\n1,2\n")
+    (data / "out.csv").symlink_to(folder / "secret.csv")
+    (folder / "helpers.py").write_text(
+        "def register(session):\n    session.function('twice', lambda v: 2 * v, returns='double')\n"
+    )
+    with RunningServer(folder / "state", "--data", str(data), "--functions", "helpers", cwd=folder) as running:
+        yield running
+
+
+def declare(server: RunningServer, name: str, **more: object) -> None:
+    answer = server.request("POST", "/v1/streams", {"name": name, "columns": COLUMNS, "timestamp": "ts", **more})
+    assert answer.status == 201, answer
+
+
+def test_rows_in_three_forms_give_results_in_three_forms(server: RunningServer) -> None:
+    declare(server, "forms")
+    text = "SELECT Istream(k, twice(v) AS w) FROM forms WHERE v > 1"
+    answer = server.request("POST", "/v1/queries", {"text": text, "name": "in_forms"})
+    assert answer.status == 201 and answer.data["status"] == "running", answer
+    lines = b'{"ts": 1, "k": 1, "v": 1.5}\n{"ts": 2, "k": 2, "v": 0.5}\n{"ts": "x"}\n'
+    pushed = server.request("POST", "/v1/streams/forms/rows", lines, {"Content-Type": "application/x-ndjson"})
+    assert pushed.data == {"rows": 2, "invalid": 1, "repeated": False}
+    pushed = server.request("POST", "/v1/streams/forms/rows", b"ts,k,v\n3,3,3.5\n", {"Content-Type": "text/csv"})
+    assert pushed.data["rows"] == 1
+    sink = io.BytesIO()
+    table = pa.table({"ts": [4, 5], "k": [4, 5], "v": [4.5, 5.5]})
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    arrow = {"Content-Type": "application/vnd.apache.arrow.stream"}
+    assert server.request("POST", "/v1/streams/forms/rows", sink.getvalue(), arrow).data["rows"] == 2
+    assert server.request("POST", "/v1/streams/forms/finish").status == 204
+    wanted = [{"k": 1, "w": 3.0, "_time": 1}, {"k": 3, "w": 7.0, "_time": 3}]
+    wanted += [{"k": 4, "w": 9.0, "_time": 4}, {"k": 5, "w": 11.0, "_time": 5}]
+    got = server.request("GET", "/v1/queries/in_forms/results")
+    assert [json.loads(line) for line in got.body.splitlines()] == wanted
+    assert got.headers["eddyline-status"] == "ended"
+    got = server.request("GET", "/v1/queries/in_forms/results?format=arrow")
+    assert pa.ipc.open_stream(got.body).read_all().to_pylist() == wanted
+    got = server.request("GET", "/v1/queries/in_forms/results?format=csv&after=3")
+    assert got.body == b'"k","w","_time"\n5,11,5\n'
+    _, followed = server.follow("in_forms", got.headers["eddyline-last"].replace(".4", ".2"))
+    found = list(followed)
+    assert [r["k"] for e in found if e.kind == "rows" for r in e.data["rows"]] == [4, 5]
+    assert found[-1].kind == "end" and found[-1].data["status"] == "ended"
+
+
+def test_declarations_are_listed_and_dropped_in_order(server: RunningServer) -> None:
+    declare(server, "S")
+    assert server.request("POST", "/v1/views", {"name": "V", "text": "SELECT k FROM S WHERE v > 0"}).status == 201
+    made = server.request("POST", "/v1/queries", {"text": "on_view: SELECT Istream(k) FROM V"})
+    assert made.data["name"] == "on_view"
+    again = server.request("POST", "/v1/streams", {"name": "s", "columns": COLUMNS, "timestamp": "ts"})
+    assert again.status == 422 and "already taken" in again.data["error"]
+    for path, reader in (("streams/S", "V"), ("views/V", "on_view")):
+        refused = server.request("DELETE", f"/v1/{path}")
+        assert refused.status == 409 and f"is read by '{reader}'" in refused.data["error"]
+    for path in ("queries/on_view", "views/V", "streams/S"):
+        assert server.request("DELETE", f"/v1/{path}").status == 204
+        assert server.request("DELETE", f"/v1/{path}").status == 404
+    declare(server, "S")  # the name is free again
+    listed = server.request("GET", "/v1/catalog").data
+    assert "S" in [s["name"] for s in listed["streams"]] and "V" not in [v["name"] for v in listed["views"]]
+
+
+def test_files_below_the_data_folder(server: RunningServer) -> None:
+    job = """
+    CREATE STREAM readings FROM 'readings.csv' TIMESTAMP BY ts;
+    CREATE RELATION rooms FROM 'rooms.csv';
+    warm: SELECT Istream(r.room, celsius) FROM readings r, rooms l WHERE r.room = l.room AND celsius > warmest
+    """
+    answer = server.request("POST", "/v1/execute", {"text": job})
+    assert [d["name"] for d in answer.data["done"]] == ["readings", "rooms", "warm"]
+    _, followed = server.follow("warm")
+    assert [r["celsius"] for e in followed if e.kind == "rows" for r in e.data["rows"]] == [5.5, 6.0]
+
+
+@pytest.mark.parametrize(
+    "source",
+    ["/etc/passwd", "../secret.csv", "out.csv", "*.csv", "-", "http://127.0.0.1/x.csv", "~/x.csv", "file:///etc/*"],
+)
+def test_paths_outside_are_refused(server: RunningServer, source: str) -> None:
+    answer = server.request("POST", "/v1/streams", {"name": "outside", "source": source, "timestamp": "ts"})
+    assert answer.status == 422 and "--data" in answer.data["error"], answer
+    text = f"CREATE STREAM outside FROM '{source}' TIMESTAMP BY ts"
+    assert server.request("POST", "/v1/execute", {"text": text}).status == 422
+    assert "outside" not in [s["name"] for s in server.request("GET", "/v1/streams").data]
+
+
+def test_results_are_not_written_to_files(server: RunningServer, tmp_path: Path) -> None:
+    declare(server, "inserted")
+    text = f"INSERT INTO '{tmp_path}/x.csv' SELECT Istream(k) FROM inserted"
+    answer = server.request("POST", "/v1/queries", {"text": text})
+    assert answer.status == 422 and "INSERT INTO" in answer.data["error"]
+
+
+def test_steering(server: RunningServer) -> None:
+    declare(server, "steered")
+    text = "SELECT Istream(k) FROM steered WHERE k > 1 AND v < 9"
+    server.request("POST", "/v1/queries", {"text": text, "name": "turned"})
+    made = server.request("PATCH", "/v1/queries/turned", {"options": {"filters": "sweep"}})
+    assert [(d["kind"], d["by"]) for d in made.data] == [("option filters", "user")]
+    wrong = server.request("PATCH", "/v1/queries/turned", {"options": {"filters": "swep"}})
+    assert wrong.status == 422 and "Did you mean 'sweep'?" in wrong.data["error"]
+    assert [d["kind"] for d in server.request("POST", "/v1/queries/turned/pin").data] == ["pinned"]
+    assert server.request("GET", "/v1/queries/turned").data["pinned"] is True
+    server.request("POST", "/v1/queries/turned/unpin")
+    undone = server.request("POST", f"/v1/queries/turned/undo/{made.data[0]['sequence']}")
+    assert undone.data[0]["reason"] == f"undoes decision {made.data[0]['sequence']}"
+    kinds = [d["kind"] for d in server.request("GET", "/v1/queries/turned/decisions").data]
+    assert kinds == ["option filters", "pinned", "pinned", "option filters"]
+    assert server.request("POST", "/v1/queries/turned/undo/99").status == 422
+    plan = server.request("GET", "/v1/queries/turned/plan").data
+    assert plan["nodes"][0]["kind"] == "stream" and plan["root"] == plan["nodes"][-1]["id"]
+    assert server.request("GET", "/v1/queries/turned/explain").body.decode().count("select 1") >= 1
+    altered = server.request("PATCH", "/v1/streams/steered", {"slack": 5})
+    assert [d["kind"] for d in altered.data] == ["slack"]
+    executed = server.request("POST", "/v1/execute", {"text": "PIN QUERY turned; ALTER STREAM steered SET SLACK 7"})
+    assert executed.status == 200 and server.request("GET", "/v1/queries/turned").data["pinned"] is True
+
+
+def test_a_query_that_fails_stops_alone(server: RunningServer) -> None:
+    declare(server, "dividing")
+    for name, text in (
+        ("fails", "SELECT Istream(10 / k AS x) FROM dividing"),
+        ("goes_on", "SELECT Istream(k) FROM dividing"),
+        ("reads_name", "SELECT Istream(x) FROM fails WHERE x > 0"),
+        ("reads_aside", "SELECT * FROM late(fails)"),
+    ):
+        assert server.request("POST", "/v1/queries", {"text": text, "name": name}).status == 201
+    rows = b'{"ts": 1, "k": 5}\n{"ts": 2, "k": 0}\n{"ts": 3, "k": 2}\n{"ts": 4, "k": 1}\n'
+    assert (
+        server.request("POST", "/v1/streams/dividing/rows", rows, {"Content-Type": "application/jsonl"}).status == 200
+    )
+    status = {q["name"]: (q["status"], q["message"]) for q in server.request("GET", "/v1/queries").data}
+    assert status["fails"][0] == status["reads_name"][0] == status["reads_aside"][0] == "failed"
+    assert "division by zero" in status["fails"][1].lower() and status["goes_on"][0] == "running"
+    _, followed = server.follow("goes_on")
+    assert next(followed).data["rows"] == [{"k": k, "_time": t} for t, k in ((1, 5), (2, 0), (3, 2))]
+    assert server.request("GET", "/v1/queries/fails/plan").status == 409
+    _, failed = server.follow("fails")
+    assert next(e for e in failed if e.kind == "end").data["status"] == "failed"
+
+
+def test_mistakes_have_their_place(server: RunningServer) -> None:
+    declare(server, "placed")
+    answer = server.request("POST", "/v1/bind", {"text": "SELECT Istream(kk) FROM placed"}, token=None)
+    assert answer.status == 422
+    assert answer.data["place"] == {"start": 15, "end": 17, "line": 1, "column": 16}
+    good = server.request("POST", "/v1/bind", {"text": "SELECT Istream(k) FROM placed"}, token=None)
+    assert good.data["columns"] == [["k", "bigint"]]
+    assert server.request("POST", "/v1/queries", {"txt": "x"}).status == 422
+    server.request("POST", "/v1/queries", {"text": "SELECT Istream(k) FROM placed", "name": "spelled"})
+    missing = server.request("GET", "/v1/queries/speled/explain")
+    assert missing.status == 404 and "Did you mean 'spelled'?" in missing.data["error"]
+
+
+def test_health_and_metrics(server: RunningServer) -> None:
+    assert server.request("GET", "/healthz", token=None).data["status"] == "ok"
+    text = server.request("GET", "/metrics", token=None).body.decode()
+    assert "eddyline_up 1\n" in text and "# TYPE eddyline_commits_total counter" in text
+    commits = float(next(line for line in text.splitlines() if line.startswith("eddyline_commits_total")).split()[1])
+    assert commits > 3
+
+
+def test_watching_a_plan(server: RunningServer) -> None:
+    declare(server, "watched")
+    server.request("POST", "/v1/queries", {"text": "SELECT Istream(k) FROM watched WHERE v > 1", "name": "seen"})
+    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=20)
+    connection.request("GET", "/v1/queries/seen/watch?every=0.1")
+    shown = events(connection.getresponse())
+    assert next(shown).data["plan"]["query"] == "seen"
+    server.request("POST", "/v1/queries/seen/pin")
+    for e in shown:
+        if any(d["kind"] == "pinned" for d in e.data["decisions"]):
+            break
+    connection.close()

@@ -1,0 +1,143 @@
+"""The shell: commands against a session in this process and against a server, and the line editor."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from prompt_toolkit.completion import CompleteEvent
+from prompt_toolkit.document import Document
+from prompt_toolkit.input import create_pipe_input
+from prompt_toolkit.output import DummyOutput
+from rich.console import Console
+
+import eddyline as ed
+from eddyline.shell.commands import Quit, Shell
+from eddyline.shell.prompt import CqlCompleter, CqlLexer, Names, editor
+from eddyline.shell.sessions import Local, Remote
+from tests.server.running import RunningServer
+
+ROWS = [{"ts": t, "size": 300 * t, "port": t % 3} for t in range(1, 6)]
+SCHEMA = pa.schema({"ts": pa.int64(), "size": pa.int64(), "port": pa.int64()})
+
+
+def local() -> Local:
+    session = ed.Session()
+    session.stream("packets", ROWS, timestamp="ts")
+    return Local(session)
+
+
+def said(target: Any, *inputs: str) -> str:
+    out = io.StringIO()
+    shell = Shell(target, Console(file=out, width=160, force_terminal=False))
+    for text in inputs:
+        shell.run(text)
+    return out.getvalue()
+
+
+def test_a_query_is_registered_watched_explained_steered_and_dropped() -> None:
+    target = local()
+    shown = said(target, "large: SELECT Istream(size) FROM packets WHERE size > 500 AND port < 2;")
+    assert "registered: large" in shown and " 900" in shown and "1500" not in shown and "(2 rows)" in shown
+    assert "select 1" in said(target, "\\plan") and "large" in said(target, "\\list")
+    assert "large is pinned" in said(target, "\\pin large") and "already" in said(target, "\\pin")
+    said(target, "ALTER QUERY large SET (filters = 'sweep');")
+    listed = said(target, "\\decisions large")
+    assert "option filters" in listed and "sweep" in listed
+    assert "undoes decision 2" in said(target, "\\undo 2")
+    assert "dropped: large" in said(target, "\\drop large")
+    assert "no query is running yet" in said(target, "\\plan")
+
+
+def test_mistakes_are_underlined_and_the_shell_goes_on() -> None:
+    shown = said(local(), "SELECT Istream(sise) FROM packets;", "\\pln", "\\undo x", "\\help")
+    assert "Did you mean 'size'?" in shown and "^^^^" in shown
+    assert "Did you mean '\\\\plan'?" in shown and "needs the number" in shown and "\\watch" in shown
+
+
+def test_leaving() -> None:
+    with pytest.raises(Quit):
+        said(local(), "\\quit")
+
+
+def test_from_a_pipe() -> None:
+    text = """CREATE STREAM R FROM 'examples/cold-rooms/readings.csv' TIMESTAMP BY ts SLACK 1 MINUTE;
+    warm: SELECT Istream(room, celsius) FROM R
+    WHERE celsius > 6;
+    \\list
+    SELECT;
+    """
+    command = [sys.executable, "-m", "eddyline.cli", "shell"]
+    done = subprocess.run(command, input=text, capture_output=True, text=True, timeout=120, check=False)
+    assert "registered: warm" in done.stdout and "rows)" in done.stdout, done
+    assert done.returncode == 2 and "error:" in done.stdout
+
+
+def completed(target: Any, text: str) -> list[str]:
+    found = CqlCompleter(Names(target)).get_completions(Document(text), CompleteEvent())
+    return [text[: len(text) + c.start_position] + c.text for c in found]
+
+
+def test_completion_of_streams_columns_functions_and_queries() -> None:
+    target = local()
+    target.execute("hot: SELECT Istream(size) FROM packets")
+    assert completed(target, "SELECT si")[0] == "SELECT size"
+    assert completed(target, "SELECT size FROM pack") == ["SELECT size FROM packets"]
+    assert completed(target, "SELECT packets.po") == ["SELECT packets.port"]
+    assert "SELECT coalesce(" in completed(target, "SELECT coal")
+    assert completed(target, "\\watch h") == ["\\watch hot"]
+
+
+def test_a_mistake_is_underlined_while_one_types() -> None:
+    lexer = CqlLexer(local())
+    document = Document("SELECT Istream(sise)\nFROM packets;")
+    line = lexer.lex_document(document)
+    assert ("underline ansired", "sise") in line(0) and ("bold", "FROM") in line(1)
+    assert "Did you mean 'size'?" in lexer.message
+    lexer.lex_document(Document("SELECT Istream(sise"))
+    assert lexer.message == ""
+
+
+def test_the_line_editor_takes_several_lines(tmp_path: Path) -> None:
+    with create_pipe_input() as keys:
+        keys.send_text("SELECT Istream(size)\rFROM packets;\r\\plan\r")
+        prompt = editor(local(), tmp_path / "history", input=keys, output=DummyOutput())
+        texts = [asyncio.run(prompt.prompt_async()) for _ in range(2)]
+    assert texts == ["SELECT Istream(size)\nFROM packets;", "\\plan"]
+    assert "FROM packets;" in (tmp_path / "history").read_text()
+
+
+def test_against_a_server(tmp_path: Path) -> None:
+    with RunningServer(tmp_path / "state") as server:
+        session = ed.connect(f"http://127.0.0.1:{server.port}#token={server.token}")
+        session.stream("packets", schema=SCHEMA, timestamp="ts")
+        target = Remote(session)
+        session.query("SELECT Istream(size) FROM packets WHERE size > 500", name="large", filters="sweep")
+        session.push("packets", ROWS)
+        session.push("packets", pa.Table.from_pylist([{"ts": 6, "size": 1, "port": 1}], SCHEMA))
+        session.finish()
+        shown = said(target, "\\watch large", "\\plan large", "\\list", "SELECT Istream(sise) FROM packets;")
+        assert "1500" in shown and "(4 rows)" in shown and "select 1" in shown and "^^^^" in shown
+        query = session.get("LARGE")
+        assert query.to_arrow().to_pylist() == [{"size": 300 * t, "_time": t} for t in range(2, 6)]
+        assert query.to_arrow().num_rows == 4 and query.fetch() == [] and list(query.results()) == []
+        assert query.schema == pa.schema({"size": pa.int64(), "_time": pa.int64()})
+        assert [d.kind for d in query.pin()] == ["pinned"] and query.decisions[-1].by == "user"
+        assert query.plan()["query"] == "large" and query.report()["events"] == 6 and query.late() == []
+        assert "ended, 4 results" in repr(query)
+        assert completed(target, "SELECT packets.po") == ["SELECT packets.port"]
+        with pytest.raises(ed.CqlError, match="Did you mean 'size'"):
+            session.query("SELECT Istream(sise) FROM packets")
+        with pytest.raises(ed.JobError, match="Did you mean 'large'"):
+            session.get("larg")
+        query.drop()
+        with pytest.raises(ed.EddylineError, match="needs the server's token"):
+            ed.connect(f"http://127.0.0.1:{server.port}").finish("packets")
+    with pytest.raises(ed.EddylineError, match="does not answer"):
+        session.push("packets", ROWS)

@@ -1,0 +1,145 @@
+// What the server says, typed, and how it is asked.
+
+export interface Decision {
+  sequence: number;
+  kind: string;
+  operator: string;
+  by: string;
+  before: unknown;
+  after: unknown;
+  reason: string;
+  evidence: Record<string, unknown>;
+  units: Record<string, string>;
+  expected_gain: number | null;
+  measured_gain: number | null;
+  applied: boolean;
+  wall: number; // microseconds
+  names: string[];
+}
+
+export interface PlanNode {
+  id: string;
+  kind: string;
+  inputs: string[];
+  text: string;
+  kept: { what: string; rows: number; bytes: number } | null;
+  properties: { name: string; value: unknown; unit: string; changeable: boolean }[];
+  statistics: Record<string, number>;
+  strategy: string | null;
+  adapts: string[];
+  knows: Record<string, unknown>;
+}
+
+export interface Plan {
+  query: string;
+  text: string;
+  result: string;
+  nodes: PlanNode[];
+  edges: { source: string; target: string; elements: number | null; waiting: number | null }[];
+  root: string;
+  pinned: boolean;
+  options: Record<string, unknown>;
+  inputs: Record<string, Record<string, number>>;
+  shared: { windows: number; rows: number }[];
+  rows: number;
+}
+
+export interface Sample {
+  plan: Plan;
+  decisions: Decision[];
+  at: number; // seconds
+}
+
+export interface QuerySummary {
+  name: string;
+  id: number;
+  text: string;
+  status: string;
+  message: string;
+  rows: number;
+  first: number;
+  columns: [string, string][];
+}
+
+export interface Declared {
+  name: string;
+  kind: string;
+  columns: [string, string][];
+  input?: Record<string, number>;
+}
+
+export interface Catalog {
+  streams: Declared[];
+  relations: Declared[];
+  views: Declared[];
+  queries: QuerySummary[];
+}
+
+export interface Place {
+  start: number;
+  end: number;
+}
+
+export class Mistake extends Error {
+  constructor(
+    message: string,
+    readonly place?: Place,
+  ) {
+    super(message);
+  }
+}
+
+// A page in a file or in a notebook may have no storage, and needs no token.
+export const token = {
+  get: (): string => {
+    try {
+      return sessionStorage.getItem("token") ?? "";
+    } catch {
+      return "";
+    }
+  },
+  set: (value: string): void => sessionStorage.setItem("token", value),
+};
+
+/** The token may come in the address, behind `#token=`; it is taken out of it at once. */
+export function takeToken(): void {
+  const found = /^#token=(.+)$/.exec(location.hash);
+  if (found) {
+    token.set(decodeURIComponent(found[1]!));
+    history.replaceState(null, "", location.pathname + "#/");
+  }
+}
+
+export async function ask<T>(method: string, path: string, body?: unknown): Promise<T> {
+  const headers: Record<string, string> = {};
+  if (token.get()) headers["Authorization"] = `Bearer ${token.get()}`;
+  if (body !== undefined) headers["Content-Type"] = "application/json";
+  const answer = await fetch(path, { method, headers, body: body === undefined ? undefined : JSON.stringify(body) });
+  const text = await answer.text();
+  if (!answer.ok) {
+    let said: { error?: string; place?: Place } = {};
+    try {
+      said = JSON.parse(text);
+    } catch {
+      /* not ours */
+    }
+    throw new Mistake(said.error ?? `status ${answer.status}`, said.place);
+  }
+  return (text ? JSON.parse(text) : undefined) as T;
+}
+
+export const queryPath = (name: string): string => `/v1/queries/${encodeURIComponent(name)}`;
+
+/** Follow server-sent events until closed; the browser comes back with the last id by itself. */
+export function follow<T>(path: string, kind: string, take: (data: T) => void, end?: (data: unknown) => void): () => void {
+  const source = new EventSource(path);
+  source.addEventListener(kind, (e) => take(JSON.parse((e as MessageEvent).data) as T));
+  for (const last of ["end", "dropped"]) {
+    source.addEventListener(last, (e) => {
+      const data = JSON.parse((e as MessageEvent).data);
+      if (last === "end" || data.first !== undefined) source.close();
+      end?.(data);
+    });
+  }
+  return () => source.close();
+}

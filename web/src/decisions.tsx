@@ -1,0 +1,149 @@
+// The decision log as a timeline: what was decided when, why, what it promised and what it gained.
+
+import { useState } from "preact/hooks";
+import { ask, queryPath, type Decision } from "./api";
+import { clock, gain, shown } from "./words";
+
+const SHAPES: Record<string, string> = { policy: "●", user: "◆", planner: "■", scheduler: "▲", session: "▬" };
+
+export function DecisionsView(props: { query: string; decisions: Decision[]; pinned: boolean; until?: number; replay: boolean; changed: () => void }) {
+  const [selected, select] = useState<number | null>(null);
+  const [mistake, setMistake] = useState("");
+  const all = props.until === undefined ? props.decisions : props.decisions.filter((d) => d.wall / 1e6 <= props.until!);
+  const last = all[all.length - 1];
+  const chosen = all.find((d) => d.sequence === selected) ?? last;
+  const send = async (path: string): Promise<void> => {
+    try {
+      await ask("POST", queryPath(props.query) + path);
+      setMistake("");
+      props.changed();
+    } catch (e) {
+      setMistake((e as Error).message);
+    }
+  };
+  const first = all[0]?.wall ?? 0;
+  const span = Math.max(1, (last?.wall ?? 1) - first);
+  return (
+    <section class="decisions">
+      <div class="bar">
+        <strong>
+          {all.length} decision{all.length === 1 ? "" : "s"}
+        </strong>
+        {!props.replay && <button onClick={() => void send(props.pinned ? "/unpin" : "/pin")}>{props.pinned ? "unpin the plans" : "pin the plans"}</button>}
+        {Object.entries(SHAPES).map(([by, shape]) => (
+          <span class="small">
+            {shape} {by}
+          </span>
+        ))}
+      </div>
+      {mistake && (
+        <p class="mistake" role="alert">
+          {mistake}
+        </p>
+      )}
+      {all.length === 0 && <p class="hint">Nothing was decided yet.</p>}
+      <div class="timeline" role="list" aria-label="decisions in time">
+        {all.map((d) => (
+          <button role="listitem" class={`moment ${d.applied ? "" : "spared"} ${chosen?.sequence === d.sequence ? "selected" : ""}`} style={{ left: `${1 + (96 * (d.wall - first)) / span}%` }} onClick={() => select(d.sequence)} title={`${d.sequence}: ${d.kind}, ${d.reason}`} aria-label={`decision ${d.sequence}: ${d.kind}`}>
+            {SHAPES[d.by] ?? "●"}
+          </button>
+        ))}
+      </div>
+      {chosen && (
+        <article class="decision">
+          <header class="bar">
+            <h3>
+              {chosen.sequence}: {chosen.kind} <span class="small">of {chosen.operator || "the query"}, by the {chosen.by}, {clock(chosen.wall / 1e6)}</span>
+            </h3>
+            {!props.replay && chosen.applied && ["policy", "user"].includes(chosen.by) && (
+              <button onClick={() => void send(`/undo/${chosen.sequence}`)} aria-label={`undo decision ${chosen.sequence}`}>
+                undo
+              </button>
+            )}
+          </header>
+          <p>{chosen.reason || "–"}</p>
+          {!chosen.applied && <p class="small">Not applied: the query is pinned.</p>}
+          <div class="sides">
+            <div>
+              <h4>before</h4>
+              <Value value={chosen.before} names={chosen.names} />
+            </div>
+            <div>
+              <h4>after</h4>
+              <Value value={chosen.after} names={chosen.names} />
+            </div>
+            <div>
+              <h4>gain</h4>
+              <p>
+                expected {gain(chosen.expected_gain)}
+                <br />
+                measured {gain(chosen.measured_gain)}
+              </p>
+            </div>
+          </div>
+          {Object.keys(chosen.evidence ?? {}).length > 0 && (
+            <details>
+              <summary>evidence</summary>
+              <dl>
+                {Object.entries(chosen.evidence).map(([k, v]) => (
+                  <>
+                    <dt>{k}</dt>
+                    <dd>
+                      {shown(v)} {chosen.units?.[k] ?? ""}
+                    </dd>
+                  </>
+                ))}
+              </dl>
+            </details>
+          )}
+        </article>
+      )}
+      <div class="scroll">
+        <table id="decision-table">
+          <thead>
+            <tr>
+              <th class="number">no.</th>
+              <th>time</th>
+              <th>by</th>
+              <th>operator</th>
+              <th>what</th>
+              <th class="number">expected</th>
+              <th class="number">measured</th>
+            </tr>
+          </thead>
+          <tbody>
+            {[...all]
+              .reverse()
+              .slice(0, 50)
+              .map((d) => (
+                <tr class={chosen?.sequence === d.sequence ? "selected" : ""} onClick={() => select(d.sequence)}>
+                  <td class="number">{d.sequence}</td>
+                  <td>{clock(d.wall / 1e6)}</td>
+                  <td>{d.by}</td>
+                  <td>{d.operator}</td>
+                  <td>{d.applied ? d.kind : `${d.kind} (not applied)`}</td>
+                  <td class="number">{gain(d.expected_gain)}</td>
+                  <td class="number">{gain(d.measured_gain)}</td>
+                </tr>
+              ))}
+          </tbody>
+        </table>
+      </div>
+    </section>
+  );
+}
+
+/** An order is a list of filters; numbers stand for their names. */
+function Value(props: { value: unknown; names: string[] }) {
+  const named = (v: unknown): string => (typeof v === "number" && props.names?.[v] !== undefined ? props.names[v]! : shown(v));
+  if (Array.isArray(props.value)) {
+    return (
+      <ol>
+        {props.value.map((v) => (
+          <li class="mono">{named(v)}</li>
+        ))}
+      </ol>
+    );
+  }
+  return <p class="mono">{shown(props.value)}</p>;
+}

@@ -1,0 +1,189 @@
+// The page: one query at a time, seen from several sides.
+
+import { render } from "preact";
+import { useEffect, useReducer, useRef, useState } from "preact/hooks";
+import { ask, follow, queryPath, takeToken, token, type Catalog, type Sample } from "./api";
+import { DecisionsView } from "./decisions";
+import { History, type Bundle } from "./history";
+import { LabView } from "./lab";
+import { PlanView } from "./plan";
+import { QueriesView } from "./queries";
+import "./style.css";
+import { TimeView } from "./time";
+import { clock } from "./words";
+
+const VIEWS = { plan: "Plan", decisions: "Decisions", time: "Time", queries: "Queries", lab: "Lab" } as const;
+type View = keyof typeof VIEWS;
+const NOTHING: Catalog = { streams: [], relations: [], views: [], queries: [] };
+
+function place(): [View, string | null] {
+  const [, view, query] = /^#\/(\w*)\/?(.*)$/.exec(location.hash) ?? [];
+  return [view && view in VIEWS ? (view as View) : "plan", query ? decodeURIComponent(query) : null];
+}
+
+function embedded(): History | null {
+  const found = document.getElementById("bundle")?.textContent;
+  return found ? History.from(JSON.parse(found) as Bundle) : null;
+}
+
+function Page() {
+  const [[view, query], setPlace] = useState(place);
+  const [catalog, setCatalog] = useState(NOTHING);
+  const [away, setAway] = useState("");
+  const [replay, setReplay] = useState<History | null>(embedded);
+  const [index, setIndex] = useState(0);
+  const [key, setKey] = useState(token.get());
+  const [, redraw] = useReducer((n: number) => n + 1, 0);
+  const seen = useRef<History | null>(null);
+
+  const load = (): void => {
+    ask<Catalog>("GET", "/v1/catalog").then(
+      (found) => {
+        setCatalog(found);
+        setAway("");
+      },
+      (e: Error) => setAway(e.message),
+    );
+  };
+  const choose = (name: string | null): void => {
+    location.hash = `#/${place()[0]}/${name ? encodeURIComponent(name) : ""}`;
+  };
+  useEffect(() => {
+    const move = (): void => setPlace(place());
+    addEventListener("hashchange", move);
+    if (replay) return () => removeEventListener("hashchange", move);
+    load();
+    const timer = setInterval(load, 2000);
+    return () => {
+      clearInterval(timer);
+      removeEventListener("hashchange", move);
+    };
+  }, [replay]);
+
+  const first = catalog.queries.find((q) => q.status === "running")?.name ?? null;
+  const current = replay ? replay.query : (query ?? first);
+  const running = catalog.queries.some((q) => q.name === current && q.status !== "failed");
+  useEffect(() => {
+    if (!current || replay || !running) return;
+    const found = (seen.current = new History(current));
+    return follow<Sample>(`${queryPath(current)}/watch?every=0.5`, "plan", (sample) => {
+      found.add(sample);
+      redraw(0);
+    });
+  }, [current, replay, running]);
+
+  const history = replay ?? (seen.current?.query === current ? seen.current : null);
+  const samples = history?.samples ?? [];
+  const at = replay ? index : samples.length - 1;
+  const pinned = samples[at]?.plan.pinned ?? false;
+  return (
+    <>
+      <header class="top">
+        <h1>Eddyline</h1>
+        <nav aria-label="views">
+          {Object.entries(VIEWS)
+            .filter(([v]) => !replay || v === "plan" || v === "decisions")
+            .map(([v, name]) => (
+              <a href={`#/${v}/${current ? encodeURIComponent(current) : ""}`} aria-current={view === v ? "page" : undefined}>
+                {name}
+              </a>
+            ))}
+        </nav>
+        {!replay && (
+          <label>
+            query{" "}
+            <select id="query" value={current ?? ""} onChange={(e) => choose(e.currentTarget.value)}>
+              {catalog.queries.map((q) => (
+                <option value={q.name}>{q.name}</option>
+              ))}
+            </select>
+          </label>
+        )}
+        <Tools history={history} replay={replay} setReplay={(h) => (setReplay(h), setIndex(0))} />
+        {!replay && (
+          <label>
+            token{" "}
+            <input
+              id="token"
+              type="password"
+              autocomplete="off"
+              value={key}
+              placeholder="for changes"
+              onInput={(e) => {
+                setKey(e.currentTarget.value);
+                token.set(e.currentTarget.value);
+              }}
+            />
+          </label>
+        )}
+      </header>
+      {away && (
+        <p class="mistake" role="alert">
+          {away}
+        </p>
+      )}
+      {replay && (
+        <div class="bar replay">
+          <strong>Replay of {replay.query}</strong>
+          <input type="range" aria-label="moment" min={0} max={Math.max(0, samples.length - 1)} value={index} onInput={(e) => setIndex(Number(e.currentTarget.value))} />
+          <output>{samples[index] ? clock(samples[index]!.at) : ""}</output>
+        </div>
+      )}
+      <main>
+        {view === "plan" && <PlanView samples={samples} index={at} replay={!!replay} changed={load} />}
+        {view === "time" && <TimeView catalog={catalog} changed={load} />}
+        {(view === "decisions" || view === "time" || (view === "plan" && !!history)) && (
+          <DecisionsView key={current} query={current ?? ""} decisions={history?.sorted() ?? []} pinned={pinned} until={replay ? samples[at]?.at : undefined} replay={!!replay} changed={load} />
+        )}
+        {view === "queries" && <QueriesView catalog={catalog} query={current} choose={choose} changed={load} />}
+        {view === "lab" && <LabView />}
+      </main>
+    </>
+  );
+}
+
+function Tools(props: { history: History | null; replay: History | null; setReplay: (h: History | null) => void }) {
+  const [mistake, setMistake] = useState("");
+  const save = (): void => {
+    const link = document.createElement("a");
+    link.href = URL.createObjectURL(new Blob([JSON.stringify(props.history!.bundle())], { type: "application/json" }));
+    link.download = `${props.history!.query}.bundle.json`;
+    link.click();
+    URL.revokeObjectURL(link.href);
+  };
+  const open = async (file: File | undefined): Promise<void> => {
+    try {
+      if (file) props.setReplay(History.from(JSON.parse(await file.text()) as Bundle));
+      setMistake("");
+    } catch (e) {
+      setMistake((e as Error).message);
+    }
+  };
+  return (
+    <span class="tools">
+      {props.history && !props.replay && (
+        <button id="save-bundle" onClick={save}>
+          save bundle
+        </button>
+      )}
+      {props.replay && !document.getElementById("bundle") ? (
+        <button onClick={() => props.setReplay(null)}>back to the server</button>
+      ) : (
+        !props.replay && (
+          <label class="file">
+            {" "}
+            open bundle <input type="file" accept=".json" onChange={(e) => void open(e.currentTarget.files?.[0])} />
+          </label>
+        )
+      )}
+      {mistake && (
+        <span class="mistake" role="alert">
+          {mistake}
+        </span>
+      )}
+    </span>
+  );
+}
+
+takeToken();
+render(<Page />, document.getElementById("page")!);

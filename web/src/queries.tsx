@@ -1,0 +1,155 @@
+// Queries: an editor, what runs, live results, and the rows that were put aside.
+
+import { useEffect, useRef, useState } from "preact/hooks";
+import { ask, follow, queryPath, type Catalog } from "./api";
+import { Editor } from "./editor";
+import { amount, shown } from "./words";
+
+type Row = Record<string, unknown>;
+const KEPT = 50;
+
+export function QueriesView(props: { catalog: Catalog; query: string | null; choose: (name: string | null) => void; changed: () => void }) {
+  const [text, setText] = useState("");
+  const [name, setName] = useState("");
+  const [mistake, setMistake] = useState("");
+  const attempt = async (work: () => Promise<void>): Promise<void> => {
+    try {
+      await work();
+      setMistake("");
+      props.changed();
+    } catch (e) {
+      setMistake((e as Error).message);
+    }
+  };
+  const register = (): Promise<void> =>
+    attempt(async () => {
+      const made = await ask<{ name: string }>("POST", "/v1/queries", { text, name: name || null });
+      setText("");
+      setName("");
+      props.choose(made.name);
+    });
+  const drop = (n: string): Promise<void> =>
+    attempt(async () => {
+      await ask("DELETE", queryPath(n));
+      if (props.query === n) props.choose(null);
+    });
+  return (
+    <section>
+      <h2>A new query</h2>
+      <Editor label="text of a new query" text={text} change={setText} />
+      <div class="bar">
+        <label>
+          name <input id="name" value={name} onInput={(e) => setName(e.currentTarget.value)} />
+        </label>
+        <button id="register" disabled={!text.trim()} onClick={() => void register()}>
+          register
+        </button>
+        <span class="small">streams: {props.catalog.streams.map((s) => `${s.name} (${s.columns.map((c) => c[0]).join(", ")})`).join("; ") || "none"}</span>
+      </div>
+      {mistake && (
+        <p class="mistake" role="alert">
+          {mistake}
+        </p>
+      )}
+      <h2>What runs</h2>
+      <div class="scroll">
+        <table id="queries">
+          <thead>
+            <tr>
+              <th>name</th>
+              <th>status</th>
+              <th class="number">results</th>
+              <th>text</th>
+              <th />
+            </tr>
+          </thead>
+          <tbody>
+            {props.catalog.queries.map((q) => (
+              <tr class={props.query === q.name ? "selected" : ""}>
+                <td>
+                  <button class="link" onClick={() => props.choose(q.name)}>
+                    {q.name}
+                  </button>
+                </td>
+                <td title={q.message}>{q.status}</td>
+                <td class="number">{amount(q.rows)}</td>
+                <td class="mono">{q.text}</td>
+                <td>
+                  <button onClick={() => void drop(q.name)} aria-label={`drop ${q.name}`}>
+                    drop
+                  </button>
+                </td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      </div>
+      {props.query && props.catalog.queries.some((q) => q.name === props.query) && <Results key={props.query} query={props.query} catalog={props.catalog} />}
+    </section>
+  );
+}
+
+function Results(props: { query: string; catalog: Catalog }) {
+  const [tab, setTab] = useState<"results" | "late" | "invalid" | "shed">("results");
+  const [rows, setRows] = useState<Row[]>([]);
+  const [ended, setEnded] = useState("");
+  const last = useRef<Row[]>([]);
+  useEffect(() => {
+    setRows([]);
+    last.current = [];
+    setEnded("");
+    if (tab !== "results") {
+      ask<Row[]>("GET", `${queryPath(props.query)}/aside/${tab}`).then((found) => setRows(found.slice(-KEPT)), () => setRows([]));
+      return;
+    }
+    const found = props.catalog.queries.find((q) => q.name === props.query);
+    const after = Math.max(0, (found?.rows ?? 0) - KEPT, (found?.first ?? 1) - 1);
+    const close = follow<{ rows: Row[] }>(
+      `${queryPath(props.query)}/follow?after=${after}`,
+      "rows",
+      (e) => (last.current = [...last.current, ...e.rows].slice(-KEPT)),
+      (e) => setEnded(shown((e as { status?: string; reason?: string }).status ?? (e as { reason?: string }).reason)),
+    );
+    const timer = setInterval(() => setRows(last.current), 200);
+    return () => {
+      close();
+      clearInterval(timer);
+    };
+  }, [tab, props.query]);
+  const columns = Object.keys(rows[rows.length - 1] ?? {});
+  return (
+    <>
+      <h2>
+        {props.query} <span class="small">{ended}</span>
+      </h2>
+      <div class="bar" role="tablist">
+        {(["results", "late", "invalid", "shed"] as const).map((t) => (
+          <button role="tab" aria-selected={tab === t} onClick={() => setTab(t)}>
+            {t}
+          </button>
+        ))}
+      </div>
+      <div class="scroll">
+        <table id="results">
+          <thead>
+            <tr>
+              {columns.map((c) => (
+                <th class={typeof rows[rows.length - 1]?.[c] === "number" ? "number" : ""}>{c}</th>
+              ))}
+            </tr>
+          </thead>
+          <tbody>
+            {[...rows].reverse().map((r) => (
+              <tr>
+                {columns.map((c) => (
+                  <td class={typeof r[c] === "number" ? "number" : ""}>{shown(r[c])}</td>
+                ))}
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      </div>
+      {rows.length === 0 && <p class="hint">No rows.</p>}
+    </>
+  );
+}
