@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import matplotlib.pyplot as plt
 
-from experiments.constraints.harness import ROWS, Input, Run, two_parents
+from experiments.constraints.harness import ROWS, Input, Run, two_parents, warm_up
 from experiments.report import Claim, Number, Options, Outcome, Verdict, main
 
 SPREADS = (0, 1_000, 5_000, 10_000)
@@ -19,6 +19,7 @@ def run(options: Options) -> Outcome:
     joined = [("S1.a", "S3.a"), ("S2.a", "S3.a")]
     share: dict[str, list[float]] = {"ca": [], "oap": []}
     lines, complete = [], True
+    warm_up(joined, {n: two_parents(0, 200)[n] for n in ("S1", "S2", "S3")})
     for k in SPREADS:
         tables = two_parents(k * rows // ROWS, rows + rows // 10)
         inputs = {n: Input(tables[n], rows) for n in ("S1", "S2", "S3")}

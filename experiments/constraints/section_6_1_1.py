@@ -56,6 +56,8 @@ def packets(rate: int, seconds: int) -> dict[str, pa.Table]:
 def run(options: Options) -> Outcome:
     rate = max(5, round(1_000 * options.scale))
     tables = packets(rate, SECONDS + 60)
+    for mode in (None, "lossy", "exact"):
+        measure(packets(5, 60), TEXT, mode)  # loads the kernels
     found = {
         "plain": measure(tables, TEXT, None),
         "lossy": measure(tables, TEXT, "lossy"),
