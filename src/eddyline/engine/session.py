@@ -56,7 +56,8 @@ class Session(Scheduled, Declaring[Query]):
     ``strict`` stops at the first malformed row; ``sharing`` lets queries share the operators of equal sub-plans and the
     rows of windows over the same elements (assign ``session.sharing`` to switch it while queries run); ``scheduler``
     names the policy that chooses which operator runs next; ``learned`` is a file, or the directory of a snapshot, with
-    what earlier runs learned, where the same queries begin (``save_learned`` writes it); ``clock`` is for tests.
+    what earlier runs learned, where the same queries begin (``save_learned`` writes it); ``spill`` is a
+    folder for rows that joins under constraints keep outside of memory; ``clock`` is for tests.
 
     >>> session = Session()
     >>> packets = [{"ts": 1, "size": 40}, {"ts": 2, "size": 1500}, {"ts": 5, "size": 900}]
@@ -77,6 +78,7 @@ class Session(Scheduled, Declaring[Query]):
         scheduler: str = "fifo",
         base: Path | str | None = None,
         learned: Path | str | None = None,
+        spill: Path | str | None = None,
     ) -> None:
         super().__init__(clock=clock, strict=strict, base=base)
         self.learned = Learned(None if learned is None else check.path(learned, "learned"))
@@ -90,6 +92,7 @@ class Session(Scheduled, Declaring[Query]):
         self._graph = RunningGraph(
             self.catalog, self.clock, self._load, self._want, sharing=check.flag(sharing, "sharing"),
             scheduler=check.text(scheduler, "the scheduler"),
+            spill=None if spill is None else str(check.path(spill, "spill")),
         )  # fmt: skip
         self._graph.rebuilt = self._steer_again
         self._steered: dict[int, Mapping[str, Any]] = {}  # what was altered, of queries that are being loaded

@@ -114,6 +114,10 @@ class Operator(ABC):
         """How much is held at most, by input or part; for operators that keep something."""
         return {}
 
+    def approximate(self) -> str:
+        """Why results may not be exact; empty where they are."""
+        return ""
+
     def adapts(self) -> list[str]:
         """Lines for explain: what could be done in another way, how it is done now, what is known. Empty if nothing."""
         return []
