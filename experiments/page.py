@@ -22,7 +22,7 @@ font-weight: 600; } code { background: #f3f3f3; padding: .1rem .3rem; } .n { tex
 section { border-top: 2px solid #ddd; margin-top: 2.5rem; } .note { color: #555; }
 """
 NOT_RUN = "not run here"
-PICTURES = ("stocks",)  # that a page of the documentation shows
+PICTURES = ("stocks", "map_amri")  # that a page of the documentation shows
 
 
 def results(out: Path, known: Mapping[str, str]) -> dict[str, dict[str, Any] | None]:

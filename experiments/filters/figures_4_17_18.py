@@ -14,6 +14,15 @@ from experiments.filters.setting import ADAPTIVE, stream
 from experiments.report import Claim, Number, Options, Outcome, Verdict, main
 
 COSTS = (1, 10, 50, 100)
+# Counted over 600,000 tuples at c = 100: one cheap and one dear filter a group, groups of either kind, and the first
+# four or the last four filters dear.
+REASON = (
+    "LocalSwaps does not miss the optimum here. All filters have one selectivity, so that wherever a dear filter "
+    "stands before a cheap one, or a filter before one of another group that drops more of what is left, to swap "
+    "these two neighbours pays by itself. The text does not say which filters are dear: in four arrangements that "
+    "were counted its last order is at most 0.4 % above the optimum, as Sweep's is at most 0.5 %, and it profiles "
+    "less."
+)
 
 
 def prices(c: float) -> Sequence[float]:
@@ -59,6 +68,7 @@ def run(options: Options) -> Outcome:
             *(Number(f"{o}'s last order above the optimum, c = 100", None, above(100, o))
               for o in ("a-greedy", "sweep", "local-swaps", "default")),
         ],
+        REASON,
     )  # fmt: skip
     return Outcome(curves.rows("c"), verdict, figure)
 

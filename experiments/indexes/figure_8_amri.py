@@ -16,7 +16,7 @@ from experiments.report import Claim, Number, Options, Outcome, Verdict, main
 PARTS = {
     "assessment": ("cdia", "cdia-random", "csria", "dia", "sria"),
     "scheduling": ("hybrid", "continuous", "periodic", "triggered"),
-    "migration": ("nothing", "all", "partial"),
+    "migration": ("nothing", "all", "partial", "expected"),
 }
 
 
@@ -50,6 +50,7 @@ def run(options: Options) -> Outcome:
         Number("continuous more than hybrid", 0.18, more("scheduling", "hybrid", "continuous")),
         Number("all more than nothing", 0.19, more("migration", "nothing", "all")),
         Number("partial more than nothing", 0.19, more("migration", "nothing", "partial")),
+        Number("expected (ours) more than nothing", None, more("migration", "nothing", "expected")),
     ]
     claims = [
         Claim("CDIA by highest count takes fewer operations than SRIA, DIA and CSRIA",
@@ -63,9 +64,10 @@ def run(options: Options) -> Outcome:
     note = (
         "The paper's percentages are of results in a fixed time, ours of operations for a fixed input. Its margins "
         "between methods of assessment come from the time that keeping and searching statistics takes; with seven "
-        "patterns a state that is nothing here, and only the choice of bits is left. A tuple makes some hundred "
-        "searches here, so that moving a few thousand stored rows once (counted as a hash for each attribute) is soon "
-        "repaid."
+        "patterns a state that is nothing here, and only the choice of bits is left. For that exact counts are better: "
+        "a rare pattern that is left out gets no bits, and each of its searches compares all rows. A tuple makes some "
+        "sixty searches here, so that moving a few thousand stored rows once (counted as a hash for each attribute) is "
+        "soon repaid, while stored partitions that keep their index make every search visit one more index."
     )
     return Outcome(rows, Verdict("Figure 8 (AMRI)", claims, numbers, note), figure)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import matplotlib.pyplot as plt
 
-from experiments.indexes.harness import TUNED, Measured, check_same, measure, streams
+from experiments.indexes.harness import TUNED, Measured, check_same, measure, streams, time_ratio
 from experiments.report import Claim, Number, Options, Outcome, Verdict, main
 
 
@@ -36,6 +36,7 @@ def run(options: Options) -> Outcome:
         Claim("AMRI takes fewer operations than the best number of hash indices", amri < best_hash),
         Claim("ours: at least ten times fewer operations than one or two hash indices",
               10 * amri <= min(found["hash 1"].operations, found["hash 2"].operations)),
+        Claim("ours: AMRI's index takes at most 8 bytes a row", found["amri"].bytes_per_row <= 8),
     ]  # fmt: skip
     numbers = [
         Number("static bitmap more than AMRI", 0.75, found["bitmap"].operations / amri - 1),
@@ -45,7 +46,7 @@ def run(options: Options) -> Outcome:
         Number("one hash index, operations over AMRI's", None, found["hash 1"].operations / amri, "×"),
         Number("AMRI's bytes a row", None, found["amri"].bytes_per_row, " B"),
         Number("seven hash indices' bytes a row", None, found["hash 7"].bytes_per_row, " B"),
-        Number("AMRI's CPU time over the MJoin's (measured)", None, found["amri"].seconds / mjoin.seconds, "×"),
+        Number("AMRI's CPU time over the MJoin's (measured)", None, time_ratio(tables, indexes["amri"]), "×"),
     ]
     note = (
         "The paper's numbers are results in a fixed time, in which upkeep and memory count; ours are operations. Seven "

@@ -12,12 +12,15 @@ from __future__ import annotations
 import matplotlib.pyplot as plt
 import numpy as np
 
+from eddyline.adapting.index_memory import JoinSize, quickest_within
 from eddyline.datasets.multi_route import multi_route
 from experiments.indexes.harness import Measured, check_same, measure
 from experiments.report import Claim, Number, Options, Outcome, Verdict, main
 
 ATTRIBUTES, CARDINALITIES, PHASES = (3, 5, 8), (16, 100, 1_000, 10_000), (250, 2_000)
-WINDOW, TUPLES = "[ROWS 500]", 2_500
+ROWS, TUPLES = 500, 2_500
+WINDOW = f"[ROWS {ROWS}]"
+PLANNED = {"hash(1)": "hash 1"}
 TUNED = "window=4000, periodic=16000, triggered=24000, partition=125, batch=512"
 INDEXES: dict[str, str | None] = {
     "amri": f"amri({TUNED})", "bitmap": f"bitmap({TUNED})", "hash 1": f"hash(count=1, {TUNED})",
@@ -33,6 +36,8 @@ Cell = tuple[int, int, int]
 def run(options: Options) -> Outcome:
     found: dict[tuple[Cell, str], Measured] = {}
     cells = [(a, c, p) for a in ATTRIBUTES for c in CARDINALITIES for p in PHASES]
+    for index in INDEXES.values():  # the first run of each loads and compiles
+        measure(multi_route(4, 800, 250, values=(20,)), index, WINDOW)
     for attributes, cardinality, phase in cells:
         values = tuple(max(2, round(cardinality * s)) for s in SPREAD)
         tables = multi_route(attributes + 1, options.tuples(TUPLES, 800), phase, values=values)
@@ -49,6 +54,13 @@ def run(options: Options) -> Outcome:
         fit = [n for n in INDEXES if found[cell, n].bytes_per_row <= limit and (by == "seconds" or n != "mjoin")]
         return min(fit, key=lambda n: getattr(found[cell, n], by)) if fit else "none"
 
+    def regret(cell: Cell, limit: float) -> float:
+        """The time of what the planner takes, over that of the winner."""
+        rows = ROWS * (cell[0] + 1)
+        chosen = quickest_within(JoinSize(rows, ROWS, cell[0]), limit * rows).index
+        return found[cell, PLANNED.get(chosen, chosen)].seconds / found[cell, winner(cell, limit)].seconds
+
+    regrets = {limit: [regret(c, limit) for c in cells] for limit in LIMITS}
     won = {limit: [winner(c, limit) for c in cells] for limit in LIMITS}
     counted = {limit: [winner(c, limit, by="operations") for c in cells] for limit in LIMITS}
     claims = [
@@ -58,8 +70,19 @@ def run(options: Options) -> Outcome:
               set(won[8]) <= {"amri", "bitmap", "hash 1"}),
         Claim("AMRI takes at most 5 % more operations than the static bitmap in every cell",
               all(found[c, "amri"].operations <= 1.05 * found[c, "bitmap"].operations for c in cells)),
+        Claim("the planner's choice is within 10 % of the winner's time in every cell and limit",
+              all(r <= 1.1 for some in regrets.values() for r in some)),
     ]  # fmt: skip
     numbers = [
+        Number(f"cells where the planner is within 10 %, {_limit(limit)}", None,
+               float(sum(r <= 1.1 for r in regrets[limit])), f" of {len(cells)}")
+        for limit in LIMITS
+    ]  # fmt: skip
+    numbers += [
+        Number(f"the planner's time over the winner's in all cells, {_limit(limit)}", None, _mean(regrets[limit]), "×")
+        for limit in LIMITS
+    ]
+    numbers += [
         Number(f"cells that {name} wins in time, {_limit(limit)}", None, float(won[limit].count(name)),
                f" of {len(cells)}")
         for limit in LIMITS for name in INDEXES if won[limit].count(name)
@@ -70,11 +93,19 @@ def run(options: Options) -> Outcome:
         for limit in (8, float("inf")) for name in INDEXES if counted[limit].count(name)
     ]  # fmt: skip
     note = (
-        "No limit here, the MJoin wins: it looks into a hash index for each pattern that its pipelines use, and its "
-        "loop over a batch is one kernel. Where its indexes do not fit, one bit-address index a state is left, and "
-        "hash indices for a few patterns."
+        "Without a limit the MJoin wins: it looks into a hash index for each pattern that its pipelines use, and its "
+        "loop over a batch is one kernel. Its indexes take 120 to 390 bytes a row. Where they do not fit, hash indexes "
+        "on each attribute come next. Within 8 bytes a row AMRI takes the fewest operations in every cell; in time one "
+        "hash index is level with it, because windows of 500 rows are compared along an array, at a third of what a "
+        "visited bucket costs. The planner knows attributes and rows and no numbers of values: that is what it loses "
+        "within 8 bytes; many cells take less than a tenth of a second, where times scatter by more than 10 %."
     )
     return Outcome(rows, Verdict("Map of indexes (AMRI)", claims, numbers, note), _picture(cells, won))
+
+
+def _mean(ratios: list[float]) -> float:
+    """The geometric mean."""
+    return float(np.exp(np.mean(np.log(ratios))))
 
 
 def _limit(limit: float) -> str:

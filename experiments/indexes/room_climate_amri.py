@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from experiments.indexes.harness import Measured, check_same, measure
+from experiments.indexes.harness import Measured, check_same, measure, time_ratio
 from experiments.report import VARIABLE, Claim, NotHereError, Number, Options, Outcome, Verdict, main
 
 PAIRS = {(1, 2): "temperature", (3, 4): "temperature", (1, 3): "humidity", (2, 4): "humidity", (1, 4): "light1",
@@ -76,13 +76,15 @@ def run(options: Options) -> Outcome:
         Number("seven hash indices, operations over AMRI's", None, found["hash 7"].operations / amri, "×"),
         Number("AMRI's bytes a row", None, found["amri"].bytes_per_row, " B"),
         Number("the MJoin's index bytes a row", None, found["mjoin"].bytes_per_row, " B"),
-        Number("AMRI's CPU time over the MJoin's (measured)", None, found["amri"].seconds / found["mjoin"].seconds,
+        Number("AMRI's CPU time over the MJoin's (measured)", None, time_ratio(tables, f"amri({TUNED})", query(ROWS)),
                "×"),
         Number("results", None, float(found["amri"].results), " rows"),
     ]  # fmt: skip
     note = (
         "The paper has the Intel Lab readings, whose raw form is not at hand; 15 and 68 % more results than the bitmap "
-        "and the best hash indices in a fixed time. Ours are operations for a fixed input."
+        "and the best hash indices in a fixed time. Ours are operations for a fixed input. Few values, windows of 200 "
+        "rows: three hash indices serve most searches, and what they leave compares 200 rows. The rows of a batch "
+        "(1,024 over four nodes) are in the index before those of a window leave, hence 10 bytes a row."
     )
     return Outcome(rows, Verdict("Room climate (AMRI)", claims, numbers, note), figure)
 

@@ -125,6 +125,9 @@ def parser() -> _Parser:
         type=_path,
         help="begin with the plans that an earlier run of the same queries ended with, and keep those of this one here",
     )
+    run.add_argument(
+        "--spill", metavar="DIR", type=_path, help="where joins under constraints put rows outside of memory (inline)"
+    )
     run.add_argument("--report", metavar="FILE", type=_path, help="write what happened, as JSON ('-': standard output)")
     run.add_argument(
         "--spark-log", metavar="FILE", type=_path, help="write Spark's own log here ('-': to standard error)"
@@ -193,6 +196,8 @@ def _run(options: argparse.Namespace) -> int:
     for option in ("master", "shards", "spark-log"):
         if runtime == "inline" and getattr(options, option.replace("-", "_")) is not None:
             raise JobError(f"--{option} belongs to --runtime spark; this run is inline.")
+    if runtime == "spark" and options.spill is not None:
+        raise JobError("--spill belongs to --runtime inline: on Spark shards spill to folders of their own.")
     from eddyline.engine.job_text import check_path
 
     path = options.job
@@ -222,7 +227,7 @@ def _run_on(runtime: str, path: Path, options: argparse.Namespace, common: dict[
         from eddyline.engine.job import run_job
 
         keep_memory()
-        return run_job(path, **common)
+        return run_job(path, **common, spill=options.spill)
     from eddyline.spark.requirements import check
 
     # What is missing is said before anything of Spark is imported.

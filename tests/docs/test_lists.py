@@ -49,6 +49,21 @@ def test_aggregates() -> None:
     assert all(is_aggregate(n) for n in listed)
 
 
+def test_functions_of_spark() -> None:
+    """What the table says we have is there, and what it says we have not is not."""
+    lines = [line for line in read("docs/spark-functions.md").splitlines() if line.startswith("| ")]
+    rows = [line.strip("|").split("|") for line in lines[1:]]
+    elsewhere = {"explode"}  # bound in the select list, not a function
+    checked = 0
+    for _, have, have_not, *_ in rows:
+        for there, names in ((True, have), (False, have_not)):
+            for name, more in re.findall(r"`([a-z_][a-z_0-9]*)(\*?)`", names):
+                known = [f for f in function_names() if f == name or (more and f.startswith(name))]
+                assert bool(known or is_aggregate(name) or name in elsewhere) is there, name
+                checked += 1
+    assert checked > 90
+
+
 def test_options_of_sources() -> None:
     assert quoted(section(read("docs/io.md"), "Options of a source")) >= set(OPTIONS)
 

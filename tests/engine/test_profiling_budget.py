@@ -56,15 +56,15 @@ def operator(query: ed.Query) -> MJoin:
 def test_a_short_join_pays_at_most_its_share(count: int, window: int, keys: int) -> None:
     profiled_at, query = join(count, window, keys, keys)
     told = operator(query).statistics()
-    worth = told["accesses"] + told["elements"]
+    worth = told["accesses"] + join_budget.ACCESSES_PER_ELEMENT * told["elements"]
     assert len(profiled_at) * 3 * join_budget.ACCESSES_PER_INPUT <= join_budget.BUDGET_SHARE * worth
     if worth < 3 * join_budget.ACCESSES_PER_INPUT / join_budget.BUDGET_SHARE:
         assert not profiled_at and not told["profiling"]
 
 
 def test_what_takes_many_accesses_is_profiled_soon_and_what_takes_few_is_not() -> None:
-    """An element of S finds a hundred partners in R, and none of them has one in T."""
-    profiled_at, _ = join(30_000, 3_000, a=10, b=1_000_000)
+    """An element of S finds 250 partners in R, and none of them has one in T."""
+    profiled_at, _ = join(30_000, 3_000, a=4, b=1_000_000)
     assert profiled_at and profiled_at[0] < 40_000  # elements that came or left
     profiled_at, _ = join(30_000, 3_000, a=1_000_000, b=1_000_000)
     assert not profiled_at
@@ -90,3 +90,22 @@ def test_an_alarm_is_profiled_on_credit_but_not_for_nothing() -> None:
     assert not budget.affords_profiling_run(alarmed=True)
     budget.earn(budget.missing(alarmed=True), 0)
     assert budget.affords_profiling_run(alarmed=True)
+
+
+def test_a_new_plan_pays_for_more_profiling_runs_from_what_it_saves() -> None:
+    budget = ProfilingBudget(3)
+    for saved, runs in ((budget.price, 0), (budget.price / join_budget.WIN_SHARE, 1), (float("inf"), 3)):
+        budget.held = 0.0
+        budget.win(saved)
+        count = 0
+        while budget.affords_profiling_run():
+            budget.spend(0)
+            count += 1
+        assert count == runs
+
+
+def test_a_plan_that_saves_little_is_not_followed_by_profiling_runs() -> None:
+    """Elements probe the input with fewer partners first, which saves a fifth of an access for each."""
+    profiled_at, query = join(120_000, 300, a=150, b=600)
+    assert [d for d in query.decisions if d.kind.startswith("order of") and d.by == "policy"]
+    assert len(profiled_at) == 2 and profiled_at[1] - profiled_at[0] > 100_000  # runs in a row are 8,000 apart

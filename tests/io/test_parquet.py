@@ -72,7 +72,7 @@ def test_declared_types_put_rows_aside(tmp_path: Path) -> None:
     pq.write_table(pa.table({"a": ["1", "x", None, "3"]}), tmp_path / "a.parquet")
     (batch,) = ParquetSource([tmp_path / "a.parquet"], pa.schema([("a", pa.int64())])).open()
     assert batch.rows.to_pydict() == {"a": [1, None, 3]}
-    assert [i.reason for i in batch.invalid] == ["a.parquet: column 'a': 'x' is not a value of type bigint"]
+    assert [i.reason for i in batch.invalid] == ["a.parquet, row 2: column 'a': 'x' is not a value of type bigint"]
 
 
 def test_dictionary_encoded_strings(path: Path) -> None:

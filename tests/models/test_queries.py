@@ -245,3 +245,18 @@ def test_segments_are_of_queries_on_models() -> None:
         session.query("SELECT a FROM T").segments()
     with pytest.raises(ed.JobError, match="samples its models"):
         session.query("SELECT a FROM T MODEL T.a = T.a SAMPLE EVERY 1").segments()
+
+
+def test_queries_on_tuples_and_on_models_of_one_stream_do_not_disturb_each_other() -> None:
+    rows = [{"ts": t, "a": float(t)} for t in (1, 4, 9)]
+    texts = ("SELECT a FROM T MODEL T.a = T.a + t WHERE a > 3", "SELECT Dstream(a) FROM T [RANGE 2]")
+    alone = []
+    for text in texts:
+        session = ed.Session()
+        session.stream("T", rows, timestamp="ts")
+        alone.append(session.query(text).to_arrow().to_pylist())
+    session = ed.Session()
+    session.stream("T", rows, timestamp="ts")
+    queries = [session.query(text) for text in texts]
+    assert [q.to_arrow().to_pylist() for q in queries] == alone
+    assert [len(a) for a in alone] == [2, 2]  # time ends for tuples at 9, for segments behind it

@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+import eddyline as ed
 from eddyline.core.delta import Delta
 from eddyline.core.schema import Field, Schema
 from eddyline.core.window import Range, Rows, Slide, Unbounded, WindowSpec
@@ -167,3 +168,19 @@ def test_results_that_do_not_fit_are_computed_again_with_more_room() -> None:
     join.room = 3
     out = join.process([i.delta(-1, END) for i in inputs], END)
     assert len(out) == 900
+
+
+def test_the_most_rows_of_a_run_are_counted_exactly() -> None:
+    """Windows fill and empty within one run: neither its beginning nor its end shows how much it held."""
+    schema = pa.schema([("ts", pa.int64()), ("k", pa.int64())])
+    session = ed.Session()
+    for name in "RST":
+        session.stream(name, schema=schema, timestamp="ts")
+    windows = ", ".join(f"{name} [RANGE 5]" for name in "RST")
+    query = session.query(f"SELECT Istream(R.ts) FROM {windows} WHERE R.k = S.k AND S.k = T.k")
+    for name, rows in (("R", 1000), ("S", 300), ("T", 7)):
+        times = [10] * rows + [100]
+        session.push(name, pa.table({"ts": times, "k": range(len(times))}, schema=schema))
+    assert sum(b.num_rows for b in query.fetch()) == 7
+    (join,) = (n.operator for n in query.running.physical.nodes if isinstance(n.operator, MJoin))
+    assert join.size()[0] == 0 and join.most_rows() == 1307

@@ -90,6 +90,46 @@ def test_one_row_of_each_key_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(operators[1].table) <= 15  # those that no element can meet any more are forgotten
 
 
+@pytest.mark.parametrize(
+    ("where", "left", "right"),
+    [
+        ("t.v > 3", "select", "stream"),  # of the left side only: the partner stays what it is
+        ("t.k = 'a'", "select", "select"),  # of the keys: others are no partners
+        ("q.k = 'a'", "select", "select"),
+        ("q.v > 3", "stream", "stream"),  # would make an earlier element the partner
+        ("10 / t.v > 1", "stream", "stream"),  # can fail: is asked where it is written
+    ],
+)
+def test_conditions_go_below_where_they_may(where: str, left: str, right: str) -> None:
+    rng = random.Random(where)
+    rows = {n: [{"ts": t, "k": rng.choice("abc"), "v": rng.randint(1, 9)} for t in range(40)] for n in "tq"}
+    text = "SELECT Istream(t.ts AS t, t.k, t.v, q.k AS qk, q.v AS qv) FROM t ASOF JOIN q ON t.k = q.k AND q.ts <= t.ts"
+    answers = []
+    for filtered in (True, False):
+        session = ed.Session()
+        for name, elements_of in rows.items():
+            session.stream(name, elements_of, timestamp="ts")
+        query = session.query(f"{text} WHERE {where}" if filtered else text)
+        answers.append(query.to_arrow().to_pylist())
+        if filtered:
+            plan = query.explain()
+            shown = [line.strip(" │├└─").split()[0] for line in plan.splitlines() if "├─" in line or "└─" in line]
+            at = next(i for i, word in enumerate(shown) if word.startswith("as-of"))
+            sides = [w for w in shown[at + 1 :] if w in ("select", "stream")]
+            assert sides == [
+                left,
+                *(["stream"] if left == "select" else []),
+                right,
+                *(["stream"] if right == "select" else []),
+            ]
+    with duckdb.connect() as connection:
+        connection.register("rows", pa.Table.from_pylist(answers[1]))
+        plain = where.replace("t.", "").replace("q.k", "qk").replace("q.v", "qv")
+        kept = connection.execute(f"SELECT * FROM rows WHERE {plain}").fetchall()
+    assert [tuple(r.values()) for r in answers[0]] == kept
+    assert 0 < len(kept) < len(answers[1]) + (where.startswith("10"))
+
+
 def test_equal_timestamps_keep_their_order_through_filters_and_projections() -> None:
     rows = [{"ts": 1, "k": "b", "v": 1}, {"ts": 1, "k": "a", "v": 2}, {"ts": 1, "k": "c", "v": -1}]
     for source in (

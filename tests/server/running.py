@@ -13,6 +13,8 @@ from typing import Any
 
 from tests.server.sse import Event, events
 
+PATIENCE = 150.0  # seconds: the first query of its kind may wait for the compiler
+
 
 class Answer:
     def __init__(self, status: int, headers: dict[str, str], body: bytes) -> None:
@@ -85,7 +87,7 @@ class RunningServer:
     def request(
         self, method: str, path: str, body: Any = None, headers: dict[str, str] | None = None, token: str | None = ""
     ) -> Answer:
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE)
         sent = dict(headers or {})
         if token is not None:
             sent.setdefault("Authorization", f"Bearer {token or self.token}")
@@ -100,7 +102,7 @@ class RunningServer:
             connection.close()
 
     def follow(
-        self, query: str, last_id: str | None = None, seconds: float = 30
+        self, query: str, last_id: str | None = None, seconds: float = PATIENCE
     ) -> tuple[http.client.HTTPConnection, Any]:
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=seconds)
         headers = {} if last_id is None else {"Last-Event-ID": last_id}

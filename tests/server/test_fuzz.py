@@ -161,7 +161,7 @@ def send(server: RunningServer, method: str, path: str, operation: dict[str, Any
             body = draw.random.choice(BODIES)
     elif content:
         body, headers["Content-Type"] = draw.random.choice(BODIES), draw.random.choice(TYPES)
-    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=40)
+    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=150)
     try:
         connection.request(method, path + ("?" + urllib.parse.urlencode(query) if query else ""), body, headers)
         answer = connection.getresponse()

@@ -126,11 +126,11 @@ def test_followers_have_each_row_once_whenever_the_server_is_killed(tmp_path: Pa
     time.sleep(0.5)
     for p in pushers:
         p.done.set()
-        p.join(30)
+        p.join(150)
     for name in ("A", "B"):
         assert server.request("POST", f"/v1/streams/{name}/finish").status == 204
     for f in followers:
-        f.join(60)
+        f.join(150)
         assert f.ended, f.query
     options = server.request("GET", "/v1/queries/passed").data["options"]
     assert server.stop() == 0
@@ -184,3 +184,49 @@ def test_state_written_and_not_committed_is_not_taken_over(tmp_path: Path) -> No
     rows = [r for c in journal.read(0) for r in c.rows.to_pylist()]
     service.stop()
     assert [r["n"] for r in rows] == list(range(1, 40))
+
+
+def test_the_catalog_survives_a_kill(tmp_path: Path) -> None:
+    """Queries that came at different moments, were dropped, altered, pinned or failed: all is as it was."""
+    server = RunningServer(tmp_path / "state")
+    lines = {"Content-Type": "application/x-ndjson"}
+
+    def push(first: int, count: int) -> None:
+        body = b"".join(b'{"ts": %d, "k": %d, "v": %d}\n' % (t, t % 7, 5 - t) for t in range(first, first + count))
+        assert server.request("POST", "/v1/streams/A/rows", body, lines).status == 200
+
+    def register(name: str, text: str) -> None:
+        assert server.request("POST", "/v1/queries", {"text": text, "name": name}).status == 201
+
+    for name in ("A", "unused"):
+        body = {"name": name, "columns": list(COLUMNS.items()), "timestamp": "ts"}
+        assert server.request("POST", "/v1/streams", body).status == 201
+    server.request("POST", "/v1/views", {"name": "V", "text": "SELECT k, v FROM A WHERE k > 0"})
+    register("first", "SELECT Istream(count(*) AS n) FROM A [ROWS 100]")
+    register("gone", "SELECT k, count(*) AS n FROM A [RANGE 3] GROUP BY k")
+    register("fails", "SELECT Istream(10 / (v + 15) AS x) FROM A")
+    push(0, 5)
+    register("second", "SELECT Istream(count(*) AS n) FROM A [ROWS 100]")
+    register("on_view", "SELECT Istream(sum(k) AS s) FROM V")
+    push(5, 5)
+    assert server.request("DELETE", "/v1/queries/gone").status == 204
+    assert server.request("DELETE", "/v1/streams/unused").status == 204
+    server.request("PATCH", "/v1/queries/second", {"options": {"memory": "1 MB"}})
+    server.request("POST", "/v1/queries/first/pin")
+    server.request("PATCH", "/v1/streams/A", {"slack": 2})
+    push(10, 15)
+    register("reads_failed", "SELECT Istream(x) FROM fails WHERE x > 100")
+    before = server.request("GET", "/v1/catalog").data
+    statuses = {q["name"]: q["status"] for q in before["queries"]}
+    assert statuses["fails"] == "failed" and statuses["reads_failed"] == "running" and "gone" not in statuses
+    server.kill()
+    server.start()
+    after = server.request("GET", "/v1/catalog").data
+    assert after == before
+    assert server.request("GET", "/v1/queries/first").data["pinned"] is True
+    push(25, 5)
+    assert server.request("POST", "/v1/streams/A/finish").status == 204
+    for name, rows in (("first", 30), ("second", 25)):
+        got = server.request("GET", f"/v1/queries/{name}/results")
+        assert [json.loads(line)["n"] for line in got.body.splitlines()] == list(range(1, rows + 1)), name
+    assert server.stop() == 0

@@ -217,12 +217,17 @@ def test_errors_divert_rows_and_everything_is_counted(spark: Any, table: pa.Tabl
     assert report["invalid"] > 20
 
 
+def failed_with_its_row(error: BaseException) -> bool:
+    said = sentence(error) or ""
+    return said.startswith("division by zero in '100.0 / P.size', for a row of P: ") and "size = 0" in said
+
+
 def test_an_error_is_one_sentence(spark: Any, table: pa.Table, folder: Path) -> None:
     df = planned(session_over(table), FAILING).apply(spark.read.parquet(str(folder)))
     with pytest.raises(Exception) as caught:
         df.toArrow()
     assert len(str(caught.value)) > 500
-    assert sentence(caught.value) == "division by zero in '100.0 / P.size'"
+    assert failed_with_its_row(caught.value)
     assert type(original(caught.value)) is EddylineError
     assert sentence(ValueError("something else")) is None
 
@@ -257,7 +262,7 @@ def test_streaming(spark: Any, table: pa.Table, folder: Path, tmp_path: Path) ->
 
         with pytest.raises(Exception) as caught:
             run(planned(session, FAILING).apply(read(spark, folder)), tmp_path / "2")
-        assert sentence(caught.value) == "division by zero in '100.0 / P.size'"
+        assert failed_with_its_row(caught.value)
     finally:
         spark.conf.set("spark.sql.session.timeZone", zone)
 

@@ -28,6 +28,7 @@ export interface PlanNode {
   strategy: string | null;
   adapts: string[];
   knows: Record<string, unknown>;
+  readers?: string[];
 }
 
 export interface Plan {

@@ -55,7 +55,7 @@ export function DecisionsView(props: { query: string; decisions: Decision[]; pin
             <h3>
               {chosen.sequence}: {chosen.kind} <span class="small">of {chosen.operator || "the query"}, by the {chosen.by}, {clock(chosen.wall / 1e6)}</span>
             </h3>
-            {!props.replay && (
+            {!props.replay && chosen.applied && ["policy", "user"].includes(chosen.by) && (
               <button onClick={() => void send(`/undo/${chosen.sequence}`)} aria-label={`undo decision ${chosen.sequence}`}>
                 undo
               </button>

@@ -24,6 +24,7 @@ export function NodePanel(props: { plan: Plan; node: PlanNode | null; rate: Rate
             <Row name="rows out" value={amount(node.statistics["elements_out"], "rows")} />
             <Row name="rate" value={amount(props.rate?.rowsIn, "rows/s")} />
             {node.kept && <Row name="keeps" value={`${amount(node.kept.rows, "rows")}, ${amount(node.kept.bytes, "B")}`} />}
+            {node.readers && node.readers.length > 0 && <Row name="read by" value={node.readers.join(", ")} />}
             {node.strategy && <Row name="policy" value={node.strategy} />}
             {node.properties.map((p) => (
               <Row name={p.name} value={`${shown(p.value)} ${p.unit}`} />

@@ -198,12 +198,13 @@ function Box(props: { node: PlanNode; x: number; y: number; heat: number; text: 
     }
   };
   return (
-    <g class={`node ${SOURCES.has(n.kind) ? "source" : ""} ${props.selected ? "selected" : ""}`} transform={`translate(${props.x} ${props.y})`} tabindex={0} role="button" aria-label={`${n.id}. ${n.text}. ${props.text}`} aria-pressed={props.selected} onClick={props.select} onKeyDown={press}>
+    <g class={`node ${SOURCES.has(n.kind) ? "source" : ""} ${n.readers && n.readers.length > 1 ? "shared" : ""} ${props.selected ? "selected" : ""}`} transform={`translate(${props.x} ${props.y})`} tabindex={0} role="button" aria-label={`${n.id}. ${n.text}. ${props.text}`} aria-pressed={props.selected} onClick={props.select} onKeyDown={press}>
       <rect width={BOX.width} height={BOX.height} rx="6" />
       <rect class="heat" x="4" y={BOX.height - 9} width={Math.max(0, (BOX.width - 8) * props.heat)} height="5" rx="2" />
       <text x="10" y="19" class="title">
         {clip(n.id.replace(/ \(.*\)$/, ""), 24)}
         {n.strategy ? " ⟳" : ""}
+        {n.readers && n.readers.length > 1 ? ` ⇉ ${n.readers.length}` : ""}
       </text>
       <text x="10" y="35" class="small">
         {clip(n.text || n.id.replace(/^[^(]*/, ""), 30)}

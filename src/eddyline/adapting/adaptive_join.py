@@ -211,14 +211,20 @@ class AdaptiveJoin:
                 negligible = all(saved <= self._negligible_saving for _, saved in made)
                 for decision, _ in made:
                     self.run_history.decided([decision])
-        changed = bool(made)
+        changed, saved = bool(made), sum(saved for _, saved in made)  # accesses an element
         if self.cache_choice is not None:
-            other_caches = self._choose_caches(self.cache_choice, arrays, run, orders, now, changed)
-            negligible = negligible and other_caches == changed
-            changed = other_caches
+            decisions, applied = self._choose_caches(self.cache_choice, arrays, run, orders, now, changed)
+            negligible = negligible and applied == changed
+            changed = applied
+            saved += sum(self._saving(d) for d in decisions)
         elif changed:
             self._apply(arrays, orders, None)
-        self._run_over(changed and not negligible)
+        self._run_over(changed and not negligible, saved * self.elements)
+
+    def _saving(self, decision: Decision) -> float:
+        """Accesses an element that caches are expected to save."""
+        gain = decision.expected_gain
+        return 0.0 if gain is None else max(0.0, 1 - 1 / gain) * self.pacing.accesses_per_element
 
     def _by_input(self) -> list[Int64s]:
         """The profiles of the run that is over."""
@@ -236,8 +242,9 @@ class AdaptiveJoin:
         orders: list[tuple[int, ...]],
         now: int,
         new_orders: bool,
-    ) -> bool:
-        """Have caches chosen, if orders are settled: they are for given orders (5.5). Whether the plan has changed."""
+    ) -> tuple[list[Decision], bool]:
+        """Have caches chosen, if orders are settled: they are for given orders (5.5). The decisions, and whether the
+        plan has changed."""
         pacing = self.pacing
         settled = not new_orders and (pacing.profiling_runs_due <= 1 or pacing.pace.always_profiles)
         # After an alarm new orders may come; but a cache that no longer pays goes at once.
@@ -253,7 +260,7 @@ class AdaptiveJoin:
         self.run_history.decided(made)
         if new_orders or differs:
             self._apply(arrays, orders, sizes)
-        return new_orders or bool(made)
+        return made, new_orders or bool(made)
 
     def replan(self, arrays: JoinArrays, orders: Sequence[tuple[int, ...]] | None = None) -> None:
         """Somebody else has changed the orders, or what the caches may do: put it into force between two elements."""
@@ -272,9 +279,9 @@ class AdaptiveJoin:
         orders = [] if self.ordering is None else self.ordering.holds
         return [*orders, *([] if self.cache_choice is None else [self.cache_choice.hold])]
 
-    def _run_over(self, changed: bool) -> None:
+    def _run_over(self, changed: bool, saved: float = 0.0) -> None:
         self.samples = ProfileSamples(self.shape.size)
-        self.pacing.run_over(changed, self._content)
+        self.pacing.run_over(changed, self._content, saved)
 
     @property
     def _negligible_saving(self) -> float:

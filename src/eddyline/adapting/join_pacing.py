@@ -3,7 +3,7 @@
 Elements are applied in *runs*. In a profiling run some elements are profiled for the policies. In a quiet run nothing
 is profiled and nothing is paid for it; only probes are counted, which costs nothing and shows most changes of the data.
 While plans change, both are short; while they do not, quiet runs grow. Profiling runs are paid for from a small share
-of the work so far, so that a short join has none; one that changes the plan pays for more of them.
+of the work so far, so that a short join has none; one that changes the plan pays for more of them from what it saves.
 
 S. Babu: Adaptive Query Processing in Data Stream Management Systems, Stanford 2005, section 5.5.6.
 """
@@ -49,7 +49,7 @@ class RunPacing:
     >>> pacing = RunPacing(Pace(), inputs=3, clock=ManualClock())
     >>> pacing.in_profiling_run, pacing.quiet_run  # nothing has been earned yet
     (False, 65536)
-    >>> pacing.account(arrived=200_000, elements=400_000, accesses=800_000, work=800_000, profiling=0)
+    >>> pacing.account(arrived=400_000, elements=800_000, accesses=1_600_000, work=1_600_000, profiling=0)
     >>> pacing.run_over(changed=False, content=True)
     >>> pacing.in_profiling_run, pacing.elements_left
     (True, 4096)
@@ -136,9 +136,9 @@ class RunPacing:
         earned = (self.accesses_per_element + 1) * self.elements_per_arrival  # for each element that comes
         self.elements_left = int(min(self.quiet_run, max(self.check_elements, self.budget.missing() / earned)))
 
-    def run_over(self, changed: bool, content: bool) -> None:
-        """Choose the next run. ``changed``: the plan was changed by more than a little; ``content``: no policy expects
-        much of another order."""
+    def run_over(self, changed: bool, content: bool, saved: float = 0.0) -> None:
+        """Choose the next run. ``changed``: the plan was changed by more than a little, and would have ``saved`` so
+        many accesses so far; ``content``: no policy expects much of another order."""
         self.began, self.waits_for_budget = self.clock.nanoseconds(), False
         self.probe_monitor.run_over()
         if self.pace.always_profiles:
@@ -152,7 +152,7 @@ class RunPacing:
         if self.in_profiling_run:
             self.budget.spend(self.profiling_accesses)
             if changed:
-                self.budget.win()
+                self.budget.win(saved)
             self.profiling_accesses = 0
             # No policy has found a better order in this run: further ones would find none either.
             self.profiling_runs_due = 0 if content else max(0, self.profiling_runs_due - 1)

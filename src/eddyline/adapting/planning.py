@@ -8,7 +8,7 @@ from __future__ import annotations
 from eddyline.adapting import candidates as _candidates  # noqa: F401 (registers them)
 from eddyline.adapting.join_choice import Joining
 from eddyline.core.catalog import Catalog
-from eddyline.plan.candidates import Planning
+from eddyline.plan.candidates import Planning, check_plan
 from eddyline.plan.choice import PlannedQuery, choose
 from eddyline.plan.logical import BoundQuery, Plan
 from eddyline.plan.physical import choose_matches
@@ -27,5 +27,6 @@ def plan_query(query: BoundQuery, catalog: Catalog) -> PlannedQuery:
 def choose_operators(query: BoundQuery, plan: Plan, catalog: Catalog) -> PlannedQuery:
     """Choose for a plan that is optimized already."""
     Joining.of(query.options).check(plan)
+    check_plan(plan, query.options)
     choices = choose(plan, Planning(catalog, query.time_kind, query.options))
     return choose_matches(PlannedQuery(query, plan, choices), catalog)

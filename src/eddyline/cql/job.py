@@ -4,7 +4,7 @@
 
     CREATE STREAM name [(col type, …)] FROM 'path or uri' [TIMESTAMP BY col]
         [SLACK width | SLACK AUTO | SLACK FOR number %] [IDLE width]
-        [ON OVERLOAD BLOCK | DROP | SAMPLE p % ABOVE bound] [WITH (…)]
+        [ON OVERLOAD BLOCK | DROP | SAMPLE p % ABOVE bound] [UNIQUE (col, …)] [WITH (…)]
     CREATE RELATION name [(col type, …)] FROM '…' [TIMESTAMP BY col] [KEY (col, …)] [SIGN BY col] [WITH (…)]
     CREATE VIEW name AS query
     [name:] [INSERT INTO 'path'] query [WITH (option = value, …)]
@@ -64,6 +64,7 @@ class CreateStream:
     span: Span
     text: str = field(repr=False, default="")
     overload: Overload | None = None
+    unique: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +165,7 @@ def _stream(cursor: Cursor, span: Span) -> CreateStream:
     name = cursor.name("the name of the stream")
     columns = _columns(cursor)
     source = _source(cursor)
-    clauses = _clauses(cursor, ("TIMESTAMP BY", "SLACK", "IDLE", "ON OVERLOAD", "WITH"))
+    clauses = _clauses(cursor, ("TIMESTAMP BY", "SLACK", "IDLE", "ON OVERLOAD", "UNIQUE", "WITH"))
     return CreateStream(
         name,
         columns,
@@ -176,6 +177,7 @@ def _stream(cursor: Cursor, span: Span) -> CreateStream:
         span,
         cursor.text,
         clauses.get("ON OVERLOAD"),
+        clauses.get("UNIQUE", ()),
     )
 
 
@@ -284,7 +286,7 @@ def _clause(cursor: Cursor, clause: str) -> Any:
             return _width(cursor, clause)
         case "ON OVERLOAD":
             return parse_overload(cursor)
-        case "KEY":
+        case "KEY" | "UNIQUE":
             cursor.expect(TokenType.L_PAREN, "(")
             names = [cursor.name("a column of the key")]
             while cursor.take(TokenType.COMMA):

@@ -52,17 +52,20 @@ def split_model_clauses(tokens: list[Token], text: str) -> tuple[list[Token], Mo
 
 
 def _begins(tokens: list[Token], i: int) -> bool:
-    words = [t.text.upper() if t.token_type not in (TokenType.STRING, TokenType.IDENTIFIER) else "" for t in tokens]
     after = tokens[i + 1] if i + 1 < len(tokens) else None
-    match words[i]:
+    match _word(tokens[i]):
         case "ERROR" | "SAMPLE" | "MAX":
-            return tuple(words[i : i + 2]) in _CLAUSES
+            return after is not None and (_word(tokens[i]), _word(after)) in _CLAUSES
         case "HORIZON":
             return after is not None and after.token_type in (TokenType.NUMBER, TokenType.STRING, TokenType.INTERVAL)
         case "PARTIAL":  # not the name behind AS
-            return words[i - 1] != "AS" and (after is None or _begins(tokens, i + 1))
+            return _word(tokens[i - 1]) != "AS" and (after is None or _begins(tokens, i + 1))
         case _:
             return False
+
+
+def _word(token: Token) -> str:
+    return token.text.upper() if token.token_type not in (TokenType.STRING, TokenType.IDENTIFIER) else ""
 
 
 def _parse(cursor: Cursor) -> ModelClauses:
@@ -185,6 +188,7 @@ class _ModelParser:
         place = self.cursor.current
         bare = place is not None and place.text.lower() == "t" and not self._dotted()
         name = self._name()
+        place = self.cursor.tokens[self.cursor.index - 1]
         if bare:
             return {self._exponent(): [(1.0, ())]}
         lower = name.lower()
@@ -225,4 +229,3 @@ def _power(a: Terms, n: int) -> Terms:
     for _ in range(n):
         out = _times(out, a)
     return out
-

@@ -105,6 +105,7 @@ class Declaring(ABC, Generic[Q]):
         idle: int | float | str | timedelta | None = None,
         schema: pa.Schema | None = None,
         overload: str | Overload | None = None,
+        unique: Sequence[str] = (),
         **options: Any,
     ) -> None:
         """Declare a stream: a path, glob, directory, Arrow table or reader, pandas frame, iterable of rows or batches;
@@ -115,7 +116,9 @@ class Declaring(ABC, Generic[Q]):
         (99.9 % of the rows are kept) or ``'99 %'`` it is found from the rows that come, and rows stamped far ahead of
         all others are put aside (``docs/disorder-and-overload.md``). ``idle`` is the silence after which the stream no
         longer holds others back. ``overload`` is what happens when more waits than a bound: ``'drop above 64 MB'``,
-        ``'sample 10 % above 50000 rows'``, ``'block above 2 seconds'``.
+        ``'sample 10 % above 50000 rows'``, ``'block above 2 seconds'``. ``unique`` are columns in whose values no two
+        rows agree: a hint for joins that keep less than their windows (``docs/constraints.md``), on which no answer
+        depends.
 
         Without ``timestamp`` rows that are pushed, or come from a source without an end, are stamped on arrival. In a
         file, a table or a list the column of time must be plain (``docs/semantics.md`` has the rule); ``arrival=True``
@@ -141,7 +144,9 @@ class Declaring(ABC, Generic[Q]):
         if not isinstance(guard, Overload | None):
             raise JobError(f"overload is a text such as 'drop above 50000 rows', not {check.shown(overload)}.")
         columns = weighted(name, found, guard)
-        definition = StreamDef(name, columns, kind, stamp, width, wait, source, options, auto, guard, layout)
+        differing = tuple(column_named(name, found, c) for c in check.texts(unique, f"unique of {name!r}"))
+        keys = (differing,) if differing else ()
+        definition = StreamDef(name, columns, kind, stamp, width, wait, source, options, auto, guard, layout, keys)
         self.catalog.add("streams", definition)
         self._add_input(definition, opened)
 
@@ -287,7 +292,7 @@ class Declaring(ABC, Generic[Q]):
         if isinstance(s, CreateStream):
             slack: Any = 0 if s.slack is None else s.slack
             idle: Any = s.idle
-            self.stream(s.name, s.source, s.timestamp, slack, idle, schema, s.overload, **s.options)
+            self.stream(s.name, s.source, s.timestamp, slack, idle, schema, s.overload, s.unique, **s.options)
         else:
             self.relation(s.name, s.source, s.timestamp, s.key, s.sign, schema, **s.options)
 

@@ -152,6 +152,7 @@ def run_job(
     stdout: TextIO,
     quiet: bool = False,
     learned: Path | None = None,
+    spill: Path | None = None,
 ) -> int:
     """Run a job to the end of its inputs; results go to their sinks as they come. Unless it is ``quiet`` a line on
     standard error says what was written where."""
@@ -162,7 +163,7 @@ def run_job(
         raise begun_elsewhere(checkpoint, "spark")
     job = read_job(path)
     check_writable(learned, "--learned", folder=False)
-    session = Session(strict=strict, base=job.base, learned=learned)
+    session = Session(strict=strict, base=job.base, learned=learned, spill=spill)
     session.warns = False  # notes are written instead
     queries = declare_job(session, job, out, report, checkpoint)
     if checkpoint is not None:

@@ -33,7 +33,7 @@ from eddyline.engine.scheduler import Scheduler
 from eddyline.engine.shared_operator import SharedOperator
 from eddyline.engine.task import Task
 from eddyline.engine.time_line import TimeLine
-from eddyline.plan.closing_windows import outlasts_its_inputs
+from eddyline.plan.closing_windows import goes_on
 from eddyline.plan.graph import Node
 from eddyline.plan.logical import Plan
 from eddyline.streamon.decision import Decision
@@ -223,11 +223,11 @@ class OperatorGraph:
     # ── lines and intakes ─────────────────────────────────────────────────────────────────────────────────────────
 
     def line(self, intakes: Iterable[Intake], plan: Plan) -> TimeLine:
-        """The time line over these inputs from these elements. A query whose time goes on after the last element
-        (``Wstream``, models) has one for itself. Over constant relations time has one instant, and a query that comes
-        after it has one of its own."""
+        """The time line over these inputs from these elements. The time of some queries goes on after the last element,
+        so each of them has one for itself. Over constant relations time has one instant, and a query that comes after
+        it has one of its own."""
         wanted = sorted(intakes, key=lambda i: (i.stream.name.lower(), i.number))
-        own = plan if outlasts_its_inputs(plan) else None
+        own = plan if goes_on(plan) else None
         for line in self.lines:
             if own is None and line.plan is None and list(line.intakes) == wanted and (wanted or line.reached is None):
                 return line

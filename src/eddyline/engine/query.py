@@ -223,11 +223,13 @@ class Query:
     @property
     @in_turn
     def approximate(self) -> bool:
-        """Whether a stream that it reads has shed rows: then results since the first of them are not exact."""
+        """Whether a stream that it reads has shed rows, or an operator drops some: then results since the first of
+        them are not exact."""
         return self._approximate()
 
     def _approximate(self) -> bool:
-        return any(s.shed.count for s in self.running.inputs.values())
+        dropping = any(o.operator.approximate() for o in self.running.operators.values())
+        return dropping or any(s.shed.count for s in self.running.inputs.values())
 
     @in_turn
     def report(self) -> dict[str, Any]:

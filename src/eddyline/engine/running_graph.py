@@ -37,8 +37,9 @@ class RunningGraph(OperatorGraph):
         *,
         sharing: bool,
         scheduler: str,
+        spill: str | None = None,
     ) -> None:
-        super().__init__(clock, Registry(sharing))
+        super().__init__(clock, Registry(sharing, spill))
         self.scheduler = scheduler
         self._planning = Planning(catalog, self.registry, load, clock)
         self._want = want

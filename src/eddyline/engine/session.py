@@ -32,6 +32,7 @@ from eddyline.engine.left_out import LeftOut, Notices, warn_of_missed
 from eddyline.engine.ownership import in_turn
 from eddyline.engine.query import Query
 from eddyline.engine.relation_changes import TimedRelation
+from eddyline.engine.row_places import place_of
 from eddyline.engine.running_graph import RunningGraph
 from eddyline.engine.running_query import RunningQuery
 from eddyline.engine.session_scheduling import Scheduled
@@ -55,7 +56,8 @@ class Session(Scheduled, Declaring[Query]):
     ``strict`` stops at the first malformed row; ``sharing`` lets queries share the operators of equal sub-plans and the
     rows of windows over the same elements (assign ``session.sharing`` to switch it while queries run); ``scheduler``
     names the policy that chooses which operator runs next; ``learned`` is a file, or the directory of a snapshot, with
-    what earlier runs learned, where the same queries begin (``save_learned`` writes it); ``clock`` is for tests.
+    what earlier runs learned, where the same queries begin (``save_learned`` writes it); ``spill`` is a
+    folder for rows that joins under constraints keep outside of memory; ``clock`` is for tests.
 
     >>> session = Session()
     >>> packets = [{"ts": 1, "size": 40}, {"ts": 2, "size": 1500}, {"ts": 5, "size": 900}]
@@ -76,6 +78,7 @@ class Session(Scheduled, Declaring[Query]):
         scheduler: str = "fifo",
         base: Path | str | None = None,
         learned: Path | str | None = None,
+        spill: Path | str | None = None,
     ) -> None:
         super().__init__(clock=clock, strict=strict, base=base)
         self.learned = Learned(None if learned is None else check.path(learned, "learned"))
@@ -89,6 +92,7 @@ class Session(Scheduled, Declaring[Query]):
         self._graph = RunningGraph(
             self.catalog, self.clock, self._load, self._want, sharing=check.flag(sharing, "sharing"),
             scheduler=check.text(scheduler, "the scheduler"),
+            spill=None if spill is None else str(check.path(spill, "spill")),
         )  # fmt: skip
         self._graph.rebuilt = self._steer_again
         self._steered: dict[int, Mapping[str, Any]] = {}  # what was altered, of queries that are being loaded
@@ -156,6 +160,7 @@ class Session(Scheduled, Declaring[Query]):
         if "scheduler" in bound.options:
             self._graph.schedule(str(bound.options["scheduler"]))
         self._started += 1
+        running.context.locate = self._locate
         query = Query(self, label, running)
         for stream in inputs.values():
             stream.logs.append(physical.context.log)
@@ -224,6 +229,11 @@ class Session(Scheduled, Declaring[Query]):
         if found is None:
             found = self.system.input_of(name, options)
         return found if found is not None else self._side(name)
+
+    def _locate(self, name: str, values: Mapping[str, Any], time: int) -> str | None:
+        feed = self.feeds.get(name.lower())
+        stamp = None if feed is None else feed.stream.definition.timestamp
+        return None if feed is None else place_of(feed.source, stamp, values, time, feed.rows)
 
     def _side(self, name: str) -> InputStream:
         """``late(q)``, ``invalid(q)`` or ``shed(q)``, made when first asked for."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 # Importing a package of policies registers them.
+from eddyline.adaptive.constraints import policies as _constraints  # noqa: F401
 from eddyline.adaptive.disorder import policies as _slack  # noqa: F401
 from eddyline.adaptive.filters import policies as _filters  # noqa: F401
 from eddyline.adaptive.indexes import policies as _indexes  # noqa: F401

@@ -58,12 +58,15 @@ def declared_columns(declared: pa.Schema, known: Sequence[str], place: str) -> p
     return pa.schema(fields)
 
 
-def conform(batch: pa.RecordBatch, schema: pa.Schema, place: str) -> SourceBatch:
-    """The columns of ``schema``, cast to its types.
+def conform(batch: pa.RecordBatch, schema: pa.Schema, place: str, first: int | None = None) -> SourceBatch:
+    """The columns of ``schema``, cast to its types. ``first`` is the number of the batch's first row in its place,
+    where a user could find a row by its number.
 
     >>> got = conform(pa.record_batch({"a": pa.array(["1", "x", None])}), pa.schema([("a", pa.int64())]), "t")
     >>> got.rows.to_pydict(), got.invalid
     ({'a': [1, None]}, [InvalidRow(reason="t: column 'a': 'x' is not a value of type bigint", row="{'a': 'x'}")])
+    >>> conform(pa.record_batch({"a": ["1", "x"]}), pa.schema([("a", pa.int64())]), "t", 5).invalid[0].reason
+    "t, row 6: column 'a': 'x' is not a value of type bigint"
     """
     if batch.schema.names == schema.names and batch.schema.types == schema.types:
         return SourceBatch(batch)
@@ -74,9 +77,9 @@ def conform(batch: pa.RecordBatch, schema: pa.Schema, place: str) -> SourceBatch
         arrays.append(array)
         for row in failed:
             value = batch.column(f.name)[row].as_py()
-            bad.setdefault(
-                int(row), f"{place}: column {f.name!r}: {quoted(value)} is not a value of type {type_name(f.type)}"
-            )
+            where = place if first is None else f"{place}, row {first + int(row)}"
+            reason = f"{where}: column {f.name!r}: {quoted(value)} is not a value of type {type_name(f.type)}"
+            bad.setdefault(int(row), reason)
     rows = pa.RecordBatch.from_arrays(arrays, names=schema.names)
     if not bad:
         return SourceBatch(rows)

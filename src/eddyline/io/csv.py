@@ -105,8 +105,15 @@ class CsvSource:
 
     def _read(self, columns: list[str], batch_rows: int) -> Iterator[SourceBatch]:
         for path in self.paths:
-            with open_text(path) as stream:
-                yield from self.parser.read(reader(stream, path.name), path.name, columns, batch_rows)
+            yield from self.open_file(path, columns, batch_rows)
+
+    def open_file(self, path: Path, columns: list[str], batch_rows: int) -> Iterator[SourceBatch]:
+        with open_text(path) as stream:
+            yield from self.parser.read(reader(stream, path.name), path.name, columns, batch_rows)
+
+    def place(self, path: Path, record: int) -> str:
+        with open_text(path) as stream:
+            return f"{path.name}, line {self.parser.line(reader(stream, path.name), path.name, record)}"
 
 
 class CsvStream:
@@ -199,16 +206,39 @@ class CsvParser:
         layout = None if names is None else self._layout(names, place)
         for block in self._blocks(read, line=line):
             if layout is None:
-                found, rest = self._header(block, place)
+                found, block = self._below_header(block, place)
                 layout = self._layout(found, place)
-                lines = block.data.count(b"\n") - rest.count(b"\n")  # of the header
-                block = Block(rest, block.line + lines, block.broken, block.multiline)
             if block.broken:
                 text = block.data.decode(errors="replace").rstrip("\r\n")
                 reason = f"{place}, line {block.line}: a quoted value is never closed"
                 yield SourceBatch(self._empty_rows(columns), [InvalidRow(reason, text)])
             elif block.data.strip():
                 yield from self._batches(block, layout, place, columns, batch_rows)
+
+    def line(self, read: Callable[[int], bytes], place: str, record: int) -> int:
+        """The line at which a record of a file begins; records are counted from 0, malformed ones included."""
+        first = True
+        for block in self._blocks(read):
+            if first:
+                _, block = self._below_header(block, place)
+                first = False
+            if block.broken:
+                records, count = None, 1
+            elif block.data.strip():
+                records = _Records(block, self.dialect)
+                count = len(records)
+            else:
+                continue
+            if record < count:
+                return block.line if records is None else records.line(record)
+            record -= count
+        raise DataError(f"{place} has fewer records than it had.")
+
+    def _below_header(self, block: Block, place: str) -> tuple[list[str], Block]:
+        """The names of the columns, and the rest of the first block of a file."""
+        found, rest = self._header(block, place)
+        lines = block.data.count(b"\n") - rest.count(b"\n")  # of the header
+        return found, Block(rest, block.line + lines, block.broken, block.multiline)
 
     def _layout(self, names: Sequence[str], place: str) -> Layout:
         declared_columns(self.schema, names, place)
@@ -359,6 +389,9 @@ class _Records:
         full = (stops - starts > 2) | ((stops - starts == 2) & (codes[starts] != ord("\r")))
         self._starts, self._stops = starts[full], stops[full]
         self._newlines = np.flatnonzero(codes == ord("\n"))
+
+    def __len__(self) -> int:
+        return len(self._starts)
 
     def line(self, record: int) -> int:
         return self._block.line + int(np.searchsorted(self._newlines, self._starts[record]))

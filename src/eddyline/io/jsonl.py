@@ -56,8 +56,15 @@ class JsonLinesSource:
 
     def _read(self, columns: list[str], batch_rows: int) -> Iterator[SourceBatch]:
         for path in self.paths:
-            with open_text(path) as stream:
-                yield from self.parser.read(reader(stream, path.name), path.name, columns, batch_rows)
+            yield from self.open_file(path, columns, batch_rows)
+
+    def open_file(self, path: Path, columns: list[str], batch_rows: int) -> Iterator[SourceBatch]:
+        with open_text(path) as stream:
+            yield from self.parser.read(reader(stream, path.name), path.name, columns, batch_rows)
+
+    def place(self, path: Path, record: int) -> str:
+        with open_text(path) as stream:
+            return f"{path.name}, line {_line(reader(stream, path.name), path.name, record)}"
 
 
 class JsonLinesStream:
@@ -329,6 +336,22 @@ def _objects(data: bytes) -> int:
         return len(ends)
     lines = [line for line in map(bytes.strip, data.split(b"\n")) if line]
     return len(lines) if all(line[:1] == b"{" and line[-1:] == b"}" for line in lines) else -1
+
+
+def _line(read: Callable[[int], bytes], place: str, record: int) -> int:
+    """The line of a record; records are the lines that are not blank, counted from 0.
+
+    >>> import io
+    >>> _line(io.BytesIO(b'{"a": 1}\\n\\n{"a": 2}\\n').read, "t", 1)
+    3
+    """
+    for block in blocks(read, quote=None):
+        for number, line in enumerate(block.data.split(b"\n")[:-1], block.line):
+            if line.strip():
+                if record == 0:
+                    return number
+                record -= 1
+    raise DataError(f"{place} has fewer records than it had.")
 
 
 def _object(line: bytes) -> dict[str, Any] | None:

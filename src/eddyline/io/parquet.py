@@ -51,10 +51,16 @@ class ParquetSource:
         self.schema = engine_schema(schema if schema is not None else found, self.paths[0].name)
 
     def open(self, columns: Sequence[str] | None = None, batch_rows: int = BATCH_ROWS) -> Iterator[SourceBatch]:
-        wanted = pa.schema([self.schema.field(c) for c in pruned(self.schema, columns)])
-        return ahead(self._decode(wanted, batch_rows), self.read_ahead)
+        return ahead(self._decode(pruned(self.schema, columns), batch_rows), self.read_ahead)
 
-    def _decode(self, wanted: pa.Schema, batch_rows: int) -> Iterator[SourceBatch]:
+    def open_file(self, path: Path, columns: list[str], batch_rows: int) -> Iterator[SourceBatch]:
+        return self._file(path, pa.schema([self.schema.field(c) for c in columns]), batch_rows, [], None)
+
+    def place(self, path: Path, record: int) -> str:
+        return f"{path.name}, row {record + 1}"
+
+    def _decode(self, columns: Sequence[str], batch_rows: int) -> Iterator[SourceBatch]:
+        wanted = pa.schema([self.schema.field(c) for c in columns])
         strings = [f.name for f in wanted if pa.types.is_string(f.type)] if self.dictionary is not False else []
         dictionaries = Dictionaries()
         for path in self.paths:
@@ -62,15 +68,22 @@ class ParquetSource:
             if strings and self.dictionary is None:
                 with open_parquet(path) as file:
                     encoded = [name for name in strings if stored_short(file.metadata, name)]
-            with open_parquet(path, encoded) as file:
-                declared_columns(wanted, flat_schema(file.schema_arrow).names, path.name)
-                try:
-                    for batch in file.iter_batches(batch_rows, columns=wanted.names, use_threads=True):
-                        # Parquet returns the file's order of columns, not the asked one.
-                        got = conform(flat_batch(batch).select(wanted.names), wanted, path.name)
-                        yield SourceBatch(dictionaries.unified(got.rows), got.invalid) if encoded else got
-                except (pa.ArrowException, OSError) as error:
-                    raise damaged(path, error) from error
+            yield from self._file(path, wanted, batch_rows, encoded, dictionaries if encoded else None)
+
+    def _file(
+        self, path: Path, wanted: pa.Schema, batch_rows: int, encoded: list[str], dictionaries: Dictionaries | None
+    ) -> Iterator[SourceBatch]:
+        with open_parquet(path, encoded) as file:
+            declared_columns(wanted, flat_schema(file.schema_arrow).names, path.name)
+            row = 1
+            try:
+                for batch in file.iter_batches(batch_rows, columns=wanted.names, use_threads=True):
+                    # Parquet returns the file's order of columns, not the asked one.
+                    got = conform(flat_batch(batch).select(wanted.names), wanted, path.name, row)
+                    row += batch.num_rows
+                    yield got if dictionaries is None else SourceBatch(dictionaries.unified(got.rows), got.invalid)
+            except (pa.ArrowException, OSError) as error:
+                raise damaged(path, error) from error
 
 
 def open_parquet(path: Path, dictionary: Sequence[str] = ()) -> pq.ParquetFile:

@@ -48,9 +48,7 @@ class SegmentSource:
             if value not in known:
                 known[value] = coefficients_of(batch.column(value))
                 if known[value].shape[1] != degrees[value] + 1:
-                    raise JobError(
-                        f"{self._name}: {value!r} needs {degrees[value] + 1} coefficients."
-                    )
+                    raise JobError(f"{self._name}: {value!r} needs {degrees[value] + 1} coefficients.")
             arrays.append(pa.array(known[value][:, int(power)]))
         return pa.RecordBatch.from_arrays(arrays, names=wanted.names)
 

@@ -89,7 +89,7 @@ def _compiled(name: str, full: bool, seconds: float) -> Any:
         )  # fmt: skip
         out = Output(out_time, out_weight, out_rows)
         turns = Turns(machine[k.NEXT_TIME], machine[k.NEXT_LEAVE])
-        first_turns(contents, events, turns)
+        held = peak = first_turns(contents, events, turns)
         found, probed, links, arrived = result[0], np.int64(0), np.int64(0), np.int64(0)
         most = counters[k.CN_MAX_PROBES] - counters[k.CN_PROBES]
         needs_full = machine[k.NEEDS_FULL]
@@ -164,11 +164,15 @@ def _compiled(name: str, full: bool, seconds: float) -> Any:
                     break
 
             if leaving:
+                held -= 1
                 expire(u(s), contents, turns)
             else:
+                held += np.int64(inputs[u(s), k.KIND] == k.RING)
+                peak = max(peak, held)
                 enter(u(s), pos, at, sign, shows, enters, contents, events, turns)
         counters[k.CN_PROBES] += probed
         counters[k.CN_LINKS] += links
+        counters[k.CN_PEAK] = max(counters[k.CN_PEAK], peak)
         active[k.AC_CLOCK] = clock
         result[0] = found
         return status

@@ -82,9 +82,9 @@ AC_ACTIVE, AC_INPUT, AC_TIME, AC_POS, AC_SIGN, AC_LEAVING, AC_DEPTH, AC_FRESH, A
 )
 ACTIVE_FIELDS = 12
 
-# counters; at MAX_PROBES probes the kernel pauses; FAR: whether it has memory fetched ahead; from LEFT on by input the
-# rows that were joined when they left
-CN_PROBES, CN_LINKS, CN_SAMPLES, CN_PROFILING, CN_MAX_PROBES, CN_FAR, CN_LEFT = range(7)
+# counters; at MAX_PROBES probes the kernel pauses; FAR: whether it has memory fetched ahead; PEAK: the most rows that
+# all rings held together; from LEFT on by input the rows that were joined when they left
+CN_PROBES, CN_LINKS, CN_SAMPLES, CN_PROFILING, CN_MAX_PROBES, CN_FAR, CN_PEAK, CN_LEFT = range(8)
 
 # status of a call
 DONE, FULL, GROW, PAUSE, CROWDED = range(5)

@@ -20,16 +20,19 @@ ASKED_FOR = -2  # as the number of a sample: the element is to be profiled if th
 
 @inlined
 def first_turns(contents, events, turns):
-    """When the next element of each input arrives, and when its oldest row leaves."""
+    """When the next element of each input arrives, and when its oldest row leaves. Returns how many rows rings hold."""
     inputs, first, tail = contents.inputs, contents.first, contents.tail
+    held = np.int64(0)
     for i in range(inputs.shape[0]):
         turns.time[i] = turns.leave[i] = k.NEVER
         if events.next[i] < inputs[i, k.EV_LEN]:
             turns.time[i] = events.time[inputs[i, k.EV_OFF] + events.next[i]]
         if inputs[i, k.KIND] == k.RING and first[i] < tail[i]:
             turns.leave[i] = contents.leave[inputs[i, k.POS_OFF] + (first[i] & inputs[i, k.POS_MASK])]
+            held += tail[i] - first[i]
             if inputs[i, k.LIMIT] > 0 and tail[i] - first[i] >= inputs[i, k.LIMIT]:
                 turns.leave[i] = turns.time[i]
+    return held
 
 
 @inlined

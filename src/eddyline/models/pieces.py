@@ -47,7 +47,8 @@ class Value:
             return y
         over = horner(self.over, x)
         held = over > 0.0  # where a window begins to cover something, it covers nothing yet
-        return np.divide(y, over, out=np.full(len(y), np.nan), where=held)
+        quotient: Float64s = np.divide(y, over, out=np.full(len(y), np.nan), where=held)
+        return quotient
 
 
 @dataclass(frozen=True, slots=True)

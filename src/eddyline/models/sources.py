@@ -194,4 +194,3 @@ class RowStore:
 
     def load(self, state: Mapping[str, Any]) -> None:
         self.time, self.columns = state["time"], dict(state["rows"])
-

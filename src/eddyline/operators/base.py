@@ -17,7 +17,7 @@ from eddyline.core.delta import Delta
 from eddyline.core.errors import DataError
 from eddyline.core.schema import Schema
 from eddyline.core.time import TimeKind
-from eddyline.operators.failed_rows import described
+from eddyline.operators.failed_rows import Locate, described, for_row
 from eddyline.streamon.log import DecisionLog
 
 # An operator counts the rows it holds within one run, whose elements may span many windows: every so many elements, and
@@ -38,6 +38,8 @@ class Context:
     # To say which row failed: the kind of its time, and the stream or relation of each alias.
     time_kind: TimeKind = TimeKind.INTEGER
     sources: Mapping[str, str] = field(default_factory=dict)
+    # Finds a row of a stream in its file by some values and its time, when an error is told; None: there are no files.
+    locate: Locate | None = None
 
     def fail(self, delta: Delta, errors: Mapping[int, DataError]) -> None:
         """Errors of single rows: the first stops the query, or all rows are diverted (``on_error = 'invalid'``).
@@ -50,8 +52,8 @@ class Context:
                 continue
             values, time = {n: c[row].as_py() for n, c in delta.columns.items()}, int(delta.time[row])
             if self.divert is None:
-                which = described(values, time, self.time_kind, self.sources)
-                raise DataError(f"{str(error).rstrip('.')}, for {which}.") from error
+                which = described(values, time, self.time_kind, self.sources, self.locate)
+                raise for_row(error, which) from error
             if delta.weight is None or delta.weight[row] > 0:  # the deletion of a diverted row is not news
                 self.divert(error, values, time)
 
@@ -111,6 +113,10 @@ class Operator(ABC):
     def bounds(self) -> dict[str, Bound]:
         """How much is held at most, by input or part; for operators that keep something."""
         return {}
+
+    def approximate(self) -> str:
+        """Why results may not be exact; empty where they are."""
+        return ""
 
     def adapts(self) -> list[str]:
         """Lines for explain: what could be done in another way, how it is done now, what is known. Empty if nothing."""

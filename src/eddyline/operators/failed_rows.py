@@ -1,24 +1,30 @@
-"""Which row an expression failed for, in the words of its user: the stream, the time, and the values that were at hand.
+"""Which row an expression failed for, in the words of its user: the stream, the time, the values that were at hand, and
+the line of its file where one is found.
 
 Operators have the columns that the plan reads, under names such as ``S.v``. They do not know lines or row numbers: rows
-are put in order, joined and grouped on the way. Time and values find the row in its source.
+are put in order, joined and grouped on the way. Time and values find the row in its source (``locate``).
 """
 
 from __future__ import annotations
 
 import datetime
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from eddyline.core.errors import clipped
+from eddyline.core.errors import DataError, clipped
 from eddyline.core.time import TimeKind
 
 COLUMNS: Final = 6  # shown at most
 WIDTH: Final = 40  # characters of a value
 
+# The stream, values of some of its columns, and the time of the failure → the place of the row, if it is found.
+Locate = Callable[[str, Mapping[str, Any], int], str | None]
 
-def described(row: Mapping[str, Any], time: int, kind: TimeKind, sources: Mapping[str, str]) -> str:
-    """``sources`` has the stream or relation of each alias in the plan.
+
+def described(
+    row: Mapping[str, Any], time: int | None, kind: TimeKind, sources: Mapping[str, str], locate: Locate | None = None
+) -> str:
+    """``sources`` has the stream or relation of each alias in the plan. ``time`` is None where rows have none.
 
     >>> described({"S.v": 0, "S.k": None}, 5, TimeKind.INTEGER, {"S": "S"})
     'a row of S at time 5: v = 0, k = NULL'
@@ -26,6 +32,10 @@ def described(row: Mapping[str, Any], time: int, kind: TimeKind, sources: Mappin
     "a row of S and R at time 1970-01-01 00:00:00: a.v = 'x', b.v = 2"
     >>> described({"n": 3}, 7, TimeKind.INTEGER, {"S": "S"})
     'a row at time 7: n = 3'
+    >>> described({"S.v": 0}, None, TimeKind.INTEGER, {"S": "S"})
+    'a row of S: v = 0'
+    >>> described({"S.v": 0}, 5, TimeKind.INTEGER, {"S": "S"}, lambda stream, values, time: "calls.csv, line 3")
+    'a row of S at time 5: v = 0 (calls.csv, line 3)'
     """
     # What starts with _ is not the user's: the alias of a subquery without one, a mark, a position.
     split = [(*n.rpartition(".")[::2], value) for n, value in row.items()]
@@ -37,7 +47,25 @@ def described(row: Mapping[str, Any], time: int, kind: TimeKind, sources: Mappin
     ]
     more = ", …" if len(shown) > COLUMNS else ""
     values = f": {', '.join(shown[:COLUMNS])}{more}" if shown else ""
-    return f"a row{f' of {streams}' if streams else ''} at time {_time(time, kind)}{values}"
+    places: dict[str, str] = {}
+    for alias in aliases:
+        if locate is None or time is None:
+            break
+        mine = {name: value for a, name, value in parts if a == alias}
+        if (place := locate(sources[alias], mine, time)) is not None:
+            places[alias] = place
+    found = "; ".join(p if len(aliases) == 1 else f"{alias}: {p}" for alias, p in places.items())
+    where = f" ({found})" if found else ""
+    of, at = f" of {streams}" if streams else "", "" if time is None else f" at time {_time(time, kind)}"
+    return f"a row{of}{at}{values}{where}"
+
+
+def for_row(error: DataError, which: str) -> DataError:
+    """
+    >>> print(for_row(DataError("division by zero in '1 / S.v'."), "a row of S: v = 0"))
+    division by zero in '1 / S.v', for a row of S: v = 0.
+    """
+    return DataError(f"{str(error).rstrip('.')}, for {which}.")
 
 
 def _value(value: Any) -> str:

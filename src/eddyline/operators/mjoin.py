@@ -18,14 +18,13 @@ from eddyline.core.schema import Schema
 from eddyline.core.window import Unbounded
 from eddyline.expr.nodes import Expr
 from eddyline.kernels import join_layout as k
-from eddyline.operators.base import ELEMENTS_PER_ROW_COUNT, ROW_COUNTS_PER_RUN, Context, Operator
+from eddyline.operators.base import Context, Operator
 from eddyline.operators.join_arrays import JoinArrays
 from eddyline.operators.join_plan import Condition, JoinGraph
 from eddyline.operators.join_results import JoinResults
 from eddyline.operators.join_side import JoinInput, JoinSide
 from eddyline.synopses.store import Stub
 
-ROWS_COUNTED = -1  # beside the kernel's statuses: it paused for the operator to count its rows
 EVENTS = ("time", "leave", "weight", "slot", "valid")  # of a side, as they are saved
 
 
@@ -101,18 +100,14 @@ class MJoin(Operator):
         parts: list[Delta] = []
         found: list[tuple[Int64s, Int64s, Int64s]] = []  # for which there was no room
         status, adapter = k.PAUSE, self.adapter
-        limit, self._most = int(k.NEVER), 0
-        counted_every = max(ELEMENTS_PER_ROW_COUNT, -(-sum(lengths) // ROW_COUNTS_PER_RUN))
+        limit = int(k.NEVER)
+        self.arrays.counters[k.CN_PEAK] = 0
         while status != k.DONE:
             if adapter is not None and status == k.PAUSE:
                 limit = adapter.begin(self.arrays, next_event, lengths)
-            step, before = min(limit, counted_every), int(next_event.sum())
-            status = self.arrays.run(frontier, events, next_event, self.room, step)
-            applied = int(next_event.sum()) - before
-            limit -= applied
-            self._most = max(self._most, self._rows())
-            if status == k.PAUSE and limit > 0 and applied == step:
-                status = ROWS_COUNTED  # the pause was for us: the adapter's run goes on
+            before = int(next_event.sum())
+            status = self.arrays.run(frontier, events, next_event, self.room, limit)
+            limit -= int(next_event.sum()) - before
             if self.arrays.found >= self.PAIRS and not self.to_rows.can_fail:
                 parts.append(self._materialise(*_joined([*found, self.arrays.take()])))
                 found = []
@@ -126,6 +121,7 @@ class MJoin(Operator):
         if found or self.arrays.found:
             # Of those that can fail, all: whether a pair has failed is known when its instant is complete.
             parts.append(self._materialise(*_joined([*found, self.arrays.take()])))
+        self._most = int(self.arrays.counters[k.CN_PEAK]) + sum(len(s.bag) for s in self.sides if s.bag is not None)
         for i, (s, n) in enumerate(zip(self.sides, lengths, strict=True)):
             self._after(i, s, n)
         parts = [p for p in parts if len(p)]

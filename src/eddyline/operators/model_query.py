@@ -89,15 +89,14 @@ class ModelOperator(Operator):
 
     def _segments(self, p: Pieces, known: float) -> Delta:
         # What ends at ``known`` may be cut by a segment that begins there, which nobody has seen yet.
-        p = p.take(np.flatnonzero((p.high < known) & (p.high >= self.done)))
-        point = p.low == p.high
+        complete = (p.high < known) & (p.high >= self.done)
         first, last = _multiples(p, 1.0, -np.inf, np.inf)
-        sliver = ~point & (last < first)
+        sliver = complete & (p.low != p.high) & (last < first)
         self.slivers += int(sliver.sum())
-        p = p.take(np.flatnonzero(~sliver))
-        time = np.floor(p.high).astype(np.int64)
-        order = np.lexsort((p.low, time))
-        return self._shown(p.take(order), time[order])
+        rows = np.flatnonzero(complete & ~sliver)
+        rows = rows[np.lexsort((p.low[rows], np.floor(p.high[rows])))]
+        p = p.take(rows)
+        return self._shown(p, np.floor(p.high).astype(np.int64))
 
     def _shown(self, p: Pieces, time: Int64s) -> Delta:
         low, high, closed = p.low, p.high, p.closed

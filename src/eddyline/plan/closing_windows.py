@@ -40,11 +40,13 @@ def own_sessions(p: Plan) -> list[Window]:
     return [w for w in own_windows(p) if isinstance(w.spec, Session)]
 
 
-def outlasts_its_inputs(p: Plan) -> bool:
-    """Whether the time of a query goes on after its last element."""
-    if isinstance(p, ModelQuery):
-        return p.outlasts_its_elements
-    return any(isinstance(n, ToStream) and n.kind == "wstream" for n in each(p))
+def goes_on(p: Plan) -> bool:
+    """Whether the time of a query goes on after its last element: windows that ``Wstream`` shows are still to close, or
+    segments of models reach further."""
+    return any(
+        (isinstance(n, ToStream) and n.kind == "wstream") or (isinstance(n, ModelQuery) and n.outlasts_its_elements)
+        for n in each(p)
+    )
 
 
 def end_of_time(p: Plan, last: int) -> int:

@@ -42,7 +42,7 @@ from eddyline.operators.base import Context, Operator
 from eddyline.operators.bundles import Bundles
 from eddyline.operators.select import SelectOperator
 from eddyline.operators.streams import Changes, ConstantRelation, OrderTies, UnionAll
-from eddyline.plan.candidates import Planning, subject_of
+from eddyline.plan.candidates import Planning, Refused, subject_of
 from eddyline.plan.choice import Choices, Chosen, PlannedQuery, choose_for
 from eddyline.plan.deletions import Deletions, cannot_cancel
 from eddyline.plan.graph import MakeJudge, MakeSelect, Output, PhysicalPlan, needed
@@ -99,6 +99,7 @@ def choose_matches(planned: PlannedQuery, catalog: Catalog) -> PlannedQuery:
         return catalog.relations[relation.lower()].schema.to_arrow().empty_table()
 
     builder = Builder(planned, catalog, Registry(), empty, {}, SystemClock(), SelectOperator, in_order)
+    builder.others_read = lambda p: False
     builder.finish()
     made = tuple(
         (node, replace(chosen, matches=tuple(builder.matches.get(builder.numbers.of(node), ()))))
@@ -116,6 +117,7 @@ class Builder(Joins):
                  epochs: Mapping[str, int], clock: Clock, select: MakeSelect, judge: MakeJudge) -> None:  # fmt: skip
         super().__init__(select, judge, planned.query.time_kind)
         self.plan, self.clock = planned.plan, clock
+        self.others_read = lambda p: False
         self.catalog, self.registry, self.load, self.epochs = catalog, registry, load, epochs
         self.planning = Planning(catalog, planned.query.time_kind, planned.query.options)
         self.numbers = Numbering(self.plan)
@@ -269,7 +271,9 @@ class Builder(Joins):
         chosen = self.choice_of(p)
         self.building.append(self.numbers.of(p))
         out = chosen.candidate.build(p, self, need)
-        self.building.pop()
+        number = self.building.pop()
+        if number in self.matches:
+            chosen = replace(chosen, matches=tuple(self.matches[number]))
         self.enter(chosen, out)
         return out
 
@@ -278,7 +282,10 @@ class Builder(Joins):
         number = self.building[-1]
         here = self.matches.setdefault(number, [])
         given = self.chosen[number].matches
-        found = given[len(here)] if len(here) < len(given) else choose_for(matching, self.planning)
+        found: Chosen | None = given[len(here)] if len(here) < len(given) else None
+        # What other queries read too brings more deletions than the query alone was planned for.
+        if found is None or isinstance(found.candidate.suits(matching, self.planning), Refused):
+            found = choose_for(matching, self.planning)
         assert found is not None
         here.append(found)
         return found

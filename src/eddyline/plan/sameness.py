@@ -66,6 +66,10 @@ class Sameness:
                 return "stream", self.elements(p.stream), p.columns
             case RelationScan():
                 return "relation", p.relation.lower() if p.constant else self.elements(p.relation), p.columns
+            case ModelQuery():  # its program names columns: two are the same if they are written the same
+                aliases = tuple(i.schema.names for i in p.inputs)
+                below = tuple(map(self.key, p.inputs))
+                return "models", below, aliases, p.models, p.program, p.schema.names, p.kind, p.horizon
         below = children(p)
         places = _places([c.schema for c in below])
         own = []

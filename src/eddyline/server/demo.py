@@ -24,7 +24,7 @@ COLUMNS = [("ts", "timestamp"), ("host", "bigint"), ("size", "bigint"), ("port",
 ALERTS = [("ts", "timestamp"), ("host", "bigint"), ("level", "bigint")]
 QUERIES = {
     "suspicious": "SELECT Istream(host, size, port) FROM packets"
-    " WHERE power(size % 100, 2) < 2500 AND power(port % 100, 2) < 2500 AND flags < 60 WITH (filters = 'a-greedy')",
+    " WHERE size % 100 < 50 AND port % 100 < 50 AND flags < 60 WITH (filters = 'a-greedy')",
     "loud": "SELECT Istream(host, sum(size) AS bytes, count(*) AS n) FROM packets [RANGE 5 SECONDS SLIDE 1 SECOND]"
     " WHERE host < 5 GROUP BY host",
     "alarmed": "SELECT Istream(a.host, a.level, p.size) FROM alerts [RANGE 10 SECONDS] a, packets [RANGE 2 SECONDS] p"

@@ -12,7 +12,7 @@ import asyncio
 import json
 import time
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any
 
 import pyarrow as pa
@@ -23,8 +23,9 @@ from eddyline.server.journal import Chunk, Gone, Journal
 EVENT_ROWS = 500  # rows of one event: more are sent in several
 AT_ONCE = 20 * EVENT_ROWS  # rows that a follower takes from the journal at once
 KEEP_ALIVE = 10.0  # seconds without rows after which a comment is sent
-SENDS_PER_SECOND = 1000  # to all followers of a query together: many followers get larger events less often
-CACHED_EVENTS = 256
+SENDS_PER_SECOND = 250  # to all followers of a query together: many followers get larger events less often
+PACKET_BYTES = 64 << 10
+CACHED_PACKETS = 64  # that several followers may share
 
 
 def event(kind: str, data: Any, id: str | None = None) -> bytes:
@@ -42,12 +43,12 @@ class Following:
 
     def __init__(self, journal: Journal, slow_seconds: float) -> None:
         self._journal, self._slow = journal, slow_seconds
-        self._events: OrderedDict[tuple[int, int], bytes] = OrderedDict()
+        self._made: OrderedDict[int, tuple[bytes, int]] = OrderedDict()  # packets by their first row
         self.followers = self.dropped = 0
 
     async def events(self, after: int, stopping: Callable[[], bool]) -> AsyncIterator[bytes]:
         """From the row after ``after`` on, until the query is over."""
-        journal, position = self._journal, after
+        journal, position, quiet = self._journal, after, time.monotonic()
         self.followers += 1
         try:
             yield b"retry: 1000\n\n"
@@ -58,27 +59,25 @@ class Following:
                 except Gone as error:
                     yield event("dropped", {"reason": str(error), "first": journal.first})
                     return
-                for chunk in chunks:
-                    for piece in _pieces(chunk):
-                        began = time.monotonic()
-                        yield self._event(piece)  # resumes when the connection takes more
-                        position = piece.last
-                        if time.monotonic() - began > self._slow:
-                            self.dropped += 1
-                            reason = (
-                                f"this reader did not take an event for {self._slow:g} seconds; come back with its id"
-                            )
-                            yield event("dropped", {"reason": reason, "last": position})
-                            return
+                for packet, last in self._packets(chunks):
+                    began = time.monotonic()
+                    yield packet  # resumes when the connection takes more
+                    position = last
+                    if time.monotonic() - began > self._slow:
+                        self.dropped += 1
+                        reason = f"this reader did not take an event for {self._slow:g} seconds; come back with its id"
+                        yield event("dropped", {"reason": reason, "last": position})
+                        return
                 if chunks:
                     await asyncio.sleep(self.followers / SENDS_PER_SECOND)
+                    quiet = time.monotonic()
                 elif over:
                     yield event("end", {"status": journal.status, "message": journal.message})
                     return
                 else:
-                    began = time.monotonic()
                     await journal.changed.wait(KEEP_ALIVE)
-                    if time.monotonic() - began >= KEEP_ALIVE:
+                    if time.monotonic() - quiet >= KEEP_ALIVE:
+                        quiet = time.monotonic()
                         yield b": still here\n\n"
         finally:
             self.followers -= 1
@@ -91,16 +90,31 @@ class Following:
             return journal.read(position, AT_ONCE)
         return await asyncio.to_thread(journal.read, position, AT_ONCE)
 
+    def _packets(self, chunks: list[Chunk]) -> Iterator[tuple[bytes, int]]:
+        """The events of some rows in packets, each with its last row. They are made once for all followers that are at
+        the same place, and small, because a connection holds one that its reader does not take."""
+        pieces = [p for c in chunks for p in _pieces(c)]
+        ends = {p.last for p in pieces}
+        at = 0
+        while at < len(pieces):
+            found = self._made.get(pieces[at].first)
+            if found is None or found[1] not in ends:  # rows may be cut into events in another way
+                parts: list[bytes] = []
+                size, end = 0, at
+                while end < len(pieces) and size < PACKET_BYTES:
+                    parts.append(self._event(pieces[end]))
+                    size, end = size + len(parts[-1]), end + 1
+                found = self._made[pieces[at].first] = b"".join(parts), pieces[end - 1].last
+                while len(self._made) > CACHED_PACKETS:
+                    self._made.popitem(last=False)
+            yield found
+            while at < len(pieces) and pieces[at].last <= found[1]:
+                at += 1
+
     def _event(self, piece: Chunk) -> bytes:
-        key = piece.first, piece.last
-        found = self._events.get(key)
-        if found is None:
-            rows = json_lines(pa.Table.from_batches([piece.rows])).rstrip("\n").replace("\n", ", ")
-            text = f'{{"first": {piece.first}, "last": {piece.last}, "rows": [{rows}]}}'
-            found = self._events[key] = event("rows", text, f"{self._journal.entry}.{piece.last}")
-            while len(self._events) > CACHED_EVENTS:
-                self._events.popitem(last=False)
-        return found
+        rows = json_lines(pa.Table.from_batches([piece.rows])).rstrip("\n").replace("\n", ", ")
+        text = f'{{"first": {piece.first}, "last": {piece.last}, "rows": [{rows}]}}'
+        return event("rows", text, f"{self._journal.entry}.{piece.last}")
 
 
 def _pieces(chunk: Chunk) -> list[Chunk]:

@@ -8,7 +8,6 @@ that asks for older ones is told so (``Gone``) and never given a gap in silence.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import threading
 from collections import deque
 from collections.abc import Iterator, Sequence
@@ -43,18 +42,23 @@ class Chunk:
 
 
 class Signal:
-    """Lets coroutines of one loop wait for what another thread does."""
+    """Lets coroutines of one loop wait for what another thread does. A thousand that wait cost one timer together."""
 
     def __init__(self) -> None:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._event: asyncio.Event | None = None
+        self._timer: asyncio.TimerHandle | None = None
 
     async def wait(self, seconds: float) -> None:
-        """Until the next ``notify``, or so long."""
-        if self._event is None:
-            self._loop, self._event = asyncio.get_running_loop(), asyncio.Event()
-        with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._event.wait(), seconds)
+        """Until the next ``notify``, or so long; it may be shorter where others wait, too."""
+        if self._event is None or self._loop is not asyncio.get_running_loop():
+            self._loop, self._event, self._timer = asyncio.get_running_loop(), asyncio.Event(), None
+        until = self._loop.time() + seconds
+        if self._timer is None or self._timer.when() > until:
+            if self._timer is not None:
+                self._timer.cancel()
+            self._timer = self._loop.call_at(until, self._pulse)
+        await self._event.wait()
 
     def notify(self) -> None:
         loop = self._loop
@@ -62,6 +66,9 @@ class Signal:
             loop.call_soon_threadsafe(self._pulse)
 
     def _pulse(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
         event, self._event = self._event, asyncio.Event()
         if event is not None:
             event.set()

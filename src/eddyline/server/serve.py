@@ -20,6 +20,7 @@ from eddyline.server.guard import make_token
 from eddyline.server.service import Service
 from eddyline.server.settings import Settings
 
+SEND_BUFFER = 128 << 10  # bytes that the system holds for one connection
 GRACE = 3  # seconds that answers in the making get when the server stops
 
 
@@ -94,6 +95,8 @@ def _listen(host: str, port: int) -> socket.socket:
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         found = socket.socket(family, socket.SOCK_STREAM)
         found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        # The system would let a connection that is not read grow to megabytes, a thousand of them to gigabytes.
+        found.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BUFFER)
         found.bind((host, port))
         found.listen(1024)
         return found

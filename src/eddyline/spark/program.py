@@ -19,6 +19,7 @@ from eddyline.core.errors import JobError
 from eddyline.core.schema import Field, Schema
 from eddyline.core.time import TimeKind
 from eddyline.core.window import counts_elements
+from eddyline.io.source import Source
 from eddyline.plan.choice import PlannedQuery
 from eddyline.plan.logical import (
     Aggregate,
@@ -58,6 +59,7 @@ class Group:
     reasons: tuple[str, ...]
     panes: Mapping[str, SourcePanes] = field(default_factory=dict)  # by lane, where nobody needs its elements
     learned: Mapping[str, Any] = field(default_factory=dict)  # by earlier runs (``engine.learned``)
+    files: Mapping[str, Source] = field(default_factory=dict)  # by declared name, to find the line of a failing row
 
     @property
     def queries(self) -> tuple[BoundQuery, ...]:

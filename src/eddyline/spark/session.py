@@ -22,6 +22,7 @@ from eddyline.engine.base_session import Declaring
 from eddyline.engine.learned import Learned
 from eddyline.engine.steering import named_query
 from eddyline.io.memory import is_frame as is_frame
+from eddyline.io.row_places import in_files
 from eddyline.io.source import Source
 from eddyline.plan.logical import BoundQuery, streams_of
 from eddyline.spark import requirements
@@ -263,7 +264,9 @@ class SparkRuntime(Declaring[SparkQuery]):
             strict=self.strict,
             positions=frozenset(self.opened),
         )
-        return replace(group, learned=self.learned.known)
+        files = {lane.source.lower(): self.opened.get(lane.source.lower()) for lane in group.lanes}
+        known = {name: source for name, source in files.items() if source is not None and in_files(source)}
+        return replace(group, learned=self.learned.known, files=known)
 
 
 def default_shards(spark: Any) -> int:

@@ -33,6 +33,7 @@ from eddyline.engine.learned import Learned, fingerprint
 from eddyline.engine.left_out import LeftOut
 from eddyline.engine.query import Query
 from eddyline.engine.relation_changes import TimedRelation
+from eddyline.engine.row_places import place_of
 from eddyline.engine.session import Session
 from eddyline.engine.side_output import Diverted, SideOutput
 from eddyline.operators.panes import Panes
@@ -137,9 +138,16 @@ class ShardEngine:
         for q in self.queries:
             q.running.declared_as(declared)
             q.running.context.log.belongs_to(q.name, shard)
+            q.running.context.locate = self._locate
             q.running.invalid.keep = 0
             q.running.invalid.subscribers.append(self._collector("invalid"))
         self.panes = [n for n, lane in enumerate(group.lanes) if lane.name in group.panes]  # lanes that bring panes
+
+    def _locate(self, source: str, values: Mapping[str, Any], time: int) -> str | None:
+        """A file that this machine does not have is not found, and then the error is told without a place."""
+        file = self.group.files.get(source.lower())
+        stamps = [self.group.timestamp(lane) for lane in self.group.lanes if lane.source == source]
+        return None if file is None else place_of(file, stamps[0], values, time)
 
     def panes_of(self, lane: Lane) -> Panes:
         """The operator that makes panes of a lane's elements, and takes those that were made before: the one that runs

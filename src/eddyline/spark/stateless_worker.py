@@ -19,11 +19,13 @@ import pyarrow as pa
 
 from eddyline.adapting.filter_choice import Filtering
 from eddyline.core.errors import DataError
+from eddyline.core.time import TimeKind
 from eddyline.expr.arrays import Bools, Int64s, array_of, scatter
 from eddyline.expr.evaluate import Compiled, compile_expr
 from eddyline.expr.nodes import Expr, columns_of
 from eddyline.expr.predicates import Conjunction
 from eddyline.operators.adaptive_select import OrdersItself
+from eddyline.operators.failed_rows import described, for_row
 from eddyline.spark import worker_state as learned
 from eddyline.spark.failures import carried
 from eddyline.spark.filter_statistics import tell
@@ -114,7 +116,7 @@ class Judge:
                 yield self._answer(last)
             rows = _Rows(self.inputs, columns)
             with carried():
-                self._judge(rows, compiled, later)
+                self._judge(rows, compiled, later, columns)
             if history is None:
                 yield self._answer(rows)
             else:
@@ -135,11 +137,20 @@ class Judge:
             return Conjunction(step.conjuncts)
         return learned.conjunction(self.plan, number, self.filtering, step.conjuncts)
 
-    def _judge(self, rows: _Rows, compiled: Sequence[_Compiled], later: Sequence[frozenset[str]]) -> None:
+    def _judge(
+        self,
+        rows: _Rows,
+        compiled: Sequence[_Compiled],
+        later: Sequence[frozenset[str]],
+        columns: Sequence[pa.Array],
+    ) -> None:
         for step, needed in zip(compiled, later, strict=True):
             failed = rows.compute(step, needed) if isinstance(step, list) else rows.keep(step, needed)
             if failed and not self.diverting:
-                raise failed[min(failed)]
+                place = min(rows.errors)
+                row = {name: c[place].as_py() for (name, _), c in zip(self.inputs, columns, strict=False)}
+                aliases = {alias: alias for alias in (name.rpartition(".")[0] for name in row) if alias}
+                raise for_row(rows.errors[place], described(row, None, TimeKind.INTEGER, aliases))
 
     def _answer(self, rows: _Rows, told: str | None = None) -> pa.StructArray:
         arrays: list[pa.Array] = []

@@ -58,6 +58,7 @@ KINDS: dict[str, Kind] = {
         Kind("joins", "join", "a-greedy(p=0.05)", "the order in which an element is joined with the other inputs"),
         Kind("caches", "cache", "global(interval=10000)", "the subresults that a join of three or more inputs caches"),
         Kind("index", "index", "amri(theta=0.1)", "the indexes of the states of a multi-route join"),
+        Kind("constraints", "constraint", "exact(p=0.02)", "whether joins keep less than their windows hold"),
         Kind("scheduler", "scheduling", "chain(period=64)", "which operator runs next"),
         Kind(
             "slack",

@@ -184,8 +184,8 @@ _NONE = np.zeros((0, 0), np.int64)
 
 
 def _buckets(rows: int) -> int:
-    """Buckets of a hash index: about one for each row."""
-    return 1 << max(6, (max(rows, 1) - 1).bit_length())
+    """Buckets of a hash index: one for each row or for two rows."""
+    return 1 << max(6, max(rows, 1).bit_length() - 1)
 
 
 def _boundaries(bits: Sequence[int], ranged: Int64s, sample: Int64s) -> Int64s:

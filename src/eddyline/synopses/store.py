@@ -258,10 +258,11 @@ class Stub:
 
 
 class Registry:
-    """The stores of a session by what they hold; ``sharing`` may be switched while queries run."""
+    """The stores of a session by what they hold; ``sharing`` may be switched while queries run. ``spill`` is the folder
+    for rows that are kept outside of memory; None: one that is made for the time being."""
 
-    def __init__(self, sharing: bool = True) -> None:
-        self.sharing = sharing
+    def __init__(self, sharing: bool = True, spill: str | None = None) -> None:
+        self.sharing, self.spill = sharing, spill
         self.stubs: list[Stub] = []
 
     def stub(self, what: Elements | None, fields: Schema, prefix: str) -> Stub:

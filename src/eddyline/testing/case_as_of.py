@@ -16,6 +16,8 @@ def as_of_block(writer: Writer, depth: int) -> Block:
         sides.append(right)
     scope = [c for s in sides for c in s.scope()]
     conditions = [writer.expressions.predicate(scope, 1)] if rng.random() < 0.3 else []
+    if rng.random() < 0.3:  # of one side: such a condition may be judged before the join
+        conditions.append(writer.expressions.predicate(rng.choice(sides).scope(), 1))
     items = writer.items(scope, plain=rng.random() < 0.8, most=4)
     tail = f"FROM {text}{writer.where(conditions)}"
     if rng.random() < 0.4:

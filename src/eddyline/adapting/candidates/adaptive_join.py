@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from eddyline.adapting.index_memory import memory_factor
 from eddyline.adapting.join_choice import Joining
 from eddyline.plan.candidates import Candidate, Planning, Refused, candidate
 from eddyline.plan.deletions import Deletions
@@ -31,7 +32,7 @@ class AdaptiveJoinCandidate(Candidate):
 
     def cost(self, node: Join, planning: Planning) -> float:
         """An element is put into its index and looked up in the best order; some are profiled."""
-        return 1.0 + best_order(len(node.inputs)) * (1 + PROFILING)
+        return memory_factor(node, planning.options) * (1.0 + best_order(len(node.inputs)) * (1 + PROFILING))
 
     def build(self, node: Join, builder: Builder, need: Deletions) -> Output:
         return builder.mjoin(node, need, Joining.of(builder.planning.options, builder.clock).attach)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from eddyline.adapting.index_memory import memory_factor
 from eddyline.adapting.join_choice import Joining, named_in
 from eddyline.plan.candidates import Candidate, Planning, Refused, candidate
 from eddyline.plan.deletions import Deletions
@@ -34,7 +35,7 @@ class FixedJoinCandidate(Candidate):
 
     def cost(self, node: Join, planning: Planning) -> float:
         """An element is put into its index and looked up in the order that the text happens to have."""
-        return 1.0 + any_order(len(node.inputs))
+        return memory_factor(node, planning.options) * (1.0 + any_order(len(node.inputs)))
 
     def build(self, node: Join, builder: Builder, need: Deletions) -> Output:
         joining = Joining.of(builder.planning.options, builder.clock)

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from eddyline.adapting.index_memory import FITTING, MJOIN, memory_limit, quickest_within, size_of
 from eddyline.adaptive.indexes.policies import IndexOptions, make_tuner, parse_index
+from eddyline.core.amounts import size as spelled_bytes
 from eddyline.core.errors import JobError
 from eddyline.core.window import Rows, is_time_based
 from eddyline.expr.describe import describe
@@ -21,6 +24,7 @@ if TYPE_CHECKING:
     from eddyline.plan.physical import Builder
 
 NAME, INDEX, DEFAULT = "routes", "index", "amri"
+SLOT_BYTES = 2.5  # of a row in a bit-address index; the rest of its memory is buckets
 INDEXES_IN_A_WINDOW = 4  # a search goes through one for each different partition, four to a window by default
 
 
@@ -28,21 +32,34 @@ INDEXES_IN_A_WINDOW = 4  # a search goes through one for each different partitio
 class RoutedJoinCandidate(Candidate):
     name = NAME
     option = "joins"
+    version = 2
 
     def check(self, options: Mapping[str, Any]) -> None:
         index_options(options)
 
     def suits(self, node: Join, planning: Planning) -> str | Refused:
-        if planning.options.get("joins") != NAME:
+        limit, named = memory_limit(planning.options), planning.options.get("joins")
+        if named != NAME and (named is not None or limit is None):
             return Refused("the option 'joins' does not name it")
         for child in node.inputs:
             if not is_kept_by_join(child):
                 return Refused(f"{alias_of(child)} is neither constant nor a stream under a RANGE or ROWS window")
-        return "each batch takes a route of its own, and the indexes of the states follow the searches"
+        size = size_of(node)
+        if limit is None or size is None:
+            if named != NAME:
+                return Refused("the rows of its windows are not known before it runs, so that no limit can be kept")
+            return "each batch takes a route of its own, and the indexes of the states follow the searches"
+        best = quickest_within(size, limit)
+        if best.index == MJOIN and named != NAME:
+            return Refused(f"the hash indexes of an MJoin fit into {spelled_bytes(limit)}")
+        taken = spelled_bytes(round(best.bytes))
+        return f"{best.index} takes about {taken} for {size.rows:,} rows, and {spelled_bytes(limit)} are allowed"
 
     def cost(self, node: Join, planning: Planning) -> float:
         """An element is put into one index, and each look-up goes through the indexes of the window's partitions."""
-        return 1.0 + best_order(len(node.inputs)) * INDEXES_IN_A_WINDOW
+        limit, size = memory_limit(planning.options), size_of(node)
+        search = INDEXES_IN_A_WINDOW if limit is None or size is None else quickest_within(size, limit).search
+        return 1.0 + best_order(len(node.inputs)) * search
 
     def build(self, node: Join, builder: Builder, need: Deletions) -> Output:
         from eddyline.adapting.index_costs import unit_costs
@@ -51,7 +68,7 @@ class RoutedJoinCandidate(Candidate):
         from eddyline.adaptive.indexes.routes import Routes
         from eddyline.operators.routed_join import RoutedJoin
 
-        tuner_name, options = index_options(builder.planning.options)
+        tuner_name, options = resolved_index(node, builder.planning.options)
         parts = builder.join_parts(node, need)
         name = builder.name("routed-join")
         unit = unit_costs(builder.clock) if options.costs == "measured" else EQUAL_COSTS
@@ -84,9 +101,28 @@ def index_options(options: Mapping[str, Any]) -> tuple[str, IndexOptions]:
         return DEFAULT, IndexOptions()
     if not isinstance(written, str):
         raise JobError(f"the option 'index' is a text such as 'amri' or 'hash(3)', not {written!r}.")
-    if options.get("joins") != NAME:
+    name, found = parse_index(written)
+    if options.get("joins") != NAME and name != FITTING:
         raise JobError("the option 'index' is about multi-route joins: write joins = 'routes' beside it.")
-    return parse_index(written)
+    return name, found
+
+
+def resolved_index(node: Join, options: Mapping[str, Any]) -> tuple[str, IndexOptions]:
+    """As ``index_options``, with the index that fits into the memory where that is asked for."""
+    name, written = index_options(options)
+    size = size_of(node) if name == FITTING else None
+    if name != FITTING or size is None or written.memory is None:
+        return name, written
+    # Rows of a batch are in the index before others have left: few against the windows.
+    batch, partition = min(written.batch, max(64, size.rows // 8)), min(written.partition, max(1, size.largest // 4))
+    small = replace(written, batch=batch, partition=partition)
+    match quickest_within(size, written.memory).index:
+        case "hash(1)":
+            return "hash", replace(small, memory=None, count=1)
+        case "amri":
+            return "amri", replace(small, memory=max(1, round(written.memory - SLOT_BYTES * size.rows)))
+        case _:
+            return "single", replace(small, memory=None)
 
 
 def is_kept_by_join(p: Plan) -> bool:

@@ -111,6 +111,13 @@ def _single(states: Sequence[int], unit: UnitCosts, options: IndexOptions) -> In
     return SingleHashes()
 
 
+@strategy("index", name="fitting", parameters=(*_ASSESSED, BUDGET, *_ROUTED), like=IndexOptions)
+def _fitting(states: Sequence[int], unit: UnitCosts, options: IndexOptions) -> IndexTuner:
+    """What the planner expects to be quickest within so many bytes of indexes: an MJoin's, or those of a multi-route
+    join; AMRI where the rows of the windows are not known before it runs."""
+    return Amri(*options.assessed(states), unit=unit, budget=options.memory, partition=options.partition)
+
+
 def parse_index(text: str) -> tuple[str, IndexOptions]:
     """The name of a tuner and the options of its join.
 

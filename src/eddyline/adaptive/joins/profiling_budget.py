@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-ACCESSES_PER_INPUT = (
-    6000  # accesses that a look takes the time of, for each input: policies are asked, samples read, sums made
-)
-BUDGET_SHARE = 0.03  # of the work: what looks may cost where nothing is gained by them
-ALARM_PRICE_SHARE = (
-    0.3  # share of a look's price that must be there if something has changed: then there is more to win
-)
-RUNS_PER_WIN = 3  # looks that are paid for by one that has changed the plan
+# Accesses that a profiling run takes the time of beside its own, for each input: policies are asked, samples read, sums
+# made.
+ACCESSES_PER_INPUT = 20_000
+# Accesses that an element takes the time of beside its own: it is put into its window and index, and leaves them.
+ACCESSES_PER_ELEMENT = 8
+BUDGET_SHARE = 0.03  # of the work: what profiling runs may cost where nothing is gained by them
+# Share of a run's price that must be there if something has changed: then there is more to win.
+ALARM_PRICE_SHARE = 0.3
+WIN_SHARE = 0.2  # of the accesses that a new plan saves: what further profiling runs may cost to save more
+RUNS_PER_WIN = 3  # profiling runs at most that are paid for by one that has changed the plan
 
 
 class ProfilingBudget:
@@ -18,16 +20,19 @@ class ProfilingBudget:
     Nothing is known of the future, so the rest of the stream is assumed to be as long as what has come (the ski-rental
     argument): the first profiling run comes when the join has done so much work that the run is a small share of it. A
     bad plan gets there early, for it takes many accesses; a good one late; a short join never. A profiling run that has
-    changed the plan has won more than it cost, and there may be more to win.
+    changed the plan pays for more of them from what it saves in the rest of the stream: there may be more to win, but
+    where it saved less than a few runs cost, so would the next.
 
     >>> budget = ProfilingBudget(inputs=3)
-    >>> budget.earn(accesses=400_000, elements=90_000); budget.affords_profiling_run(), budget.missing()
-    (False, 110001)
-    >>> budget.earn(accesses=100_000, elements=20_000); budget.affords_profiling_run()
+    >>> budget.earn(accesses=400_000, elements=100_000); budget.affords_profiling_run(), budget.missing()
+    (False, 800001)
+    >>> budget.earn(accesses=400_000, elements=50_001); budget.affords_profiling_run()
     True
     >>> budget.spend(1500); budget.affords_profiling_run(alarmed=True)
     False
-    >>> budget.win(); budget.affords_profiling_run()
+    >>> budget.win(saved=50_000); budget.affords_profiling_run(alarmed=True)
+    False
+    >>> budget.win(saved=500_000); budget.affords_profiling_run()
     True
     """
 
@@ -38,8 +43,8 @@ class ProfilingBudget:
         self.held = 0.0
 
     def earn(self, accesses: int, elements: int) -> None:
-        """Work was done, for so many elements that came or left; one takes as long as an access beside its own."""
-        self.held += BUDGET_SHARE * (accesses + elements)
+        """Work was done, for so many elements that came or left."""
+        self.held += BUDGET_SHARE * (accesses + ACCESSES_PER_ELEMENT * elements)
 
     def affords_profiling_run(self, alarmed: bool = False) -> bool:
         return self.held >= (ALARM_PRICE_SHARE if alarmed else 1.0) * self.price
@@ -52,6 +57,6 @@ class ProfilingBudget:
         """A profiling run is over; it took so many accesses to learn."""
         self.held -= self.price + profiling
 
-    def win(self) -> None:
-        """A profiling run has changed the plan."""
-        self.held = max(self.held, float(RUNS_PER_WIN * self.price))
+    def win(self, saved: float) -> None:
+        """A profiling run has changed the plan, which would have saved so many accesses so far."""
+        self.held = max(self.held, min(WIN_SHARE * saved, float(RUNS_PER_WIN * self.price)))

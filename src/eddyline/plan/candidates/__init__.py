@@ -35,6 +35,7 @@ __all__ = [
     "candidate",
     "candidates_for",
     "check_options",
+    "check_plan",
     "load_package",
     "subject_of",
 ]
@@ -111,6 +112,9 @@ class Candidate(ABC):
     def check(self, options: Mapping[str, Any]) -> None:  # noqa: B027 (most have no options of their own)
         """Refuse what is wrong in the options that are the candidate's own, before anything is planned."""
 
+    def check_plan(self, plan: Plan, options: Mapping[str, Any]) -> None:  # noqa: B027 (most suit every plan)
+        """Refuse options that are wrong for a plan as a whole."""
+
     def reads(self, node: Any, planning: Planning) -> Sequence[Plan]:
         """The plans that ``build`` asks the builder for."""
         return children(node)
@@ -135,6 +139,12 @@ def check_options(options: Mapping[str, Any]) -> None:
     """Let every candidate check its own options."""
     for c in _registered.values():
         c.check(options)
+
+
+def check_plan(plan: Plan, options: Mapping[str, Any]) -> None:
+    """Let every candidate check its own options against a plan."""
+    for c in _registered.values():
+        c.check_plan(plan, options)
 
 
 def named_by(option: str, value: Any) -> Candidate | None:

@@ -9,6 +9,7 @@ from eddyline.plan.rules.ask_above_joins import ask_above_joins
 from eddyline.plan.rules.bound_ranks import bound_ranks
 from eddyline.plan.rules.compute_below_aggregates import compute_below_aggregates
 from eddyline.plan.rules.prune_columns import prune_columns
+from eddyline.plan.rules.push_below_as_of_joins import push_below_as_of_joins
 from eddyline.plan.rules.push_below_windows import push_below_windows
 from eddyline.plan.rules.push_filters import push_filters
 from eddyline.plan.rules.share_subplans import Cuts, Shared, cut_again, share_subplans
@@ -18,6 +19,7 @@ RULES: tuple[Callable[[Plan], Plan], ...] = (
     bound_ranks,
     ask_above_joins,
     push_below_windows,
+    push_below_as_of_joins,
 )
 
 

@@ -52,8 +52,9 @@ class ParquetSlice:
                         skip -= batch.num_rows
                         continue
                     batch, skip = batch.slice(skip, left), 0
+                    first = stop - left + 1  # in the file
                     left -= batch.num_rows
-                    yield conform(flat_batch(batch).select(wanted.names), wanted, self.path.name)
+                    yield conform(flat_batch(batch).select(wanted.names), wanted, self.path.name, first)
                     if left <= 0:
                         return
             except (pa.ArrowException, OSError) as error:

@@ -119,6 +119,7 @@ def query_examples() -> Iterator[QueryExample]:
     yield QueryExample(three, streams, relations, functions, caches)
     index = "amri(window=20, periodic=30, triggered=40, partition=4, batch=3, migration=partial)"
     yield QueryExample(three, streams, relations, functions, {"joins": "routes", "index": index})
+    yield QueryExample(three, streams, relations, functions, {"constraints": "exact(collect=3, W=2)"})
 
 
 @cache

@@ -11,9 +11,11 @@ import pyarrow as pa
 from eddyline.core.delta import Delta
 from eddyline.core.schema import Field, Schema
 from eddyline.synopses.bag import Bag
+from eddyline.synopses.kept_rows import KeptRows
 from eddyline.synopses.key_counts import KeyCounts
 from eddyline.synopses.keys import KeyTable
 from eddyline.synopses.remembered import Remembered
+from eddyline.synopses.spill import Spill
 from eddyline.synopses.store import Store, Stub
 from eddyline.synopses.tail import Tail
 from eddyline.testing.checks.synopses import ORDERS, Row, SynopsisExample
@@ -239,6 +241,93 @@ class InKeyCounts:
         self.now = state["now"]
 
 
+class InKeptRows:
+    """Rows by number, of which any may go."""
+
+    order = ORDERS[1]
+
+    def __init__(self) -> None:
+        self.rows = KeptRows(SCHEMA)
+        self.there: dict[Row, int] = {}
+
+    def insert(self, rows: Sequence[Row]) -> None:
+        start = self.rows.insert(_columns(rows), len(rows))
+        self.there |= {row: start + i for i, row in enumerate(rows)}
+
+    def expire(self, rows: Sequence[Row]) -> None:
+        for row in rows:
+            del self.there[row]
+        self.rows.retain(np.array(sorted(self.there.values()), np.int64))
+
+    def probe(self, key: int) -> list[Any]:
+        found = self.rows.probe(np.array(sorted(self.there.values()), np.int64), SCHEMA.names)
+        rows = zip(found["key"].to_pylist(), found["value"].to_pylist(), strict=True)
+        return [value for k, value in rows if k == key]
+
+    def __len__(self) -> int:
+        return len(self.there)
+
+    @property
+    def nbytes(self) -> int:
+        return self.rows.nbytes
+
+    def state(self) -> Any:
+        return self.rows.state(np.array(sorted(self.there.values()), np.int64))
+
+    def load(self, state: Any) -> None:
+        self.rows.load(state)
+        pairs = zip(state["rows"]["key"].to_pylist(), state["rows"]["value"].to_pylist(), strict=True)
+        self.there = dict(zip(pairs, state["numbers"].tolist(), strict=True))
+
+
+class InSpill:
+    """Rows outside of memory, which come back when they are asked for by key and go out again."""
+
+    order = ORDERS[1]
+
+    def __init__(self) -> None:
+        self.spill, self.number = Spill([SCHEMA], 1), 0
+
+    def _add(self, rows: Sequence[Row]) -> None:
+        keys = np.array([key for key, _ in rows], np.int64)
+        number = np.arange(self.number, self.number + len(rows))
+        self.number += len(rows)
+        self.spill.add(0, number, np.full(len(rows), 1 << 40), keys[:, None], np.zeros_like(keys), _columns(rows))
+
+    def _take(self, key: int) -> list[Row]:
+        found = [rows for _, rows in self.spill.take(np.array([[0, key]], np.int64))]
+        columns = found[0].columns if found else {n: pa.array([], pa.int64()) for n in SCHEMA.names}
+        return list(zip(columns["key"].to_pylist(), columns["value"].to_pylist(), strict=True))
+
+    def insert(self, rows: Sequence[Row]) -> None:
+        self._add(rows)
+
+    def expire(self, rows: Sequence[Row]) -> None:
+        for key in {key for key, _ in rows}:
+            if left := [row for row in self._take(key) if row not in rows]:
+                self._add(left)
+
+    def probe(self, key: int) -> list[Any]:
+        rows = self._take(key)
+        if rows:
+            self._add(rows)
+        return [value for _, value in rows]
+
+    def __len__(self) -> int:
+        return self.spill.rows()[0]
+
+    @property
+    def nbytes(self) -> int:
+        return self.spill.nbytes
+
+    def state(self) -> Any:
+        return {"spill": self.spill.state(), "number": self.number}
+
+    def load(self, state: Any) -> None:
+        self.spill.load(state["spill"])
+        self.number = int(state["number"])
+
+
 SYNOPSES = (
     SynopsisExample("store", InStub),
     SynopsisExample("tail", InTail),
@@ -246,4 +335,6 @@ SYNOPSES = (
     SynopsisExample("remembered", InRemembered, keys=200, distinct=True),
     SynopsisExample("key table", InKeyTable, keys=200, distinct=True),
     SynopsisExample("key counts", InKeyCounts),
+    SynopsisExample("kept rows", InKeptRows),
+    SynopsisExample("spill", InSpill),
 )

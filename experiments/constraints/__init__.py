@@ -1,0 +1,1 @@
+"""Experiments of chapter 6 of the thesis: memory under k-constraints."""

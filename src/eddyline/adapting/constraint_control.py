@@ -1,0 +1,379 @@
+"""Ties the monitors of k-constraints to the constrained join: what is measured goes to them, what they allow is used.
+
+For every port of the join's tree there are up to three monitors: the join distance of rows that wait at the port
+(RIDS), and of the rows of the port's own input how clustered (CA) and how ordered (OA) their keys come. An edge is
+many-one as long as no two rows of one key are there at once, which is measured too.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter, deque
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from eddyline.adapting.clustered_arrival import ClusteredArrival
+from eddyline.adaptive.constraints.adherence import Adherence
+from eddyline.adaptive.constraints.directions import DirectedGraph, Edge, direct
+from eddyline.adaptive.constraints.missed import MissedResults
+from eddyline.adaptive.constraints.ordered import OrderedArrival
+from eddyline.adaptive.constraints.policies import CA, OAC, OAP, RIDS, ConstraintOptions
+from eddyline.core.bound import bound_of
+from eddyline.core.delta import Int64s
+from eddyline.kernels import constrained_layout as k
+from eddyline.operators.constrained_join import Collection, ConstrainedJoin
+from eddyline.streamon.decision import Decision
+from eddyline.streamon.log import DecisionLog
+
+USED, UNUSED = "used", "not used"
+NAMES = {k.BY_FILTER: "filter", k.BY_EXPIRY: "window of the child", k.BY_RIDS: "RIDS", k.BY_OAC: "OAC", k.BY_CA: "CA",
+         k.BY_OAP: "OAP", k.BY_MANY_ONE: "many-one join"}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class PortFacts:
+    """What is known of a port when the join is planned."""
+
+    label: str  # S.A
+    declared: bool  # rows of the input are declared to have different keys
+    ordered: bool  # keys order as the values do
+
+
+class ConstraintWatch:
+    """The control of one join. ``facts`` are by input and port."""
+
+    def __init__(
+        self,
+        operator: str,
+        join_edges: Sequence[tuple[int, int, int, int]],
+        facts: Sequence[Sequence[PortFacts]],
+        width: int,
+        options: ConstraintOptions,
+        log: DecisionLog | None = None,
+    ) -> None:
+        self.operator, self.options, self.log, self.width = operator, options, log, width
+        self.join_edges = tuple(join_edges)  # input, port, input, port
+        self.size = len(facts)
+        self.facts = {i * width + j: f for i, mine in enumerate(facts) for j, f in enumerate(mine)}
+        self.other = {a * width + p: b * width + q for a, p, b, q in self.join_edges}
+        self.other |= {there: here for here, there in self.other.items()}
+        ports = sorted(self.facts)
+        self.rids = {q: options.adherence(RIDS) for q in ports if options.may_use(RIDS)}
+        self.clustered = {q: ClusteredArrival(options.adherence(CA)) for q in ports if options.may_use(CA)}
+        ordered = options.may_use(OAP) or options.may_use(OAC)
+        self.ordered = {q: OrderedArrival(options.adherence(OAP)) for q in ports if ordered and self.facts[q].ordered}
+        # Keys that came twice: how many, the arrivals at the last, and by how much longer the next is waited for.
+        self.repeated = {q: [0, 0, 1] for q in ports}
+        self.graph: DirectedGraph | None = None
+        self.removed: Counter[tuple[int, int]] = Counter()  # by input and why
+        self.hits: Counter[int] = Counter()  # by why
+        self.used: dict[str, bool] = {}
+        self.history: deque[tuple[int, Int64s]] = deque()
+        self.losses = MissedResults(options.adherence(RIDS).p)
+
+    # ── while the join runs ───────────────────────────────────────────────────────────────────────────────────────
+
+    def arrived(self, join: ConstrainedJoin, stream: int, keys: Int64s) -> None:
+        for j in range(self.width):
+            q = stream * self.width + j
+            if q in self.clustered and self._is_parent(q):
+                self.clustered[q].arrived(np.ascontiguousarray(keys[:, j]))
+            if q in self.ordered:
+                self.ordered[q].arrived(np.ascontiguousarray(keys[:, j]))
+
+    def measured(self, join: ConstrainedJoin, distances: Int64s) -> None:
+        for q in np.unique(distances[:, 0]).tolist():
+            if q in self.rids:
+                mine = distances[distances[:, 0] == q]
+                order = np.argsort(mine[:, 1], kind="stable")
+                self.rids[q].observe(
+                    mine[order, 1], mine[order, 2], int(join.slots.arrived[self._input(self.other[q])])
+                )
+
+    def hit(self, join: ConstrainedJoin, why: Int64s, now: int) -> None:
+        for each, many in zip(*np.unique(why, return_counts=True), strict=True):
+            kind, q = int(each) % k.KINDS, int(each) // k.KINDS
+            self.hits[int(each)] += int(many)
+            if kind == k.BY_RIDS and q in self.rids:
+                self.rids[q].refuted(int(join.slots.arrived[self._input(self.other[q])]))
+            elif kind in (k.BY_OAC, k.BY_OAP) and self.other[q] in self.ordered:
+                oa = self.ordered[self.other[q]]
+                oa.adherence.refuted(oa.count)
+            elif kind == k.BY_CA and q in self.clustered:
+                self.clustered[q].adherence.refuted(self.clustered[q].count)
+            elif kind == k.BY_EXPIRY:
+                self._repeats(join, self.other[q])
+            elif kind == k.BY_MANY_ONE and self.graph is not None:
+                for edge, down in zip(self.join_edges, self.graph.down, strict=True):
+                    a, p, b, r = edge
+                    self._repeats(join, a * self.width + p if down == a else b * self.width + r)
+
+    def sampled(self, join: ConstrainedJoin, keys: Int64s) -> None:
+        self.losses.seen(keys)
+
+    def _repeats(self, join: ConstrainedJoin, q: int) -> None:
+        """Rows of one key came while a row was there that both match."""
+        seen = self.repeated[q]
+        seen[1], seen[2] = int(join.slots.arrived[self._input(q)]), min(1024, seen[2] * 2)
+
+    def collection(self, join: ConstrainedJoin, now: int) -> Collection | None:
+        self._keep_history(join, now)
+        for q, adherence in self.rids.items():
+            none = np.empty(0, np.int64)
+            adherence.observe(none, none, int(join.slots.arrived[self._input(self.other[q])]))
+        self._direct(join, now)
+        assert self.graph is not None
+        ports = self.size * self.width
+        wait, low = np.full(ports, k.NEVER_USED, np.int64), np.full(ports, k.LOWEST, np.int64)
+        parents_of = {q for q in self.facts if self._is_parent(self.other[q])}  # ports that lead to a parent
+        for q, adherence in self.rids.items():
+            if self._usable(join, adherence, self._input(self.other[q])) and self._unique(join, self.other[q]):
+                wait[q] = int(adherence.k_e)
+        for q, oa in self.ordered.items():
+            purpose = OAP if self.other[q] in parents_of else OAC
+            if self.options.may_use(purpose) and self._usable(join, oa.adherence, self._input(q)):
+                low[self.other[q]] = oa.low()
+        facts = np.zeros((4, self.size), np.int64)
+        facts[:3] = np.array(self.graph.facts(), np.int64).T
+        for i in range(self.size):
+            upper = [self.other[q] for q in parents_of if self._input(q) == i]
+            # Nothing says that no parent will come: no need to look for rows that none needs.
+            facts[2, i] &= all(low[self.other[q]] > k.LOWEST or self._closes(join, q) for q in upper)
+            facts[3, i] = bool(upper) and all(wait[q] < k.NEVER_USED or low[q] > k.LOWEST for q in upper)
+        for q in parents_of & {self.other[p] for p in self.clustered}:
+            self._close(join, q)
+        self._tell(wait, low, now)
+        return Collection(wait, low, round(65536 * self.losses.p) if join.spill is None else 0, facts)
+
+    def _closes(self, join: ConstrainedJoin, q: int) -> bool:
+        """Whether the rows of a parent, at its port, are known to come in clusters."""
+        return q in self.clustered and self._usable(join, self.clustered[q].adherence, self._input(q))
+
+    def _close(self, join: ConstrainedJoin, q: int) -> None:
+        """Let a child's rows know which keys will not come again from its parent."""
+        ca = self.clustered[self.other[q]]
+        if not self._usable(join, ca.adherence, self._input(self.other[q])):
+            return
+        places = ca.complete()
+        if len(places):
+            kept = join.slots.close(ca.table[places], q, k.BY_CA + k.KINDS * self.other[q])
+            ca.forget(places[kept == 0])
+
+    def collected(self, join: ConstrainedJoin, slots: Int64s) -> None:
+        both = join.slots.stream[slots] * (1 << 32) + join.slots.slot[slots, k.WHY]
+        for each, many in zip(*np.unique(both, return_counts=True), strict=True):
+            self.removed[int(each) >> 32, int(each) & 0xFFFFFFFF] += int(many)
+
+    # ── what can be used ──────────────────────────────────────────────────────────────────────────────────────────
+
+    def _input(self, q: int) -> int:
+        return q // self.width
+
+    def _is_parent(self, q: int) -> bool:
+        """Whether the edge at a port leads from its input to a child."""
+        if self.graph is None:
+            return True
+        return self.graph.down[self._edge(q)] == self._input(self.other[q])
+
+    def _edge(self, q: int) -> int:
+        i, j = divmod(q, self.width)
+        return next(n for n, e in enumerate(self.join_edges) if (i, j) in (e[:2], e[2:]))
+
+    def _usable(self, join: ConstrainedJoin, adherence: Adherence, counting: int) -> bool:
+        """k-Mon's threshold (6.1.6): a constraint is used if its k is at most half of what arrives in a window."""
+        if math.isinf(adherence.k_u):
+            return False
+        return adherence.k_e <= self._in_window(join, counting) / 2
+
+    def _in_window(self, join: ConstrainedJoin, i: int) -> float:
+        """Arrivals of an input during its window."""
+        bound = bound_of(join.sides[i].spec.window)
+        if bound.rows is not None:
+            return bound.rows
+        if bound.ticks is None or not self.history:
+            return math.inf
+        return float(join.slots.arrived[i] - self.history[0][1][i])
+
+    def _keep_history(self, join: ConstrainedJoin, now: int) -> None:
+        ticks = max((bound_of(s.spec.window).ticks or 0 for s in join.sides), default=0)
+        if ticks:
+            self.history.append((now, join.slots.arrived.copy()))
+            while len(self.history) > 1 and self.history[1][0] <= now - ticks:
+                self.history.popleft()
+
+    def _unique(self, join: ConstrainedJoin, q: int) -> bool:
+        """Whether keys of a port are taken to be different."""
+        if self.facts[q].declared and self.repeated[q][1] == 0:
+            return True
+        _, last, longer = self.repeated[q]
+        arrived = int(join.slots.arrived[self._input(q)])
+        look = self.options.adherence(RIDS).W
+        if last == 0:
+            return arrived >= look
+        window = self._in_window(join, self._input(q))
+        return arrived - last >= max(look, 0 if math.isinf(window) else window) * longer
+
+    def _direct(self, join: ConstrainedJoin, now: int) -> None:
+        for q in self.facts:
+            came = int(join.slots.duplicates[q])
+            if came > self.repeated[q][0]:
+                self.repeated[q][0] = came
+                self.repeated[q][1] = int(join.slots.arrived[self._input(q)])
+        edges = [
+            Edge(a, b, self._unique(join, a * self.width + p), self._unique(join, b * self.width + q))
+            for a, p, b, q in self.join_edges
+        ]
+        graph = direct(self.size, edges)
+        if self.graph is not None and graph == self.graph:
+            return
+        before, self.graph = self.graph, graph
+        self.set_ports(join)
+        if self.log is not None and (before is None or before.down != graph.down):
+            was = None if before is None else self._spelled(before)
+            decision = Decision("many-one joins", was, self._spelled(graph), "keys that repeat were counted")
+            self._record(decision, now)
+
+    def set_ports(self, join: ConstrainedJoin) -> None:
+        """Tell the join the directions of its edges."""
+        assert self.graph is not None
+        ports = join.slots.ports.copy()
+        ports[:, :, [k.DOWN, k.MANY_ONE, k.TWO_WAY]] = 0
+        for (a, p, b, q), e, down in zip(self.join_edges, self.graph.edges, self.graph.down, strict=True):
+            ports[a, p, [k.DOWN, k.MANY_ONE, k.TWO_WAY]] = down == b, e.b_unique, e.one_one
+            ports[b, q, [k.DOWN, k.MANY_ONE, k.TWO_WAY]] = down == a, e.a_unique, e.one_one
+        join.slots.direct(ports)
+
+    def _spelled(self, graph: DirectedGraph) -> list[str]:
+        made = []
+        for (a, p, b, q), e, down in zip(self.join_edges, graph.edges, graph.down, strict=True):
+            left, right = self.facts[a * self.width + p].label, self.facts[b * self.width + q].label
+            arrow = "↔" if e.one_one else "→" if down == b else "←" if down == a else "—"
+            made.append(f"{left} {arrow} {right}")
+        return made
+
+    def _tell(self, wait: Int64s, low: Int64s, now: int) -> None:
+        """Enter it into the log when a constraint begins or ceases to be used."""
+        using = {f"RIDS on {self.edge_label(q)}": wait[q] < k.NEVER_USED for q in self.rids}
+        using |= {f"OA on {self.facts[q].label}": low[self.other[q]] > k.LOWEST for q in self.ordered}
+        for name, is_used in using.items():
+            if self.used.get(name, False) != is_used:
+                before, after = (USED if u else UNUSED for u in (not is_used, is_used))
+                self._record(Decision(f"constraint {name}", before, after, "its k was measured"), now)
+            self.used[name] = bool(is_used)
+
+    def _record(self, decision: Decision, now: int) -> None:
+        if self.log is not None:
+            self.log.record(replace(decision, time=now), operator=self.operator)
+
+    def edge_label(self, q: int) -> str:
+        return f"{self.facts[q].label} → {self.facts[self.other[q]].label}"
+
+    # ── explain, statistics and state ─────────────────────────────────────────────────────────────────────────────
+
+    def describe(self, join: ConstrainedJoin) -> list[str]:
+        lines = [f"join graph: {', '.join(self._spelled(self.graph)) if self.graph else 'not known yet'}"]
+        if join.deletes:
+            lines.append("rows of current results stay until they leave their windows, because deletions can show")
+        counts = join.slots.counts()
+        for i, label in enumerate(join.labels):
+            unknown, yes, no = counts[i].tolist()
+            by = (
+                ", ".join(
+                    f"{name} {many:,}" for name, many in sorted(self.removed_from(i).items(), key=lambda x: -x[1])
+                )
+                or "none"
+            )
+            spilled = "" if join.spill is None else f", {join.spill.rows()[i]:,} spilled"
+            lines.append(f"{label}: Yes {yes:,}, Unknown {unknown:,}, No {no:,} rows{spilled}; made useless by {by}")
+        lines += [f"{c['constraint']}: {c['text']}" for c in self.constraints(join)]
+        if join.spill is None:
+            missed = self.losses.report()
+            lines.append(
+                f"approximate: about {missed['missed']:,.0f} results are missing (95 %: {missed['low']:,.0f} to"
+                f" {missed['high']:,.0f})"
+            )
+        return lines
+
+    def removed_from(self, i: int) -> dict[str, int]:
+        """How many rows of an input each kind of constraint made useless."""
+        found: dict[str, int] = {}
+        for (stream, why), many in sorted(self.removed.items()):
+            if stream == i:
+                found[NAMES[why % k.KINDS]] = found.get(NAMES[why % k.KINDS], 0) + many
+        return found
+
+    def constraints(self, join: ConstrainedJoin) -> list[dict[str, Any]]:
+        """Every constraint that is watched."""
+        found: list[tuple[str, Adherence, int]] = []
+        for q, rids in self.rids.items():
+            if self._unique(join, self.other[q]):
+                found.append((f"RIDS on {self.edge_label(q)}", rids, self._input(self.other[q])))
+        found += [(f"CA on {self.facts[q].label}", ca.adherence, self._input(q))
+                  for q, ca in self.clustered.items() if self._is_parent(q)]  # fmt: skip
+        found += [(f"{'OAP' if self._is_parent(q) else 'OAC'} on {self.facts[q].label}", oa.adherence, self._input(q))
+                  for q, oa in self.ordered.items()]  # fmt: skip
+        made = []
+        for name, a, counting in found:
+            used = self._usable(join, a, counting)
+            k_u = None if math.isinf(a.k_u) else int(a.k_u)
+            shown = "k unknown" if k_u is None else f"k_u = {k_u:,}, k_e = {int(a.k_e):,}"
+            text = f"{shown}, {USED if used else UNUSED}; {a.increases} increases"
+            made.append({"constraint": name, "k_u": k_u, "k_e": None if k_u is None else int(a.k_e), "used": used,
+                         "increases": a.increases, "text": text})  # fmt: skip
+        return made
+
+    def statistics(self, join: ConstrainedJoin) -> dict[str, Any]:
+        counts = join.slots.counts()
+        spilled = [0] * self.size if join.spill is None else join.spill.rows()
+        synopses = [
+            {
+                "input": label, "rows": int(counts[i].sum()), "unknown": int(counts[i][0]), "yes": int(counts[i][1]),
+                "no": int(counts[i][2]), "bytes": join.sides[i].rows.nbytes, "spilled": spilled[i],
+                "removed": self.removed_from(i),
+            }
+            for i, label in enumerate(join.labels)
+        ]  # fmt: skip
+        disk = 0 if join.spill is None else join.spill.disk
+        return {
+            "graph": self._spelled(self.graph) if self.graph else [],
+            "synopses": synopses,
+            "constraints": [{n: c[n] for n in c if n != "text"} for c in self.constraints(join)],
+            "collections": join.collections,
+            "missed": None if join.spill is not None else self.losses.report(),
+            "spill": {"rows": sum(spilled), "disk": disk, "memory": 0 if join.spill is None else join.spill.nbytes,
+                      "brought back": join.fetches},
+        }  # fmt: skip
+
+    @property
+    def nbytes(self) -> int:
+        return sum(c.nbytes for c in self.clustered.values()) + sum(o.nbytes for o in self.ordered.values())
+
+    def state(self) -> dict[str, Any]:
+        removed = np.array([[i, why, n] for (i, why), n in sorted(self.removed.items())], np.int64).reshape(-1)
+        history = np.array([[t, *a.tolist()] for t, a in self.history], np.int64).reshape(-1)
+        return {
+            "rids": {str(q): a.state() for q, a in self.rids.items()},
+            "clustered": {str(q): c.state() for q, c in self.clustered.items()},
+            "ordered": {str(q): o.state() for q, o in self.ordered.items()},
+            "repeated": np.array([x for q in sorted(self.facts) for x in self.repeated[q]], np.int64),
+            "removed": removed, "history": history,
+            "hits": np.array([[w, n] for w, n in sorted(self.hits.items())], np.int64).reshape(-1),
+            "used": {name: int(u) for name, u in self.used.items()}, "losses": self.losses.state(),
+        }  # fmt: skip
+
+    def load(self, state: dict[str, Any]) -> None:
+        for name in ("rids", "clustered", "ordered"):
+            for q, monitor in getattr(self, name).items():
+                monitor.load(state[name][str(q)])
+        repeated = np.array(state["repeated"]).reshape(-1, 3).tolist()
+        self.repeated = dict(zip(sorted(self.facts), repeated, strict=True))
+        self.removed = Counter({(i, w): n for i, w, n in np.array(state["removed"]).reshape(-1, 3).tolist()})
+        self.hits = Counter(dict(np.array(state["hits"]).reshape(-1, 2).tolist()))
+        lines = np.array(state["history"]).reshape(-1, self.size + 1)
+        self.history = deque((int(line[0]), line[1:].copy()) for line in lines)
+        self.used = {name: bool(u) for name, u in state["used"].items()}
+        self.losses.load(state["losses"])
+        self.graph = None  # found again at the next collection, from the same counts

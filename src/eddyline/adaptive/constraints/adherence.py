@@ -1,0 +1,106 @@
+"""The adherence parameter of one constraint, as the Profiler of k-Mon estimates it (thesis 6.6.3).
+
+Distances are observed with the count of arrivals at which they were seen. A distance above k_u is an increase: k_u
+becomes infinite, for all that a wrong k loses is lost at once. After enough arrivals k_u is set to the largest distance
+of that time.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from typing import Any
+
+import numpy as np
+
+from eddyline.core.delta import Int64s
+
+MARGIN = 1.2  # times the largest distance seen: arrivals for which a careful monitor looks before it lowers k_u
+BACK_OFF = 2.0  # each increase doubles the arrivals until k_u is set again, where a wrong k is paid for with look-ups
+MOST_BACK_OFF = 1024.0
+
+
+class Adherence:
+    """``c`` (k_e = c · k_u: what is kept to see an increase), ``p`` (of rows that are kept to the end of their window
+    to see larger ones) and ``W`` (arrivals that are looked at before k_u is lowered) as in the thesis; ``careful``
+    looks at no fewer than 1.2 times the largest distance seen, and takes a distance up to k_e as the new k_u.
+
+    >>> k = Adherence(W=4)
+    >>> k.observe(np.array([1, 2, 4]), np.array([3, 1, 2]), 4)
+    >>> k.k_u, k.k_e
+    (3, 3)
+    >>> k.observe(np.array([5]), np.array([7]), 5)
+    >>> k.k_u
+    inf
+    """
+
+    def __init__(self, c: float = 1.0, p: float = 0.01, W: int = 500, careful: bool = True) -> None:
+        self.c, self.p, self.W, self.careful = c, p, W, careful
+        self.k_u: float = math.inf
+        self.reset_at = 0  # arrivals when k_u last became infinite, or at the start
+        self.largest = 0  # distance since then
+        self.increases = 0
+        self.back_off = 1.0
+        self._recent: deque[tuple[int, int]] = deque()  # positions and distances, decreasing: the largest first
+
+    @property
+    def k_e(self) -> float:
+        """The largest k that is certain to be noticed."""
+        return math.inf if math.isinf(self.k_u) else math.ceil(self.c * self.k_u)
+
+    def look(self) -> int:
+        """Arrivals that are looked at."""
+        return int(max(self.W, math.ceil(MARGIN * self.largest) if self.careful else 0))
+
+    def observe(self, positions: Int64s, distances: Int64s, arrived: int) -> None:
+        """Distances that were seen up to ``arrived`` arrivals, by increasing position; those of 0 need not be told."""
+        if len(distances):
+            self._seen(positions, distances)
+        look = self.look()
+        while self._recent and self._recent[0][0] <= arrived - look:
+            self._recent.popleft()
+        if arrived - self.reset_at >= look * self.back_off:
+            found = self._recent[0][1] if self._recent else 0
+            if found < self.k_u:
+                self.k_u = found
+
+    def _seen(self, positions: Int64s, distances: Int64s) -> None:
+        largest = int(distances.max())
+        if largest > self.k_u:
+            if self.careful and largest <= self.k_e:
+                self.k_u = largest  # rows are kept for k_e: nothing was missed
+            else:
+                self.increased(int(positions[np.argmax(distances > (self.k_e if self.careful else self.k_u))]))
+        self.largest = max(self.largest, largest)
+        # Of a window's largest distance only those matter that no later one reaches.
+        later = np.maximum.accumulate(distances[::-1])
+        at = len(distances) - 1 - np.flatnonzero(np.concatenate([[True], later[1:] > later[:-1]]))[::-1]
+        while self._recent and self._recent[-1][1] <= largest:
+            self._recent.pop()
+        self._recent.extend(zip(positions[at].tolist(), distances[at].tolist(), strict=True))
+
+    def increased(self, arrived: int) -> None:
+        """A distance above k_u was seen."""
+        if not math.isinf(self.k_u):
+            self.increases += 1
+        self.k_u, self.reset_at, self.largest = math.inf, arrived, 0
+
+    def refuted(self, arrived: int) -> None:
+        """A row was needed that the constraint had made useless: each time it takes longer until k_u is set again."""
+        if not math.isinf(self.k_u):
+            self.back_off = min(MOST_BACK_OFF, self.back_off * BACK_OFF)
+        self.increased(arrived)
+
+    def state(self) -> dict[str, Any]:
+        recent = np.array(self._recent, np.int64).reshape(-1, 2)
+        return {
+            "k_u": -1 if math.isinf(self.k_u) else int(self.k_u), "reset_at": self.reset_at, "largest": self.largest,
+            "increases": self.increases, "back_off": self.back_off,
+            "positions": np.ascontiguousarray(recent[:, 0]), "distances": np.ascontiguousarray(recent[:, 1]),
+        }  # fmt: skip
+
+    def load(self, state: dict[str, Any]) -> None:
+        self.k_u = math.inf if state["k_u"] < 0 else int(state["k_u"])
+        self.reset_at, self.largest = int(state["reset_at"]), int(state["largest"])
+        self.increases, self.back_off = int(state["increases"]), float(state["back_off"])
+        self._recent = deque(zip(state["positions"].tolist(), state["distances"].tolist(), strict=True))

@@ -1,0 +1,321 @@
+"""Rows that nobody is expected to need, outside of memory: found again by key, should somebody need them after all.
+
+Rows are gathered and written as *segments*, Arrow files of at most ``SEGMENT_BYTES`` that never change. A segment has,
+for each port of its input, its keys in order (a *sorted run*) with the places of the rows. In memory are the rows that
+wait to be written, which rows of a segment were taken back, and for each port a blocked Bloom filter in two
+generations: when the newer is full it becomes the older, if no row is left that only the older knows; else both are
+built anew.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import tempfile
+import weakref
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from eddyline.core.delta import Bools, Int64s, combine
+from eddyline.core.errors import EddylineError
+from eddyline.core.schema import Schema
+from eddyline.kernels.constrained_join import add_to_filter
+from eddyline.kernels.constrained_layout import BLOCK
+
+SEGMENT_BYTES = 8 << 20
+BUFFER_BYTES = 1 << 20  # rows of one input that wait in memory to be written
+BITS_PER_ROW = 12  # of a filter: about one in a hundred look-ups that find nothing goes to the segments
+MAX_PIECES = 8  # of rows that wait, to look through
+FIRST_KEYS = 4_096  # for which a filter has room at first
+
+
+@dataclass(frozen=True, slots=True)
+class SpilledRows:
+    """Rows of one input, by increasing number."""
+
+    number: Int64s
+    leave: Int64s
+    why: Int64s
+    keys: Int64s
+    columns: Mapping[str, pa.Array]
+
+    def __len__(self) -> int:
+        return len(self.number)
+
+    def filter(self, keep: Bools) -> SpilledRows:
+        if keep.all():
+            return self
+        return self.take(np.flatnonzero(keep))
+
+    def take(self, at: Int64s) -> SpilledRows:
+        where = pa.array(at)
+        columns = {n: c.take(where) for n, c in self.columns.items()}
+        return SpilledRows(self.number[at], self.leave[at], self.why[at], self.keys[at], columns)
+
+    @staticmethod
+    def concat(parts: Sequence[SpilledRows]) -> SpilledRows:
+        if len(parts) == 1:
+            return parts[0]
+        columns = {n: combine([p.columns[n] for p in parts]) for n in parts[0].columns}
+        number, leave, why, keys = (
+            np.concatenate([getattr(p, name) for p in parts]) for name in ("number", "leave", "why", "keys")
+        )
+        whole = SpilledRows(number, leave, why, keys, columns)
+        return whole.take(np.argsort(whole.number, kind="stable"))
+
+    @property
+    def nbytes(self) -> int:
+        arrays = self.number.nbytes + self.leave.nbytes + self.why.nbytes + self.keys.nbytes
+        return arrays + sum(int(c.nbytes) for c in self.columns.values())
+
+
+class Segment:
+    """A file of rows with a sorted run for each port. ``there`` says which rows were not taken back."""
+
+    def __init__(self, path: Path, rows: SpilledRows, ports: int, generation: int) -> None:
+        self.path, self.generation, self.names = path, generation, tuple(rows.columns)
+        self.there = np.ones(len(rows), np.bool_)
+        self.last, self.newest = int(rows.leave.max()), int(rows.number.max())
+        whole: dict[str, Any] = {f"row {n}": c for n, c in rows.columns.items()}
+        whole |= {"number": rows.number, "leave": rows.leave, "why": rows.why}
+        for p in range(ports):
+            order = np.argsort(rows.keys[:, p], kind="stable")
+            whole |= {f"key {p}": rows.keys[:, p], f"run {p}": rows.keys[order, p], f"place {p}": order}
+        batch = pa.RecordBatch.from_pydict({n: c if isinstance(c, pa.Array) else pa.array(c) for n, c in whole.items()})
+        try:
+            with pa.OSFile(str(path), "wb") as out, pa.ipc.new_file(out, batch.schema) as writer:
+                writer.write_batch(batch)
+        except OSError as error:
+            raise EddylineError(f"rows cannot be spilled to {path.parent}: {error.strerror or error}.") from error
+        self.bytes = path.stat().st_size
+        self.ports = ports
+
+    def open(self) -> pa.RecordBatch:
+        return pa.ipc.open_file(pa.memory_map(str(self.path))).get_batch(0)
+
+    def find(self, port: int, keys: Int64s) -> Int64s:
+        """The places of rows with one of these keys."""
+        batch = self.open()
+        run = batch.column(f"run {port}").to_numpy()
+        low, high = np.searchsorted(run, keys, "left"), np.searchsorted(run, keys, "right")
+        if not (low < high).any():
+            return np.empty(0, np.int64)
+        place = batch.column(f"place {port}").to_numpy()
+        at: Int64s = np.unique(np.concatenate([place[a:b] for a, b in zip(low.tolist(), high.tolist(), strict=True)]))
+        left: Int64s = at[self.there[at]]
+        return left
+
+    def read(self, at: Int64s) -> SpilledRows:
+        batch = self.open()
+        where = pa.array(at)
+        number, leave, why = (batch.column(n).take(where).to_numpy() for n in ("number", "leave", "why"))
+        keys = self.keys_of(at)
+        return SpilledRows(number, leave, why, keys, {n: batch.column(f"row {n}").take(where) for n in self.names})
+
+    def keys_of(self, at: Int64s) -> Int64s:
+        batch = self.open()
+        return np.column_stack([batch.column(f"key {p}").to_numpy()[at] for p in range(self.ports)])
+
+    def keys(self, port: int) -> Int64s:
+        keys: Int64s = self.open().column(f"key {port}").to_numpy()[self.there]
+        return keys
+
+    def remove(self) -> None:
+        with contextlib.suppress(OSError):
+            self.path.unlink()
+
+    def __len__(self) -> int:
+        return int(self.there.sum())
+
+
+class Spill:
+    """The spilled rows of one join. ``schemas`` are those of its inputs, ``width`` is the number of ports of each."""
+
+    def __init__(self, schemas: Sequence[Schema], width: int, directory: str | None = None) -> None:
+        self.schemas, self.width, self.directory = tuple(schemas), width, directory
+        self.segments: list[list[Segment]] = [[] for _ in schemas]
+        self.waiting: list[list[SpilledRows]] = [[] for _ in schemas]
+        self._folder: Path | None = None
+        self._written = 0
+        self.generation = [0] * len(schemas)
+        self.room = [0] * len(schemas)  # keys that fit into the newer filter of an input
+        self.filled = [0] * len(schemas)
+        self.filters = np.full((2, len(schemas) * width, 2), -1, np.int64)
+        self.bits = np.zeros(1, np.uint8)
+        self.total = self.taken = 0  # rows that were ever spilled and brought back
+
+    def add(
+        self, i: int, number: Int64s, leave: Int64s, keys: Int64s, why: Int64s, columns: Mapping[str, pa.Array]
+    ) -> None:
+        """Rows of input i, by increasing number."""
+        rows = SpilledRows(number, leave, why, np.ascontiguousarray(keys), dict(columns))
+        self.total += len(rows)
+        self._note(i, rows.keys)
+        self.waiting[i].append(rows)
+        if len(self.waiting[i]) > MAX_PIECES:
+            self.waiting[i] = [SpilledRows.concat(self.waiting[i])]
+        if sum(r.nbytes for r in self.waiting[i]) >= BUFFER_BYTES:
+            self._write(i)
+
+    def _write(self, i: int) -> None:
+        rows = SpilledRows.concat(self.waiting[i])
+        self.waiting[i] = []
+        parts = -(-rows.nbytes * 2 // SEGMENT_BYTES)
+        for at in np.array_split(np.arange(len(rows)), parts):
+            if len(at):
+                path = self.folder() / f"{self._written}.arrow"
+                self._written += 1
+                self.segments[i].append(Segment(path, rows.take(at), self.width, self.generation[i]))
+
+    def folder(self) -> Path:
+        """Where segments are; made when the first is written, and gone with the spill."""
+        if self._folder is None:
+            if self.directory is not None:
+                try:
+                    Path(self.directory).mkdir(parents=True, exist_ok=True)
+                except OSError as error:
+                    raise EddylineError(f"cannot spill to {self.directory}: {error.strerror or error}.") from error
+            made = tempfile.TemporaryDirectory(prefix="spill-", dir=self.directory, ignore_cleanup_errors=True)
+            self._folder = Path(made.name)
+            weakref.finalize(self, made.cleanup)
+        return self._folder
+
+    # ── finding rows ──────────────────────────────────────────────────────────────────────────────────────────────
+
+    def take(
+        self, asked: Int64s, worth_it: Callable[[int, Int64s], Bools] | None = None
+    ) -> Iterator[tuple[int, SpilledRows]]:
+        """Give rows back that have one of the keys asked for: lines of port and key. Of these only rows whose keys
+        ``worth_it`` accepts for the port; the others stay."""
+        for port in np.unique(asked[:, 0]).tolist():
+            i, p = divmod(port, self.width)
+            keys = np.unique(asked[asked[:, 0] == port, 1])
+            found = []
+            for n, rows in enumerate(self.waiting[i]):
+                here = np.isin(rows.keys[:, p], keys)
+                if worth_it is not None and here.any():
+                    here[here] = worth_it(port, rows.keys[here])
+                if here.any():
+                    found.append(rows.filter(here))
+                    self.waiting[i][n] = rows.filter(~here)
+            self.waiting[i] = [r for r in self.waiting[i] if len(r)]
+            for segment in self.segments[i]:
+                at = segment.find(p, keys)
+                if worth_it is not None and len(at):
+                    at = at[worth_it(port, segment.keys_of(at))]
+                if len(at):
+                    found.append(segment.read(at))
+                    segment.there[at] = False
+            if found:
+                rows = SpilledRows.concat(found)
+                self.taken += len(rows)
+                yield i, rows
+
+    # ── filters ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _note(self, i: int, keys: Int64s) -> None:
+        if self.filled[i] + len(keys) > self.room[i]:
+            self._make_room(i, len(keys))
+        for p in range(self.width):
+            base, mask = self.filters[0, i * self.width + p].tolist()
+            add_to_filter(np.ascontiguousarray(keys[:, p]), self.bits, base, mask)
+        self.filled[i] += len(keys)
+
+    def _make_room(self, i: int, more: int) -> None:
+        """The newer filter of an input is full."""
+        ports = slice(i * self.width, (i + 1) * self.width)
+        held = [s for s in self.segments[i] if len(s)]
+        older = any(s.generation < self.generation[i] for s in held) or bool(self.waiting[i])
+        live = sum(map(len, held)) + sum(map(len, self.waiting[i]))
+        pieces = {(g, q): self._piece(g, q) for g in range(2) for q in range(self.filters.shape[1])}
+        new = max(FIRST_KEYS, self.room[i], more, 2 * (live + more) if older else 0)
+        for q in range(ports.start, ports.stop):
+            pieces[1, q] = None if older else pieces[0, q]
+            pieces[0, q] = np.zeros((1 << max(0, (new * BITS_PER_ROW // (8 * BLOCK)).bit_length())) * BLOCK, np.uint8)
+        self._lay_out(pieces)
+        self.room[i], self.filled[i] = new, 0
+        self.generation[i] += 1
+        if older:
+            for s in held:
+                s.generation = self.generation[i]
+            for p in range(self.width):
+                keys = [s.keys(p) for s in held] + [r.keys[:, p] for r in self.waiting[i]]
+                base, mask = self.filters[0, i * self.width + p].tolist()
+                add_to_filter(np.ascontiguousarray(np.concatenate(keys)), self.bits, base, mask)
+            self.filled[i] = live
+
+    def _piece(self, g: int, q: int) -> np.ndarray[Any, Any] | None:
+        base, mask = self.filters[g, q].tolist()
+        return None if mask < 0 else self.bits[base : base + (mask + 1) * BLOCK]
+
+    def _lay_out(self, pieces: Mapping[tuple[int, int], np.ndarray[Any, Any] | None]) -> None:
+        self.filters = np.full_like(self.filters, -1)
+        at, parts = 0, []
+        for (g, q), piece in pieces.items():
+            if piece is not None:
+                self.filters[g, q] = at, len(piece) // BLOCK - 1
+                parts.append(piece)
+                at += len(piece)
+        self.bits = np.concatenate(parts) if parts else np.zeros(1, np.uint8)
+
+    # ── what others read ──────────────────────────────────────────────────────────────────────────────────────────
+
+    def expire(self, now: int, arrived: Int64s, limits: Int64s) -> None:
+        """Forget rows that have left their windows: segments as a whole."""
+        for i, mine in enumerate(self.segments):
+            oldest = int(arrived[i] - limits[i])
+            kept = []
+            for s in mine:
+                if len(s) and (s.newest >= oldest if limits[i] else s.last > now):
+                    kept.append(s)
+                else:
+                    s.remove()
+            self.segments[i] = kept
+            if self.waiting[i] and (limits[i] or int(min(r.leave.min() for r in self.waiting[i])) <= now):
+                rows = [r.filter(r.number >= oldest if limits[i] else r.leave > now) for r in self.waiting[i]]
+                self.waiting[i] = [r for r in rows if len(r)]
+
+    def rows(self) -> list[int]:
+        """Rows by input."""
+        return [sum(map(len, s)) + sum(map(len, w)) for s, w in zip(self.segments, self.waiting, strict=True)]
+
+    @property
+    def disk(self) -> int:
+        """Bytes in files."""
+        return sum(s.bytes for mine in self.segments for s in mine)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes in memory."""
+        waiting = sum(r.nbytes for mine in self.waiting for r in mine)
+        there = sum(s.there.nbytes for mine in self.segments for s in mine)
+        return self.bits.nbytes + self.filters.nbytes + waiting + there
+
+    def state(self) -> dict[str, Any]:
+        out: dict[str, Any] = {"total": self.total, "taken": self.taken}
+        for i, (segments, waiting) in enumerate(zip(self.segments, self.waiting, strict=True)):
+            parts = [s.read(np.flatnonzero(s.there)) for s in segments] + waiting
+            out[str(i)] = {
+                str(n): {
+                    "number": p.number, "leave": p.leave, "why": p.why,
+                    "keys": np.ascontiguousarray(p.keys.reshape(-1)), "rows": dict(p.columns),
+                }
+                for n, p in enumerate(parts) if len(p)
+            }  # fmt: skip
+        return out
+
+    def load(self, state: dict[str, Any]) -> None:
+        for mine in self.segments:
+            for s in mine:
+                s.remove()
+        self.segments, self.waiting = [[] for _ in self.schemas], [[] for _ in self.schemas]
+        for i in range(len(self.schemas)):
+            for p in state.get(str(i), {}).values():
+                number = np.array(p["number"])
+                keys = np.array(p["keys"]).reshape(len(number), self.width)
+                self.add(i, number, np.array(p["leave"]), keys, np.array(p["why"]), p["rows"])
+        self.total, self.taken = int(state["total"]), int(state["taken"])
