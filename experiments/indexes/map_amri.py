@@ -1,4 +1,4 @@
-"""The map: which index of a multi-route join, or the MJoin, takes the least time where, and in how much memory.
+"""Section 9, further: which index of a multi-route join takes the least time where, and in how much memory.
 
 A complete join of four, six and nine streams (three, five and eight attributes a state), about 16 to 10,000 values an
 attribute, phases of half a window and of four windows. Windows have 500 rows in partitions of 125. The attributes of a

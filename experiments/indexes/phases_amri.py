@@ -1,4 +1,4 @@
-"""Phases of 5,000 to 200,000 tuples: AMRI and the static bitmap, at a fifth of the paper's sizes.
+"""Figure 9, further: phases of 5,000 to 200,000 tuples: AMRI and the static bitmap, at a fifth of the paper's sizes.
 
 Data as for Figure 9, and a second set whose attributes have 16 to 10,000 values: the more they differ, the more another
 order of the states calls for other bits. The static bitmap chooses its bits from the first searches, as well as AMRI.

@@ -1,4 +1,4 @@
-"""Real readings: four nodes of one room (room_climate), joined by rounded readings, as the paper's Intel Lab query.
+"""Section 9, further: four nodes of one room (room_climate), joined by rounded readings as in the paper.
 
 The readings of location A are split into a stream for each node. Each pair of nodes has an attribute of its own:
 temperature (1-2 and 3-4), humidity (1-3 and 2-4), light (1-4 and 2-3), so that each state has three. Readings are

@@ -135,7 +135,7 @@ def test_types(written: str, kind: pa.DataType) -> None:
         ("CURRENT_TIMESTAMP", "not on the clock", "CURRENT_TIMESTAMP"),
         ("a ^ 2", "the operator '^' is not supported", "a ^ 2"),
         ("a[1]", "an index in brackets", None),
-        ("S.a.b", "a column is written as name or as stream.name.", "S.a.b"),
+        ("S.a.b", "unknown field 'S.a.b': no stream of this query has it.", "S.a.b"),
         ("(SELECT a FROM R)", "a subquery as a value is one aggregate without GROUP BY", None),
         ("a IN (SELECT a FROM R)", "a subquery is not allowed in the select list", None),
         ("(a, b)", "a row of several values", None),
