@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import numba
 import numpy as np
 import pyarrow as pa
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from numba.core import config
 
 from eddyline.kernels.hashing import hash_bytes_python, mix, mix_python
 from eddyline.synopses.codes import hash_codes
@@ -13,9 +16,22 @@ from eddyline.synopses.codes import hash_codes
 int64 = st.integers(-(1 << 63), (1 << 63) - 1)
 
 
+@numba.njit
+def compiled_mix(h, key):  # type: ignore[no-untyped-def]
+    return mix(h, key)
+
+
 @given(int64, int64)
 def test_mix_is_the_same_in_both_modes(h: int, key: int) -> None:
-    assert int(mix(np.int64(h), np.int64(key))) == mix_python(h, key)
+    assert int(compiled_mix(np.int64(h), np.int64(key))) == mix_python(h, key)
+
+
+@pytest.mark.skipif(config.DISABLE_JIT, reason="helpers are plain functions")
+def test_python_cannot_call_a_helper() -> None:
+    """Not even one that a kernel has compiled: it has no code that unpacks arguments."""
+    compiled_mix(np.int64(1), np.int64(2))
+    with pytest.raises(TypeError, match="mix is a part of kernels; Python cannot call it"):
+        mix(np.int64(1), np.int64(2))
 
 
 @given(st.lists(st.one_of(st.none(), st.text(max_size=30)), max_size=20))

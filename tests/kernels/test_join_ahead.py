@@ -15,6 +15,7 @@ from numba.core import config
 import eddyline as ed
 from eddyline.kernels import join_ahead
 from eddyline.kernels import join_layout as k
+from eddyline.kernels.hashing import mix_python
 from eddyline.operators import join_arrays
 from eddyline.operators.join_arrays import JoinArrays
 from eddyline.operators.mjoin import MJoin
@@ -41,7 +42,8 @@ def asked() -> Iterator[list[tuple[Any, int]]]:
         assert 0 <= index < len(array)
         places.append((array, int(index)))
 
-    with patch.object(join_ahead, "prefetch", look), patch.object(join_ahead, "u", int):
+    python = {"prefetch": look, "u": int, "mix": mix_python}
+    with patch.multiple(join_ahead, **python):
         yield places
 
 

@@ -24,6 +24,7 @@ import numba
 import numpy as np
 from llvmlite import ir
 from numba.core import config, sigutils, types
+from numba.core.registry import CPUDispatcher
 from numba.extending import intrinsic
 
 from eddyline.core.errors import JobError
@@ -252,6 +253,13 @@ def _fits(given: Any, wanted: Any) -> bool:
     return isinstance(given, types.Number | types.Boolean) and isinstance(wanted, types.Number | types.Boolean)
 
 
+class _Helper(CPUDispatcher):  # type: ignore[misc]
+    """What ``inlined`` makes. Without the code that unpacks arguments a call from Python would end the process."""
+
+    def __call__(self, *args: Any, **named: Any) -> Any:
+        raise TypeError(f"{self.py_func.__name__} is a part of kernels; Python cannot call it, only its py_func.")
+
+
 def inlined(function: Function) -> Function:
     """A helper that becomes part of each kernel that calls it. It is typed once and put in its place by LLVM: where
     numba does that itself, each of hundreds of calls is typed anew, which took half of a kernel's compilation (and
@@ -261,6 +269,7 @@ def inlined(function: Function) -> Function:
     made: Function = numba.njit(
         forceinline=True, nogil=True, no_cpython_wrapper=True, no_cfunc_wrapper=True, _nrt=False
     )(function)
+    made.__class__ = _Helper
     return made
 
 
