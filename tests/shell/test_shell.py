@@ -137,7 +137,9 @@ def test_against_a_server(tmp_path: Path) -> None:
         with pytest.raises(ed.JobError, match="Did you mean 'large'"):
             session.get("larg")
         query.drop()
-        with pytest.raises(ed.EddylineError, match="needs the server's token"):
+        with pytest.raises(ed.EddylineError, match=r"needs the server's token.*--token or EDDYLINE_TOKEN"):
             ed.connect(f"http://127.0.0.1:{server.port}").finish("packets")
+        with pytest.raises(ed.EddylineError, match="does not know this token"):
+            ed.connect(f"http://127.0.0.1:{server.port}", "wrong").finish("packets")
     with pytest.raises(ed.EddylineError, match="does not answer"):
         session.push("packets", ROWS)
