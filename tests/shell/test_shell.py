@@ -113,6 +113,21 @@ def test_the_line_editor_takes_several_lines(tmp_path: Path) -> None:
     assert "FROM packets;" in (tmp_path / "history").read_text()
 
 
+def test_ctrl_c_leaves_an_input_and_is_nothing_where_none_is_open() -> None:
+    with create_pipe_input() as keys:
+        prompt = editor(local(), None, input=keys, output=DummyOutput())
+
+        async def late() -> None:  # a Ctrl-C that is handled when its input is over
+            prompt.app.key_processor.send_sigint()
+
+        keys.send_text("SELECT hal\x03")
+        with pytest.raises(KeyboardInterrupt):
+            asyncio.run(prompt.prompt_async())
+        asyncio.run(late())
+        keys.send_text("\\plan\r")
+        assert asyncio.run(prompt.prompt_async()) == "\\plan"
+
+
 def test_against_a_server(tmp_path: Path) -> None:
     with RunningServer(tmp_path / "state") as server:
         session = ed.connect(f"http://127.0.0.1:{server.port}#token={server.token}")
