@@ -128,6 +128,21 @@ def test_ctrl_c_leaves_an_input_and_is_nothing_where_none_is_open() -> None:
         assert asyncio.run(prompt.prompt_async()) == "\\plan"
 
 
+def test_decisions_show_orders_as_lists_of_conditions() -> None:
+    def decided(**options: str) -> tuple[str, int]:
+        session = ed.Session()
+        rows = pa.table(
+            {"ts": range(20_000), "a": [i % 10 for i in range(20_000)], "b": [i % 97 for i in range(20_000)]}
+        )
+        session.stream("S", rows.to_batches(500), schema=rows.schema, timestamp="ts")
+        query = session.query("SELECT Istream(ts) FROM S WHERE sqrt(a) < 2.9 AND sqrt(b) < 1", name="q", **options)
+        session.run()
+        return said(Local(session), "\\decisions q"), len(query.decisions)
+
+    shown, count = decided(filters="a-greedy(p = 0.5)")
+    assert count > 0 and "sqrt(S.b) < " in shown and "['" not in shown, shown
+
+
 def test_against_a_server(tmp_path: Path) -> None:
     with RunningServer(tmp_path / "state") as server:
         session = ed.connect(f"http://127.0.0.1:{server.port}#token={server.token}")
