@@ -91,8 +91,19 @@ class Transport:
             raise Unreachable(f"the server at {self.address} broke off its answer: {error}.") from error
         if answer.status >= 400:
             text = body.get("text", "") if isinstance(body, dict) else ""
+            if answer.status == 401:
+                raise EddylineError(self._unauthorized())
             raise _error(answer.status, data, text)
         return data, {k.lower(): v for k, v in answer.getheaders()}
+
+    def _unauthorized(self) -> str:
+        """The server says which header it wants; here the reader needs to know where a token is given."""
+        if self._token:
+            return f"the server at {self.address} does not know this token: it showed the right one at its first start."
+        return (
+            "this needs the server's token, which it showed at its first start: ed.connect(url, token), or --token or "
+            "EDDYLINE_TOKEN for eddyline shell."
+        )
 
 
 class Unreachable(EddylineError):

@@ -188,27 +188,21 @@ def shown_decisions(report: Mapping[str, Any], width: int) -> Iterator[str]:
     <BLANKLINE>
         mjoin 1: order of ΔB C, O → O, C (fewer accesses); expected 1.60×, measured 1.20×
     """
+    from eddyline.io.render import brief
+
     decisions = list(report.get("decisions", ()))
     yield ""
     yield "What was decided, and what it gained:" if decisions else "Nothing had to be decided."
     yield from [""] if decisions else []
     hidden = len(decisions) - DECISIONS
     for d in decisions[-DECISIONS:]:
-        change = _brief(d["after"]) if d.get("before") is None else f"{_brief(d['before'])} → {_brief(d['after'])}"
+        change = brief(d["after"]) if d.get("before") is None else f"{brief(d['before'])} → {brief(d['after'])}"
         gains = [f"{n} {d[f'{n}_gain']:.2f}×" for n in ("expected", "measured") if d.get(f"{n}_gain") is not None]
         gained = f"; {', '.join(gains)}" if gains else ""
         text = f"{d['operator']}: {d['kind']} {change} ({d['reason']}){gained}"
         yield from textwrap.wrap(text, max(width, 60), initial_indent="    ", subsequent_indent="      ")
     if hidden > 0:
         yield f"    and {hidden:,} decisions before"
-
-
-def _brief(value: Any) -> str:
-    if isinstance(value, Mapping):
-        return "; ".join(f"{k}: {_brief(v)}" for k, v in value.items())
-    if isinstance(value, list | tuple):
-        return ", ".join(_brief(v) for v in value)
-    return str(value)
 
 
 if __name__ == "__main__":

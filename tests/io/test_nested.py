@@ -116,6 +116,8 @@ def test_a_key_with_a_point_stays_a_key(tmp_path: Path) -> None:
     ("text", "said"),
     [
         ("SELECT payload FROM S", r"'payload' is a structure: name one of its fields \(payload\.user\.id"),
+        ("SELECT payload['size'] FROM S", r"brackets is not supported: write .*payload\.user for a field"),
+        ("SELECT tags[0] FROM S", r"brackets is not supported: write element_at\(tags, 1\)"),
         ("SELECT payload.user FROM S", r"'payload\.user' is a structure"),
         ("SELECT payload.user.ide FROM S", r"unknown field 'payload\.user\.ide'.*Did you mean 'payload\.user\.id'"),
         ("SELECT S.payload.sizes FROM S", r"unknown field 'S\.payload\.sizes'.*Did you mean 'S\.payload\.size'"),

@@ -202,7 +202,7 @@ def test_a_segment_table_survives_parquet(tmp_path: Path) -> None:
         ({"error": -1}, "not negative"),
         ({"error": 1, "degree": 5}, "degree is a whole number from 0 to 4"),
         ({"error": 1, "degree": 2, "interpolate": True}, "interpolate needs degree 1"),
-        ({"error": 1, "value": "z"}, "z"),
+        ({"error": 1, "value": "z"}, "'samples' has no column 'z'"),
         ({"error": 1, "value": "word"}, "only numbers can be modelled"),
         ({"error": [1, 2]}, "one for each of the 1 values"),
     ],
@@ -221,6 +221,8 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert pq.read_table(out)["_to"].to_pylist() == [3]
     assert cli.main([*arguments, "--out", str(tmp_path / "s.csv")]) == 2
     assert "--out is a .parquet file" in capsys.readouterr().err
+    assert cli.main([*arguments, "--key", "kk", "--out", str(out)]) == 2
+    assert "in.parquet' has no column 'kk'. Did you mean 'k'?" in capsys.readouterr().err
 
 
 def test_samples_may_come_in_any_number_of_steps() -> None:

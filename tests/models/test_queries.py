@@ -155,6 +155,16 @@ def test_a_parquet_file_of_segments_is_a_stream(tmp_path: Path) -> None:
     assert [d.after for d in query.decisions] == ["equation-system"]
 
 
+def test_explain_shows_widths_of_a_timestamp_in_its_units() -> None:
+    start = np.datetime64("2024-01-01", "us")
+    samples = pa.table({"ts": start + np.arange(60) * np.timedelta64(1, "s"), "k": ["a"] * 60, "x": np.arange(60.0)})
+    session = ed.Session()
+    session.stream("P", ed.fit(samples, key="k", time="ts", value="x", error=0.01))
+    text = "SELECT k, avg(x) AS mean FROM P [RANGE 10 SECONDS SLIDE 2 SECONDS] GROUP BY k SAMPLE EVERY 1 MINUTE"
+    shown = session.query(text).explain()
+    assert "over 10 SECONDS by" in shown and "sample every 1 MINUTE" in shown and "ticks" not in shown, shown
+
+
 def test_models_declared_over_tuples() -> None:
     session = ed.Session()
     rows = [

@@ -55,3 +55,4 @@ def test_view_writes_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     assert main(["view", str(saved)]) == 2
     assert "is no bundle" in capsys.readouterr().err
     assert main(["view", str(tmp_path / "none.json")]) == 2
+    assert capsys.readouterr().err.endswith("none.json cannot be read: No such file or directory.\n")

@@ -113,6 +113,36 @@ def test_the_line_editor_takes_several_lines(tmp_path: Path) -> None:
     assert "FROM packets;" in (tmp_path / "history").read_text()
 
 
+def test_ctrl_c_leaves_an_input_and_is_nothing_where_none_is_open() -> None:
+    with create_pipe_input() as keys:
+        prompt = editor(local(), None, input=keys, output=DummyOutput())
+
+        async def late() -> None:  # a Ctrl-C that is handled when its input is over
+            prompt.app.key_processor.send_sigint()
+
+        keys.send_text("SELECT hal\x03")
+        with pytest.raises(KeyboardInterrupt):
+            asyncio.run(prompt.prompt_async())
+        asyncio.run(late())
+        keys.send_text("\\plan\r")
+        assert asyncio.run(prompt.prompt_async()) == "\\plan"
+
+
+def test_decisions_show_orders_as_lists_of_conditions() -> None:
+    def decided(**options: str) -> tuple[str, int]:
+        session = ed.Session()
+        rows = pa.table(
+            {"ts": range(20_000), "a": [i % 10 for i in range(20_000)], "b": [i % 97 for i in range(20_000)]}
+        )
+        session.stream("S", rows.to_batches(500), schema=rows.schema, timestamp="ts")
+        query = session.query("SELECT Istream(ts) FROM S WHERE sqrt(a) < 2.9 AND sqrt(b) < 1", name="q", **options)
+        session.run()
+        return said(Local(session), "\\decisions q"), len(query.decisions)
+
+    shown, count = decided(filters="a-greedy(p = 0.5)")
+    assert count > 0 and "sqrt(S.b) < " in shown and "['" not in shown, shown
+
+
 def test_against_a_server(tmp_path: Path) -> None:
     with RunningServer(tmp_path / "state") as server:
         session = ed.connect(f"http://127.0.0.1:{server.port}#token={server.token}")
@@ -137,7 +167,9 @@ def test_against_a_server(tmp_path: Path) -> None:
         with pytest.raises(ed.JobError, match="Did you mean 'large'"):
             session.get("larg")
         query.drop()
-        with pytest.raises(ed.EddylineError, match="needs the server's token"):
+        with pytest.raises(ed.EddylineError, match=r"needs the server's token.*--token or EDDYLINE_TOKEN"):
             ed.connect(f"http://127.0.0.1:{server.port}").finish("packets")
+        with pytest.raises(ed.EddylineError, match="does not know this token"):
+            ed.connect(f"http://127.0.0.1:{server.port}", "wrong").finish("packets")
     with pytest.raises(ed.EddylineError, match="does not answer"):
         session.push("packets", ROWS)

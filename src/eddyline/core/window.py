@@ -169,18 +169,23 @@ def spelled(spec: WindowSpec, kind: TimeKind) -> str:
         return str(spec)
     match spec:
         case Range(width=width) if width:
-            return f"[RANGE {_width(width)}]"
+            return f"[RANGE {spelled_width(width)}]"
         case Slide(width=width, slide=slide):
-            return f"[RANGE {_width(width)} SLIDE {_width(slide)}]"
+            return f"[RANGE {spelled_width(width)} SLIDE {spelled_width(slide)}]"
         case Hop(width=width, slide=slide, offset=offset):
-            return _hop(_width(width), _width(slide), _width(offset) if offset else "", spec)
+            return _hop(spelled_width(width), spelled_width(slide), spelled_width(offset) if offset else "", spec)
         case Session(gap=gap, columns=columns):
-            return _session(_width(gap), columns)
+            return _session(spelled_width(gap), columns)
         case _:
             return str(spec)
 
 
-def _width(micros: int) -> str:
+def spelled_width(micros: int) -> str:
+    """A width of microseconds in the largest unit that divides it.
+
+    >>> spelled_width(60_000_000), spelled_width(1_500_000)
+    ('1 MINUTE', '1500 MILLISECONDS')
+    """
     unit, size = next((u, n) for u, n in _UNITS if micros % n == 0)
     count = micros // size
     return f"{count} {unit}" + ("S" if count != 1 else "")

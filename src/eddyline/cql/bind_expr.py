@@ -462,6 +462,10 @@ _HANDLERS: Final[dict[type, Handler]] = {
     exp.Tuple: _refuse("a row of several values can stand only on the left of IN."),
     exp.Subquery: ExpressionBinder._subquery,
     exp.Select: _refuse("a subquery as a value stands in parentheses."),
+    exp.Bracket: _refuse(
+        "an index in brackets is not supported: write element_at(tags, 1) for the first element of a list, and "
+        "payload.user for a field of a structure."
+    ),
     exp.Distinct: _refuse("DISTINCT stands at the start of the select list or inside an aggregate."),
     StreamList: _refuse(_STREAM_OPERATOR),
     StreamQuery: _refuse(_STREAM_OPERATOR),
@@ -482,7 +486,6 @@ _OPERATORS: Final = {
     exp.BitwiseAnd: "the operator '&'",
     exp.BitwiseOr: "the operator '|'",
     exp.BitwiseNot: "the operator '~'",
-    exp.Bracket: "an index in brackets",
     exp.AtTimeZone: "AT TIME ZONE",
     exp.Placeholder: "a parameter",
     exp.Parameter: "a parameter",

@@ -58,7 +58,8 @@ def fit(
     if not opened.finite:
         raise JobError("fit reads a source to its end, and this one has none.")
     found = Schema.from_arrow(opened.schema)
-    names = [column_named("the source", found, n) for n in (time, *keys, *values)]
+    called = str(source) if isinstance(source, str | Path) else "samples"
+    names = [column_named(called, found, n) for n in (time, *keys, *values)]
     stamp, keys, values = names[0], tuple(names[1 : 1 + len(keys)]), tuple(names[1 + len(keys) :])
     reserved = [n for n in (*keys, *values) if n in (FROM, TO, SAMPLES)]
     if reserved or len(set(names)) < len(names):
@@ -66,7 +67,7 @@ def fit(
     for name in values:
         if not _is_number(found[name].type):
             raise JobError(f"the value {name!r} is {found[name].type}, and only numbers can be modelled.")
-    kind = time_kind("the source", found, stamp)
+    kind = time_kind(called, found, stamp)
     bounds = bounds_of(error, floor, len(values))
     gap = None if max_gap is None else duration(max_gap, kind, "max_gap")
     modelled = (ModelledValue(n, degree, b.amount, b.relative, b.floor) for n, b in zip(values, bounds, strict=True))

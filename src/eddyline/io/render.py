@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Mapping
 from typing import Any, Final, TextIO
 
 import pyarrow as pa
@@ -65,6 +66,19 @@ class TablePrinter:
             c.rjust(w) if right else c.ljust(w) for c, w, right in zip(cells, self._widths, self._right, strict=True)
         ]
         return " | ".join(placed).rstrip() + "\n"
+
+
+def brief(value: Any) -> str:
+    """What a decision changed, in one line.
+
+    >>> brief(["a < 1", "b < 2"]), brief({"R": ["S", "T"], "S": ["R"]})
+    ('a < 1, b < 2', 'R: S, T; S: R')
+    """
+    if isinstance(value, Mapping):
+        return "; ".join(f"{k}: {brief(v)}" for k, v in value.items())
+    if isinstance(value, list | tuple):
+        return ", ".join(brief(v) for v in value)
+    return str(value)
 
 
 def shown(value: Any) -> str:

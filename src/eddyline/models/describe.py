@@ -4,37 +4,47 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from eddyline.core.window import spelled_width
 from eddyline.expr.describe import describe
 from eddyline.models.program import Aggregate, Join, Map, Node, Program, Restrict, Source
 
 
 def format_program(program: Program) -> str:
     """What a program does, from its inputs to its result."""
-    steps = list(_steps(program.root))
-    steps.append("segments" if program.sample is None else f"sample every {program.sample} ticks")
+    steps = list(_steps(program.root, program.scale))
+    steps.append("segments" if program.sample is None else f"sample every {span(program.sample, program.scale)}")
     return " → ".join(s for s in steps if s)
 
 
-def _steps(node: Node) -> Iterator[str]:
+def _steps(node: Node, scale: float) -> Iterator[str]:
     match node:
         case Source():
             return
         case Restrict():
-            yield from _steps(node.input)
+            yield from _steps(node.input, scale)
             yield f"solve {' AND '.join(map(describe, node.conjuncts))}"
         case Map():
-            yield from _steps(node.input)
+            yield from _steps(node.input, scale)
         case Join():
-            yield from _steps(node.left)
-            yield from _steps(node.right)
+            yield from _steps(node.left, scale)
+            yield from _steps(node.right, scale)
             keys = [f"{a} = {b}" for a, b in node.keys]
             solved = [f"solve {' AND '.join(map(describe, node.conjuncts))}"] if node.conjuncts else []
             yield f"join at each instant{' on ' * bool(keys)}{' and '.join(keys)}"
             yield from solved
         case Aggregate():
-            yield from _steps(node.input)
+            yield from _steps(node.input, scale)
             calls = ", ".join(f"{f}({describe(e)})" for _, f, e in node.functions)
             groups = f" by {', '.join(describe(e) for _, e in node.groups)}" if node.groups else ""
             how = "integral" if node.functions[0][1] in ("sum", "avg") else "envelope"
-            over = f" over {node.width} ticks" if node.width else ""
+            over = f" over {span(node.width, scale)}" if node.width else ""
             yield f"{how} {calls}{over}{groups}{' (partial windows too)' * node.partial}"
+
+
+def span(ticks: int, scale: float) -> str:
+    """``scale`` is units of t in a tick: one for an integer time, a millionth for a timestamp.
+
+    >>> span(60, 1.0), span(60_000_000, 1e-6)
+    ('60 ticks', '1 MINUTE')
+    """
+    return f"{ticks} ticks" if scale == 1 else spelled_width(ticks)

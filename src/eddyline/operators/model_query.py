@@ -20,6 +20,7 @@ from eddyline.core.delta import Delta, Float64s, Int64s
 from eddyline.core.schema import Field, Schema
 from eddyline.core.time import TimeKind
 from eddyline.kernels.polynomials import HIGH_CLOSED, LOW_CLOSED
+from eddyline.models.describe import span
 from eddyline.models.pieces import Pieces, shifted
 from eddyline.models.program import END_OF_MODELS, Program, run
 from eddyline.models.sources import RowModel, RowStore
@@ -135,7 +136,9 @@ class ModelOperator(Operator):
         return sum(map(len, self.stores)), sum(s.nbytes for s in self.stores)
 
     def describe(self) -> str:
-        back = f", and {self.program.reach} ticks back for the windows" if self.program.reach else ""
+        back = (
+            f", and {span(self.program.reach, self.program.scale)} back for the windows" if self.program.reach else ""
+        )
         return f"the segments that hold now{back}"
 
     def bounds(self) -> dict[str, Bound]:

@@ -12,7 +12,7 @@ from rich.table import Table
 
 from eddyline.core.errors import EddylineError, JobError, did_you_mean
 from eddyline.cql.job import QueryStatement, parse_job
-from eddyline.io.render import TablePrinter, shown
+from eddyline.io.render import TablePrinter, brief, shown
 from eddyline.shell.completion import COMMANDS
 from eddyline.shell.sessions import Target
 
@@ -105,7 +105,7 @@ class Shell:
         for column in ("no.", "by", "operator", "what", "after", "expected", "measured", "why"):
             table.add_column(column, justify="right" if column in ("no.", "expected", "measured") else "left")
         for d in self.target.query(name).decisions:
-            after = shown(str(d.after)) if d.applied else "(not applied)"
+            after = shown(brief(d.after)) if d.applied else "(not applied)"
             cells = (
                 d.sequence,
                 d.by,
@@ -157,7 +157,8 @@ class Shell:
 
 
 def _table(name: str, rows: list[dict[str, Any]], count: int) -> Table:
-    table = Table(title=f"{name}: {count:,} rows", header_style="bold", title_justify="left")
+    title = f"{name}: {count:,} {'row' if count == 1 else 'rows'}"
+    table = Table(title=title, header_style="bold", title_justify="left")
     for column in rows[-1] if rows else ():
         number = isinstance(rows[-1][column], int | float)
         table.add_column(column, justify="right" if number else "left")

@@ -143,6 +143,13 @@ def editor(target: Target, history: Path | None, **more: Any) -> PromptSession[s
     def send(event: Any) -> None:
         event.current_buffer.validate_and_handle()
 
+    @keys.add("c-c")
+    @keys.add("<sigint>")
+    def interrupt(event: Any) -> None:
+        """As prompt_toolkit does it, but a Ctrl-C right behind Enter finds an input that is over: nothing to leave."""
+        if event.app.future is not None and not event.app.future.done():
+            event.app.exit(exception=KeyboardInterrupt, style="class:aborting")
+
     return PromptSession(
         "cql> ",
         multiline=True,
