@@ -260,3 +260,19 @@ def test_queries_on_tuples_and_on_models_of_one_stream_do_not_disturb_each_other
     queries = [session.query(text) for text in texts]
     assert [q.to_arrow().to_pylist() for q in queries] == alone
     assert [len(a) for a in alone] == [2, 2]  # time ends for tuples at 9, for segments behind it
+
+
+def test_a_segment_that_holds_nowhere_cuts_the_one_before_it_in_any_batches() -> None:
+    """The second segment ends before it begins, or has no end: the first ends where it begins, also as long as windows
+    look back at it."""
+    text = "SELECT k, sum(x) AS m FROM S [RANGE 20] GROUP BY k PARTIAL SAMPLE EVERY 10"
+    for end in (40, None):
+        cut: list[tuple[Any, int, Any, list[float]]] = [(1, 0, 100, [1.0, 0.0]), (1, 50, end, [7.0, 0.0])]
+        others = [(2, at, at + 1, [0.0, 0.0]) for at in range(100)]
+        table = segments(sorted([*cut, *others], key=lambda r: r[1]))
+        found = []
+        for size in (1, 3, 1000):
+            chunks = pa.Table.from_batches(table.to_batches(max_chunksize=size), table.schema)
+            rows = answer(chunks, text).to_pylist()
+            found.append({r["_time"]: r["m"] for r in rows if r["k"] == 1 and r["_time"] >= 40})
+        assert found == [{40: 20.0, 50: 20.0, 60: 10.0}] * 3
