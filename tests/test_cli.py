@@ -52,12 +52,13 @@ def raising(error: BaseException) -> Callable[..., int]:
 def test_everything_is_passed_on(job: Path, runtime: Callable[..., list[Any]]) -> None:
     calls = runtime()
     arguments = ["--out", "r.parquet", "--report", "r.json", "--checkpoint", "state", "--strict", "--runtime", "inline"]
+    arguments += ["--spill", "spilled"]
     assert cli.main(["run", str(job), *arguments]) == 0
     ((positional, named),) = calls
     assert positional == (job,)
     assert named == {
         "out": Path("r.parquet"), "report": Path("r.json"), "checkpoint": Path("state"), "strict": True, "quiet": False,
-        "progress": None, "stdout": sys.stdout, "learned": None,
+        "progress": None, "stdout": sys.stdout, "learned": None, "spill": Path("spilled"),
     }  # fmt: skip
 
 

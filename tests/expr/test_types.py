@@ -80,5 +80,7 @@ def test_normalise() -> None:
     assert normalise(pa.float16()) == F32
     assert normalise(pa.date64()) == D
     assert normalise(pa.duration("ns")) == IV
-    with pytest.raises(ValueError, match="not supported"):
-        normalise(pa.list_(I64))
+    assert normalise(pa.large_list(pa.large_string())) == pa.list_(S)
+    for nested in (pa.list_(pa.list_(I64)), pa.struct([("a", I64)]), pa.map_(S, I64)):
+        with pytest.raises(ValueError, match="not supported"):
+            normalise(nested)

@@ -83,21 +83,21 @@ FAILING = [
 @pytest.mark.parametrize(
     ("query", "row"),
     [
-        ("SELECT 100 / (v - 30) AS x FROM S", "a row of S at time 3: v = 30."),
-        ("SELECT v FROM S WHERE v / (k - 2) > 3", "a row of S at time 3: v = 30, k = 2."),
+        ("SELECT 100 / (v - 30) AS x FROM S", "a row of S at time 3: v = 30 (s.csv, line 4)."),
+        ("SELECT v FROM S WHERE v / (k - 2) > 3", "a row of S at time 3: v = 30, k = 2 (s.csv, line 4)."),
         (
             "SELECT a.v FROM S [ROWS 3] a, S [ROWS 3] b WHERE a.k = b.k AND a.v / (b.k - 2) > 1",
-            "a row of S at time 3: a.v = 30, a.k = 2, b.k = 2.",
+            "a row of S at time 3: a.v = 30, a.k = 2, b.k = 2 (a: s.csv, line 4; b: s.csv, line 4).",
         ),
-        ("SELECT CAST(w AS INT) / 0 AS x FROM T", "a row of T at time 2024-01-01 00:00:00: w = 1.5."),
+        ("SELECT CAST(w AS INT) / 0 AS x FROM T", "a row of T at time 2024-01-01 00:00:00: w = 1.5 (t.csv, line 2)."),
         ("SELECT 1 / (n - 3) AS x FROM (SELECT count(*) AS n FROM S [RANGE 9])", "a row at time 3: n = 3."),
     ],
 )
 def test_the_row_is_named(run: Run, query: str, row: str) -> None:
-    _, _, named = run(f"{query};").message.partition(", for ")
-    assert sorted(named.rstrip(".").replace(": ", ", ").split(", ")) == sorted(
-        row.rstrip(".").replace(": ", ", ").split(", ")
-    )
+    _, _, told = run(f"{query};").message.partition(", for ")
+    named, expected = told.rstrip(".").partition(" ("), row.rstrip(".").partition(" (")
+    assert named[2] == expected[2]  # where the row stands in its file
+    assert sorted(named[0].replace(": ", ", ").split(", ")) == sorted(expected[0].replace(": ", ", ").split(", "))
 
 
 @pytest.mark.parametrize(("query", "said"), FAILING, ids=[f[0][:45] for f in FAILING])

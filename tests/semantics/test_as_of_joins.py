@@ -38,7 +38,7 @@ def test_answers_are_those_of_the_reference(part: int, monkeypatch: pytest.Monke
         for way in (Way(seed, small=True), Way(seed, snapshot=True, heartbeats=rng.random() < 0.5)):
             assert mismatch(case, expected, run_engine(case, way)) is None, f"{way}\n{case.snippet()}"
     assert joins == (part + 1) * CASES // 4 - part * CASES // 4
-    assert full > joins // 4
+    assert full >= joins // 5  # conditions on one side leave few rows in some cases
 
 
 def elements(count: int, step: int, rng: random.Random) -> list[dict[str, Any]]:

@@ -42,6 +42,10 @@ POOLS: dict[pa.DataType, list[Any]] = {
     ],
     pa.duration("us"): [dt.timedelta(0), dt.timedelta(days=1), dt.timedelta(microseconds=-1500), None],
 }
+LISTS: dict[pa.DataType, list[Any]] = {  # only functions read them
+    pa.list_(pa.int64()): [[], [1], [2, None, 3, -7], [None], [100, 0, 1], None],
+    pa.list_(pa.string()): [[], ["a"], ["", None, "é😀z"], ["ab", "a", "ab"], None],
+}
 ROUNDED = {
     *("exp", "ln", "log10", "log2", "log1p", "expm1", "sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh"),
     *("tanh", "cbrt", "pow", "atan2", "hypot", "log", "degrees", "radians"),
@@ -58,7 +62,7 @@ def columns_of_types(
     columns = [Column(f"c{i}", t) for i, t in enumerate(types)]
 
     def pool(t: pa.DataType) -> list[Any]:
-        return [v for v in POOLS[t] if largest is None or not isinstance(v, int) or abs(v) <= largest]
+        return [v for v in {**POOLS, **LISTS}[t] if largest is None or not isinstance(v, int) or abs(v) <= largest]
 
     return columns, {c.name: pa.array(rng.choices(pool(c.type), k=ROWS), c.type) for c in columns}
 
@@ -99,7 +103,7 @@ def test_function(name: str) -> None:
     rng = random.Random(name)
     tried = 0
     for _ in range(600):
-        types = [rng.choice(list(POOLS)) for _ in range(rng.choice([0, 1, 1, 2, 2, 3, 3]))]
+        types = [rng.choice([*POOLS, *LISTS]) for _ in range(rng.choice([0, 1, 1, 2, 2, 3, 3]))]
         columns, data = columns_of_types(types, rng, 100 if name in LENGTHS else None)
         try:
             expr = built(name, list(columns))

@@ -13,7 +13,6 @@ from typing import Final
 import pyarrow as pa
 
 from eddyline.expr.types import (
-    BINARY,
     BOOLEAN,
     DATE,
     DOUBLE,
@@ -155,7 +154,7 @@ def _any_to_boolean(name: str, types: Types) -> Resolution:
 def _concat(name: str, types: Types) -> Resolution:
     if not types:
         raise TypeMismatch("concat needs at least one argument.")
-    if BINARY in types or DURATION in types:
+    if not all(implicitly_castable(t, STRING) for t in types):
         raise _mismatch(name, types, "texts")
     return Resolution(name, (STRING,) * len(types), STRING)
 

@@ -199,6 +199,8 @@ def implicitly_castable(source: pa.DataType, target: pa.DataType) -> bool:
     """Whether an argument of one type may be given where a function wants another (ANSI implicit casts)."""
     if source in (target, NULL):
         return True
+    if pat.is_list(source) or pat.is_list(target):
+        return False
     if is_numeric(source) and is_numeric(target):
         return is_float(target) or (is_integer(source) and target in (INT64, common_type(source, target)))
     if source == STRING:
@@ -212,6 +214,8 @@ def castable(source: pa.DataType, target: pa.DataType) -> bool:
     """Whether ``CAST(source AS target)`` exists at all in ANSI mode."""
     if source == target or NULL in (source, target):
         return True
+    if pat.is_list(source) or pat.is_list(target):
+        return False
     if source == STRING:
         return True
     if target == STRING:

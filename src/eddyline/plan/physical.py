@@ -95,8 +95,15 @@ def choose_matches(planned: PlannedQuery, catalog: Catalog) -> PlannedQuery:
     if not planned.choices.match:
         return planned
 
+    # By the plan and not by the catalog: a plan for shards may read a relation under a name of its own.
+    columns: dict[str, dict[str, pa.Array]] = {}
+    for n in each(planned.plan):
+        if isinstance(n, RelationScan):
+            typed = zip(n.columns, n.schema, strict=True)
+            columns.setdefault(n.relation, {}).update((c, pa.array([], f.type)) for c, f in typed)
+
     def empty(relation: str) -> pa.Table:
-        return catalog.relations[relation.lower()].schema.to_arrow().empty_table()
+        return pa.table(columns[relation])
 
     builder = Builder(planned, catalog, Registry(), empty, {}, SystemClock(), SelectOperator, in_order)
     builder.others_read = lambda p: False

@@ -101,9 +101,11 @@ class _Key:
 
 def knows_its_start(p: Plan) -> bool:
     """Whether the answer of a sub-plan depends on when the time of the whole query starts: a constant relation is there
-    from that instant on, an aggregate without groups has a row from it on, and an ``Rstream`` shows every tick."""
+    from that instant on, an aggregate without groups has a row from it on, an ``Rstream`` shows every tick, and models
+    have a time of their own."""
     return any(
-        (isinstance(n, RelationScan) and n.constant)
+        isinstance(n, ModelQuery)
+        or (isinstance(n, RelationScan) and n.constant)
         or (isinstance(n, Aggregate) and not n.grouped)
         or (getattr(n, "kind", None) in ("rstream", "wstream"))
         for n in each(p)
@@ -129,5 +131,21 @@ def _written(value: Any, places: Mapping[str, Expr]) -> Hashable:
         found = places.get(value)
         return found.name if isinstance(found, Column) else value
     if is_dataclass(value) and not isinstance(value, type):  # a window names columns, too
-        return type(value).__name__, *(_written(getattr(value, f.name), places) for f in fields(value))
-    return value  # type: ignore[no-any-return]
+        compared = [f.name for f in fields(value) if f.compare]
+        return type(value).__name__, *(_written(getattr(value, name), places) for name in compared)
+    if isinstance(value, Mapping):
+        return "mapping", *((_written(k, places), _written(v, places)) for k, v in value.items())
+    return value if isinstance(value, Hashable) else _Itself(value)
+
+
+class _Itself:
+    """A value that cannot be compared by a key: it is equal to itself alone."""
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+    def __hash__(self) -> int:
+        return id(self.value)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Itself) and other.value is self.value
