@@ -270,3 +270,62 @@ def test_queries_on_tuples_and_on_models_of_one_stream_do_not_disturb_each_other
     queries = [session.query(text) for text in texts]
     assert [q.to_arrow().to_pylist() for q in queries] == alone
     assert [len(a) for a in alone] == [2, 2]  # time ends for tuples at 9, for segments behind it
+
+
+def test_a_segment_that_holds_nowhere_cuts_the_one_before_it_in_any_batches() -> None:
+    """The second segment ends before it begins, or has no end: the first ends where it begins, also as long as windows
+    look back at it."""
+    text = "SELECT k, sum(x) AS m FROM S [RANGE 20] GROUP BY k PARTIAL SAMPLE EVERY 10"
+    for end in (40, None):
+        cut: list[tuple[Any, int, Any, list[float]]] = [(1, 0, 100, [1.0, 0.0]), (1, 50, end, [7.0, 0.0])]
+        others = [(2, at, at + 1, [0.0, 0.0]) for at in range(100)]
+        table = segments(sorted([*cut, *others], key=lambda r: r[1]))
+        found = []
+        for size in (1, 3, 1000):
+            chunks = pa.Table.from_batches(table.to_batches(max_chunksize=size), table.schema)
+            rows = answer(chunks, text).to_pylist()
+            found.append({r["_time"]: r["m"] for r in rows if r["k"] == 1 and r["_time"] >= 40})
+        assert found == [{40: 20.0, 50: 20.0, 60: 10.0}] * 3
+
+
+ROWS = [(1, 0, 10, [1.0, 0.0]), (1, 10, 20, [2.0, 0.0]), (1, 20, 30, [3.0, 0.0])]
+
+
+@pytest.mark.parametrize(
+    ("column", "values", "said"),
+    [
+        ("x", pa.array([[1.0, 0.0], [2.0], [3.0, 0.0, 1.0]]), "'x': all segments .* the same number of coefficients"),
+        ("x", pa.array(["a", "b", "c"]), "'x' holds string, but coefficients of segments are lists of doubles"),
+        ("x", pa.array([["a"], ["b"], ["c"]]), "'x' holds list<.*string>, but coefficients"),
+        ("x", pa.array([[1.0, 0.0], None, [3.0, 0.0]]), "'x': a segment without coefficients"),
+        ("x", pa.array([[1.0], [2.0], [3.0]]), "'x' needs 2 coefficients"),
+        ("_to", pa.array(["10", "20", "30"]), "_from and _to of segments are int64, but _to is string"),
+    ],
+)
+def test_columns_that_hold_no_segments_are_refused(column: str, values: pa.Array, said: str) -> None:
+    table = segments(ROWS)
+    schema = table.schema
+    place = schema.get_field_index(column)
+    columns = [values if i == place else table.column(i) for i in range(table.num_columns)]
+    damaged = pa.Table.from_arrays(columns, schema=schema.set(place, pa.field(column, values.type)))
+    with pytest.raises(ed.JobError, match=said):
+        answer(damaged, "SELECT k, x FROM S SAMPLE EVERY 5")
+
+
+@pytest.mark.parametrize("degree", ["-1", '"two"', "1.5", "null"])
+def test_a_degree_that_is_no_number_is_refused(degree: str) -> None:
+    table = segments(ROWS)
+    said = table.schema.metadata[b"eddyline.segments"].replace(b'"degree": 1', f'"degree": {degree}'.encode())
+    assert degree.encode() in said
+    with pytest.raises(ed.JobError, match="are not those of a segment table"):
+        answer(table.replace_schema_metadata({b"eddyline.segments": said}), "SELECT k, x FROM S SAMPLE EVERY 5")
+
+
+def test_lists_of_no_rows_are_an_empty_table() -> None:
+    table = segments(ROWS)
+    place = table.schema.get_field_index("x")
+    lists = table.set_column(place, "x", pa.chunked_array([[[1.0, 0.0], [2.0, 0.0], [3.0, 0.0]]]))
+    lists = lists.replace_schema_metadata(table.schema.metadata)
+    text = "SELECT k, x FROM S SAMPLE EVERY 5"
+    assert answer(lists, text).equals(answer(table, text))
+    assert answer(lists.slice(0, 0), text).num_rows == 0

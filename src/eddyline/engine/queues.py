@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import itertools
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -100,7 +100,7 @@ class Queue:
             break
         if not parts:
             return self._empty
-        whole = Delta.concat(parts)
+        whole = _in_one(parts)
         self.size -= len(whole)
         return whole
 
@@ -116,12 +116,12 @@ class Queue:
             if not len(e.delta):
                 continue
             if small and held + len(e.delta) > least:
-                out.append(Delta.concat(small))
+                out.append(_in_one(small))
                 small, held = [], 0
             small.append(e.delta)
             held += len(e.delta)
         if small:
-            out.append(Delta.concat(small))
+            out.append(_in_one(small))
         self._entries.clear()
         self.size = 0
         return out
@@ -142,7 +142,7 @@ class Queue:
         waiting = [e.delta for e in self._entries if len(e.delta)]
         if not waiting:
             return {"frontier": self.frontier}
-        whole = Delta.concat(waiting)
+        whole = _in_one(waiting)
         return {
             "frontier": self.frontier,
             "time": whole.time,
@@ -158,3 +158,13 @@ class Queue:
             delta = Delta(state["time"], state["columns"], state["weight"], state["ids"]) if "time" in state else None
             self._entries.append(_Entry(self._empty if delta is None else delta, self.frontier, next(_tickets)))
             self.size = 0 if delta is None else len(delta)
+
+
+def _in_one(parts: Sequence[Delta]) -> Delta:
+    """Batches one after another. Some may have columns that nobody reads any more: a query that read them was removed,
+    or is not there after a restart. The batches that came later lack them, and what is common to all is enough."""
+    names = parts[0].columns.keys()
+    if any(p.columns.keys() != names for p in parts):
+        common = [n for n in names if all(n in p.columns for p in parts)]
+        parts = [p.with_columns({n: p.columns[n] for n in common}) for p in parts]
+    return Delta.concat(parts)

@@ -26,14 +26,17 @@ class SegmentSource:
     def __init__(self, layout: SegmentLayout, found: pa.Schema, batches: Batches, name: str) -> None:
         self.layout, self._batches, self._name = layout, batches, name
         plain = [found.field(n) for n in (*layout.key, FROM, TO)]
-        if any(f.type != layout.time_type for f in plain[-2:]):
-            raise JobError(f"{name}: {FROM} and {TO} of segments are {layout.time_type}, not {plain[-2].type}.")
+        for f in plain[-2:]:
+            if f.type != layout.time_type:
+                raise JobError(f"{name}: {FROM} and {TO} of segments are {layout.time_type}, but {f.name} is {f.type}.")
         flat = [pa.field(n, pa.float64()) for n in flat_names(layout)]
         self.schema = engine_schema(pa.schema([*plain, *flat]), name)
 
     def open(self, columns: Sequence[str] | None = None, batch_rows: int = BATCH_ROWS) -> Iterator[SourceBatch]:
         wanted = pa.schema([self.schema.field(c) for c in pruned(self.schema, columns)])
         for batch in self._batches(batch_rows):
+            if not batch.num_rows:
+                continue  # lists that are not there have no length
             yield conform(self._flat(batch, wanted), wanted, self._name)
 
     def _flat(self, batch: pa.RecordBatch, wanted: pa.Schema) -> pa.RecordBatch:
@@ -46,7 +49,7 @@ class SegmentSource:
                 arrays.append(batch.column(name))
                 continue
             if value not in known:
-                known[value] = coefficients_of(batch.column(value))
+                known[value] = coefficients_of(batch.column(value), f"{self._name}: {value!r}")
                 if known[value].shape[1] != degrees[value] + 1:
                     raise JobError(f"{self._name}: {value!r} needs {degrees[value] + 1} coefficients.")
             arrays.append(pa.array(known[value][:, int(power)]))

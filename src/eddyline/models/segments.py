@@ -15,6 +15,8 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow.types import is_fixed_size_list
 
 from eddyline.core.delta import Float64s
 from eddyline.core.errors import JobError
@@ -106,6 +108,8 @@ class SegmentLayout:
                 tuple(said["key"]), tuple(ModelledValue(**v) for v in said["values"]), TimeKind(said["kind"]),
                 said["time"], said["max_gap"],
             )  # fmt: skip
+            if not all(isinstance(v.degree, int) and v.degree >= 0 for v in layout.values):
+                raise ValueError("a degree is a whole number")
         except (KeyError, TypeError, ValueError) as error:
             raise JobError(f"{place}: the metadata {METADATA.decode()!r} are not those of a segment table.") from error
         if version != 1:
@@ -123,24 +127,32 @@ class SegmentLayout:
         return pa.schema(fields, {METADATA: self.to_json()})
 
 
-def coefficients_of(column: pa.Array | pa.ChunkedArray) -> Float64s:
+def coefficients_of(column: pa.Array | pa.ChunkedArray, place: str = "the column") -> Float64s:
     """The coefficients of a column, one row for each segment, also where Arrow did not know the type."""
     if isinstance(column, pa.ChunkedArray):
         column = column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)
         if isinstance(column, pa.ChunkedArray):
             column = column.chunk(0)
     storage = column.storage if isinstance(column, pa.ExtensionArray) else column
+    if not (is_list(storage.type) and is_number(storage.type.value_type)):
+        raise JobError(f"{place} holds {storage.type}, but coefficients of segments are lists of doubles.")
     if storage.null_count:
-        raise JobError("a segment without coefficients (NULL) is none: leave the row out.")
-    if pa.types.is_fixed_size_list(storage.type):
-        width = storage.type.list_size
-    else:
-        width = len(storage[0]) if len(storage) else 1
+        raise JobError(f"{place}: a segment without coefficients (NULL) is none: leave the row out.")
+    widths = pc.list_value_length(storage).to_numpy(zero_copy_only=False)
+    if len(widths) and (widths != widths[0]).any():
+        raise JobError(f"{place}: all segments of a column have the same number of coefficients.")
+    width = int(widths[0]) if len(widths) else storage.type.list_size if is_fixed_size_list(storage.type) else 1
     flat = storage.flatten().to_numpy(zero_copy_only=False)
-    if len(flat) != width * len(storage):
-        raise JobError("all segments of a column have the same number of coefficients.")
     found: Float64s = np.ascontiguousarray(flat, np.float64).reshape(len(storage), width)
     return found
+
+
+def is_list(type: pa.DataType) -> bool:
+    return bool(pa.types.is_list(type) or pa.types.is_large_list(type) or is_fixed_size_list(type))
+
+
+def is_number(type: pa.DataType) -> bool:
+    return bool(pa.types.is_floating(type) or pa.types.is_integer(type))
 
 
 def polynomial_array(coefficients: Float64s) -> pa.Array:

@@ -177,12 +177,13 @@ class RowStore:
 
     def forget(self, before: float) -> None:
         """Drop rows that hold for no instant from ``before`` on. One that ends there stays: a result that begins there
-        may do so because of it."""
+        may do so because of it. A row that begins later stays even if it holds nowhere (it ends before it begins, or
+        has no end): it cuts the one before it."""
         if not len(self.time):
             return
         low = self.time.astype(np.float64)
-        high, _, keep = self._extents(low, before, None)
-        keep &= high >= before
+        high, _, _ = self._extents(low, before, None)
+        keep = np.fmax(low, high) >= before
         if not keep.all():
             index = np.flatnonzero(keep)
             where = pa.array(index)

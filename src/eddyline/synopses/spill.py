@@ -95,7 +95,13 @@ class Segment:
         self.ports = ports
 
     def open(self) -> pa.RecordBatch:
-        return pa.ipc.open_file(pa.memory_map(str(self.path))).get_batch(0)
+        try:
+            return pa.ipc.open_file(pa.memory_map(str(self.path))).get_batch(0)
+        except (OSError, pa.ArrowException) as error:
+            raise EddylineError(
+                f"{self.path} cannot be read, or was damaged while the query ran: the rows spilled to it are lost. "
+                "Go on from a snapshot, with a spill directory that nobody else writes to."
+            ) from error
 
     def find(self, port: int, keys: Int64s) -> Int64s:
         """The places of rows with one of these keys."""
@@ -174,12 +180,13 @@ class Spill:
     def folder(self) -> Path:
         """Where segments are; made when the first is written, and gone with the spill."""
         if self._folder is None:
-            if self.directory is not None:
-                try:
+            try:
+                if self.directory is not None:
                     Path(self.directory).mkdir(parents=True, exist_ok=True)
-                except OSError as error:
-                    raise EddylineError(f"cannot spill to {self.directory}: {error.strerror or error}.") from error
-            made = tempfile.TemporaryDirectory(prefix="spill-", dir=self.directory, ignore_cleanup_errors=True)
+                made = tempfile.TemporaryDirectory(prefix="spill-", dir=self.directory, ignore_cleanup_errors=True)
+            except OSError as error:
+                place = self.directory or "the system's folder for temporary files"
+                raise EddylineError(f"cannot spill to {place}: {error.strerror or error}.") from error
             self._folder = Path(made.name)
             weakref.finalize(self, made.cleanup)
         return self._folder
