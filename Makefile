@@ -45,7 +45,7 @@ test: $(WARM)  ## lint, types, documentation, all tests and doctests (without Ja
 	@$(BIN)/mypy
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet --site-dir build/site
 	@$(BIN)/python -m pytest -n 2 --dist loadfile
-	@NUMBA_DISABLE_JIT=1 EDDYLINE_CASES=0.05 $(BIN)/python -m pytest -n 2 -q tests/semantics tests/kernels
+	@NUMBA_DISABLE_JIT=1 EDDYLINE_CASES=0.05 $(BIN)/python -m pytest -n 2 -q tests/kernels tests/semantics/test_against_reference.py tests/semantics/test_pinned.py tests/semantics/test_long_joins.py
 
 test-short:  ## with another Python, some minutes: make test-short PYTHON=python3.12 (import, doctests, few random cases)
 	@$(PYTHON) -m venv $(SHORT)
@@ -56,6 +56,7 @@ test-short:  ## with another Python, some minutes: make test-short PYTHON=python
 
 test-deep: $(WARM)  ## the semantics tests with at least 5,000 random cases, some 40 kills on Spark and 20 of a server
 	@EDDYLINE_CASES=20 $(BIN)/python -m pytest -s tests/semantics tests/spark/kills tests/server
+	@NUMBA_DISABLE_JIT=1 EDDYLINE_CASES=0.05 $(BIN)/python -m pytest -n 2 -q tests/semantics
 
 bench: $(WARM)  ## ratios against DuckDB and against the bare kernel, in one run
 	@$(BIN)/python -m benchmarks.run
