@@ -11,6 +11,8 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from eddyline.core.errors import JobError
+from eddyline.server.serve import _listen
 from tests.server.running import RunningServer
 from tests.server.sse import events
 
@@ -200,3 +202,12 @@ def test_watching_a_plan(server: RunningServer) -> None:
         if any(d["kind"] == "pinned" for d in e.data["decisions"]):
             break
     connection.close()
+
+
+def test_a_port_that_cannot_be_had() -> None:
+    with pytest.raises(JobError, match="--port 99999: ports are numbers from 0 to 65535"):
+        _listen("127.0.0.1", 99999)
+    with _listen("127.0.0.1", 0) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(JobError, match=f"127.0.0.1:{port}: Address already in use; name another --port"):
+            _listen("127.0.0.1", port)

@@ -100,5 +100,8 @@ def _listen(host: str, port: int) -> socket.socket:
         found.bind((host, port))
         found.listen(1024)
         return found
-    except (OSError, OverflowError) as error:
-        raise JobError(f"the server cannot listen on {host}:{port}: {error}; name another --port.") from error
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise JobError(f"the server cannot listen on {host}:{port}: {reason}; name another --port.") from error
+    except OverflowError as error:
+        raise JobError(f"--port {port}: ports are numbers from 0 to 65535.") from error
