@@ -222,7 +222,8 @@ class Session(Scheduled, Declaring[Query]):
             stamp = stream.definition.timestamp
             more = [c for c in (stamp, getattr(stream.definition, "sign", None)) if c is not None]
             everything = stream.definition.schema.names if isinstance(stream, TimedRelation) else ()
-            feed.want([c for c in (*columns, *more, *everything) if c != WEIGHT])
+            key = () if stream.keys is None else stream.keys.columns
+            feed.want([c for c in (*columns, *more, *everything, *key) if c != WEIGHT])
 
     def _input_of(self, name: str, options: Mapping[str, Any]) -> InputStream:
         found = self.inputs.get(name.lower())
@@ -589,6 +590,7 @@ class Session(Scheduled, Declaring[Query]):
         self.inputs[key] = stream
         if opened is not None:
             guard, self.feeds[key] = stream.guard, Feed(opened, stream)
+            stream.locate = self.feeds[key].place_among
             if guard is not None and guard.spec.unit == "rows":
                 # What is read at once is half of what may be held: a file can wait, and is no reason to shed rows.
                 feed = self.feeds[key]
