@@ -167,6 +167,15 @@ class Layouts:
         if definition is None:
             return [anywhere]  # late(q), invalid(q): made inside the shards, as they fall
         columns = _preferred(p, definition.timestamp)
+        if definition.unique:  # an element must meet the one whose key it repeats
+            key = definition.unique[0]
+            chosen = [c for c in columns if c in key] or [
+                c for c in key if not pa.types.is_nested(definition.schema[c].type)
+            ][:1]
+            hint = f"{definition.name} is split by a column of its key only, or copied: UNIQUE ({', '.join(key)})"
+            if len(chosen) < len(columns) and hint not in self.hints:
+                self.hints.append(hint)
+            return [*(lying_by(p, c, place) for c in chosen), Layout(None, (None,), places=(place,))]
         return [anywhere, *(lying_by(p, c, place) for c in columns), Layout(None, (None,), places=(place,))]
 
     def relation_scan(self, p: RelationScan) -> list[Layout]:
