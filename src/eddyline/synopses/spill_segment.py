@@ -119,7 +119,7 @@ class Segment:
         for start in range(0, len(keys), KEYS_PER_BLOCK):
             places = order[start : start + KEYS_PER_BLOCK]
             run = np.concatenate([keys[places], places])
-            blocks.append(self._write(out, memoryview(run).cast("B")))
+            blocks.append(self._write(out, run.tobytes()))
             first.append(run[0])
         self.runs.append(blocks)
         self.first.append(np.array(first, np.int64))
