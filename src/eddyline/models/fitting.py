@@ -21,6 +21,8 @@ from eddyline.core.delta import Bools, Float64s, Int64s
 from eddyline.core.errors import JobError
 from eddyline.kernels.fit import LATE, REPEATED, VIOLATIONS, fit_greedy, group_rows
 from eddyline.kernels.fit_checked import fit_checked, fit_keogh
+from eddyline.kernels.fit_line import fit_lines
+from eddyline.models.pieces import for_kernel
 from eddyline.models.segments import MAX_INPUT_DEGREE, SegmentLayout, polynomial_array
 from eddyline.synopses.keys import KeyTable
 
@@ -172,15 +174,26 @@ class Fitter:
         out = np.empty((len(time), 4), np.int64)
         coefficients = np.zeros((len(time), width, self.degree + 1))
         counts = np.zeros(3, np.int64)
-        made = fit_greedy(
-            begin, order, time, values, bounds, self.layout.scale, self.degree, self.gap, self.longest, self.most,
-            self.share, self._open, self._state, *self._hull, self._hull_at, new_x, new_y, new_at, out, coefficients,
-            counts,
-        )  # fmt: skip
+        if self._lines_only:
+            made = fit_lines(
+                begin, order, time, values, bounds, self.layout.scale, self.gap, self._open, self._state, *self._hull,
+                self._hull_at, new_x, new_y, new_at, out, coefficients, counts,
+            )  # fmt: skip
+        else:
+            made = fit_greedy(
+                begin, order, time, values, bounds, self.layout.scale, self.degree, self.gap, self.longest,
+                self.most, self.share, self._open, self._state, *self._hull, self._hull_at, new_x, new_y, new_at, out,
+                coefficients, counts,
+            )  # fmt: skip
         end = int(new_at[-1, -1])
         self._hull, self._hull_at = (new_x[:end].copy(), new_y[:end].copy()), new_at
         self._count(counts)
         self._keep(out[:made], coefficients[:made])
+
+    @property
+    def _lines_only(self) -> bool:
+        """Whether the kernel for one value and plain lines does what is asked."""
+        return len(self.errors) == 1 and self.degree == 1 and not (self.share or self.longest or self.most)
 
     def _checked(
         self, code: Int64s, time: Int64s, values: Float64s, bounds: Float64s, known: int, *, final: bool
@@ -283,6 +296,27 @@ class Fitter:
         self._open[live, 0] = 0
         self._keep(out.astype(np.int64), coefficients)
 
+    def state(self) -> dict[str, Any]:
+        """What the segments that are open depend on. Those that are complete are taken with ``table`` before."""
+        assert not self._made.out, "complete segments are taken before the state"
+        last = np.array(sorted(self._last_time.items()), np.int64).reshape(-1, 2)
+        return {
+            "keys": self.table_of_keys.state(), "counts": asdict(self.counts), "open": self._open,
+            "lines": self._state.reshape(len(self._state), 6 * len(self.errors)),
+            "hull_x": self._hull[0], "hull_y": self._hull[1], "hull_at": self._hull_at, "last": last,
+            "waiting": {str(i): a for i, a in enumerate(self._waiting)},
+        }  # fmt: skip
+
+    def load(self, state: Mapping[str, Any]) -> None:
+        width = len(self.errors)
+        self.table_of_keys.load(state["keys"])
+        self.counts = FitCounts(**state["counts"])
+        self._open, self._hull_at = for_kernel(state["open"], state["hull_at"])
+        self._state = np.array(state["lines"]).reshape(-1, width, 6)
+        self._hull = state["hull_x"], state["hull_y"]
+        self._last_time = dict(state["last"].tolist())
+        self._waiting = tuple(state["waiting"][str(i)] for i in range(4))
+
     def completed(self) -> tuple[Int64s, Float64s]:
         """The complete segments since the last call, ordered by their start: (key, first time, end, samples), and the
         coefficients of each value."""
@@ -302,23 +336,6 @@ class Fitter:
         values = [polynomial_array(np.ascontiguousarray(coefficients[:, j])) for j in range(width)]
         arrays = [*keys, *times, pa.array(np.ascontiguousarray(out[:, 3])), *values]
         return pa.Table.from_arrays(arrays, schema=self.layout.schema(self.key_types))
-
-    def state(self) -> dict[str, Any]:
-        """What ``load`` needs to go on; for degrees 0 and 1, between two calls of ``completed``."""
-        return {
-            "keys": self.table_of_keys.state(), "counts": asdict(self.counts),
-            "open": self._open, "lines": self._state, "hull x": self._hull[0], "hull y": self._hull[1],
-            "hulls": self._hull_at,
-        }  # fmt: skip
-
-    def load(self, state: Mapping[str, Any]) -> None:
-        self.table_of_keys.load(state["keys"])
-        self.counts = FitCounts(**{n: int(v) for n, v in state["counts"].items()})
-        # A kernel writes into the first two.
-        self._open, self._state = (np.require(state[n], requirements=CW).copy() for n in ("open", "lines"))
-        hulls = (np.require(state[n], requirements=CW) for n in ("hull x", "hull y", "hulls"))
-        x, y, self._hull_at = hulls
-        self._hull = x, y
 
 
 def keogh(time: Int64s, values: Float64s, error: ErrorBound, scale: float = 1.0) -> tuple[Int64s, Float64s]:

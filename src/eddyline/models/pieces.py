@@ -38,8 +38,8 @@ class Value:
         return not self.root and self.over is None
 
     def take(self, index: Int64s) -> Value:
-        over, error = (None if a is None else a[index] for a in (self.over, self.error))
-        return Value(self.c[index], self.root, over, error)
+        over, error = (None if a is None else a.take(index, axis=0) for a in (self.over, self.error))
+        return Value(self.c.take(index, axis=0), self.root, over, error)
 
     def shifted(self, by: Float64s) -> Value:
         """The same function of the time since another base, which is ``by`` behind the old one."""
@@ -95,7 +95,7 @@ class Pieces:
     def take(self, index: Int64s) -> Pieces:
         where = pa.array(index)
         return Pieces(
-            self.low[index], self.high[index], self.closed[index], self.base[index],
+            self.low.take(index), self.high.take(index), self.closed.take(index), self.base.take(index),
             {n: v.take(index) for n, v in self.values.items()}, {n: c.take(where) for n, c in self.columns.items()},
             None if self.doubt is None else self.doubt[index],
         )  # fmt: skip
