@@ -58,6 +58,19 @@ def agreeing(codes: Int64s) -> float:
     return float((counts * (counts - 1)).sum() / (n * (n - 1))) if n > 1 else 0.0
 
 
+def leader_of(view: ModuleView) -> tuple[RoutesAndIndexes, int]:
+    """The control that decides about the indexes of a state, and the state's number there. One that has not begun knows
+    no views yet."""
+    leader: tuple[RoutesAndIndexes, int] = view.shared.views[0].owner
+    return leader
+
+
+def known_patterns(view: ModuleView) -> Mapping[int, float]:
+    """The access patterns of a state with their shares."""
+    leader, place = leader_of(view)
+    return leader.tuner.frequencies(place) if leader.views else {}
+
+
 class _Facts(Sequence[StateFacts]):
     """Facts of all states, each gathered when it is first read."""
 
@@ -118,14 +131,9 @@ class RoutesAndIndexes:
     def searched(self, bound: Sequence[int], target: int, pattern: int, requests: int, counts: Int64s) -> None:
         if not self.pinned:
             self.routes.searched(bound, target, requests, int(counts[FOUND]))
-        if requests:
-            leader, place = self._leader(target)
+        leader, place = leader_of(self.views[target])
+        if requests and leader.views:
             leader.tuner.searched(place, pattern, requests)
-
-    def _leader(self, target: int) -> tuple[RoutesAndIndexes, int]:
-        """The control that decides about the indexes of a state, and the state's number there."""
-        leader: tuple[RoutesAndIndexes, int] = self.views[target].shared.views[0].owner
-        return leader
 
     def round_ended(self) -> None:
         for i, view in enumerate(self.views):
@@ -135,8 +143,9 @@ class RoutesAndIndexes:
         self.due += [s for s in self.tuner.round_ended() if s not in self.due and self._led[s]]
 
     def inserted(self, target: int, rows: int) -> None:
-        leader, place = self._leader(target)
-        leader.tuner.inserted(place, rows)
+        leader, place = leader_of(self.views[target])
+        if leader.views:
+            leader.tuner.inserted(place, rows)
 
     def tune(self, join: RoutedJoin, now: int) -> None:
         while self.due:
@@ -190,20 +199,16 @@ class RoutesAndIndexes:
         lines = [f"routes are {self.routes.policy}, indexes {self.tuner.name}: {self.tunings} changes"]
         for i, (label, view) in enumerate(zip(join.labels, join.states, strict=True)):
             state = view.shared.rows
-            if state is None:
+            if state is None or not self.views:
                 lines.append(f"{label}: {self._spelled(i, self.initial(len(self.attributes[i])))}")
                 continue
             now = "; ".join(self._runs(i, state.partitions)) or self._spelled(i, state.spec)
-            shares = sorted(self._frequencies(i).items(), key=lambda x: -x[1])
+            shares = sorted(known_patterns(view).items(), key=lambda x: -x[1])
             asked = ", ".join(f"{spelled(p, self.attributes[i])} {100 * f:.0f} %" for p, f in shares)
             readers = len(view.shared.views)
             together = f"; one state module for {readers} join inputs" if readers > 1 else ""
             lines.append(f"{label}: {now}" + (f"; searched by {asked}" if asked else "") + together)
         return lines
-
-    def _frequencies(self, i: int) -> Mapping[int, float]:
-        leader, place = self._leader(i)
-        return leader.tuner.frequencies(place)
 
     def _runs(self, i: int, partitions: Sequence[Any]) -> list[str]:
         """The indexes by partition, equal neighbours together."""
@@ -230,7 +235,7 @@ class RoutesAndIndexes:
         states = {}
         for i, (label, view) in enumerate(zip(join.labels, join.states, strict=True)):
             state = view.shared.rows
-            if state is None:
+            if state is None or not self.views:
                 continue
             hashes, visits, comparisons, matches = state.counts.tolist()
             states[label] = {
@@ -242,7 +247,7 @@ class RoutesAndIndexes:
                 "comparisons": comparisons,
                 "matches": matches,
                 "indexes": [self._spelled(i, p.group.spec) for p in state.partitions],
-                "patterns": {spelled(p, self.attributes[i]): f for p, f in self._frequencies(i).items()},
+                "patterns": {spelled(p, self.attributes[i]): f for p, f in known_patterns(view).items()},
             }
         return {
             "routes": self.routes.policy,
