@@ -138,6 +138,8 @@ def test_a_query_that_comes_later_sees_what_comes_then() -> None:
 def after(case: Case, pushed: Sequence[tuple[str, pa.RecordBatch]]) -> Case | None:
     """The case of the elements on time that come after those pushed; None if time has gone further before."""
     streams = {}
+    if any(data.unique for data in case.streams.values()):
+        return None  # keys that were seen before the query came count, and the reference would not know them
     for name, data in case.streams.items():
         seen = sum(batch.num_rows for n, batch in pushed if n == name)
         before, rest = -math.inf, []

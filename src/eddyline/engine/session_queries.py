@@ -35,6 +35,7 @@ from eddyline.io.source import Source
 from eddyline.plan.choice import PlannedQuery
 from eddyline.plan.logical import BoundQuery, streams_of
 from eddyline.streamon.decision import Decision
+from eddyline.synopses.spill_folder import check_directory
 
 
 class Registering(Scheduled, Declaring[Query]):
@@ -63,7 +64,7 @@ class Registering(Scheduled, Declaring[Query]):
         self._graph = RunningGraph(
             self.catalog, self.clock, self._load, self._want, sharing=check.flag(sharing, "sharing"),
             scheduler=check.text(scheduler, "the scheduler"),
-            spill=None if spill is None else str(check.path(spill, "spill")),
+            spill=_spill_directory(spill),
         )  # fmt: skip
         self._graph.rebuilt = self._steer_again
         self._steered: dict[int, Mapping[str, Any]] = {}  # what was altered, of queries that are being loaded
@@ -94,6 +95,7 @@ class Registering(Scheduled, Declaring[Query]):
         self.inputs[key] = stream
         if opened is not None:
             guard, self.feeds[key] = stream.guard, Feed(opened, stream)
+            stream.locate = self.feeds[key].place_among
             if guard is not None and guard.spec.unit == "rows":
                 # What is read at once is half of what may be held: a file can wait, and is no reason to shed rows.
                 feed = self.feeds[key]
@@ -223,7 +225,8 @@ class Registering(Scheduled, Declaring[Query]):
             stamp = stream.definition.timestamp
             more = [c for c in (stamp, getattr(stream.definition, "sign", None)) if c is not None]
             everything = stream.definition.schema.names if isinstance(stream, TimedRelation) else ()
-            feed.want([c for c in (*columns, *more, *everything) if c != WEIGHT])
+            key = () if stream.keys is None else stream.keys.columns
+            feed.want([c for c in (*columns, *more, *everything, *key) if c != WEIGHT])
 
     def _input_of(self, name: str, options: Mapping[str, Any]) -> InputStream:
         found = self.inputs.get(name.lower())
@@ -246,3 +249,11 @@ class Registering(Scheduled, Declaring[Query]):
                 raise JobError(f"{name} needs a query of that name that is running in this session.")
             self.sides[key] = SideStream(name, which, owner.running, self.clock)
         return self.sides[key].stream
+
+
+def _spill_directory(spill: Path | str | None) -> str | None:
+    if spill is None:
+        return None
+    directory = str(check.path(spill, "spill"))
+    check_directory(directory)
+    return directory
