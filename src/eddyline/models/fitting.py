@@ -10,9 +10,9 @@ checked (``kernels.fit_checked``). How the samples were cut into batches does no
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import Final
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
@@ -21,6 +21,8 @@ from eddyline.core.delta import Bools, Float64s, Int64s
 from eddyline.core.errors import JobError
 from eddyline.kernels.fit import LATE, REPEATED, VIOLATIONS, fit_greedy, group_rows
 from eddyline.kernels.fit_checked import fit_checked, fit_keogh
+from eddyline.kernels.fit_line import fit_lines
+from eddyline.models.pieces import for_kernel
 from eddyline.models.segments import MAX_INPUT_DEGREE, SegmentLayout, polynomial_array
 from eddyline.synopses.keys import KeyTable
 
@@ -162,14 +164,25 @@ class Fitter:
         out = np.empty((len(time), 4), np.int64)
         coefficients = np.zeros((len(time), width, self.degree + 1))
         counts = np.zeros(3, np.int64)
-        made = fit_greedy(
-            begin, order, time, values, bounds, self.layout.scale, self.degree, self.gap, self.share, self._open,
-            self._state, *self._hull, self._hull_at, new_x, new_y, new_at, out, coefficients, counts,
-        )  # fmt: skip
+        if self._lines_only:
+            made = fit_lines(
+                begin, order, time, values, bounds, self.layout.scale, self.gap, self._open, self._state, *self._hull,
+                self._hull_at, new_x, new_y, new_at, out, coefficients, counts,
+            )  # fmt: skip
+        else:
+            made = fit_greedy(
+                begin, order, time, values, bounds, self.layout.scale, self.degree, self.gap, self.share, self._open,
+                self._state, *self._hull, self._hull_at, new_x, new_y, new_at, out, coefficients, counts,
+            )  # fmt: skip
         end = int(new_at[-1, -1])
         self._hull, self._hull_at = (new_x[:end].copy(), new_y[:end].copy()), new_at
         self._count(counts)
         self._keep(out[:made], coefficients[:made])
+
+    @property
+    def _lines_only(self) -> bool:
+        """Whether the kernel for one value and plain lines does what is asked."""
+        return len(self.errors) == 1 and self.degree == 1 and not self.share
 
     def _checked(
         self, code: Int64s, time: Int64s, values: Float64s, bounds: Float64s, known: int, *, final: bool
@@ -249,6 +262,27 @@ class Fitter:
         self._open[live, 0] = 0
         self._hull, self._hull_at = (np.empty(0), np.empty(0)), np.zeros_like(self._hull_at)
         self._keep(out.astype(np.int64), coefficients)
+
+    def state(self) -> dict[str, Any]:
+        """What the segments that are open depend on. Those that are complete are taken with ``table`` before."""
+        assert not self._made.out, "complete segments are taken before the state"
+        last = np.array(sorted(self._last_time.items()), np.int64).reshape(-1, 2)
+        return {
+            "keys": self.table_of_keys.state(), "counts": asdict(self.counts), "open": self._open,
+            "lines": self._state.reshape(len(self._state), 6 * len(self.errors)),
+            "hull_x": self._hull[0], "hull_y": self._hull[1], "hull_at": self._hull_at, "last": last,
+            "waiting": {str(i): a for i, a in enumerate(self._waiting)},
+        }  # fmt: skip
+
+    def load(self, state: Mapping[str, Any]) -> None:
+        width = len(self.errors)
+        self.table_of_keys.load(state["keys"])
+        self.counts = FitCounts(**state["counts"])
+        self._open, self._hull_at = for_kernel(state["open"], state["hull_at"])
+        self._state = np.array(state["lines"]).reshape(-1, width, 6)
+        self._hull = state["hull_x"], state["hull_y"]
+        self._last_time = dict(state["last"].tolist())
+        self._waiting = tuple(state["waiting"][str(i)] for i in range(4))
 
     def table(self) -> pa.Table:
         """The complete segments since the last call, ordered by their start."""

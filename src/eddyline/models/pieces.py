@@ -36,7 +36,8 @@ class Value:
         return not self.root and self.over is None
 
     def take(self, index: Int64s) -> Value:
-        return Value(self.c[index], self.root, None if self.over is None else self.over[index])
+        over = None if self.over is None else self.over.take(index, axis=0)
+        return Value(self.c.take(index, axis=0), self.root, over)
 
     def at(self, x: Float64s) -> Float64s:
         """The value of each piece at x, which is (t − base)·scale."""
@@ -80,7 +81,7 @@ class Pieces:
     def take(self, index: Int64s) -> Pieces:
         where = pa.array(index)
         return Pieces(
-            self.low[index], self.high[index], self.closed[index], self.base[index],
+            self.low.take(index), self.high.take(index), self.closed.take(index), self.base.take(index),
             {n: v.take(index) for n, v in self.values.items()}, {n: c.take(where) for n, c in self.columns.items()},
         )  # fmt: skip
 

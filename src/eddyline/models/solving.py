@@ -18,7 +18,7 @@ from eddyline.expr.describe import describe
 from eddyline.expr.nodes import Call, Expr, columns_of
 from eddyline.kernels import polynomials as kernels
 from eddyline.kernels.polynomials import EQ, GE, GT, LE, LT, NE
-from eddyline.models.arithmetic import MAX_DEGREE, Shape, added, constant, evaluate, magnitude, product, shape_of
+from eddyline.models.arithmetic import MAX_DEGREE, Shape, constant, evaluate, product, shape_of
 from eddyline.models.pieces import Intervals, Pieces, Value, for_kernel
 
 CODES: Mapping[str, int] = {"lt": LT, "le": LE, "eq": EQ, "ne": NE, "ge": GE, "gt": GT}
@@ -117,19 +117,11 @@ def _compare(a: Value, b: Value, code: int, pieces: Pieces, scale: float) -> Int
 
 
 def _solve(a: Float64s, b: Float64s, code: int, pieces: Pieces, scale: float) -> Intervals:
-    difference = np.ascontiguousarray(added(a, -b))
-    reach = np.maximum(np.abs(pieces.low - pieces.base), np.abs(pieces.high - pieces.base)) * scale
-    size = magnitude(a, reach) + magnitude(b, reach)
-    known = np.isfinite(difference).all(axis=1)
-    if not known.all():  # computed from NULL: unknown
-        some = np.flatnonzero(known)
-        found = _solve(a[some], b[some], code, pieces.take(some), scale)
-        return Intervals(some[found.row], found.low, found.high, found.closed)
-    room = len(pieces) * (difference.shape[1] + 1)
+    room = len(pieces) * (max(a.shape[1], b.shape[1]) + 1)
     row, low, high = np.empty(room, np.int64), np.empty(room), np.empty(room)
     closed = np.empty(room, np.uint8)
     arrays = for_kernel(pieces.base, pieces.low, pieces.high, pieces.closed)
-    made = kernels.solve(difference, size, scale, *arrays, code, row, low, high, closed)
+    made = kernels.compare(*for_kernel(a, b), scale, *arrays, code, row, low, high, closed)
     return Intervals(row[:made], low[:made], high[:made], closed[:made])
 
 

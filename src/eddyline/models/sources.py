@@ -17,8 +17,9 @@ import pyarrow as pa
 from eddyline.core.delta import Bools, Float64s, Int64s, combine
 from eddyline.core.schema import Field, Schema
 from eddyline.kernels.polynomials import LOW_CLOSED
+from eddyline.kernels.time_join import next_starts
 from eddyline.models.arithmetic import numbers
-from eddyline.models.pieces import Pieces, Value
+from eddyline.models.pieces import Pieces, Value, for_kernel
 from eddyline.models.segments import TO, SegmentLayout
 from eddyline.synopses.keys import numbered
 
@@ -117,6 +118,7 @@ class RowStore:
         self.time: Int64s = np.empty(0, np.int64)
         self.columns: dict[str, pa.Array] = {n: pa.array([], schema[n].type) for n in schema.names}
         self.invalid = 0
+        self._next: Float64s | None = None
 
     def __len__(self) -> int:
         return len(self.time)
@@ -129,6 +131,7 @@ class RowStore:
         """Rows in order of time; ``columns`` by the stream's own names."""
         if not len(time):
             return
+        self._next = None
         if len(self.time):
             self.columns = {n: combine([self.columns[n], columns[n]]) for n in self.schema.names}
             self.time = np.concatenate([self.time, time])
@@ -153,12 +156,7 @@ class RowStore:
         high = self.model.ends(self.columns, self.time, self.horizon)
         if n == 0:
             return high, np.empty(0, np.uint8), np.empty(0, np.bool_)
-        code = self._codes()
-        order = np.lexsort((np.arange(n), self.time, code))
-        following = np.full(n, np.inf)
-        same = code[order][1:] == code[order][:-1]
-        following[order[:-1][same]] = low[order[1:][same]]
-        high = np.minimum(high, following)
+        high = np.minimum(high, self._following(low))
         closed = np.full(n, LOW_CLOSED, np.uint8)
         keep = high > low
         if end is not None and self.horizon is None and isinstance(self.model, DeclaredRows):
@@ -170,10 +168,15 @@ class RowStore:
             high[endless] = low[endless] + spans
         return high, closed, keep
 
-    def _codes(self) -> Int64s:
-        if not self.model.key:
-            return np.zeros(len(self.time), np.int64)
-        return numbered([self.columns[k] for k in self.model.key], len(self.time))[0]
+    def _following(self, low: Float64s) -> Float64s:
+        """Where the next row of each row's key begins. It is asked for twice between two changes, and so remembered."""
+        if self._next is None or len(self._next) != len(low):
+            code, keys = np.zeros(len(low), np.int64), 1
+            if self.model.key:
+                code, keys = numbered([self.columns[k] for k in self.model.key], len(low))
+            self._next = np.empty(len(low))
+            next_starts(*for_kernel(code, low), max(keys, 1), self._next)
+        return self._next
 
     def forget(self, before: float) -> None:
         """Drop rows that hold for no instant from ``before`` on. One that ends there stays: a result that begins there
@@ -187,6 +190,7 @@ class RowStore:
         if not keep.all():
             index = np.flatnonzero(keep)
             where = pa.array(index)
+            self._next = None
             self.time = self.time[index]
             self.columns = {n: c.take(where) for n, c in self.columns.items()}
 
@@ -194,4 +198,4 @@ class RowStore:
         return {"time": self.time, "rows": dict(self.columns)}
 
     def load(self, state: Mapping[str, Any]) -> None:
-        self.time, self.columns = state["time"], dict(state["rows"])
+        self.time, self.columns, self._next = state["time"], dict(state["rows"]), None

@@ -19,14 +19,14 @@ from eddyline.core.bound import Bound
 from eddyline.core.delta import Delta, Float64s, Int64s
 from eddyline.core.schema import Field, Schema
 from eddyline.core.time import TimeKind
-from eddyline.kernels.polynomials import HIGH_CLOSED, LOW_CLOSED
+from eddyline.kernels.polynomials import HIGH_CLOSED, LOW_CLOSED, multiples
 from eddyline.models.describe import span
-from eddyline.models.pieces import Pieces, shifted
+from eddyline.models.pieces import Pieces, for_kernel, shifted
 from eddyline.models.program import END_OF_MODELS, Program, run
 from eddyline.models.sources import RowModel, RowStore
 from eddyline.operators.base import Operator
 
-_CLOSED = np.array(["()", "[)", "(]", "[]"], object)  # by the bits of closedness
+_CLOSED = pa.array(["()", "[)", "(]", "[]"])  # by the bits of closedness
 
 
 class ModelOperator(Operator):
@@ -112,7 +112,7 @@ class ModelOperator(Operator):
                 for i in range(many):
                     columns[f"{name}_{i}"] = _doubles(c[:, i]) if i < c.shape[1] else pa.array(np.zeros(len(p)))
         columns["_from"], columns["_to"] = self._times(low), self._times(high)
-        columns["_closed"] = pa.array(_CLOSED[closed], pa.string())
+        columns["_closed"] = _CLOSED.take(pa.array(closed))
         return Delta(time, {f.name: columns[f.name].cast(f.type) for f in self.schema})
 
     def _times(self, t: Float64s) -> pa.Array:
@@ -162,13 +162,8 @@ def _doubles(values: Float64s) -> pa.Array:
 
 def _multiples(p: Pieces, step: float, start: float, stop: float) -> tuple[Float64s, Float64s]:
     """The first and the last k with k·step in a piece's interval and start ≤ k·step < stop."""
-    first = np.ceil(np.maximum(p.low, start) / step)
-    first = np.where(first * step < np.maximum(p.low, start), first + 1.0, first)
-    first = np.where((first * step == p.low) & (p.closed & LOW_CLOSED == 0), first + 1.0, first)
-    last = np.floor(np.minimum(p.high, stop) / step)
-    last = np.where(last * step > np.minimum(p.high, stop), last - 1.0, last)
-    last = np.where((last * step == p.high) & (p.closed & HIGH_CLOSED == 0), last - 1.0, last)
-    last = np.where(last * step >= stop, last - 1.0, last)
+    first, last = np.empty(len(p)), np.empty(len(p))
+    multiples(*for_kernel(p.low, p.high, p.closed), step, start, stop, first, last)
     return first, last
 
 

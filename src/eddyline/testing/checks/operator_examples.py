@@ -38,6 +38,9 @@ _TEXTS = (
     "SELECT Istream(S.v, T.v AS w) FROM S ASOF JOIN T ON S.a = T.a AND T.ts <= S.ts",
     "SELECT Istream(S.v, T.v AS w) FROM S ASOF JOIN T ON S.a = T.a AND T.ts >= S.ts WITHIN 3",
     "SELECT Istream(S.v, T.v AS w) FROM S LEFT ASOF JOIN T ON S.a = T.a AND T.ts < S.ts WITHIN 3",
+    # the last rows of a partition
+    "SELECT Istream(a, LAG(v) OVER (PARTITION BY a ORDER BY ts) AS w) FROM S WHERE v < 9",
+    "SELECT avg(v) OVER (PARTITION BY a ORDER BY ts ROWS BETWEEN 2 PRECEDING AND 1 FOLLOWING) FROM S WHERE v < 9",
     # lists
     "SELECT a, explode(l) AS e FROM S [RANGE 4]",
     "SELECT e, count(*) AS n FROM (SELECT explode(l) AS e FROM S [ROWS 5]) GROUP BY e",
