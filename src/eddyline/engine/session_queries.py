@@ -35,6 +35,7 @@ from eddyline.io.source import Source
 from eddyline.plan.choice import PlannedQuery
 from eddyline.plan.logical import BoundQuery, streams_of
 from eddyline.streamon.decision import Decision
+from eddyline.synopses.spill_folder import check_directory
 
 
 class Registering(Scheduled, Declaring[Query]):
@@ -63,7 +64,7 @@ class Registering(Scheduled, Declaring[Query]):
         self._graph = RunningGraph(
             self.catalog, self.clock, self._load, self._want, sharing=check.flag(sharing, "sharing"),
             scheduler=check.text(scheduler, "the scheduler"),
-            spill=None if spill is None else str(check.path(spill, "spill")),
+            spill=_spill_directory(spill),
         )  # fmt: skip
         self._graph.rebuilt = self._steer_again
         self._steered: dict[int, Mapping[str, Any]] = {}  # what was altered, of queries that are being loaded
@@ -248,3 +249,11 @@ class Registering(Scheduled, Declaring[Query]):
                 raise JobError(f"{name} needs a query of that name that is running in this session.")
             self.sides[key] = SideStream(name, which, owner.running, self.clock)
         return self.sides[key].stream
+
+
+def _spill_directory(spill: Path | str | None) -> str | None:
+    if spill is None:
+        return None
+    directory = str(check.path(spill, "spill"))
+    check_directory(directory)
+    return directory
