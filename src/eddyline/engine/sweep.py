@@ -31,7 +31,7 @@ from eddyline.models import program as pg
 from eddyline.models.arithmetic import evaluate
 from eddyline.models.pieces import Pieces, for_kernel, padded
 from eddyline.models.segments import FROM, TO
-from eddyline.models.sources import ticks
+from eddyline.models.sources import FittedRows, ticks
 from eddyline.operators.model_query import ModelOperator
 from eddyline.plan.logical import ModelQuery, StreamScan
 from eddyline.plan.models import CLOSED
@@ -152,7 +152,7 @@ def _written(text: str, values: Mapping[str, float]) -> str:
 
 def _bound(text: str, session: Session) -> ModelQuery:
     plan = bind(text, session.catalog).plan
-    if not isinstance(plan, ModelQuery):
+    if not isinstance(plan, ModelQuery) or any(isinstance(m, FittedRows) for m in plan.models):
         raise JobError("sweep runs queries on models: fit the samples first (ed.fit), and query the segments.")
     return plan
 
@@ -279,8 +279,11 @@ class _Swept:
         if name is None or not columns_of(a) & pieces.values.keys():
             return None
         one = evaluate(a, pieces)
+        many = len(pieces)
         if items is not None:
-            pieces = pg._mapped(pieces, items)
+            pieces = pg.run(pg.Map(pg.Source(0), tuple(items)), [pieces], self.query.program.scale)
+        if len(pieces) != many:  # a map that cuts pieces, as abs() does
+            return None
         if not one.plain or one.c.shape[1] > 2 or any(not v.plain or v.c.shape[1] > 2 for v in pieces.values.values()):
             return None
         return pieces, padded(one.c, 2), code, name

@@ -179,7 +179,8 @@ class Fitter:
                 first[given[::-1]] = np.arange(n - 1, -1, -1)
                 come = np.sort(first[first < n])
                 first[given[come]] = self.table_of_keys.intern([one.take(pa.array(come))], len(come))
-                return first.take(given)
+                codes: Int64s = first.take(given)
+                return codes
         return self.table_of_keys.intern(list(keys), n)
 
     def _greedy(self, begin: Int64s, order: Int64s, time: Int64s, values: Float64s, bounds: Float64s) -> None:
