@@ -281,7 +281,8 @@ def test_nothing_of_the_head_is_cut(page: Any, server: RunningServer) -> None:
         page.wait_for_selector(".tools button:has-text('open bundle')")
         cut = page.evaluate(
             "[...document.querySelectorAll('header.top button, header.top input:not([hidden]), header.top select')]"
-            ".filter((e) => e.getBoundingClientRect().right > innerWidth || (!e.matches('input') && e.scrollWidth > e.clientWidth + 1))"
+            ".filter((e) => e.getBoundingClientRect().right > innerWidth"
+            " || (!e.matches('input') && e.scrollWidth > e.clientWidth + 1))"
             ".map((e) => e.outerHTML)"
         )
         assert cut == [], width
@@ -341,7 +342,8 @@ FRAMES = """(milliseconds) => new Promise((done) => {
   const times = [];
   let updates = 0, last = null, first = null;
   const seen = new MutationObserver(() => { updates++; });
-  seen.observe(document.querySelector('section.plan'), {subtree: true, childList: true, characterData: true, attributes: true});
+  const all = {subtree: true, childList: true, characterData: true, attributes: true};
+  seen.observe(document.querySelector('section.plan'), all);
   const step = (now) => {
     first ??= now;
     if (last !== null) times.push(now - last);
