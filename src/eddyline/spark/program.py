@@ -25,6 +25,7 @@ from eddyline.plan.logical import (
     Aggregate,
     AsOfJoin,
     BoundQuery,
+    Over,
     Plan,
     Rank,
     RelationScan,
@@ -240,7 +241,7 @@ def needs_order(plan: Plan) -> bool:
             return True
         if isinstance(n, RelationScan) and not n.constant:
             return True
-        if isinstance(n, AsOfJoin) or (isinstance(n, Rank) and n.by_arrival):
+        if isinstance(n, AsOfJoin | Over) or (isinstance(n, Rank) and n.by_arrival):
             return True
     return False
 

@@ -34,6 +34,7 @@ from eddyline.core.window import Hop, PartitionRows, Range, Rows, Session, Slide
 from eddyline.plan.logical import (
     AsOfJoin,
     BoundQuery,
+    Over,
     Plan,
     Project,
     RelationScan,
@@ -46,7 +47,7 @@ from eddyline.plan.logical import (
     walk,
 )
 from eddyline.testing.auto_slack import AutoByRow
-from eddyline.testing.relational import apply, as_of_join, holds, named, project
+from eddyline.testing.relational import apply, as_of_join, holds, named, over, project
 from eddyline.testing.values import Row, bag_difference, canonical, instant, row_key, ticks
 
 Element = tuple[int | None, Mapping[str, Any]]  # (timestamp in ticks, row by source column)
@@ -216,6 +217,8 @@ class Reference:
             case AsOfJoin():
                 left, right = (self._stream(p, position) for p in (node.left, node.right))
                 return [e for e in as_of_join(node, left, right) if e[0] <= now]
+            case Over():
+                return over(node, self._stream(node.input, position))
             case Project():
                 names = node.input.schema.names
                 return [(ts, project(node, names, row)) for ts, row in self._stream(node.input, position)]

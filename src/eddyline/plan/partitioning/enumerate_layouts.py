@@ -41,6 +41,7 @@ from eddyline.plan.logical import (
     MarkJoin,
     ModelQuery,
     OuterJoin,
+    Over,
     Plan,
     Project,
     Rank,
@@ -138,6 +139,8 @@ class Layouts:
                 return self.set_operation(p)
             case AsOfJoin():
                 return self.as_of_join(p)
+            case Over():
+                return self.over(p)
             case ModelQuery():
                 return self.model_query(p)
             case ToStream():
@@ -320,6 +323,14 @@ class Layouts:
             told = f"{p.function.upper()}() must see its partition together, and no input is split by a column of it"
         else:
             told = f"ORDER BY … LIMIT and {p.function.upper()}() without PARTITION BY rank all rows"
+        return self.kept(self.of(p.input), lambda x: x.meets(p.partition), told)
+
+    def over(self, p: Over) -> list[Layout]:
+        """The rows around an element are known where all rows of the partition are."""
+        if p.partition:
+            told = "OVER (…) must see its partition together, and no input is split by a column of it"
+        else:
+            told = "OVER (…) without PARTITION BY counts the elements of the whole stream"
         return self.kept(self.of(p.input), lambda x: x.meets(p.partition), told)
 
     def set_operation(self, p: SetOperation) -> list[Layout]:
