@@ -19,6 +19,7 @@ from eddyline.core.schema import Field, Schema
 from eddyline.kernels.polynomials import LOW_CLOSED
 from eddyline.kernels.time_join import next_starts
 from eddyline.models.arithmetic import numbers
+from eddyline.models.fitting import ErrorBound
 from eddyline.models.pieces import Pieces, Value, for_kernel
 from eddyline.models.segments import TO, SegmentLayout
 from eddyline.synopses.keys import numbered
@@ -50,8 +51,41 @@ class SegmentRows:
             for v in self.layout.values
         }
 
+    def errors(self, columns: Mapping[str, pa.Array]) -> dict[str, Float64s]:
+        """Bounds of the values' errors, as polynomials; a segment table's own bound holds at its samples only."""
+        return {}
+
     def constants(self, schema: Schema) -> list[str]:
         return list(self.layout.key)
+
+
+@dataclass(frozen=True, slots=True)
+class BoundedSegments(SegmentRows):
+    """Segments with a bound of each value's error that is linear in time, in columns ``value#e0`` and ``value#e1``."""
+
+    def errors(self, columns: Mapping[str, pa.Array]) -> dict[str, Float64s]:
+        found = {}
+        for v in self.layout.values:
+            e = np.column_stack([numbers(columns[f"{v.name}#e{i}"]) for i in range(2)])
+            found[v.name] = e if e[:, 1].any() else np.ascontiguousarray(e[:, :1])
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class FittedRows:
+    """Tuples that are samples of signals, which are fitted inside the query: ``ERROR WITHIN``. A sample is within its
+    value's one of ``bounds``, a silence of more than ``max_gap`` ticks ends a signal's run, and a segment holds for
+    ``longest`` ticks at most (0: any)."""
+
+    key: tuple[str, ...]
+    values: tuple[str, ...]
+    bounds: tuple[ErrorBound, ...] = ()
+    max_gap: int | None = None
+    longest: int = 0
+
+    @property
+    def degrees(self) -> dict[str, int]:
+        return dict.fromkeys(self.values, 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,18 +117,24 @@ class DeclaredRows:
             out[name] = c
         return out
 
+    def errors(self, columns: Mapping[str, pa.Array]) -> dict[str, Float64s]:
+        return {}
+
     def constants(self, schema: Schema) -> list[str]:
         modelled = {n for n, _ in self.values}
         return [n for n in schema.names if n not in modelled]
 
 
-RowModel = SegmentRows | DeclaredRows
+StoredRows = SegmentRows | DeclaredRows
+RowModel = StoredRows | FittedRows
 
 
 def physical_schema(model: RowModel, schema: Schema) -> Schema:
     """The columns that have to be read for a model, of a stream's own."""
     if isinstance(model, DeclaredRows):
         return schema
+    if isinstance(model, FittedRows):
+        return Schema(tuple(f for f in schema if f.name in (*model.key, *model.values)))
     fields = [f for f in schema if f.name in (*model.key, TO)]
     return Schema((*fields, *(Field(n, pa.float64()) for n in flat_names(model.layout))))
 
@@ -113,7 +153,7 @@ def ticks(column: pa.Array) -> Int64s:
 class RowStore:
     """The rows of one input that can still matter, and what they mean as pieces."""
 
-    def __init__(self, model: RowModel, schema: Schema, prefix: str, horizon: int | None, scale: float) -> None:
+    def __init__(self, model: StoredRows, schema: Schema, prefix: str, horizon: int | None, scale: float) -> None:
         self.model, self.schema, self.prefix, self.horizon, self.scale = model, schema, prefix, horizon, scale
         self.time: Int64s = np.empty(0, np.int64)
         self.columns: dict[str, pa.Array] = {n: pa.array([], schema[n].type) for n in schema.names}
@@ -126,6 +166,13 @@ class RowStore:
     @property
     def nbytes(self) -> int:
         return int(self.time.nbytes) + int(sum(c.nbytes for c in self.columns.values()))
+
+    def known(self, frontier: int, ended: bool) -> float:
+        """The instant before which all is known, when every row up to the frontier has come."""
+        return float(frontier) + 1.0
+
+    def statistics(self) -> dict[str, int]:
+        return {}
 
     def add(self, time: Int64s, columns: Mapping[str, pa.Array]) -> None:
         """Rows in order of time; ``columns`` by the stream's own names."""
@@ -144,8 +191,9 @@ class RowStore:
         low = self.time.astype(np.float64)
         high, closed, keep = self._extents(low, known, end)
         values = {}
+        errors = self.model.errors(self.columns)
         for name, c in self.model.coefficients(self.columns).items():
-            values[f"{self.prefix}{name}"] = Value(c)
+            values[f"{self.prefix}{name}"] = Value(c, error=errors.get(name))
             keep &= np.isfinite(c).all(axis=1)
         constants = {f"{self.prefix}{c}": self.columns[c] for c in self.model.constants(self.schema)}
         found = Pieces(low, high, closed, low, values, constants)

@@ -20,7 +20,7 @@ from eddyline.core.time import TimeKind
 from eddyline.core.window import WindowSpec
 from eddyline.expr.nodes import AggregateCall, Expr, columns_of
 from eddyline.models.program import Program
-from eddyline.models.sources import RowModel, SegmentRows
+from eddyline.models.sources import FittedRows, RowModel, SegmentRows
 
 
 @dataclass(frozen=True, slots=True)
@@ -345,7 +345,7 @@ class ModelQuery:
     def outlasts_its_elements(self) -> bool:
         """Whether there are results behind the last element: of segments that reach further, or segments that are only
         complete when time ends."""
-        return self.program.sample is None or any(isinstance(m, SegmentRows) for m in self.models)
+        return self.program.sample is None or any(isinstance(m, SegmentRows | FittedRows) for m in self.models)
 
 
 Plan = (
