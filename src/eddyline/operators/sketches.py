@@ -35,7 +35,7 @@ def value_hashes(array: pa.Array) -> list[int]:
     """
     if is_direct(array.type):
         codes, _ = direct_codes(array)
-        return mixed(codes.view(np.uint64)).tolist()
+        return list(mixed(codes.view(np.uint64)).tolist())
     if not pa.types.is_dictionary(array.type):
         array = array.dictionary_encode()
     known = [_digest(v) for v in array.dictionary.to_pylist()] or [0]

@@ -71,7 +71,7 @@ def percentile(values: Sequence[float], share: float, bits: int) -> float:
     """
     exact = sorted(values, key=order_key)[max(1, math.ceil(share * len(values))) - 1]
     (bucket,) = buckets(np.array([exact]).view(np.int64), bits).tolist()
-    return canonical(middle(bucket, bits))
+    return float(canonical(middle(bucket, bits)))
 
 
 def total(values: Sequence[Any], type: pa.DataType) -> Any:
