@@ -162,10 +162,9 @@ class ConstraintWatch:
             kept = join.slots.close(ca.table[places], q, k.BY_CA + k.KINDS * self.other[q])
             ca.forget(places[kept == 0])
 
-    def collected(self, join: ConstrainedJoin, slots: Int64s) -> None:
-        both = join.slots.stream[slots] * (1 << 32) + join.slots.slot[slots, k.WHY]
-        for each, many in zip(*np.unique(both, return_counts=True), strict=True):
-            self.removed[int(each) >> 32, int(each) & 0xFFFFFFFF] += int(many)
+    def collected(self, join: ConstrainedJoin, removed: Int64s) -> None:
+        for i, kind in zip(*np.nonzero(removed), strict=True):
+            self.removed[int(i), int(kind)] += int(removed[i, kind])
 
     # ── what can be used ──────────────────────────────────────────────────────────────────────────────────────────
 
