@@ -128,6 +128,7 @@ class ConstraintWatch:
         assert self.graph is not None
         ports = self.size * self.width
         wait, low = np.full(ports, k.NEVER_USED, np.int64), np.full(ports, k.LOWEST, np.int64)
+        lag = wait.copy()
         parents_of = {q for q in self.facts if self._is_parent(self.other[q])}  # ports that lead to a parent
         for q, adherence in self.rids.items():
             if self._usable(join, adherence, self._input(self.other[q])) and self._unique(join, self.other[q]):
@@ -135,7 +136,7 @@ class ConstraintWatch:
         for q, oa in self.ordered.items():
             purpose = OAP if self.other[q] in parents_of else OAC
             if self.options.may_use(purpose) and self._usable(join, oa.adherence, self._input(q)):
-                low[self.other[q]] = oa.low()
+                low[self.other[q]], lag[self.other[q]] = oa.low(), int(oa.adherence.k_e)
         facts = np.zeros((4, self.size), np.int64)
         facts[:3] = np.array(self.graph.facts(), np.int64).T
         for i in range(self.size):
@@ -146,7 +147,7 @@ class ConstraintWatch:
         for q in parents_of & {self.other[p] for p in self.clustered}:
             self._close(join, q)
         self._tell(wait, low, now)
-        return Collection(wait, low, round(65536 * self.losses.p) if join.spill is None else 0, facts)
+        return Collection(wait, low, round(65536 * self.losses.p) if join.spill is None else 0, facts, lag)
 
     def _closes(self, join: ConstrainedJoin, q: int) -> bool:
         """Whether the rows of a parent, at its port, are known to come in clusters."""
@@ -225,9 +226,9 @@ class ConstraintWatch:
             Edge(a, b, self._unique(join, a * self.width + p), self._unique(join, b * self.width + q))
             for a, p, b, q in self.join_edges
         ]
-        graph = direct(self.size, edges)
-        if self.graph is not None and graph == self.graph:
+        if self.graph is not None and tuple(edges) == self.graph.edges:
             return
+        graph = direct(self.size, edges)
         before, self.graph = self.graph, graph
         self.set_ports(join)
         if self.log is not None and (before is None or before.down != graph.down):

@@ -26,11 +26,13 @@ from eddyline.kernels.constrained_layout import (
     BY_OAC,
     BY_OAP,
     BY_RIDS,
+    CHANGED,
     DOWN,
     FAILED,
     FREE,
     KINDS,
     LOWEST,
+    MARKS,
     NB,
     NBP,
     NEVER_USED,
@@ -61,16 +63,21 @@ FORGOTTEN = -1  # the count of a key in CA-Aux whose entry is over
 
 class Inferences(NamedTuple):
     """What a collection may infer. By port: ``wait`` rows of the neighbour are waited for (RIDS), ``low`` is a bound on
-    its future keys (OA). ``facts`` by input: root; the one root of a graph all of whose edges are many-one; such a
-    graph's roots are all parents of the input; NO rows need not stay, for parents learn from RIDS or OAC what they
-    would tell. ``share`` of 65,536 useless rows stay, as sampled ones. ``spills``: useless rows stay to the end of the
-    run. ``removed`` counts rows by input and kind; ``victims`` has room for all slots."""
+    its future keys (OA), which follows the largest key that came ``lag`` arrivals ago (``marks``: how many arrivals of
+    the neighbour were counted, its largest key, then both as they were at the last collections, in turn).
+
+    By input (``facts``): root; the one root of a graph all of whose edges are many-one; such a graph's roots are all
+    parents of the input; NO rows need not stay, for parents learn from RIDS or OAC what they would tell. ``share`` of
+    65,536 useless rows stay, as sampled ones. ``spills``: useless rows stay to the end of the run. ``removed`` counts
+    rows by input and kind; ``victims`` has room for all slots."""
 
     deletes: Any
     spills: Any
     share: Any
     wait: Any
     low: Any
+    lag: Any
+    marks: Any
     facts: Any
     removed: Any
     victims: Any
@@ -94,7 +101,7 @@ def infer_at(rows, width, s, owner, j, why):
     other, p = rows.ports[owner, j, NB], rows.ports[owner, j, NBP]
     if first(rows, width, other * width + p, p, rows.r64[s, j]) < 0:
         rows.r16[s, gone] = why + KINDS * (owner * width + j)
-        settle(rows, width, push(rows, width, s, np.int64(0)))
+        settle(rows, width, push(rows, width, s, np.int64(0)), np.int64(-1))
 
 
 @inlined
@@ -132,6 +139,25 @@ def infer(rows, width, plan, arrived):
                     why = np.int64(BY_OAC) if rows.ports[owner, j, DOWN] else np.int64(BY_OAP)
                     infer_at(rows, width, np.int64(s), owner, j, why)
     return looked
+
+
+@inlined
+def raise_low(plan):
+    """Raise the bounds on future keys to the largest key that came ``lag`` arrivals ago, by what was marked."""
+    for at in range(len(plan.low)):
+        if plan.low[at] == LOWEST or plan.lag[at] >= NEVER_USED:
+            continue
+        for i in range(1, MARKS + 1):
+            if plan.marks[at, 2 * i] > 0 and plan.marks[at, 2 * i] <= plan.marks[at, 0] - plan.lag[at]:
+                plan.low[at] = max(plan.low[at], plan.marks[at, 2 * i + 1])
+
+
+@inlined
+def mark(plan, turn):
+    """Remember counts and largest keys."""
+    place = 2 * (1 + turn % MARKS)
+    for at in range(len(plan.low)):
+        plan.marks[at, place], plan.marks[at, place + 1] = plan.marks[at, 0], plan.marks[at, 1]
 
 
 @inlined
@@ -252,43 +278,65 @@ def let_go(rows, width, x):
 
 
 @inlined
-def collect(rows, width, plan):
-    """Take useless rows out, or mark them as victims; returns how many rows were looked at, and how many are so."""
+def take_out(rows, width, plan, s, many):
+    """If a row is useless, put it and what goes with it among the victims, of which there are ``many``, or mark them;
+    returns how many victims there are then, and how many rows were useless."""
     flags = 14 * width + 15
-    many, marked, looked = np.int64(0), np.int64(0), np.int64(0)
-    for s in range(len(rows.status)):
-        if not to_look_at(plan, np.int64(rows.stream[s]), rows.status[s]):
-            continue
-        looked += 1
-        if rows.r16[s, flags] & (QUEUED | SAMPLED | VICTIM):
-            continue
-        why = useless(rows, width, np.int64(s), plan)
-        if why == 0:
-            continue
-        rows.r16[s, 14 * width + 14] = why
-        rows.r16[s, flags] |= QUEUED
-        rows.stack[0] = s
-        top = np.int64(1)
-        while top > 0:
-            top -= 1
-            x = np.int64(rows.stack[top])
-            if not plan.spills and is_sampled(rows.r64[x, 0], plan.share):
-                rows.r16[x, flags] = (rows.r16[x, flags] | SAMPLED) & (65535 - QUEUED)
+    if rows.r16[s, flags] & (QUEUED | SAMPLED | VICTIM):
+        return many, np.int64(0)
+    why = useless(rows, width, s, plan)
+    if why == 0:
+        return many, np.int64(0)
+    found = np.int64(0)
+    rows.r16[s, 14 * width + 14] = why
+    rows.r16[s, flags] |= QUEUED
+    rows.stack[0] = s
+    top = np.int64(1)
+    while top > 0:
+        top -= 1
+        x = np.int64(rows.stack[top])
+        if not plan.spills and is_sampled(rows.r64[x, 0], plan.share):
+            rows.r16[x, flags] = (rows.r16[x, flags] | SAMPLED) & (65535 - QUEUED)
+        else:
+            plan.removed[np.int64(rows.stream[x]), why % KINDS] += 1
+            found += 1
+            if plan.spills and rows.r16[x, flags] & FAILED == 0:
+                rows.r16[x, flags] = (rows.r16[x, flags] | VICTIM) & (65535 - QUEUED)
             else:
-                plan.removed[np.int64(rows.stream[x]), why % KINDS] += 1
-                if plan.spills and rows.r16[x, flags] & FAILED == 0:
-                    rows.r16[x, flags] = (rows.r16[x, flags] | VICTIM) & (65535 - QUEUED)
-                    marked += 1
-                else:
-                    plan.victims[many] = x
-                    many += 1
-            if not plan.deletes and rows.status[x] != NO:
-                top = companions(rows, width, x, why, top)
+                plan.victims[many] = x
+                many += 1
+        if not plan.deletes and rows.status[x] != NO:
+            top = companions(rows, width, x, why, top)
+    return many, found
+
+
+@inlined
+def collect(rows, width, plan, whole):
+    """Take useless rows out, or mark them as victims; returns how many rows were looked at, and how many are so. Rows
+    that became YES or NO since the last collection are looked at; all rows if it is to be a ``whole`` one, and where
+    rows can become useless without a change of their status."""
+    many, useless_rows, looked = np.int64(0), np.int64(0), np.int64(0)
+    changed = rows.cursor[len(rows.cursor) - 2]
+    for i in range(rows.ports.shape[0]):
+        whole = whole or plan.facts[2, i] != 0
+    if whole or changed > CHANGED:
+        for s in range(len(rows.status)):
+            if to_look_at(plan, np.int64(rows.stream[s]), rows.status[s]):
+                looked += 1
+                many, found = take_out(rows, width, plan, np.int64(s), many)
+                useless_rows += found
+    else:
+        for i in range(changed):
+            s = np.int64(rows.stack[len(rows.status) + 1 + i])
+            if to_look_at(plan, np.int64(rows.stream[s]), rows.status[s]):
+                many, found = take_out(rows, width, plan, s, many)
+                useless_rows += found
+    rows.cursor[len(rows.cursor) - 2] = 0
     for i in range(many):
         x = np.int64(plan.victims[i])
-        rows.r16[x, flags] &= 65535 - QUEUED
+        rows.r16[x, 14 * width + 15] &= 65535 - QUEUED
         let_go(rows, width, x)
-    return looked, many + marked
+    return looked, useless_rows
 
 
 @kernel(f"void({I1}, int64, int64, int64, {ROWS}, {I1})", borrows=True)

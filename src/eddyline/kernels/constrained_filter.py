@@ -14,8 +14,6 @@ from eddyline.kernels.constrained_layout import BITS_PER_KEY, BLOCK, FAILED, NB,
 from eddyline.kernels.constrained_rows import B1, I1, I2, I3, ROWS, Rows, after, first
 from eddyline.kernels.hashing import mix
 
-SEEN_BITS = 16  # bits of the set of arriving keys, for each of them: a key that is wrongly in it costs a look
-
 
 @inlined
 def maybe_spilled(port, key, filters, bits):
@@ -65,57 +63,66 @@ def ask(rows, width, owner, j, key, filters, bits, asked, many):
 
 
 @inlined
-def follow(rows, width, owner, j, key, seen, top):
-    """Put the matches in memory of a key at a port of an input on the stack, each once."""
+def follow(rows, width, owner, j, key, ends, seen, stack, top):
+    """Put the matches in memory of a key at a port of an input on the stack, each once for the port at which it is
+    reached; those of an input without other ports lead nowhere."""
     other, p = rows.ports[owner, j, NB], rows.ports[owner, j, NBP]
+    if ends[other]:
+        return top
     node = first(rows, width, other * width + p, p, key)
     while node >= 0:
-        if seen[node] == 0 and rows.r16[node, 14 * width + 15] & FAILED == 0:
-            seen[node] = 1
-            rows.stack[top] = node
+        at = node * width + p
+        if seen[at] == 0 and rows.r16[node, 14 * width + 15] & FAILED == 0:
+            seen[at] = 1
+            stack[top] = at
             top += 1
         node = after(rows, width, p, node, key)
     return top
 
 
 @kernel(
-    f"int64({I1}, {I2}, {I1}, {ROWS}, {I3}, {B1}, {B1}, {I2})",
+    f"int64({I1}, {I2}, {I1}, {ROWS}, {I3}, {B1}, {B1}, {B1}, {I1}, {I2})",
     work=lambda *args: len(args[0]) + len(args[2]),
     borrows=True,
 )
 def reach(
     streams, keys, starts, ports, status, stream, r64, r32, r16, head, base, mask, fifo, live, cursor, stack, filters,
-    bits, seen, asked,
+    bits, ends, seen, reached, asked,
 ):  # fmt: skip
-    """Lines of port and key that rows of the spill may have which some of the rows given (inputs and keys by port) can
-    reach, or some of the slots ``starts``; ``seen`` says which slots were reached. Returns how many lines."""
+    """Lines of port and key that rows of the spill may have which can be in a result with some of the rows given
+    (inputs and keys by port), or with rows that were brought back (``starts``: slot times width, and the port at which
+    it was asked for). ``ends`` are inputs with one port; ``seen`` and ``reached`` have room for every slot and port.
+    Returns how many lines."""
     rows = Rows(ports, status, stream, r64, r32, r16, head, base, mask, fifo, live, cursor, stack)
     width = ports.shape[1]
     many, top = np.int64(0), np.int64(0)
-    # Beyond which ports is there anything to ask for?
-    deep = width > 1
     for i in range(len(streams)):
         for j in range(width):
-            if ports[streams[i], j, NB] < 0:
-                continue
-            many = ask(rows, width, streams[i], j, keys[i, j], filters, bits, asked, many)
-            if deep:
-                top = follow(rows, width, streams[i], j, keys[i, j], seen, top)
+            if ports[streams[i], j, NB] >= 0:
+                many = ask(rows, width, streams[i], j, keys[i, j], filters, bits, asked, many)
+                top = follow(rows, width, streams[i], j, keys[i, j], ends, seen, reached, top)
     for i in range(len(starts)):
         if seen[starts[i]] == 0:
             seen[starts[i]] = 1
-            stack[top] = starts[i]
+            reached[top] = starts[i]
             top += 1
     while top > 0:
         top -= 1
-        s = np.int64(stack[top])
+        s, came = reached[top] // width, reached[top] % width
         owner = np.int64(stream[s])
         for j in range(width):
-            if ports[owner, j, NB] < 0:
-                continue
-            many = ask(rows, width, owner, j, r64[s, j], filters, bits, asked, many)
-            top = follow(rows, width, owner, j, r64[s, j], seen, top)
+            if j != came and ports[owner, j, NB] >= 0:
+                many = ask(rows, width, owner, j, r64[s, j], filters, bits, asked, many)
+                top = follow(rows, width, owner, j, r64[s, j], ends, seen, reached, top)
     return many
+
+
+@inlined
+def places_in_set(port, key, members):
+    """The two bits of a key in the set of arriving keys."""
+    h = mix(port, key)
+    last = np.int64(8 * len(members) - 1)
+    return h & last, (h >> np.int64(32)) & last
 
 
 @kernel(f"void({I1}, {I2}, {I3}, {B1})", borrows=True)
@@ -124,8 +131,9 @@ def note_arrivals(streams, keys, ports, members):
     width = ports.shape[1]
     for i in range(len(streams)):
         for j in range(width):
-            h = mix(streams[i] * width + j, keys[i, j]) & np.int64(8 * len(members) - 1)
-            members[h >> 3] |= np.uint8(1 << (h & 7))
+            a, b = places_in_set(streams[i] * width + j, keys[i, j], members)
+            members[a >> 3] |= np.uint8(1 << (a & 7))
+            members[b >> 3] |= np.uint8(1 << (b & 7))
 
 
 @kernel(f"void({I2}, int64, {ROWS}, {I3}, {B1}, {B1}, {I1})", borrows=True)
@@ -145,8 +153,8 @@ def may_complete(
             if other < 0 or j == came:
                 continue
             key = keys[i, j]
-            h = mix(other * width + p, key) & np.int64(8 * len(members) - 1)
-            if (members[h >> 3] >> (h & 7)) & 1:
+            a, b = places_in_set(other * width + p, key, members)
+            if (members[a >> 3] >> (a & 7)) & (members[b >> 3] >> (b & 7)) & 1:
                 continue
             node = first(rows, width, other * width + p, p, key)
             while node >= 0 and r16[node, 14 * width + 15] & FAILED:

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from eddyline.kernels.compile import inlined, kernel
-from eddyline.kernels.constrained_collect import Inferences, collect, infer
+from eddyline.kernels.constrained_collect import Inferences, collect, infer, mark, raise_low
 from eddyline.kernels.constrained_layout import (
     APPLIED,
     COLLECT,
@@ -54,7 +54,7 @@ from eddyline.kernels.constrained_rows import (
     depart,
     enlist,
     first,
-    link,
+    link_and_compare,
     push,
     settle,
 )
@@ -99,7 +99,9 @@ def emit(rows, width, search, measures, s, weight, time):
         target, p = search.order[owner, depth, 0], search.order[owner, depth, 1]
         source, q = search.order[owner, depth, 2], search.order[owner, depth, 3]
         key = rows.r64[search.bound[source], q]
-        if search.cursor[depth] == -2:
+        if search.cursor[depth] == -2 and source == owner and weight > 0:
+            node = np.int64(rows.stack[len(rows.stack) - width + q])
+        elif search.cursor[depth] == -2:
             node = first(rows, width, target * width + p, p, key)
         else:
             node = after(rows, width, p, search.cursor[depth], key)
@@ -165,10 +167,13 @@ def arrive(rows, width, plan, measures, s):
         rows.r64[s, width + j] = measures.arrived[other]
         if key < plan.low[port]:
             plan.low[port] = LOWEST
-        again = first(rows, width, owner * width + j, j, key) >= 0
+        plan.marks[port, 0] += 1
+        plan.marks[port, 1] = max(plan.marks[port, 1], key)
+        again = link_and_compare(rows, width, s, j)
         measures.duplicates[owner * width + j] += again
         farthest = np.int64(0)
         node = first(rows, width, port, p, key)
+        rows.stack[len(rows.stack) - width + j] = node
         while node >= 0:
             farthest = max(farthest, arrived - rows.r64[node, width + p])
             if rows.r16[node, gone + p] != 0:
@@ -182,9 +187,8 @@ def arrive(rows, width, plan, measures, s):
             measure(measures, port, arrived, farthest)
             if farthest > plan.wait[port]:
                 plan.wait[port] = NEVER_USED
-    link(rows, width, s)
     enlist(rows, width, s, rows.fifo[owner, 1])
-    settle(rows, width, push(rows, width, s, top))
+    settle(rows, width, push(rows, width, s, top), s)
 
 
 @inlined
@@ -216,8 +220,10 @@ def collect_garbage(rows, width, plan, measures, progress, every, rows_per_eleme
     """One garbage collection. To look at rows may cost as much as a few arrivals, whatever there is: the next waits
     for as many elements as that takes."""
     progress[MOST] = max(progress[MOST], rows.live.sum())
+    raise_low(plan)
+    mark(plan, progress[COLLECTIONS])
     looked = infer(rows, width, plan, measures.arrived)
-    more, useless = collect(rows, width, plan)
+    more, useless = collect(rows, width, plan, progress[COLLECTED] == 0)
     progress[DROPPED] += useless
     progress[SINCE], progress[DUE] = 0, max(every, (looked + more) // rows_per_element)
     progress[COLLECT] = 0
@@ -243,22 +249,22 @@ def fill(rows, width, s, owner, number, leave, place, rejected, keys, at):
 
 @kernel(
     f"int64({I1}, {I1}, {I1}, {I1}, {I2}, {I1}, {I1}, int64, {I1}, {B1}, int64, int64, int64, {ROWS}, {I3}, {I1}, {I1},"
-    f" boolean, boolean, int64, {I1}, {I1}, {I2}, {I2}, int32[::1], {I1}, {I1}, {I2}, {I1}, {I1}, {I1}, {I1}, {I1},"
-    f" {I2})",
+    f" boolean, boolean, int64, {I1}, {I1}, {I1}, {I2}, {I2}, {I2}, int32[::1], {I1}, {I1}, {I2}, {I1}, {I1},"
+    f" {I1}, {I1}, {I1}, {I2})",
     work=lambda *args: len(args[0]),
     borrows=True,
 )
 def run(
     time, leave, place, state, keys, next_, stop, until, limits, skip, every, per_question, rows_per_element, ports,
     status, stream, r64, r32, r16, head, base, mask, fifo, live, cursor, stack, order, bound, loops, deletes, spills,
-    share, wait, low, facts, removed, victims, arrived, duplicates, steps, hits, progress, out_time, out_weight,
-    out_sampled, out_places,
+    share, wait, low, lag, marks, facts, removed, victims, arrived, duplicates, steps, hits, progress, out_time,
+    out_weight, out_sampled, out_places,
 ):  # fmt: skip
     """Apply the elements of all inputs, those of one after those of another, from ``next_`` to ``stop`` by input, and
     let rows leave up to ``until``. ``state`` says which cannot join or are rejected; rejected rows of inputs in
     ``skip`` are only counted. ``out_sampled`` is a hash of the key of a result that a sampled row is part of."""
     rows = Rows(ports, status, stream, r64, r32, r16, head, base, mask, fifo, live, cursor, stack)
-    plan = Inferences(deletes, spills, share, wait, low, facts, removed, victims)
+    plan = Inferences(deletes, spills, share, wait, low, lag, marks, facts, removed, victims)
     measures = Measures(arrived, duplicates, steps, hits)
     search = Search(order, bound, loops, progress, out_time, out_weight, out_sampled, out_places)
     many, width = ports.shape[0], ports.shape[1]
@@ -271,7 +277,9 @@ def run(
                 return np.int64(FULL)
             progress[PENDING] = -1
         if progress[COLLECT] == 0 and progress[SINCE] >= progress[DUE]:
-            if progress[COLLECTED] + 1 >= per_question or left < progress[DUE]:
+            # At first the control learns with every collection.
+            question = min(per_question, 1 + progress[COLLECTIONS] // 4)
+            if progress[COLLECTED] + 1 >= question or left < progress[DUE]:
                 return np.int64(CONSULT)
             progress[COLLECT] = 1
         if progress[COLLECT]:

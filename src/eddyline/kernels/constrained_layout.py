@@ -47,6 +47,8 @@ FOUND, PENDING, COLLECT, SINCE, DUE, COLLECTED, COLLECTIONS, NOW, DROPPED, APPLI
 
 NEVER_USED = 1 << 62  # a k that no distance reaches
 LOWEST = -(1 << 63)  # a bound below all keys
+MARKS = 16  # collections at which the largest keys are remembered
+CHANGED = 1 << 13  # rows whose status changed that are remembered for the next collection; after more it looks at all
 STEPS = 32  # distances by port that are remembered between two questions to the control
 
 BLOCK = 64  # bytes of a block of a Bloom filter: one line of the processor's cache

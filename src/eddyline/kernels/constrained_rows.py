@@ -18,6 +18,7 @@ from eddyline.kernels.compile import inlined, kernel
 from eddyline.kernels.constrained_layout import (
     BY_EXPIRY,
     BY_FILTER,
+    CHANGED,
     DOWN,
     FAILED,
     FREE,
@@ -37,8 +38,9 @@ ROWS = f"{I3}, {B1}, {B1}, {I2}, int32[:, ::1], uint16[:, ::1], int32[::1], {I1}
 
 class Rows(NamedTuple):
     """All arrays of the slots; ``fifo`` has the oldest and the newest slot of each input, ``live`` how many it has,
-    ``cursor`` by port the first row whose wait was not looked at, and after these the first free slot; ``stack`` has
-    room for every slot."""
+    ``cursor`` by port the first row whose wait was not looked at, and after these how many rows became YES or NO since
+    the last collection, and the first free slot. ``stack`` has room for every slot, then for ``CHANGED`` rows that
+    became YES or NO, then by port for the first matches of the row that arrives."""
 
     ports: Any
     status: Any
@@ -93,6 +95,21 @@ def link(rows, width, s):
         if old >= 0:
             rows.r32[old, before + j] = s
         rows.head[bucket] = s
+
+
+@inlined
+def link_and_compare(rows, width, s, j):
+    """Put a row in front of the chain of its key at one port; whether another row of its input has that key."""
+    port = np.int64(rows.stream[s]) * width + j
+    key = rows.r64[s, j]
+    bucket = rows.base[port] + (mix(np.int64(0), key) & rows.mask[port])
+    old = np.int64(rows.head[bucket])
+    rows.r32[s, 4 * width + 4 + j] = old
+    rows.r32[s, 5 * width + 4 + j] = -1 - bucket
+    if old >= 0:
+        rows.r32[old, 5 * width + 4 + j] = s
+    rows.head[bucket] = s
+    return next_match(rows, width, j, old, key) >= 0
 
 
 @inlined
@@ -162,8 +179,8 @@ def release(rows, width, s):
 
 
 @inlined
-def evaluate(rows, width, s):
-    """The status of a row by Theorems 6.3.1 and 6.3.2; a NO row is told why."""
+def evaluate(rows, width, s, arrives):
+    """The status of a row by Theorems 6.3.1 and 6.3.2; a NO row is told why. Those that ``arrive`` know matches."""
     flags, gone, why = 14 * width + 15, 12 * width + 14, 14 * width + 14
     if rows.r16[s, flags] & FAILED:
         rows.r16[s, why] = BY_FILTER
@@ -177,7 +194,10 @@ def evaluate(rows, width, s):
             continue
         key = rows.r64[s, j]
         best, reason = np.int64(FREE), np.int64(0)
-        node = first(rows, width, other * width + p, p, key)
+        if arrives:
+            node = np.int64(rows.stack[len(rows.stack) - width + j])
+        else:
+            node = first(rows, width, other * width + p, p, key)
         while node >= 0 and best != YES:
             here = np.int64(rows.status[node])
             if here == NO:
@@ -209,16 +229,22 @@ def push(rows, width, s, top):
 
 
 @inlined
-def settle(rows, width, top):
-    """Look at the rows on the stack, and at the parents of those whose status changes."""
+def settle(rows, width, top, arriving):
+    """Look at the rows on the stack, and at the parents of those whose status changes. ``arriving`` is the slot of the
+    row whose matches are known, −1 if there is none."""
     while top > 0:
         top -= 1
         s = np.int64(rows.stack[top])
         rows.r16[s, 14 * width + 15] &= 65535 - QUEUED
-        new = evaluate(rows, width, s)
+        new = evaluate(rows, width, s, s == arriving)
         if new == rows.status[s]:
             continue
         rows.status[s] = new
+        changed = rows.cursor[len(rows.cursor) - 2]
+        if new != UNKNOWN and changed <= CHANGED:
+            if changed < CHANGED:
+                rows.stack[len(rows.status) + 1 + changed] = s
+            rows.cursor[len(rows.cursor) - 2] = changed + 1
         owner = np.int64(rows.stream[s])
         for j in range(width):
             other, p = rows.ports[owner, j, NB], rows.ports[owner, j, NBP]
@@ -250,7 +276,7 @@ def depart(rows, width, s):
             rows.r16[node, 12 * width + 14 + p] = BY_EXPIRY + KINDS * (other * width + p)
             top = push(rows, width, node, top)
             node = after(rows, width, p, node, key)
-    settle(rows, width, top)
+    settle(rows, width, top, np.int64(-1))
 
 
 @kernel(f"void({ROWS}, int64, {I1}, {I1})", work=lambda *args: len(args[14]), borrows=True)
@@ -283,7 +309,7 @@ def insert(
         status[s] = FREE  # whatever it becomes, parents are told
         link(rows, width, s)
     for i in range(len(slots)):
-        settle(rows, width, push(rows, width, slots[i], np.int64(0)))
+        settle(rows, width, push(rows, width, slots[i], np.int64(0)), np.int64(-1))
 
 
 @kernel(f"void({ROWS}, boolean)", work=lambda *args: len(args[1]), borrows=True)
@@ -302,7 +328,7 @@ def link_all(ports, status, stream, r64, r32, r16, head, base, mask, fifo, live,
             cursor[i * width + j] = fifo[i, 0]
     for s in range(len(status)):
         if status[s] != FREE:
-            settle(rows, width, push(rows, width, np.int64(s), np.int64(0)))
+            settle(rows, width, push(rows, width, np.int64(s), np.int64(0)), np.int64(-1))
 
 
 @kernel(f"void({I1}, {ROWS})", borrows=True)

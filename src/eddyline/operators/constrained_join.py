@@ -42,9 +42,9 @@ from eddyline.synopses.kept_rows import KeptRows
 from eddyline.synopses.spill import Spill
 
 COLLECT_EVERY = 1_000  # elements between two garbage collections: fewer keep less, and cost more
-COLLECTIONS_PER_QUESTION = 4  # the control is asked before each so many: fewer notice changes sooner, and cost more
+COLLECTIONS_PER_QUESTION = 16  # the control is asked before each so many: fewer notice changes sooner, and cost more
 ROWS_PER_ELEMENT = 8  # rows that a collection may look at for each element since the last
-SPILL_EVERY = 8_192  # elements after which useless rows are spilled at the latest: fewer keep less, and cost more
+SPILL_EVERY = 32_768  # elements after which useless rows are spilled at the latest: fewer keep less, and cost more
 ROOM = 1 << 12  # results for which there is room at first
 PAIRS = 1 << 16  # results that are turned into rows at once
 EVENTS = ("time", "leave", "valid", "failed")  # of a side, as they are saved
@@ -52,13 +52,15 @@ EVENTS = ("time", "leave", "valid", "failed")  # of a side, as they are saved
 
 @dataclass(frozen=True, slots=True)
 class Collection:
-    """What a garbage collection may infer. By port: ``wait`` (RIDS) and ``low`` (OA); ``facts`` by input: root, only
-    root, all roots are parents, NO rows are not kept. Of useless rows ``share`` of 65,536 stay as a sample."""
+    """What garbage collections may infer until the next question. By port: ``wait`` (RIDS) and ``low`` (OA), which
+    may be raised to the largest key that came ``lag`` arrivals ago (NEVER_USED: stays as it is); ``facts`` by input:
+    root, only root, all roots are parents, NO rows are not kept. ``share`` of 65,536 useless rows stay as a sample."""
 
     wait: Int64s
     low: Int64s
     share: int
     facts: np.ndarray[Any, Any]
+    lag: Int64s | None = None
 
 
 class ConstraintControl(Protocol):
@@ -149,12 +151,13 @@ class ConstrainedJoin(Operator):
         self.results = JoinResults(self.sides, graph, residual, self.schema, context)
         self._verify_composite(graph)
         self.deletes = any(spec.deletes != NO_DELETIONS for spec in inputs)
+        self.ends = np.array([tree.ports_of(i) == 1 for i in range(tree.size)], np.uint8)
         self.limits = np.array([s.limit for s in self.sides], np.int64)
         self.skip = np.zeros(tree.size, np.uint8)  # roots: nobody waits for their rejected rows
         self.collect_every = collect_every
         many = tree.size * tree.width
         wait, low = np.full(many, k.NEVER_USED, np.int64), np.full(many, k.LOWEST, np.int64)
-        self.plan = Collection(wait, low, 0, np.zeros((4, tree.size), np.int64))
+        self.plan, self.lag = Collection(wait, low, 0, np.zeros((4, tree.size), np.int64)), wait
         self.progress = np.zeros(k.PROGRESS, np.int64)
         self.progress[k.PENDING], self.progress[k.DUE] = -1, collect_every
         self.removed = np.zeros((tree.size, k.KINDS), np.int64)
@@ -214,8 +217,9 @@ class ConstrainedJoin(Operator):
                     arrivals.time, arrivals.leave, arrivals.place, arrivals.state, arrivals.keys, arrivals.next,
                     arrivals.stop, until, self.limits, self.skip, self.collect_every, COLLECTIONS_PER_QUESTION,
                     ROWS_PER_ELEMENT, *slots.arrays, slots.order, bound, loops, self.deletes, self.spill is not None,
-                    plan.share, plan.wait, plan.low, plan.facts, self.removed, np.empty(slots.capacity, np.int32),
-                    slots.arrived, slots.duplicates, slots.steps, self.hits, progress, times, weights, sampled, places,
+                    plan.share, plan.wait, plan.low, self.lag, slots.marks, plan.facts, self.removed,
+                    np.empty(slots.capacity, np.int32), slots.arrived, slots.duplicates, slots.steps, self.hits,
+                    progress, times, weights, sampled, places,
                 )
             )  # fmt: skip
             n, progress[k.FOUND] = int(progress[k.FOUND]), 0
@@ -260,6 +264,7 @@ class ConstrainedJoin(Operator):
             self.progress[k.SINCE] = 0
             return
         self.plan = plan
+        self.lag = np.full(len(plan.low), k.NEVER_USED, np.int64) if plan.lag is None else plan.lag
         self.skip = (plan.facts[0] != 0).astype(np.uint8)
         self.progress[k.COLLECT] = 1
 
@@ -275,31 +280,34 @@ class ConstrainedJoin(Operator):
         starts = np.empty(0, np.int64)
         while len(streams) or len(starts):
             slots = self.slots
-            asked = np.empty(((len(streams) + slots.capacity) * slots.width, 2), np.int64)
-            seen = np.zeros(slots.capacity, np.uint8)
-            filters = self.spill.filters, self.spill.bits
-            many = int(kernel_filter.reach(streams, keys, starts, *slots.arrays, *filters, seen, asked))
+            room = slots.capacity * slots.width
+            asked = np.empty((len(streams) * slots.width + room * slots.width, 2), np.int64)
+            seen, reached = np.zeros(room, np.uint8), np.empty(room + len(starts), np.int64)
+            known = self.spill.filters, self.spill.bits, self.ends, seen, reached, asked
+            many = int(kernel_filter.reach(streams, keys, starts, *slots.arrays, *known))
             starts = self._fetch(asked[:many], members, now) if many else np.empty(0, np.int64)
             streams, keys = np.empty(0, np.int64), np.empty((0, slots.width), np.int64)
 
     def _fetch(self, asked: Int64s, members: np.ndarray[Any, Any], now: int) -> Int64s:
-        """Bring rows of some keys back from the spill: their slots."""
+        """Bring rows of some keys back from the spill: slot times width, and the port at which each was found. They go
+        again after the run, unless one of them is part of a result: that is what refutes a constraint."""
         assert self.spill is not None
-        back = []
-        for i, rows in self.spill.take(asked, lambda port, keys: self._may_complete(members, port, keys)):
+        back, slots = [], self.slots
+        for port, rows in self.spill.take(asked, lambda port, keys: self._may_complete(members, port, keys)):
+            i, p = divmod(port, slots.width)
             limit = int(self.limits[i])
-            there = rows.number + limit >= self.slots.arrived[i] if limit else rows.leave > now
+            there = rows.number + limit >= slots.arrived[i] if limit else rows.leave > now
             rows = rows.filter(there)
             if len(rows) == 0:
                 continue
             self.fetches += len(rows)
             start = self.sides[i].rows.insert(rows.columns, len(rows))
-            places = self.slots.take_free(len(rows))
-            self.slots.fill(places, i, rows.number, rows.leave, rows.keys)
-            self.slots.set_place(places, start + np.arange(len(rows)))
-            self.slots.put(places)
-            self.control.hit(self, rows.why, now)
-            back.append(places)
+            places = slots.take_free(len(rows))
+            slots.fill(places, i, rows.number, rows.leave, rows.keys)
+            slots.set_place(places, start + np.arange(len(rows)))
+            slots.mark_victims(places, rows.why)
+            slots.put(places)
+            back.append(places * slots.width + p)
         return np.concatenate(back) if back else np.empty(0, np.int64)
 
     def _may_complete(self, members: np.ndarray[Any, Any], port: int, keys: Int64s) -> Bools:

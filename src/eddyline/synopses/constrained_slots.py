@@ -32,15 +32,19 @@ class Slots:
         self._see()
         self.fifo = np.full((self.inputs, 2), -1, np.int64)
         self.live = np.zeros(self.inputs, np.int64)
-        self.cursor = np.full(many + 1, -1, np.int64)
+        self.cursor = np.full(many + 2, -1, np.int64)
+        self.cursor[-2] = k.CHANGED + 1
         self._make_heads()
         self.arrived = np.zeros(self.inputs, np.int64)
         self.duplicates = np.zeros(many, np.int64)
         self.steps = np.zeros((many, 2 * k.STEPS + 1), np.int64)
+        # Not saved: after a restart bounds are raised by the control alone for a while.
+        self.marks = np.zeros((many, 2 * (k.MARKS + 1)), np.int64)
+        self.marks[:, 1::2] = k.LOWEST
 
     def _see(self) -> None:
         self.r64, self.r32, self.r16 = (self.records.view(t) for t in (np.int64, np.int32, np.uint16))
-        self.stack = np.empty(len(self.status) + 1, np.int32)  # not kept: never has anything between two calls
+        self.stack = np.empty(len(self.status) + 1 + k.CHANGED + self.width, np.int32)  # has nothing between two calls
 
     def _make_heads(self) -> None:
         """A hash table for each port, as large as its input is now with as many rows again."""
@@ -93,10 +97,10 @@ class Slots:
         w = self.width
         ages = self.r32[: len(used), 6 * w + 4 : 6 * w + 6]
         ages[:] = number[ages]
-        self.fifo, ports = number[self.fifo], number[self.cursor[:-1]]
+        self.fifo, ports = number[self.fifo], number[self.cursor[:-2]]
         free = np.arange(len(used), size)
         self.r32[free, 6 * w + 4] = np.append(free[1:], -1) if len(free) else free
-        self.cursor = np.append(ports, len(used) if len(free) else -1)
+        self.cursor = np.append(ports, [k.CHANGED + 1, len(used) if len(free) else -1])
 
     def take_free(self, many: int) -> Int64s:
         """Slots for so many rows, which ``fill`` and ``put`` put there."""
@@ -142,6 +146,10 @@ class Slots:
         marked = used[(self.r16[used, k.why_at(self.width) + 1] & k.VICTIM) != 0]
         by_age: Int64s = marked[np.lexsort((self.number(marked), self.stream[marked]))].astype(np.int64)
         return by_age
+
+    def mark_victims(self, slots: Int64s, why: Int64s) -> None:
+        """Rows that go into the spill at the end of the run, and why they are useless."""
+        self.r16[slots, k.why_at(self.width)], self.r16[slots, k.why_at(self.width) + 1] = why, k.VICTIM
 
     def remove(self, slots: Int64s) -> None:
         """Take rows out that nobody waits for."""
@@ -196,7 +204,9 @@ class Slots:
 
     @property
     def nbytes(self) -> int:
-        arrays = (self.status, self.stream, self.records, self.head, self.base, self.mask, self.steps)
+        arrays = (
+            self.status, self.stream, self.records, self.head, self.base, self.mask, self.steps, self.marks, self.stack
+        )  # fmt: skip
         return sum(a.nbytes for a in arrays)
 
     # ── state ─────────────────────────────────────────────────────────────────────────────────────────────────────

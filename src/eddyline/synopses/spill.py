@@ -197,7 +197,7 @@ class Spill:
         self, asked: Int64s, worth_it: Callable[[int, Int64s], Bools] | None = None
     ) -> Iterator[tuple[int, SpilledRows]]:
         """Give rows back that have one of the keys asked for: lines of port and key. Of these only rows whose keys
-        ``worth_it`` accepts for the port; the others stay."""
+        ``worth_it`` accepts for the port; the others stay. Yields the port with the rows."""
         for port in np.unique(asked[:, 0]).tolist():
             i, p = divmod(port, self.width)
             keys = np.unique(asked[asked[:, 0] == port, 1])
@@ -220,7 +220,7 @@ class Spill:
             if found:
                 rows = SpilledRows.concat(found)
                 self.taken += len(rows)
-                yield i, rows
+                yield port, rows
 
     # ── filters ───────────────────────────────────────────────────────────────────────────────────────────────────
 
