@@ -1,7 +1,8 @@
 """What every operator is: changes in, changes out, for whole instants.
 
 ``process`` gets, for every input, all changes with times in (previous frontier, frontier] and returns the changes of
-its output with times in the same interval. Nothing else is allowed to influence the result: not how the interval was
+its output with times in the same interval, or in that between the instants up to which it is complete. Nothing else is
+allowed to influence the result: not how the interval was
 cut, not when the call was made.
 """
 
@@ -86,6 +87,11 @@ class Operator(ABC):
     def process(self, deltas: Sequence[Delta], frontier: int) -> Delta:
         """Consume the changes up to and including ``frontier``; return the output's changes up to it."""
 
+    def complete_to(self, frontier: int) -> int:
+        """The instant up to which the output is complete, after ``process`` up to ``frontier``: an operator whose
+        answer at an instant rests on later elements is behind."""
+        return frontier
+
     def state(self) -> dict[str, Any]:
         """Nested dicts of numpy arrays, Arrow arrays and batches, and plain scalars."""
         return {}
@@ -101,6 +107,10 @@ class Operator(ABC):
         """Free up to so many bytes of state, or some more, between two calls of ``process``: the bytes that were freed.
         No answer depends on it (``synopses.protocol``)."""
         return 0
+
+    def spilled(self) -> tuple[int, int]:
+        """Rows and bytes outside of memory."""
+        return 0, 0
 
     def most_rows(self) -> int:
         """The most rows of state during the last run, as far as the operator looked; at least those it has now."""

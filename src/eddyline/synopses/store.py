@@ -15,7 +15,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -145,6 +145,13 @@ class Elements:
     filters: tuple[Hashable, ...] = ()
 
 
+class Companion(Protocol):
+    """What an operator keeps of the rows of a stub beside the store, maybe together with other operators."""
+
+    def forget(self) -> None:
+        """The operator is gone."""
+
+
 class Stub:
     """One operator's view of a store: rows ``low`` … ``end`` − 1 are its synopsis.
 
@@ -159,6 +166,7 @@ class Stub:
         self.low = store.end
         self.end = store.end
         self.bound = Bound()  # the owner says which: that of its window
+        self.companion: Companion | None = None  # what its operator keeps of the same rows beside the store
         store.stubs.append(self)
 
     def __len__(self) -> int:
@@ -283,6 +291,8 @@ class Registry:
     def forget(self, stub: Stub) -> None:
         """A query is gone: its stub no longer holds rows."""
         self.stubs = [s for s in self.stubs if s is not stub]
+        if stub.companion is not None:
+            stub.companion.forget()
         if stub in stub.store.stubs:
             stub.store.stubs.remove(stub)
             stub.store.trim()

@@ -15,6 +15,7 @@ from eddyline.core.time import TimeKind
 from eddyline.testing.case_as_of import as_of_block
 from eddyline.testing.case_blocks import Block, Scale, Source
 from eddyline.testing.case_expressions import Attribute, Expressions, Type
+from eddyline.testing.case_over import over_block
 from eddyline.testing.case_ranks import ranked_block
 
 OPERATORS: Final = (
@@ -78,6 +79,7 @@ class QueryWriter:
     sources: int = 0
     windows: int = 0
     drawn: str = ""  # the kind of the last window
+    approximate: bool = False  # aggregates have a declared error
     expressions: Expressions = field(init=False)
 
     def __post_init__(self) -> None:
@@ -121,10 +123,15 @@ class QueryWriter:
                 return self.membership_block(operator == "antijoin", depth)
             case "aggregate":
                 return self.aggregate_block(depth)
+            case "approximate":
+                self.approximate = True
+                return self.aggregate_block(depth)
             case "top-n":
                 return ranked_block(self, depth)
             case "as-of-join":
                 return as_of_block(self, depth)
+            case "over":
+                return over_block(self, depth)
             case _:
                 return self.set_operation(operator, depth)
 
@@ -224,7 +231,8 @@ class QueryWriter:
         """A subquery in FROM: a relation as it is, or a window on its stream."""
         welcome = self.focus.welcome if self.rng.random() < 0.7 else OPERATORS
         operator = self.rng.choice([o for o in welcome if o != "mjoin"] or ["project"])
-        operator = "as-of-join" if self.rng.random() < 0.05 and not self.plain else operator
+        if not self.plain and self.rng.random() < 0.08:
+            operator = self.rng.choice(["as-of-join", "over"])
         body = self.body(operator, depth)
         items = body.items if isinstance(body, Block) else self._set_items
         columns = tuple((f"c{i}", t) for i, (_, t) in enumerate(items))
@@ -419,6 +427,13 @@ class QueryWriter:
         return Block((*keys, *calls), tail)
 
     def aggregate(self, scope: Sequence[Attribute], ordered: bool) -> tuple[str, Type]:
+        if self.approximate and self.rng.random() < 0.7:
+            error = self.rng.choice([0.25, 0.25, 0.1, 0.01])
+            if self.rng.random() < 0.5:
+                return f"approx_count_distinct({self.rng.choice(list(scope)).text}, {error})", "int"
+            share = self.rng.choice([0, 0.1, 0.5, 0.9, 1])
+            value = self.expressions.value(scope, self.rng.choice(["int", "double"]), 1)
+            return f"approx_percentile({value}, {share}, {error})", "double"
         functions = ["count", "count", "sum", "sum", "avg", "min", "max", "stddev", "stddev_pop", "variance", "var_pop"]
         function = self.rng.choice([*functions, *(["first", "last"] if ordered else [])])
         column = self.rng.choice(list(scope))
