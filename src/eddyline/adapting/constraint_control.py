@@ -245,7 +245,9 @@ class ConstraintWatch:
             return bound.rows
         if bound.ticks is None or not self.history:
             return math.inf
-        return float(join.slots.arrived[i] - self.history[0][1][i])
+        then, before = self.history[0]
+        elapsed = max(1, int(join.progress[k.NOW]) - then)
+        return float(join.slots.arrived[i] - before[i]) * min(1.0, bound.ticks / elapsed)
 
     def _keep_history(self, join: ConstrainedJoin, now: int) -> None:
         ticks = max((bound_of(s.spec.window).ticks or 0 for s in join.sides), default=0)
