@@ -55,7 +55,7 @@ class PredictiveOperator(ModelOperator):
         times: list[int] = []
         for t in np.unique(np.concatenate([time for time, _ in given])).tolist():
             for (time, columns), store in zip(given, self.stores, strict=True):
-                a, b = (int(np.searchsorted(time, t, side)) for side in ("left", "right"))  # type: ignore[call-overload]
+                a, b = (int(np.searchsorted(time, t, side)) for side in ("left", "right"))
                 store.add(time[a:b], {n: c.slice(a, b - a) for n, c in columns.items()})
             for weight, row in self._changes(t):
                 rows.append(row)
