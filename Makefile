@@ -35,7 +35,7 @@ demo: $(WARM)  ## a real job on a generated packet stream
 serve: $(WARM)  ## the server with a demo stream: open the address that it prints (Ctrl-C stops it)
 	@$(BIN)/eddyline serve --demo --state build/serve
 
-page: $(STAMP)  ## build the server's page after a change in web/ (needs Node with npm)
+page: $(STAMP)  ## build the server's page after a change in web/ (with the Node of the extra dev)
 	@$(BIN)/python tools/build_page.py
 
 test: $(WARM)  ## lint, types, documentation, all tests and doctests (without Java: all but those of Spark)
