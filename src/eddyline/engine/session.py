@@ -55,9 +55,10 @@ class Session(Scheduled, Declaring[Query]):
 
     ``strict`` stops at the first malformed row; ``sharing`` lets queries share the operators of equal sub-plans and the
     rows of windows over the same elements (assign ``session.sharing`` to switch it while queries run); ``scheduler``
-    names the policy that chooses which operator runs next; ``learned`` is a file, or the directory of a snapshot, with
-    what earlier runs learned, where the same queries begin (``save_learned`` writes it); ``spill`` is a
-    folder for rows that joins under constraints keep outside of memory; ``clock`` is for tests.
+    names the policy that chooses which operator runs next (by default ``fifo``, and ``chain`` under a budget);
+    ``learned`` is a file, or the directory of a snapshot, with what earlier runs learned, where the same queries begin
+    (``save_learned`` writes it); ``spill`` is a folder for rows that joins under constraints keep outside of memory;
+    ``clock`` is for tests.
 
     >>> session = Session()
     >>> packets = [{"ts": 1, "size": 40}, {"ts": 2, "size": 1500}, {"ts": 5, "size": 900}]
@@ -75,7 +76,7 @@ class Session(Scheduled, Declaring[Query]):
         clock: Clock | None = None,
         strict: bool = False,
         sharing: bool = True,
-        scheduler: str = "fifo",
+        scheduler: str | None = None,
         base: Path | str | None = None,
         learned: Path | str | None = None,
         spill: Path | str | None = None,
@@ -91,7 +92,7 @@ class Session(Scheduled, Declaring[Query]):
         self._notices = Notices()
         self._graph = RunningGraph(
             self.catalog, self.clock, self._load, self._want, sharing=check.flag(sharing, "sharing"),
-            scheduler=check.text(scheduler, "the scheduler"),
+            scheduler=None if scheduler is None else check.text(scheduler, "the scheduler"),
             spill=None if spill is None else str(check.path(spill, "spill")),
         )  # fmt: skip
         self._graph.rebuilt = self._steer_again
