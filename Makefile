@@ -35,7 +35,7 @@ demo: $(WARM)  ## a real job on a generated packet stream
 serve: $(WARM)  ## the server with a demo stream: open the address that it prints (Ctrl-C stops it)
 	@$(BIN)/eddyline serve --demo --state build/serve
 
-page: $(STAMP)  ## build the server's page after a change in web/ (needs Node with npm)
+page: $(STAMP)  ## build the server's page after a change in web/ (with the Node of the extra dev)
 	@$(BIN)/python tools/build_page.py
 
 test: $(WARM)  ## lint, types, documentation, all tests and doctests (without Java: all but those of Spark)
@@ -49,14 +49,14 @@ test: $(WARM)  ## lint, types, documentation, all tests and doctests (without Ja
 
 test-short:  ## with another Python, some minutes: make test-short PYTHON=python3.12 (import, doctests, few random cases)
 	@$(PYTHON) -m venv $(SHORT)
-	@$(SHORT)/bin/pip install --quiet --disable-pip-version-check --editable . pytest hypothesis duckdb matplotlib 'pandas>=2.2,<3'
+	@$(SHORT)/bin/pip install --quiet --disable-pip-version-check --editable '.[server,shell]' pytest hypothesis duckdb matplotlib 'pandas>=2.2,<3'
 	@$(SHORT)/bin/python -c 'import sys, eddyline; print("Python %d.%d, eddyline" % sys.version_info[:2], eddyline.__version__)'
 	@EDDYLINE_COMPILE= $(SHORT)/bin/python -m pytest -q src/eddyline --ignore=src/eddyline/spark
 	@EDDYLINE_COMPILE= EDDYLINE_CASES=0.1 $(SHORT)/bin/python -m pytest -q tests/semantics/test_against_reference.py tests/semantics/test_pinned.py
 
 test-deep: $(WARM)  ## the semantics tests with at least 5,000 random cases, some 40 kills on Spark and 20 of a server
-	@EDDYLINE_CASES=20 $(BIN)/python -m pytest -s tests/semantics tests/spark/kills tests/server
-	@NUMBA_DISABLE_JIT=1 EDDYLINE_CASES=0.05 $(BIN)/python -m pytest -n 2 -q tests/semantics
+	@EDDYLINE_CASES=20 $(BIN)/python -m pytest -n 2 --dist loadfile -rP tests/semantics tests/spark/kills tests/server
+	@NUMBA_DISABLE_JIT=1 EDDYLINE_CASES=0.05 $(BIN)/python -m pytest -n 2 --dist loadfile -q tests/semantics
 
 bench: $(WARM)  ## ratios against DuckDB and against the bare kernel, in one run
 	@$(BIN)/python -m benchmarks.run

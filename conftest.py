@@ -11,7 +11,7 @@ from __future__ import annotations
 import functools
 import os
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import pytest
@@ -36,7 +36,7 @@ def pytest_sessionstart(session: pytest.Session) -> None:
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
     """What the random cases covered, whichever process ran them; the whole table in deep runs."""
-    for line in counts_by_part(terminalreporter.stats):
+    for line in (*counts_by_part(terminalreporter.stats), *longest_units(terminalreporter.stats)):
         terminalreporter.write_line(line)
     left_out = getattr(config, "without_spark", 0)
     if left_out:
@@ -67,13 +67,30 @@ def part_of(nodeid: str) -> str:
 
 
 def counts_by_part(stats: Mapping[str, Sequence[Any]]) -> Iterator[str]:
-    """One line for each part of the tests, with its counts."""
+    """One line for each part of the tests, with its counts and its seconds."""
     counts: dict[str, Counter[str]] = {}
     for outcome in OUTCOMES:
         for report in stats.get(outcome, ()):
             counts.setdefault(part_of(report.nodeid), Counter())[outcome] += 1
+    seconds = seconds_by(part_of, stats)
     for part, found in sorted(counts.items()):
-        yield f"  {part:12s} {', '.join(f'{found[o]:,} {o}' for o in OUTCOMES if found[o])}"
+        yield f"  {part:12s} {', '.join(f'{found[o]:,} {o}' for o in OUTCOMES if found[o])} ({seconds[part]:.0f} s)"
+
+
+def seconds_by(group: Callable[[str], str], stats: Mapping[str, Sequence[Any]]) -> Counter[str]:
+    """The seconds that tests took with their fixtures, added up for each group."""
+    seconds: Counter[str] = Counter()
+    for outcome in (*OUTCOMES, ""):  # "" has what was set up and taken down
+        for report in stats.get(outcome, ()):
+            seconds[group(report.nodeid)] += getattr(report, "duration", 0)
+    return seconds
+
+
+def longest_units(stats: Mapping[str, Sequence[Any]]) -> Iterator[str]:
+    """The units of work that took longest, for ``SECONDS``."""
+    found = [f"{unit} {taken:.0f}" for unit, taken in seconds_by(work_unit, stats).most_common(12) if taken >= 20]
+    if found:
+        yield f"  seconds of the longest files: {', '.join(found)}"
 
 
 def work_unit(nodeid: str) -> str:
@@ -83,6 +100,42 @@ def work_unit(nodeid: str) -> str:
     """
     path = nodeid.split("::", 1)[0]
     return "spark" if path.startswith("tests/") and "spark" in path else path
+
+
+# Seconds of files that take long for the number of their tests, of one core and about; ``pytest --durations`` tells.
+SECONDS = {
+    "spark": 600,
+    "tests/docs/test_readme.py": 70,
+    "tests/semantics/test_long_joins.py": 60,
+    "tests/semantics/test_random_sessions.py": 50,
+    "tests/semantics/test_long_constrained_joins.py": 45,
+    "tests/adapting/test_adaptive_join.py": 43,
+    "tests/failures/test_stopping.py": 40,
+    "tests/semantics/test_closing_windows.py": 40,
+    "tests/semantics/test_against_reference.py": 35,
+    "tests/kernels/test_compile.py": 30,
+    "tests/adapting/test_constrained_join.py": 25,
+    "tests/adapting/test_join_nulls.py": 24,
+    "tests/server/test_kills.py": 20,
+    "tests/experiments/test_join_experiments.py": 20,
+    "tests/failures/test_checkpoint_files.py": 20,
+    "tests/adapting/test_adaptive_conjunction.py": 16,
+    "tests/adaptive/indexes/test_assessment.py": 15,
+    "tests/adaptive/disorder/test_quantile_slack.py": 12,
+    "tests/engine/test_overload.py": 11,
+    "tests/semantics/test_asked_once.py": 8,
+}
+SECONDS_OF_A_TEST = 0.05
+
+
+def expected_seconds(nodeids: Iterable[str]) -> dict[str, float]:
+    """How long each unit of work takes, about.
+
+    >>> expected_seconds(["tests/io/test_csv.py::test_a", "tests/io/test_csv.py::test_b"])
+    {'tests/io/test_csv.py': 0.1}
+    """
+    counts = Counter(work_unit(nodeid) for nodeid in nodeids)
+    return {unit: max(SECONDS.get(unit, 0), SECONDS_OF_A_TEST * count) for unit, count in counts.items()}
 
 
 @functools.cache
@@ -105,15 +158,16 @@ def needs_spark(item: pytest.Item) -> bool:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Without Java no tests of Spark. In a process of xdist: Spark's tests first, then the files with most tests."""
+    """Without Java no tests of Spark. In a process of xdist the longest units of work come first: the last ones are
+    short, and no process waits long for the other."""
     sparks = [item for item in items if needs_spark(item)]
     if sparks and why_no_spark() is not None:
         config.hook.pytest_deselected(items=sparks)
         items[:] = [item for item in items if not needs_spark(item)]
         config.without_spark = len(sparks)  # type: ignore[attr-defined]
     if hasattr(config, "workerinput"):
-        sizes = Counter(work_unit(item.nodeid) for item in items)
-        items.sort(key=lambda item: (work_unit(item.nodeid) != "spark", -sizes[work_unit(item.nodeid)]))
+        expected = expected_seconds(item.nodeid for item in items)
+        items.sort(key=lambda item: -expected[work_unit(item.nodeid)])
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:

@@ -39,7 +39,14 @@ def elements(time: int, count: int = N) -> Delta:
 
 
 @dataclass
-class Worker:
+class Prompt:
+    """Its output is complete as far as its input."""
+
+    def complete_to(self, frontier: int) -> int:
+        return frontier
+
+
+class Worker(Prompt):
     """Takes one unit of time for up to ``capacity`` elements and lets the share ``keeps`` (in tenths) through."""
 
     name: str
@@ -190,7 +197,7 @@ def test_small_drift_changes_nothing_and_large_drift_does() -> None:
     assert len(decisions) == 2
 
 
-class Union:
+class Union(Prompt):
     """Two inputs, all changes by time; remembers what it was given."""
 
     def __init__(self, name: str = "union") -> None:
@@ -202,7 +209,7 @@ class Union:
         return Delta.merge(deltas)
 
 
-class Pass:
+class Pass(Prompt):
     def __init__(self, name: str) -> None:
         self.name = name
 

@@ -2,6 +2,8 @@
 rows, or one sentence and an exit status that is not 0.
 
     python -m tests.failures.attack --kills 60 --damages 200 --seed 1
+
+``--spilling`` attacks joins that spill most of their rows (``constraints = 'exact'``).
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -27,10 +29,12 @@ import pyarrow.parquet as pq
 from eddyline import cli
 from eddyline.engine import feeds, job
 from eddyline.io import source
+from eddyline.synopses import spill
 from tests.failures.test_stopping import JOB, NAMES, inputs
 
 Rows = dict[str, list[dict[str, Any]]]
 ROWS_PER_BATCH = 16
+SPILLED_BYTES = 600  # that wait in memory: small, so that many files are written
 
 # A run as a user starts it, but with a snapshot after every few rows.
 CHILD = f"""
@@ -38,11 +42,13 @@ import sys
 from eddyline import cli
 from eddyline.io import source
 from eddyline.engine import feeds, job
+from eddyline.synopses import spill
+spill.BUFFER_BYTES = {SPILLED_BYTES}
 source.BATCH_ROWS = {ROWS_PER_BATCH}
 feeds.Feed.__init__.__defaults__ = ({ROWS_PER_BATCH},)
 job.SNAPSHOT_EVERY = 0.0
 print("started", flush=True)
-sys.exit(cli.main(["run", "job.cql", "--out", sys.argv[1], "--checkpoint", sys.argv[2], "--quiet"]))
+sys.exit(cli.main(["run", "job.cql", "--out", sys.argv[1], "--checkpoint", sys.argv[2], "--quiet", *sys.argv[3:]]))
 """
 
 
@@ -53,11 +59,14 @@ class Wrong(AssertionError):
 class Attack:
     """The job in a folder of its own, and the rows that it must give."""
 
-    def __init__(self, folder: Path, seed: int) -> None:
-        self.folder, self.random = folder, random.Random(seed)
+    def __init__(
+        self, folder: Path, seed: int, job: str = JOB, files: Mapping[str, str | bytes] | None = None,
+        names: Sequence[str] = NAMES, options: Sequence[str] = (),
+    ) -> None:  # fmt: skip
+        self.folder, self.random, self.names, self.options = folder, random.Random(seed), names, tuple(options)
         self.seconds = 0.2  # of a whole run, by now
         self.outcomes: Counter[str] = Counter()
-        for name, content in {**inputs(), "job.cql": JOB}.items():
+        for name, content in {**(inputs() if files is None else files), "job.cql": job}.items():
             (folder / name).write_bytes(content if isinstance(content, bytes) else content.encode())
         status, _ = self.run(None)
         assert status == 0
@@ -69,6 +78,7 @@ class Attack:
         """A run to the end in this process: its exit status and what it says on standard error."""
         shutil.rmtree(self.folder / "out", ignore_errors=True)
         arguments = ["run", "job.cql", "--out", "out", "--quiet", *(["--checkpoint", checkpoint] if checkpoint else [])]
+        arguments += self.options
         said = io.StringIO()
         with (
             contextlib.chdir(self.folder),
@@ -79,7 +89,7 @@ class Attack:
         return status, said.getvalue()
 
     def rows(self) -> Rows:
-        tables = {n: pq.read_table(self.folder / "out" / f"{n}.parquet").to_pylist() for n in NAMES}
+        tables = {n: pq.read_table(self.folder / "out" / f"{n}.parquet").to_pylist() for n in self.names}
         return {n: sorted(rows, key=lambda r: (r["_time"], r.get("_sign"), str(r))) for n, rows in tables.items()}
 
     def judge(self, checkpoint: str, what: str) -> None:
@@ -100,7 +110,7 @@ class Attack:
     def kill(self, checkpoint: str) -> bool:
         """Start a run and kill it at a random moment; False if it ended before that."""
         run = subprocess.Popen(
-            [sys.executable, "-c", CHILD, "killed", checkpoint],
+            [sys.executable, "-c", CHILD, "killed", checkpoint, *self.options],
             cwd=self.folder,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
@@ -151,7 +161,7 @@ class Attack:
         for n in range(count):
             said = contextlib.redirect_stderr(io.StringIO())
             with contextlib.chdir(self.folder), small_batches(), stopped_after(3 + 2 * n), said:
-                cli.main(["run", "job.cql", "--out", "out", "--checkpoint", "stage", "--quiet"])
+                cli.main(["run", "job.cql", "--out", "out", "--checkpoint", "stage", "--quiet", *self.options])
             shutil.copytree(self.folder / "stage", self.folder / f"stage-{n}")
             found.append(f"stage-{n}")
         return found
@@ -227,9 +237,31 @@ class Attack:
         return f"{path.relative_to(folder)} made a folder"
 
 
+SPILLING_JOB = """
+CREATE STREAM R FROM 'r.csv' TIMESTAMP BY ts UNIQUE (id);
+CREATE STREAM S FROM 's.csv' TIMESTAMP BY ts;
+pairs: SELECT Istream(R.v, S.ts AS u) FROM R [ROWS UNBOUNDED], S [ROWS UNBOUNDED] WHERE R.id = S.id
+       WITH (constraints = 'exact(collect=20, W=10)');
+counted: SELECT count(*) AS n, sum(R.v) AS total FROM R [RANGE 200], S [RANGE 200] WHERE R.id = S.id
+       WITH (constraints = 'exact(collect=20, W=10)');
+"""
+
+
+def spilling(rows: int = 600) -> dict[str, Any]:
+    """A join whose keys come in order but for a few: rows are spilled, and some of them are needed again."""
+    rng = random.Random(7)
+    r, s = "ts,id,v\n", "ts,id\n"
+    for t in range(rows):
+        r += f"{t},{t},{rng.randint(0, 99)}\n"
+        s += f"{t},{rng.randrange(rows) if rng.random() < 0.05 else max(0, t - rng.randint(0, 9))}\n"
+    return {"job": SPILLING_JOB, "files": {"r.csv": r, "s.csv": s}, "names": ("pairs", "counted"),
+            "options": ("--runtime", "inline", "--spill", "rest")}  # fmt: skip
+
+
 @contextlib.contextmanager
 def small_batches(every: float = 0.0) -> Iterator[None]:
     before = source.BATCH_ROWS, feeds.Feed.__init__.__defaults__, job.SNAPSHOT_EVERY
+    buffered, spill.BUFFER_BYTES = spill.BUFFER_BYTES, SPILLED_BYTES
     source.BATCH_ROWS = ROWS_PER_BATCH  # type: ignore[misc]
     feeds.Feed.__init__.__defaults__ = (ROWS_PER_BATCH,)  # type: ignore[misc]
     job.SNAPSHOT_EVERY = every
@@ -237,6 +269,7 @@ def small_batches(every: float = 0.0) -> Iterator[None]:
         yield
     finally:
         source.BATCH_ROWS, feeds.Feed.__init__.__defaults__, job.SNAPSHOT_EVERY = before  # type: ignore[misc]
+        spill.BUFFER_BYTES = buffered
 
 
 @contextlib.contextmanager
@@ -265,10 +298,11 @@ def main() -> None:
     options.add_argument("--kills", type=int, default=60)
     options.add_argument("--damages", type=int, default=200)
     options.add_argument("--seed", type=int, default=1)
+    options.add_argument("--spilling", action="store_true", help="attack a join that spills its rows")
     chosen = options.parse_args()
     os.environ["EDDYLINE_RUNTIME"] = "inline"
     with tempfile.TemporaryDirectory() as folder:
-        attack = Attack(Path(folder), chosen.seed)
+        attack = Attack(Path(folder), chosen.seed, **(spilling() if chosen.spilling else {}))
         copies = attack.kills(chosen.kills)
         print(f"kills: {dict(attack.outcomes)}")
         attack.outcomes.clear()

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import os
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,8 +16,12 @@ import pyarrow as pa
 import pytest
 
 import eddyline as ed
-from eddyline.core.errors import EddylineError
-from eddyline.synopses import spill as spilling
+from eddyline import cli
+from eddyline.core.errors import EddylineError, JobError
+from eddyline.synopses import spill
+from eddyline.synopses.spill_folder import SpillFolder
+from eddyline.synopses.spill_segment import Segment, SpilledRows
+from tests.failures.attack import Attack, spilling
 
 ROWS = 1_500
 TEXT = "SELECT Istream(R.ts, S.ts AS u) FROM R [ROWS UNBOUNDED], S [ROWS UNBOUNDED] WHERE R.a = S.a"
@@ -34,10 +41,10 @@ def run(folder: Path, harm: Callable[[Path], Any]) -> int:
     for name, table in tables.items():
         session.stream(name, schema=table.schema, timestamp="ts")
     query = session.query(TEXT, constraints="exact(collect=20, W=10)")
-    with patch.object(spilling, "BUFFER_BYTES", 600):
+    with patch.object(spill, "BUFFER_BYTES", 600):
         for at in range(0, ROWS, 50):
             if at == ROWS // 2:
-                files = sorted(folder.rglob("*.arrow"))
+                files = sorted(folder.rglob("*.rows"))
                 assert files
                 for path in files:
                     harm(path)
@@ -55,9 +62,17 @@ def emptied(path: Path) -> None:
     os.truncate(path, 0)
 
 
-@pytest.mark.parametrize("harm", [cut, emptied, Path.unlink])
+def flipped(path: Path) -> None:
+    """One bit in every 256 bytes: of runs and of rows."""
+    data = bytearray(path.read_bytes())
+    for at in range(0, len(data), 256):
+        data[at] ^= 4
+    path.write_bytes(data)
+
+
+@pytest.mark.parametrize("harm", [cut, emptied, flipped, Path.unlink])
 def test_spilled_rows_that_cannot_be_read_end_the_query(harm: Callable[[Path], Any], tmp_path: Path) -> None:
-    with pytest.raises(EddylineError, match=r"\d\.arrow cannot be read, or was damaged .* Go on from a snapshot") as e:
+    with pytest.raises(EddylineError, match=r"\d\.rows cannot be read, or was damaged .* Go on from a snapshot") as e:
         run(tmp_path, harm)
     assert e.value.exit_status == 1
 
@@ -69,6 +84,79 @@ def test_nothing_happens_to_files_that_are_left_alone(tmp_path: Path) -> None:
     assert run(tmp_path, Path.stat) == session.query(TEXT).to_arrow().num_rows
 
 
+def test_every_flipped_bit_is_noticed(tmp_path: Path) -> None:
+    """Whatever is read of a segment: keys of a run, their places, rows."""
+    rng = np.random.default_rng(3)
+    number, keys = np.arange(3000), rng.integers(0, 900, (3000, 2))
+    texts = pa.array([f"text {i}" if i % 7 else None for i in range(3000)])
+    rows = SpilledRows(number, number + 9, number % 5, keys, {"v": texts, "w": texts.dictionary_encode()})
+    segment = Segment(tmp_path / "0.rows", rows, 2, 0)
+    whole = segment.read(number)
+    assert whole.columns["v"].equals(texts) and whole.columns["w"].equals(texts)
+    assert (whole.keys == keys).all() and (whole.why == number % 5).all()
+    for port in range(2):
+        assert sorted(segment.keys(port).tolist()) == sorted(keys[:, port].tolist())
+        for key in (0, 17, 899, 900, -1):
+            assert segment.find(port, np.array([key])).tolist() == np.flatnonzero(keys[:, port] == key).tolist()
+    data = segment.path.read_bytes()
+    assert len(data) == segment.bytes
+    for at in rng.integers(0, len(data), 60).tolist():
+        damaged = bytearray(data)
+        damaged[at] ^= 1 << int(rng.integers(8))
+        segment.path.write_bytes(damaged)
+        with pytest.raises(
+            EddylineError, match=r"0\.rows cannot be read, or was damaged .* are not those that were written"
+        ):
+            for port in range(2):
+                segment.keys(port)
+            segment.read(number)
+
+
 def test_a_directory_in_which_nothing_can_be_made() -> None:
-    with pytest.raises(EddylineError, match="cannot spill to /proc: "):
+    with pytest.raises(JobError, match="cannot spill to /proc: "):
         run(Path("/proc"), Path.stat)
+
+
+def test_the_directory_is_checked_at_the_start(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Also where no query will spill."""
+    (tmp_path / "s.csv").write_text("ts,a\n1,2\n")
+    (tmp_path / "job.cql").write_text("CREATE STREAM S FROM 's.csv' TIMESTAMP BY ts; SELECT a FROM S;")
+    job = str(tmp_path / "job.cql")
+    assert cli.main(["run", job, "--runtime", "inline", "--spill", str(tmp_path / "s.csv")]) == 2
+    assert "cannot spill to " in capsys.readouterr().err
+    assert cli.main(["run", job, "--runtime", "inline", "--spill", str(tmp_path / "new" / "folder")]) == 0
+    assert list((tmp_path / "new" / "folder").iterdir()) == []
+
+
+def test_what_a_killed_process_left_is_swept_away(tmp_path: Path) -> None:
+    text = (
+        "import os, sys; from eddyline.synopses.spill_folder import SpillFolder; kept = SpillFolder(sys.argv[1]);"
+        " (kept.path / '0.rows').write_bytes(b'x'); os.kill(os.getpid(), 9)"
+    )
+    subprocess.run([sys.executable, "-c", text, str(tmp_path)], check=False)
+    assert len(list(tmp_path.rglob("*.rows"))) == 1
+    mine = SpillFolder(str(tmp_path))
+    assert list(tmp_path.iterdir()) == [mine.path]
+    other = SpillFolder(str(tmp_path))  # a folder in use stays
+    assert sorted(tmp_path.iterdir()) == sorted([mine.path, other.path])
+    del mine, other
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_killed_and_damaged_while_rows_are_spilled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A short form of ``python -m tests.failures.attack --spilling``; the rows are those of a join that spills none."""
+    monkeypatch.setenv("EDDYLINE_RUNTIME", "inline")
+    parts = spilling()
+    off = parts["job"].replace("exact(collect=20, W=10)", "off")
+    (tmp_path / "off").mkdir()
+    plain = Attack(tmp_path / "off", 1, **{**parts, "job": off})
+    (tmp_path / "exact").mkdir()
+    attack = Attack(tmp_path / "exact", 1, **parts)
+    assert attack.expected == plain.expected and len(plain.expected["pairs"]) > 300
+    copies = attack.kills(2)
+    attack.damages(6, [*attack.stages(2), *copies])
+    assert attack.outcomes["killed"] == 2 and attack.outcomes["exact rows"] >= 2
+    run = attack.folder / "rest"
+    gc.collect()  # sessions of this process that were refused
+    SpillFolder(str(run))
+    assert list(run.iterdir()) == []  # nothing of the killed runs is left

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import asdict
 from fractions import Fraction
 from itertools import pairwise
 from pathlib import Path
@@ -16,8 +18,10 @@ from hypothesis import strategies as st
 
 import eddyline as ed
 from eddyline import cli
+from eddyline.core.schema import Schema
 from eddyline.core.time import TimeKind
-from eddyline.engine.fit import counts_of
+from eddyline.engine.fit import FitPlan, counts_of
+from eddyline.engine.state_codec import decode, encode
 from eddyline.models.fitting import ErrorBound, Fitter, keogh
 from eddyline.models.segments import ModelledValue, SegmentLayout, coefficients_of
 
@@ -82,6 +86,65 @@ def test_batches_do_not_show(seed: int, degree: int) -> None:
     pieces = ed.fit(parts, key="k", time="ts", value="y", error=1.0, degree=degree, max_gap=9)
     assert pieces.to_pylist() == whole.to_pylist()
     assert counts_of(pieces) == counts_of(whole)
+
+
+@pytest.mark.parametrize("degree", [0, 1, 2])
+def test_a_fit_goes_on_from_its_state(degree: int) -> None:
+    """What a streaming fit keeps between micro-batches is all that it needs, written and read as state is."""
+    rng = np.random.default_rng(degree)
+    n = 600
+    table = pa.table(
+        {"ts": np.cumsum(rng.integers(0, 3, n)), "k": rng.integers(0, 4, n).astype(str), "y": signal(rng, n)}
+    )
+    plan = FitPlan.of(
+        Schema.from_arrow(table.schema), "samples", time="ts", value="y", key="k", error=1.0, degree=degree, floor=0.0,
+        max_gap=9, interpolate=False,
+    )  # fmt: skip
+    whole = ed.fit(table, key="k", time="ts", value="y", error=1.0, degree=degree, max_gap=9)
+    found, state = [], None
+    for begin in range(0, n, 50):
+        fitter = plan.fitter()
+        if state is not None:
+            memory: Any = state[1]
+            fitter.load(decode(state[0], memory))
+        plan.add(fitter, table.slice(begin, 50).combine_chunks().to_batches()[0])
+        if begin + 50 >= n:
+            fitter.finish()
+        found.append(fitter.table())
+        kept = Memory()
+        state = json.loads(json.dumps(encode(fitter.state(), kept))), kept
+    made = pa.concat_tables(found)
+    order = [("_from", "ascending"), ("k", "ascending")]
+    assert made.sort_by(order).to_pylist() == whole.sort_by(order).to_pylist()
+    assert asdict(fitter.counts) == counts_of(whole)
+
+
+def test_the_kernel_for_lines_makes_the_same_segments(monkeypatch: pytest.MonkeyPatch) -> None:
+    """``fit_lines`` and ``fit_greedy`` take the same decisions; either goes on where the other stopped."""
+    for seed in range(12):
+        rng = np.random.default_rng(seed)
+        n = 3_000
+        ts, y = np.cumsum(rng.integers(0, 3, n)), signal(rng, n)
+        ts[rng.integers(0, n, 5)] -= 50  # late
+        table = pa.table({"ts": ts, "k": rng.integers(0, 3, n), "y": y})
+        parts = [table.slice(i, 500).combine_chunks().to_batches()[0] for i in range(0, n, 500)]
+        found = []
+        for lines in ([True], [False], [True, False]):
+            turns = iter(lines * n)
+            monkeypatch.setattr(Fitter, "_lines_only", property(lambda _, turns=turns: next(turns)))
+            found.append(ed.fit(parts, key="k", time="ts", value="y", error=[0.7], max_gap=40 if seed % 2 else None))
+        assert found[0].equals(found[1]) and found[0].equals(found[2])
+        assert counts_of(found[0]) == counts_of(found[1])
+        assert 20 < found[0].num_rows < n / 2 and counts_of(found[0])["late"] > 0
+
+
+class Memory(dict[str, Any]):
+    """Where the pieces of a state are kept."""
+
+    def put(self, name: str, data: Any) -> None:
+        self[name] = bytes(data)
+
+    get = dict.__getitem__  # type: ignore[assignment]
 
 
 def feasible(xs: list[Fraction], low: list[Fraction], high: list[Fraction], degree: int) -> bool:

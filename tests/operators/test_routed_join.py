@@ -35,6 +35,9 @@ class RandomControl:
         self.changes = 0
         self.routes: set[tuple[int, ...]] = set()
 
+    def begin(self, join):
+        pass
+
     def next(self, bound):
         target = self.rng.choice([i for i in range(self.inputs) if i not in bound])
         self.routes.add((*bound, target))
@@ -51,7 +54,7 @@ class RandomControl:
 
     def tune(self, join, now):
         if self.rng.random() < 0.2:
-            state = self.rng.choice(join.states)
+            state = self.rng.choice(join.states).module
             state.spec = random_index(self.rng, state.attributes)
             if state.partitions:
                 places = self.rng.sample(range(len(state.partitions)), self.rng.randint(0, len(state.partitions)))
@@ -139,7 +142,7 @@ class Join:
         rng = random.Random(seed)
         return RoutedJoin(
             "routed-join 1", specs, graph, residual, stubs, names, Context(start=0), conditions,
-            [random_index(rng, len(k)) for k in graph.keys], RandomControl(len(self.inputs), seed),
+            lambda n: random_index(rng, n), RandomControl(len(self.inputs), seed),
             partition_rows=rng.choice([1, 4, 100]), batch_rows=rng.choice([1, 3, 1000]), in_flight=rng.choice([1, 4]),
         )  # fmt: skip
 
@@ -189,7 +192,7 @@ def check(seed: int) -> tuple[int, int, int]:
         if rng.random() < 0.3:
             fresh = case.make(seed + 1)
             for mine, theirs in zip(fresh.states, join.states, strict=True):
-                mine.partition_rows = theirs.partition_rows
+                mine.shared.partition_rows = theirs.shared.partition_rows
             fresh.load(join.state())
             join = fresh
     return results, changes, len(routes)

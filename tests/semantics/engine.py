@@ -111,7 +111,11 @@ def start(case: Case, way: Way) -> tuple[Any, Any]:
     for name, data in case.streams.items():
         slack: Any = timedelta(microseconds=data.slack) if case.scale.kind is TimeKind.TIMESTAMP else data.slack
         slack = slack if data.auto is None else data.auto
-        session.stream(name, schema=case.scale.schema(), timestamp="ts", slack=slack)
+        within: Any = data.within
+        if within is not None and case.scale.kind is TimeKind.TIMESTAMP:
+            within = timedelta(microseconds=within)
+        keys = {"unique": data.unique, "within": within}
+        session.stream(name, schema=case.scale.schema(), timestamp="ts", slack=slack, **keys)
     for name, relation in case.relations.items():
         schema = case.scale.relation_schema(name)
         if relation.timestamp is None:

@@ -10,11 +10,11 @@ from numba.core import config
 
 from eddyline.testing.cases import draw_case
 from eddyline.testing.forms import changing_forms
+from tests.scale import scaled
 from tests.semantics.engine import JOINS, Way, check
 
-FACTOR = float(os.environ.get("EDDYLINE_CASES", "1"))
 SEED = int(os.environ.get("EDDYLINE_SEED", "2004"))
-CASES = max(5, round(60 * FACTOR))
+CASES = scaled(60, least=5)
 
 
 @pytest.mark.parametrize("part", range(4))

@@ -1,6 +1,6 @@
 """TUMBLE, HOP, SESSION and UNTIL, their columns and ``Wstream``, against the reference: random cases as for the others.
 
-``EDDYLINE_CASES`` scales their number (1 is 1,000), ``EDDYLINE_SEED`` moves to other ones.
+``EDDYLINE_CASES`` scales their number (1 is 400, and a deep run has 2,000), ``EDDYLINE_SEED`` moves to other ones.
 """
 
 from __future__ import annotations
@@ -19,10 +19,11 @@ from eddyline.operators.wstream import WStream
 from eddyline.testing.case_queries import CLOSING_TO_STREAM, CLOSING_WINDOWS, Focus
 from eddyline.testing.cases import draw_case
 from eddyline.testing.coverage import Coverage
+from tests.scale import scaled
 from tests.semantics.engine import mismatch, run_engine
-from tests.semantics.test_against_reference import FACTOR, SEED, explain_failure, ways
+from tests.semantics.test_against_reference import SEED, explain_failure, ways
 
-CASES = max(10, round(1_000 * FACTOR))
+CASES = scaled(400, least=10)
 PARTS = 20
 COVERED = Coverage(windows=CLOSING_WINDOWS, to_stream=CLOSING_TO_STREAM)
 EDGES = {"window_start or window_end": 0, "snapshots": 0}
@@ -77,7 +78,7 @@ def test_the_cases_cover_the_windows() -> None:
 
 def test_groups_of_windows_that_close() -> None:
     """Aggregates by edges, and below Wstream: those that are made afresh for each window, too."""
-    before, cases = BUILT["FreshAggregate"], max(20, round(150 * FACTOR))
+    before, cases = BUILT["FreshAggregate"], scaled(150, least=20)
     for i in range(cases):
         rng = random.Random(f"{SEED}/groups/{i}")
         focus = Focus(

@@ -17,9 +17,10 @@ from eddyline.testing.auto_slack import AutoByRow
 from eddyline.testing.case_data import TimeScale
 from eddyline.testing.cases import Case
 from eddyline.testing.reference import StreamData
+from tests.scale import FACTOR
 from tests.semantics.engine import Way, mismatch, save_and_restore, schedule, start
 
-CASES = max(1.0, float(os.environ.get("EDDYLINE_CASES", "1")))  # with fewer nothing would be late
+CASES = min(5.0, max(1.0, FACTOR))  # with fewer nothing would be late
 SEED = int(os.environ.get("EDDYLINE_SEED", "0"))
 POLICIES = ("auto(target=80, interval=8, window=64, horizon=1000)", "auto(target=95, interval=16, jump=5)", "auto")
 QUERIES = (

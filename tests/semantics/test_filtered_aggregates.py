@@ -13,11 +13,11 @@ import pytest
 import eddyline as ed
 from eddyline.testing import cases
 from eddyline.testing.case_data import draw_scale, draw_stream
+from tests.scale import scaled
 from tests.semantics.engine import Way, mismatch, run_engine
 
-FACTOR = float(os.environ.get("EDDYLINE_CASES", "1"))
 SEED = int(os.environ.get("EDDYLINE_SEED", "2004"))
-CASES = max(8, round(25 * FACTOR))
+CASES = scaled(25, least=8)
 WINDOWS = ("[RANGE 5 SECONDS]", "[ROWS 6]", "", "[RANGE 6 SECONDS SLIDE 2 SECONDS]", "[PARTITION BY b ROWS 2]")
 AGGREGATES = ("count(*)", "sum(b)", "max(x)", "min(s)", "avg(b)", "count(DISTINCT s)", "sum(DISTINCT b)", "stddev(b)")
 CONDITIONS = ("x > 0", "b = 2 OR s = 'u'", "s IS NULL", "b > 10", "CAST(NULL AS BOOLEAN)", "b <> 0 AND 12 / b > 3")

@@ -16,11 +16,11 @@ import pytest
 from eddyline.operators import join_side
 from eddyline.testing.case_data import draw_scale, draw_stream
 from eddyline.testing.cases import Case
+from tests.scale import scaled
 from tests.semantics.engine import Way, mismatch, run_engine
 
-FACTOR = float(os.environ.get("EDDYLINE_CASES", "1"))
 SEED = int(os.environ.get("EDDYLINE_SEED", "2004"))
-CASES = max(10, round(40 * FACTOR))
+CASES = scaled(40, least=10)
 ALIASES = ("p", "q", "r")
 
 

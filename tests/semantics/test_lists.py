@@ -18,11 +18,11 @@ from eddyline.operators.explode import ExplodeOperator
 from eddyline.testing.case_data import TimeScale, draw_stream
 from eddyline.testing.cases import Case
 from eddyline.testing.reference import StreamData
+from tests.scale import scaled
 from tests.semantics.engine import Way, mismatch, run_engine
 
-FACTOR = float(os.environ.get("EDDYLINE_CASES", "1"))
 SEED = int(os.environ.get("EDDYLINE_SEED", "2004"))
-CASES = max(10, round(40 * FACTOR))
+CASES = scaled(40, least=10)
 LISTS = {"l": pa.list_(pa.int64()), "w": pa.list_(pa.string())}
 
 

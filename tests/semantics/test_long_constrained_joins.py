@@ -6,7 +6,6 @@ The streams keep to an order for a while and then break it: constraints are foun
 
 from __future__ import annotations
 
-import os
 import random
 from collections import Counter
 from typing import Any
@@ -17,10 +16,10 @@ import pytest
 
 import eddyline as ed
 from eddyline.operators.constrained_join import ConstrainedJoin
+from tests.scale import scaled
 
-FACTOR = float(os.environ.get("EDDYLINE_CASES", "1"))
-GRAPHS = max(3, round(12 * FACTOR))
-RUNS = max(20, round(200 * FACTOR))
+GRAPHS = scaled(12, least=3)
+RUNS = scaled(200, least=20, most=2)
 ROWS = 1500
 SHAPES = (
     ("RS", "R.a = S.a"),

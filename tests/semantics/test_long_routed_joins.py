@@ -17,11 +17,11 @@ import pytest
 
 from eddyline.adapting.route_control import RoutesAndIndexes
 from eddyline.adaptive.indexes import tuners
+from tests.scale import FACTOR, scaled
 from tests.semantics.long_joins import draw, run
 
-FACTOR = float(os.environ.get("EDDYLINE_CASES", "1"))
 SEED = os.environ.get("EDDYLINE_SEED", "2012")
-GRAPHS = max(2, round(5 * FACTOR))
+GRAPHS = scaled(5, least=2, most=8)
 PARTS = 5
 MOST = 1500 if FACTOR >= 1 else 100  # elements of a stream
 QUICK = "window=200, periodic=600, triggered=900, partition=64, batch=50"

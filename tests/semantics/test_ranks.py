@@ -16,11 +16,11 @@ from eddyline.operators.rank import RankOperator
 from eddyline.synopses import order_codes
 from eddyline.testing.case_queries import TO_STREAM, WINDOWS, Focus
 from eddyline.testing.cases import draw_case
+from tests.scale import scaled
 from tests.semantics.engine import Way, mismatch, run_engine
 
-FACTOR = float(os.environ.get("EDDYLINE_CASES", "1"))
 SEED = int(os.environ.get("EDDYLINE_SEED", "2004"))
-CASES = max(10, round(40 * FACTOR))
+CASES = scaled(40, least=10)
 
 
 @pytest.mark.parametrize("part", range(4))

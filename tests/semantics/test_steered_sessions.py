@@ -2,7 +2,7 @@
 and schedulers are switched, sessions are saved and restored, and every answer is that of the query alone.
 
 ``EDDYLINE_CASES`` scales the number of sessions (1 is 60 short ones, 10 with selections that adapt, and 6 long joins;
-``make test-deep`` runs twenty times as many), ``EDDYLINE_SEED`` moves to others.
+``make test-deep`` runs five times as many), ``EDDYLINE_SEED`` moves to others.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ from eddyline.testing import ManualClock
 from eddyline.testing.cases import draw_case
 from eddyline.testing.reference import Reference
 from eddyline.testing.values import row_key
+from tests.scale import FACTOR, scaled
 from tests.semantics.both import rows_of
 from tests.semantics.engine import Way, mismatch, quick_pace, schedule, start
 from tests.semantics.long_joins import draw
 from tests.semantics.long_joins import start as start_long
 from tests.semantics.steering import steer
 
-FACTOR = float(os.environ.get("EDDYLINE_CASES", "1"))
 SEED = os.environ.get("EDDYLINE_SEED", "2018")
-SHORT, FILTERS, LONG, PARTS = max(10, round(60 * FACTOR)), max(4, round(10 * FACTOR)), max(2, round(6 * FACTOR)), 2
+SHORT, FILTERS, LONG, PARTS = scaled(60, least=10), scaled(10, least=4), scaled(6, least=2), 2
 MOST = 3000 if FACTOR >= 1 else 150  # elements of a stream of a long join
 DID: Counter[str] = Counter()  # what was done, over all sessions
 

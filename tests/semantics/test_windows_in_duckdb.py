@@ -17,10 +17,10 @@ import pyarrow as pa
 import pytest
 
 import eddyline
+from tests.scale import scaled
 
-FACTOR = float(os.environ.get("EDDYLINE_CASES", "1"))
 SEED = int(os.environ.get("EDDYLINE_SEED", "2004"))
-ROUNDS = max(3, round(12 * FACTOR))
+ROUNDS = scaled(12, least=3)
 SECOND = 1_000_000
 
 HOP = """

@@ -25,6 +25,7 @@ ROOT = Path(__file__).resolve().parents[2]
 SHOTS = os.environ.get("EDDYLINE_SCREENSHOTS")
 FILTERED = "SELECT Istream(ts) FROM drifting WHERE a < 50 AND b < 50 AND c < 60 WITH (filters = 'a-greedy')"
 WAIT = 20_000  # milliseconds
+EDITOR = ".cm-content"
 
 
 def test_the_page_is_built_from_these_sources() -> None:
@@ -120,10 +121,16 @@ def drifted(server: RunningServer, shares: tuple[float, float, float], after: in
 
 def test_a_query_is_bound_while_typed_registered_and_seen(page: Any, server: RunningServer) -> None:
     view(page, "queries")
-    page.fill("textarea", "SELECT Istream(aa) FROM drifting WHERE b < 3")
-    page.wait_for_selector(".layers u:has-text('aa')")
+    page.fill(EDITOR, "SELECT Istream(aa) FROM drifting WHERE b < 3")
+    page.wait_for_selector(".cm-lintRange-error:has-text('aa')")
     assert "unknown column" in page.inner_text(".editor .mistake")
-    page.fill("textarea", "SELECT Istream(a) FROM drifting WHERE b < 30")
+    page.fill(EDITOR, "")
+    page.click(EDITOR)
+    page.keyboard.type("SELECT Istream(a) FROM dri")
+    page.wait_for_selector(".cm-tooltip-autocomplete li:has-text('drifting')")  # streams are completed
+    page.wait_for_timeout(150)  # the completion takes keys a moment after it opened
+    page.keyboard.press("Tab")
+    page.keyboard.type(" WHERE b < 30")
     page.wait_for_selector(".editor .small:has-text('a bigint')")
     page.fill("#name", "typed")
     page.click("#register")
@@ -144,14 +151,17 @@ def test_a_plan_changes_under_drift_and_a_decision_is_undone(page: Any, server: 
     page.wait_for_selector(f"[aria-label='decision {first['sequence']}: filter order']")
     last = drifted(server, (0.05, 0.97, 0.6), first["sequence"])
     page.click(f"[aria-label='decision {last['sequence']}: filter order']")
-    before, after = page.inner_text(".sides div:nth-child(1)"), page.inner_text(".sides div:nth-child(2)")
+    before, after = page.inner_text(".sides > div:nth-child(1)"), page.inner_text(".sides > div:nth-child(2)")
     assert "drifting.a < 50" in before and before.split()[1:] != after.split()[1:]
-    page.click(".node:has-text('select 1')")
+    page.click("section.plan .node:has-text('select 1')")
     assert "a-greedy" in page.inner_text(".panel")
+    page.wait_for_selector(".before-after .graph >> nth=1")  # the plan before and after, side by side
+    page.wait_for_selector("section.plan .graph[data-layout=elk]")  # ELK has placed it
+    page.wait_for_selector("section.plan .queue")
     assert page.locator(".piece.marked").count() == 3  # the operator's pieces of the text
     page.click(".piece:has-text('drifting')")  # and from a piece to its operator
-    page.wait_for_selector(".node.selected:has-text('stream drifting')")
-    page.click(".node:has-text('select 1')")
+    page.wait_for_selector("section.plan .node.selected:has-text('stream drifting')")
+    page.click("section.plan .node:has-text('select 1')")
     shot(page, "plan")
     page.click(f"[aria-label='undo decision {last['sequence']}']")
     undone = until(lambda: [d for d in decisions(server) if d["by"] == "user"])
@@ -165,7 +175,7 @@ def test_a_plan_changes_under_drift_and_a_decision_is_undone(page: Any, server: 
 
 def test_a_property_is_edited_in_place_and_takes_effect(page: Any, server: RunningServer) -> None:
     page.select_option("#query", "filtered")
-    page.focus(".node:has-text('select 1')")
+    page.focus("section.plan .node:has-text('select 1')")
     page.keyboard.press("Enter")  # also without a mouse
     page.select_option("#edit-filters", "static")
     until(lambda: server.request("GET", "/v1/queries/filtered").data["options"]["filters"] == "static")
@@ -178,7 +188,7 @@ def test_a_property_is_edited_in_place_and_takes_effect(page: Any, server: Runni
     page.click("text=unpin the plans")
     page.select_option("#metric", "selectivity")
     page.wait_for_selector(".node:has-text('out of 1')")
-    page.click(".node:has-text('stream drifting')")
+    page.click("section.plan .node:has-text('stream drifting')")
     page.fill("#edit-slack", "5")
     page.click(".edit button")
     until(lambda: server.request("GET", "/v1/streams/drifting").data["input"]["slack"] == 5)
@@ -202,8 +212,8 @@ def test_a_bundle_is_saved_and_replayed_without_a_server(
     offline.set_default_timeout(WAIT)
     offline.goto((tmp_path / "view.html").as_uri())
     offline.wait_for_selector("text=Replay of filtered")
-    offline.wait_for_selector(".node:has-text('select 1')")
-    offline.click(".node:has-text('select 1')")
+    offline.wait_for_selector("section.plan .graph[data-layout=elk] .node:has-text('select 1')")
+    offline.click("section.plan .node:has-text('select 1')")
     rows = offline.inner_text(".panel dl")
     slider = offline.locator("[aria-label=moment]")
     slider.evaluate("e => { e.value = e.max; e.dispatchEvent(new Event('input', {bubbles: true})); }")
@@ -225,7 +235,7 @@ def test_graphs_are_queries_over_the_system_stream(page: Any, server: RunningSer
 def test_the_lab_races_policies_on_the_same_rows(page: Any, server: RunningServer) -> None:
     view(page, "lab")
     page.click("#race")
-    page.wait_for_selector(".key >> nth=2", timeout=40_000)
+    page.wait_for_selector(".key >> nth=3", timeout=40_000)
 
     def shares() -> dict[str, float]:
         return {
@@ -234,26 +244,118 @@ def test_the_lab_races_policies_on_the_same_rows(page: Any, server: RunningServe
             if "–" not in k
         }
 
-    until(lambda: len(shares()) == 3 and shares()["a-greedy"] < shares()["static"] - 0.5, 60)
+    until(lambda: len(shares()) == 4 and shares()["a-greedy"] < shares()["static"] - 0.5, 60)
     shot(page, "lab")
     page.click("#race")
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_contrast_and_the_width_of_a_phone(page: Any, server: RunningServer, scheme: str) -> None:
+def test_accessible_in_both_schemes_and_on_the_width_of_a_phone(page: Any, server: RunningServer, scheme: str) -> None:
+    """Contrasts by our own computation, and all rules of WCAG 2.1 A and AA that axe knows."""
+    from axe_playwright_python.sync_playwright import Axe
+
     page.emulate_media(color_scheme=scheme)
-    page.set_viewport_size({"width": 375, "height": 800})
-    for name in ("plan", "decisions", "time", "queries", "lab"):
-        view(page, name)
-        page.wait_for_timeout(300)
-        wide = page.evaluate("document.documentElement.scrollWidth")
-        assert wide <= 376, name
-        low = page.evaluate(CONTRAST)
-        assert low == [], (name, low)
+    for width in (1280, 375):
+        page.set_viewport_size({"width": width, "height": 800})
+        for name in ("plan", "decisions", "time", "queries", "lab"):
+            view(page, name)
+            page.wait_for_selector(
+                {"plan": "section.plan .node", "queries": EDITOR, "time": EDITOR}.get(name, "main section")
+            )
+            page.wait_for_timeout(200)
+            assert page.evaluate("document.documentElement.scrollWidth") <= width + 1, (name, width)
+            low = page.evaluate(CONTRAST)
+            assert low == [], (name, width, low)
+            rules = {"runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa"]}
+            found = Axe().run(page, options=rules).response["violations"]
+            told = [(v["id"], [n["html"][:120] for n in v["nodes"][:3]]) for v in found]
+            assert told == [], (name, width)
     view(page, "plan")
-    page.wait_for_selector(".node")
+    page.wait_for_selector("section.plan .node")
     shot(page, f"phone-{scheme}")
 
+
+def test_nothing_of_the_head_is_cut(page: Any, server: RunningServer) -> None:
+    for width in (1400, 1280, 800, 375):
+        page.set_viewport_size({"width": width, "height": 800})
+        page.wait_for_selector(".tools button:has-text('open bundle')")
+        cut = page.evaluate(
+            "[...document.querySelectorAll('header.top button, header.top input:not([hidden]), header.top select')]"
+            ".filter((e) => e.getBoundingClientRect().right > innerWidth"
+            " || (!e.matches('input') && e.scrollWidth > e.clientWidth + 1))"
+            ".map((e) => e.outerHTML)"
+        )
+        assert cut == [], width
+
+
+def test_shards_stand_side_by_side_and_the_hot_one_is_marked(page: Any, server: RunningServer, tmp_path: Path) -> None:
+    """A bundle of a run on Spark; ``test_spark.py`` has the server that runs there."""
+    plan = server.request("GET", "/v1/queries/filtered/plan").data
+    samples = []
+    for moment in range(3):
+        work = [0.5 * moment, 0.4 * moment, 3.0 * moment, 0.5 * moment]
+        shards = [
+            {"shard": n, "results": 10 * moment, "rows": 5, "bytes": 640, "seconds": s, "adapting": []}
+            for n, s in enumerate(work)
+        ]
+        shown = {**plan, "decisions": [], "shards": shards, "pinned": False, "options": {}, "inputs": {}, "rows": 0}
+        samples.append({"plan": shown, "decisions": [], "at": 1000.0 + moment})
+    bundle = {
+        "eddyline": "bundle",
+        "version": 1,
+        "query": "filtered",
+        "saved": 1.0,
+        "samples": samples,
+        "decisions": [],
+    }
+    (tmp_path / "b.json").write_text(json.dumps(bundle))
+    page.set_input_files("#open-bundle", str(tmp_path / "b.json"))
+    page.wait_for_selector("text=Replay of filtered")
+    assert page.locator(".shard").count() == 4
+    slider = page.locator("[aria-label=moment]")
+    slider.evaluate("e => { e.value = e.max; e.dispatchEvent(new Event('input', {bubbles: true})); }")
+    page.wait_for_selector(".badge.hot:has-text('hot: shard 2')")
+    assert "hot" in page.inner_text(".shard:nth-child(3)") and "hot" not in page.inner_text(".shard:nth-child(1)")
+    page.click("text=back to the server")
+
+
+def test_a_plan_of_two_hundred_nodes_is_updated_ten_times_a_second(page: Any, server: RunningServer) -> None:
+    """Frame times are printed (``-s``) and not asserted: they are those of the machine. That updates come is."""
+    text = " UNION ALL ".join(f"SELECT a FROM drifting [RANGE 10] WHERE b < {n}" for n in range(1, 52))
+    made = server.request("POST", "/v1/queries", {"name": "large", "text": text})
+    assert made.status == 201, made
+    page.goto(f"http://127.0.0.1:{server.port}/#/plan/large")
+    page.reload()
+    page.wait_for_selector("section.plan .graph[data-layout=elk]", timeout=60_000)
+    assert page.locator("section.plan [data-node]").count() >= 200
+    push(server, (0.5, 0.5, 0.5), 500)
+    found = page.evaluate(FRAMES, 4000)
+    print(
+        f"200 nodes: {found['updates']} updates in {found['seconds']:.1f} s, {found['frames']} frames,"
+        f" median {found['median']:.1f} ms, 99 % {found['late']:.1f} ms, over 34 ms {found['over']}"
+    )
+    assert found["updates"] >= 4, found  # a busy machine brings fewer than ten a second
+    server.request("DELETE", "/v1/queries/large")
+
+
+FRAMES = """(milliseconds) => new Promise((done) => {
+  const times = [];
+  let updates = 0, last = null, first = null;
+  const seen = new MutationObserver(() => { updates++; });
+  const all = {subtree: true, childList: true, characterData: true, attributes: true};
+  seen.observe(document.querySelector('section.plan'), all);
+  const step = (now) => {
+    first ??= now;
+    if (last !== null) times.push(now - last);
+    last = now;
+    if (now - first < milliseconds) { requestAnimationFrame(step); return; }
+    times.sort((a, b) => a - b);
+    const at = (share) => times[Math.min(times.length - 1, Math.floor(share * times.length))];
+    done({updates, seconds: (now - first) / 1000, frames: times.length, median: at(0.5), late: at(0.99),
+          over: times.filter((t) => t > 34).length});
+  };
+  requestAnimationFrame(step);
+})"""
 
 CONTRAST = """() => {
   const parse = (c) => (c.match(/[\\d.]+/g) || []).map(Number);

@@ -211,3 +211,17 @@ def test_a_port_that_cannot_be_had() -> None:
         port = taken.getsockname()[1]
         with pytest.raises(JobError, match=f"127.0.0.1:{port}: Address already in use; name another --port"):
             _listen("127.0.0.1", port)
+
+
+def test_a_misspelt_field_is_refused_and_others_are_left_out(server: RunningServer) -> None:
+    columns = [["ts", "bigint"], ["size", "bigint"]]
+    server.request("POST", "/v1/streams", {"name": "spelt", "columns": columns, "timestamp": "ts"})
+    kind = {"Content-Type": "application/x-ndjson"}
+    refused = server.request("POST", "/v1/streams/spelt/rows", b'{"ts": 1, "sise": 5}\n', kind)
+    assert (
+        refused.status == 422 and "'sise'" in refused.data["error"] and "Did you mean 'size'?" in refused.data["error"]
+    )
+    listed = server.request("POST", "/v1/streams/spelt/rows", [{"ts": 1, "sise": 5}])
+    assert listed.data == {"rows": 0, "invalid": 1, "repeated": False}
+    taken = server.request("POST", "/v1/streams/spelt/rows", b'{"ts": 1, "note": "x"}\n{"ts": 2, "Size": 5}\n', kind)
+    assert taken.data["rows"] == 2

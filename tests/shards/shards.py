@@ -27,7 +27,7 @@ from eddyline.spark.shard import Packed, ShardEngine
 from eddyline.spark.shard_keys import shard_of
 from eddyline.spark.statistics import Account
 from eddyline.testing.cases import Case
-from eddyline.testing.reference import ResultRow, StreamData
+from eddyline.testing.reference import ResultRow
 from eddyline.testing.values import canonical, order_key, ticks
 from tests.semantics.engine import mismatch
 
@@ -108,7 +108,7 @@ class Arrived:
                         largest[name] = max(largest.get(name, a.time), a.time)
         rows = {n: [a for _, a in sorted(pairs, key=lambda p: p[0])] for n, pairs in keeps.items()}
         streams = {
-            n: StreamData([(a.time, a.row) for a in rows[n]], slack=NEVER_LATE) if n in rows else data
+            n: replace(data, elements=[(a.time, a.row) for a in rows[n]], slack=NEVER_LATE) if n in rows else data
             for n, data in self.case.streams.items()
         }
         relations = {

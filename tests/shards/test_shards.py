@@ -64,7 +64,7 @@ def test_shards_agree_with_the_reference(part: int) -> None:
             pytest.fail(explain_failure(case, way, f"shards/{SEED}/{i}"), pytrace=False)
 
 
-@pytest.mark.parametrize("operator", ["top-n", "as-of-join"])
+@pytest.mark.parametrize("operator", ["top-n", "as-of-join", "over"])
 def test_shards_rank_their_partitions_and_find_partners(operator: str) -> None:
     """By columns of PARTITION BY, or by keys, where a stream has them; on one shard otherwise."""
     for i in range(max(12, round(40 * FACTOR))):
@@ -75,6 +75,7 @@ def test_shards_rank_their_partitions_and_find_partners(operator: str) -> None:
 
 
 RANKED = "SELECT a, b, r FROM (SELECT a, b, ROW_NUMBER() OVER ({} ORDER BY b) AS r FROM S [RANGE 5]) WHERE r <= 2"
+LAST = "SELECT a, sum(b) OVER ({} ORDER BY ts ROWS BETWEEN 2 PRECEDING AND CURRENT ROW) AS s FROM S"
 AS_OF = "SELECT S.a, S.b, T.b FROM S ASOF JOIN T ON {} T.ts <= S.ts"
 
 
@@ -82,6 +83,7 @@ AS_OF = "SELECT S.a, S.b, T.b FROM S ASOF JOIN T ON {} T.ts <= S.ts"
     ("text", "key", "why"),
     [
         (RANKED, "PARTITION BY a", "ROW_NUMBER() without PARTITION BY rank all rows"),
+        (LAST, "PARTITION BY a", "OVER (…) without PARTITION BY counts the elements of the whole stream"),
         (AS_OF, "S.a = T.a AND", ""),  # without a key all of T is copied, and S is spread
     ],
 )

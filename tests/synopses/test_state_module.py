@@ -102,7 +102,7 @@ def test_slots_of_rows_that_have_left_are_used_again(seed):
             resized += newest.slots != slots
             slots = newest.slots
     assert matches > 100
-    assert len(module.enter) < len(model.rows) * 4
+    assert len(module.codes) < len(model.rows) * 4
     if module.partition_rows == 1000:
         assert kinds == {np.dtype(np.uint16), np.dtype(np.uint32)}
         assert newest.end - newest.start > 3 * slots and resized > 5  # slots were used again, several times
@@ -161,7 +161,7 @@ def test_partitions_behind_are_dropped_and_their_places_used_again():
         module.expire(t)
     assert len(module) == 50 * 10
     assert len(module.partitions) <= 7
-    assert len(module.enter) < 5000
+    assert len(module.codes) < 5000
     assert module.nbytes < 150_000
 
 

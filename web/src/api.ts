@@ -15,6 +15,7 @@ export interface Decision {
   applied: boolean;
   wall: number; // microseconds
   names: string[];
+  shard?: number | null;
 }
 
 export interface PlanNode {
@@ -42,7 +43,18 @@ export interface Plan {
   options: Record<string, unknown>;
   inputs: Record<string, Record<string, number>>;
   shared: { windows: number; rows: number }[];
+  shards?: Shard[];
   rows: number;
+}
+
+/** What one shard of a query on Spark has done so far. */
+export interface Shard {
+  shard: number;
+  results: number;
+  rows: number;
+  bytes: number;
+  seconds: number;
+  adapting?: Record<string, unknown>[];
 }
 
 export interface Sample {

@@ -1,6 +1,8 @@
-// Lines over time, drawn on a canvas: cheap enough for ten updates a second.
+// Lines over time, drawn by uPlot: cheap enough for ten updates a second.
 
-import { useEffect, useRef } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
+import uPlot from "uplot";
+import "uplot/dist/uPlot.min.css";
 import { amount } from "./words";
 
 export interface Line {
@@ -11,15 +13,46 @@ export interface Line {
 // Okabe and Ito's colours, which colour-blind people can tell apart; lines also differ in their dashes.
 const COLOURS = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9"];
 const DASHES = [[], [6, 3], [2, 3], [8, 3, 2, 3], [12, 4], [4, 4]];
+const HEIGHT = 190;
 
-export function Chart(props: { lines: Line[]; unit: string; label: string }) {
-  const canvas = useRef<HTMLCanvasElement>(null);
+export interface ChartProps {
+  lines: Line[];
+  unit: string;
+  label: string;
+  clock?: boolean; // the points' times are seconds since 1970
+  marks?: number[]; // moments that are drawn as vertical lines
+}
+
+export function Chart(props: ChartProps) {
+  const place = useRef<HTMLDivElement>(null);
+  const plot = useRef<uPlot | null>(null);
+  const marks = useRef<number[]>([]);
+  const [dark, setDark] = useState(() => matchMedia("(prefers-color-scheme: dark)").matches);
+  marks.current = props.marks ?? [];
+  const names = props.lines.map((l) => l.name).join("\n");
   useEffect(() => {
-    if (canvas.current) draw(canvas.current, props.lines, props.unit);
-  }, [props.lines, props.unit]);
+    const scheme = matchMedia("(prefers-color-scheme: dark)");
+    const change = (): void => setDark(scheme.matches);
+    scheme.addEventListener("change", change);
+    return () => scheme.removeEventListener("change", change);
+  }, []);
+  useEffect(() => {
+    const element = place.current;
+    if (!element || !names) return;
+    const made = new uPlot(options(element, props, marks), joined(props.lines), element);
+    plot.current = made;
+    const sized = new ResizeObserver(() => made.setSize({ width: element.clientWidth, height: HEIGHT }));
+    sized.observe(element);
+    return () => {
+      sized.disconnect();
+      made.destroy();
+      plot.current = null;
+    };
+  }, [names, props.unit, dark]);
+  useEffect(() => plot.current?.setData(joined(props.lines)), [props.lines]);
   return (
     <figure class="chart">
-      <canvas ref={canvas} role="img" aria-label={props.label} />
+      <div ref={place} class="plot" role="img" aria-label={props.label} />
       <figcaption>
         {props.lines.map((l, i) => (
           <span class="key">
@@ -34,44 +67,40 @@ export function Chart(props: { lines: Line[]; unit: string; label: string }) {
   );
 }
 
-function draw(canvas: HTMLCanvasElement, lines: Line[], unit: string): void {
-  const ratio = window.devicePixelRatio || 1;
-  const width = canvas.clientWidth;
-  const height = canvas.clientHeight;
-  canvas.width = width * ratio;
-  canvas.height = height * ratio;
-  const pen = canvas.getContext("2d");
-  if (!pen) return;
-  pen.scale(ratio, ratio);
-  const style = getComputedStyle(canvas);
-  pen.font = `11px ${style.fontFamily}`;
-  const points = lines.flatMap((l) => l.points);
-  if (points.length < 2) return;
-  const first = Math.min(...points.map((p) => p[0]));
-  const last = Math.max(...points.map((p) => p[0]));
-  const top = Math.max(1e-9, ...points.map((p) => p[1])) * 1.1;
-  const left = 64;
-  const x = (t: number): number => left + ((t - first) / Math.max(1e-9, last - first)) * (width - left - 8);
-  const y = (v: number): number => height - 18 - (v / top) * (height - 28);
-  pen.strokeStyle = pen.fillStyle = style.color;
-  pen.globalAlpha = 0.25;
-  pen.lineWidth = 1;
-  for (const share of [0, 0.25, 0.5, 0.75, 1]) {
-    pen.beginPath();
-    pen.moveTo(left, y(top * share));
-    pen.lineTo(width - 8, y(top * share));
-    pen.stroke();
+function joined(lines: Line[]): uPlot.AlignedData {
+  const tables = lines.map((l) => [l.points.map((p) => p[0]), l.points.map((p) => p[1])] as uPlot.AlignedData);
+  return tables.length === 0 ? [[]] : uPlot.join(tables);
+}
+
+function options(element: HTMLElement, props: ChartProps, marks: { current: number[] }): uPlot.Options {
+  const style = getComputedStyle(element);
+  const ink = style.color;
+  const axis: uPlot.Axis = { stroke: ink, grid: { stroke: style.getPropertyValue("--line"), width: 1 }, ticks: { show: false }, font: `11px ${style.fontFamily}` };
+  return {
+    width: element.clientWidth || 300,
+    height: HEIGHT,
+    legend: { show: false },
+    cursor: { drag: { x: false, y: false } },
+    scales: { x: { time: !!props.clock }, y: { range: (_, low, high) => [Math.min(0, low ?? 0), Math.max(1e-9, (high ?? 1) * 1.1)] } },
+    axes: [axis, { ...axis, size: 76, values: (_, ticks) => ticks.map((v) => amount(v, props.unit)) }],
+    series: [{}, ...props.lines.map((l, i) => ({ label: l.name, stroke: COLOURS[i % 6]!, dash: DASHES[i % 6]!, width: 2, spanGaps: true, points: { show: false } }))],
+    hooks: { draw: [(u) => drawMarks(u, marks.current, ink)] },
+  };
+}
+
+function drawMarks(u: uPlot, marks: number[], ink: string): void {
+  const [low, high] = [u.scales["x"]!.min ?? 0, u.scales["x"]!.max ?? 0];
+  u.ctx.save();
+  u.ctx.strokeStyle = ink;
+  u.ctx.globalAlpha = 0.55;
+  u.ctx.setLineDash([2, 3]);
+  for (const m of marks) {
+    if (m < low || m > high) continue;
+    const x = u.valToPos(m, "x", true);
+    u.ctx.beginPath();
+    u.ctx.moveTo(x, u.bbox.top);
+    u.ctx.lineTo(x, u.bbox.top + u.bbox.height);
+    u.ctx.stroke();
   }
-  pen.globalAlpha = 1;
-  for (const share of [0, 0.5, 1]) pen.fillText(amount(top * share, unit), 2, y(top * share) + 4);
-  pen.fillText(`${(last - first).toFixed(0)} s`, width - 40, height - 4);
-  lines.forEach((l, i) => {
-    pen.strokeStyle = COLOURS[i % 6]!;
-    pen.setLineDash(DASHES[i % 6]!);
-    pen.lineWidth = 2;
-    pen.beginPath();
-    l.points.forEach(([t, v], n) => (n ? pen.lineTo(x(t), y(v)) : pen.moveTo(x(t), y(v))));
-    pen.stroke();
-  });
-  pen.setLineDash([]);
+  u.ctx.restore();
 }

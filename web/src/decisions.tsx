@@ -1,17 +1,20 @@
 // The decision log as a timeline: what was decided when, why, what it promised and what it gained.
 
-import { useState } from "preact/hooks";
-import { ask, queryPath, type Decision } from "./api";
+import { useMemo, useState } from "preact/hooks";
+import { ask, queryPath, type Decision, type Sample } from "./api";
+import { PlanGraph } from "./graph";
+import { keyOf } from "./history";
+import { cheap } from "./scene";
 import { clock, gain, shown } from "./words";
 
 const SHAPES: Record<string, string> = { policy: "●", user: "◆", planner: "■", scheduler: "▲", session: "▬" };
 
-export function DecisionsView(props: { query: string; decisions: Decision[]; pinned: boolean; until?: number; replay: boolean; changed: () => void }) {
-  const [selected, select] = useState<number | null>(null);
+export function DecisionsView(props: { query: string; decisions: Decision[]; samples: Sample[]; pinned: boolean; until?: number; replay: boolean; changed: () => void }) {
+  const [selected, select] = useState<string | null>(null);
   const [mistake, setMistake] = useState("");
   const all = props.until === undefined ? props.decisions : props.decisions.filter((d) => d.wall / 1e6 <= props.until!);
   const last = all[all.length - 1];
-  const chosen = all.find((d) => d.sequence === selected) ?? last;
+  const chosen = all.find((d) => keyOf(d) === selected) ?? last;
   const send = async (path: string): Promise<void> => {
     try {
       await ask("POST", queryPath(props.query) + path);
@@ -42,9 +45,9 @@ export function DecisionsView(props: { query: string; decisions: Decision[]; pin
         </p>
       )}
       {all.length === 0 && <p class="hint">Nothing was decided yet.</p>}
-      <div class="timeline" role="list" aria-label="decisions in time">
+      <div class="timeline" role="group" aria-label="decisions in time">
         {all.map((d) => (
-          <button role="listitem" class={`moment ${d.applied ? "" : "spared"} ${chosen?.sequence === d.sequence ? "selected" : ""}`} style={{ left: `${1 + (96 * (d.wall - first)) / span}%` }} onClick={() => select(d.sequence)} title={`${d.sequence}: ${d.kind}, ${d.reason}`} aria-label={`decision ${d.sequence}: ${d.kind}`}>
+          <button key={keyOf(d)} class={`moment ${d.applied ? "" : "spared"} ${chosen && keyOf(chosen) === keyOf(d) ? "selected" : ""}`} style={{ left: `${1 + (96 * (d.wall - first)) / span}%` }} onClick={() => select(keyOf(d))} title={`${d.sequence}: ${d.kind}, ${d.reason}${inShard(d)}`} aria-label={`decision ${d.sequence}: ${d.kind}${inShard(d)}`}>
             {SHAPES[d.by] ?? "●"}
           </button>
         ))}
@@ -53,10 +56,13 @@ export function DecisionsView(props: { query: string; decisions: Decision[]; pin
         <article class="decision">
           <header class="bar">
             <h3>
-              {chosen.sequence}: {chosen.kind} <span class="small">of {chosen.operator || "the query"}, by the {chosen.by}, {clock(chosen.wall / 1e6)}</span>
+              {chosen.sequence}: {chosen.kind} <span class="small">
+                of {chosen.operator || "the query"}
+                {inShard(chosen)}, by the {chosen.by}, {clock(chosen.wall / 1e6)}
+              </span>
             </h3>
             {!props.replay && chosen.applied && ["policy", "user"].includes(chosen.by) && (
-              <button onClick={() => void send(`/undo/${chosen.sequence}`)} aria-label={`undo decision ${chosen.sequence}`}>
+              <button onClick={() => void send(`/undo/${chosen.sequence}${chosen.shard == null ? "" : `?shard=${chosen.shard}`}`)} aria-label={`undo decision ${chosen.sequence}`}>
                 undo
               </button>
             )}
@@ -81,6 +87,7 @@ export function DecisionsView(props: { query: string; decisions: Decision[]; pin
               </p>
             </div>
           </div>
+          <BeforeAfter decision={chosen} samples={props.samples} />
           {Object.keys(chosen.evidence ?? {}).length > 0 && (
             <details>
               <summary>evidence</summary>
@@ -98,7 +105,7 @@ export function DecisionsView(props: { query: string; decisions: Decision[]; pin
           )}
         </article>
       )}
-      <div class="scroll">
+      <div class="scroll" tabindex={0} role="region" aria-label="all decisions">
         <table id="decision-table">
           <thead>
             <tr>
@@ -116,11 +123,14 @@ export function DecisionsView(props: { query: string; decisions: Decision[]; pin
               .reverse()
               .slice(0, 50)
               .map((d) => (
-                <tr class={chosen?.sequence === d.sequence ? "selected" : ""} onClick={() => select(d.sequence)}>
+                <tr key={keyOf(d)} class={chosen && keyOf(chosen) === keyOf(d) ? "selected" : ""} onClick={() => select(keyOf(d))}>
                   <td class="number">{d.sequence}</td>
                   <td>{clock(d.wall / 1e6)}</td>
                   <td>{d.by}</td>
-                  <td>{d.operator}</td>
+                  <td>
+                    {d.operator}
+                    {inShard(d)}
+                  </td>
                   <td>{d.applied ? d.kind : `${d.kind} (not applied)`}</td>
                   <td class="number">{gain(d.expected_gain)}</td>
                   <td class="number">{gain(d.measured_gain)}</td>
@@ -130,6 +140,31 @@ export function DecisionsView(props: { query: string; decisions: Decision[]; pin
         </table>
       </div>
     </section>
+  );
+}
+
+const inShard = (d: Decision): string => (d.shard == null ? "" : `, shard ${d.shard}`);
+
+/** The plan as it was seen last before a decision, and some seconds after it, side by side. */
+function BeforeAfter(props: { decision: Decision; samples: Sample[] }) {
+  const at = props.decision.wall / 1e6;
+  const { samples } = props;
+  const after = samples.findIndex((s) => s.at > at + 2);
+  const later = after >= 0 ? after : samples.length - 1;
+  const before = samples.findLastIndex((s) => s.at <= at);
+  const hidden = useMemo(() => (samples[later] ? cheap(samples[later]!.plan) : new Set<string>()), [samples[later]?.plan.nodes.length]);
+  if (before < 0 || later <= before) return <p class="small">The page was not open then: it has not seen the plan before and after.</p>;
+  return (
+    <div class="before-after">
+      {([["plan before", before], ["plan after", later]] as const).map(([name, index]) => (
+        <div>
+          <h4>
+            {name} <span class="small">{clock(samples[index]!.at)}</span>
+          </h4>
+          <PlanGraph samples={samples} index={index} metric="time" hidden={hidden} selected={props.decision.operator} select={() => undefined} label={name} />
+        </div>
+      ))}
+    </div>
   );
 }
 

@@ -1,55 +1,94 @@
-// A text field for CQL that is bound while one types: the mistake is underlined where it is.
+// A field for CQL that is bound while one types: the mistake is underlined where it is. The editor is loaded on first use.
 
-import { useEffect, useState } from "preact/hooks";
-import { ask, Mistake, type Place } from "./api";
+import { useEffect, useRef, useState } from "preact/hooks";
+import { ask, Mistake, type Catalog } from "./api";
+import type { CqlEditor, Words } from "./codemirror";
 
-export function Editor(props: { text: string; change: (text: string) => void; rows?: number; label: string }) {
+export function Editor(props: { text: string; change: (text: string) => void; rows?: number; label: string; catalog: Catalog }) {
   const [said, setSaid] = useState("");
-  const [place, setPlace] = useState<Place | null>(null);
   const [good, setGood] = useState(false);
+  const [ready, setReady] = useState(false);
+  const place = useRef<HTMLDivElement>(null);
+  const editor = useRef<CqlEditor | null>(null);
+  const change = useRef(props.change);
+  change.current = props.change;
+  // Texts that the editor has told and that have not come back as a property yet: those are no orders to change it.
+  const told = useRef<string[]>([]);
+  useEffect(() => {
+    let over = false;
+    void import("./codemirror").then(({ CqlEditor }) => {
+      if (over || !place.current) return;
+      editor.current = new CqlEditor(place.current, props.text, props.label, props.rows ?? 4, (t) => {
+        told.current.push(t);
+        change.current(t);
+      });
+      setReady(true);
+    });
+    return () => {
+      over = true;
+      editor.current?.destroy();
+      editor.current = null;
+    };
+  }, []);
+  useEffect(() => {
+    const known = told.current.lastIndexOf(props.text);
+    told.current.splice(0, known + 1);
+    if (known < 0) editor.current?.set(props.text);
+  }, [props.text, ready]);
+  const known = JSON.stringify(schema(props.catalog));
+  useEffect(() => {
+    if (ready) void functions().then((found) => editor.current?.know({ schema: JSON.parse(known) as Words["schema"], functions: found }));
+  }, [known, ready]);
   useEffect(() => {
     setGood(false);
     if (!props.text.trim()) {
       setSaid("");
-      setPlace(null);
+      editor.current?.underline(null, "");
       return;
     }
+    let late = false;
     const timer = setTimeout(() => {
       ask<{ columns: [string, string][] }>("POST", "/v1/bind", { text: props.text }).then(
         (found) => {
+          if (late) return;
           setSaid(found.columns.map(([n, t]) => `${n} ${t}`).join(", "));
-          setPlace(null);
+          editor.current?.underline(null, "");
           setGood(true);
         },
         (e: Mistake) => {
+          if (late) return;
           setSaid(e.message);
-          setPlace(e.place ?? null);
+          editor.current?.underline(e.place ?? null, e.message);
         },
       );
     }, 250);
-    return () => clearTimeout(timer);
-  }, [props.text]);
-  const { text } = props;
+    return () => {
+      late = true;
+      clearTimeout(timer);
+    };
+  }, [props.text, ready]);
   return (
     <div class="editor">
-      <div class="layers">
-        <pre aria-hidden="true">
-          {place ? (
-            <>
-              {text.slice(0, place.start)}
-              <u>{text.slice(place.start, Math.max(place.end, place.start + 1)) || " "}</u>
-              {text.slice(Math.max(place.end, place.start + 1))}
-            </>
-          ) : (
-            text
-          )}
-          {"\n"}
-        </pre>
-        <textarea aria-label={props.label} spellcheck={false} rows={props.rows ?? 4} value={text} onInput={(e) => props.change(e.currentTarget.value)} />
-      </div>
+      <div ref={place} class="code" style={{ minHeight: `${(props.rows ?? 4) * 1.5 + 1}em` }} />
       <p class={good ? "small" : "mistake"} role="status">
         {said || " "}
       </p>
     </div>
   );
+}
+
+function schema(catalog: Catalog): Record<string, string[]> {
+  const found: Record<string, string[]> = { SysStream: ["query", "entity", "kind", "property", "value", "unit"] };
+  for (const d of [...catalog.streams, ...catalog.relations, ...catalog.views, ...catalog.queries]) found[d.name] = d.columns.map((c) => c[0]);
+  return found;
+}
+
+let words: Promise<string[]> | null = null;
+
+function functions(): Promise<string[]> {
+  words ??= ask<{ functions: string[] }>("GET", "/v1/words").then(
+    (found) => found.functions,
+    () => [],
+  );
+  return words;
 }

@@ -3,6 +3,8 @@
 import type { Decision, Sample } from "./api";
 
 const MOST = 1200; // samples: ten minutes at two a second
+const APART = 0.45; // seconds between two samples that are kept; the last one is always the newest
+const MOST_DECISIONS = 2000;
 
 export interface Bundle {
   eddyline: "bundle";
@@ -15,14 +17,22 @@ export interface Bundle {
 
 export class History {
   samples: Sample[] = [];
-  decisions = new Map<number, Decision>();
+  decisions = new Map<string, Decision>(); // by shard and number
 
   constructor(readonly query: string) {}
 
   add(sample: Sample): void {
-    for (const d of sample.decisions) this.decisions.set(d.sequence, d);
-    this.samples.push({ ...sample, decisions: [] });
+    for (const d of sample.decisions) this.note(d);
+    const [before, last] = this.samples.slice(-2);
+    const kept = { ...sample, plan: shared(last?.plan ?? before?.plan, sample.plan), decisions: [] };
+    if (before && last && last.at - before.at < APART) this.samples[this.samples.length - 1] = kept;
+    else this.samples.push(kept);
     if (this.samples.length > MOST) this.samples.splice(0, this.samples.length - MOST);
+  }
+
+  note(d: Decision): void {
+    this.decisions.set(keyOf(d), d);
+    if (this.decisions.size > MOST_DECISIONS) this.decisions.delete(this.decisions.keys().next().value!);
   }
 
   get last(): Sample | undefined {
@@ -30,7 +40,7 @@ export class History {
   }
 
   sorted(): Decision[] {
-    return [...this.decisions.values()].sort((a, b) => a.sequence - b.sequence);
+    return [...this.decisions.values()].sort((a, b) => (a.shard ?? -1) === (b.shard ?? -1) ? a.sequence - b.sequence : a.wall - b.wall);
   }
 
   bundle(): Bundle {
@@ -41,10 +51,28 @@ export class History {
   static from(bundle: Bundle): History {
     if (bundle.eddyline !== "bundle" || bundle.version !== 1) throw new Error("this file is no bundle of this version.");
     const found = new History(bundle.query);
-    for (const s of bundle.samples) found.add({ ...s, decisions: [] });
-    for (const d of bundle.decisions) found.decisions.set(d.sequence, d);
+    found.samples = bundle.samples.map((s) => ({ ...s, decisions: [] }));
+    for (const d of bundle.decisions) found.note(d);
     return found;
   }
+}
+
+/** Each shard numbers its own decisions. */
+export const keyOf = (d: Decision): string => `${d.shard ?? ""}:${d.sequence}`;
+
+/** `now` with all parts that equal those of `then` replaced by them: a plan hardly changes from sample to sample. */
+export function shared<T>(then: T | undefined, now: T): T {
+  if (then === undefined || then === now || typeof now !== "object" || now === null || typeof then !== "object" || then === null) return now;
+  if (Array.isArray(now) !== Array.isArray(then)) return now;
+  const [old, fresh] = [then as Record<string, unknown>, now as Record<string, unknown>];
+  const keys = Object.keys(fresh);
+  let same = keys.length === Object.keys(old).length;
+  for (const key of keys) {
+    const value = shared(old[key], fresh[key]);
+    if (value !== old[key]) same = false;
+    fresh[key] = value;
+  }
+  return same ? then : now;
 }
 
 function thinned<T>(items: T[], most: number): T[] {

@@ -4,7 +4,7 @@ import { useEffect, useRef, useState } from "preact/hooks";
 import { ask, queryPath, token, type Plan } from "./api";
 import { Chart, type Line } from "./chart";
 
-const POLICIES = ["static", "a-greedy", "sweep"];
+const POLICIES = ["static", "independent", "a-greedy", "sweep"];
 const TEXT = "SELECT Istream(ts) FROM lab_stream WHERE power(a, 2) < 2500 AND power(b, 2) < 2500 AND power(c, 2) < 2500";
 
 interface Dials {
@@ -12,11 +12,12 @@ interface Dials {
   a: number;
   b: number;
   c: number;
+  together: number;
   drift: number;
 }
 
 export function LabView() {
-  const [dials, setDials] = useState<Dials>({ rate: 3000, a: 0.9, b: 0.5, c: 0.1, drift: 0 });
+  const [dials, setDials] = useState<Dials>({ rate: 3000, a: 0.9, b: 0.5, c: 0.1, together: 0, drift: 0 });
   const [running, setRunning] = useState(false);
   const [lines, setLines] = useState<Line[]>([]);
   const [mistake, setMistake] = useState("");
@@ -71,11 +72,16 @@ export function LabView() {
         Three filters must all hold. Whoever asks the one first that drops most rows asks fewest filters. <b>static</b> keeps the written order (a, b, c), the other policies watch
         the rows and change it. All of them answer the same query on the same rows, with the same result. Turn the dials and see who notices.
       </p>
+      <p class="small">
+        Try a = 0.4, b = 0.45, c = 0.6 with a correlation of 1: where a has passed, b passes too, so b is worth nothing after it. <b>a-greedy</b> measures filters behind those that come
+        before and asks c second; <b>independent</b> looks at each filter alone and asks b.
+      </p>
       <p class="mono">{TEXT}</p>
       <div class="dials">
         {dial("a", "share that passes a", 0, 1, 0.05)}
         {dial("b", "share that passes b", 0, 1, 0.05)}
         {dial("c", "share that passes c", 0, 1, 0.05)}
+        {dial("together", "correlation: share of rows in which a and b fall together", 0, 1, 0.1)}
         {dial("rate", "rows a second", 500, 10000, 500)}
         {dial("drift", "seconds until a and c change places (0: never)", 0, 60, 5)}
       </div>
@@ -113,7 +119,9 @@ async function push(dials: Dials, at: number, seconds: number): Promise<void> {
   const count = Math.round(dials.rate / 5);
   const lines = ["ts,a,b,c"];
   for (let i = 0; i < count; i++) {
-    const values = shares.map((s) => (Math.random() < s ? 0 : 50) + Math.floor(Math.random() * 50));
+    const one = Math.random(); // decides a, and b where they fall together
+    const draws = [one, Math.random() < dials.together ? one : Math.random(), Math.random()];
+    const values = shares.map((s, k) => (draws[k]! < s ? 0 : 50) + Math.floor(Math.random() * 50));
     lines.push(`${new Date((at + i) / 1000).toISOString().slice(0, 19)}.${String((at + i) % 1000000).padStart(6, "0")},${values.join(",")}`);
   }
   const answer = await fetch("/v1/streams/lab_stream/rows?wait=false", {

@@ -1,72 +1,152 @@
-// Where the nodes of a plan stand: inputs at the left, the result at the right, one column for each distance from it.
+// Where the entities of a plan stand. ELK places them, in a worker; until it has, and in a page without a server, they
+// stand in columns: inputs at the left, the result at the right, one column for each distance from it.
 
-import type { Plan } from "./api";
+import Elk, { type ELK, type ElkExtendedEdge, type ElkNode } from "elkjs/lib/elk-api";
+import worker from "elkjs/lib/elk-worker.min.js?url";
+import { useEffect, useMemo, useState } from "preact/hooks";
+import { BOX, type Item, type Scene } from "./scene";
 
-export interface Placed {
-  id: string;
+export interface Point {
   x: number;
   y: number;
 }
 
 export interface Layout {
-  nodes: Map<string, Placed>;
+  places: Map<string, Point>;
+  routes: Map<string, Point[]>; // of links, where they are known
   width: number;
   height: number;
+  by: "elk" | "columns";
 }
 
-export const BOX = { width: 190, height: 66, gapX: 74, gapY: 26 };
+const GAP = { x: 96, y: 20 };
 
-export function layout(plan: Plan, hidden: Set<string>): Layout {
-  const inputs = new Map(plan.nodes.map((n) => [n.id, n.inputs]));
-  const visible = (id: string): string[] =>
-    (inputs.get(id) ?? []).flatMap((i) => (hidden.has(i) ? visible(i) : [i]));
+export function columns(scene: Scene): Layout {
+  const flows = scene.links.filter((l) => l.kind === "flow" && l.rated);
+  const inputs = new Map<string, string[]>();
+  for (const l of flows) inputs.set(l.to, [...(inputs.get(l.to) ?? []), l.from]);
+  const main = scene.items.filter((i) => i.kind === "operator" || i.kind === "source");
+  const read = new Set(flows.map((l) => l.from));
   const depth = new Map<string, number>();
   const visit = (id: string, d: number): void => {
     if ((depth.get(id) ?? -1) >= d) return;
     depth.set(id, d);
-    for (const i of visible(id)) visit(i, d + 1);
+    for (const i of inputs.get(id) ?? []) visit(i, d + 1);
   };
-  const roots = hidden.has(plan.root) ? visible(plan.root) : [plan.root];
+  const roots = main.filter((i) => !read.has(i.id)).map((i) => i.id);
   for (const r of roots) visit(r, 0);
+  const kept = new Map<string, Item[]>();
+  for (const l of scene.links) {
+    if (l.kind === "keeps") kept.set(l.source, [...(kept.get(l.source) ?? []), scene.items.find((i) => i.id === l.target)!]);
+  }
+  const tall = BOX.height + Math.max(0, ...[...kept.values()].map((k) => 30 * k.length)) + GAP.y;
   const deepest = Math.max(0, ...depth.values());
   const rows = new Map<string, number>();
   let next = 0;
   const place = (id: string): number => {
     const known = rows.get(id);
     if (known !== undefined) return known;
-    const below = visible(id).map(place);
+    const below = (inputs.get(id) ?? []).map(place);
     const row = below.length ? (Math.min(...below) + Math.max(...below)) / 2 : next++;
     rows.set(id, row);
     return row;
   };
   roots.forEach(place);
-  const nodes = new Map<string, Placed>();
+  const places = new Map<string, Point>();
   for (const [id, d] of depth) {
-    nodes.set(id, {
-      id,
-      x: (deepest - d) * (BOX.width + BOX.gapX) + 10,
-      y: (rows.get(id) ?? 0) * (BOX.height + BOX.gapY) + 10,
-    });
+    const at = { x: (deepest - d) * (BOX.width + GAP.x) + 10, y: (rows.get(id) ?? 0) * tall + 10 };
+    places.set(id, at);
+    (kept.get(id) ?? []).forEach((k, n) => places.set(k.id, { x: at.x + 16, y: at.y + BOX.height + 6 + 30 * n }));
   }
-  return {
-    nodes,
-    width: (deepest + 1) * (BOX.width + BOX.gapX) - BOX.gapX + 20,
-    height: Math.max(1, next) * (BOX.height + BOX.gapY) + 4,
-  };
+  for (const i of scene.items.filter((i) => i.kind === "queue")) {
+    const link = scene.links.find((l) => l.target === i.id)!;
+    const [a, b] = [places.get(link.from), places.get(link.to)];
+    if (a && b) places.set(i.id, { x: (a.x + BOX.width + b.x) / 2 - i.width / 2, y: (a.y + b.y + BOX.height) / 2 - i.height / 2 });
+  }
+  return { places, routes: new Map(), width: (deepest + 1) * (BOX.width + GAP.x) - GAP.x + 20, height: Math.max(1, next) * tall + 4, by: "columns" };
 }
 
-/** Edges between nodes that are shown, with the queue that waits on them. */
-export function edges(plan: Plan, hidden: Set<string>): { source: string; target: string; waiting: number }[] {
-  const waits = new Map(plan.edges.map((e) => [`${e.source}→${e.target}`, e.waiting ?? 0]));
-  const inputs = new Map(plan.nodes.map((n) => [n.id, n.inputs]));
-  const found: { source: string; target: string; waiting: number }[] = [];
-  const walk = (target: string, id: string, waiting: number): void => {
-    for (const i of inputs.get(id) ?? []) {
-      const sum = waiting + (waits.get(`${i}→${id}`) ?? 0);
-      if (hidden.has(i)) walk(target, i, sum);
-      else found.push({ source: i, target, waiting: sum });
-    }
+let elk: ELK | null = null;
+
+/** ELK in a worker: a file beside the page, or a text within a page that is one file. A notebook has neither. */
+function engine(): ELK | null {
+  const inside = document.getElementById("elk")?.textContent;
+  if (!inside && document.getElementById("bundle")) return null;
+  elk ??= new Elk({ workerFactory: () => new Worker(inside ? URL.createObjectURL(new Blob([inside], { type: "text/javascript" })) : worker) });
+  return elk;
+}
+
+const OPTIONS = {
+  "elk.algorithm": "layered",
+  "elk.direction": "RIGHT",
+  "elk.edgeRouting": "ORTHOGONAL",
+  "elk.layered.spacing.nodeNodeBetweenLayers": "40",
+  "elk.spacing.nodeNode": "18",
+  "elk.layered.nodePlacement.strategy": "BRANDES_KOEPF",
+  "elk.layered.thoroughness": "3", // of 7: large plans take seconds otherwise
+  "elk.padding": "[top=10,left=10,bottom=10,right=10]",
+};
+
+async function placed(found: ELK, scene: Scene): Promise<Layout> {
+  // What an operator keeps hangs below it: ELK gets both as one box.
+  const kept = new Map<string, Item[]>();
+  const hung = new Set<string>();
+  for (const l of scene.links) {
+    if (l.kind !== "keeps") continue;
+    kept.set(l.source, [...(kept.get(l.source) ?? []), scene.items.find((i) => i.id === l.target)!]);
+    hung.add(l.target);
+  }
+  const children: ElkNode[] = scene.items
+    .filter((i) => !hung.has(i.id))
+    .map((i) => ({
+      id: i.id,
+      width: i.width,
+      height: i.height + 30 * (kept.get(i.id)?.length ?? 0),
+      layoutOptions: { "elk.portConstraints": "FIXED_POS" },
+      ports: [
+        { id: `in ${i.id}`, x: 0, y: i.height / 2, width: 0, height: 0, layoutOptions: { "elk.port.side": "WEST" } },
+        { id: `out ${i.id}`, x: i.width, y: i.height / 2, width: 0, height: 0, layoutOptions: { "elk.port.side": "EAST" } },
+      ],
+    }));
+  const graph: ElkNode = {
+    id: "plan",
+    layoutOptions: OPTIONS,
+    children,
+    edges: scene.links.filter((l) => l.kind === "flow").map((l) => ({ id: l.id, sources: [`out ${l.source}`], targets: [`in ${l.target}`] })),
   };
-  for (const n of plan.nodes) if (!hidden.has(n.id)) walk(n.id, n.id, 0);
-  return found;
+  const out = await found.layout(graph);
+  const places = new Map<string, Point>();
+  for (const c of out.children ?? []) {
+    const item = scene.items.find((i) => i.id === c.id)!;
+    places.set(c.id, { x: c.x ?? 0, y: c.y ?? 0 });
+    (kept.get(c.id) ?? []).forEach((k, n) => places.set(k.id, { x: (c.x ?? 0) + 16, y: (c.y ?? 0) + item.height + 6 + 30 * n }));
+  }
+  const routes = new Map<string, Point[]>();
+  for (const e of (out.edges ?? []) as ElkExtendedEdge[]) {
+    const s = e.sections?.[0];
+    if (s) routes.set(e.id, [s.startPoint, ...(s.bendPoints ?? []), s.endPoint]);
+  }
+  return { places, routes, width: out.width ?? 100, height: out.height ?? 100, by: "elk" };
+}
+
+/** The layout of a scene; it changes only when the scene's shape does. */
+export function useLayout(found: Scene): Layout {
+  const quick = useMemo(() => columns(found), [found]);
+  const [better, setBetter] = useState<{ scene: Scene; layout: Layout } | null>(null);
+  useEffect(() => {
+    let over = false;
+    const by = engine();
+    if (by) {
+      placed(by, found).then(
+        (layout) => {
+          if (!over) setBetter({ scene: found, layout });
+        },
+        (e: Error) => console.warn(`the layout in columns stays: ${e.message}`),
+      );
+    }
+    return () => {
+      over = true;
+    };
+  }, [found]);
+  return better?.scene === found ? better.layout : quick;
 }

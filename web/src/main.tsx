@@ -1,10 +1,11 @@
 // The page: one query at a time, seen from several sides.
 
 import { render } from "preact";
-import { useEffect, useReducer, useRef, useState } from "preact/hooks";
+import { useEffect, useMemo, useReducer, useRef, useState } from "preact/hooks";
 import { ask, follow, queryPath, takeToken, token, type Catalog, type Sample } from "./api";
+import { Chart } from "./chart";
 import { DecisionsView } from "./decisions";
-import { History, type Bundle } from "./history";
+import { History, rates, type Bundle } from "./history";
 import { LabView } from "./lab";
 import { PlanView } from "./plan";
 import { QueriesView } from "./queries";
@@ -66,7 +67,7 @@ function Page() {
   useEffect(() => {
     if (!current || replay || !running) return;
     const found = (seen.current = new History(current));
-    return follow<Sample>(`${queryPath(current)}/watch?every=0.5`, "plan", (sample) => {
+    return follow<Sample>(`${queryPath(current)}/watch?every=0.1`, "plan", (sample) => {
       found.add(sample);
       redraw(0);
     });
@@ -83,8 +84,8 @@ function Page() {
         <nav aria-label="views">
           {Object.entries(VIEWS)
             .filter(([v]) => !replay || v === "plan" || v === "decisions")
-            .map(([v, name]) => (
-              <a href={`#/${v}/${current ? encodeURIComponent(current) : ""}`} aria-current={view === v ? "page" : undefined}>
+            .map(([v, name], i) => (
+              <a href={`#/${v}/${current ? encodeURIComponent(current) : ""}`} aria-current={view === v ? "page" : undefined} title={`key ${i + 1}`}>
                 {name}
               </a>
             ))}
@@ -131,9 +132,10 @@ function Page() {
       )}
       <main>
         {view === "plan" && <PlanView samples={samples} index={at} replay={!!replay} changed={load} />}
-        {view === "time" && <TimeView catalog={catalog} changed={load} />}
+        {view === "plan" && replay && <ReplayChart samples={samples} at={samples[at]?.at} />}
+        {view === "time" && <TimeView catalog={catalog} changed={load} marks={(history?.sorted() ?? []).filter((d) => d.applied).map((d) => d.wall / 1e6)} />}
         {(view === "decisions" || view === "time" || (view === "plan" && !!history)) && (
-          <DecisionsView key={current} query={current ?? ""} decisions={history?.sorted() ?? []} pinned={pinned} until={replay ? samples[at]?.at : undefined} replay={!!replay} changed={load} />
+          <DecisionsView key={current} query={current ?? ""} decisions={history?.sorted() ?? []} samples={samples} pinned={pinned} until={replay ? samples[at]?.at : undefined} replay={!!replay} changed={load} />
         )}
         {view === "queries" && <QueriesView catalog={catalog} query={current} choose={choose} changed={load} />}
         {view === "lab" && <LabView />}
@@ -144,6 +146,7 @@ function Page() {
 
 function Tools(props: { history: History | null; replay: History | null; setReplay: (h: History | null) => void }) {
   const [mistake, setMistake] = useState("");
+  const chooser = useRef<HTMLInputElement>(null);
   const save = (): void => {
     const link = document.createElement("a");
     link.href = URL.createObjectURL(new Blob([JSON.stringify(props.history!.bundle())], { type: "application/json" }));
@@ -170,10 +173,10 @@ function Tools(props: { history: History | null; replay: History | null; setRepl
         <button onClick={() => props.setReplay(null)}>back to the server</button>
       ) : (
         !props.replay && (
-          <label class="file">
-            {" "}
-            open bundle <input type="file" accept=".json" onChange={(e) => void open(e.currentTarget.files?.[0])} />
-          </label>
+          <>
+            <button onClick={() => chooser.current?.click()}>open bundle</button>
+            <input ref={chooser} id="open-bundle" type="file" accept=".json" aria-label="bundle to open" hidden onChange={(e) => void open(e.currentTarget.files?.[0])} />
+          </>
         )
       )}
       {mistake && (
@@ -185,5 +188,26 @@ function Tools(props: { history: History | null; replay: History | null; setRepl
   );
 }
 
+/** Rows a second into each operator, as the bundle has them. */
+function ReplayChart(props: { samples: Sample[]; at: number | undefined }) {
+  const lines = useMemo(() => {
+    const found = new Map<string, [number, number][]>();
+    props.samples.forEach((s, i) => {
+      for (const [id, rate] of rates(props.samples, i)) found.set(id, [...(found.get(id) ?? []), [s.at, rate.rowsIn]]);
+    });
+    return [...found].filter(([, points]) => points.some((p) => p[1] > 0)).map(([name, points]) => ({ name, points }));
+  }, [props.samples]);
+  return lines.length === 0 ? null : <Chart lines={lines} unit="rows/s" label="rows a second into each operator" clock marks={props.at === undefined ? [] : [props.at]} />;
+}
+
+/** The keys 1 to 5 lead to the views, unless one is typing. */
+function shortcuts(e: KeyboardEvent): void {
+  const typing = (e.target as Element).closest("input, select, textarea, .code");
+  const view = Object.keys(VIEWS)[Number(e.key) - 1];
+  if (typing || e.ctrlKey || e.altKey || e.metaKey || !view) return;
+  location.hash = `#/${view}/${encodeURIComponent(place()[1] ?? "")}`;
+}
+
+addEventListener("keydown", shortcuts);
 takeToken();
 render(<Page />, document.getElementById("page")!);

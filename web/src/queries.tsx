@@ -36,7 +36,7 @@ export function QueriesView(props: { catalog: Catalog; query: string | null; cho
   return (
     <section>
       <h2>A new query</h2>
-      <Editor label="text of a new query" text={text} change={setText} />
+      <Editor label="text of a new query" text={text} change={setText} catalog={props.catalog} />
       <div class="bar">
         <label>
           name <input id="name" value={name} onInput={(e) => setName(e.currentTarget.value)} />
@@ -52,7 +52,7 @@ export function QueriesView(props: { catalog: Catalog; query: string | null; cho
         </p>
       )}
       <h2>What runs</h2>
-      <div class="scroll">
+      <div class="scroll" tabindex={0} role="region" aria-label="queries">
         <table id="queries">
           <thead>
             <tr>
@@ -60,7 +60,7 @@ export function QueriesView(props: { catalog: Catalog; query: string | null; cho
               <th>status</th>
               <th class="number">results</th>
               <th>text</th>
-              <th />
+              <th>drop</th>
             </tr>
           </thead>
           <tbody>
@@ -129,7 +129,7 @@ function Results(props: { query: string; catalog: Catalog }) {
           </button>
         ))}
       </div>
-      <div class="scroll">
+      <div class="scroll" tabindex={0} role="region" aria-label="results">
         <table id="results">
           <thead>
             <tr>

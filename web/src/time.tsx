@@ -32,7 +32,7 @@ const GRAPHS: Record<string, { unit: string; text: string }> = {
   },
 };
 
-export function TimeView(props: { catalog: Catalog; changed: () => void }) {
+export function TimeView(props: { catalog: Catalog; changed: () => void; marks: number[] }) {
   const [choice, setChoice] = useState(Object.keys(GRAPHS)[0]!);
   const [text, setText] = useState(GRAPHS[choice]!.text);
   const [mistake, setMistake] = useState("");
@@ -75,7 +75,7 @@ export function TimeView(props: { catalog: Catalog; changed: () => void }) {
           add
         </button>
       </div>
-      <Editor label="query of the graph, with a column value" text={text} change={setText} rows={2} />
+      <Editor label="query of the graph, with a column value" text={text} change={setText} rows={2} catalog={props.catalog} />
       {mistake && (
         <p class="mistake" role="alert">
           {mistake}
@@ -85,11 +85,14 @@ export function TimeView(props: { catalog: Catalog; changed: () => void }) {
         <article key={q.id} class="graph-card">
           <header class="bar">
             <code>{q.text}</code>
+            <button onClick={() => setText(q.text)} aria-label={`edit the query of the graph ${q.name}`}>
+              edit
+            </button>
             <button onClick={() => void drop(q.name)} aria-label={`remove the graph ${q.name}`}>
               remove
             </button>
           </header>
-          <Graph query={q.name} rows={q.rows} first={q.first} unit={Object.values(GRAPHS).find((g) => g.text === q.text)?.unit ?? ""} />
+          <Graph marks={props.marks} query={q.name} rows={q.rows} first={q.first} unit={Object.values(GRAPHS).find((g) => g.text === q.text)?.unit ?? ""} />
         </article>
       ))}
       {graphs.length === 0 && <p class="hint">No graph yet: choose one above, and add it.</p>}
@@ -97,7 +100,7 @@ export function TimeView(props: { catalog: Catalog; changed: () => void }) {
   );
 }
 
-function Graph(props: { query: string; rows: number; first: number; unit: string }) {
+function Graph(props: { marks: number[]; query: string; rows: number; first: number; unit: string }) {
   const [lines, setLines] = useState<Line[]>([]);
   const found = useRef(new Map<string, [number, number][]>());
   useEffect(() => {
@@ -117,5 +120,5 @@ function Graph(props: { query: string; rows: number; first: number; unit: string
       clearInterval(timer);
     };
   }, [props.query]);
-  return <Chart lines={lines} unit={props.unit} label={`graph of ${props.query}`} />;
+  return <Chart lines={lines} unit={props.unit} label={`graph of ${props.query}`} clock marks={props.marks} />;
 }

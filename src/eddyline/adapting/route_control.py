@@ -3,11 +3,14 @@
 After each search the routes learn its fanout, and the tuner the access pattern. When the tuner wants to decide
 about a state, the control gathers what is known of the states, applies the new indexes between two batches, and logs
 the decision.
+
+Of the joins that have one state module the first *leads*: its tuner gets the searches of all of them and decides. When
+it goes, the next one takes the indexes over as they are.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import replace
 from functools import partial
@@ -17,12 +20,14 @@ import numpy as np
 
 from eddyline.adaptive.indexes.access_patterns import spelled
 from eddyline.adaptive.indexes.routes import Routes
-from eddyline.adaptive.indexes.tuners import IndexKey, IndexTuner, StateFacts
+from eddyline.adaptive.indexes.tuners import IndexKey, IndexTuner, StateFacts, Tuning
 from eddyline.core.delta import Int64s
+from eddyline.expr.describe import describe
 from eddyline.kernels.bit_address import FOUND
 from eddyline.operators.routed_join import RoutedJoin
 from eddyline.streamon.log import DecisionLog
 from eddyline.synopses.index_maps import BitAddress, Hashed, IndexSpec
+from eddyline.synopses.module_view import ModuleView
 
 SAMPLE = 2_500  # of the newest rows, from which repeated values are estimated
 ADMITTED = 0.5  # share of the rows that a search by a range is taken to admit
@@ -53,6 +58,19 @@ def agreeing(codes: Int64s) -> float:
     return float((counts * (counts - 1)).sum() / (n * (n - 1))) if n > 1 else 0.0
 
 
+def leader_of(view: ModuleView) -> tuple[RoutesAndIndexes, int]:
+    """The control that decides about the indexes of a state, and the state's number there. One that has not begun knows
+    no views yet."""
+    leader: tuple[RoutesAndIndexes, int] = view.shared.views[0].owner
+    return leader
+
+
+def known_patterns(view: ModuleView) -> Mapping[int, float]:
+    """The access patterns of a state with their shares."""
+    leader, place = leader_of(view)
+    return leader.tuner.frequencies(place) if leader.views else {}
+
+
 class _Facts(Sequence[StateFacts]):
     """Facts of all states, each gathered when it is first read."""
 
@@ -69,24 +87,43 @@ class _Facts(Sequence[StateFacts]):
 
 
 class RoutesAndIndexes:
-    """The control of one join. ``attributes`` are the names of each input's join attributes."""
+    """The control of one join. ``attributes`` are the names of each input's join attributes; ``make_tuner`` makes a
+    tuner for states with these numbers of attributes."""
 
     def __init__(
         self,
         operator: str,
         attributes: Sequence[Sequence[str]],
         routes: Routes,
-        tuner: IndexTuner,
+        make_tuner: Callable[[Sequence[int]], IndexTuner],
         log: DecisionLog | None = None,
     ) -> None:
         self.operator, self.attributes = operator, [tuple(a) for a in attributes]
-        self.routes, self.tuner, self.log = routes, tuner, log
+        self.routes, self.log = routes, log
+        self._make_tuner, self.tuner = make_tuner, make_tuner(self._sizes)
+        self.views: Sequence[ModuleView] = ()
+        self._led: list[bool] = []
         self.due: list[int] = []  # states that the tuner wants to decide about
         self.tunings = self.migrated = 0
         self.pinned = False  # by the user: routes and indexes stay as they are
         self._suggested: dict[int, tuple[IndexKey, ...]] = {}  # by state what would have been done last, while pinned
 
+    @property
+    def _sizes(self) -> list[int]:
+        return [len(names) for names in self.attributes]
+
+    def initial(self, attributes: int) -> IndexSpec:
+        """The first indexes of a state."""
+        return to_spec(self.tuner.initial(attributes))
+
     # ── while the join runs ───────────────────────────────────────────────────────────────────────────────────────
+
+    def begin(self, join: RoutedJoin) -> None:
+        before, self.views = self._sizes, join.states
+        self.attributes = [tuple(describe(e) for e in view.key_exprs()) for view in self.views]
+        if self._sizes != before:  # other joins brought attributes of theirs
+            self.tuner = self._make_tuner(self._sizes)
+        self._led = [view.leads for view in self.views]
 
     def next(self, bound: Sequence[int]) -> int:
         return self.routes.next(bound)
@@ -94,14 +131,21 @@ class RoutesAndIndexes:
     def searched(self, bound: Sequence[int], target: int, pattern: int, requests: int, counts: Int64s) -> None:
         if not self.pinned:
             self.routes.searched(bound, target, requests, int(counts[FOUND]))
-        if requests:
-            self.tuner.searched(target, pattern, requests)
+        leader, place = leader_of(self.views[target])
+        if requests and leader.views:
+            leader.tuner.searched(place, pattern, requests)
 
     def round_ended(self) -> None:
-        self.due += [s for s in self.tuner.round_ended() if s not in self.due]
+        for i, view in enumerate(self.views):
+            if view.leads and not self._led[i]:
+                self.tuner.take_over(i, to_keys(view.module.spec))
+            self._led[i] = view.leads
+        self.due += [s for s in self.tuner.round_ended() if s not in self.due and self._led[s]]
 
     def inserted(self, target: int, rows: int) -> None:
-        self.tuner.inserted(target, rows)
+        leader, place = leader_of(self.views[target])
+        if leader.views:
+            leader.tuner.inserted(place, rows)
 
     def tune(self, join: RoutedJoin, now: int) -> None:
         while self.due:
@@ -109,13 +153,17 @@ class RoutesAndIndexes:
             if self.pinned:
                 self._suggest(target, join, now)
                 continue
-            for tuning in self.tuner.decide(target, self.facts(join)):
-                state, spec = join.states[tuning.state], to_spec(tuning.indexes)
+            for tuning in self._decided(target, join, self.tuner):
+                state, spec = join.states[tuning.state].module, to_spec(tuning.indexes)
                 state.spec = spec
                 self.migrated += state.migrate(tuning.migrate, spec) if tuning.migrate else 0
                 self.tunings += 1
                 if self.log is not None:
                     self.log.record(replace(tuning.decision, time=now), operator=self.operator)
+
+    def _decided(self, target: int, join: RoutedJoin, tuner: IndexTuner) -> list[Tuning]:
+        """What a tuner decides about the states whose indexes this join decides about."""
+        return [t for t in tuner.decide(target, self.facts(join)) if join.states[t.state].leads]
 
     def pin(self, pinned: bool) -> None:
         """Keep routes and indexes, or let them change again."""
@@ -123,7 +171,7 @@ class RoutesAndIndexes:
 
     def _suggest(self, target: int, join: RoutedJoin, now: int) -> None:
         """Enter what would have been done to indexes that are pinned, once."""
-        for tuning in deepcopy(self.tuner).decide(target, self.facts(join)):
+        for tuning in self._decided(target, join, deepcopy(self.tuner)):
             indexes = tuple(tuning.indexes)
             if self._suggested.get(tuning.state) != indexes and self.log is not None:
                 self.log.record(replace(tuning.decision, time=now, applied=False), operator=self.operator)
@@ -134,7 +182,7 @@ class RoutesAndIndexes:
         return _Facts([partial(self._facts, join, i) for i in range(len(join.states))])
 
     def _facts(self, join: RoutedJoin, i: int) -> StateFacts:
-        state = join.states[i]
+        state = join.states[i].module
         newest = state.recent(SAMPLE)
         return StateFacts(
             self.attributes[i],
@@ -149,11 +197,17 @@ class RoutesAndIndexes:
 
     def describe(self, join: RoutedJoin) -> list[str]:
         lines = [f"routes are {self.routes.policy}, indexes {self.tuner.name}: {self.tunings} changes"]
-        for i, (label, state) in enumerate(zip(join.labels, join.states, strict=True)):
+        for i, (label, view) in enumerate(zip(join.labels, join.states, strict=True)):
+            state = view.shared.rows
+            if state is None or not self.views:
+                lines.append(f"{label}: {self._spelled(i, self.initial(len(self.attributes[i])))}")
+                continue
             now = "; ".join(self._runs(i, state.partitions)) or self._spelled(i, state.spec)
-            shares = sorted(self.tuner.frequencies(i).items(), key=lambda x: -x[1])
+            shares = sorted(known_patterns(view).items(), key=lambda x: -x[1])
             asked = ", ".join(f"{spelled(p, self.attributes[i])} {100 * f:.0f} %" for p, f in shares)
-            lines.append(f"{label}: {now}" + (f"; searched by {asked}" if asked else ""))
+            readers = len(view.shared.views)
+            together = f"; one state module for {readers} join inputs" if readers > 1 else ""
+            lines.append(f"{label}: {now}" + (f"; searched by {asked}" if asked else "") + together)
         return lines
 
     def _runs(self, i: int, partitions: Sequence[Any]) -> list[str]:
@@ -179,17 +233,21 @@ class RoutesAndIndexes:
 
     def statistics(self, join: RoutedJoin) -> dict[str, Any]:
         states = {}
-        for i, (label, state) in enumerate(zip(join.labels, join.states, strict=True)):
+        for i, (label, view) in enumerate(zip(join.labels, join.states, strict=True)):
+            state = view.shared.rows
+            if state is None or not self.views:
+                continue
             hashes, visits, comparisons, matches = state.counts.tolist()
             states[label] = {
-                "rows": len(state),
+                "rows": len(view),
+                "shared_by": len(view.shared.views),
                 "index_bytes": state.index_bytes,
                 "hashes": hashes + state.insert_hashes,
                 "bucket_visits": visits,
                 "comparisons": comparisons,
                 "matches": matches,
                 "indexes": [self._spelled(i, p.group.spec) for p in state.partitions],
-                "patterns": {spelled(p, self.attributes[i]): f for p, f in self.tuner.frequencies(i).items()},
+                "patterns": {spelled(p, self.attributes[i]): f for p, f in known_patterns(view).items()},
             }
         return {
             "routes": self.routes.policy,
@@ -204,7 +262,7 @@ class RoutesAndIndexes:
     def state(self) -> dict[str, Any]:
         return {
             "routes": self.routes.state(),
-            "tuner": [self.tuner.name, self.tuner.state()],
+            "tuner": [self.tuner.name, self._sizes, self.tuner.state()],
             "due": list(self.due),
             "tunings": self.tunings,
             "migrated": self.migrated,
@@ -212,8 +270,9 @@ class RoutesAndIndexes:
 
     def load(self, state: dict[str, Any]) -> None:
         self.routes.load(state["routes"])
-        name, learned = state["tuner"]
-        if name == self.tuner.name:  # another tuner takes the stored indexes over and learns anew
+        name, sizes, learned = state["tuner"]
+        # Another tuner, or one for other attributes, takes the stored indexes over and learns anew.
+        if name == self.tuner.name and list(map(int, sizes)) == self._sizes:
             self.tuner.load(learned)
             self.due = [int(i) for i in state["due"]]
         self.tunings, self.migrated = int(state["tunings"]), int(state["migrated"])

@@ -29,7 +29,8 @@ class StreamDef:
     auto: str | None = None  # the policy that chooses the slack: 'auto(target=99.9)'; None: ``slack`` is fixed
     overload: Overload | None = None  # what happens when more waits than it may hold; None: all is held
     segments: Any = None  # a ``models.segments.SegmentLayout``: its rows are segments of models, not tuples
-    unique: tuple[tuple[str, ...], ...] = ()  # columns that are said to have different values in every row
+    unique: tuple[tuple[str, ...], ...] = ()  # columns in which no two elements may agree: who does is invalid
+    within: int | None = None  # … that are at most so many ticks apart; None: in the whole stream
 
 
 @dataclass(frozen=True, slots=True)

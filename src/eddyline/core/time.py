@@ -34,6 +34,20 @@ def from_datetime(moment: datetime) -> int:
     return (aware - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)
 
 
+def time_text(time: int, kind: TimeKind | None) -> str:
+    """An instant as people read it.
+
+    >>> time_text(7, TimeKind.INTEGER), time_text(1_500_000, TimeKind.TIMESTAMP)
+    ('7', '1970-01-01 00:00:01.500000')
+    """
+    if kind is not TimeKind.TIMESTAMP:
+        return str(time)
+    try:
+        return str(datetime(1970, 1, 1) + timedelta(microseconds=time))
+    except OverflowError:  # before year 1, or after year 9999
+        return f"{time} µs"
+
+
 class Clock(Protocol):
     """Injected wherever processing time matters (arrival stamps, idle intervals, scheduling, profiles)."""
 

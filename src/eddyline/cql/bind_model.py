@@ -12,7 +12,7 @@ import pyarrow as pa
 from sqlglot import exp
 
 from eddyline.core.catalog import Catalog, StreamDef
-from eddyline.core.errors import CqlError
+from eddyline.core.errors import CqlError, did_you_mean
 from eddyline.core.schema import Field, Schema
 from eddyline.core.time import TimeKind
 from eddyline.cql.defaults import Bound
@@ -21,8 +21,9 @@ from eddyline.cql.model_syntax import ModelClauses, parse_model
 from eddyline.cql.scope import Context
 from eddyline.cql.windows import IntervalText, resolve_duration
 from eddyline.expr.types import type_name
+from eddyline.models.fitting import ErrorBound
 from eddyline.models.segments import SegmentLayout
-from eddyline.models.sources import DeclaredRows, Monomials, SegmentRows
+from eddyline.models.sources import DeclaredRows, FittedRows, Monomials, SegmentRows
 from eddyline.plan.logical import ModelQuery, StreamScan, each
 from eddyline.plan.models import ModelOptions, translate
 
@@ -52,12 +53,45 @@ def stream_scan(context: Context, node: Source, stream: StreamDef, alias: str) -
         schema = Schema((*keys, *(Field(f"{alias}.{v.name}", pa.float64()) for v in layout.values)))
         names = (*layout.key, *(v.name for v in layout.values))
         return StreamScan(stream.name, alias, schema, names, SegmentRows(layout))
+    clauses: ModelClauses | None = context.clauses
+    if clauses is not None and clauses.error is not None and not models:
+        return _fitted(context, clauses, node, stream, alias)
     schema = Schema(tuple(Field(f"{alias}.{f.name}", f.type) for f in stream.schema))
     model = _declared(context, models, stream, alias) if models else None
     if model is not None:
         modelled = {f"{alias}.{n}" for n, _ in model.values}
         schema = Schema(tuple(Field(f.name, pa.float64()) if f.name in modelled else f for f in schema))
     return StreamScan(stream.name, alias, schema, stream.schema.names, model)
+
+
+def _fitted(context: Context, clauses: ModelClauses, node: Source, stream: StreamDef, alias: str) -> StreamScan:
+    """A stream of samples: its signals are the columns of real numbers, its key what tells them apart."""
+    values = [f for f in stream.schema if _is_real(f.type) and f.name != stream.timestamp]
+    key = [f for f in stream.schema if _is_discrete(f.type) and f.name != stream.timestamp]
+    if clauses.by:
+        names = {n.lower() for n in clauses.by}
+        key = [f for f in stream.schema if f.name.lower() in names]
+        values = [
+            f for f in stream.schema if _is_number(f.type) and f.name not in (stream.timestamp, *(k.name for k in key))
+        ]
+        if len(key) < len(names):
+            missing = next(n for n in clauses.by if n.lower() not in {k.name.lower() for k in key})
+            hint = did_you_mean(missing, stream.schema.names)
+            raise CqlError(
+                f"BY names a column of {stream.name}, and {missing!r} is none.{hint}", context.text, clauses.span
+            )
+    if not values:
+        raise context.error(
+            f"{stream.name} has no column of real numbers to fit: ERROR WITHIN … BY (key) takes whole numbers, too.",
+            node,
+        )
+    fields = (
+        *(Field(f"{alias}.{f.name}", f.type) for f in key),
+        *(Field(f"{alias}.{f.name}", pa.float64()) for f in values),
+    )
+    names_of = tuple(f.name for f in (*key, *values))
+    model = FittedRows(tuple(f.name for f in key), tuple(f.name for f in values))
+    return StreamScan(stream.name, alias, Schema(fields), names_of, model)
 
 
 def _declared(context: Context, models: list[Any], stream: StreamDef, alias: str) -> DeclaredRows:
@@ -84,6 +118,10 @@ def _is_number(type: pa.DataType) -> bool:
     return bool(pa.types.is_integer(type) or pa.types.is_floating(type) or pa.types.is_decimal(type))
 
 
+def _is_real(type: pa.DataType) -> bool:
+    return bool(pa.types.is_floating(type) or pa.types.is_decimal(type))
+
+
 def _is_discrete(type: pa.DataType) -> bool:
     return bool(pa.types.is_integer(type) or pa.types.is_string(type) or pa.types.is_boolean(type))
 
@@ -97,12 +135,7 @@ def model_query(context: Context, query: exp.Expression, bound: Bound) -> ModelQ
         raise context.error("a view of models cannot be read again: write its query in FROM.", query)
     kind = context.kinds[0][0] if context.kinds else TimeKind.INTEGER
     clauses: ModelClauses | None = query.meta.get("clauses")
-    if clauses is not None and clauses.error is not None:
-        message = (
-            "ERROR WITHIN over tuples is not supported yet: fit them with a bound (ed.fit), and query the segments."
-        )
-        raise CqlError(message, context.text, clauses.span)
-    if clauses is not None and clauses.max_gap is not None:
+    if clauses is not None and clauses.max_gap is not None and clauses.error is None:
         raise CqlError("MAX GAP belongs to ERROR WITHIN, or to the fit of a segment table.", context.text, clauses.span)
 
     def ticks(width: IntervalText | None) -> int | None:
@@ -110,7 +143,10 @@ def model_query(context: Context, query: exp.Expression, bound: Bound) -> ModelQ
 
     options = ModelOptions()
     if clauses is not None:
-        options = ModelOptions(ticks(clauses.sample), ticks(clauses.horizon), clauses.partial)
+        within = None if clauses.error is None else ErrorBound(clauses.error, clauses.relative, clauses.floor)
+        options = ModelOptions(
+            ticks(clauses.sample), ticks(clauses.horizon), clauses.partial, within, ticks(clauses.max_gap)
+        )
     place = clauses.span if clauses is not None else None
     return translate(
         bound.plan, context.catalog, kind, options, lambda message, span: context.error_at(message, span or place)

@@ -70,8 +70,6 @@ class RankCollector:
 
     def _bound(self, node: exp.Window, binder: ExpressionBinder) -> RankCall:
         name = node.this.name.lower() if isinstance(node.this, exp.Anonymous) else ""
-        if name not in FUNCTIONS:
-            raise self.context.error(over_refusal(name, node), node)
         if node.this.expressions:
             raise self.context.error(f"{name.upper()}() takes no argument.", node)
         if node.args.get("spec") is not None:
@@ -99,26 +97,6 @@ class RankCollector:
             names = frozenset().union(*(columns_of(e) for e in (*read, *self.call.read())))
             plan = Project(plan, tuple((f.name, Column(f.name, f.type)) for f in plan.schema if f.name in names))
         return ranked(self.context, plan, self.call, self.column)
-
-
-def over_refusal(name: str, node: exp.Window) -> str:
-    """Why a function does not go with OVER, and what does the same, in the query's own names."""
-    keys = [p.name for p in node.args.get("partition_by") or () if isinstance(p, exp.Column)]
-    given = [a.name for a in getattr(node.this, "expressions", ()) if isinstance(a, exp.Column)]
-    key, value = (keys or ["k"])[0], (given or ["x"])[0]
-    if name in ("lag", "lead"):
-        sign, which = ("<", "before") if name == "lag" else (">", "after")
-        return (
-            f"{name.upper()}() OVER (…) is not supported: an as-of join of the stream with itself finds the element"
-            f" {which}, FROM S a ASOF JOIN S b ON a.{key} = b.{key} AND b.ts {sign} a.ts, with b.{value} as its value."
-        )
-    if name in ("ntile", "percent_rank", "cume_dist", "nth_value"):
-        return f"{name.upper()}() is not supported: there are {', '.join(f'{f.upper()}()' for f in FUNCTIONS)}."
-    call = {"first_value": "first", "last_value": "last"}.get(name, name or "sum")
-    return (
-        "an aggregate with OVER is not supported: put a window on the stream instead, which holds the last rows of each"
-        f" partition: SELECT {key}, {call}({value}) FROM S [PARTITION BY {key} ROWS 10] GROUP BY {key}."
-    )
 
 
 def ordering(value: Expr, node: exp.Ordered, context: Context) -> Ordering:

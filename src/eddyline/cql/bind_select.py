@@ -14,6 +14,7 @@ from eddyline.cql.bind_call import EXPLODE_ALONE
 from eddyline.cql.bind_expr import ExpressionBinder
 from eddyline.cql.bind_from import FromBinder, LocalQuery, conjuncts_of, join_plan, note_equalities, split_conjuncts
 from eddyline.cql.bind_literal import coerce
+from eddyline.cql.bind_over import OverCollector
 from eddyline.cql.bind_rank import Limit, Ordering, RankCollector, has_order, limited, read_limit
 from eddyline.cql.bind_scalar import ScalarCollector
 from eddyline.cql.bind_subquery import Correlated, MarkCollector
@@ -97,9 +98,13 @@ class SelectBinder:
         projections = self._select_list(node)
         collector = AggregateCollector(self.context)
         ranks, scalars = RankCollector(self.context), self._scalars()
-        raw = self._bind_items(projections, collector, ranks, scalars)
+        over = OverCollector(self.context, ranks)
+        raw = self._bind_items(projections, collector, over, scalars)
         if has_order(self.context, node):
-            self._bind_limit(node, projections, collector, ranks)
+            self._bind_limit(node, projections, collector, over)
+        if over.calls:
+            grouped = collector.calls or node.args.get("group") or node.args.get("having") or self.exploded
+            plan = over.applied(plan, not (grouped or scalars.plans))
         if self.exploded is not None:
             if collector.calls or ranks.call is not None or node.args.get("group") is not None:
                 raise self.context.error(EXPLODE_ALONE, node)
@@ -195,10 +200,10 @@ class SelectBinder:
         return inside
 
     def _bind_items(
-        self, projections: list[Any], collector: AggregateCollector, ranks: RankCollector, scalars: ScalarCollector
+        self, projections: list[Any], collector: AggregateCollector, over: OverCollector, scalars: ScalarCollector
     ) -> list[SelectItem]:
         where = "in the select list"
-        binder = ExpressionBinder(self.context, self.scope, where, None, collector, ranks=ranks, scalars=scalars)
+        binder = ExpressionBinder(self.context, self.scope, where, None, collector, ranks=over, scalars=scalars)
         items: list[SelectItem] = []
         for node in projections:
             star = node.this if isinstance(node, exp.Column) else node
@@ -240,10 +245,10 @@ class SelectBinder:
         return Column(self.exploded[1], lists.type.value_type, span_of(node))
 
     def _bind_limit(
-        self, node: exp.Select, projections: list[Any], collector: AggregateCollector, ranks: RankCollector
+        self, node: exp.Select, projections: list[Any], collector: AggregateCollector, over: OverCollector
     ) -> None:
         """ORDER BY names an item by its position or alias, or is an expression over the same rows as the items."""
-        binder = ExpressionBinder(self.context, self.scope, "in ORDER BY", None, collector, ranks=ranks)
+        binder = ExpressionBinder(self.context, self.scope, "in ORDER BY", None, collector, ranks=over)
         aliases = {p.alias.lower(): p.this for p in projections if isinstance(p, exp.Alias)}
 
         def bind(key: Any) -> Expr:

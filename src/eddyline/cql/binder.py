@@ -56,6 +56,7 @@ def bind(query: str | Statement, catalog: Catalog) -> BoundQuery:
         raise CqlError("this statement is not a query.", statement.text, statement.span)
     context = Context(catalog, statement.text, statement.span)
     context.modelled = is_modelled(statement.query, catalog)
+    context.clauses = statement.query.meta.get("clauses")
     try:
         bound = QueryBinder(context).bind(statement.query)
     except RecursionError:

@@ -30,6 +30,7 @@ from eddyline.plan.logical import (
     MarkJoin,
     ModelQuery,
     OuterJoin,
+    Over,
     Plan,
     Project,
     Rank,
@@ -204,7 +205,7 @@ def substitute_node(p: Plan, old: Plan, new: Plan) -> Plan:
     match p:
         case StreamScan() | RelationScan() | ModelQuery():
             return p
-        case Window() | Select() | Project() | Aggregate() | Distinct() | Explode() | Rank() | ToStream():
+        case Window() | Select() | Project() | Aggregate() | Distinct() | Explode() | Rank() | Over() | ToStream():
             return replace(p, input=substitute_node(p.input, old, new))
         case Join():
             return replace(p, inputs=tuple(substitute_node(i, old, new) for i in p.inputs))

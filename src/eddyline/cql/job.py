@@ -4,7 +4,7 @@
 
     CREATE STREAM name [(col type, …)] FROM 'path or uri' [TIMESTAMP BY col]
         [SLACK width | SLACK AUTO | SLACK FOR number %] [IDLE width]
-        [ON OVERLOAD BLOCK | DROP | SAMPLE p % ABOVE bound] [UNIQUE (col, …)] [WITH (…)]
+        [ON OVERLOAD BLOCK | DROP | SAMPLE p % ABOVE bound] [UNIQUE (col, …) [WITHIN width]] [WITH (…)]
     CREATE RELATION name [(col type, …)] FROM '…' [TIMESTAMP BY col] [KEY (col, …)] [SIGN BY col] [WITH (…)]
     CREATE VIEW name AS query
     [name:] [INSERT INTO 'path'] query [WITH (option = value, …)]
@@ -65,6 +65,7 @@ class CreateStream:
     text: str = field(repr=False, default="")
     overload: Overload | None = None
     unique: tuple[str, ...] = ()
+    within: IntervalText | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,6 +179,7 @@ def _stream(cursor: Cursor, span: Span) -> CreateStream:
         cursor.text,
         clauses.get("ON OVERLOAD"),
         clauses.get("UNIQUE", ()),
+        clauses.get("WITHIN"),
     )
 
 
@@ -269,6 +271,8 @@ def _clauses(cursor: Cursor, allowed: tuple[str, ...]) -> dict[str, Any]:
         if clause in found:
             raise cursor.error(f"{clause} is given twice.", place)
         found[clause] = _clause(cursor, clause)
+        if clause == "UNIQUE" and cursor.word("WITHIN"):
+            found["WITHIN"] = _width(cursor, "WITHIN")
     return found
 
 

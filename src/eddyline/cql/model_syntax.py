@@ -3,7 +3,7 @@
 ::
 
     FROM S MODEL S.a = S.a + S.v * t          a polynomial in t, the time since the tuple's own timestamp
-    … [ERROR WITHIN 0.5 | 1 %] [SAMPLE EVERY d] [HORIZON d] [MAX GAP d] [PARTIAL]
+    … [ERROR WITHIN 0.5 | 1 % [FLOOR 0.1] [BY key]] [SAMPLE EVERY d] [HORIZON d] [MAX GAP d] [PARTIAL]
 
 In ``MODEL`` a name that is no column, but a column's followed by ``t``, is a product as the papers print it: ``S.vt``
 is S.v · t, and ``S.at^2`` is S.a · t².
@@ -35,6 +35,8 @@ class ModelClauses:
     span: Span
     error: float | None = None
     relative: bool = False
+    floor: float = 0.0
+    by: tuple[str, ...] = ()
     sample: IntervalText | None = None
     horizon: IntervalText | None = None
     max_gap: IntervalText | None = None
@@ -81,18 +83,39 @@ def _parse(cursor: Cursor) -> ModelClauses:
         if name in found:
             raise cursor.error(f"{' '.join(clause)} is given twice.", place)
         if name == "error":
-            found["error"], found["relative"] = _bound(cursor)
+            found.update(_bound(cursor))
         else:
             found[name] = True if name == "partial" else _width(cursor, " ".join(clause))
     return ModelClauses(Span(first.start, cursor.tokens[-1].end + 1), **found)  # type: ignore[arg-type]
 
 
-def _bound(cursor: Cursor) -> tuple[float, bool]:
+def _bound(cursor: Cursor) -> dict[str, object]:
+    error = _number(cursor, "ERROR WITHIN needs a bound such as 0.5 or 1 %")
+    place = cursor.tokens[cursor.index - 1]
+    relative = cursor.take(TokenType.MOD) is not None or cursor.word("PERCENT")
+    found: dict[str, object] = {"error": error / 100 if relative else error, "relative": relative}
+    if error <= 0 or (relative and error >= 50):
+        raise cursor.error("ERROR WITHIN takes a bound above 0, and a share below 50 %.", place)
+    if cursor.word("FLOOR"):
+        if not relative:
+            raise cursor.error("FLOOR is for a relative bound: an absolute one is its own floor.")
+        found["floor"] = _number(cursor, "FLOOR needs an absolute bound such as 0.1")
+    if cursor.word("BY"):
+        paren = cursor.take(TokenType.L_PAREN) is not None
+        names = [cursor.name("a column")]
+        while cursor.take(TokenType.COMMA):
+            names.append(cursor.name("a column"))
+        if paren:
+            cursor.expect(TokenType.R_PAREN, ")")
+        found["by"] = tuple(names)
+    return found
+
+
+def _number(cursor: Cursor, needs: str) -> float:
     number = cursor.take(TokenType.NUMBER)
     if number is None:
-        raise cursor.error(f"ERROR WITHIN needs a bound such as 0.5 or 1 %, but {cursor.found()}.")
-    relative = cursor.take(TokenType.MOD) is not None or cursor.word("PERCENT")
-    return (float(number.text) / 100, True) if relative else (float(number.text), False)
+        raise cursor.error(f"{needs}, but {cursor.found()}.")
+    return float(number.text)
 
 
 def _width(cursor: Cursor, clause: str) -> IntervalText:

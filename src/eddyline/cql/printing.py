@@ -15,10 +15,13 @@ from eddyline.plan.logical import (
     BoundQuery,
     Distinct,
     Explode,
+    Frame,
     Join,
     MarkJoin,
     ModelQuery,
+    Neighbour,
     OuterJoin,
+    Over,
     Plan,
     Project,
     Rank,
@@ -185,6 +188,8 @@ def _node(p: Plan) -> str:
             return f"{p.kind} all" if p.all else p.kind
         case AsOfJoin():
             return _as_of(p)
+        case Over():
+            return _over(p)
         case ModelQuery():
             return f"model query {format_program(p.program)}"
         case ToStream():
@@ -213,6 +218,28 @@ def _as_of(p: AsOfJoin) -> str:
     keys = " and ".join((*(f"{a} = {b}" for a, b in p.keys), f"right time {COMPARISONS[p.comparison]} left time"))
     within = "" if p.within is None else f" within {p.within} ticks"
     return f"{'left ' * p.outer}as-of join on {keys}{within}"
+
+
+def _over(p: Over) -> str:
+    partition = f" partition by {', '.join(p.partition)}" if p.partition else ""
+    return f"over {', '.join(f'{n} = {_value(v)}' for n, v in p.values)}{partition}"
+
+
+def _value(v: Neighbour | Frame) -> str:
+    """
+    >>> import pyarrow as pa
+    >>> _value(Neighbour("S.x", -1, None, pa.int64())), _value(Neighbour("S.x", 2, "S.d", pa.int64()))
+    ('lag(S.x, 1)', 'lead(S.x, 2, S.d)')
+    """
+    if isinstance(v, Neighbour):
+        default = "" if v.default is None else f", {v.default}"
+        return f"{'lead' if v.shift > 0 else 'lag'}({v.column}, {abs(v.shift)}{default})"
+    first = "unbounded preceding" if v.rows is None else _row(v.shift - v.rows + 1)
+    return f"{format_expr(v.call)} rows between {first} and {_row(v.shift)}"
+
+
+def _row(shift: int) -> str:
+    return "current row" if shift == 0 else f"{abs(shift)} {'following' if shift > 0 else 'preceding'}"
 
 
 def _mark(p: MarkJoin) -> str:

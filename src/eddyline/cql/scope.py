@@ -38,6 +38,7 @@ class Context:
     counters: dict[str, int] = field(default_factory=dict)
     depth: int = 0  # of the expression that is being bound
     modelled: bool = False  # it is a query on models
+    clauses: Any = None  # the ``ModelClauses`` behind it; None: there are none
 
     @contextmanager
     def deeper(self, node: Any) -> Iterator[None]:

@@ -106,6 +106,7 @@ class Declaring(ABC, Generic[Q]):
         schema: pa.Schema | None = None,
         overload: str | Overload | None = None,
         unique: Sequence[str] = (),
+        within: int | float | str | timedelta | None = None,
         **options: Any,
     ) -> None:
         """Declare a stream: a path, glob, directory, Arrow table or reader, pandas frame, iterable of rows or batches;
@@ -116,9 +117,10 @@ class Declaring(ABC, Generic[Q]):
         (99.9 % of the rows are kept) or ``'99 %'`` it is found from the rows that come, and rows stamped far ahead of
         all others are put aside (``docs/disorder-and-overload.md``). ``idle`` is the silence after which the stream no
         longer holds others back. ``overload`` is what happens when more waits than a bound: ``'drop above 64 MB'``,
-        ``'sample 10 % above 50000 rows'``, ``'block above 2 seconds'``. ``unique`` are columns in whose values no two
-        rows agree: a hint for joins that keep less than their windows (``docs/constraints.md``), on which no answer
-        depends.
+        ``'sample 10 % above 50000 rows'``, ``'block above 2 seconds'``. ``unique`` are columns in which no two
+        elements may agree: one that repeats a key is invalid and put aside (``docs/semantics.md``), and joins may keep
+        less (``docs/constraints.md``). With ``within`` (``'10 minutes'``) a key may come again after that time;
+        without, all keys are remembered.
 
         Without ``timestamp`` rows that are pushed, or come from a source without an end, are stamped on arrival. In a
         file, a table or a list the column of time must be plain (``docs/semantics.md`` has the rule); ``arrival=True``
@@ -146,7 +148,12 @@ class Declaring(ABC, Generic[Q]):
         columns = weighted(name, found, guard)
         differing = tuple(column_named(name, found, c) for c in check.texts(unique, f"unique of {name!r}"))
         keys = (differing,) if differing else ()
-        definition = StreamDef(name, columns, kind, stamp, width, wait, source, options, auto, guard, layout, keys)
+        scope = None if within is None else duration(within, kind, "within")
+        if scope is not None and not keys:
+            raise JobError(f"within belongs to unique: which columns of {name!r} may not repeat within {within}?")
+        definition = StreamDef(
+            name, columns, kind, stamp, width, wait, source, options, auto, guard, layout, keys, scope
+        )
         self.catalog.add("streams", definition)
         self._add_input(definition, opened)
 
@@ -292,7 +299,8 @@ class Declaring(ABC, Generic[Q]):
         if isinstance(s, CreateStream):
             slack: Any = 0 if s.slack is None else s.slack
             idle: Any = s.idle
-            self.stream(s.name, s.source, s.timestamp, slack, idle, schema, s.overload, s.unique, **s.options)
+            within: Any = s.within
+            self.stream(s.name, s.source, s.timestamp, slack, idle, schema, s.overload, s.unique, within, **s.options)
         else:
             self.relation(s.name, s.source, s.timestamp, s.key, s.sign, schema, **s.options)
 

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from eddyline.engine.input_manager import InputStream
+from eddyline.engine.row_places import place_among
 from eddyline.io.parquet import ParquetSource
 from eddyline.io.source import BATCH_ROWS, Ordered, Source, SourceBatch
 
@@ -72,6 +73,10 @@ class Feed:
         elif not batch.invalid:
             self.stream.tick()
         return count + len(batch.invalid)
+
+    def place_among(self, values: Mapping[str, Any], time: int, before: int) -> str | None:
+        """Where a row stands in its file that was handed over."""
+        return place_among(self.source, self.stream.definition.timestamp, values, time, before, self.rows)
 
     def state(self) -> dict[str, Any]:
         order = list(self.source.order) if isinstance(self.source, Ordered) else []

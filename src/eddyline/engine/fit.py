@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -50,37 +50,78 @@ def fit(
     >>> table.to_pylist()
     [{'room': 'a', '_from': 0, '_to': 100, '_samples': 100, 'heat': [20.0, 0.5]}]
     """
-    keys = check.texts(key, "the key")
-    values = check.texts(value, "the value")
-    if not values:
-        raise JobError("fit needs at least one value.")
     opened = open_source(source, None if base is None else Path(base), timestamp=check.text(time, "the time"))
     if not opened.finite:
         raise JobError("fit reads a source to its end, and this one has none.")
-    found = Schema.from_arrow(opened.schema)
     called = str(source) if isinstance(source, str | Path) else "samples"
-    names = [column_named(called, found, n) for n in (time, *keys, *values)]
-    stamp, keys, values = names[0], tuple(names[1 : 1 + len(keys)]), tuple(names[1 + len(keys) :])
-    reserved = [n for n in (*keys, *values) if n in (FROM, TO, SAMPLES)]
-    if reserved or len(set(names)) < len(names):
-        raise JobError(f"time, key and value are different columns, none called {FROM}, {TO} or {SAMPLES}.")
-    for name in values:
-        if not _is_number(found[name].type):
-            raise JobError(f"the value {name!r} is {found[name].type}, and only numbers can be modelled.")
-    kind = time_kind(called, found, stamp)
-    bounds = bounds_of(error, floor, len(values))
-    gap = None if max_gap is None else duration(max_gap, kind, "max_gap")
-    modelled = (ModelledValue(n, degree, b.amount, b.relative, b.floor) for n, b in zip(values, bounds, strict=True))
-    layout = SegmentLayout(keys, tuple(modelled), kind, stamp, gap)
-    fitter = Fitter(layout, [found[k].type for k in keys], bounds, degree, gap, check.flag(interpolate, "interpolate"))
-    wanted = pa.schema([opened.schema.field(n) for n in names])
+    plan = FitPlan.of(
+        Schema.from_arrow(opened.schema), called, time=time, value=value, key=key, error=error, degree=degree,
+        floor=floor, max_gap=max_gap, interpolate=interpolate,
+    )  # fmt: skip
+    fitter = plan.fitter()
+    wanted = pa.schema([opened.schema.field(n) for n in plan.columns])
     malformed = 0
-    for batch in opened.open(names):
+    for batch in opened.open(plan.columns):
         malformed += len(batch.invalid)
-        add_batch(fitter, batch.rows if keys else plain(batch.rows, wanted), stamp, keys, values)
+        plan.add(fitter, batch.rows if plan.layout.key else plain(batch.rows, wanted))
     fitter.finish()
     fitter.counts.invalid += malformed
     return with_counts(fitter.table(), fitter)
+
+
+@dataclass(frozen=True, slots=True)
+class FitPlan:
+    """What is fitted and how, checked: the same inline, and in every task on Spark."""
+
+    layout: SegmentLayout
+    key_types: tuple[pa.DataType, ...]
+    bounds: tuple[ErrorBound, ...]
+    degree: int
+    interpolate: bool
+
+    @staticmethod
+    def of(
+        found: Schema, called: str, *, time: str, value: str | Sequence[str], key: str | Sequence[str],
+        error: float | str | Sequence[float | str], degree: int, floor: float,
+        max_gap: int | float | str | timedelta | None, interpolate: bool,
+    ) -> FitPlan:  # fmt: skip
+        """From the arguments of ``fit`` and the columns that there are; ``called`` is the source in messages."""
+        keys = check.texts(key, "the key")
+        values = check.texts(value, "the value")
+        if not values:
+            raise JobError("fit needs at least one value.")
+        names = [column_named(called, found, n) for n in (check.text(time, "the time"), *keys, *values)]
+        stamp, keys, values = names[0], tuple(names[1 : 1 + len(keys)]), tuple(names[1 + len(keys) :])
+        reserved = [n for n in (*keys, *values) if n in (FROM, TO, SAMPLES)]
+        if reserved or len(set(names)) < len(names):
+            raise JobError(f"time, key and value are different columns, none called {FROM}, {TO} or {SAMPLES}.")
+        for name in values:
+            if not _is_number(found[name].type):
+                raise JobError(f"the value {name!r} is {found[name].type}, and only numbers can be modelled.")
+        kind = time_kind(called, found, stamp)
+        bounds = tuple(bounds_of(error, floor, len(values)))
+        gap = None if max_gap is None else duration(max_gap, kind, "max_gap")
+        modelled = (
+            ModelledValue(n, degree, b.amount, b.relative, b.floor) for n, b in zip(values, bounds, strict=True)
+        )
+        layout = SegmentLayout(keys, tuple(modelled), kind, stamp, gap)
+        plan = FitPlan(
+            layout, tuple(found[k].type for k in keys), bounds, degree, check.flag(interpolate, "interpolate")
+        )
+        plan.fitter()  # refuses what cannot be fitted
+        return plan
+
+    @property
+    def columns(self) -> list[str]:
+        """What is read: the time, the key, the values."""
+        return [self.layout.time, *self.layout.key, *(v.name for v in self.layout.values)]
+
+    def fitter(self) -> Fitter:
+        return Fitter(self.layout, self.key_types, self.bounds, self.degree, self.layout.max_gap, self.interpolate)
+
+    def add(self, fitter: Fitter, rows: pa.RecordBatch) -> None:
+        """Hand the samples of a batch over."""
+        add_batch(fitter, rows, self.layout.time, self.layout.key, [v.name for v in self.layout.values])
 
 
 def bounds_of(error: float | str | Sequence[float | str], floor: float, many: int) -> list[ErrorBound]:

@@ -7,6 +7,7 @@ For each declared stream, *in this order*:
 2. **Late** means ts < (largest time shown before in this stream) − slack, row by row in order of arrival, before any
    filter. Times are shown by elements and by heartbeats. Late rows are diverted, and counted exactly.
 3. The others are held until no smaller one can come on time, and handed to every reader by (timestamp, arrival).
+4. Of a stream with a declared key, those that repeat one are diverted then as invalid; their times were shown.
 
 The one invariant behind it: *every element with a time below* ``bound`` *has been accepted*, so instants below
 ``bound`` are closed for this stream. ``closing.frontier`` puts the streams of a query together.
@@ -29,6 +30,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from eddyline.core.catalog import StreamDef
 from eddyline.core.delta import Bools, Float64s, Int64s
 from eddyline.core.errors import DataError, EddylineError, JobError, did_you_mean
 from eddyline.core.overload import WEIGHT, Overload
@@ -40,6 +42,7 @@ from eddyline.engine.overload_guard import OverloadGuard, with_weights
 from eddyline.engine.reorder import Chunk, ReorderBuffer
 from eddyline.engine.side_output import KEEP, Diverted, SideOutput
 from eddyline.engine.stream_reader import StreamReader
+from eddyline.engine.unique_keys import Locate, UniqueKeys
 from eddyline.engine.watermark import BEFORE, BEHIND, SHUT, Watermark
 from eddyline.streamon.decision import Decision
 from eddyline.streamon.log import DecisionLog
@@ -99,6 +102,9 @@ class InputStream:
         self.auto = None if policy is None else AutoRows(policy, definition.time_kind, self.watermark, definition.name)
         overload: Overload | None = getattr(definition, "overload", None)
         self.guard = None if overload is None else OverloadGuard(overload, definition.name, self.shed)
+        unique = getattr(definition, "unique", ())
+        self.keys = UniqueKeys(definition) if unique and isinstance(definition, StreamDef) else None
+        self.locate: Locate | None = None  # where an element stands in its file
         self.logs: list[DecisionLog] = []  # of the queries that read it, which its decisions are entered in
         self._idle_after: int | None = getattr(definition, "idle", None)
         self.altered: dict[str, int | None] = {}  # widths that somebody has changed since the declaration
@@ -109,6 +115,7 @@ class InputStream:
         self._allowed = self._known(definition.schema.names if columns is None else columns)
         self._needed: tuple[str, ...] = ()  # columns that some reader asks for
         self._brought: tuple[str, ...] = ()  # those of them that batches bring
+        self.plan_columns()
 
     @property
     def name(self) -> str:
@@ -255,11 +262,13 @@ class InputStream:
             in_order, low, high = extent(time)
         self.last_time = high if self.last_time is None else max(self.last_time, high)
         self.saw(low)
-        if self._readers or self.remembers:
+        if self._kept:
             rows = self._judge.select(batch, self._brought)
             chunk = Chunk(time, self._weighted(rows, weights), self.accepted)
             self._buffer.add(chunk if in_order else chunk.sorted())
         self.accepted += len(time)
+        if self.keys is not None and not self._readers:
+            self.release(BEGINNING)  # nobody will ask for what is final
 
     def _sift(self, raw: pa.RecordBatch, time: Int64s) -> tuple[Bools | None, Float64s | None]:
         """Which of the rows that are on time are kept under overload (None: all), and the weights of those."""
@@ -310,7 +319,7 @@ class InputStream:
             high = int(chunk.time[-1])
             self.last_time = high if self.last_time is None else max(self.last_time, high)
             self.saw(int(chunk.time[0]))
-            if self._readers or self.remembers:
+            if self._kept:
                 chunk.rows = self._weighted(chunk.rows, weights)
                 self._buffer.add(chunk)
         if self.auto is not None:
@@ -392,11 +401,13 @@ class InputStream:
     def forget(self, reader: StreamReader) -> None:
         self._readers = [r for r in self._readers if r is not reader]
         self.plan_columns()
-        if not (self._readers or self.remembers):
+        if not self._kept:
             self._buffer = ReorderBuffer()
 
     def plan_columns(self) -> None:
         asked = {c for r in self._readers for c in r.columns}
+        if self.keys is not None:
+            asked.update(self.keys.columns)
         self._needed = tuple(n for n in self.definition.schema.names if n in asked)
         self._brought = tuple(n for n in self._needed if n != WEIGHT)
 
@@ -416,8 +427,27 @@ class InputStream:
             self._deliver(chunk)
 
     def _deliver(self, chunk: Chunk) -> None:
+        if self.keys is not None:
+            chunk, repeated = self.keys.sift(chunk, self.locate if self.strict or not self.invalid.count else None)
+            if repeated is not None:
+                self._put_aside(repeated)
+            if not len(chunk):
+                return
         for r in self._readers:
             r.chunks.append(chunk)
+
+    def _put_aside(self, repeated: Diverted) -> None:
+        if self.strict:
+            raise DataError(
+                f"an element of {self.name!r} is invalid: {repeated.reason[0]}."
+                " Without strict it would be put into the invalid stream."
+            )
+        self.invalid.add(repeated)
+
+    @property
+    def _kept(self) -> bool:
+        """Whether elements on time are held: for readers, or because later ones are judged by their keys."""
+        return bool(self._readers) or self.remembers or self.keys is not None
 
     @property
     def largest_time(self) -> int | None:
@@ -445,6 +475,8 @@ class InputStream:
             "held": self.buffered,
             "slack": self.watermark.slack,
         }
+        if self.keys is not None:
+            out |= {"keys": len(self.keys), "key_bytes": self.keys.nbytes}
         if self.auto is not None:
             out |= {"policy": self.auto.text, "implausible": self.auto.slack.implausible}
         return out

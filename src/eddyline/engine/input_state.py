@@ -14,6 +14,7 @@ from eddyline.engine.overload_guard import OverloadGuard
 from eddyline.engine.reorder import ReorderBuffer, pack, unpack
 from eddyline.engine.side_output import SideOutput
 from eddyline.engine.stream_reader import StreamReader
+from eddyline.engine.unique_keys import UniqueKeys
 from eddyline.engine.watermark import Watermark
 
 
@@ -28,6 +29,7 @@ class Saved(Protocol):
     shed: SideOutput
     auto: AutoRows | None
     guard: OverloadGuard | None
+    keys: UniqueKeys | None
     altered: dict[str, int | None]
     _clock: Clock
     _buffer: ReorderBuffer
@@ -57,6 +59,7 @@ def save(stream: Saved) -> dict[str, Any]:
         "altered": dict(stream.altered),
         "auto": None if stream.auto is None else stream.auto.state(),
         "guard": None if stream.guard is None else stream.guard.state(),
+        "keys": None if stream.keys is None else stream.keys.state(),
     }
 
 
@@ -90,6 +93,8 @@ def restore(stream: Saved, state: Mapping[str, Any]) -> None:
             stream.watermark.slack = FARTHEST
     if stream.guard is not None and state.get("guard") is not None:
         stream.guard.load(state["guard"])
+    if stream.keys is not None and state.get("keys") is not None:
+        stream.keys.load(state["keys"])
     if "shed" in state:
         stream.shed.load(state["shed"])
     stream.late.load(state["late"])

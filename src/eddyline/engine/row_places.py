@@ -33,6 +33,24 @@ def place_of(
         return None
 
 
+def place_among(
+    source: Source, stamp: str | None, values: Mapping[str, Any], time: int, before: int, most: int = ROWS_SEARCHED
+) -> str | None:
+    """The place of the row at an instant that has these values when ``before`` rows of that instant have them before.
+    Where another number of rows has them than these, one was left out, and the place is not told."""
+    try:
+        spelled = {n.lower(): n for n in source.schema.names}
+        if stamp is None or stamp.lower() not in spelled:
+            return None
+        column = spelled[stamp.lower()]
+        there = {column: _value(time, source.schema.field(column).type)}
+        wanted = {spelled[n.lower()]: v for n, v in values.items() if n.lower() in spelled}
+        found = list(islice(candidates(source, wanted | there, min(most, ROWS_SEARCHED)), before + 2))
+        return found[before].place() if len(found) == before + 1 else None
+    except (EddylineError, OSError, pa.ArrowException):
+        return None
+
+
 def _found(source: Source, stamp: str | None, values: Mapping[str, Any], time: int, most: int) -> Candidate | None:
     spelled = {n.lower(): n for n in source.schema.names}
     wanted = {spelled[n.lower()]: v for n, v in values.items() if n.lower() in spelled}

@@ -28,6 +28,8 @@ class Processor(Protocol):
 
     def process(self, deltas: Sequence[Delta], frontier: int) -> Delta: ...
 
+    def complete_to(self, frontier: int) -> int: ...
+
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
@@ -168,8 +170,9 @@ class Task:
         consumed = sum([len(d) for d in deltas])
         self.statistics.record(consumed, len(made), clock.nanoseconds() - begin, len(self.outputs))
         self.frontier = frontier
+        reached = self.operator.complete_to(frontier)
         for q in self.outputs:
-            q.push(made, frontier, ticket)
+            q.push(made, reached, ticket)
         if self.measure is not None:
             self.measure()
         return consumed

@@ -27,7 +27,8 @@ class SegmentSource:
         self.layout, self._batches, self._name = layout, batches, name
         plain = [found.field(n) for n in (*layout.key, FROM, TO)]
         for f in plain[-2:]:
-            if f.type != layout.time_type:
+            stamps = pa.types.is_timestamp(f.type) and pa.types.is_timestamp(layout.time_type)  # of any unit
+            if f.type != layout.time_type and not stamps:
                 raise JobError(f"{name}: {FROM} and {TO} of segments are {layout.time_type}, but {f.name} is {f.type}.")
         flat = [pa.field(n, pa.float64()) for n in flat_names(layout)]
         self.schema = engine_schema(pa.schema([*plain, *flat]), name)

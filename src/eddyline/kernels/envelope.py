@@ -151,3 +151,29 @@ def lower_envelope(group, polynomial, base, low, high, rank, constant, scale, ro
             now = end
         start = stop
     return made
+
+
+@kernel(
+    "int64(int64[::1], float64[::1], float64[::1], int64[::1], float64[::1], float64[::1], int64[::1], float64[::1], "
+    "float64[::1])"
+)
+def clip(group, low, high, run_group, run_low, run_high, row, out_low, out_high):
+    """The parts of pieces that lie in runs, as (row, from, to); returns their number. Both sides are in order of
+    (group, low) and disjoint within a group, so a row and a run meet at most once for each row and each run."""
+    i = j = made = 0
+    while i < len(group) and j < len(run_group):
+        if group[i] != run_group[j]:
+            if group[i] < run_group[j]:
+                i += 1
+            else:
+                j += 1
+            continue
+        begin, end = max(low[i], run_low[j]), min(high[i], run_high[j])
+        if begin < end:
+            row[made], out_low[made], out_high[made] = i, begin, end
+            made += 1
+        if high[i] <= run_high[j]:
+            i += 1
+        else:
+            j += 1
+    return made

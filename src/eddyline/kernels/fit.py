@@ -85,28 +85,29 @@ def add_sample(x, low, high, line, hull_x, hull_y, ends, j):
 
 
 @kernel(
-    "int64(int64[::1], int64[::1], int64[::1], float64[:, ::1], float64[:, ::1], float64, int64, int64, boolean, "
-    "int64[:, ::1], float64[:, :, ::1], float64[::1], float64[::1], int64[:, ::1], "
+    "int64(int64[::1], int64[::1], int64[::1], float64[:, ::1], float64[:, ::1], float64, int64, int64, int64, int64, "
+    "boolean, int64[:, ::1], float64[:, :, ::1], float64[::1], float64[::1], int64[:, ::1], "
     "float64[::1], float64[::1], int64[:, ::1], int64[:, ::1], float64[:, :, ::1], int64[::1])"
 )
 def fit_greedy(
-    begin, order, time, value, bound, scale, degree, gap, share,
+    begin, order, time, value, bound, scale, degree, gap, longest, most, share,
     open_, state, old_x, old_y, old_at, new_x, new_y, new_at, out, coefficient, counts,
 ):  # fmt: skip
     """Fit the samples of every key and return the number of segments that are complete.
 
     ``begin`` and ``order`` are those of ``group_rows``; ``value`` and ``bound`` are (rows, values). ``gap``: a longer
-    silence ends a segment (0: none does). ``share``: a segment begins with the last sample of the one before it.
+    silence ends a segment (0: none does). ``longest`` and ``most``: ticks and samples that a segment holds at most
+    (0: any number). ``share``: a segment begins with the last sample of the one before it.
     Of a key ``open_`` holds (samples, first time, last time), ``state`` for each value (the two lines, last value, its
     bound); the hulls of key k are at ``old_at[k]`` in ``old_x`` and ``old_y``, and are written to the new ones.
     ``out`` gets (key, first time, end, samples), ``coefficient`` what belongs to it.
     """
     width = value.shape[1]
-    longest = 0
+    room = 0
     for k in range(len(begin) - 1):
         for r in range(2 * width):
-            longest = max(longest, old_at[k, r + 1] - old_at[k, r] + begin[k + 1] - begin[k])
-    hull_x, hull_y = np.empty((2 * width, longest + 3)), np.empty((2 * width, longest + 3))
+            room = max(room, old_at[k, r + 1] - old_at[k, r] + begin[k + 1] - begin[k])
+    hull_x, hull_y = np.empty((2 * width, room + 3)), np.empty((2 * width, room + 3))
     ends = np.zeros((2 * width, 2), np.int64)
     made = written = 0
     for k in range(len(begin) - 1):
@@ -132,7 +133,7 @@ def fit_greedy(
                     continue
             x = (now - first) * scale
             ends_here = samples > 0 and gap > 0 and now - last > gap
-            broken = ends_here
+            broken = ends_here or (longest > 0 and samples > 1 and now - first > longest) or 0 < most <= samples
             if samples > 0 and not broken:
                 for j in range(width):
                     low, high = value[row, j] - bound[row, j], value[row, j] + bound[row, j]

@@ -168,6 +168,111 @@ def holds(sign, comparison):
     return sign > 0
 
 
+@kernel("int64(float64, float64, float64, float64, int64, int64, float64[::1])")
+def solve_line(c0, c1, size, limit, closed, comparison, place):
+    """Where c0 + c1·x compares with zero for 0 ≤ x ≤ limit, in the usual cases: −1 if it is none of them.
+
+    Otherwise the flags of one interval, or 4 for no interval; ``place`` gets its ends as parts of the scaled time.
+    The usual cases are those without a root at or near an end, and comparisons by < and >.
+    """
+    largest = abs(c0) + abs(c1)
+    if comparison in (EQ, NE) or largest <= NOISE * size:
+        return -1
+    place[0], place[1] = 0.0, limit
+    root = -c0 / c1 if abs(c1) > NOISE * largest else -1.0
+    if root < -NOISE or root > limit + NOISE:
+        return closed if holds(-1 if c0 + 0.5 * c1 * limit < 0.0 else 1, comparison) else 4
+    if root <= NOISE or root >= limit - NOISE:
+        return -1
+    at_root = comparison in (LE, GE)
+    if holds(-1 if c0 < 0.0 else 1, comparison):
+        place[1] = root
+        return (closed & LOW_CLOSED) | (HIGH_CLOSED if at_root else 0)
+    place[0] = root
+    return (closed & HIGH_CLOSED) | (LOW_CLOSED if at_root else 0)
+
+
+@kernel(
+    "int64(float64[::1], int64, float64, float64, int64, float64, float64, int64, int64, float64[::1], float64[::1], "
+    "int64, int64[::1], float64[::1], float64[::1], uint8[::1])"
+)
+def solve_row(
+    c, width, size, scale, i, low, high, closed, comparison, at, edge, made, row, out_low, out_high, out_closed
+):
+    """The intervals of one row, whose polynomial ``c`` is one of (t − low)·scale; returns how many there are now."""
+    span = (high - low) * scale
+    wide = power_of_two(span) if span > 0.0 else 1.0
+    if width <= 2 and span > 0.0:
+        flags = solve_line(c[0], c[1] * wide if width == 2 else 0.0, size, span / wide, closed, comparison, edge)
+        if flags == 4:
+            return made
+        if flags >= 0:
+            row[made], out_closed[made] = i, flags
+            out_low[made] = low if edge[0] == 0.0 else low + edge[0] * wide / scale
+            out_high[made] = high if edge[1] == span / wide else low + edge[1] * wide / scale
+            return made + 1
+    largest = 0.0
+    stretch = 1.0
+    for k in range(width):
+        c[k] *= stretch
+        stretch *= wide
+        largest += abs(c[k])
+    if low == high or largest <= NOISE * size:
+        sign = 0
+        if largest > NOISE * size and abs(c[0]) > NOISE * size:
+            sign = -1 if c[0] < 0.0 else 1
+        if holds(sign, comparison):
+            row[made], out_low[made], out_high[made], out_closed[made] = i, low, high, closed
+            made += 1
+        return made
+    many, limit, at_end = roots(c, width, at), span / wide, False
+    while many > 0 and at[many - 1] >= limit - NOISE:
+        at_end = at_end or at[many - 1] <= limit + NOISE
+        many -= 1
+    # The interval as points and open stretches in turn: its low end, a stretch, a root, … , its high end.
+    edges = 0
+    edge[0] = 0.0
+    for k in range(many):
+        if at[k] > 0.0:
+            edges += 1
+            edge[edges] = at[k]
+    edges += 1
+    edge[edges] = limit
+    within = False
+    for k in range(edges + 1):
+        x = edge[k]
+        zero = 0 < k < edges or (k == 0 and many > 0 and at[0] == 0.0) or (k == edges and at_end)
+        place = low if k == 0 else (high if k == edges else low + x * wide / scale)
+        sign = 0
+        if not zero:  # an end: the sign is that of the stretch beside it
+            middle = 0.5 * (x + edge[1]) if k == 0 else 0.5 * (x + edge[k - 1])
+            sign = -1 if value_at(c, width, middle) < 0.0 else 1
+        there = holds(sign, comparison)
+        if (k == 0 and not closed & LOW_CLOSED) or (k == edges and not closed & HIGH_CLOSED):
+            there = False
+        after = False
+        if k < edges:
+            middle = value_at(c, width, 0.5 * (x + edge[k + 1]))
+            after = holds(-1 if middle < 0.0 else (1 if middle > 0.0 else 0), comparison)
+        if within and there and after:
+            continue
+        if within:
+            out_high[made] = place
+            if there:
+                out_closed[made] |= HIGH_CLOSED
+            made += 1
+        elif there:
+            row[made], out_low[made], out_high[made] = i, place, place
+            out_closed[made] = LOW_CLOSED
+            if not after:
+                out_closed[made] |= HIGH_CLOSED
+                made += 1
+        if after and (within or not there):
+            row[made], out_low[made], out_closed[made] = i, place, 0
+        within = after
+    return made
+
+
 @kernel(
     "int64(float64[:, ::1], float64[::1], float64, float64[::1], float64[::1], float64[::1], uint8[::1], int64, "
     "int64[::1], float64[::1], float64[::1], uint8[::1])"
@@ -182,71 +287,80 @@ def solve(polynomial, size, scale, base, low, high, closed, comparison, row, out
     c, at, edge = np.empty(MOST), np.empty(MOST + 1), np.empty(MOST + 3)
     made = 0
     for i in range(len(polynomial)):
-        span = (high[i] - low[i]) * scale
-        wide = power_of_two(span) if span > 0.0 else 1.0
-        largest = 0.0
         for k in range(width):
             c[k] = polynomial[i, k]
         shift(c, width, (low[i] - base[i]) * scale)
-        stretch = 1.0
-        for k in range(width):
-            c[k] *= stretch
-            stretch *= wide
-            largest += abs(c[k])
-        if low[i] == high[i] or largest <= NOISE * size[i]:
-            sign = 0
-            if largest > NOISE * size[i] and abs(c[0]) > NOISE * size[i]:
-                sign = -1 if c[0] < 0.0 else 1
-            if holds(sign, comparison):
-                row[made], out_low[made], out_high[made], out_closed[made] = i, low[i], high[i], closed[i]
-                made += 1
-            continue
-        many, limit, at_end = roots(c, width, at), span / wide, False
-        while many > 0 and at[many - 1] >= limit - NOISE:
-            at_end = at_end or at[many - 1] <= limit + NOISE
-            many -= 1
-        # The interval as points and open stretches in turn: its low end, a stretch, a root, … , its high end.
-        edges = 0
-        edge[0] = 0.0
-        for k in range(many):
-            if at[k] > 0.0:
-                edges += 1
-                edge[edges] = at[k]
-        edges += 1
-        edge[edges] = limit
-        within = False
-        for k in range(edges + 1):
-            x = edge[k]
-            zero = 0 < k < edges or (k == 0 and many > 0 and at[0] == 0.0) or (k == edges and at_end)
-            place = low[i] if k == 0 else (high[i] if k == edges else low[i] + x * wide / scale)
-            sign = 0
-            if not zero:  # an end: the sign is that of the stretch beside it
-                middle = 0.5 * (x + edge[1]) if k == 0 else 0.5 * (x + edge[k - 1])
-                sign = -1 if value_at(c, width, middle) < 0.0 else 1
-            there = holds(sign, comparison)
-            if (k == 0 and not closed[i] & LOW_CLOSED) or (k == edges and not closed[i] & HIGH_CLOSED):
-                there = False
-            after = False
-            if k < edges:
-                middle = value_at(c, width, 0.5 * (x + edge[k + 1]))
-                after = holds(-1 if middle < 0.0 else (1 if middle > 0.0 else 0), comparison)
-            if within and there and after:
-                continue
-            if within:
-                out_high[made] = place
-                if there:
-                    out_closed[made] |= HIGH_CLOSED
-                made += 1
-            elif there:
-                row[made], out_low[made], out_high[made] = i, place, place
-                out_closed[made] = LOW_CLOSED
-                if not after:
-                    out_closed[made] |= HIGH_CLOSED
-                    made += 1
-            if after and (within or not there):
-                row[made], out_low[made], out_closed[made] = i, place, 0
-            within = after
+        made = solve_row(
+            c, width, size[i], scale, i, low[i], high[i], closed[i], comparison, at, edge, made, row, out_low,
+            out_high, out_closed,
+        )  # fmt: skip
     return made
+
+
+@kernel(
+    "int64(float64[:, ::1], float64[:, ::1], float64, float64[::1], float64[::1], float64[::1], uint8[::1], int64, "
+    "int64[::1], float64[::1], float64[::1], uint8[::1])"
+)
+def compare(a, b, scale, base, low, high, closed, comparison, row, out_low, out_high, out_closed):
+    """``solve`` for a − b. What is no number compares with nothing."""
+    most, least = max(a.shape[1], b.shape[1]), min(a.shape[1], b.shape[1])
+    c, at, edge = np.empty(MOST), np.empty(MOST + 1), np.empty(MOST + 3)
+    made = 0
+    for i in range(len(a)):
+        reach = max(abs(low[i] - base[i]), abs(high[i] - base[i])) * scale
+        size_a = size_b = 0.0
+        for k in range(most - 1, -1, -1):
+            one = a[i, k] if k < a.shape[1] else 0.0
+            other = b[i, k] if k < b.shape[1] else 0.0
+            c[k] = one - other if k < least else (one if a.shape[1] > b.shape[1] else -other)
+            size_a = size_a * reach + abs(one)
+            size_b = size_b * reach + abs(other)
+        if not np.isfinite(size_a + size_b):
+            known = True
+            for k in range(most):
+                known = known and np.isfinite(c[k])
+            if not known:
+                continue
+        shift(c, most, (low[i] - base[i]) * scale)
+        made = solve_row(
+            c, most, size_a + size_b, scale, i, low[i], high[i], closed[i], comparison, at, edge, made, row, out_low,
+            out_high, out_closed,
+        )  # fmt: skip
+    return made
+
+
+@kernel("void(float64[::1], float64[::1], uint8[::1], float64, float64, float64, float64[::1], float64[::1])")
+def multiples(low, high, closed, step, start, stop, first, last):
+    """The first and the last k with k·step in each interval and start ≤ k·step < stop."""
+    for i in range(len(low)):
+        begin, end = max(low[i], start), min(high[i], stop)
+        k = np.ceil(begin / step)
+        if k * step < begin:
+            k += 1.0
+        if k * step == low[i] and not closed[i] & LOW_CLOSED:
+            k += 1.0
+        first[i] = k
+        k = np.floor(end / step)
+        if k * step > end:
+            k -= 1.0
+        if k * step == high[i] and not closed[i] & HIGH_CLOSED:
+            k -= 1.0
+        if k * step >= stop:
+            k -= 1.0
+        last[i] = k
+
+
+@kernel("void(float64[:, ::1], float64[::1], int64[::1], float64[::1], float64, float64[::1])")
+def sample(polynomial, base, row, at, scale, out):
+    """The values of rows at instants ``at``, in ticks."""
+    width = polynomial.shape[1]
+    for i in range(len(row)):
+        r = row[i]
+        x = (at[i] - base[r]) * scale
+        y = 0.0
+        for k in range(width - 1, -1, -1):
+            y = y * x + polynomial[r, k]
+        out[i] = y
 
 
 @kernel(

@@ -64,3 +64,12 @@ def overlaps(key_a, low_a, high_a, order_a, key_b, low_b, high_b, order_b, keys,
             next_b[one] = head_b[k]
             head_b[k] = one
     return found
+
+
+@kernel("void(int64[::1], float64[::1], int64, float64[::1])")
+def next_starts(key, low, keys, following):
+    """Where the next row of the same key begins, infinity if there is none. Rows are in order of ``low``."""
+    after = np.full(keys, np.inf)
+    for i in range(len(key) - 1, -1, -1):
+        following[i] = after[key[i]]
+        after[key[i]] = low[i]

@@ -59,16 +59,30 @@ def window_integral(
             rest[stop + 1] = rest[stop] + ((whole[stop] - (total - z)) + (x - z))
             length[stop + 1] = length[stop] + (high[stop] - low[stop])
             stop += 1
-        cuts = np.empty(4 * (stop - start))
-        for i in range(start, stop):
-            k = 4 * (i - start)
-            cuts[k], cuts[k + 1], cuts[k + 2], cuts[k + 3] = low[i], high[i], low[i] + width, high[i] + width
-        cuts = np.sort(cuts)
+        # The next point at which a piece begins or ends, at the head or at the tail: four lists, each in order.
+        begins, ends, begins_tail, ends_tail = start, start, start, start
         head = tail = start
-        for k in range(len(cuts) - 1):
-            a, b = cuts[k], cuts[k + 1]
-            if a >= b:
-                continue
+        b = low[start]
+        while ends_tail < stop:
+            a, b = b, np.inf
+            while begins < stop and low[begins] <= a:
+                begins += 1
+            while ends < stop and high[ends] <= a:
+                ends += 1
+            while begins_tail < stop and low[begins_tail] + width <= a:
+                begins_tail += 1
+            while ends_tail < stop and high[ends_tail] + width <= a:
+                ends_tail += 1
+            if begins < stop:
+                b = min(b, low[begins])
+            if ends < stop:
+                b = min(b, high[ends])
+            if begins_tail < stop:
+                b = min(b, low[begins_tail] + width)
+            if ends_tail < stop:
+                b = min(b, high[ends_tail] + width)
+            if b == np.inf:
+                break
             while head < stop and high[head] <= a:
                 head += 1
             while tail < stop and high[tail] <= a - width:

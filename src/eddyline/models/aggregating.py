@@ -16,12 +16,11 @@ import numpy as np
 import pyarrow as pa
 
 from eddyline.core.delta import Float64s, Int64s
-from eddyline.kernels.envelope import lower_envelope
+from eddyline.kernels.envelope import clip, lower_envelope
 from eddyline.kernels.polynomials import EQ, LOW_CLOSED
 from eddyline.kernels.polynomials import solve as solve_kernel
 from eddyline.kernels.window_integral import window_integral
-from eddyline.models.pieces import Intervals, Pieces, Value, for_kernel, horner, shifted
-from eddyline.models.solving import intersection
+from eddyline.models.pieces import Pieces, Value, for_kernel, horner, shifted
 from eddyline.synopses.keys import numbered
 
 
@@ -38,11 +37,12 @@ def aggregate(
         return pieces.with_columns({name: Value(np.zeros((0, 1)))}, columns)
     columns_of_group = [_plain(pieces.columns[g]) for g in groups]
     code = numbered(columns_of_group, len(pieces))[0] if groups else np.zeros(len(pieces), np.int64)
-    rank = _ranks(pieces, order)
-    sort = np.lexsort((rank, pieces.low, code))
-    p, code, rank = pieces.take(sort), np.ascontiguousarray(code[sort]), np.ascontiguousarray(rank[sort])
+    integral = function in ("sum", "avg")
+    rank = _ranks(pieces, () if integral else order)
+    sort = np.lexsort((pieces.low, code) if integral else (rank, pieces.low, code))
+    p, code, rank = _only(pieces, groups, argument).take(sort), code.take(sort), rank.take(sort)
     c = np.ascontiguousarray(p.values[argument].c)
-    if function in ("sum", "avg"):
+    if integral:
         group, low, high, out, over = _integrals(code, c, p, width, partial, function, scale)
         base = low
     else:
@@ -54,6 +54,11 @@ def aggregate(
     columns = {g: p.columns[g].take(where) for g in groups}
     closed = np.full(len(low), LOW_CLOSED, np.uint8)
     return Pieces(low, high, closed, base, {name: Value(out, over=over)}, columns)
+
+
+def _only(pieces: Pieces, columns: Sequence[str], value: str) -> Pieces:
+    """Without what an aggregate does not read: every column costs a copy."""
+    return pieces.with_columns({value: pieces.values[value]}, {c: pieces.columns[c] for c in columns})
 
 
 def _plain(column: pa.Array) -> pa.Array:
@@ -109,6 +114,8 @@ def _extremes(
 def _envelope(
     code: Int64s, c: Float64s, base: Float64s, low: Float64s, high: Float64s, rank: Int64s, scale: float
 ) -> tuple[Int64s, Float64s, Float64s]:
+    if ((high[:-1] <= low[1:]) | (code[:-1] != code[1:])).all():
+        return np.arange(len(code)), low, high  # one at a time: it is its own envelope
     constant = ~c[:, 1:].any(axis=1)
     arrays = for_kernel(code, c, base, low, high, rank, constant)
     room = 4 * len(code) + 16
@@ -181,10 +188,8 @@ def _covered(
     """The rows, and what of them lies where the whole window is covered: run.low + width ≤ t < run.high."""
     run_group, run_low, run_high = runs
     keep = run_high > run_low + width
-    flags = np.full(int(keep.sum()), LOW_CLOSED, np.uint8)
-    wanted = Intervals(run_group[keep], run_low[keep] + width, run_high[keep], flags)
-    found = intersection(Intervals(group, low, high, np.full(len(low), LOW_CLOSED, np.uint8)), wanted)
-    # Which row an interval came from: the last one of its group that does not begin behind it.
-    keys = np.rec.fromarrays([group, low])
-    at = np.searchsorted(keys, np.rec.fromarrays([found.row, found.low]), "right") - 1
-    return at, found.low, found.high
+    wanted = for_kernel(run_group[keep], run_low[keep] + width, run_high[keep])
+    room = len(group) + len(wanted[0])
+    row, begin, end = np.empty(room, np.int64), np.empty(room), np.empty(room)
+    made = clip(*for_kernel(group, low, high), *wanted, row, begin, end)
+    return row[:made], begin[:made], end[:made]

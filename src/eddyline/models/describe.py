@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from eddyline.core.window import spelled_width
 from eddyline.expr.describe import describe
 from eddyline.models.program import Aggregate, Join, Map, Node, Program, Restrict, Source
+from eddyline.models.sources import FittedRows, RowModel
 
 
 def format_program(program: Program) -> str:
@@ -14,6 +15,18 @@ def format_program(program: Program) -> str:
     steps = list(_steps(program.root, program.scale))
     steps.append("segments" if program.sample is None else f"sample every {span(program.sample, program.scale)}")
     return " → ".join(s for s in steps if s)
+
+
+def format_fits(models: Sequence[RowModel], aliases: Sequence[str]) -> str:
+    """The fits inside a query: which signals, within which bound of each sample.
+
+    >>> from eddyline.models.fitting import ErrorBound
+    >>> format_fits([FittedRows(("k",), ("x",), (ErrorBound(0.25),))], ["S"])
+    'fit S.x within 0.25'
+    """
+    fits = [(a, m) for a, m in zip(aliases, models, strict=True) if isinstance(m, FittedRows)]
+    signals = [f"{a}.{n} within {b}" for a, m in fits for n, b in zip(m.values, m.bounds, strict=True)]
+    return f"fit {', '.join(signals)}" if signals else ""
 
 
 def _steps(node: Node, scale: float) -> Iterator[str]:

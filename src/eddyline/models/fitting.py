@@ -10,9 +10,9 @@ checked (``kernels.fit_checked``). How the samples were cut into batches does no
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import Final
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
@@ -21,6 +21,8 @@ from eddyline.core.delta import Bools, Float64s, Int64s
 from eddyline.core.errors import JobError
 from eddyline.kernels.fit import LATE, REPEATED, VIOLATIONS, fit_greedy, group_rows
 from eddyline.kernels.fit_checked import fit_checked, fit_keogh
+from eddyline.kernels.fit_line import fit_lines
+from eddyline.models.pieces import for_kernel
 from eddyline.models.segments import MAX_INPUT_DEGREE, SegmentLayout, polynomial_array
 from eddyline.synopses.keys import KeyTable
 
@@ -65,7 +67,9 @@ class ErrorBound:
         return bounds
 
     def __str__(self) -> str:
-        return f"{self.amount * 100:g}%" if self.relative else f"{self.amount:g}"
+        if not self.relative:
+            return f"{self.amount:g}"
+        return f"{self.amount * 100:.4g}%" + (f" (floor {self.floor:.4g})" if self.floor else "")
 
 
 @dataclass(slots=True)
@@ -98,18 +102,20 @@ class Fitter:
     interpolate
         Neighbouring segments share a sample, so that the bound also holds for the linear interpolation between any two
         samples. It costs a sample for each segment. For degree 1.
+    longest, most
+        Ticks and samples that a segment holds at most, for degrees 0 and 1: what bounds how long one may stay open.
     """
 
     def __init__(
         self, layout: SegmentLayout, keys: Sequence[pa.DataType], errors: Sequence[ErrorBound], degree: int = 1,
-        max_gap: int | None = None, interpolate: bool = False,
+        max_gap: int | None = None, interpolate: bool = False, longest: int = 0, most: int = 0,
     ) -> None:  # fmt: skip
         if isinstance(degree, bool) or not isinstance(degree, int) or not 0 <= degree <= MAX_INPUT_DEGREE:
             raise JobError(f"degree is a whole number from 0 to {MAX_INPUT_DEGREE}, not {degree!r}.")
         if interpolate and degree != 1:
             raise JobError(f"interpolate needs degree 1, not {degree}: the interpolation of samples is linear.")
         self.layout, self.key_types, self.errors, self.degree = layout, tuple(keys), tuple(errors), degree
-        self.gap, self.share = max_gap or 0, interpolate
+        self.gap, self.share, self.longest, self.most = max_gap or 0, interpolate, longest, most
         self.table_of_keys = KeyTable(keys)
         self.counts = FitCounts()
         self._made = _Made()
@@ -124,8 +130,12 @@ class Fitter:
             np.empty(0, np.int64), np.empty(0, np.int64), np.empty((width, 0)), np.empty((width, 0)),
         )  # fmt: skip
 
-    def add(self, keys: Sequence[pa.Array], time: Int64s, values: Float64s, invalid: Bools | None = None) -> None:
-        """Samples in order of arrival; ``values`` is (rows, values)."""
+    def add(
+        self, keys: Sequence[pa.Array], time: Int64s, values: Float64s, invalid: Bools | None = None,
+        bounds: Float64s | None = None,
+    ) -> None:  # fmt: skip
+        """Samples in order of arrival; ``values`` is (rows, values), and so are ``bounds``, which are those of
+        ``errors`` if they are not given."""
         good = np.isfinite(values).all(axis=1)
         if invalid is not None:
             good &= ~invalid
@@ -133,6 +143,7 @@ class Fitter:
             self.counts.invalid += int((~good).sum())
             mask = pa.array(good)
             keys, time, values = [k.filter(mask) for k in keys], time[good], values[good]
+            bounds = None if bounds is None else bounds[good]
         n = len(time)
         self.counts.samples += n
         if n == 0:
@@ -140,7 +151,8 @@ class Fitter:
         code = self.table_of_keys.intern(list(keys), n) if keys else np.zeros(n, np.int64)
         known = max(1, self.table_of_keys.capacity) if keys else 1
         values = np.require(values, requirements=CW)
-        bounds = np.column_stack([e.at(values[:, j]) for j, e in enumerate(self.errors)])
+        if bounds is None:
+            bounds = np.column_stack([e.at(values[:, j]) for j, e in enumerate(self.errors)])
         bounds = np.ascontiguousarray(bounds - np.minimum(bounds / 2, ROUNDING * np.abs(values)))
         begin, order = np.zeros(known + 1, np.int64), np.empty(n, np.int64)
         group_rows(np.require(code, requirements=CW), begin, order)
@@ -162,14 +174,26 @@ class Fitter:
         out = np.empty((len(time), 4), np.int64)
         coefficients = np.zeros((len(time), width, self.degree + 1))
         counts = np.zeros(3, np.int64)
-        made = fit_greedy(
-            begin, order, time, values, bounds, self.layout.scale, self.degree, self.gap, self.share, self._open,
-            self._state, *self._hull, self._hull_at, new_x, new_y, new_at, out, coefficients, counts,
-        )  # fmt: skip
+        if self._lines_only:
+            made = fit_lines(
+                begin, order, time, values, bounds, self.layout.scale, self.gap, self._open, self._state, *self._hull,
+                self._hull_at, new_x, new_y, new_at, out, coefficients, counts,
+            )  # fmt: skip
+        else:
+            made = fit_greedy(
+                begin, order, time, values, bounds, self.layout.scale, self.degree, self.gap, self.longest,
+                self.most, self.share, self._open, self._state, *self._hull, self._hull_at, new_x, new_y, new_at, out,
+                coefficients, counts,
+            )  # fmt: skip
         end = int(new_at[-1, -1])
         self._hull, self._hull_at = (new_x[:end].copy(), new_y[:end].copy()), new_at
         self._count(counts)
         self._keep(out[:made], coefficients[:made])
+
+    @property
+    def _lines_only(self) -> bool:
+        """Whether the kernel for one value and plain lines does what is asked."""
+        return len(self.errors) == 1 and self.degree == 1 and not (self.share or self.longest or self.most)
 
     def _checked(
         self, code: Int64s, time: Int64s, values: Float64s, bounds: Float64s, known: int, *, final: bool
@@ -240,24 +264,73 @@ class Fitter:
             empty = np.empty((width, 0))
             self._checked(none, none, empty, empty, max(1, self.table_of_keys.capacity), final=True)
             return
-        live = np.flatnonzero(self._open[:, 0] > 0)
+        self._end(np.flatnonzero(self._open[:, 0] > 0))
+        self._hull, self._hull_at = (np.empty(0), np.empty(0)), np.zeros_like(self._hull_at)
+
+    def end_silent(self, now: int) -> None:
+        """End the segments of degree 0 and 1 to which a sample behind ``now`` cannot belong: it is beyond the gap."""
+        if self.gap:
+            self._end(np.flatnonzero((self._open[:, 0] > 0) & (now - self._open[:, 2] > self.gap)))
+
+    @property
+    def open_segments(self) -> Int64s:
+        """(samples, first time, last time) of each key's segment that is not complete; no samples: it has none."""
+        return self._open
+
+    @property
+    def nbytes(self) -> int:
+        arrays = (self._open, self._state, *self._hull, self._hull_at)
+        return self.table_of_keys.nbytes + sum(int(a.nbytes) for a in arrays)
+
+    def open_since(self) -> int | None:
+        """Where the first segment of degree 0 or 1 begins that is not complete; None: all are."""
+        live = self._open[:, 0] > 0
+        return int(self._open[live, 1].min()) if live.any() else None
+
+    def _end(self, live: Int64s) -> None:
         out = np.column_stack([live, self._open[live, 1], self._open[live, 2] + 1, self._open[live, 0]])
         coefficients = np.zeros((len(live), len(self.errors), self.degree + 1))
         coefficients[:, :, 0] = 0.5 * (self._state[live, :, 0] + self._state[live, :, 2])
         if self.degree == 1:
             coefficients[:, :, 1] = 0.5 * (self._state[live, :, 1] + self._state[live, :, 3])
         self._open[live, 0] = 0
-        self._hull, self._hull_at = (np.empty(0), np.empty(0)), np.zeros_like(self._hull_at)
         self._keep(out.astype(np.int64), coefficients)
 
-    def table(self) -> pa.Table:
-        """The complete segments since the last call, ordered by their start."""
+    def state(self) -> dict[str, Any]:
+        """What the segments that are open depend on. Those that are complete are taken with ``table`` before."""
+        assert not self._made.out, "complete segments are taken before the state"
+        last = np.array(sorted(self._last_time.items()), np.int64).reshape(-1, 2)
+        return {
+            "keys": self.table_of_keys.state(), "counts": asdict(self.counts), "open": self._open,
+            "lines": self._state.reshape(len(self._state), 6 * len(self.errors)),
+            "hull_x": self._hull[0], "hull_y": self._hull[1], "hull_at": self._hull_at, "last": last,
+            "waiting": {str(i): a for i, a in enumerate(self._waiting)},
+        }  # fmt: skip
+
+    def load(self, state: Mapping[str, Any]) -> None:
+        width = len(self.errors)
+        self.table_of_keys.load(state["keys"])
+        self.counts = FitCounts(**state["counts"])
+        self._open, self._hull_at = for_kernel(state["open"], state["hull_at"])
+        self._state = np.array(state["lines"]).reshape(-1, width, 6)
+        self._hull = state["hull_x"], state["hull_y"]
+        self._last_time = dict(state["last"].tolist())
+        self._waiting = tuple(state["waiting"][str(i)] for i in range(4))
+
+    def completed(self) -> tuple[Int64s, Float64s]:
+        """The complete segments since the last call, ordered by their start: (key, first time, end, samples), and the
+        coefficients of each value."""
         made, self._made = self._made, _Made()
         width = len(self.errors)
         out = np.concatenate(made.out) if made.out else np.empty((0, 4), np.int64)
         coefficients = np.concatenate(made.coefficients) if made.out else np.empty((0, width, self.degree + 1))
         order = np.lexsort((out[:, 0], out[:, 1]))
-        out, coefficients = out[order], coefficients[order]
+        return out[order], coefficients[order]
+
+    def table(self) -> pa.Table:
+        """The complete segments since the last call, ordered by their start."""
+        out, coefficients = self.completed()
+        width = len(self.errors)
         keys = self.table_of_keys.values(np.ascontiguousarray(out[:, 0])) if self.layout.key else []
         times = [pa.array(np.ascontiguousarray(out[:, i])).cast(self.layout.time_type) for i in (1, 2)]
         values = [polynomial_array(np.ascontiguousarray(coefficients[:, j])) for j in range(width)]

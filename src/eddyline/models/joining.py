@@ -30,7 +30,8 @@ def joined(left: Pieces, right: Pieces, keys: Sequence[tuple[str, str]], scale: 
     one, other = left.take(a), right.take(b)
     base = np.maximum(one.base, other.base)
     one, other = one.rebased(base, scale), other.rebased(base, scale)
-    return Pieces(low, high, closed, base, {**one.values, **other.values}, {**one.columns, **other.columns})
+    doubt = one.doubt if other.doubt is None else other.doubt if one.doubt is None else one.doubt | other.doubt
+    return Pieces(low, high, closed, base, {**one.values, **other.values}, {**one.columns, **other.columns}, doubt)
 
 
 def _pairs(left: Pieces, right: Pieces, code_left: Int64s, code_right: Int64s, count: int) -> tuple[Int64s, Int64s]:

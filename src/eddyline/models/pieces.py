@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from eddyline.core.delta import Float64s, Int64s, combine
+from eddyline.core.delta import Bools, Float64s, Int64s, combine
 from eddyline.kernels.polynomials import HIGH_CLOSED, LOW_CLOSED
 
 Flags = npt.NDArray[np.uint8]
@@ -25,18 +25,26 @@ BOTH = LOW_CLOSED | HIGH_CLOSED
 @dataclass(frozen=True, slots=True)
 class Value:
     """One polynomial for each piece, (pieces, degree + 1). ``root``: the value is its square root. ``over``: the value
-    is the quotient by this polynomial, which is positive."""
+    is the quotient by this polynomial, which is positive. ``error``: a polynomial that is nowhere on the piece below
+    the distance between the value and what it stands for, before the division by ``over``; None: no promise."""
 
     c: Float64s
     root: bool = False
     over: Float64s | None = None
+    error: Float64s | None = None
 
     @property
     def plain(self) -> bool:
         return not self.root and self.over is None
 
     def take(self, index: Int64s) -> Value:
-        return Value(self.c[index], self.root, None if self.over is None else self.over[index])
+        over, error = (None if a is None else a.take(index, axis=0) for a in (self.over, self.error))
+        return Value(self.c.take(index, axis=0), self.root, over, error)
+
+    def shifted(self, by: Float64s) -> Value:
+        """The same function of the time since another base, which is ``by`` behind the old one."""
+        over, error = (None if a is None else shifted(a, by) for a in (self.over, self.error))
+        return Value(shifted(self.c, by), self.root, over, error)
 
     def at(self, x: Float64s) -> Float64s:
         """The value of each piece at x, which is (t − base)·scale."""
@@ -49,6 +57,12 @@ class Value:
         held = over > 0.0  # where a window begins to cover something, it covers nothing yet
         quotient: Float64s = np.divide(y, over, out=np.full(len(y), np.nan), where=held)
         return quotient
+
+    def error_at(self, x: Float64s) -> Float64s:
+        """How far the value of each piece may be from what it stands for, at x."""
+        if self.error is None:
+            return np.zeros(len(self.c))
+        return Value(self.error, over=self.over).at(x)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +83,7 @@ class Pieces:
     base: Float64s
     values: Mapping[str, Value]
     columns: Mapping[str, pa.Array]
+    doubt: Bools | None = None  # pieces that only errors within their bounds may make true; None: there are none
 
     def __len__(self) -> int:
         return len(self.low)
@@ -80,30 +95,31 @@ class Pieces:
     def take(self, index: Int64s) -> Pieces:
         where = pa.array(index)
         return Pieces(
-            self.low[index], self.high[index], self.closed[index], self.base[index],
+            self.low.take(index), self.high.take(index), self.closed.take(index), self.base.take(index),
             {n: v.take(index) for n, v in self.values.items()}, {n: c.take(where) for n, c in self.columns.items()},
+            None if self.doubt is None else self.doubt[index],
         )  # fmt: skip
 
     def cut(self, by: Intervals) -> Pieces:
         """The pieces on these intervals only."""
         if len(by.row) == len(self) and np.array_equal(by.row, np.arange(len(self))):
-            return Pieces(by.low, by.high, by.closed, self.base, self.values, self.columns)
+            return Pieces(by.low, by.high, by.closed, self.base, self.values, self.columns, self.doubt)
         p = self.take(by.row)
-        return Pieces(by.low, by.high, by.closed, p.base, p.values, p.columns)
+        return Pieces(by.low, by.high, by.closed, p.base, p.values, p.columns, p.doubt)
 
     def with_columns(self, values: Mapping[str, Value], columns: Mapping[str, pa.Array]) -> Pieces:
-        return Pieces(self.low, self.high, self.closed, self.base, values, columns)
+        return Pieces(self.low, self.high, self.closed, self.base, values, columns, self.doubt)
+
+    def with_doubt(self, doubt: Bools | None) -> Pieces:
+        return Pieces(self.low, self.high, self.closed, self.base, self.values, self.columns, doubt)
 
     def rebased(self, base: Float64s, scale: float) -> Pieces:
         """The same functions, of the time since another base."""
         by = (base - self.base) * scale
         if not by.any():
             return self
-        values = {
-            n: Value(shifted(v.c, by), v.root, None if v.over is None else shifted(v.over, by))
-            for n, v in self.values.items()
-        }
-        return Pieces(self.low, self.high, self.closed, base, values, self.columns)
+        values = {n: v.shifted(by) for n, v in self.values.items()}
+        return Pieces(self.low, self.high, self.closed, base, values, self.columns, self.doubt)
 
 
 def for_kernel(*arrays: Any) -> tuple[Any, ...]:
@@ -142,18 +158,23 @@ def concat(parts: Sequence[Pieces]) -> Pieces:
     if len(parts) == 1:
         return parts[0]
 
+    def together(arrays: Sequence[Float64s | None]) -> Float64s | None:
+        given = [a for a in arrays if a is not None]
+        width = max((a.shape[1] for a in given), default=0)
+        return np.concatenate([padded(a, width) for a in given]) if given else None
+
     def joined(name: str) -> Value:
         found = [p.values[name] for p in parts]
-        width = max(v.c.shape[1] for v in found)
-        over = None
-        if found[0].over is not None:
-            wide = max(v.over.shape[1] for v in found if v.over is not None)
-            over = np.concatenate([padded(v.over, wide) for v in found if v.over is not None])
-        return Value(np.concatenate([padded(v.c, width) for v in found]), found[0].root, over)
+        c = together([v.c for v in found])
+        assert c is not None
+        return Value(c, found[0].root, together([v.over for v in found]), together([v.error for v in found]))
 
+    doubt = None
+    if any(p.doubt is not None for p in parts):
+        doubt = np.concatenate([np.zeros(len(p), np.bool_) if p.doubt is None else p.doubt for p in parts])
     return Pieces(
         np.concatenate([p.low for p in parts]), np.concatenate([p.high for p in parts]),
         np.concatenate([p.closed for p in parts]), np.concatenate([p.base for p in parts]),
         {n: joined(n) for n in parts[0].values},
-        {n: combine([p.columns[n] for p in parts]) for n in parts[0].columns},
+        {n: combine([p.columns[n] for p in parts]) for n in parts[0].columns}, doubt,
     )  # fmt: skip

@@ -12,9 +12,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from eddyline.expr.nodes import Column, Expr, columns_of
-from eddyline.models.aggregating import aggregate
-from eddyline.models.arithmetic import constant, evaluate
+from eddyline.models.aggregate_errors import aggregate_within, beside
+from eddyline.models.arithmetic import constant
+from eddyline.models.error_bounds import bounded, cut_at_signs, with_error
+from eddyline.models.fitting import ErrorBound
 from eddyline.models.joining import joined
+from eddyline.models.margins import restrict_within
 from eddyline.models.pieces import Pieces, Value
 from eddyline.models.solving import restrict
 
@@ -72,12 +75,14 @@ Node = Source | Restrict | Map | Join | Aggregate
 @dataclass(frozen=True, slots=True)
 class Program:
     """``columns`` are those of the result in order, with whether they are modelled. ``sample``: rows at multiples of so
-    many ticks; None: segments. ``scale`` is units of t in a tick."""
+    many ticks; None: segments. ``scale`` is units of t in a tick. ``bound``: of every result, against the same query
+    over the straight lines between samples (``ERROR WITHIN``)."""
 
     root: Node
     columns: tuple[tuple[str, bool], ...]
     scale: float
     sample: int | None
+    bound: ErrorBound | None = None
 
     @property
     def reach(self) -> int:
@@ -103,17 +108,23 @@ def run(node: Node, inputs: Sequence[Pieces], scale: float) -> Pieces:
         case Source():
             return inputs[node.input]
         case Restrict():
-            return restrict(run(node.input, inputs, scale), node.conjuncts, scale)
+            return _restricted(run(node.input, inputs, scale), node.conjuncts, scale)
         case Map():
-            return _mapped(run(node.input, inputs, scale), node.items)
+            return _mapped(run(node.input, inputs, scale), node.items, scale)
         case Join():
             both = joined(run(node.left, inputs, scale), run(node.right, inputs, scale), node.keys, scale)
-            return restrict(both, node.conjuncts, scale)
+            return _restricted(both, node.conjuncts, scale)
         case Aggregate():
             return _aggregated(node, run(node.input, inputs, scale), scale)
 
 
-def _mapped(pieces: Pieces, items: Sequence[tuple[str, Expr]]) -> Pieces:
+def _restricted(pieces: Pieces, conjuncts: Sequence[Expr], scale: float) -> Pieces:
+    how = restrict_within if bounded(pieces) else restrict
+    return how(pieces, conjuncts, scale)
+
+
+def _mapped(pieces: Pieces, items: Sequence[tuple[str, Expr]], scale: float) -> Pieces:
+    pieces = cut_at_signs(pieces, [e for _, e in items], scale)
     values: dict[str, Value] = {}
     columns = {}
     for name, e in items:
@@ -123,7 +134,7 @@ def _mapped(pieces: Pieces, items: Sequence[tuple[str, Expr]]) -> Pieces:
             else:
                 columns[name] = pieces.columns[e.name]
         elif columns_of(e) & pieces.values.keys():
-            values[name] = evaluate(e, pieces)
+            values[name] = with_error(e, pieces, scale)
         else:
             columns[name] = constant(e, pieces)
     return pieces.with_columns(values, columns)
@@ -132,20 +143,17 @@ def _mapped(pieces: Pieces, items: Sequence[tuple[str, Expr]]) -> Pieces:
 def _aggregated(node: Aggregate, pieces: Pieces, scale: float) -> Pieces:
     items = [*node.groups, *((f"{name}\x00", argument) for name, _, argument in node.functions)]
     items += [(n, e) for n in node.order if n not in dict(items) for e in [_column(pieces, n)]]
-    given = _mapped(pieces, items)
+    given = _mapped(pieces, items, scale)
     groups = [n for n, _ in node.groups]
     found: Pieces | None = None
     for name, function, _ in node.functions:
-        one = aggregate(
+        one = aggregate_within(
             given, groups, function, f"{name}\x00", name, float(node.width), node.partial, scale, node.order
         )
         if found is None:
             found = one
         else:
-            again = {g: f"{g}\x00" for g in groups}
-            one = one.with_columns(one.values, {again[g]: c for g, c in one.columns.items()})
-            both = joined(found, one, list(again.items()), scale)
-            found = both.with_columns(both.values, {g: both.columns[g] for g in groups})
+            found = beside(found, one, groups, scale)
     assert found is not None
     return found
 

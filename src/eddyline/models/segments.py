@@ -23,6 +23,7 @@ from eddyline.core.errors import JobError
 from eddyline.core.time import TimeKind
 
 METADATA = b"eddyline.segments"
+SPARK_METADATA = b"org.apache.spark.sql.parquet.row.metadata"
 EXTENSION = "eddyline.polynomial"
 FROM, TO, SAMPLES = "_from", "_to", "_samples"
 MAX_INPUT_DEGREE = 4
@@ -99,10 +100,16 @@ class SegmentLayout:
     @staticmethod
     def of(schema: pa.Schema, place: str = "the table") -> SegmentLayout | None:
         """The layout that a schema's metadata declare; None: it is no segment table."""
-        if not schema.metadata or METADATA not in schema.metadata:
+        declared = (schema.metadata or {}).get(METADATA) or _written_by_spark(schema)
+        if declared is None:
             return None
+        return SegmentLayout.from_json(declared, schema.names, place)
+
+    @staticmethod
+    def from_json(declared: bytes | str, names: Sequence[str], place: str = "the table") -> SegmentLayout:
+        """The layout in a table's metadata; ``names`` are the columns that the table has."""
         try:
-            said: dict[str, Any] = json.loads(schema.metadata[METADATA])
+            said: dict[str, Any] = json.loads(declared)
             version = said["version"]
             layout = SegmentLayout(
                 tuple(said["key"]), tuple(ModelledValue(**v) for v in said["values"]), TimeKind(said["kind"]),
@@ -114,7 +121,7 @@ class SegmentLayout:
             raise JobError(f"{place}: the metadata {METADATA.decode()!r} are not those of a segment table.") from error
         if version != 1:
             raise JobError(f"{place} holds segments of format {version}, and only format 1 is read: fit it again.")
-        missing = [n for n in (*layout.key, FROM, TO, *(v.name for v in layout.values)) if n not in schema.names]
+        missing = [n for n in (*layout.key, FROM, TO, *(v.name for v in layout.values)) if n not in names]
         if missing:
             raise JobError(f"{place} is a segment table without its column {missing[0]!r}.")
         return layout
@@ -125,6 +132,16 @@ class SegmentLayout:
         fields += [pa.field(FROM, self.time_type), pa.field(TO, self.time_type), pa.field(SAMPLES, pa.int64())]
         fields += [pa.field(v.name, PolynomialType(v.degree)) for v in self.values]
         return pa.schema(fields, {METADATA: self.to_json()})
+
+
+def _written_by_spark(schema: pa.Schema) -> str | None:
+    """Spark keeps no metadata of a schema, but those of its columns: the layout stands with ``_from``."""
+    written = (schema.metadata or {}).get(SPARK_METADATA)
+    try:
+        fields = json.loads(written)["fields"] if written else ()
+        return next((f["metadata"].get(METADATA.decode()) for f in fields if f["name"] == FROM), None)
+    except (KeyError, TypeError, ValueError, AttributeError):
+        return None  # not as Spark writes it
 
 
 def coefficients_of(column: pa.Array | pa.ChunkedArray, place: str = "the column") -> Float64s:

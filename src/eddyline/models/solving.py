@@ -18,12 +18,12 @@ from eddyline.expr.describe import describe
 from eddyline.expr.nodes import Call, Expr, columns_of
 from eddyline.kernels import polynomials as kernels
 from eddyline.kernels.polynomials import EQ, GE, GT, LE, LT, NE
-from eddyline.models.arithmetic import MAX_DEGREE, Shape, added, constant, evaluate, magnitude, product, shape_of
+from eddyline.models.arithmetic import MAX_DEGREE, Shape, constant, evaluate, product, shape_of
 from eddyline.models.pieces import Intervals, Pieces, Value, for_kernel
 
 CODES: Mapping[str, int] = {"lt": LT, "le": LE, "eq": EQ, "ne": NE, "ge": GE, "gt": GT}
 NEGATED: Mapping[str, str] = {"lt": "ge", "le": "gt", "eq": "ne", "ne": "eq", "ge": "lt", "gt": "le"}
-_TURNED = {LT: GT, LE: GE, EQ: EQ, NE: NE, GE: LE, GT: LT}
+TURNED = {LT: GT, LE: GE, EQ: EQ, NE: NE, GE: LE, GT: LT}
 
 
 def check_condition(e: Expr, shapes: Mapping[str, Shape]) -> None:
@@ -67,7 +67,7 @@ def restrict(pieces: Pieces, conjuncts: Sequence[Expr], scale: float) -> Pieces:
     modelled = [c for c in conjuncts if columns_of(c) & pieces.values.keys()]
     for c in conjuncts:
         if c not in modelled and len(pieces):
-            keep = _true(constant(c, pieces))
+            keep = truths(constant(c, pieces))
             if not keep.all():
                 pieces = pieces.take(np.flatnonzero(keep))
     for c in modelled:
@@ -76,7 +76,7 @@ def restrict(pieces: Pieces, conjuncts: Sequence[Expr], scale: float) -> Pieces:
     return pieces
 
 
-def _true(array: pa.Array) -> Bools:
+def truths(array: pa.Array) -> Bools:
     return np.asarray(array.fill_null(False).to_numpy(zero_copy_only=False), np.bool_)
 
 
@@ -84,8 +84,8 @@ def solutions(e: Expr, pieces: Pieces, scale: float, negated: bool = False) -> I
     """Where a condition is true, or with ``negated`` where it is false."""
     if not columns_of(e) & pieces.values.keys():
         values = constant(e, pieces)
-        keep = _true(pa.compute.invert(values) if negated else values)
-        return _rows(pieces.intervals, np.flatnonzero(keep))
+        keep = truths(pa.compute.invert(values) if negated else values)
+        return rows_of(pieces.intervals, np.flatnonzero(keep))
     match e:
         case Call(function="not", args=(a,)):
             return solutions(a, pieces, scale, not negated)
@@ -98,45 +98,39 @@ def solutions(e: Expr, pieces: Pieces, scale: float, negated: bool = False) -> I
             return found
         case Call(function=function, args=(a, b)):
             code = CODES[NEGATED[function] if negated else function]
-            return _compare(evaluate(a, pieces), evaluate(b, pieces), code, pieces, scale)
+            return compare(evaluate(a, pieces), evaluate(b, pieces), code, pieces, scale)
     raise AssertionError(f"no condition: {describe(e)}")
 
 
-def _compare(a: Value, b: Value, code: int, pieces: Pieces, scale: float) -> Intervals:
+def compare(a: Value, b: Value, code: int, pieces: Pieces, scale: float) -> Intervals:
+    """Where two values compare as wanted."""
     if a.plain and not b.plain:
-        a, b, code = b, a, _TURNED[code]
+        a, b, code = b, a, TURNED[code]
     if a.plain or (a.root and b.root):
-        return _solve(a.c, b.c, code, pieces, scale)
+        return solve(a.c, b.c, code, pieces, scale)
     if a.over is not None:
-        return _solve(a.c, product(b.c, a.over), code, pieces, scale)
+        return solve(a.c, product(b.c, a.over), code, pieces, scale)
     zero = np.zeros((len(b.c), 1))
-    squares = _solve(a.c, product(b.c, b.c), code, pieces, scale)
+    squares = solve(a.c, product(b.c, b.c), code, pieces, scale)
     if code in (LT, LE, EQ):
-        return intersection(_solve(b.c, zero, GT if code == LT else GE, pieces, scale), squares)
-    return union(_solve(b.c, zero, LE if code == GE else LT, pieces, scale), squares)
+        return intersection(solve(b.c, zero, GT if code == LT else GE, pieces, scale), squares)
+    return union(solve(b.c, zero, LE if code == GE else LT, pieces, scale), squares)
 
 
-def _solve(a: Float64s, b: Float64s, code: int, pieces: Pieces, scale: float) -> Intervals:
-    difference = np.ascontiguousarray(added(a, -b))
-    reach = np.maximum(np.abs(pieces.low - pieces.base), np.abs(pieces.high - pieces.base)) * scale
-    size = magnitude(a, reach) + magnitude(b, reach)
-    known = np.isfinite(difference).all(axis=1)
-    if not known.all():  # computed from NULL: unknown
-        some = np.flatnonzero(known)
-        found = _solve(a[some], b[some], code, pieces.take(some), scale)
-        return Intervals(some[found.row], found.low, found.high, found.closed)
-    room = len(pieces) * (difference.shape[1] + 1)
+def solve(a: Float64s, b: Float64s, code: int, pieces: Pieces, scale: float) -> Intervals:
+    """Where two polynomials compare as wanted."""
+    room = len(pieces) * (max(a.shape[1], b.shape[1]) + 1)
     row, low, high = np.empty(room, np.int64), np.empty(room), np.empty(room)
     closed = np.empty(room, np.uint8)
     arrays = for_kernel(pieces.base, pieces.low, pieces.high, pieces.closed)
-    made = kernels.solve(difference, size, scale, *arrays, code, row, low, high, closed)
+    made = kernels.compare(*for_kernel(a, b), scale, *arrays, code, row, low, high, closed)
     return Intervals(row[:made], low[:made], high[:made], closed[:made])
 
 
 def intersection(a: Intervals, b: Intervals) -> Intervals:
     out = _room(len(a.row) + len(b.row))
     made = kernels.intersect(*_arrays(a), *_arrays(b), *_arrays(out))
-    return _rows(out, slice(0, made))
+    return rows_of(out, slice(0, made))
 
 
 def union(a: Intervals, b: Intervals) -> Intervals:
@@ -145,7 +139,7 @@ def union(a: Intervals, b: Intervals) -> Intervals:
     order = np.lexsort((1 - (closed & 1).astype(np.int8), low, row))
     out = _room(len(row))
     made = kernels.unite(*_arrays(Intervals(row[order], low[order], high[order], closed[order])), *_arrays(out))
-    return _rows(out, slice(0, made))
+    return rows_of(out, slice(0, made))
 
 
 def _arrays(a: Intervals) -> tuple[Any, ...]:
@@ -156,5 +150,5 @@ def _room(n: int) -> Intervals:
     return Intervals(np.empty(n, np.int64), np.empty(n), np.empty(n), np.empty(n, np.uint8))
 
 
-def _rows(a: Intervals, index: Int64s | slice) -> Intervals:
+def rows_of(a: Intervals, index: Int64s | slice) -> Intervals:
     return Intervals(a.row[index], a.low[index], a.high[index], a.closed[index])

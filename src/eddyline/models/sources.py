@@ -17,8 +17,10 @@ import pyarrow as pa
 from eddyline.core.delta import Bools, Float64s, Int64s, combine
 from eddyline.core.schema import Field, Schema
 from eddyline.kernels.polynomials import LOW_CLOSED
+from eddyline.kernels.time_join import next_starts
 from eddyline.models.arithmetic import numbers
-from eddyline.models.pieces import Pieces, Value
+from eddyline.models.fitting import ErrorBound
+from eddyline.models.pieces import Pieces, Value, for_kernel
 from eddyline.models.segments import TO, SegmentLayout
 from eddyline.synopses.keys import numbered
 
@@ -49,8 +51,41 @@ class SegmentRows:
             for v in self.layout.values
         }
 
+    def errors(self, columns: Mapping[str, pa.Array]) -> dict[str, Float64s]:
+        """Bounds of the values' errors, as polynomials; a segment table's own bound holds at its samples only."""
+        return {}
+
     def constants(self, schema: Schema) -> list[str]:
         return list(self.layout.key)
+
+
+@dataclass(frozen=True, slots=True)
+class BoundedSegments(SegmentRows):
+    """Segments with a bound of each value's error that is linear in time, in columns ``value#e0`` and ``value#e1``."""
+
+    def errors(self, columns: Mapping[str, pa.Array]) -> dict[str, Float64s]:
+        found = {}
+        for v in self.layout.values:
+            e = np.column_stack([numbers(columns[f"{v.name}#e{i}"]) for i in range(2)])
+            found[v.name] = e if e[:, 1].any() else np.ascontiguousarray(e[:, :1])
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class FittedRows:
+    """Tuples that are samples of signals, which are fitted inside the query: ``ERROR WITHIN``. A sample is within its
+    value's one of ``bounds``, a silence of more than ``max_gap`` ticks ends a signal's run, and a segment holds for
+    ``longest`` ticks at most (0: any)."""
+
+    key: tuple[str, ...]
+    values: tuple[str, ...]
+    bounds: tuple[ErrorBound, ...] = ()
+    max_gap: int | None = None
+    longest: int = 0
+
+    @property
+    def degrees(self) -> dict[str, int]:
+        return dict.fromkeys(self.values, 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,18 +117,24 @@ class DeclaredRows:
             out[name] = c
         return out
 
+    def errors(self, columns: Mapping[str, pa.Array]) -> dict[str, Float64s]:
+        return {}
+
     def constants(self, schema: Schema) -> list[str]:
         modelled = {n for n, _ in self.values}
         return [n for n in schema.names if n not in modelled]
 
 
-RowModel = SegmentRows | DeclaredRows
+StoredRows = SegmentRows | DeclaredRows
+RowModel = StoredRows | FittedRows
 
 
 def physical_schema(model: RowModel, schema: Schema) -> Schema:
     """The columns that have to be read for a model, of a stream's own."""
     if isinstance(model, DeclaredRows):
         return schema
+    if isinstance(model, FittedRows):
+        return Schema(tuple(f for f in schema if f.name in (*model.key, *model.values)))
     fields = [f for f in schema if f.name in (*model.key, TO)]
     return Schema((*fields, *(Field(n, pa.float64()) for n in flat_names(model.layout))))
 
@@ -112,11 +153,12 @@ def ticks(column: pa.Array) -> Int64s:
 class RowStore:
     """The rows of one input that can still matter, and what they mean as pieces."""
 
-    def __init__(self, model: RowModel, schema: Schema, prefix: str, horizon: int | None, scale: float) -> None:
+    def __init__(self, model: StoredRows, schema: Schema, prefix: str, horizon: int | None, scale: float) -> None:
         self.model, self.schema, self.prefix, self.horizon, self.scale = model, schema, prefix, horizon, scale
         self.time: Int64s = np.empty(0, np.int64)
         self.columns: dict[str, pa.Array] = {n: pa.array([], schema[n].type) for n in schema.names}
         self.invalid = 0
+        self._next: Float64s | None = None
 
     def __len__(self) -> int:
         return len(self.time)
@@ -125,10 +167,18 @@ class RowStore:
     def nbytes(self) -> int:
         return int(self.time.nbytes) + int(sum(c.nbytes for c in self.columns.values()))
 
+    def known(self, frontier: int, ended: bool) -> float:
+        """The instant before which all is known, when every row up to the frontier has come."""
+        return float(frontier) + 1.0
+
+    def statistics(self) -> dict[str, int]:
+        return {}
+
     def add(self, time: Int64s, columns: Mapping[str, pa.Array]) -> None:
         """Rows in order of time; ``columns`` by the stream's own names."""
         if not len(time):
             return
+        self._next = None
         if len(self.time):
             self.columns = {n: combine([self.columns[n], columns[n]]) for n in self.schema.names}
             self.time = np.concatenate([self.time, time])
@@ -141,8 +191,9 @@ class RowStore:
         low = self.time.astype(np.float64)
         high, closed, keep = self._extents(low, known, end)
         values = {}
+        errors = self.model.errors(self.columns)
         for name, c in self.model.coefficients(self.columns).items():
-            values[f"{self.prefix}{name}"] = Value(c)
+            values[f"{self.prefix}{name}"] = Value(c, error=errors.get(name))
             keep &= np.isfinite(c).all(axis=1)
         constants = {f"{self.prefix}{c}": self.columns[c] for c in self.model.constants(self.schema)}
         found = Pieces(low, high, closed, low, values, constants)
@@ -153,12 +204,7 @@ class RowStore:
         high = self.model.ends(self.columns, self.time, self.horizon)
         if n == 0:
             return high, np.empty(0, np.uint8), np.empty(0, np.bool_)
-        code = self._codes()
-        order = np.lexsort((np.arange(n), self.time, code))
-        following = np.full(n, np.inf)
-        same = code[order][1:] == code[order][:-1]
-        following[order[:-1][same]] = low[order[1:][same]]
-        high = np.minimum(high, following)
+        high = np.minimum(high, self._following(low))
         closed = np.full(n, LOW_CLOSED, np.uint8)
         keep = high > low
         if end is not None and self.horizon is None and isinstance(self.model, DeclaredRows):
@@ -170,10 +216,15 @@ class RowStore:
             high[endless] = low[endless] + spans
         return high, closed, keep
 
-    def _codes(self) -> Int64s:
-        if not self.model.key:
-            return np.zeros(len(self.time), np.int64)
-        return numbered([self.columns[k] for k in self.model.key], len(self.time))[0]
+    def _following(self, low: Float64s) -> Float64s:
+        """Where the next row of each row's key begins. It is asked for twice between two changes, and so remembered."""
+        if self._next is None or len(self._next) != len(low):
+            code, keys = np.zeros(len(low), np.int64), 1
+            if self.model.key:
+                code, keys = numbered([self.columns[k] for k in self.model.key], len(low))
+            self._next = np.empty(len(low))
+            next_starts(*for_kernel(code, low), max(keys, 1), self._next)
+        return self._next
 
     def forget(self, before: float) -> None:
         """Drop rows that hold for no instant from ``before`` on. One that ends there stays: a result that begins there
@@ -187,6 +238,7 @@ class RowStore:
         if not keep.all():
             index = np.flatnonzero(keep)
             where = pa.array(index)
+            self._next = None
             self.time = self.time[index]
             self.columns = {n: c.take(where) for n, c in self.columns.items()}
 
@@ -194,4 +246,4 @@ class RowStore:
         return {"time": self.time, "rows": dict(self.columns)}
 
     def load(self, state: Mapping[str, Any]) -> None:
-        self.time, self.columns = state["time"], dict(state["rows"])
+        self.time, self.columns, self._next = state["time"], dict(state["rows"]), None

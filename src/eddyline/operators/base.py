@@ -1,7 +1,8 @@
 """What every operator is: changes in, changes out, for whole instants.
 
 ``process`` gets, for every input, all changes with times in (previous frontier, frontier] and returns the changes of
-its output with times in the same interval. Nothing else is allowed to influence the result: not how the interval was
+its output with times in the same interval, or in that between the instants up to which it is complete. Nothing else is
+allowed to influence the result: not how the interval was
 cut, not when the call was made.
 """
 
@@ -85,6 +86,11 @@ class Operator(ABC):
     @abstractmethod
     def process(self, deltas: Sequence[Delta], frontier: int) -> Delta:
         """Consume the changes up to and including ``frontier``; return the output's changes up to it."""
+
+    def complete_to(self, frontier: int) -> int:
+        """The instant up to which the output is complete, after ``process`` up to ``frontier``: an operator whose
+        answer at an instant rests on later elements is behind."""
+        return frontier
 
     def state(self) -> dict[str, Any]:
         """Nested dicts of numpy arrays, Arrow arrays and batches, and plain scalars."""

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from eddyline.core.errors import DataError, clipped
-from eddyline.core.time import TimeKind
+from eddyline.core.time import TimeKind, time_text
 
 COLUMNS: Final = 6  # shown at most
 WIDTH: Final = 40  # characters of a value
@@ -56,7 +56,7 @@ def described(
             places[alias] = place
     found = "; ".join(p if len(aliases) == 1 else f"{alias}: {p}" for alias, p in places.items())
     where = f" ({found})" if found else ""
-    of, at = f" of {streams}" if streams else "", "" if time is None else f" at time {_time(time, kind)}"
+    of, at = f" of {streams}" if streams else "", "" if time is None else f" at time {time_text(time, kind)}"
     return f"a row{of}{at}{values}{where}"
 
 
@@ -72,12 +72,3 @@ def _value(value: Any) -> str:
     if value is None:
         return "NULL"
     return clipped(str(value) if isinstance(value, datetime.date | datetime.timedelta) else repr(value), WIDTH)
-
-
-def _time(time: int, kind: TimeKind) -> str:
-    if kind is TimeKind.INTEGER:
-        return str(time)
-    try:
-        return str(datetime.datetime(1970, 1, 1) + datetime.timedelta(microseconds=time))
-    except OverflowError:  # before year 1, or after year 9999
-        return f"{time} µs"

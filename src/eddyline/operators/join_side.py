@@ -58,6 +58,7 @@ class JoinSide:
         self.spec = spec
         self.ordered = ordered  # keys that are compared: their codes have to order as the values do
         self.keys = [compile_expr(e) for e in keys]
+        self.own = frozenset(range(len(keys)))  # the keys of this join; codes of others may be asked for beside them
         self.ring = spec.window is not None
         self.limit = spec.window.count if isinstance(spec.window, Rows) else 0
         self.filters = Conjunction(spec.filters) if spec.filters else None
@@ -117,9 +118,15 @@ class JoinSide:
             codes[:, j], nulls = hash_codes(values)
             if j in self.ordered and pa.types.is_floating(values.type):
                 codes[:, j] ^= (codes[:, j] >> 63) & np.int64((1 << 63) - 1)
-            if nulls is not None:
+            if nulls is not None and j in self.own:
                 valid[nulls] = 0
         return codes, valid
+
+    def compute(self, keys: Sequence[Expr], ordered: frozenset[int], own: Sequence[int]) -> None:
+        """Compute the codes of these keys from now on, of which ``own`` are those of this join."""
+        assert not len(self.time)
+        self.keys, self.ordered, self.own = [compile_expr(e) for e in keys], ordered, frozenset(own)
+        self.codes = np.empty((0, len(keys)), np.int64)
 
     def rows_at(self, positions: Int64s) -> dict[str, pa.Array]:
         """The rows at positions of the synopsis: row numbers of a ring, slots of a bag."""

@@ -16,17 +16,19 @@ import numpy as np
 import pyarrow as pa
 
 from eddyline.core.bound import Bound
-from eddyline.core.delta import Delta, Float64s, Int64s
+from eddyline.core.delta import Bools, Delta, Float64s, Int64s
 from eddyline.core.schema import Field, Schema
 from eddyline.core.time import TimeKind
-from eddyline.kernels.polynomials import HIGH_CLOSED, LOW_CLOSED
+from eddyline.kernels.polynomials import HIGH_CLOSED, LOW_CLOSED, multiples
 from eddyline.models.describe import span
-from eddyline.models.pieces import Pieces, shifted
+from eddyline.models.fitted import FittedStore
+from eddyline.models.margins import exceeds, judged
+from eddyline.models.pieces import Pieces, for_kernel, shifted
 from eddyline.models.program import END_OF_MODELS, Program, run
-from eddyline.models.sources import RowModel, RowStore
+from eddyline.models.sources import FittedRows, RowModel, RowStore
 from eddyline.operators.base import Operator
 
-_CLOSED = np.array(["()", "[)", "(]", "[]"], object)  # by the bits of closedness
+_CLOSED = pa.array(["()", "[)", "(]", "[]"])  # by the bits of closedness
 
 
 class ModelOperator(Operator):
@@ -40,24 +42,28 @@ class ModelOperator(Operator):
         self.program, self.kind = program, kind
         self.aliases = tuple(aliases)
         self.stores = [
-            RowStore(model, _own(s, alias), f"{alias}.", horizon, program.scale)
+            _store(model, _own(s, alias), f"{alias}.", horizon, program.scale, kind)
             for model, s, alias in zip(models, inputs, aliases, strict=True)
         ]
         self.done: float = -np.inf  # all before it was emitted
         self.last: int | None = None  # the largest time of an element
-        self.solved = self.slivers = 0
+        self.solved = self.slivers = self.uncertain = 0
 
     def process(self, deltas: Sequence[Delta], frontier: int) -> Delta:
         for delta, store, alias in zip(deltas, self.stores, self.aliases, strict=True):
             if len(delta):
                 self.last = max(int(delta.time[-1]), self.last or int(delta.time[-1]))
                 store.add(delta.time, {n.removeprefix(f"{alias}."): _decoded(c) for n, c in delta.columns.items()})
-        known = float(frontier) + 1.0
         ended = frontier >= END_OF_MODELS and self.last is not None
+        known = max(self.done, min(s.known(frontier, ended) for s in self.stores))
         end = max(float(self.last or 0) + 1.0, self.done) if ended else None
         inputs = [s.pieces(known, end) for s in self.stores]
         self.solved += sum(map(len, inputs))
         result = run(self.program.root, inputs, self.program.scale)
+        if self.program.bound is not None and self.program.sample is None:
+            for name, modelled in self.program.columns:
+                if modelled:
+                    result = judged(result, name, self.program.bound, self.program.scale)
         out = self._samples(result, known) if self.program.sample is not None else self._segments(result, known)
         needed = known
         if self.program.sample is None:
@@ -67,6 +73,9 @@ class ModelOperator(Operator):
             store.forget(needed - self.program.reach)
         self.done = known
         return out
+
+    def complete_to(self, frontier: int) -> int:
+        return min(frontier, int(self.done) - 1) if self.done > -np.inf else frontier
 
     # ── samples ───────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -84,6 +93,12 @@ class ModelOperator(Operator):
         columns: dict[str, pa.Array] = {}
         for name, modelled in self.program.columns:
             columns[name] = _doubles(q.values[name].at(x)) if modelled else q.columns[name]
+        if self.program.bound is not None:
+            doubt = _doubts(q)
+            for name, modelled in self.program.columns:
+                if modelled:
+                    doubt = doubt | exceeds(q.values[name], x, self.program.bound)
+            self._count(columns, doubt)
         return Delta(time, {f.name: columns[f.name].cast(f.type) for f in self.schema})
 
     # ── segments ──────────────────────────────────────────────────────────────────────────────────────────────────
@@ -112,8 +127,14 @@ class ModelOperator(Operator):
                 for i in range(many):
                     columns[f"{name}_{i}"] = _doubles(c[:, i]) if i < c.shape[1] else pa.array(np.zeros(len(p)))
         columns["_from"], columns["_to"] = self._times(low), self._times(high)
-        columns["_closed"] = pa.array(_CLOSED[closed], pa.string())
+        columns["_closed"] = _CLOSED.take(pa.array(closed))
+        if self.program.bound is not None:
+            self._count(columns, _doubts(p))
         return Delta(time, {f.name: columns[f.name].cast(f.type) for f in self.schema})
+
+    def _count(self, columns: dict[str, pa.Array], doubt: Bools) -> None:
+        columns["_uncertain"] = pa.array(doubt)
+        self.uncertain += int(doubt.sum())
 
     def _times(self, t: Float64s) -> pa.Array:
         return pa.array(t) if self.kind is TimeKind.INTEGER else pa.array(t.astype(np.int64)).view(pa.timestamp("us"))
@@ -124,6 +145,7 @@ class ModelOperator(Operator):
         return {
             "inputs": {str(i): s.state() for i, s in enumerate(self.stores)},
             "done": self.done, "last": self.last, "solved": self.solved, "slivers": self.slivers,
+            "uncertain": self.uncertain,
         }  # fmt: skip
 
     def load(self, state: dict[str, Any]) -> None:
@@ -131,6 +153,7 @@ class ModelOperator(Operator):
             s.load(state["inputs"][str(i)])
         self.done, self.last = float(state["done"]), state["last"]
         self.solved, self.slivers = int(state["solved"]), int(state["slivers"])
+        self.uncertain = int(state["uncertain"])
 
     def size(self) -> tuple[int, int]:
         return sum(map(len, self.stores)), sum(s.nbytes for s in self.stores)
@@ -145,7 +168,27 @@ class ModelOperator(Operator):
         return {a: Bound(ticks=self.program.reach) for a in self.aliases} if self.program.reach else {}
 
     def statistics(self) -> dict[str, Any]:
-        return {"segments solved": self.solved, "slivers dropped": self.slivers}
+        found: dict[str, Any] = {"segments solved": self.solved, "slivers dropped": self.slivers}
+        if self.program.bound is not None:
+            found["uncertain rows"] = self.uncertain
+            found |= {
+                f"{a}: {n}": many
+                for a, s in zip(self.aliases, self.stores, strict=True)
+                for n, many in s.statistics().items()
+            }
+        return found
+
+
+def _store(
+    model: RowModel, schema: Schema, prefix: str, horizon: int | None, scale: float, kind: TimeKind
+) -> RowStore | FittedStore:
+    if isinstance(model, FittedRows):
+        return FittedStore(model, schema, prefix, kind)
+    return RowStore(model, schema, prefix, horizon, scale)
+
+
+def _doubts(p: Pieces) -> Bools:
+    return np.zeros(len(p), np.bool_) if p.doubt is None else p.doubt
 
 
 def _own(schema: Schema, alias: str) -> Schema:
@@ -162,13 +205,8 @@ def _doubles(values: Float64s) -> pa.Array:
 
 def _multiples(p: Pieces, step: float, start: float, stop: float) -> tuple[Float64s, Float64s]:
     """The first and the last k with k·step in a piece's interval and start ≤ k·step < stop."""
-    first = np.ceil(np.maximum(p.low, start) / step)
-    first = np.where(first * step < np.maximum(p.low, start), first + 1.0, first)
-    first = np.where((first * step == p.low) & (p.closed & LOW_CLOSED == 0), first + 1.0, first)
-    last = np.floor(np.minimum(p.high, stop) / step)
-    last = np.where(last * step > np.minimum(p.high, stop), last - 1.0, last)
-    last = np.where((last * step == p.high) & (p.closed & HIGH_CLOSED == 0), last - 1.0, last)
-    last = np.where(last * step >= stop, last - 1.0, last)
+    first, last = np.empty(len(p)), np.empty(len(p))
+    multiples(*for_kernel(p.low, p.high, p.closed), step, start, stop, first, last)
     return first, last
 
 

@@ -14,17 +14,15 @@ are put in order of time before they leave the operator. Rows are dropped when n
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
 
 from eddyline.core.bound import Bound, bound_of
-from eddyline.core.delta import Bools, Delta, Int64s
+from eddyline.core.delta import Delta, Int64s
 from eddyline.core.schema import Schema
-from eddyline.core.time import NEVER
-from eddyline.core.window import Rows
 from eddyline.expr.nodes import Expr
 from eddyline.kernels.join_layout import NO_DELETIONS
 from eddyline.operators.base import Context, Operator
@@ -33,7 +31,7 @@ from eddyline.operators.join_results import JoinResults
 from eddyline.operators.join_side import JoinInput, JoinSide
 from eddyline.operators.search_plan import SearchPlan
 from eddyline.synopses.index_maps import IndexSpec
-from eddyline.synopses.state_module import StateModule
+from eddyline.synopses.module_view import ModuleView, attributes_of, view_of
 from eddyline.synopses.store import Stub
 
 EVENTS = ("time", "leave", "valid")  # of a side, as they are saved
@@ -43,6 +41,9 @@ PAIRS = 1 << 16  # results that are turned into rows at once
 class RouteControl(Protocol):
     """Who decides about routes and indexes. The operator knows no policy."""
 
+    def begin(self, join: RoutedJoin) -> None:
+        """The state modules have all their attributes; before the first rows, and after the state was loaded."""
+
     def next(self, bound: Sequence[int]) -> int:
         """The input that a batch with these inputs bound goes to."""
 
@@ -50,7 +51,7 @@ class RouteControl(Protocol):
         """A batch took a step; ``counts`` are its hashes, visited buckets, comparisons and matches."""
 
     def inserted(self, target: int, rows: int) -> None:
-        """Rows arrived in a state."""
+        """Rows arrived in a state, which no other join had brought there."""
 
     def round_ended(self) -> None:
         """All batches of a chunk have found their way."""
@@ -87,7 +88,9 @@ class Batch:
 
 
 class RoutedJoin(Operator):
-    """``indexes[i]`` are the first indexes of input i; ``partition_rows`` and ``in_flight`` as in the paper."""
+    """``initial`` gives the first indexes for a number of join attributes; ``partition_rows`` and ``in_flight`` as in
+    the paper. Joins that are indexed alike (``shared_as`` says how) have one state module for inputs with the same
+    elements; ``peers`` are the stubs of all joins."""
 
     def __init__(
         self,
@@ -99,12 +102,14 @@ class RoutedJoin(Operator):
         output: Sequence[str],
         context: Context,
         conditions: Sequence[Condition],
-        indexes: Sequence[IndexSpec],
+        initial: Callable[[int], IndexSpec],
         control: RouteControl,
         *,
         partition_rows: int = 2_500,
         batch_rows: int = 1_024,
         in_flight: int = 4,
+        peers: Sequence[Stub] = (),
+        shared_as: Hashable = None,
     ) -> None:
         super().__init__(name, Schema(tuple(f for i in inputs for f in i.schema if f.name in output)))
         self.graph, self.conditions, self.control = graph, tuple(conditions), control
@@ -118,10 +123,17 @@ class RoutedJoin(Operator):
             JoinSide(spec, keys, stub, frozenset(m.key for m in compared if m.input == i))
             for i, (spec, keys, stub) in enumerate(zip(inputs, graph.keys, stubs, strict=True))
         ]
-        self.states = [
-            StateModule(len(keys), partition_rows, spec, ranged[i])
-            for i, (keys, spec) in enumerate(zip(graph.keys, indexes, strict=True))
-        ]
+        self.states: list[ModuleView] = []
+        for i, (side, keys) in enumerate(zip(self.sides, graph.keys, strict=True)):
+            assert side.stub is not None and side.spec.window is not None
+            attributes = attributes_of(keys, side.ordered, side.stub.prefix)
+            others = [*peers, *(v.stub for v in self.states)]
+            view = view_of(
+                side.stub, others, attributes, ranged[i], side.spec.window, partition_rows, initial, shared_as
+            )
+            view.owner = (control, i)
+            self.states.append(view)
+        self._begun = False
         self.results = JoinResults(self.sides, graph, residual, self.schema, context)
         self.left = [0] * len(inputs)  # rows of each input whose deletions have been computed, by number
         self.plans: dict[tuple[int, tuple[int, ...]], SearchPlan] = {}
@@ -130,7 +142,18 @@ class RoutedJoin(Operator):
 
     # ── running ───────────────────────────────────────────────────────────────────────────────────────────────────
 
+    def _begin(self) -> None:
+        """From now on the modules have the attributes that they have: rows bring the codes of all of them."""
+        if self._begun:
+            return
+        self._begun = True
+        for side, view in zip(self.sides, self.states, strict=True):
+            ordered = frozenset(j for j, a in enumerate(view.module_attributes) if a.ordered)
+            side.compute(view.key_exprs(), ordered, view.columns)
+        self.control.begin(self)
+
     def process(self, deltas: Sequence[Delta], frontier: int) -> Delta:
+        self._begin()
         for s, delta in zip(self.sides, deltas, strict=True):
             s.accept(delta)
         found: list[Batch] = []
@@ -164,18 +187,10 @@ class RoutedJoin(Operator):
         n = int(np.searchsorted(side.time, now, side="right"))
         if n == 0:
             return np.empty(0, np.int64)
-        start = state.end
-        time, leave, valid = side.time[:n], side.leave[:n].copy(), side.valid[:n] != 0
-        if isinstance(side.spec.window, Rows):
-            # A row leaves when the one that follows at the window's length enters.
-            count = side.spec.window.count
-            leave[: max(0, n - count)] = time[count:]
-            older = np.arange(max(state.first, start - count), min(start, start + n - count))
-            state.set_leave(older, time[older + count - start])
-        state.insert(side.codes[:n], np.where(valid, time, NEVER), leave)
-        self.control.inserted(i, n)
+        rows, new = state.insert(side.codes[:n], side.time[:n], side.leave[:n], side.valid[:n] != 0)
+        self.control.inserted(i, new)
         side.drop_events(n)
-        return np.arange(start, start + n)
+        return rows
 
     def _deletes(self, i: int) -> bool:
         return self.sides[i].spec.deletes != NO_DELETIONS
@@ -184,20 +199,14 @@ class RoutedJoin(Operator):
         """The batches of a chunk: rows that entered, and rows that have left and whose deletions can show."""
         batches = []
         for i, rows in enumerate(arrived):
-            enter, leave, lasting = self._stay(i, rows)
+            enter, _, lasting = self.states[i].stay(rows)
             batches += self._cut(i, 1, rows[lasting], enter[lasting])
             if self._deletes(i):
                 leaving = self.states[i].rows_leaving(self.left[i], now)
                 self.left[i] += len(leaving)
-                enter, leave, lasting = self._stay(i, leaving)
+                _, leave, lasting = self.states[i].stay(leaving)
                 batches += self._cut(i, -1, leaving[lasting], leave[lasting])
         return batches
-
-    def _stay(self, i: int, rows: Int64s) -> tuple[Int64s, Int64s, Bools]:
-        """When rows enter and leave, and which are ever there: not those that match nothing or leave as they enter."""
-        at, state = rows - self.states[i].origin, self.states[i]
-        enter, leave = state.enter[at], state.leave[at]
-        return enter, leave, enter < leave
 
     def _cut(self, source: int, weight: int, rows: Int64s, time: Int64s) -> list[Batch]:
         made = []
@@ -238,13 +247,14 @@ class RoutedJoin(Operator):
         def codes(member: Member) -> Int64s:
             return self.states[member.input].codes_of(batch.rows[member.input], member.key)
 
-        before = state.counts.copy()
+        module = state.module
+        before = module.counts.copy()
         requests, rows = state.search(plan.search(codes, len(batch), max_enter, min_leave))
         for key, member in plan.unequal:
-            differ = state.codes_of(rows, key) != codes(member)[requests]
+            differ = module.codes_of(rows, key) != codes(member)[requests]
             requests, rows = requests[differ], rows[differ]
-        pattern = plan.pattern(state.attributes)
-        self.control.searched(batch.bound, target, pattern, len(batch), state.counts - before)
+        pattern = plan.pattern(module.attributes)
+        self.control.searched(batch.bound, target, pattern, len(batch), module.counts - before)
         numbers = batch.rows[:, requests]
         numbers[target] = rows
         return Batch(batch.source, batch.weight, batch.time[requests], numbers, (*batch.bound, target))
@@ -252,7 +262,8 @@ class RoutedJoin(Operator):
     def _plan(self, target: int, bound: tuple[int, ...]) -> SearchPlan:
         key = (target, bound)
         if key not in self.plans:
-            self.plans[key] = SearchPlan.of(self.graph, self.conditions, target, bound)
+            columns = self.states[target].columns
+            self.plans[key] = SearchPlan.of(self.graph, self.conditions, target, bound, columns)
         return self.plans[key]
 
     def _materialise(self, found: Sequence[Batch]) -> list[Delta]:
@@ -315,12 +326,17 @@ class RoutedJoin(Operator):
         return out
 
     def load(self, state: dict[str, Any]) -> None:
-        for i, (side, module) in enumerate(zip(self.sides, self.states, strict=True)):
+        self._begun, self.plans = False, {}
+        for i, (side, view) in enumerate(zip(self.sides, self.states, strict=True)):
             mine = state[str(i)]
             assert side.stub is not None
             side.stub.load(mine["stub"])
-            module.load(mine["rows"])
+            view.load(mine["rows"])
             self.left[i] = int(mine["left"])
+            side.drop_events(len(side.time))
+        self._begin()
+        for i, side in enumerate(self.sides):
+            mine = state[str(i)]
             for name in EVENTS:
                 setattr(side, name, mine["events"][name])
             n = len(side.time)

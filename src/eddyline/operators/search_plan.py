@@ -23,8 +23,8 @@ CodesOf = Callable[[Member], Int64s]  # of a bound member, for each partial resu
 
 @dataclass(frozen=True, slots=True)
 class SearchPlan:
-    """``equal`` pairs keys of the target with bound members, ``ranges`` and ``unequal`` likewise with an operator that
-    has the target's key on its left."""
+    """``equal`` pairs attributes of the target's module with bound members, ``ranges`` and ``unequal`` likewise with an
+    operator that has the target's attribute on its left."""
 
     target: int
     asked: tuple[int, ...]
@@ -33,17 +33,20 @@ class SearchPlan:
     unequal: tuple[tuple[int, Member], ...]
 
     @staticmethod
-    def of(graph: JoinGraph, conditions: Sequence[Condition], target: int, bound: Sequence[int]) -> SearchPlan:
+    def of(
+        graph: JoinGraph, conditions: Sequence[Condition], target: int, bound: Sequence[int], columns: Sequence[int]
+    ) -> SearchPlan:
+        """``columns`` are for each key of the target the attribute of its module that it is."""
         step = graph.step(target, bound)
-        equal = tuple(zip(step.columns, step.probes, strict=True))
+        equal = tuple((columns[key], member) for key, member in zip(step.columns, step.probes, strict=True))
         ranges, unequal = [], []
         for c in conditions:
             for mine, op, theirs in ((c.left, c.op, c.right), (c.right, MIRRORED[c.op], c.left)):
                 if mine.input == target and theirs.input in bound:
                     if op == "ne":
-                        unequal.append((mine.key, theirs))
+                        unequal.append((columns[mine.key], theirs))
                     else:
-                        ranges.append((mine.key, op, theirs))
+                        ranges.append((columns[mine.key], op, theirs))
         asked = sorted({key for key, _ in equal} | {key for key, _, _ in ranges})
         return SearchPlan(target, tuple(asked), equal, tuple(ranges), tuple(unequal))
 

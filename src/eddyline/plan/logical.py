@@ -3,8 +3,8 @@
 The binder (``cql``) builds it, the reference interpreter (``testing.reference``) evaluates it literally, the rules
 (``plan.rules``) rewrite it and ``plan.physical`` turns it into operators. Nodes are immutable; ``schema`` is derived.
 
-Two kinds of node: *stream-typed* (``StreamScan``, ``AsOfJoin``, ``ModelQuery``, ``ToStream``) and *relation-typed* (all
-others). A ``Window`` is the only way from stream to relation, ``ToStream`` the only way back.
+Two kinds of node: *stream-typed* (``StreamScan``, ``AsOfJoin``, ``Over``, ``ModelQuery``, ``ToStream``) and
+*relation-typed* (all others). A ``Window`` is the only way from stream to relation, ``ToStream`` the only way back.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ import pyarrow as pa
 from eddyline.core.schema import Field, Schema
 from eddyline.core.time import TimeKind
 from eddyline.core.window import WindowSpec
-from eddyline.expr.nodes import AggregateCall, Expr
+from eddyline.expr.nodes import AggregateCall, Expr, columns_of
 from eddyline.models.program import Program
-from eddyline.models.sources import RowModel, SegmentRows
+from eddyline.models.sources import FittedRows, RowModel, SegmentRows
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,6 +269,67 @@ class AsOfJoin:
 
 
 @dataclass(frozen=True, slots=True)
+class Neighbour:
+    """The value of a column in another row of the partition: ``shift`` rows on, or back where it is negative. Where
+    there is no such row it is the element's own value of the column ``default``, or NULL."""
+
+    column: str
+    shift: int
+    default: str | None
+    type: pa.DataType
+
+    @property
+    def read(self) -> frozenset[str]:
+        return frozenset((self.column,) if self.default is None else (self.column, self.default))
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """An aggregate of rows of the partition: the last ``rows`` of them (None: all) up to the one ``shift`` rows on, or
+    back where that is negative. The arguments of the call are columns."""
+
+    call: AggregateCall
+    rows: int | None
+    shift: int
+
+    @property
+    def type(self) -> pa.DataType:
+        return self.call.type
+
+    @property
+    def read(self) -> frozenset[str]:
+        return frozenset().union(*(columns_of(a) for a in self.call.args))
+
+
+@dataclass(frozen=True, slots=True)
+class Over:
+    """Each element of a stream with values of the rows around it in its partition, in order of (time, arrival).
+
+    An element whose values need no later row keeps its time. Otherwise all elements come when the row has come that is
+    ``waits`` rows on in their partition, at the time of that row.
+    """
+
+    input: Plan
+    partition: tuple[str, ...]
+    values: tuple[tuple[str, Neighbour | Frame], ...]
+
+    @property
+    def schema(self) -> Schema:
+        return Schema((*self.input.schema, *(Field(n, v.type) for n, v in self.values)))
+
+    @property
+    def waits(self) -> int:
+        return max(0, max(v.shift for _, v in self.values))
+
+    @property
+    def kept(self) -> int:
+        """How many rows of each partition have to be kept."""
+        back = max(0, max(-v.shift for _, v in self.values))
+        frames = [v.rows or 0 for _, v in self.values if isinstance(v, Frame)]
+        return max([self.waits + back, *frames])
+
+
+@dataclass(frozen=True, slots=True)
 class ModelQuery:
     """A whole query on models: its inputs are streams whose elements are segments, its result is a stream of samples
     or of segments. ``program`` is what it computes (``models.program``), one of ``models`` for each input."""
@@ -284,7 +345,7 @@ class ModelQuery:
     def outlasts_its_elements(self) -> bool:
         """Whether there are results behind the last element: of segments that reach further, or segments that are only
         complete when time ends."""
-        return self.program.sample is None or any(isinstance(m, SegmentRows) for m in self.models)
+        return self.program.sample is None or any(isinstance(m, SegmentRows | FittedRows) for m in self.models)
 
 
 Plan = (
@@ -302,6 +363,7 @@ Plan = (
     | Rank
     | SetOperation
     | AsOfJoin
+    | Over
     | ModelQuery
     | ToStream
 )
@@ -329,7 +391,7 @@ class BoundQuery:
 
 def children(p: Plan) -> tuple[Plan, ...]:
     match p:
-        case Window() | Select() | Project() | Aggregate() | Distinct() | Explode() | Rank() | ToStream():
+        case Window() | Select() | Project() | Aggregate() | Distinct() | Explode() | Rank() | Over() | ToStream():
             return (p.input,)
         case Join() | ModelQuery():
             return p.inputs
@@ -361,7 +423,7 @@ def has_arrivals(p: Plan) -> bool:
 
 def is_stream(p: Plan) -> bool:
     match p:
-        case StreamScan() | AsOfJoin() | ModelQuery() | ToStream():
+        case StreamScan() | AsOfJoin() | Over() | ModelQuery() | ToStream():
             return True
         case Project() | Select():
             return is_stream(p.input)

@@ -22,9 +22,12 @@ from eddyline.expr.describe import describe
 from eddyline.expr.nodes import AggregateCall, Call, Column, Expr, columns_of
 from eddyline.models import program as pg
 from eddyline.models.arithmetic import NotPolynomial, Shape, shape_of
+from eddyline.models.fitting import ErrorBound
+from eddyline.models.inversion import inverted, lineage
+from eddyline.models.margins import check_margins
 from eddyline.models.segments import FROM, MAX_INPUT_DEGREE, TO
 from eddyline.models.solving import check_condition, gives_points
-from eddyline.models.sources import physical_schema
+from eddyline.models.sources import FittedRows, RowModel, physical_schema
 from eddyline.plan.logical import (
     Aggregate,
     Distinct,
@@ -40,7 +43,7 @@ from eddyline.plan.logical import (
     Window,
 )
 
-CLOSED = "_closed"
+CLOSED, UNCERTAIN = "_closed", "_uncertain"
 AGGREGATES = ("min", "max", "sum", "avg")
 _REFUSED = {
     Distinct: "DISTINCT", OuterJoin: "an outer join", SetOperation: "a set operator",
@@ -56,6 +59,8 @@ class ModelOptions:
     sample: int | None = None
     horizon: int | None = None
     partial: bool = False
+    bound: ErrorBound | None = None
+    max_gap: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,10 +90,32 @@ def translate(plan: Plan, catalog: Catalog, kind: TimeKind, options: ModelOption
     if sample is None and special is not None:
         raise error(f"{special!r} is no polynomial, so it has no segments: add SAMPLE EVERY.", None)
     columns = tuple((n, n in part.shapes) for n in plan.schema.names)
-    program = pg.Program(part.node, columns, 1.0 / kind.ticks_per_second, sample)
+    program = pg.Program(part.node, columns, 1.0 / kind.ticks_per_second, sample, options.bound)
     schema = plan.schema if sample is not None else segment_schema(plan.schema, part.shapes, kind)
-    inputs, models = tuple(translator.inputs), tuple(s.model for s in translator.scans if s.model is not None)
+    models = translator.models() if options.bound is None else fitted_models(translator, program)
+    inputs = tuple(map(translator.input, translator.scans, models))
+    if options.bound is not None:
+        schema = Schema((*schema, Field(UNCERTAIN, pa.bool_())))
     return ModelQuery(inputs, models, program, schema, kind, options.horizon)
+
+
+def fitted_models(translator: _Translator, program: pg.Program) -> tuple[RowModel, ...]:
+    """The samples' models with the bounds that the result's bound leaves them, of the attributes that are read."""
+    options, scans = translator.options, translator.scans
+    assert options.bound is not None
+    results = tuple(n for n, modelled in program.columns if modelled)
+    names = {i: {f"{s.alias}.{n}": n for n in s.model.degrees} for i, s in enumerate(scans) if s.model is not None}
+    found = lineage(program.root, names, {}, program.scale)
+    limits = inverted(found, results, options.bound)
+    models: list[RowModel] = []
+    for i, scan in enumerate(scans):
+        assert isinstance(scan.model, FittedRows)
+        values = tuple(n for n in scan.model.values if (i, n) in limits)
+        if not values:
+            raise translator.error(f"no column of {scan.alias} that is fitted is read: select or compare one.", None)
+        bounds = tuple(limits[i, n] for n in values)
+        models.append(FittedRows(scan.model.key, values, bounds, options.max_gap, options.horizon or 0))
+    return tuple(models)
 
 
 def segment_schema(schema: Schema, shapes: Mapping[str, Shape], kind: TimeKind) -> Schema:
@@ -108,7 +135,15 @@ class _Translator:
     options: ModelOptions
     error: ErrorAt
     scans: list[StreamScan] = field(default_factory=list)
-    inputs: list[StreamScan] = field(default_factory=list)
+
+    def models(self) -> tuple[RowModel, ...]:
+        return tuple(s.model for s in self.scans if s.model is not None)
+
+    def input(self, scan: StreamScan, model: RowModel) -> StreamScan:
+        """The scan of the columns that a model reads."""
+        physical = physical_schema(model, self.catalog.streams[scan.stream.lower()].schema)
+        schema = Schema(tuple(Field(f"{scan.alias}.{f.name}", f.type) for f in physical))
+        return StreamScan(scan.stream, scan.alias, schema, physical.names)
 
     def of(self, p: Plan) -> _Part:
         match p:
@@ -138,12 +173,13 @@ class _Translator:
                 f"{p.stream} has no model, and this is a query on models: fit it (ed.fit), add MODEL to it, or add "
                 "ERROR WITHIN to the query.", None,
             )  # fmt: skip
+        if self.options.bound is not None and not isinstance(p.model, FittedRows):
+            raise self.error(
+                f"ERROR WITHIN fits tuples, and {p.stream} has models already: leave it out, or query the samples.",
+                None,
+            )
         if p not in self.scans:
-            definition = self.catalog.streams[p.stream.lower()]
-            physical = physical_schema(p.model, definition.schema)
-            schema = Schema(tuple(Field(f"{p.alias}.{f.name}", f.type) for f in physical))
             self.scans.append(p)
-            self.inputs.append(StreamScan(p.stream, p.alias, schema, physical.names))
         for name, degree in p.model.degrees.items():
             if degree > MAX_INPUT_DEGREE:
                 raise self.error(
@@ -163,9 +199,14 @@ class _Translator:
 
     def select(self, part: _Part, conjuncts: Sequence[Expr]) -> _Part:
         for c in conjuncts:
-            self.checked(lambda c=c: check_condition(c, part.shapes), c)  # type: ignore[misc]
+            self.checked(lambda c=c: self.condition(c, part.shapes), c)  # type: ignore[misc]
         points = part.points or any(gives_points(c, part.shapes) for c in conjuncts)
         return replace(part, node=pg.Restrict(part.node, tuple(conjuncts)), points=points)
+
+    def condition(self, c: Expr, shapes: Mapping[str, Shape]) -> None:
+        check_condition(c, shapes)
+        if self.options.bound is not None:
+            check_margins(c, shapes)
 
     def project(self, p: Project) -> _Part:
         part = self.of(p.input)
@@ -192,7 +233,7 @@ class _Translator:
             waiting = [c for c in waiting if c not in ready]
             keys, rest = self.keys(ready, known, mine, shapes)
             for c in rest:
-                self.checked(lambda c=c, s=shapes: check_condition(c, s), c)  # type: ignore[misc]
+                self.checked(lambda c=c, s=shapes: self.condition(c, s), c)  # type: ignore[misc]
             points = found.points or right.points or any(gives_points(c, shapes) for c in rest)
             key = merged((*found.key, *right.key), keys)
             node = pg.Join(found.node, right.node, tuple(keys), tuple(rest))
@@ -241,6 +282,11 @@ class _Translator:
                     raise self.error(
                         f"{describe_call(call)} is of one signal: add GROUP BY with the whole key ({keys}).", call.span
                     )
+                if call.function == "sum" and self.options.bound is not None:
+                    raise self.error(
+                        f"{describe_call(call)} over tuples depends on how many there are, and a bound against them is "
+                        "promised (ERROR WITHIN): use avg, or fit the tuples first (ed.fit).", call.span,
+                    )  # fmt: skip
                 over = self.options.partial and call.function == "avg"
                 shape = Shape(shape.degree + 1, over=over)
             functions.append((name, call.function, argument))

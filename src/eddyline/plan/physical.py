@@ -56,6 +56,7 @@ from eddyline.plan.logical import (
     MarkJoin,
     ModelQuery,
     OuterJoin,
+    Over,
     Plan,
     Project,
     Rank,
@@ -181,7 +182,7 @@ class Builder(Joins):
                 return self.filter(p, self.stream(p.input, ordered))
             case Project():
                 return self.project(p, self.stream(p.input, ordered))
-            case AsOfJoin() | ModelQuery():
+            case AsOfJoin() | Over() | ModelQuery():
                 return self.run_chosen(p, Deletions.NONE)
             case ToStream():
                 out = self.to_stream(p)

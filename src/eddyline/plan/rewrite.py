@@ -16,6 +16,7 @@ from eddyline.plan.logical import (
     MarkJoin,
     ModelQuery,
     OuterJoin,
+    Over,
     Plan,
     Project,
     Rank,
@@ -37,7 +38,7 @@ def with_children(p: Plan, new: Sequence[Plan]) -> Plan:
             return replace(p, inputs=tuple(new))
         case OuterJoin() | MarkJoin() | SetOperation() | AsOfJoin():
             return replace(p, left=new[0], right=new[1])
-        case Window() | Select() | Project() | Aggregate() | Distinct() | Explode() | Rank() | ToStream():
+        case Window() | Select() | Project() | Aggregate() | Distinct() | Explode() | Rank() | Over() | ToStream():
             return replace(p, input=new[0])
 
 

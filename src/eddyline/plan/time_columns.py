@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from eddyline.core.catalog import Catalog
 from eddyline.core.window import Range, Unbounded
 from eddyline.expr.nodes import Call, Column, Expr
-from eddyline.plan.logical import AsOfJoin, Plan, Project, Select, StreamScan, Window
+from eddyline.plan.logical import AsOfJoin, Over, Plan, Project, Select, StreamScan, Window
 
 
 def time_columns(p: Plan, catalog: Catalog) -> frozenset[str]:
@@ -19,6 +19,8 @@ def time_columns(p: Plan, catalog: Catalog) -> frozenset[str]:
             return frozenset(n for n, c in zip(p.schema.names, p.columns, strict=True) if c == stamp)
         case Select():
             return time_columns(p.input, catalog)
+        case Over():
+            return frozenset() if p.waits else time_columns(p.input, catalog)
         case Project():
             below = time_columns(p.input, catalog)
             return frozenset(n for n, e in p.items if isinstance(e, Column) and e.name in below)

@@ -90,7 +90,7 @@ def _view(options: argparse.Namespace) -> int:
         raise JobError(f"{options.bundle} cannot be read: {getattr(error, 'strerror', None) or error}.") from error
     out = options.out or options.bundle.with_suffix(".html")
     try:
-        out.write_text(page(read_bundle(text, options.bundle.name)), encoding="utf-8")
+        out.write_text(page(read_bundle(text, options.bundle.name), layout=True), encoding="utf-8")
     except OSError as error:
         raise JobError(f"{out} cannot be written: {error.strerror or error}.") from error
     print(f"written to {out}: open it in a browser")

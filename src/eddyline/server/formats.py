@@ -10,11 +10,11 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.csv as pacsv
 
-from eddyline.core.errors import JobError, quoted
+from eddyline.core.errors import JobError, did_you_mean, quoted
 from eddyline.core.overload import WEIGHT
 from eddyline.io.conform import declared_columns
 from eddyline.io.csv import CsvStream
-from eddyline.io.jsonl import JsonLinesStream
+from eddyline.io.jsonl import JsonLinesStream, learn
 from eddyline.io.memory import memory_source
 from eddyline.io.render import csv_ready, json_lines
 from eddyline.io.source import BATCH_ROWS, Source, SourceBatch
@@ -27,6 +27,7 @@ TYPES: Final = {
     CSV: "csv",
     ARROW: "arrow",
 }
+SAMPLED_BYTES: Final = 1 << 14  # of a body, whose names are compared with those of the columns
 ANSWERS: Final = {"jsonl": JSON_LINES, "csv": CSV, "arrow": ARROW}
 
 
@@ -66,8 +67,29 @@ def parsed(body: bytes, kind: str, schema: pa.Schema) -> Parsed:
     elif form == "json":
         source = _json(body, wanted)
     else:
+        _check_names(body, wanted)
         source = JsonLinesStream(io.BytesIO(body), "the body", wanted)
     return Parsed(wanted, list(source.open()))
+
+
+def _check_names(body: bytes, wanted: pa.Schema) -> None:
+    """Refuse a field that looks like a column which no row has: a misspelt name would make the column NULL in silence.
+    Other fields that the stream does not have are left out, as documented.
+
+    >>> _check_names(b'{"ts": 1, "sise": 5, "note": "x"}', pa.schema({"ts": pa.int64(), "size": pa.int64()}))
+    Traceback (most recent call last):
+    ...
+    eddyline.core.errors.JobError: the rows have a field 'sise' and none called 'size'. Did you mean 'size'? ...
+    """
+    found = learn(io.BytesIO(body).read, "the body", SAMPLED_BYTES)
+    here = [] if found is None else [n.lower() for n in found.names]
+    columns = {f.name.lower() for f in wanted}
+    missing = [f.name for f in wanted if f.name.lower() not in here]
+    for name in here:
+        hint = "" if name in columns or not missing else did_you_mean(name, missing)
+        if hint:
+            near = next(m for m in missing if repr(m) in hint)
+            raise JobError(f"the rows have a field {quoted(name)} and none called {near!r}.{hint} Nothing was taken.")
 
 
 def _arrow(body: bytes, wanted: pa.Schema) -> Source:

@@ -67,6 +67,7 @@ MODULES: Final = (
             "match_select",
             "membership",
             "model_query",
+            "over",
         )
     ),
     "eddyline.plan.comparisons",

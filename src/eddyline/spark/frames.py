@@ -19,12 +19,18 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from eddyline.core import arguments as check
 from eddyline.core.errors import JobError, did_you_mean
 
-__all__ = ["adaptive_filter", "explain", "invalid", "late", "query", "report", "sentence", "stream", "window_join"]
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = [
+    "adaptive_filter", "explain", "fit", "invalid", "late", "query", "report", "segment_table", "sentence", "stream",
+    "window_join",
+]  # fmt: skip
 
 DataFrame = Any  # classic or Connect: the two share an interface, not a class
 Width = int | float | str | timedelta
@@ -146,6 +152,49 @@ def adaptive_filter(
     if strict_order is not False:
         options["strict_order"] = strict_order
     return filtered(df, predicates, options, observe)
+
+
+def fit(
+    df: DataFrame,
+    *,
+    time: str,
+    value: str | Sequence[str],
+    key: str | Sequence[str] = (),
+    error: float | str | Sequence[float | str],
+    degree: int = 1,
+    floor: float = 0.0,
+    max_gap: Width | None = None,
+    interpolate: bool = False,
+    shards: int | None = None,
+    observe: Any = None,
+) -> DataFrame:
+    """The samples of a DataFrame, batch or streaming, as polynomial segments: the arguments are those of ``ed.fit``.
+
+        segments = eds.fit(readings, key="room", time="ts", value="celsius", error=0.05)
+        segments.write.parquet("segments")  # CREATE STREAM heat FROM 'segments' reads it
+
+    The result has the key, ``_from``, ``_to``, ``_samples`` and a list of coefficients for each value. Of a batch it is
+    what ``ed.fit`` gives of the samples in order of time (of differing samples of an instant the smallest counts),
+    ordered by ``_from``; all samples of a key are fitted in one task. Of a streaming DataFrame it is a stream: a
+    segment comes when the next one of its key begins, what a key's open segment depends on is kept in the state store,
+    and keys are divided over ``shards``, which are fixed for the life of a checkpoint. ``observe`` (a name, or an
+    ``Observation`` of a batch) counts ``samples``, ``late``, ``violations``, ``repeated`` and ``invalid``.
+    """
+    from eddyline.spark.frame_fit import fitted, plan_of
+
+    plan = plan_of(
+        _a_frame(df, "fit"), time=time, value=value, key=key, error=error, degree=degree, floor=floor, max_gap=max_gap,
+        interpolate=interpolate,
+    )  # fmt: skip
+    return fitted(df, plan, shards, observe)
+
+
+def segment_table(df: DataFrame) -> pa.Table:
+    """A batch DataFrame of segments (of ``fit``, or read from its Parquet files) as a segment table of Arrow, which
+    ``Session.stream`` and ``ed.sweep`` take. Runs the DataFrame."""
+    from eddyline.spark.frame_fit import collected
+
+    return collected(_a_frame(df, "segment_table"))
 
 
 def explain(
@@ -338,7 +387,8 @@ def _a_frame(df: Any, what: str) -> DataFrame:
     from eddyline.spark.session import is_frame
 
     if not is_frame(df):
-        raise JobError(f"{what} takes the text of a query or a Spark DataFrame, and this is a {type(df).__name__}.")
+        takes = "a Spark DataFrame" if what in ("fit", "segment_table") else "the text of a query or a Spark DataFrame"
+        raise JobError(f"{what} takes {takes}, and this is a {type(df).__name__}.")
     return df
 
 

@@ -26,6 +26,7 @@ from eddyline.plan.logical import (
     Aggregate,
     AsOfJoin,
     BoundQuery,
+    Over,
     Plan,
     Rank,
     RelationScan,
@@ -181,7 +182,7 @@ def assemble(
     shipped = tuple(lane for lane in split.lanes if not lane.constant and "(" not in lane.source)
     constants = tuple(lane for lane in split.lanes if lane.constant)
     # Side streams cannot count on an order either.
-    ordered = any(map(needs_order, renamed))
+    ordered = any(map(needs_order, renamed)) or any(reads_keys(p, catalog) for p in plans)
     lanes = Catalog(functions=catalog.functions, aggregates=catalog.aggregates)
     for lane in shipped:
         _add(lane, lanes, catalog, renamed, ordered, positions)
@@ -202,7 +203,7 @@ def panes_by_lane(plan: Plan, shipped: Sequence[Lane], catalog: Catalog) -> dict
     found: dict[str, SourcePanes] = {}
     for lane in () if needs_order(plan) else shipped:
         stream = catalog.streams.get(lane.name.lower()) or catalog.streams.get(lane.source.lower())
-        if stream is not None and stream.timestamp not in (None, ARRIVED) and stream.idle is None:
+        if stream is not None and not stream.unique and stream.timestamp not in (None, ARRIVED) and stream.idle is None:
             # Whether a task that is run again ships rows or panes, each element must go to the same shard.
             panes = None if ANY in lane.split else panes_for_all(plan, lane.name)
             if panes is not None:
@@ -255,9 +256,15 @@ def needs_order(plan: Plan) -> bool:
             return True
         if isinstance(n, RelationScan) and not n.constant:
             return True
-        if isinstance(n, AsOfJoin) or (isinstance(n, Rank) and n.by_arrival):
+        if isinstance(n, AsOfJoin | Over) or (isinstance(n, Rank) and n.by_arrival):
             return True
     return False
+
+
+def reads_keys(plan: Plan, catalog: Catalog) -> bool:
+    """Whether a stream with a declared key is read: of elements at one instant the first has it."""
+    streams = (catalog.streams.get(n.stream.lower()) for n in each(plan) if isinstance(n, StreamScan))
+    return any(s is not None and bool(s.unique) for s in streams)
 
 
 _ORDERED: Final = ("first", "last", "user")
@@ -275,6 +282,8 @@ def _add(
     # The rows of a relation are found again by all their columns, and an order by value looks at all of them.
     if relation is not None or (ordered and key not in positions):
         wanted = set(definition.schema.names)
+    if stream is not None:
+        wanted |= {c for key in stream.unique for c in key}
     timestamp = definition.timestamp
     kept = [f for f in definition.schema if f.name in wanted or f.name == timestamp]
     if timestamp is None:

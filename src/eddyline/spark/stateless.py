@@ -109,7 +109,8 @@ def _elements(p: Plan, catalog: Catalog) -> list[_Chain] | None:
     """The chains whose elements together are those of a stream."""
     match p:
         case StreamScan():
-            return [_Chain(p)] if p.stream.lower() in catalog.streams else None
+            stream = catalog.streams.get(p.stream.lower())
+            return None if stream is None or stream.unique else [_Chain(p)]
         case Select() | Project():
             return _then(_elements(p.input, catalog), p)
         case ToStream(kind="istream"):

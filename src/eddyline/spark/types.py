@@ -59,6 +59,7 @@ from eddyline.plan.logical import (
     MarkJoin,
     ModelQuery,
     OuterJoin,
+    Over,
     Plan,
     Project,
     Rank,
@@ -212,6 +213,10 @@ def ntz_outputs(plan: Plan, ntz: Mapping[str, Collection[str]]) -> frozenset[str
             return frozenset((*(n for n, e in keys if made_of_ntz([e], inside)), *from_values))
         case Join(inputs=inputs) | ModelQuery(inputs=inputs):
             return frozenset[str]().union(*(ntz_outputs(i, ntz) for i in inputs))
+        case Over(input=below, values=values):
+            inside = ntz_outputs(below, ntz)
+            stamps = (n for n, v in values if v.type == t.TIMESTAMP and v.read <= inside)
+            return inside | frozenset(stamps)
         case OuterJoin() | MarkJoin() | AsOfJoin():
             return ntz_outputs(plan.left, ntz) | ntz_outputs(plan.right, ntz)
         case SetOperation(left=left, right=right):

@@ -1,141 +1,33 @@
 """Rows that nobody is expected to need, outside of memory: found again by key, should somebody need them after all.
 
-Rows are gathered and written as *segments*, Arrow files of at most ``SEGMENT_BYTES`` that never change. A segment has,
-for each port of its input, its keys in order (a *sorted run*) with the places of the rows. In memory are the rows that
-wait to be written, which rows of a segment were taken back, and for each port a blocked Bloom filter in two
-generations: when the newer is full it becomes the older, if no row is left that only the older knows; else both are
-built anew.
+Rows are gathered and written as *segments*, files of at most ``SEGMENT_BYTES`` that never change (``spill_segment``). A
+segment has, for each port of its input, its keys in order (a *sorted run*) with the places of the rows. In memory are
+the rows that wait to be written, which rows of a segment were taken back, digests, and for each port a blocked Bloom
+filter in two generations: when the newer is full it becomes the older, if no row is left that only the older knows;
+else both are built anew.
 """
 
 from __future__ import annotations
 
-import contextlib
-import tempfile
-import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from eddyline.core.delta import Bools, Int64s, combine
-from eddyline.core.errors import EddylineError
+from eddyline.core.delta import Bools, Int64s
 from eddyline.core.schema import Schema
 from eddyline.kernels.constrained_join import add_to_filter
 from eddyline.kernels.constrained_layout import BLOCK
+from eddyline.synopses.spill_folder import SpillFolder
+from eddyline.synopses.spill_segment import Segment, SpilledRows
 
 SEGMENT_BYTES = 8 << 20
 BUFFER_BYTES = 1 << 20  # rows of one input that wait in memory to be written
 BITS_PER_ROW = 12  # of a filter: about one in a hundred look-ups that find nothing goes to the segments
 MAX_PIECES = 8  # of rows that wait, to look through
 FIRST_KEYS = 4_096  # for which a filter has room at first
-
-
-@dataclass(frozen=True, slots=True)
-class SpilledRows:
-    """Rows of one input, by increasing number."""
-
-    number: Int64s
-    leave: Int64s
-    why: Int64s
-    keys: Int64s
-    columns: Mapping[str, pa.Array]
-
-    def __len__(self) -> int:
-        return len(self.number)
-
-    def filter(self, keep: Bools) -> SpilledRows:
-        if keep.all():
-            return self
-        return self.take(np.flatnonzero(keep))
-
-    def take(self, at: Int64s) -> SpilledRows:
-        where = pa.array(at)
-        columns = {n: c.take(where) for n, c in self.columns.items()}
-        return SpilledRows(self.number[at], self.leave[at], self.why[at], self.keys[at], columns)
-
-    @staticmethod
-    def concat(parts: Sequence[SpilledRows]) -> SpilledRows:
-        if len(parts) == 1:
-            return parts[0]
-        columns = {n: combine([p.columns[n] for p in parts]) for n in parts[0].columns}
-        number, leave, why, keys = (
-            np.concatenate([getattr(p, name) for p in parts]) for name in ("number", "leave", "why", "keys")
-        )
-        whole = SpilledRows(number, leave, why, keys, columns)
-        return whole.take(np.argsort(whole.number, kind="stable"))
-
-    @property
-    def nbytes(self) -> int:
-        arrays = self.number.nbytes + self.leave.nbytes + self.why.nbytes + self.keys.nbytes
-        return arrays + sum(int(c.nbytes) for c in self.columns.values())
-
-
-class Segment:
-    """A file of rows with a sorted run for each port. ``there`` says which rows were not taken back."""
-
-    def __init__(self, path: Path, rows: SpilledRows, ports: int, generation: int) -> None:
-        self.path, self.generation, self.names = path, generation, tuple(rows.columns)
-        self.there = np.ones(len(rows), np.bool_)
-        self.last, self.newest = int(rows.leave.max()), int(rows.number.max())
-        whole: dict[str, Any] = {f"row {n}": c for n, c in rows.columns.items()}
-        whole |= {"number": rows.number, "leave": rows.leave, "why": rows.why}
-        for p in range(ports):
-            order = np.argsort(rows.keys[:, p], kind="stable")
-            whole |= {f"key {p}": rows.keys[:, p], f"run {p}": rows.keys[order, p], f"place {p}": order}
-        batch = pa.RecordBatch.from_pydict({n: c if isinstance(c, pa.Array) else pa.array(c) for n, c in whole.items()})
-        try:
-            with pa.OSFile(str(path), "wb") as out, pa.ipc.new_file(out, batch.schema) as writer:
-                writer.write_batch(batch)
-        except OSError as error:
-            raise EddylineError(f"rows cannot be spilled to {path.parent}: {error.strerror or error}.") from error
-        self.bytes = path.stat().st_size
-        self.ports = ports
-
-    def open(self) -> pa.RecordBatch:
-        try:
-            return pa.ipc.open_file(pa.memory_map(str(self.path))).get_batch(0)
-        except (OSError, pa.ArrowException) as error:
-            raise EddylineError(
-                f"{self.path} cannot be read, or was damaged while the query ran: the rows spilled to it are lost. "
-                "Go on from a snapshot, with a spill directory that nobody else writes to."
-            ) from error
-
-    def find(self, port: int, keys: Int64s) -> Int64s:
-        """The places of rows with one of these keys."""
-        batch = self.open()
-        run = batch.column(f"run {port}").to_numpy()
-        low, high = np.searchsorted(run, keys, "left"), np.searchsorted(run, keys, "right")
-        if not (low < high).any():
-            return np.empty(0, np.int64)
-        place = batch.column(f"place {port}").to_numpy()
-        at: Int64s = np.unique(np.concatenate([place[a:b] for a, b in zip(low.tolist(), high.tolist(), strict=True)]))
-        left: Int64s = at[self.there[at]]
-        return left
-
-    def read(self, at: Int64s) -> SpilledRows:
-        batch = self.open()
-        where = pa.array(at)
-        number, leave, why = (batch.column(n).take(where).to_numpy() for n in ("number", "leave", "why"))
-        keys = self.keys_of(at)
-        return SpilledRows(number, leave, why, keys, {n: batch.column(f"row {n}").take(where) for n in self.names})
-
-    def keys_of(self, at: Int64s) -> Int64s:
-        batch = self.open()
-        return np.column_stack([batch.column(f"key {p}").to_numpy()[at] for p in range(self.ports)])
-
-    def keys(self, port: int) -> Int64s:
-        keys: Int64s = self.open().column(f"key {port}").to_numpy()[self.there]
-        return keys
-
-    def remove(self) -> None:
-        with contextlib.suppress(OSError):
-            self.path.unlink()
-
-    def __len__(self) -> int:
-        return int(self.there.sum())
 
 
 class Spill:
@@ -145,7 +37,7 @@ class Spill:
         self.schemas, self.width, self.directory = tuple(schemas), width, directory
         self.segments: list[list[Segment]] = [[] for _ in schemas]
         self.waiting: list[list[SpilledRows]] = [[] for _ in schemas]
-        self._folder: Path | None = None
+        self._folder: SpillFolder | None = None
         self._written = 0
         self.generation = [0] * len(schemas)
         self.room = [0] * len(schemas)  # keys that fit into the newer filter of an input
@@ -173,23 +65,15 @@ class Spill:
         parts = -(-rows.nbytes * 2 // SEGMENT_BYTES)
         for at in np.array_split(np.arange(len(rows)), parts):
             if len(at):
-                path = self.folder() / f"{self._written}.arrow"
+                path = self.folder() / f"{self._written}.rows"
                 self._written += 1
                 self.segments[i].append(Segment(path, rows.take(at), self.width, self.generation[i]))
 
     def folder(self) -> Path:
         """Where segments are; made when the first is written, and gone with the spill."""
         if self._folder is None:
-            try:
-                if self.directory is not None:
-                    Path(self.directory).mkdir(parents=True, exist_ok=True)
-                made = tempfile.TemporaryDirectory(prefix="spill-", dir=self.directory, ignore_cleanup_errors=True)
-            except OSError as error:
-                place = self.directory or "the system's folder for temporary files"
-                raise EddylineError(f"cannot spill to {place}: {error.strerror or error}.") from error
-            self._folder = Path(made.name)
-            weakref.finalize(self, made.cleanup)
-        return self._folder
+            self._folder = SpillFolder(self.directory)
+        return self._folder.path
 
     # ── finding rows ──────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -299,7 +183,7 @@ class Spill:
     def nbytes(self) -> int:
         """Bytes in memory."""
         waiting = sum(r.nbytes for mine in self.waiting for r in mine)
-        there = sum(s.there.nbytes for mine in self.segments for s in mine)
+        there = sum(s.nbytes for mine in self.segments for s in mine)
         return self.bits.nbytes + self.filters.nbytes + waiting + there
 
     def state(self) -> dict[str, Any]:

@@ -7,17 +7,20 @@ to come or for rows that are stored, between any two searches.
 Rows come in order of entering and leave in the same order. A partition is a fixed number of consecutive rows;
 consecutive partitions with the same indexes share them (an ``IndexGroup``). What has left is dropped by whole
 partitions.
+
+Joins read and write a module through views (``synopses.module_view``), several joins the same module.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from eddyline.core.delta import Int64s
+from eddyline.core.delta import Bools, Int64s
+from eddyline.core.time import NEVER
 from eddyline.kernels import bit_address as k
 from eddyline.synopses.index_group import Found, IndexGroup, Search, StoredRows
 from eddyline.synopses.index_maps import BitAddress, Hashed, IndexSpec
@@ -38,7 +41,8 @@ class Partition:
 
 class StateModule:
     """``attributes`` are the join attributes of the input, ``ranged`` those that are searched by ranges. ``spec`` is
-    what new partitions are indexed with.
+    what new partitions are indexed with. With ``keeps_leaves`` it holds the time at which each row leaves; else its
+    views derive that from the times of entering, for which there are ``tail`` places behind the last row.
 
     >>> module = StateModule(2, partition_rows=3, spec=(BitAddress((2, 1)),))
     >>> module.insert(np.array([[7, 1], [8, 2], [7, 3], [7, 4]]), np.arange(4), np.arange(4) + 10)
@@ -51,15 +55,22 @@ class StateModule:
     """
 
     def __init__(
-        self, attributes: int, partition_rows: int, spec: IndexSpec, ranged: frozenset[int] = frozenset()
+        self,
+        attributes: int,
+        partition_rows: int,
+        spec: IndexSpec,
+        ranged: frozenset[int] = frozenset(),
+        *,
+        keeps_leaves: bool = True,
+        tail: int = 0,
     ) -> None:
         self.attributes, self.partition_rows, self.spec = attributes, partition_rows, spec
+        self.keeps_leaves, self.tail = keeps_leaves, tail
         self.ranged = np.array([int(a in ranged) for a in range(attributes)], np.int64)
         self.origin = 0  # the row number of place 0 of the arrays
         self.first = self.end = 0  # the rows that are alive, by number; those before ``first`` have left
-        self.codes = np.empty((ROOM, attributes), np.int64)
-        self.enter, self.leave = np.empty(ROOM, np.int64), np.empty(ROOM, np.int64)
         self.partitions: list[Partition] = []
+        self._allocate(ROOM)
         self.counts = np.zeros(4, np.int64)  # hashes, visits, comparisons, matches since the start
         self.insert_hashes = 0
 
@@ -68,12 +79,26 @@ class StateModule:
 
     # ── rows ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def insert(self, codes: Int64s, enter: Int64s, leave: Int64s) -> None:
-        """Rows in order of entering. A row that matches nothing (a NULL among its keys) enters at ``NEVER``."""
-        n = len(enter)
+    def _allocate(self, room: int) -> None:
+        """Places for ``room`` rows. What lies behind the last row has not entered: its time is ``NEVER``."""
+        self.codes = np.empty((room, self.attributes), np.int64)
+        self.time = np.full(room + self.tail, NEVER, np.int64)  # of entering, for all rows
+        self.enter = self.time  # for rows that can match; an array of its own from the first row on that cannot
+        self.leave = np.empty(room if self.keeps_leaves else 0, np.int64)
+
+    def insert(self, codes: Int64s, time: Int64s, leave: Int64s | None = None, valid: Bools | None = None) -> None:
+        """Rows in order of entering. Those that are not ``valid`` (a NULL among their keys) match nothing; a row whose
+        time is ``NEVER`` does not either."""
+        n = len(time)
         self._make_room(n)
         at = self.end - self.origin
-        self.codes[at : at + n], self.enter[at : at + n], self.leave[at : at + n] = codes, enter, leave
+        self.codes[at : at + n], self.time[at : at + n] = codes, time
+        if leave is not None:
+            self.leave[at : at + n] = leave
+        if valid is not None and not valid.all() and self.enter is self.time:
+            self.enter = self.time.copy()
+        if self.enter is not self.time:
+            self.enter[at : at + n] = time if valid is None else np.where(valid, time, NEVER)
         stop = self.end + n
         while self.end < stop:
             room = self.partition_rows - self.end % self.partition_rows
@@ -93,21 +118,16 @@ class StateModule:
             group = IndexGroup(self.spec, self.end, self.ranged, sample)
         self.partitions.append(Partition(self.end, self.end, group))
 
-    def set_leave(self, rows: Int64s, leave: Int64s) -> None:
-        """Rows of a tuple-based window leave when later ones enter."""
-        self.leave[rows - self.origin] = leave
-
     def expire(self, now: int) -> None:
         """Rows that leave at ``now`` or before are no longer searched; partitions without others are dropped."""
         at, end = self.first - self.origin, self.end - self.origin
-        self.first += int(np.searchsorted(self.leave[at:end], now, side="right"))
+        self.drop(self.first + int(np.searchsorted(self.leave[at:end], now, side="right")))
+
+    def drop(self, first: int) -> None:
+        """Rows before number ``first`` are no longer searched; partitions without others are dropped."""
+        self.first = max(self.first, first)
         while self.partitions and self.partitions[0].end <= self.first and len(self.partitions) > 1:
             self.partitions.pop(0)
-
-    def rows_leaving(self, after: int, now: int) -> Int64s:
-        """The numbers of the rows from ``after`` on that leave at ``now`` or before."""
-        at, end = after - self.origin, self.end - self.origin
-        return np.arange(after, after + int(np.searchsorted(self.leave[at:end], now, side="right")))
 
     def codes_of(self, rows: Int64s, attribute: int) -> Int64s:
         found: Int64s = self.codes[rows - self.origin, attribute]
@@ -120,9 +140,14 @@ class StateModule:
 
     # ── searches and indexes ──────────────────────────────────────────────────────────────────────────────────────
 
-    def search(self, s: Search) -> tuple[Int64s, Int64s]:
-        """For every match the number of its request and of its row."""
+    def search(self, s: Search, leave: Int64s | None = None, first: int | None = None) -> tuple[Int64s, Int64s]:
+        """For every match the number of its request and of its row. ``leave`` says when rows leave, by place, where the
+        module does not; rows before number ``first`` are left out."""
         out, stored = Found(max(256, 2 * len(s))), self._stored()
+        if leave is not None:
+            stored = replace(stored, leave=leave)
+        if first is not None:
+            stored = replace(stored, first=first)
         for group in self.groups():
             group.search(s, stored, out)
         found = int(out.counts[k.FOUND])
@@ -169,18 +194,27 @@ class StateModule:
 
     def _make_room(self, n: int) -> None:
         """Places for ``n`` more rows: those of dropped partitions are used again."""
-        start = self.partitions[0].start if self.partitions else self.end
+        start = self.start
         used = self.end - self.origin
-        if used + n <= len(self.enter):
+        if used + n <= len(self.codes):
             return
         live = self.end - start
         room = max(ROOM, 2 * (live + n))
         old = slice(start - self.origin, used)
-        codes, enter, leave = self.codes[old], self.enter[old], self.leave[old]
-        self.codes = np.empty((room, self.attributes), np.int64)
-        self.enter, self.leave = np.empty(room, np.int64), np.empty(room, np.int64)
-        self.codes[:live], self.enter[:live], self.leave[:live] = codes, enter, leave
+        rows = self.codes[old], self.time[old], self.enter[old], self.leave[old if self.keeps_leaves else slice(0)]
+        one_array = self.enter is self.time
+        self._allocate(room)
+        self._put(*rows, one_array=one_array)
         self.origin = start
+
+    def _put(self, codes: Int64s, time: Int64s, enter: Int64s, leave: Int64s, *, one_array: bool) -> None:
+        """Rows at the first places of arrays that were just allocated."""
+        n = len(time)
+        self.codes[:n], self.time[:n] = codes, time
+        self.leave[: len(leave)] = leave
+        if not one_array:
+            self.enter = self.time.copy()
+            self.enter[:n] = enter
 
     # ── size and state ────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -190,36 +224,41 @@ class StateModule:
 
     @property
     def nbytes(self) -> int:
-        return self.index_bytes + int(self.codes.nbytes + self.enter.nbytes + self.leave.nbytes)
+        times = self.time.nbytes if self.enter is self.time else self.time.nbytes + self.enter.nbytes
+        return self.index_bytes + int(self.codes.nbytes + times + self.leave.nbytes)
 
     def state(self) -> dict[str, Any]:
         """Rows and partitions; indexes are built anew from them."""
-        start = self.partitions[0].start if self.partitions else self.end
+        start = self.start
         rows = slice(start - self.origin, self.end - self.origin)
         return {
             "start": start,
             "first": self.first,
             "codes": np.ascontiguousarray(self.codes[rows]).reshape(-1),
-            "enter": self.enter[rows].copy(),
-            "leave": self.leave[rows].copy(),
+            "time": self.time[rows].copy(),
+            "enter": self.enter[rows if self.enter is not self.time else slice(0)].copy(),
+            "leave": self.leave[rows if self.keeps_leaves else slice(0)].copy(),
             "ends": [p.end for p in self.partitions],
-            "specs": [_plain(p.group.spec) for p in self.partitions],
-            "spec": _plain(self.spec),
+            "specs": [to_plain(p.group.spec) for p in self.partitions],
+            "spec": to_plain(self.spec),
         }
 
+    @property
+    def start(self) -> int:
+        """The number of the first row that is stored."""
+        return self.partitions[0].start if self.partitions else self.end
+
     def load(self, state: Mapping[str, Any]) -> None:
-        start, n = int(state["start"]), len(state["enter"])
+        start, n = int(state["start"]), len(state["time"])
         self.origin, self.first, self.end = start, int(state["first"]), start + n
-        room = max(ROOM, 2 * n)
-        self.codes = np.empty((room, self.attributes), np.int64)
-        self.enter, self.leave = np.empty(room, np.int64), np.empty(room, np.int64)
-        self.codes[:n] = np.asarray(state["codes"]).reshape(n, self.attributes)
-        self.enter[:n], self.leave[:n] = state["enter"], state["leave"]
-        self.spec = _spec(state["spec"])
+        self._allocate(max(ROOM, 2 * n))
+        codes = np.asarray(state["codes"]).reshape(n, self.attributes)
+        self._put(codes, state["time"], state["enter"], state["leave"], one_array=len(state["enter"]) < n)
+        self.spec = from_plain(state["spec"])
         starts = [start, *state["ends"]][: len(state["ends"])]
         unused = IndexGroup((), 0, self.ranged, self.codes[:0])
         self.partitions = [Partition(int(a), int(b), unused) for a, b in zip(starts, state["ends"], strict=True)]
-        self._rebuild([_spec(s) for s in state["specs"]], [True] * len(self.partitions))
+        self._rebuild([from_plain(s) for s in state["specs"]], [True] * len(self.partitions))
 
 
 def _hashed(m: BitAddress | Hashed) -> int:
@@ -227,10 +266,10 @@ def _hashed(m: BitAddress | Hashed) -> int:
     return sum(b > 0 for b in m.bits) if isinstance(m, BitAddress) else len(m.attributes)
 
 
-def _plain(spec: IndexSpec) -> list[list[Any]]:
+def to_plain(spec: IndexSpec) -> list[list[Any]]:
     return [["bits", *m.bits] if isinstance(m, BitAddress) else ["hashed", *m.attributes] for m in spec]
 
 
-def _spec(plain: Sequence[Sequence[Any]]) -> IndexSpec:
+def from_plain(plain: Sequence[Sequence[Any]]) -> IndexSpec:
     numbers = [(kind, tuple(int(x) for x in rest)) for kind, *rest in plain]
     return tuple(BitAddress(some) if kind == "bits" else Hashed(some) for kind, some in numbers)

@@ -16,7 +16,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -152,6 +152,13 @@ class Elements:
         return self.stream, self.filters
 
 
+class Companion(Protocol):
+    """What an operator keeps of the rows of a stub beside the store, maybe together with other operators."""
+
+    def forget(self) -> None:
+        """The operator is gone."""
+
+
 class Stub:
     """One operator's view of a store: rows ``low`` … ``end`` − 1 are its synopsis. Their numbers in the store are
     larger by ``shift``.
@@ -173,6 +180,7 @@ class Stub:
         self.meetings: list[Meeting] = []
         self.seek: Callable[[Stub], None] | None = None  # looks for a store of older queries to move to
         self.readers: Callable[[], Sequence[str]] = tuple  # the names of the queries that it works for
+        self.companion: Companion | None = None  # what its operator keeps of the same rows beside the store
         store.stubs.append(self)
 
     def __len__(self) -> int:
@@ -372,6 +380,8 @@ class Registry:
         self.stubs = [s for s in self.stubs if s is not stub]
         for meeting in list(stub.meetings):
             self._part(meeting)  # whoever waited for it looks for another
+        if stub.companion is not None:
+            stub.companion.forget()
         if stub in stub.store.stubs:
             stub.store.stubs.remove(stub)
             stub.store.trim()

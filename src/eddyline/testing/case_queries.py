@@ -15,6 +15,7 @@ from eddyline.core.time import TimeKind
 from eddyline.testing.case_as_of import as_of_block
 from eddyline.testing.case_blocks import Block, Scale, Source
 from eddyline.testing.case_expressions import Attribute, Expressions, Type
+from eddyline.testing.case_over import over_block
 from eddyline.testing.case_ranks import ranked_block
 
 OPERATORS: Final = (
@@ -125,6 +126,8 @@ class QueryWriter:
                 return ranked_block(self, depth)
             case "as-of-join":
                 return as_of_block(self, depth)
+            case "over":
+                return over_block(self, depth)
             case _:
                 return self.set_operation(operator, depth)
 
@@ -224,7 +227,8 @@ class QueryWriter:
         """A subquery in FROM: a relation as it is, or a window on its stream."""
         welcome = self.focus.welcome if self.rng.random() < 0.7 else OPERATORS
         operator = self.rng.choice([o for o in welcome if o != "mjoin"] or ["project"])
-        operator = "as-of-join" if self.rng.random() < 0.05 and not self.plain else operator
+        if not self.plain and self.rng.random() < 0.08:
+            operator = self.rng.choice(["as-of-join", "over"])
         body = self.body(operator, depth)
         items = body.items if isinstance(body, Block) else self._set_items
         columns = tuple((f"c{i}", t) for i, (_, t) in enumerate(items))

@@ -51,7 +51,9 @@ class Case:
         catalog = Catalog()
         schema = Schema.from_arrow(self.scale.schema())
         for name, data in self.streams.items():
-            catalog.add("streams", StreamDef(name, schema, self.scale.kind, "ts", data.slack, auto=data.auto))
+            unique = (data.unique,) if data.unique else ()
+            definition = StreamDef(name, schema, self.scale.kind, "ts", data.slack, auto=data.auto, unique=unique)
+            catalog.add("streams", replace(definition, within=data.within))
         for name, rows in self.relations.items():
             kind = self.scale.kind if rows.timestamp else None
             relation_schema = Schema.from_arrow(self.scale.relation_schema(name))
@@ -85,7 +87,7 @@ class Case:
 
     def with_elements(self, stream: str, elements: Sequence[Element]) -> Case:
         data = self.streams[stream]
-        return replace(self, streams={**self.streams, stream: StreamData(tuple(elements), data.slack, data.auto)})
+        return replace(self, streams={**self.streams, stream: replace(data, elements=tuple(elements))})
 
     def with_rows(self, relation: str, rows: Sequence[Mapping[str, Any]]) -> Case:
         return replace(
@@ -101,7 +103,8 @@ class Case:
         for name, data in self.streams.items():
             lines += [f"        {name!r}: StreamData(", "            ["]
             lines += [f"                ({ts}, {dict(row)})," for ts, row in data.elements]
-            lines += ["            ],", f"            slack={data.slack}, auto={data.auto!r},", "        ),"]
+            keys = f" unique={data.unique!r}, within={data.within}," if data.unique else ""
+            lines += ["            ],", f"            slack={data.slack}, auto={data.auto!r},{keys}", "        ),"]
         lines += ["    },", "    relations={"]
         for name, rows in self.relations.items():
             lines += [f"        {name!r}: RelationData(", "            ["]
@@ -139,7 +142,20 @@ def draw_case(rng: random.Random, focus: Focus | None = None, plain: bool = Fals
             if len(refused) > 50:
                 raise AssertionError(f"the binder refuses everything around {focus}:\n" + "\n".join(refused)) from None
             continue
-        return replace(case, refused=tuple(refused))
+        return replace(case if plain else _with_keys(case), refused=tuple(refused))
+
+
+def _with_keys(case: Case) -> Case:
+    """One stream in eight declares a key, which some of its elements repeat. What is drawn depends on the elements
+    alone, so that the other streams of a seed stay as they are."""
+    streams = dict(case.streams)
+    for name, data in case.streams.items():
+        rng = random.Random(f"{name} {data.elements}")
+        if rng.random() < 0.125:
+            unique = rng.choice([("b",), ("a", "b"), ("s",), ("x",), ("b", "s", "x")])
+            within = rng.choice([None, rng.randint(0, 9) * case.scale.unit])
+            streams[name] = replace(data, unique=unique, within=within)
+    return replace(case, streams=streams)
 
 
 def draw_data(rng: random.Random, text: str, writer: QueryWriter, scale: TimeScale) -> Case:

@@ -18,6 +18,7 @@ from eddyline.plan.logical import (
     Join,
     MarkJoin,
     OuterJoin,
+    Over,
     Plan,
     Project,
     Rank,
@@ -103,6 +104,8 @@ def operator_name(node: Plan, negated: set[str]) -> str | None:
             return "top-n"
         case AsOfJoin():
             return "as-of-join"
+        case Over():
+            return "over"
         case SetOperation():
             return f"{node.kind}-all" if node.all else node.kind
         case _:

@@ -34,6 +34,7 @@ from eddyline.core.window import Hop, PartitionRows, Range, Rows, Session, Slide
 from eddyline.plan.logical import (
     AsOfJoin,
     BoundQuery,
+    Over,
     Plan,
     Project,
     RelationScan,
@@ -46,7 +47,7 @@ from eddyline.plan.logical import (
     walk,
 )
 from eddyline.testing.auto_slack import AutoByRow
-from eddyline.testing.relational import apply, as_of_join, holds, named, project
+from eddyline.testing.relational import apply, as_of_join, holds, named, over, project
 from eddyline.testing.values import Row, bag_difference, canonical, instant, row_key, ticks
 
 Element = tuple[int | None, Mapping[str, Any]]  # (timestamp in ticks, row by source column)
@@ -68,6 +69,8 @@ class StreamData:
     elements: Sequence[Element]
     slack: int = 0
     auto: str | None = None  # the policy of SLACK AUTO: 'auto(target=99)'; None: the slack is fixed
+    unique: tuple[str, ...] = ()  # columns in which no two elements agree: who does is invalid
+    within: int | None = None  # … that are at most so many ticks apart
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +132,7 @@ class Reference:
         self._elements: dict[str, list[tuple[int, Mapping[str, Any]]]] = {}
         self._relations: dict[str, tuple[RelationData, list[tuple[int, Mapping[str, Any]]]]] = {}
         read = {n.stream.lower() for n in walk(query.plan) if isinstance(n, StreamScan)}
+        shown_by_streams: set[int] = set()
         for name, data in streams.items():
             if name.lower() in read:
                 given = data if isinstance(data, StreamData) else StreamData(data)
@@ -137,7 +141,9 @@ class Reference:
                 else:
                     split = AutoByRow(given.auto).split(given.elements)
                 on_time, self.late[name], self.invalid[name] = split
-                self._elements[name.lower()] = on_time
+                self._elements[name.lower()], repeated = split_repeated(on_time, given.unique, given.within)
+                self.invalid[name] += repeated
+                shown_by_streams |= {ts for ts, _ in on_time}  # a duplicate shows its time, but is no element
         shown: dict[str, set[int]] = {}
         for name, rows in (relations or {}).items():
             relation = rows if isinstance(rows, RelationData) else RelationData(rows)
@@ -152,7 +158,7 @@ class Reference:
         ticks = {ts for elements in self._elements.values() for ts, _ in elements}
         timed = {n.relation.lower() for n in walk(query.plan) if isinstance(n, RelationScan) and not n.constant}
         ticks = ticks.union(*({ts for ts, _ in self._relations[n][1]} for n in timed))
-        times = ticks.union(*(shown[n] for n in timed))
+        times = ticks.union(shown_by_streams, *(shown[n] for n in timed))
         if not read and not timed:
             times = {0}  # over constant relations only there is one instant, and no element to speak at
         self.start, self.end = (min(times), max(times)) if times else (0, -1)
@@ -211,6 +217,8 @@ class Reference:
             case AsOfJoin():
                 left, right = (self._stream(p, position) for p in (node.left, node.right))
                 return [e for e in as_of_join(node, left, right) if e[0] <= now]
+            case Over():
+                return over(node, self._stream(node.input, position))
             case Project():
                 names = node.input.schema.names
                 return [(ts, project(node, names, row)) for ts, row in self._stream(node.input, position)]
@@ -396,6 +404,24 @@ def split_late(elements: Iterable[Element], slack: int) -> tuple[list[tuple[int,
             on_time.append((ts, row))
             largest = ts if largest is None else max(largest, ts)
     return sorted(on_time, key=lambda e: e[0]), late, invalid
+
+
+def split_repeated(
+    elements: Sequence[tuple[int, Any]], unique: Sequence[str], within: int | None = None
+) -> tuple[list[tuple[int, Any]], list[Element]]:
+    """(elements, those that repeat the key of one before), of elements in order of (ts, arrival).
+
+    >>> split_repeated([(1, {"k": 7}), (2, {"k": 7}), (9, {"k": 7}), (9, {"k": None}), (9, {"k": None})], ["k"], 5)
+    ([(1, {'k': 7}), (9, {'k': 7}), (9, {'k': None}), (9, {'k': None})], [(2, {'k': 7})])
+    """
+    kept: list[tuple[int, Any]] = []
+    repeated: list[Element] = []
+    for ts, row in elements:
+        key = [row[c] for c in unique]
+        near = [other for at, other in kept if within is None or ts - at <= within]
+        same = any([canonical(other[c]) for c in unique] == [canonical(v) for v in key] for other in near)
+        (repeated if unique and None not in key and same else kept).append((ts, row))
+    return kept, repeated
 
 
 def window_rows(spec: WindowSpec, names: Sequence[str], elements: Sequence[Timed], now: int) -> list[Row]:

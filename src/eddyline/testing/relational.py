@@ -14,9 +14,12 @@ from eddyline.plan.logical import (
     AsOfJoin,
     Distinct,
     Explode,
+    Frame,
     Join,
     MarkJoin,
+    Neighbour,
     OuterJoin,
+    Over,
     Plan,
     Project,
     Rank,
@@ -137,6 +140,33 @@ def as_of_join(node: AsOfJoin, left: list[tuple[int, Row]], right: list[tuple[in
         elif node.outer and node.within is not None:
             found.append((time + node.within + 1, padded))
     return sorted(found, key=lambda e: e[0])
+
+
+def over(node: Over, elements: list[tuple[int, Row]]) -> list[tuple[int, Row]]:
+    """Each element with its values, at the time of the row of its partition that completes it, in order of these."""
+    names = node.input.schema.names
+    parts: dict[Row, list[tuple[int, dict[str, Any]]]] = {}
+    found = []
+    for time, row in elements:
+        values = named(names, row)
+        part = parts.setdefault(tuple(values[n] for n in node.partition), [])
+        part.append((time, values))
+        i = len(part) - 1 - node.waits
+        if i >= 0:
+            mine = part[i][1]
+            rows = [r for _, r in part]
+            found.append((time, (*(mine[n] for n in names), *(_over_value(v, rows, i) for _, v in node.values))))
+    return found
+
+
+def _over_value(v: Neighbour | Frame, rows: list[dict[str, Any]], i: int) -> Any:
+    at = i + v.shift
+    if isinstance(v, Frame):
+        first = 0 if v.rows is None else max(0, at - v.rows + 1)
+        return canonical(fold(v.call, rows[first : at + 1] if at >= 0 else []))
+    if at >= 0:
+        return rows[at][v.column]
+    return None if v.default is None else rows[i][v.default]
 
 
 def mark_join(node: MarkJoin, left: list[Row], right: list[Row]) -> list[Row]:

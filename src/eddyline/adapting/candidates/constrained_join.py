@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from eddyline.adapting.candidates.routed_join import is_kept_by_join
 from eddyline.adapting.join_choice import memory_of
 from eddyline.adaptive.constraints.policies import KIND, ConstraintOptions, parse_constraints
+from eddyline.core.bound import bound_of
 from eddyline.core.catalog import Catalog
 from eddyline.core.errors import JobError
 from eddyline.expr.describe import describe
@@ -127,7 +128,9 @@ class ConstrainedJoinCandidate(Candidate):
 
 def is_declared(p: Plan, key: Sequence[Expr], catalog: Catalog) -> bool:
     """Whether no two rows of an input have the same key, by ``UNIQUE`` of its stream or ``KEY`` of its relation."""
+    ticks: int | None = None
     while isinstance(p, Select | Window):
+        ticks = bound_of(p.spec).ticks if isinstance(p, Window) else ticks
         p = p.input
     if not isinstance(p, StreamScan | RelationScan):
         return False
@@ -135,7 +138,9 @@ def is_declared(p: Plan, key: Sequence[Expr], catalog: Catalog) -> bool:
     columns = {named.get(e.name) for e in key if isinstance(e, Column)}
     if isinstance(p, StreamScan):
         stream = catalog.streams.get(p.stream.lower())
-        return stream is not None and any(columns.issuperset(u) for u in stream.unique)
+        if stream is None or (stream.within is not None and (ticks is None or ticks > stream.within)):
+            return False  # a key may come again while its row is in the window
+        return any(columns.issuperset(u) for u in stream.unique)
     relation = catalog.relations.get(p.relation.lower())
     return relation is not None and bool(relation.key) and columns.issuperset(relation.key)
 

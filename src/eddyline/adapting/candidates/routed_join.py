@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from eddyline.adapting.index_memory import FITTING, MJOIN, memory_limit, quickest_within, size_of
@@ -32,7 +33,7 @@ INDEXES_IN_A_WINDOW = 4  # a search goes through one for each different partitio
 class RoutedJoinCandidate(Candidate):
     name = NAME
     option = "joins"
-    version = 2
+    version = 3
 
     def check(self, options: Mapping[str, Any]) -> None:
         index_options(options)
@@ -63,7 +64,7 @@ class RoutedJoinCandidate(Candidate):
 
     def build(self, node: Join, builder: Builder, need: Deletions) -> Output:
         from eddyline.adapting.index_costs import unit_costs
-        from eddyline.adapting.route_control import RoutesAndIndexes, to_spec
+        from eddyline.adapting.route_control import RoutesAndIndexes
         from eddyline.adaptive.indexes.cost import EQUAL_COSTS
         from eddyline.adaptive.indexes.routes import Routes
         from eddyline.operators.routed_join import RoutedJoin
@@ -72,16 +73,17 @@ class RoutedJoinCandidate(Candidate):
         parts = builder.join_parts(node, need)
         name = builder.name("routed-join")
         unit = unit_costs(builder.clock) if options.costs == "measured" else EQUAL_COSTS
-        sizes = [len(keys) for keys in parts.graph.keys]
-        tuner = make_tuner(tuner_name, options, sizes, unit)
+        tuner = partial(make_tuner, tuner_name, options, unit=unit)
         routes = Routes(connected(parts), options.routes, options.explore, options.seed)
         attributes = [[describe(e) for e in keys] for keys in parts.graph.keys]
         control = RoutesAndIndexes(name, attributes, routes, tuner, builder.context.log)
+        registry = builder.registry
         stubs = [stub for stub in parts.stubs if stub is not None]
         operator = RoutedJoin(
             name, parts.inputs, parts.graph, parts.residual, stubs, node.schema.names, builder.context,
-            parts.conditions, [to_spec(tuner.initial(n)) for n in sizes], control,
+            parts.conditions, control.initial, control,
             partition_rows=options.partition, batch_rows=options.batch, in_flight=options.in_flight,
+            peers=registry.stubs, shared_as=(tuner_name, options) if registry.sharing else None,
         )  # fmt: skip
         return builder.add_join(node, operator, parts)
 

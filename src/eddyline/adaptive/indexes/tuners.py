@@ -83,6 +83,9 @@ class IndexTuner(ABC):
         """New indexes for states, after ``round_ended`` named one."""
         return []
 
+    def take_over(self, state: int, indexes: tuple[IndexKey, ...]) -> None:  # noqa: B027
+        """Decide from now on about a state that another tuner has given these indexes."""
+
     def frequencies(self, state: int) -> Mapping[int, float]:
         """The access patterns of a state with their shares, as far as they are known."""
         return {}
@@ -204,6 +207,9 @@ class Amri(Assessed):
         each, rest = divmod(min(MOST_BITS, (self.partition - 1).bit_length()), max(1, attributes))
         return (("bits", *(each + (a < rest) for a in range(attributes))),)
 
+    def take_over(self, state: int, indexes: tuple[IndexKey, ...]) -> None:
+        self.configurations[state] = _bits_of(indexes, self.attributes[state])
+
     def decide(self, state: int, facts: Sequence[StateFacts]) -> list[Tuning]:
         if self.budget is None:
             chosen = {state: select(self.attributes[state], facts[state].bits, self._load(state, facts), self.unit)}
@@ -307,6 +313,9 @@ class AdaptiveHashes(Assessed):
 
     def initial(self, attributes: int) -> tuple[IndexKey, ...]:
         return tuple(("hashed", a) for a in range(min(attributes, self.count)))
+
+    def take_over(self, state: int, indexes: tuple[IndexKey, ...]) -> None:
+        self.indexes[state] = tuple(indexes)
 
     def decide(self, state: int, facts: Sequence[StateFacts]) -> list[Tuning]:
         n, names = self.attributes[state], facts[state].names

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 from eddyline.core.catalog import Catalog
 from eddyline.core.time import TimeKind
 from eddyline.plan.deletions import Deletions
-from eddyline.plan.logical import AsOfJoin, Join, MarkJoin, ModelQuery, OuterJoin, Plan, Rank, Select, children
+from eddyline.plan.logical import AsOfJoin, Join, MarkJoin, ModelQuery, OuterJoin, Over, Plan, Rank, Select, children
 from eddyline.plan.matching import Matching
 from eddyline.plan.memberships import flatten
 
@@ -45,7 +45,7 @@ T = TypeVar("T")
 # What is chosen: the subjects, each with the unit of its candidates' costs.
 JOIN, OUTER_JOIN, MARK, MEMBERSHIP, RANK = "join", "outer join", "mark", "membership", "rank"
 MATCH = "match"  # how rows with partners are found, below an outer join, a mark or a membership
-AS_OF, MODEL = "as-of join", "model query"
+AS_OF, MODEL, OVER = "as-of join", "model query", "over"
 UNITS: Mapping[str, str] = {
     JOIN: "index accesses an element",
     OUTER_JOIN: "index accesses an element",
@@ -55,6 +55,7 @@ UNITS: Mapping[str, str] = {
     RANK: "steps a change",
     AS_OF: "index accesses an element",
     MODEL: "equations a segment",
+    OVER: "rows read an element",
 }
 
 
@@ -170,6 +171,8 @@ def subject_of(node: Plan | Matching) -> str | None:
             return MATCH
         case ModelQuery():
             return MODEL
+        case Over():
+            return OVER
         case Select() if flatten(node) is not None:
             return MEMBERSHIP
         case _:

@@ -19,13 +19,15 @@ class EquationSystem(Candidate):
     subject: ClassVar[str] = MODEL
 
     def suits(self, node: ModelQuery, planning: Planning) -> str | Refused:
+        if node.program.bound is not None:
+            return "samples are fitted within bounds, and their segments are solved for time"
         return "segments of models are solved for time"
 
     def cost(self, node: ModelQuery, planning: Planning) -> float:
         return 1.0
 
     def build(self, node: ModelQuery, builder: Builder, need: Deletions) -> Output:
-        from eddyline.models.describe import format_program
+        from eddyline.models.describe import format_fits, format_program
         from eddyline.operators.model_query import ModelOperator
         from eddyline.plan.graph import Output
 
@@ -35,5 +37,6 @@ class EquationSystem(Candidate):
             builder.name("model-query"), node.schema, node.program, node.models, [s.schema for s in scans],
             [s.alias for s in scans], node.kind, node.horizon,
         )  # fmt: skip
-        out = builder.add(operator, tuple(b.node for b in below), note=format_program(node.program))
+        steps = [format_fits(node.models, [s.alias for s in scans]), format_program(node.program)]
+        out = builder.add(operator, tuple(b.node for b in below), note=" → ".join(s for s in steps if s))
         return Output(out, node.schema, append_only=True)

@@ -41,6 +41,7 @@ from eddyline.plan.logical import (
     MarkJoin,
     ModelQuery,
     OuterJoin,
+    Over,
     Plan,
     Project,
     Rank,
@@ -138,6 +139,8 @@ class Layouts:
                 return self.set_operation(p)
             case AsOfJoin():
                 return self.as_of_join(p)
+            case Over():
+                return self.over(p)
             case ModelQuery():
                 return self.model_query(p)
             case ToStream():
@@ -164,6 +167,15 @@ class Layouts:
         if definition is None:
             return [anywhere]  # late(q), invalid(q): made inside the shards, as they fall
         columns = _preferred(p, definition.timestamp)
+        if definition.unique:  # an element must meet the one whose key it repeats
+            key = definition.unique[0]
+            chosen = [c for c in columns if c in key] or [
+                c for c in key if not pa.types.is_nested(definition.schema[c].type)
+            ][:1]
+            hint = f"{definition.name} is split by a column of its key only, or copied: UNIQUE ({', '.join(key)})"
+            if len(chosen) < len(columns) and hint not in self.hints:
+                self.hints.append(hint)
+            return [*(lying_by(p, c, place) for c in chosen), Layout(None, (None,), places=(place,))]
         return [anywhere, *(lying_by(p, c, place) for c in columns), Layout(None, (None,), places=(place,))]
 
     def relation_scan(self, p: RelationScan) -> list[Layout]:
@@ -311,6 +323,14 @@ class Layouts:
             told = f"{p.function.upper()}() must see its partition together, and no input is split by a column of it"
         else:
             told = f"ORDER BY … LIMIT and {p.function.upper()}() without PARTITION BY rank all rows"
+        return self.kept(self.of(p.input), lambda x: x.meets(p.partition), told)
+
+    def over(self, p: Over) -> list[Layout]:
+        """The rows around an element are known where all rows of the partition are."""
+        if p.partition:
+            told = "OVER (…) must see its partition together, and no input is split by a column of it"
+        else:
+            told = "OVER (…) without PARTITION BY counts the elements of the whole stream"
         return self.kept(self.of(p.input), lambda x: x.meets(p.partition), told)
 
     def set_operation(self, p: SetOperation) -> list[Layout]:

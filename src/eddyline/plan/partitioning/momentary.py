@@ -20,6 +20,7 @@ from eddyline.plan.logical import (
     Join,
     MarkJoin,
     OuterJoin,
+    Over,
     Plan,
     Project,
     Rank,
@@ -82,7 +83,7 @@ def _comes_with_elements(p: Plan, known: Known) -> bool:
     match p:
         case StreamScan():
             return True
-        case Select() | Project():
+        case Select() | Project() | Over():
             return comes_with_elements(p.input, known)
         case AsOfJoin():
             # An element without a partner comes when its time is up, and no element tells it.

@@ -17,6 +17,7 @@ from eddyline.plan.logical import (
     MarkJoin,
     ModelQuery,
     OuterJoin,
+    Over,
     Plan,
     Project,
     Rank,
@@ -85,6 +86,8 @@ def _prune(p: Plan, need: frozenset[str]) -> Plan:
                 left=_prune(p.left, frozenset(p.left.schema.names)),
                 right=_prune(p.right, frozenset(p.right.schema.names)),
             )
+        case Over():
+            return _prune_over(p, need)
         case AsOfJoin():
             need |= frozenset(n for pair in p.keys for n in pair)
             left, right = (_prune(i, need & frozenset(i.schema.names)) for i in (p.left, p.right))
@@ -94,3 +97,15 @@ def _prune(p: Plan, need: frozenset[str]) -> Plan:
         case ToStream():
             # Netting is by value: dropping a column below would make different rows equal.
             return ToStream(p.kind, _prune(p.input, frozenset(p.input.schema.names)))
+
+
+def _prune_over(p: Over, need: frozenset[str]) -> Plan:
+    """Who waits longest says when elements come, and stays whether it is read or not."""
+    values = [(n, v) for n, v in p.values if n in need]
+    if p.waits and all(v.shift < p.waits for _, v in values):
+        values.append(next(item for item in p.values if item[1].shift == p.waits))
+    below = need & frozenset(p.input.schema.names)
+    if not values:
+        return _prune(p.input, below)
+    read = frozenset().union(*(v.read for _, v in values))
+    return replace(p, input=_prune(p.input, below | read | frozenset(p.partition)), values=tuple(values))

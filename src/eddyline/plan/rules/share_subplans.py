@@ -26,6 +26,7 @@ from eddyline.plan.logical import (
     Join,
     MarkJoin,
     OuterJoin,
+    Over,
     Plan,
     Project,
     Rank,
@@ -177,7 +178,7 @@ def _filled(p: Plan, made: dict[str, Plan]) -> Plan:
 def worth_sharing(p: Plan) -> bool:
     """Whether a sub-plan costs more than reading its elements twice."""
     return any(
-        isinstance(n, Join | OuterJoin | MarkJoin | Aggregate | AsOfJoin | Distinct | Rank | SetOperation)
+        isinstance(n, Join | OuterJoin | MarkJoin | Aggregate | AsOfJoin | Distinct | Over | Rank | SetOperation)
         or any(calls_of(e) or compile_expr(e).expensive for e in _asked(n))
         for n in each(p)
     )

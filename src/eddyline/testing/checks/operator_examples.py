@@ -38,10 +38,15 @@ _TEXTS = (
     "SELECT Istream(S.v, T.v AS w) FROM S ASOF JOIN T ON S.a = T.a AND T.ts <= S.ts",
     "SELECT Istream(S.v, T.v AS w) FROM S ASOF JOIN T ON S.a = T.a AND T.ts >= S.ts WITHIN 3",
     "SELECT Istream(S.v, T.v AS w) FROM S LEFT ASOF JOIN T ON S.a = T.a AND T.ts < S.ts WITHIN 3",
+    # the last rows of a partition
+    "SELECT Istream(a, LAG(v) OVER (PARTITION BY a ORDER BY ts) AS w) FROM S WHERE v < 9",
+    "SELECT avg(v) OVER (PARTITION BY a ORDER BY ts ROWS BETWEEN 2 PRECEDING AND 1 FOLLOWING) FROM S WHERE v < 9",
     # lists
     "SELECT a, explode(l) AS e FROM S [RANGE 4]",
     "SELECT e, count(*) AS n FROM (SELECT explode(l) AS e FROM S [ROWS 5]) GROUP BY e",
     # models
+    "SELECT a, b, d FROM S WHERE d > 0.4 ERROR WITHIN 0.2 BY (a, b) MAX GAP 6 SAMPLE EVERY 1",
+    "SELECT min(d) AS low FROM S [RANGE 4] ERROR WITHIN 10 % FLOOR 0.05 BY a",
     "SELECT a, v, d FROM S MODEL S.d = S.d - 0.1 * t WHERE d > 0.3 HORIZON 5",
     "SELECT S.a, S.d - T.d AS gap FROM S MODEL S.d = S.d + 0.1 * t JOIN T MODEL T.d = T.d ON S.a = T.a SAMPLE EVERY 2",
     "SELECT a, b, v, avg(d) AS m FROM S [RANGE 6] MODEL S.d = S.d + 0.1 * t^2 GROUP BY a, b, v PARTIAL SAMPLE EVERY 3",

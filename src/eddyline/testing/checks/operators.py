@@ -204,11 +204,13 @@ def _times(example: OperatorExample) -> None:
             made = operator.process(deltas, frontier)
             time = made.time
             require((np.diff(time) >= 0).all(), f"up to {frontier} the times of the output decrease")
-            inside = not len(time) or (before < time[0] and time[-1] <= frontier)
-            require(inside, f"the output has times outside ({before}, {frontier}]")
+            reached = operator.complete_to(frontier)
+            require(reached <= frontier, f"the output is complete up to {reached}, behind the frontier {frontier}")
+            inside = not len(time) or (before < time[0] and time[-1] <= reached)
+            require(inside, f"the output has times outside ({before}, {reached}]")
             for name, column in made.columns.items():
                 require(len(column) == len(time), f"the column {name!r} has {len(column)} rows, not {len(time)}")
-            before = frontier
+            before = reached
 
 
 def _boundaries(example: OperatorExample) -> None:

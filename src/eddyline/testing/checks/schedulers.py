@@ -31,6 +31,9 @@ class _Nothing:
     def process(self, deltas: Sequence[Delta], frontier: int) -> Delta:
         return deltas[0]
 
+    def complete_to(self, frontier: int) -> int:
+        return frontier
+
 
 def tasks(seed: int) -> list[Task]:
     """A chain of five operators with random costs and selectivities, all of which have something to do."""

@@ -1,0 +1,148 @@
+"""Samples that are fitted inside a query: segments as they become complete, and how far all of them are known.
+
+What is correct: the segments are those of ``Fitter`` over all samples, however these were cut into batches. A segment
+is complete when a sample does not fit it, when its run ends (``MAX GAP``), or when it is as long as it may get. Until
+then its line may still turn, so nothing is known from its first sample on: results wait for the first open segment of
+any key. Neighbours share a sample, so the bound holds for the straight line between any two samples of a run; one
+tick behind the last sample of a run the model stands still.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from eddyline.core.delta import Bools, Float64s, Int64s
+from eddyline.core.schema import Field, Schema
+from eddyline.core.time import TimeKind
+from eddyline.models.arithmetic import numbers
+from eddyline.models.fitting import ErrorBound, Fitter
+from eddyline.models.pieces import Pieces
+from eddyline.models.segments import TO, ModelledValue, SegmentLayout
+from eddyline.models.sources import BoundedSegments, FittedRows, RowStore
+
+MOST_SAMPLES = 4096  # of a segment: what bounds the wait for the segments of a signal that any line fits
+
+
+class FittedStore:
+    """The fit of one input, and its segments that can still matter."""
+
+    def __init__(self, model: FittedRows, schema: Schema, prefix: str, kind: TimeKind) -> None:
+        self.model, self.schema = model, schema
+        modelled = (
+            ModelledValue(n, 1, b.amount, b.relative, b.floor) for n, b in zip(model.values, model.bounds, strict=True)
+        )
+        self.layout = SegmentLayout(model.key, tuple(modelled), kind, "_time", model.max_gap)
+        self.fitter = Fitter(
+            self.layout, [schema[k].type for k in model.key], model.bounds, 1, model.max_gap, True, model.longest,
+            MOST_SAMPLES,
+        )  # fmt: skip
+        flat = [Field(f"{n}#{i}", pa.float64()) for n in model.values for i in ("0", "1", "e0", "e1")]
+        fields = (*(schema[k] for k in model.key), Field(TO, self.layout.time_type), *flat)
+        self.rows = RowStore(BoundedSegments(self.layout), Schema(fields), prefix, None, self.layout.scale)
+
+    def __len__(self) -> int:
+        return len(self.rows) + int((self.fitter.open_segments[:, 0] > 0).sum())
+
+    @property
+    def nbytes(self) -> int:
+        return self.rows.nbytes + self.fitter.nbytes
+
+    def add(self, time: Int64s, columns: Mapping[str, pa.Array]) -> None:
+        """Samples in order of time."""
+        if not len(time):
+            return
+        values, invalid = [], np.zeros(len(time), np.bool_)
+        for name in self.model.values:
+            invalid |= np.asarray(columns[name].is_null())
+            values.append(numbers(columns[name]))
+        keys = [columns[k] for k in self.model.key]
+        self.fitter.add(keys, time, np.column_stack(values), invalid if invalid.any() else None)
+
+    def known(self, frontier: int, ended: bool) -> float:
+        """The instant before which all segments are complete, when every sample up to the frontier has come."""
+        if ended:
+            self.fitter.finish()
+        else:
+            self.fitter.end_silent(frontier)
+        self._take()
+        since = self.fitter.open_since()
+        return float(frontier) + 1.0 if since is None else float(min(frontier + 1, since))
+
+    def _take(self) -> None:
+        out, c = self.fitter.completed()
+        if not len(out):
+            return
+        last = self._ends_run(out)
+        key, start, end = out[:, 0], out[:, 1], out[:, 2]
+        rest = end - last  # where a run ends, its last tick is a piece of its own
+        wide = rest > start
+        tail = np.flatnonzero(last)
+        tails = c[tail].copy()
+        tails[:, :, 0] += tails[:, :, 1] * ((rest - start)[tail] * self.layout.scale)[:, None]
+        tails[:, :, 1] = 0.0
+        both = np.concatenate([c[wide], tails])
+        starts, ends = np.concatenate([start[wide], rest[tail]]), np.concatenate([rest[wide], end[tail]])
+        codes = np.concatenate([key[wide], key[tail]])
+        order = np.lexsort((codes, starts))
+        both, starts, ends, codes = both[order], starts[order], ends[order], codes[order]
+        found = self.fitter.table_of_keys.values(np.ascontiguousarray(codes)) if self.model.key else []
+        columns = dict(zip(self.model.key, found, strict=True))
+        columns[TO] = pa.array(ends).cast(self.layout.time_type)
+        for j, name in enumerate(self.model.values):
+            error = chord(both[:, j], (ends - starts) * self.layout.scale, self.model.bounds[j])
+            for i in range(2):
+                columns[f"{name}#{i}"] = pa.array(np.ascontiguousarray(both[:, j, i]))
+                columns[f"{name}#e{i}"] = pa.array(error[:, i])
+        self.rows.add(starts, columns)
+
+    def _ends_run(self, out: Int64s) -> Bools:
+        """Segments that none of their key begins at the end of: they end one tick behind their last sample."""
+        order = np.lexsort((out[:, 1], out[:, 0]))
+        o = out[order]
+        open_ = self.fitter.open_segments
+        following = np.where(open_[o[:, 0], 0] > 0, open_[o[:, 0], 1], -1)
+        same = np.r_[o[1:, 0] == o[:-1, 0], False]
+        following[same] = np.r_[o[1:, 1], 0][same]
+        ends = np.empty(len(o), np.bool_)
+        ends[order] = following != o[:, 2]
+        return ends
+
+    def pieces(self, known: float, end: float | None) -> Pieces:
+        return self.rows.pieces(known, None)
+
+    def forget(self, before: float) -> None:
+        self.rows.forget(before)
+
+    def statistics(self) -> dict[str, int]:
+        return asdict(self.fitter.counts)
+
+    def state(self) -> dict[str, Any]:
+        return {"fit": self.fitter.state(), "segments": self.rows.state()}
+
+    def load(self, state: Mapping[str, Any]) -> None:
+        self.fitter.load(state["fit"])
+        self.rows.load(state["segments"])
+
+
+def chord(c: Float64s, width: Float64s, bound: ErrorBound) -> Float64s:
+    """A line that is nowhere on its segment below the distance from the straight lines between samples.
+
+    A sample y is within max(r·|y|, f) of the model m, so |m − y| ≤ max(r·|m|/(1 − r), f). That is convex in time, as
+    |m| is, and so are the straight lines between its values at samples below the chord between its ends.
+
+    >>> chord(np.array([[2.0, 0.5]]), np.array([4.0]), ErrorBound(0.5)).tolist()
+    [[0.5, 0.0]]
+    >>> chord(np.array([[2.0, 0.5]]), np.array([4.0]), ErrorBound(0.5, relative=True)).tolist()
+    [[2.0, 0.5]]
+    """
+    if not bound.relative:
+        return np.column_stack([np.full(len(c), bound.amount), np.zeros(len(c))])
+    share = bound.amount / (1.0 - bound.amount)
+    at_low = np.maximum(share * np.abs(c[:, 0]), bound.floor)
+    at_high = np.maximum(share * np.abs(c[:, 0] + c[:, 1] * width), bound.floor)
+    return np.column_stack([at_low, (at_high - at_low) / width])

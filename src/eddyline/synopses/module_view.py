@@ -1,0 +1,350 @@
+"""One state module for several joins: each join reads and writes it through a view.
+
+Joins over the same elements of a stream (of one query or of several) keep the elements' codes and the indexes over them
+once. A module has the join attributes of all its views; each view knows which of them are its own, what its window is,
+how far it has come and which rows it still needs.
+
+*Why a view sees what a module of its own would show.* Row numbers are those of the stream, so all views mean the same
+row by a number. A search is for rows that entered no later than its own instant: rows that another view has brought in
+advance entered later. It is for rows that are still in the window of *this* view: when a row leaves a window follows
+from the times of entering alone, for ``[RANGE w]`` it is time + w + 1, for ``[ROWS n]`` the time at which the n-th row
+after it enters. Rows that match nothing in this view (a NULL among its own keys, a filter above its window) are left
+out of what is found. The module drops a row when no view needs it.
+
+A window that changes in steps shares with nobody: when a row leaves it does not follow from when it entered. Views come
+together before the first row; a join that begins later has a module of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from eddyline.core.delta import Bools, Int64s
+from eddyline.core.time import NEVER
+from eddyline.core.window import Range, Rows, Unbounded, WindowSpec
+from eddyline.expr.evaluate import compile_expr
+from eddyline.expr.nodes import Column, Expr, UserCall, columns_of, substitute, walk
+from eddyline.synopses.index_maps import IndexSpec
+from eddyline.synopses.row_flags import RowFlags
+from eddyline.synopses.state_module import Search, StateModule, to_plain
+from eddyline.synopses.store import Stub
+
+LEAST = -(1 << 63)  # no time is earlier
+
+
+@dataclass(frozen=True, slots=True)
+class Attribute:
+    """A join attribute: an expression over the stream's own columns. Codes of ``ordered`` ones order as the values do.
+    ``use`` tells apart attributes that one join has twice."""
+
+    expr: Expr
+    ordered: bool = False
+    use: int = 0
+
+
+def attributes_of(keys: Sequence[Expr], ordered: frozenset[int], prefix: str) -> tuple[Attribute, ...]:
+    """The keys of a join input, independent of its alias, which the names of its columns begin with.
+
+    >>> import pyarrow as pa
+    >>> attributes_of([Column("S.a", pa.int64())], frozenset(), "S.")[0].expr.name
+    'a'
+    """
+    found: list[Attribute] = []
+    for j, key in enumerate(keys):
+        expr = _renamed(key, lambda name: name.removeprefix(prefix))
+        found.append(Attribute(expr, j in ordered, sum(a.expr == expr for a in found)))
+    return tuple(found)
+
+
+def _renamed(e: Expr, rename: Callable[[str], str]) -> Expr:
+    types = {x.name: x.type for x in walk(e) if isinstance(x, Column)}
+    return substitute(e, {n: Column(rename(n), types[n]) for n in columns_of(e)})
+
+
+def _may_be_shared(a: Attribute) -> bool:
+    """Whether other joins may compute it: it cannot fail for them, and no function is called twice for a row."""
+    return not compile_expr(a.expr).can_fail and not any(isinstance(x, UserCall) for x in walk(a.expr))
+
+
+class SharedModule:
+    """The views of one module. Its attributes are those of all views, fixed when the first row comes."""
+
+    def __init__(self, partition_rows: int) -> None:
+        self.partition_rows = partition_rows
+        self.views: list[ModuleView] = []
+        self.rows: StateModule | None = None
+        self.several = False  # whether several views were there when the attributes were fixed
+        self._attributes: tuple[Attribute, ...] = ()
+
+    @property
+    def attributes(self) -> tuple[Attribute, ...]:
+        if self.rows is not None:
+            return self._attributes
+        return tuple(dict.fromkeys(a for v in self.views for a in v.attributes))
+
+    def fix(self) -> StateModule:
+        """The module; from now on its attributes stay."""
+        if self.rows is None:
+            attributes = self.attributes
+            leader = self.views[0]
+            ranged = frozenset(attributes.index(v.attributes[j]) for v in self.views for j in v.ranged)
+            tail = max((v.window.count for v in self.views if isinstance(v.window, Rows)), default=0)
+            self.rows = StateModule(
+                len(attributes), self.partition_rows, leader.initial(len(attributes)), ranged,
+                keeps_leaves=leader.stored, tail=tail,
+            )  # fmt: skip
+            self._attributes, self.several = attributes, len(self.views) > 1
+        return self.rows
+
+    def remove(self, view: ModuleView) -> None:
+        self.views = [v for v in self.views if v is not view]
+        if self.rows is not None and self.views:  # else the rows are nobody's
+            self.rows.drop(min(v.first for v in self.views))
+
+
+class ModuleView:
+    """A join input's view: ``attributes`` are its keys, ``ranged`` those that are searched by ranges, ``initial`` gives
+    the first indexes for a number of attributes. ``owner`` is whoever decides about the indexes, if this view leads."""
+
+    def __init__(
+        self,
+        shared: SharedModule,
+        stub: Stub,
+        attributes: Sequence[Attribute],
+        ranged: frozenset[int],
+        window: WindowSpec,
+        initial: Callable[[int], IndexSpec],
+    ) -> None:
+        self.shared, self.stub = shared, stub
+        self.attributes, self.ranged, self.initial = tuple(attributes), ranged, initial
+        self.window = window
+        self.owner: Any = None
+        self.shared_as: Hashable = None  # views that agree in this, and in their elements, have one module
+        self.first = self.end = 0  # the rows that are alive in this view, by number
+        self.loaded = False
+        self._invalid = RowFlags()  # rows that match nothing, where the module cannot know them
+        self._columns: tuple[int, ...] | None = None
+        shared.views.append(self)
+
+    @property
+    def stored(self) -> bool:
+        """Whether times of leaving are kept because they do not follow from times of entering."""
+        return not isinstance(self.window, Range | Rows | Unbounded)
+
+    @property
+    def module(self) -> StateModule:
+        return self.shared.fix()
+
+    @property
+    def leads(self) -> bool:
+        """Whether it is this view's join that decides about the indexes."""
+        return self.shared.views[0] is self
+
+    @property
+    def columns(self) -> tuple[int, ...]:
+        """For each key the attribute of the module that it is."""
+        if self._columns is None or self.shared.rows is None:
+            self._columns = tuple(map(self.shared.attributes.index, self.attributes))
+        return self._columns
+
+    @property
+    def module_attributes(self) -> tuple[Attribute, ...]:
+        return self.shared.attributes
+
+    def key_exprs(self) -> list[Expr]:
+        """All attributes of the module, over the columns of this view's input."""
+        return [_renamed(a.expr, lambda name: self.stub.prefix + name) for a in self.shared.attributes]
+
+    def __len__(self) -> int:
+        return self.end - self.first
+
+    # ── rows ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def insert(self, codes: Int64s, time: Int64s, leave: Int64s, valid: Bools) -> tuple[Int64s, int]:
+        """The next rows: their numbers, and how many of them no other view has brought before."""
+        module, n = self.module, len(time)
+        rows = np.arange(self.end, self.end + n)
+        there = min(n, max(0, module.end - self.end))
+        if there < n:
+            new = slice(there, n)
+            known = None if self.shared.several else valid[new]
+            module.insert(codes[new], time[new], leave[new] if self.stored else None, known)
+        if self.shared.several:
+            self._invalid.append(~valid)
+        self.end += n
+        return rows, n - there
+
+    def stay(self, rows: Int64s) -> tuple[Int64s, Int64s, Bools]:
+        """When rows enter and leave, and which are ever there: not those that match nothing or leave as they enter."""
+        module = self.module
+        at = rows - module.origin
+        enter, leave = module.enter[at], self._leave(at)
+        return enter, leave, (enter < leave) & ~self._invalid.at(rows)
+
+    def _leave(self, at: Int64s) -> Int64s:
+        """When the rows at these places leave, as far as it is known."""
+        module = self.module
+        match self.window:
+            case Range(width=width):
+                found: Int64s = module.time[at] + (width + 1)
+            case Rows(count=count):
+                found = module.time[at + count]
+            case Unbounded():
+                found = np.full(len(at), NEVER, np.int64)
+            case _:
+                found = module.leave[at]
+        return found
+
+    def rows_leaving(self, after: int, now: int) -> Int64s:
+        """The numbers of the rows from ``after`` on that leave at ``now`` or before."""
+        module = self.module
+        places = slice(after - module.origin, self.end - module.origin)
+        match self.window:
+            case Range(width=width):
+                n = int(np.searchsorted(module.time[places], now - width - 1, side="right"))
+            case Rows(count=count):
+                n = max(0, int(np.searchsorted(module.time[places], now, side="right")) - count)
+            case Unbounded():
+                n = 0
+            case _:
+                n = int(np.searchsorted(module.leave[places], now, side="right"))
+        return np.arange(after, after + n)
+
+    def expire(self, now: int) -> None:
+        """This view no longer needs the rows that leave at ``now`` or before."""
+        self.first += len(self.rows_leaving(self.first, now))
+        self._invalid.drop(self.first)
+        self.module.drop(min(v.first for v in self.shared.views))
+
+    def codes_of(self, rows: Int64s, key: int) -> Int64s:
+        return self.module.codes_of(rows, self.columns[key])
+
+    def search(self, s: Search) -> tuple[Int64s, Int64s]:
+        """For every match the number of its request and of its row. Attributes are those of the module."""
+        module, leave = self.module, None
+        match self.window:
+            case Range(width=width):
+                s, leave = replace(s, min_leave=s.min_leave - (width + 1)), module.time
+            case Rows(count=count):
+                leave = module.time[count:]
+            case Unbounded():
+                s, leave = replace(s, min_leave=np.full(len(s), LEAST, np.int64)), module.time
+        requests, rows = module.search(s, leave, self.first)
+        if self._invalid:
+            there = ~self._invalid.at(rows)
+            requests, rows = requests[there], rows[there]
+        return requests, rows
+
+    @property
+    def nbytes(self) -> int:
+        """Its share of the module."""
+        module = self.shared.rows
+        return 0 if module is None else module.nbytes // max(1, len(self.shared.views)) + self._invalid.nbytes
+
+    def forget(self) -> None:
+        """Its join is gone."""
+        self.shared.remove(self)
+
+    # ── state ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def state(self) -> dict[str, Any]:
+        """The rows that this view needs with its own attributes; what other views add, they save."""
+        module = self.module
+        kept = [p for p in module.partitions if p.end > self.first and p.start < self.end]
+        start = kept[0].start if kept else self.end
+        rows = np.arange(start, self.end)
+        at = rows - module.origin
+        valid = (module.enter[at] != NEVER) & ~self._invalid.at(rows)
+        return {
+            "attributes": [repr(a) for a in self.shared.attributes],
+            "start": start,
+            "first": self.first,
+            "codes": np.ascontiguousarray(module.codes[at][:, list(self.columns)]).reshape(-1),
+            "time": module.time[at],
+            "valid": valid,
+            "leave": module.leave[at] if self.stored else np.empty(0, np.int64),
+            "ends": [min(p.end, self.end) for p in kept],
+            "specs": [to_plain(p.group.spec) for p in kept],
+            "spec": to_plain(module.spec),
+        }
+
+    def load(self, state: Mapping[str, Any]) -> None:
+        """The rows that were saved, in the module of the others if they stand at the same row."""
+        start, n = int(state["start"]), len(state["time"])
+        others = [v for v in self.shared.views if v.loaded and v is not self]
+        if any(v.stub.what != self.stub.what or v.end != start + n for v in others):
+            self._part()
+            others = []
+        module = self.module
+        self.loaded, self.first, self.end = True, int(state["first"]), start + n
+        valid = np.asarray(state["valid"], np.bool_)
+        if self.shared.several:
+            self._invalid = RowFlags(start)
+            self._invalid.append(~valid)
+        codes = np.zeros((n, module.attributes), np.int64)
+        codes[:, list(self.columns)] = np.asarray(state["codes"]).reshape(n, len(self.attributes))
+        specs, spec, ends = state["specs"], state["spec"], state["ends"]
+        if list(state["attributes"]) != [repr(a) for a in self.shared.attributes]:
+            spec = to_plain(self.initial(module.attributes))
+            specs = [spec] * len(ends)
+        saved = {
+            "start": start, "first": self.first, "codes": codes, "time": state["time"], "leave": state["leave"],
+            "enter": np.empty(0, np.int64) if self.shared.several else np.where(valid, state["time"], NEVER),
+            "ends": ends, "specs": specs, "spec": spec,
+        }  # fmt: skip
+        module.load(self._with_others(saved) if others else saved)
+
+    def _with_others(self, mine: dict[str, Any]) -> dict[str, Any]:
+        """What the module has, and this view's codes in their columns. The rows of both end at the same number. Rows
+        that only one of them needs have no codes for the other, which does not look at them any more."""
+        module = self.module
+        there = module.state()
+        there["codes"] = np.asarray(there["codes"]).reshape(-1, module.attributes)
+        longer, shorter = (mine, there) if mine["start"] < there["start"] else (there, mine)
+        codes = longer["codes"].copy()
+        own = list(self.columns)
+        shared = len(codes) - len(shorter["codes"])
+        if longer is there:
+            codes[shared:, own] = mine["codes"][:, own]
+        else:
+            rest = [a for a in range(module.attributes) if a not in own]
+            codes[shared:, rest] = there["codes"][:, rest]
+            # An attribute of several views has the same codes in each of them.
+        return {**longer, "codes": codes, "first": min(mine["first"], there["first"]), "spec": there["spec"]}
+
+    def _part(self) -> None:
+        """Go on with a module of its own."""
+        self.shared.remove(self)
+        self.shared, self._columns = SharedModule(self.shared.partition_rows), None
+        self.shared.views.append(self)
+
+
+def view_of(
+    stub: Stub,
+    peers: Iterable[Stub],
+    attributes: Sequence[Attribute],
+    ranged: frozenset[int],
+    window: WindowSpec,
+    partition_rows: int,
+    initial: Callable[[int], IndexSpec],
+    shared_as: Hashable = None,
+) -> ModuleView:
+    """A view for a join input that is about to start. ``shared_as`` says how its module is indexed and tuned, and that
+    ``peers`` with the same elements may have the same module (None: it has one of its own)."""
+    found = ModuleView(SharedModule(partition_rows), stub, attributes, ranged, window, initial)
+    if shared_as is not None and stub.what is not None and not found.stored and all(map(_may_be_shared, attributes)):
+        found.shared_as = (shared_as, partition_rows)
+        for peer in peers:
+            view = peer.companion
+            if not isinstance(view, ModuleView) or view.shared.rows is not None:
+                continue
+            if peer.what == stub.what and view.shared_as == found.shared_as:
+                found.shared = view.shared
+                found.shared.views.append(found)
+                break
+    stub.companion = found
+    return found

@@ -1,0 +1,182 @@
+"""ERROR WITHIN over tuples: what is certain agrees with the same query over the lines between samples."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import eddyline as ed
+from eddyline.cql import bind
+from eddyline.plan.logical import ModelQuery
+from eddyline.testing.interpolated import Interpolated
+
+CASES = max(1, round(3 * float(os.environ.get("EDDYLINE_CASES", "1"))))
+
+# The query, and for how many certain rows it must be good over all cases.
+QUERIES = {
+    "SELECT k, x FROM S WHERE x > 1 {} SAMPLE EVERY 1": 50,
+    "SELECT k, 2 * x - y AS z FROM S WHERE x > y OR NOT x < 3 {} SAMPLE EVERY 1": 50,
+    "SELECT k, x FROM S WHERE x > -2 AND x < 2 AND k <> 'b' {} SAMPLE EVERY 1": 20,
+    "SELECT k, x FROM S WHERE x * y < 1 {} SAMPLE EVERY 1": 20,
+    "SELECT k, x FROM S WHERE x * x + y * y < 9 {} SAMPLE EVERY 1": 5,
+    "SELECT k, x, sqrt(x * x + y * y) AS r FROM S WHERE sqrt(x * x + y * y) < 4 {} SAMPLE EVERY 1": 5,
+    "SELECT k, x FROM S WHERE power(x, 3) > 2 {} SAMPLE EVERY 1": 20,
+    "SELECT k, x FROM S WHERE x = 1 {} SAMPLE EVERY 1": 0,
+    "SELECT k, x FROM S WHERE x <> 1 {} SAMPLE EVERY 1": 50,
+    "SELECT a.k, b.k AS other, a.x - b.x AS gap FROM S a JOIN S b ON a.k < b.k WHERE a.x > b.x {} SAMPLE EVERY 1": 20,
+    "SELECT S.k, S.x - T.x AS gap FROM S JOIN T ON S.k = T.k WHERE S.x > T.x {} SAMPLE EVERY 1": 20,
+    "SELECT min(x) AS low, max(x) AS high FROM S {} SAMPLE EVERY 1": 20,
+    "SELECT max(x) AS m FROM S WHERE x < 2 {} SAMPLE EVERY 1": 10,
+    "SELECT min(x) AS m FROM S [RANGE 9 SLIDE 3] {}": 5,
+    "SELECT k, avg(x) AS m FROM S [RANGE 10 SLIDE 5] GROUP BY k {}": 5,
+    "SELECT k, avg(x) AS m FROM S [RANGE 10] GROUP BY k HAVING avg(x) > 0 PARTIAL {} SAMPLE EVERY 2": 20,
+    "SELECT k, avg(x * y) AS m FROM S [RANGE 6] GROUP BY k {} SAMPLE EVERY 2": 0,
+    "SELECT s.k, s.m - l.m AS d FROM (SELECT k, avg(x) AS m FROM S [size 4 advance 2]) AS s JOIN "
+    "(SELECT k, avg(x) AS m FROM S [size 12 advance 2]) AS l ON s.k = l.k WHERE s.m > l.m {}": 5,
+}
+
+
+def signals(rng: np.random.Generator, keys: int = 3) -> list[dict[str, Any]]:
+    """Samples of smooth and jumping signals at irregular times, with silences, repeated instants and values missing."""
+    rows, noise = [], float(rng.choice([0.02, 0.1, 0.4]))
+    for k in "abcdef"[:keys]:
+        t, x, y, slope = int(rng.integers(0, 6)), rng.normal() * 3, rng.normal() * 3, rng.normal() * 0.3
+        for _ in range(int(rng.integers(15, 45))):
+            rows.append({"ts": t, "k": k, "x": round(x, 3), "y": round(y, 3)})
+            if rng.random() < 0.05:
+                rows.append({"ts": t, "k": k, "x": x + rng.normal() * (rng.random() < 0.5), "y": y})
+            if rng.random() < 0.03:
+                rows.append({"ts": t, "k": k, "x": None, "y": y})
+            slope = rng.normal() * 0.4 if rng.random() < 0.15 else slope
+            step = int(rng.integers(1, 4)) if rng.random() > 0.04 else int(rng.integers(8, 25))
+            t += step
+            x += slope * step + rng.normal() * noise + (rng.normal() * 4 if rng.random() < 0.04 else 0.0)
+            y += 0.2 * step * rng.normal()
+    return sorted(rows, key=lambda r: r["ts"])
+
+
+def asked(rng: np.random.Generator) -> tuple[str, float, float, float]:
+    """A clause, and the bound as an amount, a share and a floor."""
+    gap = f" MAX GAP {rng.integers(4, 9)}" if rng.random() < 0.8 else ""
+    most = f" HORIZON {rng.integers(5, 40)}" if rng.random() < 0.3 else ""
+    if rng.random() < 0.6:
+        amount = float(rng.choice([0.05, 0.2, 0.5, 1.0]))
+        return f"ERROR WITHIN {amount}{gap}{most}", amount, 0.0, 0.0
+    share, floor = float(rng.choice([1, 5, 10])), float(rng.choice([0.0, 0.05, 0.2]))
+    return f"ERROR WITHIN {share} % FLOOR {floor}{gap}{most}", 0.0, share / 100, floor
+
+
+def constants(row: dict[str, Any]) -> tuple[Any, ...]:
+    return tuple(v for n, v in row.items() if isinstance(v, str))
+
+
+def run(text: str, streams: dict[str, list[dict[str, Any]]], size: int = 1000) -> tuple[pa.Table, ModelQuery, Any]:
+    session = ed.Session()
+    schema = pa.schema([("ts", pa.int64()), ("k", pa.string()), ("x", pa.float64()), ("y", pa.float64())])
+    for name, rows in streams.items():
+        batches = pa.Table.from_pylist(rows, schema).to_batches(max_chunksize=size)
+        session.stream(name, pa.Table.from_batches(batches, schema), timestamp="ts")
+    plan = bind(text, session.catalog).plan
+    assert isinstance(plan, ModelQuery)
+    query = session.query(text)
+    return query.to_arrow(), plan, query
+
+
+@pytest.mark.parametrize("number", range(len(QUERIES)))
+def test_what_is_certain_agrees_with_the_lines_between_samples(number: int) -> None:
+    text, wanted = list(QUERIES.items())[number]
+    certain = 0
+    for case in range(CASES):
+        rng = np.random.default_rng([number, case])
+        clause, amount, share, floor = asked(rng)
+        streams = {n: signals(rng) for n in "ST" if f" {n} " in text}
+        found, plan, _ = run(text.format(clause), streams, int(rng.integers(1, 60)))
+        reference = Interpolated(plan, streams, "ts")
+        by_time: dict[int, dict[tuple[Any, ...], dict[str, Any]]] = {}
+        for row in found.to_pylist():
+            t, unsure = row.pop("_time"), row.pop("_uncertain")
+            have = by_time.setdefault(t, {})
+            assert constants(row) not in have, "a row twice"
+            have[constants(row)] = {**row, "unsure": unsure}
+        step = plan.program.sample or 1
+        last = max(reference.instants()) + 15
+        for t in range(0, last, step):
+            truth = {constants(r): r for r in reference.at(t)}
+            have = by_time.get(t, {})
+            sure = {k: r for k, r in have.items() if not r["unsure"]}
+            assert truth.keys() <= have.keys(), (text, clause, case, t, "a row is missing")
+            assert sure.keys() <= truth.keys(), (text, clause, case, t, "a row that is not true is certain")
+            for key, row in sure.items():
+                for name, value in truth[key].items():
+                    if isinstance(value, float):
+                        allowed = amount or max(share * abs(value), floor)
+                        assert abs(row[name] - value) <= allowed + 1e-7, (text, clause, case, t, name)
+            certain += len(sure)
+    assert certain >= wanted * CASES / 3
+
+
+def test_rows_beyond_the_margin_are_certain_and_those_within_are_not() -> None:
+    rows = [{"ts": t, "k": "a", "x": t * 0.1, "y": 0.0} for t in range(101)]
+    found, _, _ = run("SELECT k, x FROM S WHERE x > 5 ERROR WITHIN 0.5 SAMPLE EVERY 1", {"S": rows})
+    unsure = {r["_time"]: r["_uncertain"] for r in found.to_pylist()}
+    assert min(unsure) == 46 and not unsure[56] and unsure[54] and all(not u for t, u in unsure.items() if t > 55)
+    segments, _, _ = run("SELECT k, x FROM S WHERE x > 5 ERROR WITHIN 0.5", {"S": rows})
+    shown = [(round(r["_from"], 3), round(r["_to"], 3), r["_uncertain"]) for r in segments.to_pylist()]
+    assert shown == [(45.0, 55.0, True), (55.0, 100.0, False), (100.0, 101.0, False)]
+
+
+@pytest.mark.parametrize(
+    "text", ["SELECT k, x FROM S WHERE x > 0 {}", "SELECT min(x) AS m FROM S [RANGE 9 SLIDE 3] {}"]
+)
+def test_batches_do_not_show(text: str) -> None:
+    rng = np.random.default_rng(5)
+    for _ in range(CASES):
+        clause = asked(rng)[0]
+        streams = {"S": signals(rng)}
+        whole = run(text.format(clause), streams)[0].to_pylist()
+        pieces = run(text.format(clause), streams, int(rng.integers(1, 9)))[0].to_pylist()
+        assert [{n: round(v, 7) if isinstance(v, float) else v for n, v in r.items()} for r in pieces] == [
+            {n: round(v, 7) if isinstance(v, float) else v for n, v in r.items()} for r in whole
+        ]
+
+
+def test_samples_that_differ_at_one_instant_are_counted() -> None:
+    rows = [{"ts": t, "k": "a", "x": 1.0, "y": 0.0} for t in range(5)]
+    rows[3:3] = [{"ts": 2, "k": "a", "x": 7.0, "y": 0.0}, {"ts": 2, "k": "a", "x": None, "y": 0.0}]
+    _, _, query = run("SELECT k, x FROM S ERROR WITHIN 0.1 SAMPLE EVERY 1", {"S": rows})
+    counts = query.statistics()["model-query 1"]
+    assert (counts["S: samples"], counts["S: violations"], counts["S: invalid"]) == (6, 1, 1)
+
+
+def test_results_wait_no_longer_than_a_segment_may_be() -> None:
+    session = ed.Session()
+    schema = pa.schema([("ts", pa.int64()), ("k", pa.string()), ("x", pa.float64())])
+    session.stream("S", schema=schema, timestamp="ts")
+    query = session.query("SELECT k, x FROM S ERROR WITHIN 0.1 HORIZON 10 MAX GAP 20 SAMPLE EVERY 1")
+    seen = []
+    for t in range(40):
+        session.push("S", [{"ts": t, "k": "a", "x": 2.0 * t}])
+        seen += [r["_time"] for batch in query.results() for r in batch.to_pylist()]
+    assert seen == list(range(30))
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("SELECT k, sum(x) AS s FROM S [RANGE 5] GROUP BY k ERROR WITHIN 1", "depends on how many there are"),
+        ("SELECT count(*) AS n FROM S [RANGE 5] ERROR WITHIN 1", "how many samples"),
+        ("SELECT k, x FROM S ERROR WITHIN 0", "a bound above 0"),
+        ("SELECT k, x FROM S ERROR WITHIN 60 %", "below 50 %"),
+        ("SELECT k, x FROM S ERROR WITHIN 1 FLOOR 2", "its own floor"),
+        ("SELECT k, x FROM S ERROR WITHIN 1 BY q", "BY names a column of S, and 'q' is none"),
+        ("SELECT k, x FROM S MAX GAP 5", "belongs to ERROR WITHIN"),
+        ("SELECT a.x FROM S a, S b WHERE sqrt(a.x * a.x) < sqrt(b.x * b.x) ERROR WITHIN 1", "compare their squares"),
+    ],
+)
+def test_refusals(text: str, told: str) -> None:
+    with pytest.raises(ed.CqlError, match=told):
+        run(text, {"S": [{"ts": 1, "k": "a", "x": 1.0, "y": 1.0}]})
