@@ -165,7 +165,8 @@ def plan_group(
     split = _split(main, plans, catalog, shards, rates, followers)
     renamed = [split.plan, *plans[1:]]
     planned = tuple(choose_operators(replace(q, plan=p), p, catalog) for q, p in zip(queries, renamed, strict=True))
-    return assemble(planned, split, catalog, load, strict=strict, positions=positions)
+    keyed = any(reads_keys(p, catalog) for p in plans)
+    return assemble(planned, split, catalog, load, strict=strict, positions=positions, keyed=keyed)
 
 
 def assemble(
@@ -176,13 +177,14 @@ def assemble(
     *,
     strict: bool = False,
     positions: frozenset[str] = frozenset(),
+    keyed: bool = False,
 ) -> Group:
-    """A group of queries whose plans name the lanes of a partitioning."""
+    """A group of queries whose plans name the lanes of a partitioning; ``keyed``: streams with keys are read."""
     main, renamed = planned[0].query, [p.plan for p in planned]
     shipped = tuple(lane for lane in split.lanes if not lane.constant and "(" not in lane.source)
     constants = tuple(lane for lane in split.lanes if lane.constant)
     # Side streams cannot count on an order either.
-    ordered = any(map(needs_order, renamed)) or any(reads_keys(p, catalog) for p in plans)
+    ordered = keyed or any(map(needs_order, renamed))
     lanes = Catalog(functions=catalog.functions, aggregates=catalog.aggregates)
     for lane in shipped:
         _add(lane, lanes, catalog, renamed, ordered, positions)

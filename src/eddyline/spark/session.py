@@ -39,6 +39,7 @@ from eddyline.spark.program import (
     assemble,
     check_shards,
     plan_group,
+    reads_keys,
     state_partitions,
 )
 from eddyline.spark.spark_query import SparkQuery
@@ -301,8 +302,9 @@ class SparkRuntime(Declaring[SparkQuery]):
             return None
         planned, layout = found
         group = assemble(
-            planned, layout, self.catalog, self._load, strict=self.strict, positions=frozenset(self.opened)
-        )
+            planned, layout, self.catalog, self._load, strict=self.strict, positions=frozenset(self.opened),
+            keyed=any(reads_keys(q.plan, self.catalog) for q in queries),
+        )  # fmt: skip
         return self._equipped(group)
 
     def _equipped(self, group: Group) -> Group:
