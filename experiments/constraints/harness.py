@@ -217,3 +217,16 @@ def two_parents(k: int, rounds: int, seed: int = 1) -> dict[str, pa.Table]:
         place = np.arange(len(keys)) + random.random(len(keys)) * k
         made[name] = pa.table({"ts": times[name], "a": keys[np.argsort(place, kind="stable")]})
     return made
+
+
+def filtered(k: int, rounds: int, multiplicity: int, spread: int, seed: int = 1) -> dict[str, pa.Table]:
+    """Figure 6.9(c): S1 → S2 with a filter on S2. The first parent comes up to k arrivals of S2 before its child, the
+    others within ``spread`` rows of S1 after the first."""
+    random = np.random.default_rng(seed)
+    times = interleaved({"S2": 1, "S1": multiplicity}, rounds)
+    child = np.repeat(np.arange(rounds), multiplicity)
+    first = np.repeat(np.arange(rounds) - random.random(rounds) * k, multiplicity)
+    later = random.random(len(child)) * spread / multiplicity * (np.arange(len(child)) % multiplicity != 0)
+    keys = child[np.argsort(first + later, kind="stable")]
+    s2 = pa.table({"ts": times["S2"], "a": np.arange(rounds), "f": random.integers(0, 100, rounds)})
+    return {"S1": pa.table({"ts": times["S1"], "a": keys}), "S2": s2}

@@ -378,6 +378,9 @@ class ConstrainedJoin(Operator):
         bytes = self.slots.nbytes + sum(s.rows.nbytes for s in self.sides)
         return len(self.slots), bytes + (0 if self.spill is None else self.spill.nbytes)
 
+    def spilled(self) -> tuple[int, int]:
+        return (0, 0) if self.spill is None else (sum(self.spill.rows()), self.spill.disk)
+
     def describe(self) -> str:
         where = (
             "what constraints make useless is dropped" if self.spill is None else "the rest of the windows is spilled"

@@ -174,6 +174,10 @@ class Spill:
         """Rows by input."""
         return [sum(map(len, s)) + sum(map(len, w)) for s, w in zip(self.segments, self.waiting, strict=True)]
 
+    def by_input(self) -> list[tuple[int, int]]:
+        """Rows, those that wait to be written included, and bytes in files."""
+        return [(n, sum(s.bytes for s in mine)) for n, mine in zip(self.rows(), self.segments, strict=True)]
+
     @property
     def disk(self) -> int:
         """Bytes in files."""
