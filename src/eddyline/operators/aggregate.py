@@ -22,6 +22,7 @@ import pyarrow as pa
 from eddyline.core.delta import Bools, Delta, Int64s
 from eddyline.core.errors import DataError
 from eddyline.core.schema import Field, Schema
+from eddyline.expr.approximate import DISTINCT, PERCENTILE
 from eddyline.expr.evaluate import Compiled, compile_expr
 from eddyline.expr.nodes import AggregateCall, Column, Expr
 from eddyline.kernels import aggregates as kernels
@@ -48,6 +49,7 @@ from eddyline.operators.base import Context, Operator
 from eddyline.operators.bundles import ROWS, Bundles
 from eddyline.operators.distinct import DistinctPairs, conditional
 from eddyline.operators.outputs import Output, emits_objects, label, output
+from eddyline.operators.sketches import DistinctSketch, QuantileSketch
 from eddyline.synopses.codes import is_direct
 from eddyline.synopses.keys import KeyTable
 
@@ -157,6 +159,8 @@ class AggregateOperator(Operator):
             kind, distinct = "ends", False
         elif kind in ("sum", "avg"):
             kind = "sum"
+        elif call.parameters:
+            kind = f"{kind} {call.parameters}"
         elif kind == "count" and not call.args:
             kind, distinct = "rows", False
         key = kind, indexes, distinct, condition
@@ -189,6 +193,10 @@ class AggregateOperator(Operator):
             if pa.types.is_decimal(types[0]):
                 return DecimalSum()
             return DoubleSum() if pa.types.is_floating(types[0]) else IntegerSum()
+        if call.function == DISTINCT:
+            return DistinctSketch(call.parameters[0], self.append_only)
+        if call.function == PERCENTILE:
+            return QuantileSketch(*call.parameters)
         less, root = _SPREADS[call.function]
         return Spread(less, root)
 
@@ -369,4 +377,6 @@ class AggregateOperator(Operator):
 
     def describe(self) -> str:
         kept = ", ".join(label(c) for c in self.calls) or "rows"
-        return f"{kept} for each {'group that is not empty' if self.grouped else 'instant: one row'}"
+        sketches = [a for a in self.accumulators.values() if isinstance(a, DistinctSketch | QuantileSketch)]
+        within = "".join(f"; {a.describe()}" for a in sketches)
+        return f"{kept} for each {'group that is not empty' if self.grouped else 'instant: one row'}{within}"
