@@ -24,10 +24,12 @@ from eddyline.models.describe import span
 from eddyline.models.fitted import FittedStore
 from eddyline.models.margins import exceeds, judged
 from eddyline.models.pieces import Pieces, for_kernel, shifted
+from eddyline.models.predicted import PredictedRows, PredictedStore
 from eddyline.models.program import END_OF_MODELS, Program, run
 from eddyline.models.sources import FittedRows, RowModel, RowStore
 from eddyline.operators.base import Operator
 
+AT = "_at"  # the instant that a predicted row speaks of
 _CLOSED = pa.array(["()", "[)", "(]", "[]"])  # by the bits of closedness
 
 
@@ -53,7 +55,7 @@ class ModelOperator(Operator):
         for delta, store, alias in zip(deltas, self.stores, self.aliases, strict=True):
             if len(delta):
                 self.last = max(int(delta.time[-1]), self.last or int(delta.time[-1]))
-                store.add(delta.time, {n.removeprefix(f"{alias}."): _decoded(c) for n, c in delta.columns.items()})
+                store.add(delta.time, {n.removeprefix(f"{alias}."): decoded(c) for n, c in delta.columns.items()})
         ended = frontier >= END_OF_MODELS and self.last is not None
         known = max(self.done, min(s.known(frontier, ended) for s in self.stores))
         end = max(float(self.last or 0) + 1.0, self.done) if ended else None
@@ -99,6 +101,8 @@ class ModelOperator(Operator):
                 if modelled:
                     doubt = doubt | exceeds(q.values[name], x, self.program.bound)
             self._count(columns, doubt)
+        if AT in self.schema:
+            columns[AT] = pa.array(time).cast(self.schema[AT].type)
         return Delta(time, {f.name: columns[f.name].cast(f.type) for f in self.schema})
 
     # ── segments ──────────────────────────────────────────────────────────────────────────────────────────────────
@@ -184,6 +188,8 @@ def _store(
 ) -> RowStore | FittedStore:
     if isinstance(model, FittedRows):
         return FittedStore(model, schema, prefix, kind)
+    if isinstance(model, PredictedRows):
+        return PredictedStore(model, schema, prefix, horizon, scale)
     return RowStore(model, schema, prefix, horizon, scale)
 
 
@@ -195,7 +201,7 @@ def _own(schema: Schema, alias: str) -> Schema:
     return Schema(tuple(Field(f.name.removeprefix(f"{alias}."), f.type) for f in schema))
 
 
-def _decoded(column: pa.Array) -> pa.Array:
+def decoded(column: pa.Array) -> pa.Array:
     return column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
 
 

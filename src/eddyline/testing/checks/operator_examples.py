@@ -45,6 +45,8 @@ _TEXTS = (
     "SELECT a, explode(l) AS e FROM S [RANGE 4]",
     "SELECT e, count(*) AS n FROM (SELECT explode(l) AS e FROM S [ROWS 5]) GROUP BY e",
     # models
+    "SELECT a, b, v, d FROM S MODEL S.d = S.d + 0.1 * t WHERE d > 0.6 SAMPLE EVERY 1 HORIZON 4 PREDICT",
+    "SELECT a, max(d) AS m FROM S MODEL S.d = S.d + 0.1 * t GROUP BY a SAMPLE EVERY 2 ERROR WITHIN 0.2 PREDICT",
     "SELECT a, b, d FROM S WHERE d > 0.4 ERROR WITHIN 0.2 BY (a, b) MAX GAP 6 SAMPLE EVERY 1",
     "SELECT min(d) AS low FROM S [RANGE 4] ERROR WITHIN 10 % FLOOR 0.05 BY a",
     "SELECT a, v, d FROM S MODEL S.d = S.d - 0.1 * t WHERE d > 0.3 HORIZON 5",
