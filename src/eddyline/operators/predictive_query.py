@@ -34,8 +34,7 @@ class PredictiveOperator(ModelOperator):
     stores: list[PredictedStore]  # type: ignore[assignment]
 
     def __init__(self, context: Context, *arguments: Any) -> None:
-        super().__init__(*arguments)
-        self.context = context
+        super().__init__(*arguments, context)
         self.predicted: Counter[tuple[Any, ...]] = Counter()  # (t, values)
         self.runs = self.taken_back = 0
 
