@@ -121,7 +121,8 @@ class FittedStore:
 
     def _error(self, j: int, c: Float64s, starts: Int64s, ends: Int64s) -> Float64s:
         """Of each segment the largest of the bounds that its samples had."""
-        times, width = [t for t, _ in self.epochs], (ends - starts) * self.layout.scale
+        times = [t for t, _ in self.epochs]
+        width: Float64s = ((ends - starts) * self.layout.scale).astype(np.float64)
         first, last = (np.searchsorted(times, t, "right") - 1 for t in (starts, ends))
         at_low, at_high = np.zeros(len(c)), np.zeros(len(c))
         for k in range(int(first.min()), int(last.max()) + 1):
