@@ -37,8 +37,8 @@ class KeptRows:
     def __len__(self) -> int:
         return self.store.end
 
-    def insert(self, columns: Mapping[str, pa.Array], length: int) -> int:
-        """Bring rows; returns the place of the first."""
+    def insert(self, columns: Mapping[str, pa.Array], length: int, time: Int64s | None = None) -> int:
+        """Bring rows; returns the place of the first. Their times are not needed here."""
         start = self.store.end
         self.store.append(columns, length)
         return start
