@@ -137,6 +137,7 @@ class ConstraintWatch:
         assert self.graph is not None
         ports = self.size * self.width
         wait, low = np.full(ports, k.NEVER_USED, np.int64), np.full(ports, k.LOWEST, np.int64)
+        lag = wait.copy()
         parents_of = {q for q in self.facts if self.is_parent(self.other[q])}  # ports that lead to a parent
         for q, adherence in self.rids.items():
             if self.usable(join, adherence, self.input_of(self.other[q])) and self.unique(join, self.other[q]):
@@ -144,7 +145,7 @@ class ConstraintWatch:
         for q, oa in self.ordered.items():
             purpose = OAP if self.other[q] in parents_of else OAC
             if self.options.may_use(purpose) and self.usable(join, oa.adherence, self.input_of(q)):
-                low[self.other[q]] = oa.low()
+                low[self.other[q]], lag[self.other[q]] = oa.low(), int(oa.adherence.k_e)
         facts = np.zeros((4, self.size), np.int64)
         facts[:3] = np.array(self.graph.facts(), np.int64).T
         for i in range(self.size):
@@ -157,7 +158,7 @@ class ConstraintWatch:
         for q in parents_of & {self.other[p] for p in self.clustered}:
             self._close(join, q)
         self._tell(wait, low, now)
-        return Collection(wait, low, round(65536 * self.losses.p) if join.spill is None else 0, facts)
+        return Collection(wait, low, round(65536 * self.losses.p) if join.spill is None else 0, facts, lag)
 
     # ── which constraints are exploited ───────────────────────────────────────────────────────────────────────────
 
@@ -212,10 +213,9 @@ class ConstraintWatch:
             kept = join.slots.close(ca.table[places], q, k.BY_CA + k.KINDS * self.other[q])
             ca.forget(places[kept == 0])
 
-    def collected(self, join: ConstrainedJoin, slots: Int64s) -> None:
-        both = join.slots.stream[slots] * (1 << 32) + join.slots.slot[slots, k.WHY]
-        for each, many in zip(*np.unique(both, return_counts=True), strict=True):
-            self.removed[int(each) >> 32, int(each) & 0xFFFFFFFF] += int(many)
+    def collected(self, join: ConstrainedJoin, removed: Int64s) -> None:
+        for i, kind in zip(*np.nonzero(removed), strict=True):
+            self.removed[int(i), int(kind)] += int(removed[i, kind])
 
     # ── what can be used ──────────────────────────────────────────────────────────────────────────────────────────
 
@@ -245,7 +245,9 @@ class ConstraintWatch:
             return bound.rows
         if bound.ticks is None or not self.history:
             return math.inf
-        return float(join.slots.arrived[i] - self.history[0][1][i])
+        then, before = self.history[0]
+        elapsed = max(1, int(join.progress[k.NOW]) - then)
+        return float(join.slots.arrived[i] - before[i]) * min(1.0, bound.ticks / elapsed)
 
     def _keep_history(self, join: ConstrainedJoin, now: int) -> None:
         ticks = max((bound_of(s.spec.window).ticks or 0 for s in join.sides), default=0)
@@ -276,9 +278,9 @@ class ConstraintWatch:
             Edge(a, b, self.unique(join, a * self.width + p), self.unique(join, b * self.width + q))
             for a, p, b, q in self.join_edges
         ]
-        graph = direct(self.size, edges)
-        if self.graph is not None and graph == self.graph:
+        if self.graph is not None and tuple(edges) == self.graph.edges:
             return
+        graph = direct(self.size, edges)
         before, self.graph = self.graph, graph
         self.set_ports(join)
         if self.log is not None and (before is None or before.down != graph.down):

@@ -69,7 +69,7 @@ class Sameness:
             case ModelQuery():  # its program names columns: two are the same if they are written the same
                 aliases = tuple(i.schema.names for i in p.inputs)
                 below = tuple(map(self.key, p.inputs))
-                return "models", below, aliases, p.models, p.program, p.schema.names, p.kind, p.horizon
+                return "models", below, aliases, p.models, p.program, p.schema.names, p.kind, p.horizon, p.predict
         below = children(p)
         places = _places([c.schema for c in below])
         own = []

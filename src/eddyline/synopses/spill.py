@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from eddyline.core.delta import Bools, Int64s
 from eddyline.core.schema import Schema
-from eddyline.kernels.constrained_join import add_to_filter
+from eddyline.kernels.constrained_filter import add_to_filter
 from eddyline.kernels.constrained_layout import BLOCK
 from eddyline.synopses.spill_folder import SpillFolder
 from eddyline.synopses.spill_segment import Segment, SpilledRows
@@ -42,7 +42,7 @@ class Spill:
         self.generation = [0] * len(schemas)
         self.room = [0] * len(schemas)  # keys that fit into the newer filter of an input
         self.filled = [0] * len(schemas)
-        self.filters = np.full((2, len(schemas) * width, 2), -1, np.int64)
+        self.filters = np.zeros((2, len(schemas) * width, 2), np.int64)  # where each begins, its blocks
         self.bits = np.zeros(1, np.uint8)
         self.total = self.taken = 0  # rows that were ever spilled and brought back
 
@@ -81,7 +81,7 @@ class Spill:
         self, asked: Int64s, worth_it: Callable[[int, Int64s], Bools] | None = None
     ) -> Iterator[tuple[int, SpilledRows]]:
         """Give rows back that have one of the keys asked for: lines of port and key. Of these only rows whose keys
-        ``worth_it`` accepts for the port; the others stay."""
+        ``worth_it`` accepts for the port; the others stay. Yields the port with the rows."""
         for port in np.unique(asked[:, 0]).tolist():
             i, p = divmod(port, self.width)
             keys = np.unique(asked[asked[:, 0] == port, 1])
@@ -104,7 +104,7 @@ class Spill:
             if found:
                 rows = SpilledRows.concat(found)
                 self.taken += len(rows)
-                yield i, rows
+                yield port, rows
 
     # ── filters ───────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -112,8 +112,8 @@ class Spill:
         if self.filled[i] + len(keys) > self.room[i]:
             self._make_room(i, len(keys))
         for p in range(self.width):
-            base, mask = self.filters[0, i * self.width + p].tolist()
-            add_to_filter(np.ascontiguousarray(keys[:, p]), self.bits, base, mask)
+            base, blocks = self.filters[0, i * self.width + p].tolist()
+            add_to_filter(np.ascontiguousarray(keys[:, p]), self.bits, base, blocks)
         self.filled[i] += len(keys)
 
     def _make_room(self, i: int, more: int) -> None:
@@ -126,7 +126,7 @@ class Spill:
         new = max(FIRST_KEYS, self.room[i], more, 2 * (live + more) if older else 0)
         for q in range(ports.start, ports.stop):
             pieces[1, q] = None if older else pieces[0, q]
-            pieces[0, q] = np.zeros((1 << max(0, (new * BITS_PER_ROW // (8 * BLOCK)).bit_length())) * BLOCK, np.uint8)
+            pieces[0, q] = np.zeros((new * BITS_PER_ROW // (8 * BLOCK) + 1) * BLOCK, np.uint8)
         self._lay_out(pieces)
         self.room[i], self.filled[i] = new, 0
         self.generation[i] += 1
@@ -135,20 +135,20 @@ class Spill:
                 s.generation = self.generation[i]
             for p in range(self.width):
                 keys = [s.keys(p) for s in held] + [r.keys[:, p] for r in self.waiting[i]]
-                base, mask = self.filters[0, i * self.width + p].tolist()
-                add_to_filter(np.ascontiguousarray(np.concatenate(keys)), self.bits, base, mask)
+                base, blocks = self.filters[0, i * self.width + p].tolist()
+                add_to_filter(np.ascontiguousarray(np.concatenate(keys)), self.bits, base, blocks)
             self.filled[i] = live
 
     def _piece(self, g: int, q: int) -> np.ndarray[Any, Any] | None:
-        base, mask = self.filters[g, q].tolist()
-        return None if mask < 0 else self.bits[base : base + (mask + 1) * BLOCK]
+        base, blocks = self.filters[g, q].tolist()
+        return None if blocks == 0 else self.bits[base : base + blocks * BLOCK]
 
     def _lay_out(self, pieces: Mapping[tuple[int, int], np.ndarray[Any, Any] | None]) -> None:
-        self.filters = np.full_like(self.filters, -1)
+        self.filters = np.zeros_like(self.filters)
         at, parts = 0, []
         for (g, q), piece in pieces.items():
             if piece is not None:
-                self.filters[g, q] = at, len(piece) // BLOCK - 1
+                self.filters[g, q] = at, len(piece) // BLOCK
                 parts.append(piece)
                 at += len(piece)
         self.bits = np.concatenate(parts) if parts else np.zeros(1, np.uint8)
