@@ -154,6 +154,8 @@ def resolve_aggregate(name: str, types: Sequence[pa.DataType], distinct: bool = 
             return Resolution("sum", (INT64,), INT64, can_fail=True)
         if is_decimal(t):
             return Resolution("sum", (t,), pa.decimal128(38, t.scale), can_fail=True)
+    if canonical == "avg" and is_integer(t):
+        return Resolution("avg", (INT64,), DOUBLE)  # an exact sum, which sum(x) shares
     return Resolution(canonical, (DOUBLE,), DOUBLE)
 
 

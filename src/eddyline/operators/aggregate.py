@@ -113,6 +113,13 @@ class AggregateOperator(Operator):
         ]
         self.evaluators = [self._values(e) for e in self.expressions]
         self.rows = first
+        # The arguments whose values are read, and not only where they are NULL.
+        self.coded = frozenset(
+            i
+            for (_, indexes, distinct, condition), a in self.accumulators.items()
+            if distinct or condition is not None or type(a) is not Count
+            for i in (*indexes, *(() if condition is None else (condition,)))
+        )
 
         # Indexed by group id; ``mark`` and ``latest`` are scratch of ``emission_points``.
         self.shown: Bools = np.zeros(0, np.bool_)
@@ -286,8 +293,8 @@ class AggregateOperator(Operator):
 
     def _walk(self, w: Walk, delta: Delta) -> None:
         arguments = [
-            Argument.of(f(delta.columns, len(delta)), is_direct(e.type))
-            for f, e in zip(self.evaluators, self.expressions, strict=True)
+            Argument.of(f(delta.columns, len(delta)), i in self.coded and is_direct(e.type))
+            for f, (e, i) in zip(self.evaluators, self.expressions.items(), strict=True)
         ]
         if self.arrivals is not None:
             self.arrivals.walk(w, delta)

@@ -21,7 +21,6 @@ import pyarrow as pa
 from eddyline.core.delta import Delta, Int64s
 from eddyline.models.predicted import END, PredictedStore
 from eddyline.models.program import run
-from eddyline.operators.base import Context
 from eddyline.operators.model_query import AT, ModelOperator, decoded
 
 _NO_END = float(1 << 61)
@@ -33,9 +32,8 @@ class PredictiveOperator(ModelOperator):
 
     stores: list[PredictedStore]  # type: ignore[assignment]
 
-    def __init__(self, context: Context, *arguments: Any) -> None:
+    def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
-        self.context = context
         self.predicted: Counter[tuple[Any, ...]] = Counter()  # (t, values)
         self.runs = self.taken_back = 0
 

@@ -37,7 +37,7 @@ class FitProcessor(StatefulProcessor):
         from eddyline.core.errors import EddylineError
         from eddyline.spark.failures import carried
         from eddyline.spark.fit_worker import fit_samples
-        from eddyline.spark.segments import SegmentLog
+        from eddyline.spark.shard_state import SegmentLog
         from eddyline.spark.shard_worker import SparkValues
 
         with carried():

@@ -108,7 +108,8 @@ def float_total(values: Sequence[float]) -> float:
 def mean(values: Sequence[Any]) -> Any:
     if any(isinstance(v, float) for v in values):
         return float_total(values) / len(values)
-    return sum(values[1:], start=values[0]) / len(values)
+    whole = sum(values[1:], start=values[0])
+    return float(whole) / len(values) if isinstance(whole, int) else whole / len(values)
 
 
 def spread(values: Sequence[Any], less: int) -> Fraction | float | None:

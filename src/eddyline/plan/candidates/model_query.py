@@ -37,7 +37,7 @@ class EquationSystem(Candidate):
         below = [builder.stream(s, ordered=True) for s in scans]
         operator = ModelOperator(
             builder.name("model-query"), node.schema, node.program, node.models, [s.schema for s in scans],
-            [s.alias for s in scans], node.kind, node.horizon,
+            [s.alias for s in scans], node.kind, node.horizon, builder.context,
         )  # fmt: skip
         steps = [format_fits(node.models, [s.alias for s in scans]), format_program(node.program)]
         out = builder.add(operator, tuple(b.node for b in below), note=" → ".join(s for s in steps if s))
@@ -65,8 +65,8 @@ class Prediction(Candidate):
         scans = [i for i in node.inputs if isinstance(i, StreamScan)]
         below = [builder.stream(s, ordered=True) for s in scans]
         operator = PredictiveOperator(
-            builder.context, builder.name("model-query"), node.schema, node.program, node.models,
-            [s.schema for s in scans], [s.alias for s in scans], node.kind, node.horizon,
+            builder.name("model-query"), node.schema, node.program, node.models, [s.schema for s in scans],
+            [s.alias for s in scans], node.kind, node.horizon, builder.context,
         )  # fmt: skip
         note = f"predict → {format_program(node.program)}"
         return Output(builder.add(operator, tuple(b.node for b in below), note=note), node.schema, append_only=False)
