@@ -262,7 +262,7 @@ class JobRun:
                 with pa.ipc.open_stream(payload.as_buffer()) as reader:
                     found.setdefault(self.program.places[number], []).extend(reader)
         try:
-            self.outputs.put(batch, {n: _in_order(found.get(n, []), q.schema) for n, q in enumerate(self.queries)})
+            self.outputs.put(batch, {n: in_order(found.get(n, []), q.schema) for n, q in enumerate(self.queries)})
         except BrokenPipeError:  # the reader of standard output has seen enough
             raise
         except OSError as error:
@@ -323,7 +323,7 @@ def job_report(
     }
 
 
-def _in_order(batches: Sequence[pa.RecordBatch], schema: pa.Schema) -> list[pa.RecordBatch]:
+def in_order(batches: Sequence[pa.RecordBatch], schema: pa.Schema) -> list[pa.RecordBatch]:
     """The results of a micro-batch in order of time, and so that two runs agree: the order of shards is Spark's."""
     if not batches:
         return []
