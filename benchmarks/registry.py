@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from benchmarks import (
     adaptive_join,
     as_of,
+    constraints,
     filter_project,
     filters,
     filters_equal,
@@ -33,6 +34,7 @@ ALL: tuple[Benchmark, ...] = (
     multiway.FOUR_WAY,
     adaptive_join.Adaptive(),
     short_join.Short(),
+    constraints.Constraints(),
     sliding_aggregate.CONTEST,
     macd.CONTEST,
     models.Models(),

@@ -23,7 +23,7 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor, Stateful
 from benchmarks.spark.configuration import RATE, Configuration
 from eddyline.spark.packing import PACKED, Route
 from eddyline.spark.pipeline import PACKED_TYPE
-from eddyline.spark.segments import HEAD
+from eddyline.spark.shard_state import HEAD
 from eddyline.spark.types import from_spark
 from eddyline.spark.union import Shipment, unite
 

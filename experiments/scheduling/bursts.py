@@ -3,17 +3,28 @@
 ``SELECT Istream(symbol, dear(price) AS v) FROM trades WHERE size >= 300``: a cheap filter that drops most trades, and
 a user's function of Python on those that are left: the thesis's first example, with real bursts. Trades of 7 October
 2013 from the opening of the exchanges on are pushed second by second. After each second the operators get an equal
-budget of processor time, enough for the mean of all seconds and 15 % more, so that bursts wait in queues.
+budget of time, enough for the mean of all seconds and 15 % more, so that bursts wait in queues.
 
-The model is the thesis's: costs and selectivities are those that the session measured with FIFO, elements flow like a
-fluid. FIFO serves what came first, all the way; chain serves the block of operators that reduces the queues fastest.
+There are two runs of each policy. In the *counted* one the session, its operators and its schedulers are the real ones,
+but time is a virtual clock that every run of an operator moves by its elements times a cost (``DECLARED``, which was
+measured with one batch of all trades of 400 seconds and rounded). Who waits how long follows from the data alone, and
+two runs give the same numbers. In the *live* one time is the processor time of this process.
+
+The model is the thesis's: elements flow like a fluid, with the same costs and the measured selectivities. FIFO serves
+what came first, all the way; chain serves the block of operators that reduces the queues fastest.
+
+Why live figures alone cannot decide: a run of 16 elements costs some 50 microseconds beside the work of its operator,
+more than the filter's own work. Chain lets survivors of the filter gather, so its runs of the function are fuller and
+there are fewer of them: with the same budget it gets more done, and the ratio says as much about fixed costs as about
+the order of work. And where the budget is close to the load, a few percent of noise in the measured costs decide
+whether a burst is worked off in seconds or in minutes. The live run is shown beside.
 """
 
 from __future__ import annotations
 
 import itertools
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -25,6 +36,7 @@ import pyarrow.compute as pc
 from matplotlib.figure import Figure
 
 import eddyline as ed
+from eddyline.core.delta import Delta
 from eddyline.core.time import SystemClock
 from eddyline.datasets import real
 from experiments.report import VARIABLE, Claim, NotHereError, Number, Options, Outcome, Verdict, main
@@ -36,6 +48,11 @@ SECONDS = 1200
 ROOM = 1.15  # the budget over the mean of the work
 QUANTUM = 16  # elements in one run: small enough to let a scheduler choose
 WITHIN = 0.20  # of the model's ratio
+Process = Callable[[Sequence[Delta], int], Delta]
+
+
+DECLARED = {"select": 0.05, "project": 17.0}  # microseconds for an element; those of other operators take OTHERS
+OTHERS = 0.01
 
 
 class ProcessorClock(SystemClock):
@@ -43,6 +60,30 @@ class ProcessorClock(SystemClock):
 
     def nanoseconds(self) -> int:
         return time.process_time_ns()
+
+
+class VirtualClock(SystemClock):
+    """Time that moves only when an operator works."""
+
+    def __init__(self) -> None:
+        self.spent = 0
+
+    def nanoseconds(self) -> int:
+        return self.spent
+
+    def charge(self, session: ed.Session, costs: Mapping[str, float]) -> None:
+        """Let each operator of a session take its cost (microseconds) for each element that it gets."""
+        for o in session._graph.operators:
+            nanoseconds = round(1000 * costs.get(o.task.name.rpartition(" ")[0], OTHERS))
+            o.task.operator.process = self._charged(o.task.operator.process, nanoseconds)  # type: ignore[method-assign]
+
+    def _charged(self, process: Process, nanoseconds: int) -> Process:
+        def charged(deltas: Sequence[Delta], frontier: int) -> Delta:
+            made = process(deltas, frontier)
+            self.spent += nanoseconds * sum(map(len, deltas))
+            return made
+
+        return charged
 
 
 def dear(price: float | None) -> float:
@@ -74,22 +115,26 @@ class Run:
     latency: np.ndarray
     costs: Sequence[float]  # by operator nanoseconds for an element
     selectivities: Sequence[float]
-    spent: float  # nanoseconds of operators and of choosing among them
+    spent: float  # nanoseconds of operators and, live, of choosing among them
 
 
-def execute(arrivals: Sequence[pa.RecordBatch], policy: str, budget: timedelta | None) -> Run:
-    session = ed.Session(clock=ProcessorClock(), scheduler=policy)
+def execute(arrivals: Sequence[pa.RecordBatch], policy: str, budget: timedelta | None, *, counted: bool) -> Run:
+    clock = VirtualClock() if counted else ProcessorClock()
+    session = ed.Session(clock=clock, scheduler=policy)
     session.stream("trades", schema=arrivals[0].schema, timestamp="ts")
     session.function("dear", dear, returns="double", arguments=["double"])
     query = session.query(TEXT)
+    if isinstance(clock, VirtualClock):
+        clock.charge(session, DECLARED)
     session.quantum = QUANTUM
     session.budget = budget
     queued, latency = [], []
-    spent = timed(session)
+    spent = timed(session, clock)
+    now = None
     for batch in arrivals:
         if batch.num_rows:
-            session.push("trades", batch)
             now = pc.max(batch["ts"])
+            session.push("trades", batch)
         else:
             session.advance()
         queued.append(session.queued)
@@ -100,24 +145,25 @@ def execute(arrivals: Sequence[pa.RecordBatch], policy: str, budget: timedelta |
     told = [o.task.statistics for o in query.running.operators.values()]
     busy = [t for t in told if t.elements_in]
     # What a run costs beside its operator (the choice, queues) is shared out by the operators' time.
-    costs = [t.nanoseconds / t.elements_in * spent[0] / sum(t.nanoseconds for t in told) for t in busy]
+    share = spent[0] / sum(t.nanoseconds for t in told)
+    costs = [t.nanoseconds / t.elements_in * share for t in busy]
     passed = [t.elements_out / t.elements_in for t in busy]
     passed[-1] = 0.0  # results leave the system
     found = np.concatenate(latency) if latency else np.zeros(1)
     return Run(np.array(queued), found, costs, passed, spent[0])
 
 
-def timed(session: ed.Session) -> list[int]:
+def timed(session: ed.Session, clock: SystemClock) -> list[int]:
     """The nanoseconds that the executor takes from now on: what the budget is for."""
     executor = session._graph.executor
     run, spent = executor.run, [0]
 
     def measured(**budget: int | None) -> int:
-        begin = time.process_time_ns()
+        begin = clock.nanoseconds()
         try:
             return run(**budget)
         finally:
-            spent[0] += time.process_time_ns() - begin
+            spent[0] += clock.nanoseconds() - begin
 
     executor.run = measured  # type: ignore[method-assign, assignment]
     return spent
@@ -173,43 +219,79 @@ def whole(costs: Sequence[float], selectivities: Sequence[float]) -> tuple[float
     return cost, size
 
 
-def run(options: Options) -> Outcome:
-    arrivals = seconds(options.data, options.tuples(SECONDS, 60))
-    measured = execute(arrivals, "fifo", None)
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """The runs of all policies, and what the model says of two of them."""
+
+    runs: Mapping[str, Run]
+    model: Mapping[str, np.ndarray]
+
+    @property
+    def ratio(self) -> float:
+        return float(self.runs["fifo"].queued.mean() / self.runs["chain"].queued.mean())
+
+    @property
+    def predicted(self) -> float:
+        return float(self.model["fifo"].mean() / self.model["chain"].mean())
+
+
+def compare(arrivals: Sequence[pa.RecordBatch], *, counted: bool) -> Comparison:
+    """All policies with the same budget: what FIFO needs in the mean, and some more."""
+    counts = [b.num_rows for b in arrivals]
+    measured = execute(arrivals, "fifo", None, counted=counted)
     per_second = measured.spent / len(arrivals) * ROOM
     budget = timedelta(microseconds=per_second / 1000)
-    runs = {policy: execute(arrivals, policy, budget) for policy in POLICIES}
-    counts = [b.num_rows for b in arrivals]
+    runs = {policy: execute(arrivals, policy, budget, counted=counted) for policy in POLICIES}
     costs, selectivities = measured.costs, measured.selectivities
     model = {
         "fifo": modelled(counts, [whole(costs, selectivities)], per_second),
         "chain": modelled(counts, chains(costs, selectivities), per_second),
     }
-    predicted = float(model["fifo"].mean() / model["chain"].mean())
-    ratio = float(runs["fifo"].queued.mean() / runs["chain"].queued.mean())
+    return Comparison(runs, model)
+
+
+def run(options: Options) -> Outcome:
+    arrivals = seconds(options.data, options.tuples(SECONDS, 60))
+    counted, live = compare(arrivals, counted=True), compare(arrivals, counted=False)
+    runs, model = counted.runs, counted.model
+    least = (1 - WITHIN) * counted.predicted
     verdict = Verdict(
         "Section 2.3.2, live",
         [
-            Claim("chain keeps less in queues than FIFO", ratio > 1),
+            Claim("chain keeps less in queues than FIFO", counted.ratio > 1),
             Claim("at least by the ratio that the model predicts for the measured costs and selectivities, less 20 %",
-                  ratio >= (1 - WITHIN) * predicted),
+                  counted.ratio >= least),
         ],
         [
-            Number("mean queue of FIFO over that of chain", predicted, ratio, "×"),
+            Number("mean queue of FIFO over that of chain, counted", counted.predicted, counted.ratio, "×"),
+            Number("mean queue of FIFO over that of chain, live", live.predicted, live.ratio, "×"),
             *(Number(f"mean queue, {p}", float(model[p].mean()) if p in model else None, float(r.queued.mean()), "")
               for p, r in runs.items()),
             *(Number(f"mean latency, {p}", None, float(r.latency.mean()), " s") for p, r in runs.items()),
-            *(Number(f"99th percentile of latency, {p}", None, float(np.percentile(r.latency, 99)), " s")
-              for p, r in runs.items()),
         ],
-        "Where it says paper it is the model's prediction. Latency is in seconds of the stream.",
+        "Where it says paper it is the model's prediction. Latency is in seconds of the stream. Queues and latencies"
+        " are those of the counted runs.",
     )  # fmt: skip
     rows = [
-        {"second": i, "arrived": counts[i], **{p: int(r.queued[i]) for p, r in runs.items()},
+        {"second": i, "arrived": b.num_rows, **{p: int(r.queued[i]) for p, r in runs.items()},
+         **{f"{p}, live": int(r.queued[i]) for p, r in live.runs.items()},
          **{f"model of {p}": float(m[i]) for p, m in model.items()}}
-        for i in range(len(counts))
+        for i, b in enumerate(arrivals)
     ]  # fmt: skip
-    return Outcome(rows, verdict, draw(runs, model))
+    return Outcome(rows, verdict, draw(runs, model), table(counted, live))
+
+
+def table(counted: Comparison, live: Comparison) -> str:
+    """Queue memory and latency of each policy, counted, with the live mean beside."""
+    lines = [
+        "| scheduler | mean queue | 99th percentile | largest | mean latency | 99th percentile | mean queue, live |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for policy, r in counted.runs.items():
+        queues = f"{r.queued.mean():,.0f} | {np.percentile(r.queued, 99):,.0f} | {r.queued.max():,}"
+        latencies = f"{r.latency.mean():.1f} s | {np.percentile(r.latency, 99):.1f} s"
+        lines.append(f"| `{policy}` | {queues} | {latencies} | {live.runs[policy].queued.mean():,.0f} |")
+    return "\n".join(lines)
 
 
 def draw(runs: Mapping[str, Run], model: Mapping[str, np.ndarray]) -> Figure:

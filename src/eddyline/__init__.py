@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from eddyline.core.predicate import predicate
     from eddyline.engine.fit import fit
     from eddyline.engine.query import Query
+    from eddyline.engine.sweep import sweep
     from eddyline.session import Session
 
 __version__ = "0.2.0"
@@ -42,6 +43,7 @@ __all__ = [
     "connect",
     "fit",
     "predicate",
+    "sweep",
 ]
 
 # Loaded when first used: ``import eddyline`` stays fast and needs neither numba nor Arrow.
@@ -51,6 +53,7 @@ _LAZY = {
     "Query": "eddyline.engine.query",
     "predicate": "eddyline.core.predicate",
     "fit": "eddyline.engine.fit",
+    "sweep": "eddyline.engine.sweep",
 }
 
 

@@ -164,3 +164,22 @@ def test_the_scheduler_of_a_session_is_changed_while_queries_run_and_its_decisio
         made.push("T", rows((i, i % 3)))
     for q in queries:
         assert [d for d in q.decisions if d.by == "scheduler" and d.kind == "chain"]
+
+
+def test_the_default_scheduler_is_chain_under_a_budget_and_a_chosen_one_stays() -> None:
+    made = session("S")
+    assert made.scheduler == "fifo"
+    made.budget = 3
+    assert made.scheduler == "chain"
+    made.budget = None
+    assert made.scheduler == "fifo"
+    made.scheduler = "greedy"
+    made.budget = 3
+    assert made.scheduler == "greedy"
+    chosen = session("S", scheduler="fifo")
+    chosen.budget = 3
+    assert chosen.scheduler == "fifo"
+    asked = session("S")
+    asked.query("SELECT Istream(a) FROM S", scheduler="round-robin")
+    asked.budget = 3
+    assert asked.scheduler == "round-robin"

@@ -297,7 +297,8 @@ def test_state_shrinks_when_windows_expire() -> None:
 
 
 def test_queries_share_only_the_same_elements() -> None:
-    """One that comes later, one with a filter below its window, and one over another stream have their own stores."""
+    """One that comes later, until both have the same rows, one with a filter below its window, and one over another
+    stream have their own stores."""
     made = session("S", "T")
     texts = ["SELECT count(*) AS n FROM {} [RANGE 9]", "SELECT Dstream(a) FROM {} [RANGE 9] WHERE a > 1"]
     first = [made.query(t.format(s)) for s in "ST" for t in texts]
@@ -354,7 +355,7 @@ def test_a_snapshot_outlives_sharing(tmp_path: Path, before: bool, after: bool) 
         assert run(stop) == whole
 
 
-def test_restored_queries_that_began_at_different_times_do_not_share(tmp_path: Path) -> None:
+def test_restored_queries_that_began_at_different_times_keep_their_own_numbers(tmp_path: Path) -> None:
     """Row numbers count from a query's own first element; a session that restores declares both at once."""
     texts = ["SELECT sum(a) AS t FROM S [ROWS 3]", "SELECT Dstream(a) FROM S [ROWS 2]"]
     made = session("S")
@@ -371,3 +372,182 @@ def test_restored_queries_that_began_at_different_times_do_not_share(tmp_path: P
     again.finish()
     assert fetched(queries[0]) == [(12, 5, -1), (15, 5, 1), (15, 6, -1), (18, 6, 1), (18, 7, -1), (21, 7, 1)]
     assert fetched(queries[1]) == [(5, 6), (6, 7)]
+
+
+# ── queries that come at different times ──────────────────────────────────────────────────────────────────────────────
+
+
+def stores(made: eddyline.Session) -> list[Store]:
+    return list({id(s.store): s.store for s in made._graph.registry.stubs}.values())
+
+
+@pytest.mark.parametrize("text", ["SELECT sum(a) AS t FROM S [RANGE 100]", "SELECT Dstream(a) FROM S [ROWS 100]"])
+@pytest.mark.parametrize("readers", [2, 10])
+def test_a_window_of_later_readers_takes_no_memory_of_its_own(text: str, readers: int) -> None:
+    one = session("S")
+    alone = one.query(text)
+    made = session("S")
+    queries = [made.query(text)]
+    for i in range(400):
+        if i % 3 == 2 and len(queries) < readers:
+            queries.append(made.query(text))
+        for s in (one, made):
+            s.push("S", rows((i, i), (i, 1)))
+    assert len(stores(made)) == 1
+    assert made._graph.registry.joined == readers - 1
+    assert made.store_size == one.store_size
+    whole = fetched(alone)
+    for q in queries:  # a window's length after its registration it answers as the first one
+        assert fetched(q)[-100:] == whole[-100:]
+        assert f"{readers} windows over the same elements keep them once" in q.explain()
+        assert "read by query 1, query 2" in q.explain()
+
+
+def test_windows_contained_in_one_another_share_also_when_they_come_later() -> None:
+    made = session("S")
+    made.query("SELECT sum(a) AS t FROM S [RANGE 10]")
+    made.push("S", rows(*((i, i) for i in range(50))))
+    wide = made.query("SELECT count(*) AS n FROM S [RANGE 1000]")  # its rows are put before those of the other
+    narrow = made.query("SELECT Dstream(a) FROM S [ROWS 3]")
+    made.push("S", rows(*((i, i) for i in range(50, 400))))
+    made.push("S", rows((400, 400)))
+    (store,) = stores(made)
+    assert len(store.stubs) == 3
+    assert store.end - store.first >= 350
+    wide.drop()
+    for i in range(401, 440):  # what nobody needs goes with its chunk
+        made.push("S", rows((i, i)))
+    (store,) = stores(made)
+    assert store.end - store.first <= 24
+    narrow.drop()
+    assert fetched(narrow)[-1] == (435, 438)
+
+
+def test_a_join_shares_the_windows_of_older_queries() -> None:
+    made, alone = session("S", "T"), session("S", "T")
+    text = "SELECT S.a FROM S [RANGE 50], T [RANGE 50] WHERE S.a = T.a"
+    made.query("SELECT sum(a) AS t FROM S [RANGE 50]")
+    made.query("SELECT sum(a) AS t FROM T [RANGE 50]")
+    for name in "ST":
+        made.push(name, rows((0, 1), (1, 1)))
+    joins = [s.query(text) for s in (made, alone)]
+    for i in range(2, 200):
+        for s in (made, alone):
+            s.push("S", rows((i, i % 7)))
+            s.push("T", rows((i, i % 5)))
+    assert len(stores(made)) == 2
+    for s in (made, alone):
+        s.finish()
+    assert fetched(joins[0]) == fetched(joins[1])
+
+
+def test_a_later_query_that_needs_other_columns_keeps_its_own_rows() -> None:
+    made = eddyline.Session()
+    made.stream("S", schema=SCHEMA, timestamp="ts")
+    texts = ["SELECT sum(b) AS t FROM S [RANGE 20]", "SELECT a, s, count(*) AS n FROM S [RANGE 20] GROUP BY a, s"]
+    first = made.query(texts[0])
+    came = events()
+    for e in came[:5]:
+        made.push("S", [e])
+    second = made.query(texts[1])
+    third = made.query(texts[0])  # has fewer columns than the store of the first or of the second
+    for e in came[5:]:
+        made.push("S", [e])
+    assert len(stores(made)) == 2
+    made.finish()
+    for query, text in ((second, texts[1]), (third, texts[0])):
+        one, (alone,) = started([text], sharing=False)
+        for e in came[5:]:
+            one.push("S", [e])
+        one.finish()
+        assert fetched(query) == fetched(alone)
+    assert fetched(first)
+
+
+def test_where_elements_come_out_of_order_a_later_window_shares_when_what_lies_between_has_left() -> None:
+    text = "SELECT sum(a) AS t FROM S [RANGE 5]"
+    made, alone = eddyline.Session(), eddyline.Session()
+    for s in (made, alone):
+        s.stream("S", schema=pa.schema([("ts", pa.int64()), ("a", pa.int64())]), timestamp="ts", slack=10)
+    made.query(text)
+    made.push("S", rows((1, 1), (8, 8), (12, 12)))
+    later, one = made.query(text), alone.query(text)
+    for s in (made, alone):
+        s.push("S", rows((5, 5), (9, 9), (12, 120), (14, 14), (30, 30)))
+    assert made._graph.registry.joined == 0  # 8 and 12 lie between 5, 9 and the second 12
+    for s in (made, alone):
+        s.push("S", rows(*((t, t) for t in range(31, 60))))
+    assert made._graph.registry.joined == 1
+    assert len(stores(made)) == 1
+    for s in (made, alone):
+        s.finish()
+    assert fetched(later) == fetched(one)
+
+
+@pytest.mark.parametrize("sharing", [True, False])
+def test_later_windows_share_again_after_a_restore_or_a_switch(tmp_path: Path, sharing: bool) -> None:
+    texts = ["SELECT sum(a) AS t FROM S [RANGE 20]", "SELECT Dstream(a) FROM S [RANGE 9]"]
+    made = session("S")
+    queries = [made.query(texts[0])]
+    made.push("S", rows(*((i, i) for i in range(30))))
+    queries.append(made.query(texts[1]))
+    made.push("S", rows(*((i, i) for i in range(30, 60))))
+    got = [fetched(q) for q in queries]
+    if sharing:
+        made.snapshot(tmp_path)
+        made = session("S")
+        queries = [made.query(t) for t in texts]
+        made.restore(tmp_path)
+    else:
+        made.sharing = False
+        assert len(stores(made)) == 2
+        made.sharing = True
+    made.push("S", rows(*((i, i) for i in range(60, 70))))
+    made.push("S", rows((70, 70)))
+    assert len(stores(made)) == 1
+    made.finish()
+    assert (got[1] + fetched(queries[1])) == [(i, i + 10) for i in range(30, 61)]
+    assert (got[0] + fetched(queries[0]))[-1] == (sum(range(50, 71)), 70, 1)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.randoms(use_true_random=False))
+def test_stubs_of_different_beginnings_see_their_own_rows(rng: random.Random) -> None:
+    """Elements of a stream in order of time, every third left out by a filter; stubs come at any moment, go as far as
+    they like, and are compared with the elements that came after them."""
+    registry = Registry()
+    what = ("s", ())
+    elements: list[tuple[int, int]] = []  # time and value
+    known: list[tuple[Stub, int, list[tuple[int, int]], list[int]]] = []
+    time = 0
+    for _ in range(rng.randint(20, 60)):
+        match rng.choice(["come", "come", "come", "go", "go", "register", "forget", "drop"]):
+            case "come":
+                for _ in range(rng.randint(1, 4)):
+                    time += rng.choice([0, 1, 1, 3])
+                    elements.append((time, len(elements)))
+            case "register" if len(known) < 4:
+                epoch = len(elements)
+                if elements:
+                    registry.began["s", epoch] = elements[-1][0]
+                stub = registry.stub(Elements(what[0], epoch), ONE, "S.")
+                known.append((stub, epoch, [], [0]))
+            case "go":
+                for stub, epoch, mine, read in known:
+                    whole = [e for e in elements[epoch + read[0] :] if e[0] < time]  # instants that have closed
+                    upto = rng.choice([e[0] for e in whole]) if whole else None
+                    part = [e for e in whole if upto is not None and e[0] <= upto]
+                    read[0] += len(part)
+                    passing = [e for e in part if e[1] % 3]
+                    values = {"S.v": pa.array([v for _, v in passing], pa.int64())}
+                    stub.insert(values, len(passing), np.array([t for t, _ in passing], np.int64))
+                    mine += passing
+            case "forget" if known:
+                stub = rng.choice(known)[0]
+                stub.expire(min(stub.end, stub.low + rng.choice([1, 2, 9])))
+            case "drop" if len(known) > 1 and rng.random() < 0.3:
+                registry.forget(known.pop(rng.randrange(len(known)))[0])
+        for stub, _, mine, _ in known:
+            assert seen(stub) == [v for _, v in mine[stub.low : stub.end]]
+    registry.switch(False)
+    assert registry.size()[0] == sum(len(s) for s, *_ in known)

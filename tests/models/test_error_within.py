@@ -34,7 +34,8 @@ QUERIES = {
     "SELECT min(x) AS m FROM S [RANGE 9 SLIDE 3] {}": 5,
     "SELECT k, avg(x) AS m FROM S [RANGE 10 SLIDE 5] GROUP BY k {}": 5,
     "SELECT k, avg(x) AS m FROM S [RANGE 10] GROUP BY k HAVING avg(x) > 0 PARTIAL {} SAMPLE EVERY 2": 20,
-    "SELECT k, avg(x * y) AS m FROM S [RANGE 6] GROUP BY k {} SAMPLE EVERY 2": 0,
+    "SELECT k, avg(x * y) AS m FROM S [RANGE 6] GROUP BY k {} SAMPLE EVERY 2": 10,
+    "SELECT k, x * y AS p, power(x, 2) AS q FROM S WHERE x * y > 1 {} SAMPLE EVERY 1": 10,
     "SELECT s.k, s.m - l.m AS d FROM (SELECT k, avg(x) AS m FROM S [size 4 advance 2]) AS s JOIN "
     "(SELECT k, avg(x) AS m FROM S [size 12 advance 2]) AS l ON s.k = l.k WHERE s.m > l.m {}": 5,
 }

@@ -38,7 +38,7 @@ class Fixed:
     oap: Mapping[tuple[int, int], int] = field(default_factory=dict)
     oac: Mapping[tuple[int, int], int] = field(default_factory=dict)
     came: dict[int, list[int]] = field(default_factory=dict)  # keys by port
-    removed: list[tuple[int, int]] = field(default_factory=list)  # input and number
+    removed: Int64s = field(default_factory=lambda: np.zeros(8, np.int64))  # rows by input
     distances: list[tuple[int, int]] = field(default_factory=list)
 
     def port(self, join: ConstrainedJoin, here: int, there: int) -> int:
@@ -83,9 +83,8 @@ class Fixed:
             join.slots.close(np.array(sorted(over), np.int64), there, k.BY_CA + k.KINDS * here)
         return Collection(wait, low, 0, facts)
 
-    def collected(self, join: ConstrainedJoin, slots: Int64s) -> None:
-        pairs = zip(join.slots.stream[slots].tolist(), join.slots.number[slots].tolist(), strict=True)
-        self.removed += list(pairs)
+    def collected(self, join: ConstrainedJoin, removed: Int64s) -> None:
+        self.removed[: len(removed)] += removed.sum(axis=1)
 
     def hit(self, join: ConstrainedJoin, why: Int64s, now: int) -> None:
         pass
@@ -171,9 +170,8 @@ class Example:
     def synopsis(self, stream: int, status: str) -> list[tuple[int, ...]]:
         """The rows of a component of a synopsis, in order of arrival."""
         slots = self.join.slots
-        live = slots.live()
-        mine = live[slots.stream[live] == stream - 1]
-        numbers = slots.number[[s for s in mine if STATUS[int(slots.status[s])] == status]]
+        mine = slots.of(stream - 1)
+        numbers = slots.number(mine[[STATUS[int(slots.status[s])] == status for s in mine]])
         return [self.rows[stream - 1][n] for n in sorted(numbers.tolist())]
 
     def all(self, stream: int) -> dict[str, list[tuple[int, ...]]]:

@@ -15,6 +15,7 @@ from eddyline.cql import bind
 from eddyline.operators.bound_match import BoundMatch
 from eddyline.testing.case_data import draw_relation, draw_scale, draw_stream
 from eddyline.testing.cases import Case
+from tests.scale import scaled
 from tests.semantics.engine import Way, mismatch, run_engine, start
 
 WINDOWS = (
@@ -34,6 +35,7 @@ RIGHTS = (
 EQUAL = ("", "t.a = S.a AND ", "t.a = S.a AND t.s = S.s AND ", "t.s = S.s AND ", "t.b = S.a AND ")
 COMPARED = ("t.b {} S.b", "S.b {} t.b", "t.x {} S.x", "S.x {} t.x", "t.x {} S.x * 2.0E0", "t.a {} S.b")
 OPERATORS = ("<", "<=", ">", ">=", "<>")
+CASES = scaled(20, least=10)  # of each of eight parts
 
 
 def text(rng: random.Random) -> str:
@@ -73,7 +75,7 @@ def bounded(case: Case) -> bool:
 @pytest.mark.parametrize("part", range(8))
 def test_answers_are_those_of_the_reference(part: int) -> None:
     rows = used = 0
-    for i in range(60):
+    for i in range(CASES):
         rng = random.Random(f"bounds/{part}/{i}")
         case = draw(rng)
         expected = case.expected()
@@ -82,7 +84,7 @@ def test_answers_are_those_of_the_reference(part: int) -> None:
         other = rng.choice([Way(seed, batch=1), Way(seed, batch=1000, interleave=False), Way(seed, encoded=True)])
         for way in (Way(seed), other, Way(seed, small=True, snapshot=True)):
             assert mismatch(case, expected, run_engine(case, way)) is None, f"{way}\n{case.snippet()}"
-    assert rows > 25 and used > 40
+    assert rows > 0.4 * CASES and used > 0.6 * CASES
 
 
 def test_long_runs_with_hot_keys() -> None:

@@ -168,6 +168,7 @@ class RandomSession:
             else:
                 self.push()
         self.session.finish()
+        self.count_joined()
         assert not any(t.ready for t in self.session._graph.executor.tasks)  # nothing is left to do
         for r in self.queries:
             self.did["decided by a policy"] += sum(d.applied and d.by == "policy" for d in r.query.decisions)
@@ -186,6 +187,10 @@ class RandomSession:
             if len(o.readers) > 1:
                 self.shared[o.task.name.rpartition(" ")[0]] += 1
 
+    def count_joined(self) -> None:
+        """How often the window of a later query moved to the store of an older one."""
+        self.did["a later window joined a store"] += self.session._graph.registry.joined
+
     def drop(self, r: Registered) -> None:
         self.did["removed"] += 1
         r.results += r.query.fetch()
@@ -202,6 +207,7 @@ class RandomSession:
 
     def save_and_restore(self) -> None:
         self.did["restored"] += 1
+        self.count_joined()
         for r in self.queries:
             r.results += r.query.fetch()
         with tempfile.TemporaryDirectory() as folder:
@@ -317,7 +323,7 @@ def test_everything_happened_often() -> None:
     for what in ("registered, and others ran", "removed", "sharing", "scheduled otherwise", "alter"):
         assert _did[what] > _did["sessions"] // 5, what
     if FACTOR >= 1:  # fewer sessions may have none
-        for what in ("restored", "pin", "unpin", "decided by a policy"):
+        for what in ("restored", "pin", "unpin", "decided by a policy", "a later window joined a store"):
             assert _did[what] > 5, what
         assert _did["undo"] and (_did["not applied"] or FACTOR < 5)
     for kind, times in _shared.most_common():

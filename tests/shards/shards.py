@@ -22,9 +22,9 @@ from eddyline.plan.logical import streams_of
 from eddyline.spark.letters import STEERING, Letter
 from eddyline.spark.packing import ARRIVAL, Packer, Route
 from eddyline.spark.program import Group, Program, plan_group
-from eddyline.spark.segments import Head, SegmentLog
 from eddyline.spark.shard import Packed, ShardEngine
 from eddyline.spark.shard_keys import shard_of
+from eddyline.spark.shard_state import Head, SegmentLog
 from eddyline.spark.statistics import Account
 from eddyline.testing.cases import Case
 from eddyline.testing.reference import ResultRow

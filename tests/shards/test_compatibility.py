@@ -17,7 +17,7 @@ from eddyline.core.time import TimeKind
 from eddyline.cql import bind
 from eddyline.spark.compatibility import changes, explain, facts, fingerprint, pack, unpack, wrong_format
 from eddyline.spark.program import Program, plan_group
-from eddyline.spark.segments import Head, SegmentLog
+from eddyline.spark.shard_state import Head, SegmentLog
 from tests.shards.shards import Memory
 
 JOIN = "SELECT Istream(R.a, S.b) FROM R [RANGE 60], S [RANGE 60] WHERE R.a = S.a"

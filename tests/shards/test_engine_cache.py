@@ -18,8 +18,8 @@ from eddyline.cql import bind
 from eddyline.spark import engine_cache as hot
 from eddyline.spark.packing import Packer
 from eddyline.spark.program import Program, plan_group
-from eddyline.spark.segments import SegmentLog
 from eddyline.spark.shard import Packed, ShardEngine
+from eddyline.spark.shard_state import SegmentLog
 from tests.shards.shards import Memory, unpacked
 
 SCHEMA = pa.schema([("ts", pa.int64()), ("k", pa.int64())])

@@ -22,7 +22,7 @@ from eddyline.adapting import join_choice
 from eddyline.cql import bind
 from eddyline.engine import state_codec
 from eddyline.io.source import InvalidRow
-from eddyline.spark import segments
+from eddyline.spark import shard_state
 from eddyline.spark.packing import Packer
 from eddyline.spark.program import Program, plan_group
 from eddyline.spark.shard import ShardEngine
@@ -109,7 +109,7 @@ def explain_failure(case: Case, way: Way, seed: str) -> str:
 
 
 def test_state_in_many_small_pieces_and_segments(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(segments, "SEGMENT_BYTES", 1500)
+    monkeypatch.setattr(shard_state, "SEGMENT_BYTES", 1500)
     monkeypatch.setattr(state_codec, "BLOCK_ROWS", 3)
     monkeypatch.setattr(state_codec, "BLOCK_BYTES", 64)
     for i in range(max(4, round(20 * FACTOR))):

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from eddyline.spark import shared_segments as near
-from eddyline.spark.segments import Head, SegmentLog
+from eddyline.spark.shard_state import Head, SegmentLog
 from eddyline.spark.shared_segments import Near, show
 from tests.shards.shards import Memory
 

@@ -15,10 +15,14 @@ from typing import Any
 
 import numpy as np
 
+from eddyline.adapting import constraint_report as report
 from eddyline.adapting.clustered_arrival import ClusteredArrival
+from eddyline.adapting.constraint_report import UNUSED, USED
+from eddyline.adapting.followed_children import FollowedChildren
 from eddyline.adaptive.constraints.adherence import Adherence
 from eddyline.adaptive.constraints.directions import DirectedGraph, Edge, direct
 from eddyline.adaptive.constraints.missed import MissedResults
+from eddyline.adaptive.constraints.no_rows import Prediction, choose, predict
 from eddyline.adaptive.constraints.ordered import OrderedArrival
 from eddyline.adaptive.constraints.policies import CA, OAC, OAP, RIDS, ConstraintOptions
 from eddyline.core.bound import bound_of
@@ -27,10 +31,6 @@ from eddyline.kernels import constrained_layout as k
 from eddyline.operators.constrained_join import Collection, ConstrainedJoin
 from eddyline.streamon.decision import Decision
 from eddyline.streamon.log import DecisionLog
-
-USED, UNUSED = "used", "not used"
-NAMES = {k.BY_FILTER: "filter", k.BY_EXPIRY: "window of the child", k.BY_RIDS: "RIDS", k.BY_OAC: "OAC", k.BY_CA: "CA",
-         k.BY_OAP: "OAP", k.BY_MANY_ONE: "many-one join"}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,13 +73,21 @@ class ConstraintWatch:
         self.used: dict[str, bool] = {}
         self.history: deque[tuple[int, Int64s]] = deque()
         self.losses = MissedResults(options.adherence(RIDS).p)
+        # Which constraints are exploited (6.10): by port of a parent the children that are followed, and by input
+        # whether its No rows are dropped where they may be.
+        self.followed = {q: FollowedChildren() for q in ports} if options.predicts else {}
+        self.reported: dict[int, list[Int64s]] = {}
+        self.drops_no = dict.fromkeys(range(self.size), True)
+        self.predicted: dict[int, Prediction] = {}
 
     # ── while the join runs ───────────────────────────────────────────────────────────────────────────────────────
 
     def arrived(self, join: ConstrainedJoin, stream: int, keys: Int64s) -> None:
+        if self.followed:
+            self.reported.setdefault(stream, []).append(keys)
         for j in range(self.width):
             q = stream * self.width + j
-            if q in self.clustered and self._is_parent(q):
+            if q in self.clustered and self.is_parent(q):
                 self.clustered[q].arrived(np.ascontiguousarray(keys[:, j]))
             if q in self.ordered:
                 self.ordered[q].arrived(np.ascontiguousarray(keys[:, j]))
@@ -90,7 +98,7 @@ class ConstraintWatch:
                 mine = distances[distances[:, 0] == q]
                 order = np.argsort(mine[:, 1], kind="stable")
                 self.rids[q].observe(
-                    mine[order, 1], mine[order, 2], int(join.slots.arrived[self._input(self.other[q])])
+                    mine[order, 1], mine[order, 2], int(join.slots.arrived[self.input_of(self.other[q])])
                 )
 
     def hit(self, join: ConstrainedJoin, why: Int64s, now: int) -> None:
@@ -98,7 +106,7 @@ class ConstraintWatch:
             kind, q = int(each) % k.KINDS, int(each) // k.KINDS
             self.hits[int(each)] += int(many)
             if kind == k.BY_RIDS and q in self.rids:
-                self.rids[q].refuted(int(join.slots.arrived[self._input(self.other[q])]))
+                self.rids[q].refuted(int(join.slots.arrived[self.input_of(self.other[q])]))
             elif kind in (k.BY_OAC, k.BY_OAP) and self.other[q] in self.ordered:
                 oa = self.ordered[self.other[q]]
                 oa.adherence.refuted(oa.count)
@@ -117,85 +125,129 @@ class ConstraintWatch:
     def _repeats(self, join: ConstrainedJoin, q: int) -> None:
         """Rows of one key came while a row was there that both match."""
         seen = self.repeated[q]
-        seen[1], seen[2] = int(join.slots.arrived[self._input(q)]), min(1024, seen[2] * 2)
+        seen[1], seen[2] = int(join.slots.arrived[self.input_of(q)]), min(1024, seen[2] * 2)
 
     def collection(self, join: ConstrainedJoin, now: int) -> Collection | None:
         self._keep_history(join, now)
         for q, adherence in self.rids.items():
             none = np.empty(0, np.int64)
-            adherence.observe(none, none, int(join.slots.arrived[self._input(self.other[q])]))
+            adherence.observe(none, none, int(join.slots.arrived[self.input_of(self.other[q])]))
         self._direct(join, now)
+        self._follow(join)
         assert self.graph is not None
         ports = self.size * self.width
         wait, low = np.full(ports, k.NEVER_USED, np.int64), np.full(ports, k.LOWEST, np.int64)
-        parents_of = {q for q in self.facts if self._is_parent(self.other[q])}  # ports that lead to a parent
+        lag = wait.copy()
+        parents_of = {q for q in self.facts if self.is_parent(self.other[q])}  # ports that lead to a parent
         for q, adherence in self.rids.items():
-            if self._usable(join, adherence, self._input(self.other[q])) and self._unique(join, self.other[q]):
+            if self.usable(join, adherence, self.input_of(self.other[q])) and self.unique(join, self.other[q]):
                 wait[q] = int(adherence.k_e)
         for q, oa in self.ordered.items():
             purpose = OAP if self.other[q] in parents_of else OAC
-            if self.options.may_use(purpose) and self._usable(join, oa.adherence, self._input(q)):
-                low[self.other[q]] = oa.low()
+            if self.options.may_use(purpose) and self.usable(join, oa.adherence, self.input_of(q)):
+                low[self.other[q]], lag[self.other[q]] = oa.low(), int(oa.adherence.k_e)
         facts = np.zeros((4, self.size), np.int64)
         facts[:3] = np.array(self.graph.facts(), np.int64).T
         for i in range(self.size):
-            upper = [self.other[q] for q in parents_of if self._input(q) == i]
+            upper = [self.other[q] for q in parents_of if self.input_of(q) == i]
             # Nothing says that no parent will come: no need to look for rows that none needs.
             facts[2, i] &= all(low[self.other[q]] > k.LOWEST or self._closes(join, q) for q in upper)
             facts[3, i] = bool(upper) and all(wait[q] < k.NEVER_USED or low[q] > k.LOWEST for q in upper)
+            if facts[3, i] and self.followed:
+                facts[3, i] = self._drops(join, i, [q for q in upper if wait[q] < k.NEVER_USED], now)
         for q in parents_of & {self.other[p] for p in self.clustered}:
             self._close(join, q)
         self._tell(wait, low, now)
-        return Collection(wait, low, round(65536 * self.losses.p) if join.spill is None else 0, facts)
+        return Collection(wait, low, round(65536 * self.losses.p) if join.spill is None else 0, facts, lag)
+
+    # ── which constraints are exploited ───────────────────────────────────────────────────────────────────────────
+
+    def _follow(self, join: ConstrainedJoin) -> None:
+        """Tell those that follow children what came since the last collection."""
+        if not self.reported:
+            return
+        came = {i: np.concatenate(parts) for i, parts in self.reported.items()}
+        self.reported = {}
+        none = np.empty((0, self.width), np.int64)
+        for q, followed in self.followed.items():
+            if not self.is_parent(q):
+                continue
+            (i, p), (j, r) = divmod(q, self.width), divmod(self.other[q], self.width)
+            child, parent = (np.ascontiguousarray(came.get(x, none)[:, y]) for x, y in ((j, r), (i, p)))
+            children, parents = (int(join.slots.arrived[x]) for x in (j, i))
+            followed.came(child, parent, children, parents)
+            k_ca = self.clustered[q].adherence if q in self.clustered else None
+            k_oa = self.ordered[q].adherence if q in self.ordered and self.options.may_use(OAP) else None
+            clusters, order = (a.k_e if a is not None and self.usable(join, a, i) else math.inf for a in (k_ca, k_oa))
+            window = self.in_window(join, j)
+            followed.settle(children, parents, clusters, order, window if math.isfinite(window) else 1 << 40)
+
+    def _drops(self, join: ConstrainedJoin, i: int, waiting: Sequence[int], now: int) -> bool:
+        """Whether No rows of an input are dropped, whose parents at ports ``waiting`` then wait for k_e arrivals."""
+        found = predict([(self.followed[q].seen(), min(self.rids[q].k_e, self.in_window(join, i))) for q in waiting])
+        if found is None:
+            return self.drops_no[i]
+        self.predicted[i] = found
+        before, after = self.drops_no[i], choose(self.drops_no[i], found)
+        self.drops_no[i] = after
+        if before != after:
+            was, is_ = ("dropped" if d else "kept" for d in (before, after))
+            evidence = {"rows if dropped": found.dropped, "rows if kept": found.kept}
+            made = Decision(
+                f"No rows of {join.labels[i]}", was, is_, "the rows of each way were predicted", evidence=evidence
+            )
+            self._record(made, now)
+        return after
 
     def _closes(self, join: ConstrainedJoin, q: int) -> bool:
         """Whether the rows of a parent, at its port, are known to come in clusters."""
-        return q in self.clustered and self._usable(join, self.clustered[q].adherence, self._input(q))
+        return q in self.clustered and self.usable(join, self.clustered[q].adherence, self.input_of(q))
 
     def _close(self, join: ConstrainedJoin, q: int) -> None:
         """Let a child's rows know which keys will not come again from its parent."""
         ca = self.clustered[self.other[q]]
-        if not self._usable(join, ca.adherence, self._input(self.other[q])):
+        if not self.usable(join, ca.adherence, self.input_of(self.other[q])):
             return
         places = ca.complete()
         if len(places):
             kept = join.slots.close(ca.table[places], q, k.BY_CA + k.KINDS * self.other[q])
             ca.forget(places[kept == 0])
 
-    def collected(self, join: ConstrainedJoin, slots: Int64s) -> None:
-        both = join.slots.stream[slots] * (1 << 32) + join.slots.slot[slots, k.WHY]
-        for each, many in zip(*np.unique(both, return_counts=True), strict=True):
-            self.removed[int(each) >> 32, int(each) & 0xFFFFFFFF] += int(many)
+    def collected(self, join: ConstrainedJoin, removed: Int64s) -> None:
+        for i, kind in zip(*np.nonzero(removed), strict=True):
+            self.removed[int(i), int(kind)] += int(removed[i, kind])
 
     # ── what can be used ──────────────────────────────────────────────────────────────────────────────────────────
 
-    def _input(self, q: int) -> int:
+    def input_of(self, q: int) -> int:
         return q // self.width
 
-    def _is_parent(self, q: int) -> bool:
+    def is_parent(self, q: int) -> bool:
         """Whether the edge at a port leads from its input to a child."""
         if self.graph is None:
             return True
-        return self.graph.down[self._edge(q)] == self._input(self.other[q])
+        return self.graph.down[self._edge(q)] == self.input_of(self.other[q])
 
     def _edge(self, q: int) -> int:
         i, j = divmod(q, self.width)
         return next(n for n, e in enumerate(self.join_edges) if (i, j) in (e[:2], e[2:]))
 
-    def _usable(self, join: ConstrainedJoin, adherence: Adherence, counting: int) -> bool:
+    def usable(self, join: ConstrainedJoin, adherence: Adherence, counting: int) -> bool:
         """k-Mon's threshold (6.1.6): a constraint is used if its k is at most half of what arrives in a window."""
         if math.isinf(adherence.k_u):
             return False
-        return adherence.k_e <= self._in_window(join, counting) / 2
+        return adherence.k_e <= self.in_window(join, counting) / 2
 
-    def _in_window(self, join: ConstrainedJoin, i: int) -> float:
+    def in_window(self, join: ConstrainedJoin, i: int) -> float:
         """Arrivals of an input during its window."""
         bound = bound_of(join.sides[i].spec.window)
         if bound.rows is not None:
             return bound.rows
         if bound.ticks is None or not self.history:
             return math.inf
-        return float(join.slots.arrived[i] - self.history[0][1][i])
+        then, before = self.history[0]
+        elapsed = max(1, int(join.progress[k.NOW]) - then)
+        return float(join.slots.arrived[i] - before[i]) * min(1.0, bound.ticks / elapsed)
 
     def _keep_history(self, join: ConstrainedJoin, now: int) -> None:
         ticks = max((bound_of(s.spec.window).ticks or 0 for s in join.sides), default=0)
@@ -204,16 +256,16 @@ class ConstraintWatch:
             while len(self.history) > 1 and self.history[1][0] <= now - ticks:
                 self.history.popleft()
 
-    def _unique(self, join: ConstrainedJoin, q: int) -> bool:
+    def unique(self, join: ConstrainedJoin, q: int) -> bool:
         """Whether keys of a port are taken to be different."""
         if self.facts[q].declared and self.repeated[q][1] == 0:
             return True
         _, last, longer = self.repeated[q]
-        arrived = int(join.slots.arrived[self._input(q)])
+        arrived = int(join.slots.arrived[self.input_of(q)])
         look = self.options.adherence(RIDS).W
         if last == 0:
             return arrived >= look
-        window = self._in_window(join, self._input(q))
+        window = self.in_window(join, self.input_of(q))
         return arrived - last >= max(look, 0 if math.isinf(window) else window) * longer
 
     def _direct(self, join: ConstrainedJoin, now: int) -> None:
@@ -221,19 +273,19 @@ class ConstraintWatch:
             came = int(join.slots.duplicates[q])
             if came > self.repeated[q][0]:
                 self.repeated[q][0] = came
-                self.repeated[q][1] = int(join.slots.arrived[self._input(q)])
+                self.repeated[q][1] = int(join.slots.arrived[self.input_of(q)])
         edges = [
-            Edge(a, b, self._unique(join, a * self.width + p), self._unique(join, b * self.width + q))
+            Edge(a, b, self.unique(join, a * self.width + p), self.unique(join, b * self.width + q))
             for a, p, b, q in self.join_edges
         ]
-        graph = direct(self.size, edges)
-        if self.graph is not None and graph == self.graph:
+        if self.graph is not None and tuple(edges) == self.graph.edges:
             return
+        graph = direct(self.size, edges)
         before, self.graph = self.graph, graph
         self.set_ports(join)
         if self.log is not None and (before is None or before.down != graph.down):
-            was = None if before is None else self._spelled(before)
-            decision = Decision("many-one joins", was, self._spelled(graph), "keys that repeat were counted")
+            was = None if before is None else self.spelled(before)
+            decision = Decision("many-one joins", was, self.spelled(graph), "keys that repeat were counted")
             self._record(decision, now)
 
     def set_ports(self, join: ConstrainedJoin) -> None:
@@ -246,7 +298,7 @@ class ConstraintWatch:
             ports[b, q, [k.DOWN, k.MANY_ONE, k.TWO_WAY]] = down == a, e.a_unique, e.one_one
         join.slots.direct(ports)
 
-    def _spelled(self, graph: DirectedGraph) -> list[str]:
+    def spelled(self, graph: DirectedGraph) -> list[str]:
         made = []
         for (a, p, b, q), e, down in zip(self.join_edges, graph.edges, graph.down, strict=True):
             left, right = self.facts[a * self.width + p].label, self.facts[b * self.width + q].label
@@ -274,82 +326,15 @@ class ConstraintWatch:
     # ── explain, statistics and state ─────────────────────────────────────────────────────────────────────────────
 
     def describe(self, join: ConstrainedJoin) -> list[str]:
-        lines = [f"join graph: {', '.join(self._spelled(self.graph)) if self.graph else 'not known yet'}"]
-        if join.deletes:
-            lines.append("rows of current results stay until they leave their windows, because deletions can show")
-        counts = join.slots.counts()
-        for i, label in enumerate(join.labels):
-            unknown, yes, no = counts[i].tolist()
-            by = (
-                ", ".join(
-                    f"{name} {many:,}" for name, many in sorted(self.removed_from(i).items(), key=lambda x: -x[1])
-                )
-                or "none"
-            )
-            spilled = "" if join.spill is None else f", {join.spill.rows()[i]:,} spilled"
-            lines.append(f"{label}: Yes {yes:,}, Unknown {unknown:,}, No {no:,} rows{spilled}; made useless by {by}")
-        lines += [f"{c['constraint']}: {c['text']}" for c in self.constraints(join)]
-        if join.spill is None:
-            missed = self.losses.report()
-            lines.append(
-                f"approximate: about {missed['missed']:,.0f} results are missing (95 %: {missed['low']:,.0f} to"
-                f" {missed['high']:,.0f})"
-            )
-        return lines
-
-    def removed_from(self, i: int) -> dict[str, int]:
-        """How many rows of an input each kind of constraint made useless."""
-        found: dict[str, int] = {}
-        for (stream, why), many in sorted(self.removed.items()):
-            if stream == i:
-                found[NAMES[why % k.KINDS]] = found.get(NAMES[why % k.KINDS], 0) + many
-        return found
-
-    def constraints(self, join: ConstrainedJoin) -> list[dict[str, Any]]:
-        """Every constraint that is watched."""
-        found: list[tuple[str, Adherence, int]] = []
-        for q, rids in self.rids.items():
-            if self._unique(join, self.other[q]):
-                found.append((f"RIDS on {self.edge_label(q)}", rids, self._input(self.other[q])))
-        found += [(f"CA on {self.facts[q].label}", ca.adherence, self._input(q))
-                  for q, ca in self.clustered.items() if self._is_parent(q)]  # fmt: skip
-        found += [(f"{'OAP' if self._is_parent(q) else 'OAC'} on {self.facts[q].label}", oa.adherence, self._input(q))
-                  for q, oa in self.ordered.items()]  # fmt: skip
-        made = []
-        for name, a, counting in found:
-            used = self._usable(join, a, counting)
-            k_u = None if math.isinf(a.k_u) else int(a.k_u)
-            shown = "k unknown" if k_u is None else f"k_u = {k_u:,}, k_e = {int(a.k_e):,}"
-            text = f"{shown}, {USED if used else UNUSED}; {a.increases} increases"
-            made.append({"constraint": name, "k_u": k_u, "k_e": None if k_u is None else int(a.k_e), "used": used,
-                         "increases": a.increases, "text": text})  # fmt: skip
-        return made
+        return report.describe(self, join)
 
     def statistics(self, join: ConstrainedJoin) -> dict[str, Any]:
-        counts = join.slots.counts()
-        spilled = [0] * self.size if join.spill is None else join.spill.rows()
-        synopses = [
-            {
-                "input": label, "rows": int(counts[i].sum()), "unknown": int(counts[i][0]), "yes": int(counts[i][1]),
-                "no": int(counts[i][2]), "bytes": join.sides[i].rows.nbytes, "spilled": spilled[i],
-                "removed": self.removed_from(i),
-            }
-            for i, label in enumerate(join.labels)
-        ]  # fmt: skip
-        disk = 0 if join.spill is None else join.spill.disk
-        return {
-            "graph": self._spelled(self.graph) if self.graph else [],
-            "synopses": synopses,
-            "constraints": [{n: c[n] for n in c if n != "text"} for c in self.constraints(join)],
-            "collections": join.collections,
-            "missed": None if join.spill is not None else self.losses.report(),
-            "spill": {"rows": sum(spilled), "disk": disk, "memory": 0 if join.spill is None else join.spill.nbytes,
-                      "brought back": join.fetches},
-        }  # fmt: skip
+        return report.statistics(self, join)
 
     @property
     def nbytes(self) -> int:
-        return sum(c.nbytes for c in self.clustered.values()) + sum(o.nbytes for o in self.ordered.values())
+        monitors = sum(c.nbytes for c in self.clustered.values()) + sum(o.nbytes for o in self.ordered.values())
+        return monitors + sum(f.nbytes for f in self.followed.values())
 
     def state(self) -> dict[str, Any]:
         removed = np.array([[i, why, n] for (i, why), n in sorted(self.removed.items())], np.int64).reshape(-1)
@@ -362,6 +347,8 @@ class ConstraintWatch:
             "removed": removed, "history": history,
             "hits": np.array([[w, n] for w, n in sorted(self.hits.items())], np.int64).reshape(-1),
             "used": {name: int(u) for name, u in self.used.items()}, "losses": self.losses.state(),
+            "followed": {str(q): f.state() for q, f in self.followed.items()},
+            "drops_no": np.array([self.drops_no[i] for i in range(self.size)], np.int64),
         }  # fmt: skip
 
     def load(self, state: dict[str, Any]) -> None:
@@ -376,4 +363,8 @@ class ConstraintWatch:
         self.history = deque((int(line[0]), line[1:].copy()) for line in lines)
         self.used = {name: bool(u) for name, u in state["used"].items()}
         self.losses.load(state["losses"])
+        for q, followed in self.followed.items():
+            if str(q) in state.get("followed", {}):
+                followed.load(state["followed"][str(q)])
+        self.drops_no = {i: bool(d) for i, d in enumerate(state.get("drops_no", [True] * self.size))}
         self.graph = None  # found again at the next collection, from the same counts

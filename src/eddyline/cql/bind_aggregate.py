@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from sqlglot import exp
 
@@ -13,7 +14,8 @@ from eddyline.cql.bind_literal import coerce
 from eddyline.cql.places import span_of
 from eddyline.cql.printing import format_expr
 from eddyline.cql.scope import Context
-from eddyline.expr.functions import TypeMismatch, resolve_aggregate
+from eddyline.expr.approximate import APPROXIMATE, DEFAULT_ERROR, DISTINCT, ERRORS
+from eddyline.expr.functions import TypeMismatch, aggregate_name, resolve_aggregate
 from eddyline.expr.nodes import AggregateCall, Call, Case, Cast, Column, Expr, Literal, UserCall, walk
 from eddyline.expr.types import INT64
 from eddyline.plan.logical import Aggregate, Plan
@@ -60,6 +62,8 @@ class AggregateCollector:
         span = span_of(node)
         if star and (name != "count" or distinct or len(nodes) > 1):
             raise self.context.error(f"{name}({'DISTINCT ' if distinct else ''}*) does not exist.", node)
+        known = aggregate_name(name)
+        nodes, parameters = self._parameters(known, nodes, distinct, node) if known in APPROXIMATE else (nodes, ())
         args = () if star else tuple(arguments.bind(n) for n in nodes)
         user = self.context.catalog.aggregates.get(name)
         if user is not None:
@@ -73,7 +77,36 @@ class AggregateCollector:
         cast = tuple(coerce(a, t) for a, t in zip(args, found.arguments, strict=True))
         # The extremes of a set and of the bag are the same.
         distinct = distinct and found.function not in ("min", "max")
-        return AggregateCall(found.function, cast, found.returns, distinct, None, span)
+        return AggregateCall(found.function, cast, found.returns, distinct, None, span, parameters)
+
+    def _parameters(
+        self, name: str, nodes: list[Any], distinct: bool, node: exp.Anonymous
+    ) -> tuple[list[Any], tuple[float, ...]]:
+        """The value, and the constants behind it: the share of a percentile, and the error."""
+        if distinct:
+            raise self.context.error(f"{name} takes no DISTINCT.", node)
+        least, most = (1, 2) if name == DISTINCT else (2, 3)
+        if not least <= len(nodes) <= most:
+            form = f"{name}(x, 0.01)" if name == DISTINCT else f"{name}(x, 0.95) or {name}(x, 0.95, 0.01)"
+            raise self.context.error(f"{name} takes a value and constants, as in {form}.", node)
+        numbers = [_number(n) for n in nodes[1:]]
+        error = numbers[-1] if len(nodes) == most else DEFAULT_ERROR[name]
+        if error is None or not ERRORS[0] <= error <= ERRORS[1]:
+            message = (
+                f"the error of {name} is relative, a number between {ERRORS[0]} and {ERRORS[1]}, as in"
+                f" {name}({'x, 0.01' if name == DISTINCT else 'x, 0.95, 0.01'})"
+                f"{'' if name == DISTINCT else '; it is that of the value, not a number of ranks as in Spark'}."
+            )
+            raise self.context.error(message, nodes[-1])
+        if name == DISTINCT:
+            return nodes[:1], (error,)
+        if numbers[0] is None or not 0 <= numbers[0] <= 1:
+            raise self.context.error(f"{name} takes a share between 0 and 1, as in {name}(x, 0.95).", nodes[1])
+        return nodes[:1], (numbers[0], error)
+
+
+def _number(node: Any) -> float | None:
+    return float(node.this) if isinstance(node, exp.Literal) and not node.is_string else None
 
 
 @dataclass(frozen=True, slots=True)

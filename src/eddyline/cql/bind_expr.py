@@ -12,6 +12,7 @@ from sqlglot import exp
 
 from eddyline.core.errors import DataError, quoted
 from eddyline.cql.bind_call import NO_CLOCK, bind_call, bind_filter, date_part, list_refusal, unknown_function
+from eddyline.cql.bind_condition import bind_between, bind_exists, bind_in, bind_is, bind_not
 from eddyline.cql.bind_literal import (
     bind_bytes,
     bind_date,
@@ -35,7 +36,7 @@ from eddyline.expr.functions import (
     UnknownFunction,
     resolve,
 )
-from eddyline.expr.nodes import Call, Case, Cast, Column, Expr, Literal
+from eddyline.expr.nodes import Call, Case, Cast, Expr, Literal
 from eddyline.expr.types import (
     BOOLEAN,
     DATE,
@@ -229,73 +230,6 @@ class ExpressionBinder:
 
     # Conditions -----------------------------------------------------------------------------------------------
 
-    def _in(self, node: exp.In) -> Expr:
-        query = node.args.get("query")
-        if query is not None:
-            if self.marks is None:
-                raise self.context.error(f"a subquery is not allowed {self.where}.", node)
-            return self.marks.mark_in(self.operands(node.this), query, node)
-        if node.args.get("field") is not None or node.args.get("unnest") is not None:
-            raise self.context.error("IN needs a list of values or a query in parentheses.", node)
-        values = node.expressions
-        if not values:
-            raise self.context.error("IN needs at least one value in its list.", node)
-        if isinstance(values[0], StreamQuery):
-            raise self.context.error("a subquery of IN is a relation: leave the stream operator out.", values[0])
-        if isinstance(_bare(node.this), exp.Tuple):
-            return self._row_in(node)
-        return self.call("in", [self.bind(node.this), *map(self.bind, values)], node)
-
-    def _row_in(self, node: exp.In) -> Expr:
-        """``(a, b) IN ((1, 2), (3, 4))``: one of the rows is equal."""
-        left = self.operands(node.this)
-        found: list[Expr] = []
-        for row in node.expressions:
-            if not isinstance(row, exp.Tuple) or len(row.expressions) != len(left):
-                raise self.context.error(f"IN compares {len(left)} columns here, so each row needs {len(left)}.", row)
-            same = [self.call("eq", (a, self.bind(b)), row) for a, b in zip(left, row.expressions, strict=True)]
-            found.append(same[0] if len(same) == 1 else self.call("and", same, row))
-        return found[0] if len(found) == 1 else self.call("or", found, node)
-
-    def operands(self, node: Any) -> list[Expr]:
-        """The left side of IN: one value, a row, or a stream's name used as its tuple."""
-        inner = _bare(node)
-        if isinstance(inner, exp.Tuple):
-            return [self.bind(e) for e in inner.expressions]
-        if isinstance(inner, exp.Column) and not inner.table and self._is_tuple_name(inner.name):
-            return [Column(v.plan_name, v.type, span_of(inner)) for v in self.scope.of_alias(inner.name)]
-        return [self.bind(node)]
-
-    def _is_tuple_name(self, name: str) -> bool:
-        return not self.scope.has_bare(name) and self.scope.has_alias(name)
-
-    def _between(self, node: exp.Between) -> Expr:
-        if node.args.get("symmetric"):
-            raise self.context.error("BETWEEN SYMMETRIC is not supported.", node)
-        value = self.bind(node.this)
-        low = self.call("ge", (value, self.bind(node.args["low"])), node)
-        high = self.call("le", (value, self.bind(node.args["high"])), node)
-        return self.call("and", (low, high), node)
-
-    def _is(self, node: exp.Is) -> Expr:
-        value = self.bind(node.this)
-        if isinstance(node.expression, exp.Null):
-            return self.call("is_null", (value,), node)
-        if isinstance(node.expression, exp.Boolean):
-            return self.call("null_safe_eq", (value, self.bind(node.expression)), node)
-        raise self.context.error("IS takes NULL, TRUE or FALSE.", node)
-
-    def _not(self, node: exp.Not) -> Expr:
-        inner = _bare(node.this)
-        if isinstance(inner, exp.Is) and isinstance(inner.expression, exp.Null):
-            return self.call("is_not_null", (self.bind(inner.this),), node)
-        return self.call("not", (self.bind(node.this),), node)
-
-    def _exists(self, node: exp.Exists) -> Expr:
-        if self.marks is None:
-            raise self.context.error(f"a subquery is not allowed {self.where}.", node)
-        return self.marks.mark_exists(node.this, node)
-
     def _escape(self, node: exp.Escape) -> Expr:
         like = node.this
         if type(like) not in (exp.Like, exp.ILike):
@@ -435,14 +369,14 @@ _HANDLERS: Final[dict[type, Handler]] = {
     exp.Paren: lambda b, n: b.bind(n.this),
     exp.Column: ExpressionBinder._column,
     exp.Neg: ExpressionBinder._negative,
-    exp.Not: ExpressionBinder._not,
+    exp.Not: bind_not,
     exp.NullSafeNEQ: lambda b, n: b.call(
         "not", (b.call("null_safe_eq", (b.bind(n.this), b.bind(n.expression)), n),), n
     ),
-    exp.In: ExpressionBinder._in,
-    exp.Between: ExpressionBinder._between,
-    exp.Is: ExpressionBinder._is,
-    exp.Exists: ExpressionBinder._exists,
+    exp.In: bind_in,
+    exp.Between: bind_between,
+    exp.Is: bind_is,
+    exp.Exists: bind_exists,
     exp.Escape: ExpressionBinder._escape,
     exp.Case: ExpressionBinder._case,
     exp.If: ExpressionBinder._if,
@@ -473,12 +407,6 @@ _HANDLERS: Final[dict[type, Handler]] = {
     exp.CurrentDate: _refuse(f"CURRENT_DATE {NO_CLOCK}"),
     exp.CurrentTime: _refuse(f"CURRENT_TIME {NO_CLOCK}"),
 }
-
-
-def _bare(node: Any) -> Any:
-    while isinstance(node, exp.Paren):
-        node = node.this
-    return node
 
 
 _OPERATORS: Final = {

@@ -145,7 +145,12 @@ def model_query(context: Context, query: exp.Expression, bound: Bound) -> ModelQ
     if clauses is not None:
         within = None if clauses.error is None else ErrorBound(clauses.error, clauses.relative, clauses.floor)
         options = ModelOptions(
-            ticks(clauses.sample), ticks(clauses.horizon), clauses.partial, within, ticks(clauses.max_gap)
+            ticks(clauses.sample),
+            ticks(clauses.horizon),
+            clauses.partial,
+            within,
+            ticks(clauses.max_gap),
+            clauses.predict,
         )
     place = clauses.span if clauses is not None else None
     return translate(

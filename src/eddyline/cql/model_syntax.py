@@ -3,7 +3,7 @@
 ::
 
     FROM S MODEL S.a = S.a + S.v * t          a polynomial in t, the time since the tuple's own timestamp
-    … [ERROR WITHIN 0.5 | 1 % [FLOOR 0.1] [BY key]] [SAMPLE EVERY d] [HORIZON d] [MAX GAP d] [PARTIAL]
+    … [ERROR WITHIN 0.5 | 1 % [FLOOR 0.1] [BY key]] [SAMPLE EVERY d] [HORIZON d] [MAX GAP d] [PARTIAL] [PREDICT]
 
 In ``MODEL`` a name that is no column, but a column's followed by ``t``, is a product as the papers print it: ``S.vt``
 is S.v · t, and ``S.at^2`` is S.a · t².
@@ -24,7 +24,7 @@ from eddyline.cql.windows import IntervalText, interval_text
 
 # A coefficient as a sum of products: for each power of t, (factor, columns).
 Terms = dict[int, list[tuple[float, tuple[str, ...]]]]
-_CLAUSES = (("ERROR", "WITHIN"), ("SAMPLE", "EVERY"), ("MAX", "GAP"), ("HORIZON",), ("PARTIAL",))
+_CLAUSES = (("ERROR", "WITHIN"), ("SAMPLE", "EVERY"), ("MAX", "GAP"), ("HORIZON",), ("PARTIAL",), ("PREDICT",))
 _WORDS = frozenset(c[0] for c in _CLAUSES)
 
 
@@ -41,6 +41,7 @@ class ModelClauses:
     horizon: IntervalText | None = None
     max_gap: IntervalText | None = None
     partial: bool = False
+    predict: bool = False
 
 
 def split_model_clauses(tokens: list[Token], text: str) -> tuple[list[Token], ModelClauses | None]:
@@ -60,7 +61,7 @@ def _begins(tokens: list[Token], i: int) -> bool:
             return after is not None and (_word(tokens[i]), _word(after)) in _CLAUSES
         case "HORIZON":
             return after is not None and after.token_type in (TokenType.NUMBER, TokenType.STRING, TokenType.INTERVAL)
-        case "PARTIAL":  # not the name behind AS
+        case "PARTIAL" | "PREDICT":  # not the name behind AS
             return _word(tokens[i - 1]) != "AS" and (after is None or _begins(tokens, i + 1))
         case _:
             return False
@@ -85,7 +86,7 @@ def _parse(cursor: Cursor) -> ModelClauses:
         if name == "error":
             found.update(_bound(cursor))
         else:
-            found[name] = True if name == "partial" else _width(cursor, " ".join(clause))
+            found[name] = True if name in ("partial", "predict") else _width(cursor, " ".join(clause))
     return ModelClauses(Span(first.start, cursor.tokens[-1].end + 1), **found)  # type: ignore[arg-type]
 
 

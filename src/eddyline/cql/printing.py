@@ -84,7 +84,7 @@ def _expr(e: Expr | AggregateCall) -> tuple[str, int]:
             return f"{function.name}({', '.join(map(format_expr, args))})", _ATOM
         case AggregateCall():
             name = e.user.name if e.user is not None else e.function
-            inside = ", ".join(map(format_expr, e.args)) or "*"
+            inside = ", ".join((*map(format_expr, e.args), *map(literal_text, e.parameters))) or "*"
             return f"{name}({'DISTINCT ' if e.distinct else ''}{inside})", _ATOM
         case Call():
             return _call(e)

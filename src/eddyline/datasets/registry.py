@@ -9,6 +9,8 @@ from typing import Any, Final
 from eddyline.core.errors import JobError, did_you_mean
 from eddyline.datasets.generate import Generated
 from eddyline.datasets.joins import join_stream
+from eddyline.datasets.linear_road import linear_road
+from eddyline.datasets.moving import moving
 from eddyline.datasets.nexmark import nexmark
 from eddyline.datasets.packets import intrusion, link, targets
 from eddyline.datasets.trades import trades
@@ -20,6 +22,8 @@ GENERATORS: Final[Mapping[str, Callable[..., Generated]]] = {
     "trades": trades,
     "join": join_stream,
     "nexmark": nexmark,
+    "linear_road": linear_road,
+    "moving": moving,
 }
 
 

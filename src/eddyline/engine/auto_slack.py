@@ -91,6 +91,11 @@ class AutoSlack:
         return [n for n, _ in self._warming or ()] + [n for n, _, _ in self._held]
 
     @property
+    def held_times(self) -> list[int]:
+        """The times of these rows."""
+        return [t for _, t in self._warming or ()] + [t for _, t, _ in self._held]
+
+    @property
     def believed(self) -> int | None:
         """Rows up to this time are not ahead; None while the first rows are held."""
         if self._warming is not None:

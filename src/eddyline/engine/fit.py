@@ -137,7 +137,7 @@ def add_batch(fitter: Fitter, rows: pa.RecordBatch, time: str, keys: Sequence[st
     stamps = rows.column(time)
     if pa.types.is_dictionary(stamps.type):
         stamps = stamps.dictionary_decode()
-    invalid = np.asarray(stamps.is_null())
+    invalid = np.asarray(stamps.is_null()) if stamps.null_count else np.zeros(len(stamps), np.bool_)
     numbers = []
     for name in values:
         column = rows.column(name)
@@ -147,8 +147,10 @@ def add_batch(fitter: Fitter, rows: pa.RecordBatch, time: str, keys: Sequence[st
             column = column.fill_null(0)
         numbers.append(column.cast(pa.float64()).to_numpy(zero_copy_only=False))
     ticks = stamps.cast(pa.timestamp("us")).view(pa.int64()) if pa.types.is_timestamp(stamps.type) else stamps
-    ticks = ticks.cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False)
-    fitter.add([rows.column(k) for k in keys], ticks, np.column_stack(numbers), invalid if invalid.any() else None)
+    ticks = ticks.cast(pa.int64())
+    ticks = (ticks.fill_null(0) if ticks.null_count else ticks).to_numpy(zero_copy_only=False)
+    matrix = np.column_stack(numbers) if len(numbers) > 1 else numbers[0].reshape(-1, 1)
+    fitter.add([rows.column(k) for k in keys], ticks, matrix, invalid if invalid.any() else None)
 
 
 def with_counts(table: pa.Table, fitter: Fitter) -> pa.Table:

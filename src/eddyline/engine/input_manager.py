@@ -450,6 +450,12 @@ class InputStream:
         return bool(self._readers) or self.remembers or self.keys is not None
 
     @property
+    def largest_time(self) -> int | None:
+        """The largest time of an element that has come: one on time, or one that waits to be judged."""
+        held = [] if self.auto is None else self.auto.slack.held_times
+        return max([*held, *(() if self.last_time is None else (self.last_time,))], default=None)
+
+    @property
     def is_read(self) -> bool:
         """Whether any query reads it."""
         return bool(self._readers)

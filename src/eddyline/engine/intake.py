@@ -30,6 +30,7 @@ class Intake:
         self.frontier = BEGINNING
         self.users = 0  # queries
         self.taken = False  # whether elements were handed on
+        self.after = stream.largest_time  # of the elements that came before
         self._begin = stream.accepted
         self._content = len(self.reader.chunks)
         self._outputs: list[tuple[str, Queue]] = []  # with what stands before the names of columns there
@@ -78,8 +79,10 @@ class Intake:
         self.reader.close()
 
     def state(self) -> dict[str, Any]:
-        return {"frontier": self.frontier, "taken": self.taken, "begin": self._begin, "content": self._content}
+        kept = {"begin": self._begin, "content": self._content, "after": self.after}
+        return {"frontier": self.frontier, "taken": self.taken, **kept}
 
     def load(self, state: Mapping[str, Any]) -> None:
         self.frontier, self.taken = state["frontier"], state["taken"]
         self._begin, self._content = state["begin"], state["content"]
+        self.after = state.get("after")

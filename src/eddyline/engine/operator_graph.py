@@ -117,6 +117,8 @@ class OperatorGraph:
         made = SharedOperator(
             task, inputs, query.context, query.name, node.stubs, query.keys[i] if query.shares else None
         )
+        for stub in node.stubs:
+            stub.readers = made.read_by
         self.operators.append(made)
         self._by_task[task] = made
         if made.key is not None:
@@ -239,6 +241,7 @@ class OperatorGraph:
         self.lines = [x for x in self.lines if x.queries]
         for intake in [i for i in self.intakes if not i.users]:
             intake.close()
+            self.registry.began.pop((intake.stream.name.lower(), intake.number), None)
         self.intakes = [i for i in self.intakes if i.users]
 
     @property

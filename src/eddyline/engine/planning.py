@@ -45,7 +45,8 @@ class Planning:
         """Plan a new query, or take the plan that it has from elsewhere; returns new plans of those that have to be
         built anew because of it."""
         if planned is not None:
-            new.planned_elsewhere, new.shared, new.planned = True, Shared(planned.plan), planned
+            shared = Shared(planned.plan, {id(p): p for p in planned.shared})
+            new.planned_elsewhere, new.shared, new.planned = True, shared, planned
             return {}
         plans = {
             q: (s, choose_operators(q.query, s.plan, self.catalog)) for q, s in self._together(new, running).items()

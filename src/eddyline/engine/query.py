@@ -256,6 +256,8 @@ class Query:
                     "seconds": o.task.statistics.nanoseconds / 1e9,
                     "rows": sizes[name][0],
                     "bytes": sizes[name][1],
+                    "spilled_rows": o.operator.spilled()[0],
+                    "spilled_bytes": o.operator.spilled()[1],
                 }
                 for name, o in r.operators.items()
             ],
@@ -264,6 +266,14 @@ class Query:
                 "bytes": sum(b for _, b in sizes.values()),
                 "peak_rows": r.peak[0],
                 "peak_bytes": r.peak[1],
+                "spilled_rows": sum(o.operator.spilled()[0] for o in r.operators.values()),
+                "spilled_bytes": sum(o.operator.spilled()[1] for o in r.operators.values()),
+                "synopses": [
+                    {"operator": name, **s}
+                    for name, known in self._statistics().items()
+                    for s in known.get("synopses", ())
+                    if "input" in s
+                ],
             },
             "decisions": [d.to_dict() for d in r.decisions],
             "adapting": [

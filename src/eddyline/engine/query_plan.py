@@ -10,6 +10,7 @@ from eddyline.operators.base import Operator
 from eddyline.plan.graph import Node
 from eddyline.plan.logical import StreamScan
 from eddyline.plan.plan_data import Kept, PlanEdge, PlanGraph, PlanNode, Property
+from eddyline.synopses.store import Store
 
 Totals = Mapping[str, Mapping[str, Any]]  # by operator: elements_in, elements_out, seconds, rows, bytes
 
@@ -39,8 +40,13 @@ def graph_of(
         edges=tuple(_edges(nodes, ids, totals)),
         root=ids[running.physical.root],
         decisions=decisions,
-        shared=tuple({"windows": len(s.stubs), "rows": s.end - s.first} for s in shared.values()),
+        shared=tuple(map(_store, shared.values())),
     )
+
+
+def _store(store: Store) -> dict[str, Any]:
+    readers = dict.fromkeys(name for s in store.stubs for name in s.readers())
+    return {"windows": len(store.stubs), "rows": store.end - store.first, "readers": list(readers)}
 
 
 def operator_totals(running: RunningQuery) -> dict[str, dict[str, Any]]:

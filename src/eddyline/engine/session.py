@@ -20,9 +20,10 @@ class Session(Saved):
 
     ``strict`` stops at the first malformed row; ``sharing`` lets queries share the operators of equal sub-plans and the
     rows of windows over the same elements (assign ``session.sharing`` to switch it while queries run); ``scheduler``
-    names the policy that chooses which operator runs next; ``learned`` is a file, or the directory of a snapshot, with
-    what earlier runs learned, where the same queries begin (``save_learned`` writes it); ``spill`` is a
-    folder for rows that joins under constraints keep outside of memory; ``clock`` is for tests.
+    names the policy that chooses which operator runs next (by default ``fifo``, and ``chain`` under a budget);
+    ``learned`` is a file, or the directory of a snapshot, with what earlier runs learned, where the same queries begin
+    (``save_learned`` writes it); ``spill`` is a folder for rows that joins under constraints keep outside of memory;
+    ``clock`` is for tests.
 
     >>> session = Session()
     >>> packets = [{"ts": 1, "size": 40}, {"ts": 2, "size": 1500}, {"ts": 5, "size": 900}]
@@ -40,7 +41,7 @@ class Session(Saved):
         clock: Clock | None = None,
         strict: bool = False,
         sharing: bool = True,
-        scheduler: str = "fifo",
+        scheduler: str | None = None,
         base: Path | str | None = None,
         learned: Path | str | None = None,
         spill: Path | str | None = None,

@@ -47,7 +47,7 @@ class Registering(Scheduled, Declaring[Query]):
         clock: Clock | None,
         strict: bool,
         sharing: bool,
-        scheduler: str,
+        scheduler: str | None,
         base: Path | str | None,
         learned: Path | str | None,
         spill: Path | str | None,
@@ -63,7 +63,7 @@ class Registering(Scheduled, Declaring[Query]):
         self._notices = Notices()
         self._graph = RunningGraph(
             self.catalog, self.clock, self._load, self._want, sharing=check.flag(sharing, "sharing"),
-            scheduler=check.text(scheduler, "the scheduler"),
+            scheduler=None if scheduler is None else check.text(scheduler, "the scheduler"),
             spill=_spill_directory(spill),
         )  # fmt: skip
         self._graph.rebuilt = self._steer_again

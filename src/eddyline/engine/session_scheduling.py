@@ -24,7 +24,8 @@ class Scheduled(ABC):
 
     @property
     def scheduler(self) -> str:
-        """The policy that chooses which of the ready operators runs next: one for all queries of the session."""
+        """The policy that chooses which of the ready operators runs next: one for all queries of the session. The
+        default is ``fifo``, and ``chain`` as long as there is a budget."""
         return self._graph.scheduler
 
     @scheduler.setter
@@ -46,7 +47,7 @@ class Scheduled(ABC):
             check.positive(most, "the budget")
         elif most is not None and most <= timedelta(0):
             raise JobError(f"the budget is a positive time, not {most}.")
-        self._graph.budget = most
+        self._graph.limit(most)
 
     @property
     def quantum(self) -> int | None:

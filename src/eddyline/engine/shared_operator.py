@@ -60,6 +60,10 @@ class SharedOperator:
         found = self.key[0] if isinstance(self.key, tuple) else None
         return isinstance(found, tuple) and found[0] == "filtered"
 
+    def read_by(self) -> list[str]:
+        """The names of the queries that read it."""
+        return [q.name for q in self.readers]
+
     @property
     def operator(self) -> Operator:
         return self.task.operator  # type: ignore[return-value]

@@ -67,7 +67,7 @@ def describe(e: Expr) -> str:
 def describe_aggregate(call: AggregateCall) -> str:
     """The text of an aggregate call."""
     name = call.user.name if call.user is not None else call.function
-    inside = ", ".join(describe(a) for a in call.args) or "*"
+    inside = ", ".join((*map(describe, call.args), *map(literal_text, call.parameters))) or "*"
     return f"{name}({'DISTINCT ' if call.distinct else ''}{inside})"
 
 

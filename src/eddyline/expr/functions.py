@@ -30,6 +30,7 @@ __all__ = [
     "Resolution",
     "TypeMismatch",
     "UnknownFunction",
+    "aggregate_name",
     "function_names",
     "is_aggregate",
     "resolve",
@@ -87,6 +88,7 @@ _AGGREGATE_ALIASES: Final[dict[str, str]] = {
     "first_value": "first",
     "last_value": "last",
     "any_value": "first",
+    "percentile_approx": "approx_percentile",
 }
 
 
@@ -114,8 +116,13 @@ def function_names() -> list[str]:
 
 
 def is_aggregate(name: str) -> bool:
+    return aggregate_name(name) in _AGGREGATES
+
+
+def aggregate_name(name: str) -> str:
+    """The canonical name of an aggregate; any other name as it is, in small letters."""
     lower = name.lower()
-    return _AGGREGATE_ALIASES.get(lower, lower) in _AGGREGATES
+    return _AGGREGATE_ALIASES.get(lower, lower)
 
 
 def resolve_aggregate(name: str, types: Sequence[pa.DataType], distinct: bool = False) -> Resolution:
@@ -133,6 +140,8 @@ def resolve_aggregate(name: str, types: Sequence[pa.DataType], distinct: bool = 
         if len(given) > 1 and not distinct:
             raise TypeMismatch("count takes one argument or *; count(DISTINCT a, b) takes several.")
         return Resolution("count", given, INT64)
+    if canonical == "approx_count_distinct" and len(given) == 1:
+        return Resolution(canonical, given, INT64)
     if len(given) != 1:
         raise TypeMismatch(f"{canonical} takes one argument, not {len(given)}.")
     (t,) = given
@@ -145,6 +154,8 @@ def resolve_aggregate(name: str, types: Sequence[pa.DataType], distinct: bool = 
             return Resolution("sum", (INT64,), INT64, can_fail=True)
         if is_decimal(t):
             return Resolution("sum", (t,), pa.decimal128(38, t.scale), can_fail=True)
+    if canonical == "avg" and is_integer(t):
+        return Resolution("avg", (INT64,), DOUBLE)  # an exact sum, which sum(x) shares
     return Resolution(canonical, (DOUBLE,), DOUBLE)
 
 
@@ -160,4 +171,6 @@ _AGGREGATES: Final = (
     "stddev_pop",
     "variance",
     "var_pop",
+    "approx_count_distinct",
+    "approx_percentile",
 )

@@ -82,7 +82,8 @@ Expr = Column | Literal | Call | Cast | Case | UserCall
 class AggregateCall:
     """``function`` in count, sum, avg, min, max, stddev, stddev_pop, variance, var_pop, first, last, or ``user``.
 
-    ``args`` is empty for ``count(*)``. ``type`` is the result type.
+    ``args`` is empty for ``count(*)``. ``type`` is the result type. ``parameters`` are constants behind the arguments:
+    those of aggregates with a declared error (``expr.approximate``).
     """
 
     function: str
@@ -91,6 +92,7 @@ class AggregateCall:
     distinct: bool = False
     user: AggregateDef | None = None
     span: Span | None = field(default=None, compare=False, repr=False)
+    parameters: tuple[float, ...] = ()
 
 
 def children(e: Expr) -> tuple[Expr, ...]:

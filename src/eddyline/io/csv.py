@@ -25,6 +25,7 @@ from eddyline.io.conform import cast, declared_columns, engine_schema, fit
 from eddyline.io.infer import infer, parse_type_for
 from eddyline.io.source import BATCH_ROWS, InvalidRow, SourceBatch, dealt, pruned, shorten
 from eddyline.io.text import BLOCK, Block, Int64s, blocks, open_text, reader, record_ends
+from eddyline.io.text_files import TextFiles
 
 SAMPLE: Final = 1 << 18  # bytes
 
@@ -65,7 +66,7 @@ class Header:
     lines: int
 
 
-class CsvSource:
+class CsvSource(TextFiles):
     """CSV files in the given order. The first file that is not empty gives names and types unless they are declared.
 
     >>> from eddyline.io.resolve import open_source
@@ -89,9 +90,9 @@ class CsvSource:
         sample: int = SAMPLE,
         read_ahead: int = 2,
     ) -> None:
-        self.paths, self.dialect, self.read_ahead = tuple(paths), dialect or Dialect(), read_ahead
-        self.finite = True
-        self.parser = CsvParser(self.dialect, schema, sample)
+        super().__init__(paths, read_ahead)
+        self.dialect = dialect or Dialect()
+        self.parser: CsvParser = CsvParser(self.dialect, schema, sample)
         for path in self.paths:
             with open_text(path) as stream:
                 if self.parser.learn(reader(stream, path.name), path.name):
@@ -99,21 +100,6 @@ class CsvSource:
         if not self.parser.schema.names:
             raise JobError(_empty(self.paths[0].name, self.dialect))
         self.schema = self.parser.schema
-
-    def open(self, columns: Sequence[str] | None = None, batch_rows: int = BATCH_ROWS) -> Iterator[SourceBatch]:
-        return ahead(self._read(pruned(self.schema, columns), batch_rows), self.read_ahead)
-
-    def _read(self, columns: list[str], batch_rows: int) -> Iterator[SourceBatch]:
-        for path in self.paths:
-            yield from self.open_file(path, columns, batch_rows)
-
-    def open_file(self, path: Path, columns: list[str], batch_rows: int) -> Iterator[SourceBatch]:
-        with open_text(path) as stream:
-            yield from self.parser.read(reader(stream, path.name), path.name, columns, batch_rows)
-
-    def place(self, path: Path, record: int) -> str:
-        with open_text(path) as stream:
-            return f"{path.name}, line {self.parser.line(reader(stream, path.name), path.name, record)}"
 
 
 class CsvStream:

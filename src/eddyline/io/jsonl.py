@@ -25,18 +25,19 @@ from eddyline.io.infer import UTC_TIMES, infer
 from eddyline.io.nested import flat_batch, nested_schema, path_field, path_of, value_at, wrapped
 from eddyline.io.source import BATCH_ROWS, InvalidRow, SourceBatch, dealt, pruned, shorten
 from eddyline.io.text import Block, blocks, open_text, reader
+from eddyline.io.text_files import TextFiles
 
 SAMPLE: Final = 1 << 18  # bytes
 STRETCH: Final = 512  # lines that are looked at one by one when Arrow refuses them
 
 
-class JsonLinesSource:
+class JsonLinesSource(TextFiles):
     """Files of JSON lines in the given order; the first one with rows gives the schema unless one is declared."""
 
     def __init__(
         self, paths: Sequence[Path], schema: pa.Schema | None = None, *, sample: int = SAMPLE, read_ahead: int = 2
     ) -> None:
-        self.paths, self.read_ahead, self.finite = tuple(paths), read_ahead, True
+        super().__init__(paths, read_ahead)
         self.notes: tuple[str, ...] = ()
         found = None
         if schema is not None:
@@ -49,22 +50,7 @@ class JsonLinesSource:
         if found is None:
             raise JobError(_empty(self.paths[0].name))
         self.schema = engine_schema(found, self.paths[0].name)
-        self.parser = JsonParser(self.schema)
-
-    def open(self, columns: Sequence[str] | None = None, batch_rows: int = BATCH_ROWS) -> Iterator[SourceBatch]:
-        return ahead(self._read(pruned(self.schema, columns), batch_rows), self.read_ahead)
-
-    def _read(self, columns: list[str], batch_rows: int) -> Iterator[SourceBatch]:
-        for path in self.paths:
-            yield from self.open_file(path, columns, batch_rows)
-
-    def open_file(self, path: Path, columns: list[str], batch_rows: int) -> Iterator[SourceBatch]:
-        with open_text(path) as stream:
-            yield from self.parser.read(reader(stream, path.name), path.name, columns, batch_rows)
-
-    def place(self, path: Path, record: int) -> str:
-        with open_text(path) as stream:
-            return f"{path.name}, line {_line(reader(stream, path.name), path.name, record)}"
+        self.parser: JsonParser = JsonParser(self.schema)
 
 
 class JsonLinesStream:
@@ -270,6 +256,21 @@ class JsonParser:
             part = self._fast(b"\n".join(some) + b"\n")
             yield part if part is not None else self._line_by_line(some, block.line + start, place)
 
+    def line(self, read: Callable[[int], bytes], place: str, record: int) -> int:
+        """The line of a record; records are the lines that are not blank, counted from 0.
+
+        >>> import io
+        >>> JsonParser(pa.schema([])).line(io.BytesIO(b'{"a": 1}\\n\\n{"a": 2}\\n').read, "t", 1)
+        3
+        """
+        for block in blocks(read, quote=None):
+            for number, line in enumerate(block.data.split(b"\n")[:-1], block.line):
+                if line.strip():
+                    if record == 0:
+                        return number
+                    record -= 1
+        raise DataError(f"{place} has fewer records than it had.")
+
     def _line_by_line(self, lines: list[bytes], first: int, place: str) -> _Part:
         numbered = [(n, line) for n, line in enumerate(lines, first) if line.strip()]
         reasons: dict[int, str] = {}
@@ -336,22 +337,6 @@ def _objects(data: bytes) -> int:
         return len(ends)
     lines = [line for line in map(bytes.strip, data.split(b"\n")) if line]
     return len(lines) if all(line[:1] == b"{" and line[-1:] == b"}" for line in lines) else -1
-
-
-def _line(read: Callable[[int], bytes], place: str, record: int) -> int:
-    """The line of a record; records are the lines that are not blank, counted from 0.
-
-    >>> import io
-    >>> _line(io.BytesIO(b'{"a": 1}\\n\\n{"a": 2}\\n').read, "t", 1)
-    3
-    """
-    for block in blocks(read, quote=None):
-        for number, line in enumerate(block.data.split(b"\n")[:-1], block.line):
-            if line.strip():
-                if record == 0:
-                    return number
-                record -= 1
-    raise DataError(f"{place} has fewer records than it had.")
 
 
 def _object(line: bytes) -> dict[str, Any] | None:

@@ -16,20 +16,23 @@ port, or is NO.
 
 from __future__ import annotations
 
+from typing import Any, NamedTuple
+
 import numpy as np
 
 from eddyline.kernels.compile import inlined, kernel
-from eddyline.kernels.constrained_join import I1, I3, SLOTS, after, first, push, settle, unlink
 from eddyline.kernels.constrained_layout import (
     BY_MANY_ONE,
     BY_OAC,
     BY_OAP,
     BY_RIDS,
+    CHANGED,
     DOWN,
+    FAILED,
     FREE,
-    KEY,
     KINDS,
     LOWEST,
+    MARKS,
     NB,
     NBP,
     NEVER_USED,
@@ -38,13 +41,47 @@ from eddyline.kernels.constrained_layout import (
     SAMPLED,
     TWO_WAY,
     UNKNOWN,
-    WAITING,
-    WHY,
+    VICTIM,
     YES,
+)
+from eddyline.kernels.constrained_rows import (
+    I1,
+    ROWS,
+    Rows,
+    after,
+    delist,
+    first,
+    look_again,
+    push,
+    release,
+    settle,
+    unlink,
 )
 from eddyline.kernels.hashing import mix
 
 FORGOTTEN = -1  # the count of a key in CA-Aux whose entry is over
+
+
+class Inferences(NamedTuple):
+    """What a collection may infer. By port: ``wait`` rows of the neighbour are waited for (RIDS), ``low`` is a bound on
+    its future keys (OA), which follows the largest key that came ``lag`` arrivals ago (``marks``: how many arrivals of
+    the neighbour were counted, its largest key, then both as they were at the last collections, in turn).
+
+    By input (``facts``): root; the one root of a graph all of whose edges are many-one; such a graph's roots are all
+    parents of the input; NO rows need not stay, for parents learn from RIDS or OAC what they would tell. ``share`` of
+    65,536 useless rows stay, as sampled ones. ``spills``: useless rows stay to the end of the run. ``removed`` counts
+    rows by input and kind; ``victims`` has room for all slots."""
+
+    deletes: Any
+    spills: Any
+    share: Any
+    wait: Any
+    low: Any
+    lag: Any
+    marks: Any
+    facts: Any
+    removed: Any
+    victims: Any
 
 
 @inlined
@@ -54,52 +91,88 @@ def is_sampled(key, share):
     return (mix(np.int64(17), key) & np.int64(65535)) < share
 
 
-@kernel(f"int64({I3}, {SLOTS}, {I1}, {I1}, {I1}, {I1})", work=lambda *args: len(args[2]))
-def infer(ports, stream, status, slot, head, arrived, wait, low, stack):
-    """Make rows NO that have no match at a port and will get none; returns how many were inferred directly.
-
-    By port: ``wait`` rows of the neighbour are waited for (RIDS), ``low`` is a bound on its future keys (OA)."""
-    width = ports.shape[1]
-    many = np.int64(0)
-    possible = np.zeros(ports.shape[0], np.int64)
-    for at in range(len(wait)):
-        if wait[at] < NEVER_USED or low[at] > LOWEST:
-            possible[at // width] = 1
-    for s in range(len(status)):
-        owner = stream[s]
-        if (status[s] != UNKNOWN and status[s] != YES) or possible[owner] == 0:
-            continue
-        top = np.int64(0)
-        for j in range(width):
-            other, p, at = ports[owner, j, NB], ports[owner, j, NBP], owner * width + j
-            if other < 0 or slot[s, KEY + 2 * width + j] != 0 or (status[s] == YES and ports[owner, j, DOWN]):
-                continue
-            why = np.int64(0)
-            if arrived[other] - slot[s, KEY + width + j] >= wait[at]:
-                why = np.int64(BY_RIDS)
-            elif slot[s, KEY + j] < low[at]:
-                why = np.int64(BY_OAC) if ports[owner, j, DOWN] else np.int64(BY_OAP)
-            if why != 0 and first(other, p, slot[s, KEY + j], width, stream, slot, head) < 0:
-                slot[s, KEY + 2 * width + j] = why + KINDS * at
-                many += 1
-                top = push(s, top, stack, slot)
-        settle(top, stack, ports, stream, status, slot, head)
-    return many
+@inlined
+def infer_at(rows, width, s, owner, j, why):
+    """Make a row NO if it has no match at a port, where none will come."""
+    status = rows.status[s]
+    down = rows.ports[owner, j, DOWN] != 0
+    gone = 12 * width + 14 + j
+    if (status != UNKNOWN and status != YES) or rows.r16[s, gone] != 0 or (status == YES and down):
+        return
+    other, p = rows.ports[owner, j, NB], rows.ports[owner, j, NBP]
+    if first(rows, width, other * width + p, p, rows.r64[s, j]) < 0:
+        rows.r16[s, gone] = why + KINDS * (owner * width + j)
+        settle(rows, width, push(rows, width, s, np.int64(0)), np.int64(-1))
 
 
 @inlined
-def no_more_parents(s, ports, stream, slot, low):
+def infer(rows, width, plan, arrived):
+    """Make rows NO that have no match at a port and will get none; returns how many rows were looked at.
+
+    Rows of one input wait since they came, so RIDS looks at each once, the oldest first, when its wait is over."""
+    looked = np.int64(0)
+    ordered = np.int64(0)
+    for owner in range(rows.ports.shape[0]):
+        for j in range(width):
+            other, at = rows.ports[owner, j, NB], owner * width + j
+            if other < 0:
+                continue
+            ordered += plan.low[at] > LOWEST
+            if plan.wait[at] >= NEVER_USED:
+                continue
+            s = rows.cursor[at]
+            while s >= 0 and arrived[other] - rows.r64[s, width + j] >= plan.wait[at]:
+                infer_at(rows, width, s, np.int64(owner), j, np.int64(BY_RIDS))
+                s = np.int64(rows.r32[s, 6 * width + 4])
+                looked += 1
+            rows.cursor[at] = s
+    if ordered == 0:
+        return looked
+    for s in range(len(rows.status)):
+        if rows.status[s] != UNKNOWN and rows.status[s] != YES:
+            continue
+        owner = np.int64(rows.stream[s])
+        for j in range(width):
+            low = plan.low[owner * width + j]
+            if rows.ports[owner, j, NB] >= 0 and low > LOWEST:
+                looked += 1
+                if rows.r64[s, j] < low:
+                    why = np.int64(BY_OAC) if rows.ports[owner, j, DOWN] else np.int64(BY_OAP)
+                    infer_at(rows, width, np.int64(s), owner, j, why)
+    return looked
+
+
+@inlined
+def raise_low(plan):
+    """Raise the bounds on future keys to the largest key that came ``lag`` arrivals ago, by what was marked."""
+    for at in range(len(plan.low)):
+        if plan.low[at] == LOWEST or plan.lag[at] >= NEVER_USED:
+            continue
+        for i in range(1, MARKS + 1):
+            if plan.marks[at, 2 * i] > 0 and plan.marks[at, 2 * i] <= plan.marks[at, 0] - plan.lag[at]:
+                plan.low[at] = max(plan.low[at], plan.marks[at, 2 * i + 1])
+
+
+@inlined
+def mark(plan, turn):
+    """Remember counts and largest keys."""
+    place = 2 * (1 + turn % MARKS)
+    for at in range(len(plan.low)):
+        plan.marks[at, place], plan.marks[at, place + 1] = plan.marks[at, 0], plan.marks[at, 1]
+
+
+@inlined
+def no_more_parents(rows, width, s, low):
     """Why no future row of any parent matches a row; 0: one may, or there is no parent."""
-    width = ports.shape[1]
-    owner = stream[s]
+    owner = np.int64(rows.stream[s])
     why = np.int64(0)
     for j in range(width):
-        other, p = ports[owner, j, NB], ports[owner, j, NBP]
-        if other < 0 or ports[other, p, DOWN] == 0:
+        other, p = rows.ports[owner, j, NB], rows.ports[owner, j, NBP]
+        if other < 0 or rows.ports[other, p, DOWN] == 0:
             continue
-        if slot[s, KEY + 3 * width + j] != 0:
-            why = slot[s, KEY + 3 * width + j]
-        elif slot[s, KEY + j] < low[owner * width + j]:
+        if rows.r16[s, 13 * width + 14 + j] != 0:
+            why = np.int64(rows.r16[s, 13 * width + 14 + j])
+        elif rows.r64[s, j] < low[owner * width + j]:
             why = BY_OAP + KINDS * (owner * width + j)
         else:
             return np.int64(0)
@@ -107,136 +180,178 @@ def no_more_parents(s, ports, stream, slot, low):
 
 
 @inlined
-def waited_for(s, ports, stream, status, slot, head):
+def waited_for(rows, width, s):
     """Whether an UNKNOWN row of a parent matches a row."""
-    width = ports.shape[1]
+    owner = np.int64(rows.stream[s])
     for j in range(width):
-        other, p = ports[stream[s], j, NB], ports[stream[s], j, NBP]
-        if other < 0 or ports[other, p, DOWN] == 0:
+        other, p = rows.ports[owner, j, NB], rows.ports[owner, j, NBP]
+        if other < 0 or rows.ports[other, p, DOWN] == 0:
             continue
-        node = first(other, p, slot[s, KEY + j], width, stream, slot, head)
+        node = first(rows, width, other * width + p, p, rows.r64[s, j])
         while node >= 0:
-            if status[node // width] == UNKNOWN:
+            if rows.status[node] == UNKNOWN:
                 return True
-            node = after(node, other, p, slot[s, KEY + j], width, stream, slot)
+            node = after(rows, width, p, node, rows.r64[s, j])
     return False
 
 
 @inlined
-def matches_everywhere(s, ports, stream, slot, head):
+def matches_everywhere(rows, width, s):
     """Whether a row has a match at every port, so that it may be part of a result."""
-    width = ports.shape[1]
+    owner = np.int64(rows.stream[s])
     for j in range(width):
-        other, p = ports[stream[s], j, NB], ports[stream[s], j, NBP]
-        if other >= 0 and first(other, p, slot[s, KEY + j], width, stream, slot, head) < 0:
+        other, p = rows.ports[owner, j, NB], rows.ports[owner, j, NBP]
+        if other >= 0 and first(rows, width, other * width + p, p, rows.r64[s, j]) < 0:
             return False
     return True
 
 
 @inlined
-def useless(s, deletes, root, only_root, all_roots, drop_no, ports, stream, status, slot, head, low):
+def useless(rows, width, s, plan):
     """Why a row is useless, 0 if it is not."""
-    width = ports.shape[1]
-    owner = stream[s]
-    if status[s] == NO:
-        if root[owner] or drop_no[owner]:
-            return slot[s, WHY]
+    owner = np.int64(rows.stream[s])
+    if rows.status[s] == NO:
+        why = np.int64(rows.r16[s, 14 * width + 14])
+        if plan.facts[0, owner] or plan.facts[3, owner]:
+            return why
         for j in range(width):
-            if ports[owner, j, NB] >= 0 and ports[owner, j, DOWN] == 0 and slot[s, KEY + 2 * width + j] != 0:
-                return slot[s, WHY]
-        return no_more_parents(s, ports, stream, slot, low)
-    if status[s] == YES and only_root[owner]:
-        return np.int64(0) if deletes else np.int64(BY_MANY_ONE)
-    if all_roots[owner]:
-        why = no_more_parents(s, ports, stream, slot, low)
-        if why == 0 or waited_for(s, ports, stream, status, slot, head):
+            down = rows.ports[owner, j, DOWN] != 0
+            if rows.ports[owner, j, NB] >= 0 and not down and rows.r16[s, 12 * width + 14 + j] != 0:
+                return why
+        return no_more_parents(rows, width, s, plan.low)
+    if rows.status[s] == YES and plan.facts[1, owner]:
+        return np.int64(0) if plan.deletes else np.int64(BY_MANY_ONE)
+    if plan.facts[2, owner]:
+        why = no_more_parents(rows, width, s, plan.low)
+        if why == 0 or waited_for(rows, width, s):
             return np.int64(0)
-        if not deletes or not matches_everywhere(s, ports, stream, slot, head):
+        if not plan.deletes or not matches_everywhere(rows, width, s):
             return why
     return np.int64(0)
 
 
-@kernel(
-    f"int64(boolean, int64, {I1}, {I1}, {I1}, {I1}, {I3}, {SLOTS}, {I1}, {I1}, {I1})",
-    work=lambda *args: len(args[8]),
-)
-def collect(
-    deletes, share, root, only_root, all_roots, drop_no, ports, stream, status, slot, head, low, stack, victims
-):  # fmt: skip
-    """Take useless rows out of their chains: their slots are put into ``victims``, why into the slots. ``share`` of
-    65,536 stay, as sampled ones.
+@inlined
+def to_look_at(plan, owner, status):
+    """Whether rows of an input and status may be useless: most are not, and are not touched."""
+    if status == FREE:
+        return False
+    if status == NO or plan.facts[2, owner]:
+        return True
+    return status == YES and plan.facts[1, owner] != 0 and not plan.deletes
 
-    By input: ``root``; ``only_root``: the one root of a graph all of whose edges are many-one; ``all_roots``: such a
-    graph's roots are all parents of the input; ``drop_no``: parents learn from RIDS or OAC what NO rows would tell."""
-    width = ports.shape[1]
-    many = np.int64(0)
-    for s in range(len(status)):
-        if status[s] == FREE or status[s] == WAITING:
+
+@inlined
+def companions(rows, width, x, why, top):
+    """Rows that are only part of results which are complete go with the row that completes them: the parents of a row
+    that no future row needs, and the one-one partners of a root's row that has its results. Puts them on the stack."""
+    owner = np.int64(rows.stream[x])
+    flags = 14 * width + 15
+    for j in range(width):
+        other, p = rows.ports[owner, j, NB], rows.ports[owner, j, NBP]
+        if other < 0:
             continue
-        if status[s] != NO and not all_roots[stream[s]] and (status[s] != YES or deletes or not only_root[stream[s]]):
-            continue  # without a look at the row itself: most are of this kind
-        if slot[s, QUEUED] or slot[s, SAMPLED]:
+        upwards = rows.ports[other, p, DOWN] != 0 and why != BY_MANY_ONE
+        across = rows.ports[owner, j, DOWN] != 0 and why == BY_MANY_ONE and rows.ports[owner, j, TWO_WAY] != 0
+        if not upwards and not across:
             continue
-        why = useless(s, deletes, root, only_root, all_roots, drop_no, ports, stream, status, slot, head, low)
-        if why == 0:
-            continue
-        slot[s, WHY], slot[s, QUEUED] = why, 1
-        top = np.int64(1)
-        stack[0] = s
-        while top > 0:
-            top -= 1
-            x = stack[top]
-            if is_sampled(slot[x, KEY], share):
-                slot[x, SAMPLED], slot[x, QUEUED] = 1, 0
+        node = first(rows, width, other * width + p, p, rows.r64[x, j])
+        while node >= 0:
+            if rows.r16[node, flags] & (QUEUED | SAMPLED | VICTIM) == 0 and rows.status[node] == YES:
+                rows.r16[node, 14 * width + 14] = why
+                rows.r16[node, flags] |= QUEUED
+                rows.stack[top] = node
+                top += 1
+            node = after(rows, width, p, node, rows.r64[x, j])
+    return top
+
+
+@inlined
+def take_out(rows, width, plan, s, many):
+    """If a row is useless, put it and what goes with it among the victims, of which there are ``many``, or mark them;
+    returns how many victims there are then, and how many rows were useless."""
+    flags = 14 * width + 15
+    if rows.r16[s, flags] & (QUEUED | SAMPLED | VICTIM):
+        return many, np.int64(0)
+    why = useless(rows, width, s, plan)
+    if why == 0:
+        return many, np.int64(0)
+    found = np.int64(0)
+    rows.r16[s, 14 * width + 14] = why
+    rows.r16[s, flags] |= QUEUED
+    rows.stack[0] = s
+    top = np.int64(1)
+    while top > 0:
+        top -= 1
+        x = np.int64(rows.stack[top])
+        if not plan.spills and is_sampled(rows.r64[x, 0], plan.share):
+            rows.r16[x, flags] = (rows.r16[x, flags] | SAMPLED) & (65535 - QUEUED)
+        else:
+            plan.removed[np.int64(rows.stream[x]), why % KINDS] += 1
+            found += 1
+            if plan.spills and rows.r16[x, flags] & FAILED == 0:
+                rows.r16[x, flags] = (rows.r16[x, flags] | VICTIM) & (65535 - QUEUED)
             else:
-                victims[many] = x
+                plan.victims[many] = x
                 many += 1
-            if deletes or status[x] == NO:
-                continue
-            # Rows that are only part of results which are complete go with the row that completes them: the parents of
-            # a row that no future row needs, and the one-one partners of a root's row that has its results.
-            for j in range(width):
-                other, p = ports[stream[x], j, NB], ports[stream[x], j, NBP]
-                if other < 0:
-                    continue
-                upwards = ports[other, p, DOWN] != 0 and why != BY_MANY_ONE
-                across = ports[stream[x], j, DOWN] != 0 and why == BY_MANY_ONE and ports[stream[x], j, TWO_WAY] != 0
-                if not upwards and not across:
-                    continue
-                node = first(other, p, slot[x, KEY + j], width, stream, slot, head)
-                while node >= 0:
-                    y = node // width
-                    if slot[y, QUEUED] == 0 and slot[y, SAMPLED] == 0 and status[y] == YES:
-                        slot[y, WHY], slot[y, QUEUED] = why, 1
-                        stack[top] = y
-                        top += 1
-                    node = after(node, other, p, slot[x, KEY + j], width, stream, slot)
+        if not plan.deletes and rows.status[x] != NO:
+            top = companions(rows, width, x, why, top)
+    return many, found
+
+
+@inlined
+def collect(rows, width, plan, whole):
+    """Take useless rows out, or mark them as victims; returns how many rows were looked at, and how many are so. Rows
+    that became YES or NO since the last collection are looked at; all rows if it is to be a ``whole`` one, and where
+    rows can become useless without a change of their status."""
+    many, useless_rows, looked = np.int64(0), np.int64(0), np.int64(0)
+    changed = rows.cursor[len(rows.cursor) - 2]
+    for i in range(rows.ports.shape[0]):
+        whole = whole or plan.facts[2, i] != 0
+    if whole or changed > CHANGED:
+        for s in range(len(rows.status)):
+            if to_look_at(plan, np.int64(rows.stream[s]), rows.status[s]):
+                looked += 1
+                many, found = take_out(rows, width, plan, np.int64(s), many)
+                useless_rows += found
+    else:
+        for i in range(changed):
+            s = np.int64(rows.stack[len(rows.status) + 1 + i])
+            if to_look_at(plan, np.int64(rows.stream[s]), rows.status[s]):
+                many, found = take_out(rows, width, plan, s, many)
+                useless_rows += found
+    rows.cursor[len(rows.cursor) - 2] = 0
     for i in range(many):
-        unlink(victims[i], ports, stream, slot, head)
-        status[victims[i]] = FREE
-        slot[victims[i], QUEUED] = 0
-    return many
+        x = np.int64(plan.victims[i])
+        rows.r16[x, 14 * width + 15] &= 65535 - QUEUED
+        look_again(rows, width, x)
+        unlink(rows, width, x)
+        delist(rows, width, x)
+        release(rows, width, x)
+    return looked, useless_rows
 
 
-@kernel(f"void({I1}, int64, int64, int64, {I3}, {SLOTS}, {I1})")
-def close_keys(keys, child, p, why, ports, stream, status, slot, head, kept):
+@kernel(f"void({I1}, int64, int64, int64, {ROWS}, {I1})", borrows=True)
+def close_keys(
+    keys, child, p, why, ports, status, stream, r64, r32, r16, head, base, mask, fifo, live, cursor, stack, kept
+):  # fmt: skip
     """Mark the rows of an input whose key at port p has no future match: CA says that all of it have come. ``kept`` is
     1 for a key that an UNKNOWN row of the neighbour still has, which must wait (Condition C2)."""
+    rows = Rows(ports, status, stream, r64, r32, r16, head, base, mask, fifo, live, cursor, stack)
     width = ports.shape[1]
     other, q = ports[child, p, NB], ports[child, p, NBP]
     for i in range(len(keys)):
         kept[i] = 0
-        node = first(other, q, keys[i], width, stream, slot, head)
+        node = first(rows, width, other * width + q, q, keys[i])
         while node >= 0 and kept[i] == 0:
-            if status[node // width] == UNKNOWN:
+            if status[node] == UNKNOWN:
                 kept[i] = 1
-            node = after(node, other, q, keys[i], width, stream, slot)
+            node = after(rows, width, q, node, keys[i])
         if kept[i]:
             continue
-        node = first(child, p, keys[i], width, stream, slot, head)
+        node = first(rows, width, child * width + p, p, keys[i])
         while node >= 0:
-            slot[node // width, KEY + 3 * width + p] = why
-            node = after(node, child, p, keys[i], width, stream, slot)
+            r16[node, 13 * width + 14 + p] = why
+            node = after(rows, width, p, node, keys[i])
 
 
 @kernel(f"int64({I1}, int64, {I1}, {I1}, {I1}, {I1})")

@@ -128,17 +128,26 @@ def lower_envelope(group, polynomial, base, low, high, rank, constant, scale, ro
             end = ends[leaving]
             if following < stop and low[following] < end:
                 end = low[following]
-            # The same pieces compete from now to end.
+            # The same pieces compete from now to end; of the constants only the smallest does.
+            least = -1
+            for i in range(many):
+                one = active[i]
+                if constant[one]:
+                    c = polynomial[one, 0]
+                    if least < 0 or c < polynomial[least, 0] or (c == polynomial[least, 0] and rank[one] < rank[least]):
+                        least = one
             steps = 0
             while now < end and steps < 64 * MOST:
                 steps += 1
-                best = active[0]
-                for i in range(1, many):
-                    if below(polynomial, base, rank, scale, active[i], best, now, end, a, b):
+                best = least
+                for i in range(many):
+                    if constant[active[i]]:
+                        continue
+                    if best < 0 or below(polynomial, base, rank, scale, active[i], best, now, end, a, b):
                         best = active[i]
                 until = end
                 for i in range(many):
-                    if active[i] != best:
+                    if active[i] != best and (active[i] == least or not constant[active[i]]):
                         until = first_below(polynomial, base, scale, best, active[i], now, until, a, b, at)
                 if made > 0 and row[made - 1] == best and out_high[made - 1] == now:
                     out_high[made - 1] = until

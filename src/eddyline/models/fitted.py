@@ -9,7 +9,8 @@ tick behind the last sample of a run the model stands still.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -18,7 +19,7 @@ import pyarrow as pa
 
 from eddyline.core.delta import Bools, Float64s, Int64s
 from eddyline.core.schema import Field, Schema
-from eddyline.core.time import TimeKind
+from eddyline.core.time import BEGINNING, TimeKind
 from eddyline.models.arithmetic import numbers
 from eddyline.models.fitting import ErrorBound, Fitter
 from eddyline.models.pieces import Pieces
@@ -43,6 +44,8 @@ class FittedStore:
         )  # fmt: skip
         flat = [Field(f"{n}#{i}", pa.float64()) for n in model.values for i in ("0", "1", "e0", "e1")]
         fields = (*(schema[k] for k in model.key), Field(TO, self.layout.time_type), *flat)
+        # From which instant on samples have which bounds.
+        self.epochs: list[tuple[int, tuple[ErrorBound, ...]]] = [(BEGINNING, model.bounds)]
         self.rows = RowStore(BoundedSegments(self.layout), Schema(fields), prefix, None, self.layout.scale)
 
     def __len__(self) -> int:
@@ -56,12 +59,28 @@ class FittedStore:
         """Samples in order of time."""
         if not len(time):
             return
-        values, invalid = [], np.zeros(len(time), np.bool_)
+        invalid = np.zeros(len(time), np.bool_)
         for name in self.model.values:
             invalid |= np.asarray(columns[name].is_null())
-            values.append(numbers(columns[name]))
+        values = np.column_stack(list(self.values(columns).values()))
+        bounds = None
+        if len(self.epochs) > 1:
+            bounds = np.empty_like(values)
+            epoch = np.searchsorted([t for t, _ in self.epochs], time, "right") - 1
+            for k in np.unique(epoch).tolist():
+                mine = epoch == k
+                for j, bound in enumerate(self.epochs[k][1]):
+                    bounds[mine, j] = bound.at(values[mine, j])
         keys = [columns[k] for k in self.model.key]
-        self.fitter.add(keys, time, np.column_stack(values), invalid if invalid.any() else None)
+        self.fitter.add(keys, time, values, invalid if invalid.any() else None, bounds)
+
+    def values(self, columns: Mapping[str, pa.Array]) -> dict[str, Float64s]:
+        """The samples' values as numbers."""
+        return {name: numbers(columns[name]) for name in self.model.values}
+
+    def schedule(self, start: int, bounds: Sequence[ErrorBound]) -> None:
+        """Samples from an instant on have other bounds."""
+        self.epochs.append((start, tuple(bounds)))
 
     def known(self, frontier: int, ended: bool) -> float:
         """The instant before which all segments are complete, when every sample up to the frontier has come."""
@@ -94,11 +113,24 @@ class FittedStore:
         columns = dict(zip(self.model.key, found, strict=True))
         columns[TO] = pa.array(ends).cast(self.layout.time_type)
         for j, name in enumerate(self.model.values):
-            error = chord(both[:, j], (ends - starts) * self.layout.scale, self.model.bounds[j])
+            error = self._error(j, both[:, j], starts, ends)
             for i in range(2):
                 columns[f"{name}#{i}"] = pa.array(np.ascontiguousarray(both[:, j, i]))
                 columns[f"{name}#e{i}"] = pa.array(error[:, i])
         self.rows.add(starts, columns)
+
+    def _error(self, j: int, c: Float64s, starts: Int64s, ends: Int64s) -> Float64s:
+        """Of each segment the largest of the bounds that its samples had."""
+        times = [t for t, _ in self.epochs]
+        width: Float64s = ((ends - starts) * self.layout.scale).astype(np.float64)
+        first, last = (np.searchsorted(times, t, "right") - 1 for t in (starts, ends))
+        at_low, at_high = np.zeros(len(c)), np.zeros(len(c))
+        for k in range(int(first.min()), int(last.max()) + 1):
+            during = (first <= k) & (k <= last)
+            error = chord(c, width, self.epochs[k][1][j])
+            at_low = np.where(during, np.maximum(at_low, error[:, 0]), at_low)
+            at_high = np.where(during, np.maximum(at_high, error[:, 0] + error[:, 1] * width), at_high)
+        return np.column_stack([at_low, np.where(at_low == at_high, 0.0, (at_high - at_low) / width)])
 
     def _ends_run(self, out: Int64s) -> Bools:
         """Segments that none of their key begins at the end of: they end one tick behind their last sample."""
@@ -122,11 +154,13 @@ class FittedStore:
         return asdict(self.fitter.counts)
 
     def state(self) -> dict[str, Any]:
-        return {"fit": self.fitter.state(), "segments": self.rows.state()}
+        epochs = [[t, [[b.amount, b.relative, b.floor] for b in bounds]] for t, bounds in self.epochs]
+        return {"fit": self.fitter.state(), "segments": self.rows.state(), "epochs": json.dumps(epochs)}
 
     def load(self, state: Mapping[str, Any]) -> None:
         self.fitter.load(state["fit"])
         self.rows.load(state["segments"])
+        self.epochs = [(t, tuple(ErrorBound(*b) for b in bounds)) for t, bounds in json.loads(state["epochs"])]
 
 
 def chord(c: Float64s, width: Float64s, bound: ErrorBound) -> Float64s:

@@ -27,6 +27,7 @@ from eddyline.models.segments import MAX_INPUT_DEGREE, SegmentLayout, polynomial
 from eddyline.synopses.keys import KeyTable
 
 CW: Final = ("C", "W")  # as kernels take arrays
+NEAR_KEYS = 1 << 16  # whole keys within such a range are found in a table
 ROUNDING = 2.0**-48  # of a value: what the bound is narrowed by, so that rounding does not break it
 
 
@@ -136,7 +137,7 @@ class Fitter:
     ) -> None:  # fmt: skip
         """Samples in order of arrival; ``values`` is (rows, values), and so are ``bounds``, which are those of
         ``errors`` if they are not given."""
-        good = np.isfinite(values).all(axis=1)
+        good = np.isfinite(values[:, 0]) if values.shape[1] == 1 else np.isfinite(values).all(axis=1)
         if invalid is not None:
             good &= ~invalid
         if not good.all():
@@ -148,10 +149,12 @@ class Fitter:
         self.counts.samples += n
         if n == 0:
             return
-        code = self.table_of_keys.intern(list(keys), n) if keys else np.zeros(n, np.int64)
+        code = self._codes(keys, n)
         known = max(1, self.table_of_keys.capacity) if keys else 1
         values = np.require(values, requirements=CW)
-        if bounds is None:
+        if bounds is None and len(self.errors) == 1:
+            bounds = self.errors[0].at(values)
+        elif bounds is None:
             bounds = np.column_stack([e.at(values[:, j]) for j, e in enumerate(self.errors)])
         bounds = np.ascontiguousarray(bounds - np.minimum(bounds / 2, ROUNDING * np.abs(values)))
         begin, order = np.zeros(known + 1, np.int64), np.empty(n, np.int64)
@@ -160,6 +163,25 @@ class Fitter:
             self._greedy(begin, order, np.require(time, requirements=CW), values, bounds)
         else:
             self._checked(code[order], time[order], values[order].T, bounds[order].T, known, final=False)
+
+    def _codes(self, keys: Sequence[pa.Array], n: int) -> Int64s:
+        """Numbers of the keys. Of one key of whole numbers that lie near each other only the distinct ones are looked
+        up, in the order in which they come first."""
+        if not keys:
+            return np.zeros(n, np.int64)
+        one = keys[0]
+        if len(keys) == 1 and pa.types.is_integer(one.type) and not one.null_count:
+            given = one.cast(pa.int64()).to_numpy(zero_copy_only=False)
+            least, most = int(given.min()), int(given.max())
+            if most - least < NEAR_KEYS:
+                given = given - least
+                first = np.full(most - least + 1, n, np.int64)
+                first[given[::-1]] = np.arange(n - 1, -1, -1)
+                come = np.sort(first[first < n])
+                first[given[come]] = self.table_of_keys.intern([one.take(pa.array(come))], len(come))
+                codes: Int64s = first.take(given)
+                return codes
+        return self.table_of_keys.intern(list(keys), n)
 
     def _greedy(self, begin: Int64s, order: Int64s, time: Int64s, values: Float64s, bounds: Float64s) -> None:
         known, width = len(begin) - 1, values.shape[1]

@@ -22,6 +22,7 @@ import pyarrow as pa
 from eddyline.core.delta import Bools, Delta, Int64s
 from eddyline.core.errors import DataError
 from eddyline.core.schema import Field, Schema
+from eddyline.expr.approximate import DISTINCT, PERCENTILE
 from eddyline.expr.evaluate import Compiled, compile_expr
 from eddyline.expr.nodes import AggregateCall, Column, Expr
 from eddyline.kernels import aggregates as kernels
@@ -48,6 +49,7 @@ from eddyline.operators.base import Context, Operator
 from eddyline.operators.bundles import ROWS, Bundles
 from eddyline.operators.distinct import DistinctPairs, conditional
 from eddyline.operators.outputs import Output, emits_objects, label, output
+from eddyline.operators.sketches import DistinctSketch, QuantileSketch
 from eddyline.synopses.codes import is_direct
 from eddyline.synopses.keys import KeyTable
 
@@ -111,6 +113,13 @@ class AggregateOperator(Operator):
         ]
         self.evaluators = [self._values(e) for e in self.expressions]
         self.rows = first
+        # The arguments whose values are read, and not only where they are NULL.
+        self.coded = frozenset(
+            i
+            for (_, indexes, distinct, condition), a in self.accumulators.items()
+            if distinct or condition is not None or type(a) is not Count
+            for i in (*indexes, *(() if condition is None else (condition,)))
+        )
 
         # Indexed by group id; ``mark`` and ``latest`` are scratch of ``emission_points``.
         self.shown: Bools = np.zeros(0, np.bool_)
@@ -157,6 +166,8 @@ class AggregateOperator(Operator):
             kind, distinct = "ends", False
         elif kind in ("sum", "avg"):
             kind = "sum"
+        elif call.parameters:
+            kind = f"{kind} {call.parameters}"
         elif kind == "count" and not call.args:
             kind, distinct = "rows", False
         key = kind, indexes, distinct, condition
@@ -189,6 +200,10 @@ class AggregateOperator(Operator):
             if pa.types.is_decimal(types[0]):
                 return DecimalSum()
             return DoubleSum() if pa.types.is_floating(types[0]) else IntegerSum()
+        if call.function == DISTINCT:
+            return DistinctSketch(call.parameters[0], self.append_only)
+        if call.function == PERCENTILE:
+            return QuantileSketch(*call.parameters)
         less, root = _SPREADS[call.function]
         return Spread(less, root)
 
@@ -278,8 +293,8 @@ class AggregateOperator(Operator):
 
     def _walk(self, w: Walk, delta: Delta) -> None:
         arguments = [
-            Argument.of(f(delta.columns, len(delta)), is_direct(e.type))
-            for f, e in zip(self.evaluators, self.expressions, strict=True)
+            Argument.of(f(delta.columns, len(delta)), i in self.coded and is_direct(e.type))
+            for f, (e, i) in zip(self.evaluators, self.expressions.items(), strict=True)
         ]
         if self.arrivals is not None:
             self.arrivals.walk(w, delta)
@@ -369,4 +384,6 @@ class AggregateOperator(Operator):
 
     def describe(self) -> str:
         kept = ", ".join(label(c) for c in self.calls) or "rows"
-        return f"{kept} for each {'group that is not empty' if self.grouped else 'instant: one row'}"
+        sketches = [a for a in self.accumulators.values() if isinstance(a, DistinctSketch | QuantileSketch)]
+        within = "".join(f"; {a.describe()}" for a in sketches)
+        return f"{kept} for each {'group that is not empty' if self.grouped else 'instant: one row'}{within}"

@@ -108,6 +108,10 @@ class Operator(ABC):
         No answer depends on it (``synopses.protocol``)."""
         return 0
 
+    def spilled(self) -> tuple[int, int]:
+        """Rows and bytes outside of memory."""
+        return 0, 0
+
     def most_rows(self) -> int:
         """The most rows of state during the last run, as far as the operator looked; at least those it has now."""
         return self.size()[0]

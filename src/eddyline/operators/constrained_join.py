@@ -1,13 +1,13 @@
 """A join that keeps what the future can still need, and not all that its windows hold (thesis, chapter 6).
 
 Elements of all inputs are applied one by one in order of time: a row that leaves its window before the rows that arrive
-at the same instant. After each ``COLLECT_EVERY`` elements rows that constraints make useless are taken out of memory.
-They are forgotten (lossy), or put into a spill (exact). The invariants that make the second exact, however wrong a
-constraint is:
+at the same instant. After each ``COLLECT_EVERY`` elements rows that constraints make useless are found. They are
+forgotten at once (lossy), or put into a spill at the end of a run of at most about ``SPILL_EVERY`` elements (exact).
+The invariants that make the second exact, however wrong a constraint is:
 
-1. Every row that is in its window is in memory or in the spill.
-2. A row that arrives is matched with the rows in memory. Wherever a filter says that the spill may have a row of a key
-   that is looked up, the rows of that key are brought back first.
+1. Every row that is in its window is in memory or in the spill, and during a run no row goes into the spill.
+2. Before a run, equal keys are followed from the rows that arrive through memory and spill, and the spilled rows that
+   may be part of a result come back. So a result of the run has all its rows in memory.
 3. Where deletions can show, all rows of the current results are in memory: a row is only taken out if it is part of no
    result. So a row that leaves from the spill changes nothing.
 """
@@ -27,36 +27,40 @@ from eddyline.core.window import Rows
 from eddyline.expr.evaluate import compile_expr
 from eddyline.expr.nodes import Expr
 from eddyline.expr.predicates import Conjunction
+from eddyline.kernels import constrained_filter as kernel_filter
 from eddyline.kernels import constrained_join as kernel
 from eddyline.kernels import constrained_layout as k
 from eddyline.kernels.join_layout import NO_DELETIONS
 from eddyline.operators.base import Context, Operator
-from eddyline.operators.constrained_events import Arrivals, RunEvents
+from eddyline.operators.constrained_events import Arrivals, cuts_of
 from eddyline.operators.join_plan import JoinGraph
 from eddyline.operators.join_results import JoinResults
 from eddyline.operators.join_side import JoinInput, JoinSide
-from eddyline.operators.join_tree import JoinTree, port_keys
+from eddyline.operators.join_tree import JoinTree
 from eddyline.synopses.constrained_slots import Slots
 from eddyline.synopses.kept_rows import KeptRows
 from eddyline.synopses.spill import Spill
 
 COLLECT_EVERY = 1_000  # elements between two garbage collections: fewer keep less, and cost more
-ROWS_PER_ELEMENT = 32  # rows that a collection may look at for each element since the last
+COLLECTIONS_PER_QUESTION = 16  # the control is asked before each so many: fewer notice changes sooner, and cost more
+ROWS_PER_ELEMENT = 8  # rows that a collection may look at for each element since the last
+SPILL_EVERY = 32_768  # elements after which useless rows are spilled at the latest: fewer keep less, and cost more
 ROOM = 1 << 12  # results for which there is room at first
 PAIRS = 1 << 16  # results that are turned into rows at once
-ASKED = 64  # keys that are looked for in the spill at once
 EVENTS = ("time", "leave", "valid", "failed")  # of a side, as they are saved
 
 
 @dataclass(frozen=True, slots=True)
 class Collection:
-    """What a garbage collection may infer. By port: ``wait`` (RIDS) and ``low`` (OA); ``facts`` by input: root, only
-    root, all roots are parents, NO rows are not kept. Of useless rows ``share`` of 65,536 stay as a sample."""
+    """What garbage collections may infer until the next question. By port: ``wait`` (RIDS) and ``low`` (OA), which
+    may be raised to the largest key that came ``lag`` arrivals ago (NEVER_USED: stays as it is); ``facts`` by input:
+    root, only root, all roots are parents, NO rows are not kept. ``share`` of 65,536 useless rows stay as a sample."""
 
     wait: Int64s
     low: Int64s
     share: int
     facts: np.ndarray[Any, Any]
+    lag: Int64s | None = None
 
 
 class ConstraintControl(Protocol):
@@ -71,8 +75,8 @@ class ConstraintControl(Protocol):
     def collection(self, join: ConstrainedJoin, now: int) -> Collection | None:
         """Before a garbage collection: what may be inferred; None: nothing."""
 
-    def collected(self, join: ConstrainedJoin, slots: Int64s) -> None:
-        """Rows that were taken out; their slots can still be read."""
+    def collected(self, join: ConstrainedJoin, removed: Int64s) -> None:
+        """How many rows were found useless since the last call, by input and kind (BY_RIDS, …)."""
 
     def hit(self, join: ConstrainedJoin, why: Int64s, now: int) -> None:
         """Spilled rows were needed after all."""
@@ -94,7 +98,8 @@ class ConstraintControl(Protocol):
 
 
 class ConstrainedSide(JoinSide):
-    """An input whose rows may go in any order. ``failed`` are waiting rows that a filter above the window rejects."""
+    """An input whose rows may go in any order. ``failed`` are waiting rows that a filter above the window rejects;
+    ``slot`` says where the waiting rows are stored."""
 
     def __init__(self, spec: JoinInput, keys: Sequence[Expr], ordered: frozenset[int]) -> None:
         self.rows = KeptRows(spec.schema)
@@ -103,11 +108,16 @@ class ConstrainedSide(JoinSide):
         self.failed = np.zeros(0, np.int64)
 
     def accept(self, delta: Delta) -> None:
+        n = len(delta)
+        if n == 0:
+            return
+        start = len(self.rows)
         super().accept(delta)
-        failed = np.zeros(len(delta), np.int64)
-        if self.rejects is not None and len(delta):
-            failed[~self.rejects.evaluate(delta.columns, len(delta)).keep] = 1
-        self.failed = np.concatenate([self.failed, failed])
+        self.slot[len(self.slot) - n :] = start + np.arange(n)
+        failed = np.zeros(n, np.int64)
+        if self.rejects is not None:
+            failed[~self.rejects.evaluate(delta.columns, n).keep] = 1
+        self.failed = np.concatenate([self.failed, failed]) if len(self.failed) else failed
 
     def drop_events(self, count: int) -> None:
         super().drop_events(count)
@@ -141,12 +151,21 @@ class ConstrainedJoin(Operator):
         self.results = JoinResults(self.sides, graph, residual, self.schema, context)
         self._verify_composite(graph)
         self.deletes = any(spec.deletes != NO_DELETIONS for spec in inputs)
+        if spill is not None:
+            spill.share_filters(tree.equal_ports())
+        self.ends = np.array([tree.ports_of(i) == 1 for i in range(tree.size)], np.uint8)
         self.limits = np.array([s.limit for s in self.sides], np.int64)
-        self.skip = np.zeros(tree.size, np.bool_)  # roots: nobody waits for their rejected rows
-        self.collect_every = self.due = collect_every
-        self.since = 0  # elements since the last collection
+        self.skip = np.zeros(tree.size, np.uint8)  # roots: nobody waits for their rejected rows
+        self.collect_every = collect_every
+        many = tree.size * tree.width
+        wait, low = np.full(many, k.NEVER_USED, np.int64), np.full(many, k.LOWEST, np.int64)
+        self.plan, self.lag = Collection(wait, low, 0, np.zeros((4, tree.size), np.int64)), wait
+        self.progress = np.zeros(k.PROGRESS, np.int64)
+        self.progress[k.PENDING], self.progress[k.DUE] = -1, collect_every
+        self.removed = np.zeros((tree.size, k.KINDS), np.int64)
+        self.hits = np.zeros((many + 1) * k.KINDS, np.int64)
         self.room = ROOM
-        self.collections = self.fetches = self.dropped = 0
+        self.fetches = 0
         self._most = 0
 
     def _verify_composite(self, graph: JoinGraph) -> None:
@@ -168,188 +187,169 @@ class ConstrainedJoin(Operator):
         for side, delta in zip(self.sides, deltas, strict=True):
             side.accept(delta)
         lengths = [int(np.searchsorted(s.time, frontier, side="right")) for s in self.sides]
-        arrivals = self._arrivals(lengths)
-        found: list[tuple[Int64s, Int64s, Int64s]] = []
-        parts: list[Delta] = []
-        at, total, self._most = 0, len(arrivals), 0
-        while True:
-            end = min(total, at + self.due - self.since)
-            until = frontier if end == total else int(arrivals.time[end - 1])
-            self._run(arrivals.slice(at, end), until, found)
-            self.since += end - at
-            self._most = max(self._most, len(self.slots))
-            if self.since >= self.due:
-                self._collect(until)
-                # To look at all rows costs as much as a few arrivals, whatever there is.
-                self.since, self.due = 0, max(self.collect_every, len(self.slots) // ROWS_PER_ELEMENT)
-            at = end
-            if found and (at == total or (not self.results.can_fail and sum(len(f[0]) for f in found) > PAIRS)):
-                # Of results that can fail, all at once: whether one has failed is known when its instant is complete.
-                parts.append(self.results.rows(*_joined(found)))
-                found = []
-            if at == total:
-                break
-        for i, (side, n) in enumerate(zip(self.sides, lengths, strict=True)):
-            side.drop_events(n)
-            side.rows.retain(self._needed(i))
-        parts = [p for p in parts if len(p)]
-        return Delta.concat(parts) if parts else Delta.empty(self.schema)
+        times = [s.time[:n] for s, n in zip(self.sides, lengths, strict=True)]
+        found = FoundResults(self.results)
+        self._most = len(self.slots)
+        cuts = list(cuts_of(times, SPILL_EVERY if self.spill is not None else sum(lengths)))
+        for n, cut in enumerate(cuts):
+            arrivals = Arrivals.of(self.sides, [s.failed for s in self.sides], self.keys, self.slots.width, cut)
+            until = frontier if n == len(cuts) - 1 else int(arrivals.time.max())
+            self._run(arrivals, until, found)
+        made = found.delta(self.schema)  # before rows move
+        for i, (side, count) in enumerate(zip(self.sides, lengths, strict=True)):
+            side.drop_events(count)
+            self._move_together(i)
+        self.slots.shrink()
+        return made
 
-    def _arrivals(self, lengths: Sequence[int]) -> Arrivals:
-        """The elements that are due, in order of time and, at one instant, of the inputs."""
-        made = []
-        for i, (s, n) in enumerate(zip(self.sides, lengths, strict=True)):
-            number = self.slots.arrived[i] + np.arange(n)
-            keys = port_keys(s.codes[:n], self.keys[i], self.slots.width)
-            made.append(Arrivals(s.time[:n], np.full(n, i), number, s.leave[:n], s.valid[:n], s.failed[:n], keys))
-        return Arrivals.merged(made)
-
-    def _run(self, arrivals: Arrivals, until: int, found: list[tuple[Int64s, Int64s, Int64s]]) -> None:
+    def _run(self, arrivals: Arrivals, until: int, found: FoundResults) -> None:
         """Apply arrivals, and let rows leave whose time has come."""
-        slots = self.slots
-        if self.spill is not None and len(arrivals):
+        if self.spill is not None and self.spill.total > 0 and len(arrivals):
             self._bring_back(arrivals)
-        kept = (arrivals.valid != 0) & ~((arrivals.failed != 0) & self.skip[arrivals.stream])
-        places = slots.assign(int(kept.sum()))
-        mine = arrivals.filter(kept)
-        slots.fill(places, mine.stream, mine.number, mine.leave, mine.keys)
-        slots.slot[places, k.FAILED] = mine.failed
-        events = RunEvents(arrivals, kept, places, slots.arrived.copy(), self.limits)
-        events.add_leaving(slots, np.flatnonzero(slots.status != k.FREE), until)
-        self._apply(events, until, found)
-        slots.give_back(events.left())
-        able = arrivals.valid != 0
-        for i in range(self.tree.size):
-            if len(rows := arrivals.keys[able & (arrivals.stream == i)]):
-                self.control.arrived(self, i, rows)
-
-    def _apply(self, events: RunEvents, until: int, found: list[tuple[Int64s, Int64s, Int64s]]) -> None:
-        slots, spill = self.slots, self.spill
-        progress = np.zeros(4, np.int64)
-        distances = np.empty((max(1, len(events.arrivals)) * slots.width, 3), np.int64)
-        asked = np.empty((ASKED, 2), np.int64)
-        checked, checks = np.empty((0, 2), np.int64), 0  # keys that were looked for: nothing is spilled meanwhile
-        filters, bits = no_filters(slots) if spill is None else (spill.filters, spill.bits)
-        status = k.FULL
+        many = self.tree.size
+        bound, loops = np.empty(many, np.int64), np.empty(many, np.int64)
+        status, progress = k.FULL, self.progress
+        progress[k.MOST] = 0
         while status != k.DONE:
+            slots, plan = self.slots, self.plan
             times, weights, sampled = (np.empty(self.room, np.int64) for _ in range(3))
-            rows = np.empty((self.tree.size, self.room), np.int64)
-            held = slots.ports, slots.order, slots.stream, slots.status, slots.slot, slots.head, slots.number
-            counts = slots.arrived, slots.duplicates, slots.stack
-            known = filters, bits, checked, checks, asked, distances, progress
-            out = times, weights, sampled, rows
+            places = np.empty((many, self.room), np.int64)
             status = int(
-                kernel.run(events.table, self.deletes, 0 if spill is None else 2, *held, *counts, *known, *out)
-            )
-            n = int(progress[k.FOUND])
+                kernel.run(
+                    arrivals.time, arrivals.leave, arrivals.place, arrivals.state, arrivals.keys, arrivals.next,
+                    arrivals.stop, until, self.limits, self.skip, self.collect_every, COLLECTIONS_PER_QUESTION,
+                    ROWS_PER_ELEMENT, *slots.arrays, slots.order, bound, loops, self.deletes, self.spill is not None,
+                    plan.share, plan.wait, plan.low, self.lag, slots.marks, plan.facts, self.removed,
+                    np.empty(slots.capacity, np.int32), slots.arrived, slots.duplicates, slots.steps, self.hits,
+                    progress, times, weights, sampled, places,
+                )
+            )  # fmt: skip
+            n, progress[k.FOUND] = int(progress[k.FOUND]), 0
             if n:
-                found.append((times[:n].copy(), weights[:n].copy(), rows[:, :n].copy()))
-                if spill is None and (keys := sampled[:n][(sampled[:n] != 0) & (weights[:n] > 0)]).size:
+                found.add(times[:n], weights[:n], places[:, :n])
+                if self.spill is None and (keys := sampled[:n][(sampled[:n] != 0) & (weights[:n] > 0)]).size:
                     self.control.sampled(self, keys)
-            elif status == k.FULL:
-                self.room *= 4
-            progress[k.FOUND] = 0
-            if status == k.FETCH:
-                many = int(progress[k.ASKED])
-                progress[k.ASKED] = 0
-                checked, checks = np.concatenate([checked, asked[:many]]), checks + many
-                event = int(progress[k.EVENT])
-                back = self._fetch(asked[:many], events.arrivals, int(events.table[3, event]))
-                events.insert_leaving(slots, back, until, event)
-        if measured := int(progress[k.MEASURED]):
-            self.control.measured(self, distances[:measured])
+            if status == k.FULL:
+                self.room *= 2
+            elif status == k.GROW:
+                slots.grow()
+            elif status == k.CONSULT:
+                self._consult(arrivals, int(progress[k.NOW]))
+        self._most = max(self._most, int(progress[k.MOST]), len(self.slots))
+        self._tell(arrivals)
+        if self.spill is not None:
+            self._spill()
 
-    def _fetch(self, asked: Int64s, arrivals: Arrivals, now: int) -> Int64s:
-        """Bring rows of some keys back from the spill: their slots."""
+    # ── what the control learns and decides ───────────────────────────────────────────────────────────────────────
+
+    def _tell(self, arrivals: Arrivals) -> None:
+        """Report what was counted and measured since the last report."""
+        for i, keys in arrivals.untold():
+            self.control.arrived(self, i, keys)
+        if len(steps := self.slots.take_steps()):
+            self.control.measured(self, steps)
+        if self.removed.any():
+            self.control.collected(self, self.removed)
+            self.removed[:] = 0
+        if len(why := np.flatnonzero(self.hits)):
+            self.control.hit(self, np.repeat(why, self.hits[why]), int(self.progress[k.NOW]))
+            self.hits[:] = 0
+
+    def _consult(self, arrivals: Arrivals, now: int) -> None:
+        """Before a garbage collection: what may be inferred from now on."""
+        self._tell(arrivals)
+        plan = self.control.collection(self, now)
+        if self.spill is not None:
+            self.spill.expire(now, self.slots.arrived, self.limits)
+        self.progress[k.COLLECTED] = 0
+        if plan is None:
+            self.progress[k.SINCE] = 0
+            return
+        self.plan = plan
+        self.lag = np.full(len(plan.low), k.NEVER_USED, np.int64) if plan.lag is None else plan.lag
+        self.skip = (plan.facts[0] != 0).astype(np.uint8)
+        self.progress[k.COLLECT] = 1
+
+    # ── rows outside of memory ────────────────────────────────────────────────────────────────────────────────────
+
+    def _bring_back(self, arrivals: Arrivals) -> None:
+        """Before a run: all spilled rows that it may need for a result."""
         assert self.spill is not None
-        back = []
-        for i, rows in self.spill.take(asked, lambda port, keys: self._may_complete(arrivals, port, keys)):
+        streams, keys = arrivals.joining()
+        members = np.zeros(max(8, 1 << (2 * keys.size).bit_length()), np.uint8)
+        kernel_filter.note_arrivals(streams, keys, self.slots.ports, members)
+        now = int(arrivals.time.min())
+        starts = np.empty(0, np.int64)
+        while len(streams) or len(starts):
+            slots = self.slots
+            room = slots.capacity * slots.width
+            asked = np.empty((len(streams) * slots.width + room * slots.width, 2), np.int64)
+            seen, reached = np.zeros(room, np.uint8), np.empty(room + len(starts), np.int64)
+            known = self.spill.filters, self.spill.bits, self.ends, seen, reached, asked
+            many = int(kernel_filter.reach(streams, keys, starts, *slots.arrays, *known))
+            starts = self._fetch(asked[:many], members, now) if many else np.empty(0, np.int64)
+            streams, keys = np.empty(0, np.int64), np.empty((0, slots.width), np.int64)
+
+    def _fetch(self, asked: Int64s, members: np.ndarray[Any, Any], now: int) -> Int64s:
+        """Bring rows of some keys back from the spill: slot times width, and the port at which each was found. They go
+        again after the run, unless one of them is part of a result: that is what refutes a constraint."""
+        assert self.spill is not None
+        back, slots = [], self.slots
+        for port, rows in self.spill.take(asked, lambda port, keys: self._may_complete(members, port, keys)):
+            i, p = divmod(port, slots.width)
             limit = int(self.limits[i])
-            there = rows.number + limit >= self.slots.arrived[i] if limit else rows.leave > now
+            there = rows.number + limit >= slots.arrived[i] if limit else rows.leave > now
             rows = rows.filter(there)
             if len(rows) == 0:
                 continue
             self.fetches += len(rows)
-            self.sides[i].rows.bring_back(rows.number, rows.columns)
-            places = self.slots.assign(len(rows))
-            self.slots.fill(places, i, rows.number, rows.leave, rows.keys)
-            self.slots.put_back(places)
-            self.control.hit(self, rows.why, now)
-            back.append(places)
+            start = self.sides[i].rows.insert(rows.columns, len(rows))
+            places = slots.take_free(len(rows))
+            slots.fill(places, i, rows.number, rows.leave, rows.keys)
+            slots.set_place(places, start + np.arange(len(rows)))
+            slots.mark_victims(places, rows.why)
+            slots.put(places)
+            back.append(places * slots.width + p)
         return np.concatenate(back) if back else np.empty(0, np.int64)
 
-    def _may_complete(self, arrivals: Arrivals, port: int, keys: Int64s) -> Bools:
-        """Which spilled rows that were found at a port may be part of a result of this run: those with a match at every
-        other port, among the rows that arrive, in memory or, by the filters, in the spill."""
+    def _may_complete(self, members: np.ndarray[Any, Any], port: int, keys: Int64s) -> Bools:
+        """Which spilled rows that were found at a port may be part of a result of this run."""
         assert self.spill is not None
-        slots, i = self.slots, port // self.slots.width
-        found = np.zeros(keys.shape, np.int64)
-        for j in range(slots.width):
-            other, p = int(slots.ports[i, j, k.NB]), int(slots.ports[i, j, k.NBP])
-            if other >= 0:
-                found[:, j] = np.isin(keys[:, j], arrivals.keys[arrivals.stream == other, p])
-        held = slots.ports, slots.stream, slots.slot, slots.head
-        kernel.may_complete(np.ascontiguousarray(keys), port, *held, self.spill.filters, self.spill.bits, found)
-        worth: Bools = (found != 0).all(axis=1)
-        return worth
+        worth = np.zeros(len(keys), np.int64)
+        filters = self.spill.filters, self.spill.bits
+        keys = np.ascontiguousarray(keys)
+        kernel_filter.may_complete(keys, port, *self.slots.arrays, *filters, members, worth)
+        accepted: Bools = worth != 0
+        return accepted
 
-    def _bring_back(self, arrivals: Arrivals) -> None:
-        """Before a run: rows of the spill that match one that arrives."""
+    def _spill(self) -> None:
+        """After a run: put what is useless outside of memory."""
         assert self.spill is not None
-        slots, asked = self.slots, []
-        for i in range(self.tree.size):
-            mine = arrivals.keys[(arrivals.stream == i) & (arrivals.valid != 0)]
-            for j in range(self.slots.width):
-                other = int(slots.ports[i, j, k.NB]) * slots.width + int(slots.ports[i, j, k.NBP])
-                if len(mine) == 0 or other < 0 or self.spill.filters[0, other, 1] < 0:
-                    continue
-                keys = np.unique(mine[:, j])
-                there = np.zeros(len(keys), np.int64)
-                kernel.filter_keys(keys, other, self.spill.filters, self.spill.bits, there)
-                keys = keys[there != 0]
-                asked.append(np.column_stack([np.full(len(keys), other, np.int64), keys]))
-        if asked:
-            self._fetch(np.concatenate(asked), arrivals, int(arrivals.time[0]))
-
-    # ── collecting garbage ────────────────────────────────────────────────────────────────────────────────────────
-
-    def _collect(self, now: int) -> None:
-        plan = self.control.collection(self, now)
-        if self.spill is not None:
-            self.spill.expire(now, self.slots.arrived, self.limits)
-        if plan is None:
-            return
-        self.collections += 1
-        self.skip = plan.facts[0] != 0
-        self.slots.infer(plan.wait, plan.low)
-        victims = self.slots.collect(self.deletes, plan.share, plan.facts, plan.low)
-        if len(victims):
-            self.control.collected(self, victims)
-            self.dropped += len(victims)
-            if self.spill is not None:
-                self._spill(victims)
-            self.slots.give_back(victims)
-            self.slots.shrink()
-
-    def _spill(self, victims: Int64s) -> None:
-        assert self.spill is not None
-        slots = self.slots
-        victims = victims[slots.slot[victims, k.FAILED] == 0]
+        slots, victims = self.slots, self.slots.victims()
         for i, side in enumerate(self.sides):
             mine = victims[slots.stream[victims] == i]
-            if len(mine) == 0:
-                continue
-            mine = mine[np.argsort(slots.number[mine])]
-            columns = side.rows.probe(slots.number[mine], side.spec.schema.names)
-            why = slots.slot[mine, k.WHY]
-            self.spill.add(i, slots.number[mine], slots.leave[mine], slots.keys(mine), why, columns)
+            if len(mine):
+                columns = side.rows.probe(slots.place(mine), side.spec.schema.names)
+                self.spill.add(i, slots.number(mine), slots.leave(mine), slots.keys(mine), slots.why(mine), columns)
+        if len(victims):
+            slots.remove(victims)
 
-    def _needed(self, i: int) -> Int64s:
-        """The numbers of the rows of an input that are in memory or wait to enter."""
-        live = self.slots.live()
-        live = live[self.slots.slot[live, k.FAILED] == 0]
-        waiting = np.arange(self.slots.arrived[i], self.sides[i].rows.end)
-        return np.concatenate([self.slots.of(i, live), waiting])
+    def _stored(self, i: int) -> tuple[Int64s, Int64s]:
+        """The slots of the rows of an input that are stored, and the places of these and of the rows that wait."""
+        used = self.slots.of(i)
+        places = self.slots.place(used)
+        used, places = used[places >= 0], places[places >= 0]
+        return used, np.concatenate([places, self.sides[i].slot])
+
+    def _move_together(self, i: int) -> None:
+        """Give up the memory of an input's rows that are gone, where there are many."""
+        side = self.sides[i]
+        if not side.rows.is_sparse(int(self.slots.live[i]) + len(side.slot)):
+            return
+        used, places = self._stored(i)
+        side.rows.retain(places)
+        self.slots.set_place(used, np.arange(len(used)))
+        side.slot = len(used) + np.arange(len(side.slot))
 
     # ── what others read ──────────────────────────────────────────────────────────────────────────────────────────
 
@@ -365,6 +365,16 @@ class ConstrainedJoin(Operator):
     def approximate(self) -> str:
         return "its join drops rows that constraints make useless" if self.spill is None and self.dropped else ""
 
+    @property
+    def collections(self) -> int:
+        """How often garbage was collected."""
+        return int(self.progress[k.COLLECTIONS])
+
+    @property
+    def dropped(self) -> int:
+        """Rows that were found useless."""
+        return int(self.progress[k.DROPPED])
+
     def adapts(self) -> list[str]:
         return self.control.describe(self)
 
@@ -378,6 +388,9 @@ class ConstrainedJoin(Operator):
         bytes = self.slots.nbytes + sum(s.rows.nbytes for s in self.sides)
         return len(self.slots), bytes + (0 if self.spill is None else self.spill.nbytes)
 
+    def spilled(self) -> tuple[int, int]:
+        return (0, 0) if self.spill is None else (sum(self.spill.rows()), self.spill.disk)
+
     def describe(self) -> str:
         where = (
             "what constraints make useless is dropped" if self.spill is None else "the rest of the windows is spilled"
@@ -388,28 +401,24 @@ class ConstrainedJoin(Operator):
         return {label: bound_of(s.spec.window) for label, s in zip(self.labels, self.sides, strict=True)}
 
     def state(self) -> dict[str, Any]:
-        out: dict[str, Any] = {
-            "control": self.control.state(),
-            "slots": self.slots.state(),
-            "since": self.since,
-            "due": self.due,
-        }
-        out |= {"collections": self.collections, "fetches": self.fetches, "dropped": self.dropped}
-        out["skip"] = self.skip.astype(np.int64)
+        slots = self.slots.state()
+        out: dict[str, Any] = {"control": self.control.state(), "slots": slots, "fetches": self.fetches}
+        out["progress"], out["skip"] = self.progress.copy(), self.skip.astype(np.int64)
         out["ports"] = np.ascontiguousarray(self.slots.ports.reshape(-1))
         for i, side in enumerate(self.sides):
             events = {n: getattr(side, n) for n in EVENTS}
             events["codes"] = np.ascontiguousarray(side.codes.reshape(-1))
-            out[str(i)] = {"rows": side.rows.state(self._needed(i)), "events": events}
+            # Rows are saved in the order in which slots are, then those that wait.
+            places = slots["place"][(slots["stream"] == i) & (slots["place"] >= 0)]
+            out[str(i)] = {"rows": side.rows.state(np.concatenate([places, side.slot])), "events": events}
         if self.spill is not None:
             out["spill"] = self.spill.state()
         return out
 
     def load(self, state: dict[str, Any]) -> None:
         self.slots = Slots(np.array(state["ports"]).reshape(self.slots.ports.shape), self.slots.order)
-        self.slots.load(state["slots"])
-        self.since, self.due, self.skip = int(state["since"]), int(state["due"]), np.array(state["skip"]) != 0
-        self.collections, self.fetches, self.dropped = (int(state[n]) for n in ("collections", "fetches", "dropped"))
+        slots = dict(state["slots"])
+        place = np.array(slots["place"])
         for i, side in enumerate(self.sides):
             mine = state[str(i)]
             side.rows.load(mine["rows"])
@@ -417,18 +426,44 @@ class ConstrainedJoin(Operator):
                 setattr(side, name, np.array(mine["events"][name]))
             n = len(side.time)
             side.codes = np.array(mine["events"]["codes"]).reshape(n, len(side.keys))
-            side.weight, side.slot = np.ones(n, np.int64), np.zeros(n, np.int64)
+            stored = (np.array(slots["stream"]) == i) & (place >= 0)
+            place[stored] = np.arange(int(stored.sum()))
+            side.weight, side.slot = np.ones(n, np.int64), int(stored.sum()) + np.arange(n)
+        slots["place"] = place
+        self.slots.load(slots)
+        self.fetches, self.progress = int(state["fetches"]), np.array(state["progress"])
+        self.progress[k.COLLECTED] = COLLECTIONS_PER_QUESTION  # what may be inferred is not saved
+        self.skip = np.array(state["skip"]).astype(np.uint8)
         if self.spill is not None:
             self.spill.load(state["spill"])
         self.control.load(state["control"])
 
 
-def no_filters(slots: Slots) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
-    return np.full((2, slots.inputs * slots.width, 2), -1, np.int64), np.zeros(1, np.uint8)
+class FoundResults:
+    """The results of a call."""
 
+    def __init__(self, results: JoinResults) -> None:
+        self.results = results
+        self.found: list[tuple[Int64s, Int64s, Int64s]] = []
+        self.parts: list[Delta] = []
 
-def _joined(found: Sequence[tuple[Int64s, Int64s, Int64s]]) -> tuple[Int64s, Int64s, Int64s]:
-    if len(found) == 1:
-        return found[0]
-    time, weight, rows = zip(*found, strict=True)
-    return np.concatenate(time), np.concatenate(weight), np.hstack(rows)
+    def add(self, time: Int64s, weight: Int64s, places: Int64s) -> None:
+        self.found.append((time, weight, places))
+        if not self.results.can_fail and sum(len(f[0]) for f in self.found) > PAIRS:
+            # Of results that can fail, all at once: whether one has failed is known when its instant is complete.
+            self._make()
+
+    def _make(self) -> None:
+        time, weight, places = zip(*self.found, strict=True)
+        if len(self.found) == 1:
+            made = self.results.rows(time[0], weight[0], places[0])
+        else:
+            made = self.results.rows(np.concatenate(time), np.concatenate(weight), np.hstack(places))
+        self.found = []
+        if len(made):
+            self.parts.append(made)
+
+    def delta(self, schema: Schema) -> Delta:
+        if self.found:
+            self._make()
+        return Delta.concat(self.parts) if self.parts else Delta.empty(schema)

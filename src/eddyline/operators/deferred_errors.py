@@ -61,6 +61,9 @@ class Within(Operator):
     def size(self) -> tuple[int, int]:
         return self.inner.size()
 
+    def spilled(self) -> tuple[int, int]:
+        return self.inner.spilled()
+
     def most_rows(self) -> int:
         return self.inner.most_rows()
 

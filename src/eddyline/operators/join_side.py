@@ -86,7 +86,7 @@ class JoinSide:
             valid[leave <= time] = 0  # a window shorter than its slide: the element is never in it
             if self.spec.passing:
                 leave = time + 1
-            self.stub.insert(delta.columns, n)
+            self.stub.insert(delta.columns, n, delta.time)
             slot = np.zeros(n, np.int64)
         else:
             assert self.bag is not None

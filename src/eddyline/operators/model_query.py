@@ -22,12 +22,16 @@ from eddyline.core.time import TimeKind
 from eddyline.kernels.polynomials import HIGH_CLOSED, LOW_CLOSED, multiples
 from eddyline.models.describe import span
 from eddyline.models.fitted import FittedStore
+from eddyline.models.inverting import Inverter
 from eddyline.models.margins import exceeds, judged
 from eddyline.models.pieces import Pieces, for_kernel, shifted
+from eddyline.models.predicted import PredictedRows, PredictedStore
 from eddyline.models.program import END_OF_MODELS, Program, run
 from eddyline.models.sources import FittedRows, RowModel, RowStore
-from eddyline.operators.base import Operator
+from eddyline.operators.base import Context, Operator
+from eddyline.streamon.decision import Decision
 
+AT = "_at"  # the instant that a predicted row speaks of
 _CLOSED = pa.array(["()", "[)", "(]", "[]"])  # by the bits of closedness
 
 
@@ -36,24 +40,33 @@ class ModelOperator(Operator):
 
     def __init__(
         self, name: str, schema: Schema, program: Program, models: Sequence[RowModel], inputs: Sequence[Schema],
-        aliases: Sequence[str], kind: TimeKind, horizon: int | None,
+        aliases: Sequence[str], kind: TimeKind, horizon: int | None, context: Context | None = None,
     ) -> None:  # fmt: skip
         super().__init__(name, schema)
+        self.context = context or Context()
         self.program, self.kind = program, kind
         self.aliases = tuple(aliases)
         self.stores = [
             _store(model, _own(s, alias), f"{alias}.", horizon, program.scale, kind)
             for model, s, alias in zip(models, inputs, aliases, strict=True)
         ]
+        inverter = Inverter(program, models, aliases) if any(isinstance(m, FittedRows) for m in models) else None
+        self.inverter = inverter if inverter is not None and inverter.depends_on_sizes() else None
         self.done: float = -np.inf  # all before it was emitted
         self.last: int | None = None  # the largest time of an element
         self.solved = self.slivers = self.uncertain = 0
 
     def process(self, deltas: Sequence[Delta], frontier: int) -> Delta:
-        for delta, store, alias in zip(deltas, self.stores, self.aliases, strict=True):
+        given = [
+            {n.removeprefix(f"{alias}."): decoded(c) for n, c in delta.columns.items()}
+            for delta, alias in zip(deltas, self.aliases, strict=True)
+        ]
+        if self.inverter is not None:
+            self._invert(self.inverter, deltas, given)
+        for delta, store, columns in zip(deltas, self.stores, given, strict=True):
             if len(delta):
                 self.last = max(int(delta.time[-1]), self.last or int(delta.time[-1]))
-                store.add(delta.time, {n.removeprefix(f"{alias}."): _decoded(c) for n, c in delta.columns.items()})
+                store.add(delta.time, columns)
         ended = frontier >= END_OF_MODELS and self.last is not None
         known = max(self.done, min(s.known(frontier, ended) for s in self.stores))
         end = max(float(self.last or 0) + 1.0, self.done) if ended else None
@@ -73,6 +86,20 @@ class ModelOperator(Operator):
             store.forget(needed - self.program.reach)
         self.done = known
         return out
+
+    def _invert(self, inverter: Inverter, deltas: Sequence[Delta], given: Sequence[dict[str, pa.Array]]) -> None:
+        """Bounds of the samples that these elements change."""
+        stores = [s for s in self.stores if isinstance(s, FittedStore)]
+        samples = [(d.time, s.values(c)) for d, s, c in zip(deltas, stores, given, strict=True)]
+        for start, limits in inverter.observe(samples):
+            before = [[str(b) for b in s.epochs[-1][1]] for s in stores]
+            for i, store in enumerate(stores):
+                store.schedule(start, [limits[i, n] for n in store.model.values])
+            sizes = ", ".join(f"{self.aliases[i]}.{n} ≤ {size:g}" for (i, n), size in inverter.sizes.items())
+            after = [[str(b) for b in s.epochs[-1][1]] for s in stores]
+            because, evidence = "the Lipschitz constants grow with the values: {sizes}", {"sizes": sizes}
+            decision = Decision("input bounds", before, after, because, evidence, operator=self.name, time=start)
+            self.context.log.record(decision)
 
     def complete_to(self, frontier: int) -> int:
         return min(frontier, int(self.done) - 1) if self.done > -np.inf else frontier
@@ -99,6 +126,8 @@ class ModelOperator(Operator):
                 if modelled:
                     doubt = doubt | exceeds(q.values[name], x, self.program.bound)
             self._count(columns, doubt)
+        if AT in self.schema:
+            columns[AT] = pa.array(time).cast(self.schema[AT].type)
         return Delta(time, {f.name: columns[f.name].cast(f.type) for f in self.schema})
 
     # ── segments ──────────────────────────────────────────────────────────────────────────────────────────────────
@@ -145,7 +174,7 @@ class ModelOperator(Operator):
         return {
             "inputs": {str(i): s.state() for i, s in enumerate(self.stores)},
             "done": self.done, "last": self.last, "solved": self.solved, "slivers": self.slivers,
-            "uncertain": self.uncertain,
+            "uncertain": self.uncertain, "sizes": "" if self.inverter is None else self.inverter.state(),
         }  # fmt: skip
 
     def load(self, state: dict[str, Any]) -> None:
@@ -154,6 +183,8 @@ class ModelOperator(Operator):
         self.done, self.last = float(state["done"]), state["last"]
         self.solved, self.slivers = int(state["solved"]), int(state["slivers"])
         self.uncertain = int(state["uncertain"])
+        if self.inverter is not None:
+            self.inverter.load(state["sizes"])
 
     def size(self) -> tuple[int, int]:
         return sum(map(len, self.stores)), sum(s.nbytes for s in self.stores)
@@ -184,6 +215,8 @@ def _store(
 ) -> RowStore | FittedStore:
     if isinstance(model, FittedRows):
         return FittedStore(model, schema, prefix, kind)
+    if isinstance(model, PredictedRows):
+        return PredictedStore(model, schema, prefix, horizon, scale)
     return RowStore(model, schema, prefix, horizon, scale)
 
 
@@ -195,7 +228,7 @@ def _own(schema: Schema, alias: str) -> Schema:
     return Schema(tuple(Field(f.name.removeprefix(f"{alias}."), f.type) for f in schema))
 
 
-def _decoded(column: pa.Array) -> pa.Array:
+def decoded(column: pa.Array) -> pa.Array:
     return column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
 
 

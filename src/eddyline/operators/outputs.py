@@ -42,7 +42,7 @@ class CodeOutput:
         self.call, self.accumulator = call, accumulator
         self.shown: Int64s = np.zeros(0, np.int64)
         self.shown_valid: Bools = np.zeros(0, np.bool_)
-        self.nullable = call.function != "count"
+        self.nullable = call.function not in ("count", "approx_count_distinct")
 
     def collect(self, touched: Int64s, capacity: int) -> None:
         emitted = self.accumulator.emitted(self.call.function)
@@ -136,7 +136,8 @@ def output(call: AggregateCall, accumulator: Accumulator, objects: bool) -> Outp
 
 def emits_objects(call: AggregateCall) -> bool:
     """Whether a call's accumulator works on Python objects."""
-    return call.user is not None or (call.function != "count" and not is_direct(call.args[0].type))
+    counts = call.function in ("count", "approx_count_distinct")
+    return call.user is not None or (not counts and not is_direct(call.args[0].type))
 
 
 def same(a: Any, b: Any) -> bool:

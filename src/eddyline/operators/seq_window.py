@@ -45,7 +45,7 @@ class TimeWindow(Operator):
 
     def process(self, deltas: Sequence[Delta], frontier: int) -> Delta:
         (delta,) = deltas
-        self.stub.insert(delta.columns, len(delta))
+        self.stub.insert(delta.columns, len(delta), delta.time)
         if len(delta):
             self.enter.append(enter_times(self.spec, delta.time))
             self.leave.append(leave_times(self.spec, delta.time))
@@ -140,7 +140,7 @@ class RowsWindow(Operator):
     def process(self, deltas: Sequence[Delta], frontier: int) -> Delta:
         (delta,) = deltas
         n = len(delta)
-        start = self.stub.insert(delta.columns, n)
+        start = self.stub.insert(delta.columns, n, delta.time)
         come = np.arange(start, start + n, dtype=np.int64)
         go = come - self.count
         expels = go >= self.origin

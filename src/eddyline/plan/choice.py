@@ -109,11 +109,13 @@ class Choices:
 
 @dataclass(frozen=True, slots=True)
 class PlannedQuery:
-    """A query with its optimized plan and the operators that were chosen for it: all that is needed to build it."""
+    """A query with its optimized plan and the operators that were chosen for it: all that is needed to build it.
+    ``shared`` are the parts of the plan, the very objects, that queries beside it read, too."""
 
     query: BoundQuery
     plan: Plan
     choices: Choices
+    shared: tuple[Plan, ...] = ()
 
 
 def choose(plan: Plan, planning: Planning) -> Choices:

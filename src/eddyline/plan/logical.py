@@ -340,6 +340,7 @@ class ModelQuery:
     schema: Schema
     kind: TimeKind
     horizon: int | None = None
+    predict: bool = False
 
     @property
     def outlasts_its_elements(self) -> bool:
@@ -423,8 +424,10 @@ def has_arrivals(p: Plan) -> bool:
 
 def is_stream(p: Plan) -> bool:
     match p:
-        case StreamScan() | AsOfJoin() | Over() | ModelQuery() | ToStream():
+        case StreamScan() | AsOfJoin() | Over() | ToStream():
             return True
+        case ModelQuery():
+            return not p.predict  # what was predicted is taken back
         case Project() | Select():
             return is_stream(p.input)
         case _:

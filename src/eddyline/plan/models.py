@@ -25,9 +25,10 @@ from eddyline.models.arithmetic import NotPolynomial, Shape, shape_of
 from eddyline.models.fitting import ErrorBound
 from eddyline.models.inversion import inverted, lineage
 from eddyline.models.margins import check_margins
+from eddyline.models.predicted import PredictedRows
 from eddyline.models.segments import FROM, MAX_INPUT_DEGREE, TO
 from eddyline.models.solving import check_condition, gives_points
-from eddyline.models.sources import FittedRows, RowModel, physical_schema
+from eddyline.models.sources import DeclaredRows, FittedRows, RowModel, physical_schema
 from eddyline.plan.logical import (
     Aggregate,
     Distinct,
@@ -43,7 +44,7 @@ from eddyline.plan.logical import (
     Window,
 )
 
-CLOSED, UNCERTAIN = "_closed", "_uncertain"
+CLOSED, UNCERTAIN, AT = "_closed", "_uncertain", "_at"
 AGGREGATES = ("min", "max", "sum", "avg")
 _REFUSED = {
     Distinct: "DISTINCT", OuterJoin: "an outer join", SetOperation: "a set operator",
@@ -61,6 +62,7 @@ class ModelOptions:
     partial: bool = False
     bound: ErrorBound | None = None
     max_gap: int | None = None
+    predict: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,11 +94,40 @@ def translate(plan: Plan, catalog: Catalog, kind: TimeKind, options: ModelOption
     columns = tuple((n, n in part.shapes) for n in plan.schema.names)
     program = pg.Program(part.node, columns, 1.0 / kind.ticks_per_second, sample, options.bound)
     schema = plan.schema if sample is not None else segment_schema(plan.schema, part.shapes, kind)
-    models = translator.models() if options.bound is None else fitted_models(translator, program)
+    models = translator.models()
+    if options.predict:
+        models = predicted_models(translator, program)
+    elif options.bound is not None:
+        models = fitted_models(translator, program)
     inputs = tuple(map(translator.input, translator.scans, models))
     if options.bound is not None:
         schema = Schema((*schema, Field(UNCERTAIN, pa.bool_())))
-    return ModelQuery(inputs, models, program, schema, kind, options.horizon)
+    if options.predict:
+        schema = Schema((*schema, Field(AT, pa.int64() if kind is TimeKind.INTEGER else pa.timestamp("us"))))
+    return ModelQuery(inputs, models, program, schema, kind, options.horizon, options.predict)
+
+
+def predicted_models(translator: _Translator, program: pg.Program) -> tuple[RowModel, ...]:
+    """The declared models of a query that predicts, with the bounds within which tuples only validate them."""
+    bound, scans, models = translator.options.bound, translator.scans, translator.models()
+    if program.sample is None:
+        raise translator.error("PREDICT gives rows at instants to come: add SAMPLE EVERY.", None)
+    if not all(isinstance(m, DeclaredRows) for m in models):
+        raise translator.error("PREDICT needs models of what will come: declare them with MODEL.", None)
+    if bound is not None and bound.relative:
+        raise translator.error("PREDICT takes an absolute bound: ERROR WITHIN 0.5.", None)
+    limits: dict[tuple[int, str], ErrorBound] = {}
+    if bound is not None:
+        results = tuple(n for n, modelled in program.columns if modelled)
+        both = enumerate(zip(scans, models, strict=True))
+        names = {i: {f"{s.alias}.{n}": n for n in m.degrees} for i, (s, m) in both}
+        limits = inverted(lineage(program.root, names, {}, program.scale), results, bound)
+    found: list[RowModel] = []
+    for i, model in enumerate(models):
+        assert isinstance(model, DeclaredRows)
+        own = tuple(limits[i, n].amount if (i, n) in limits else math.inf for n, _ in model.values)
+        found.append(PredictedRows(model.key, model.values, own if bound is not None else ()))
+    return tuple(found)
 
 
 def fitted_models(translator: _Translator, program: pg.Program) -> tuple[RowModel, ...]:
@@ -173,7 +204,7 @@ class _Translator:
                 f"{p.stream} has no model, and this is a query on models: fit it (ed.fit), add MODEL to it, or add "
                 "ERROR WITHIN to the query.", None,
             )  # fmt: skip
-        if self.options.bound is not None and not isinstance(p.model, FittedRows):
+        if self.options.bound is not None and not self.options.predict and not isinstance(p.model, FittedRows):
             raise self.error(
                 f"ERROR WITHIN fits tuples, and {p.stream} has models already: leave it out, or query the samples.",
                 None,
@@ -308,10 +339,13 @@ class _Translator:
         shape = self.checked(lambda: shape_of(argument, part.shapes), argument)
         if shape is None:
             raise self.error(f"{describe_call(call)} reads no modelled value.", call.span)
+        if shape.root and call.function in ("avg", "sum") and shape.degree <= 2:
+            return argument, Shape(1)  # lines stand for it (``models.linearising``)
         if not shape.plain:
             raise self.error(
-                f"{describe_call(call)}: a square root has no polynomial integral; aggregate its square.", call.span
-            )
+                f"{describe_call(call)}: avg takes the square root of a quadratic polynomial, as a distance of linear "
+                "models is; aggregate its square.", call.span,
+            )  # fmt: skip
         return argument, shape
 
     def width(self, spec: WindowSpec | None) -> tuple[int, int]:

@@ -144,7 +144,9 @@ class Builder(Joins):
         self.counting = any(isinstance(n, Window) and counts_elements(n.spec) for n in each(plan))
         ranks = any(isinstance(n, Rank) and n.by_arrival for n in each(plan))
         self.ordered = ranks or any(a.function in ("first", "last") for a in calls)
-        if is_stream(plan):
+        if isinstance(plan, ModelQuery) and plan.predict:
+            out = self.stream(plan)
+        elif is_stream(plan):
             out = self.stream(plan)
             root = next(n for n in each(plan) if isinstance(n, ToStream | StreamScan))
             kind = root.kind if isinstance(root, ToStream) else "istream"

@@ -67,7 +67,10 @@ def _kept(plan: PlanGraph) -> Iterator[str]:
         if node.kept is not None:
             yield f"{node.id}: {node.kept.what}. Now {rows_of(node.kept.rows)}, {size(node.kept.bytes)}."
     for store in plan.shared:
-        yield f"shared: {store['windows']} windows over the same elements keep them once ({rows_of(store['rows'])})."
+        readers = store.get("readers", ())
+        who = f", read by {_listed(readers)}" if readers else ""
+        what = f"{store['windows']} windows over the same elements keep them once ({rows_of(store['rows'])})"
+        yield f"shared: {what}{who}."
 
 
 def _read_by_others(plan: PlanGraph) -> list[str]:

@@ -69,7 +69,7 @@ class Sameness:
             case ModelQuery():  # its program names columns: two are the same if they are written the same
                 aliases = tuple(i.schema.names for i in p.inputs)
                 below = tuple(map(self.key, p.inputs))
-                return "models", below, aliases, p.models, p.program, p.schema.names, p.kind, p.horizon
+                return "models", below, aliases, p.models, p.program, p.schema.names, p.kind, p.horizon, p.predict
         below = children(p)
         places = _places([c.schema for c in below])
         own = []
@@ -120,7 +120,7 @@ def _places(schemas: list[Schema]) -> dict[str, Expr]:
 def _written(value: Any, places: Mapping[str, Expr]) -> Hashable:
     """A value of a node with places for the names of columns, and literals told apart that compare as equal."""
     if isinstance(value, AggregateCall):
-        rest = value.function, str(value.type), value.distinct, value.user
+        rest = value.function, str(value.type), value.distinct, value.user, value.parameters
         return "aggregate", *rest, tuple(_written(a, places) for a in value.args)
     if isinstance(value, Expr):
         literals = tuple(repr(e.value) for e in nodes.walk(value) if isinstance(e, nodes.Literal))

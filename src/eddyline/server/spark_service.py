@@ -34,7 +34,7 @@ from eddyline.server.settings import Settings
 from eddyline.server.store import Entry
 from eddyline.spark.collect import settings as spark_settings
 from eddyline.spark.failures import sentence
-from eddyline.spark.job import in_order
+from eddyline.spark..py import in_order
 from eddyline.spark.local import local_session
 from eddyline.spark.output_columns import TAG
 from eddyline.spark.session import SparkRuntime

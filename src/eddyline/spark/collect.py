@@ -113,10 +113,16 @@ def _stream(query: CollectedQuery) -> Iterator[pa.RecordBatch]:
 def settings(query: CollectedQuery) -> Iterator[None]:
     """What Spark needs for Python state, for a query that starts now and for no other: the state store, and no more
     partitions than there are shards. A streaming query keeps the settings of the moment at which it starts."""
-    spark = query.session.spark
+    with settings_for(query.session.spark, None if query.stateless is not None else len(query.program.keys())):
+        yield
+
+
+@contextlib.contextmanager
+def settings_for(spark: Any, shards: int | None) -> Iterator[None]:
+    """The same for a program with so many shards (None: it has no state)."""
     wanted = {PROVIDER_KEY: ROCKSDB}
-    if query.stateless is None and state_partitions(spark) > len(query.program.keys()):
-        wanted[PARTITIONS] = str(len(query.program.keys()))
+    if shards is not None and state_partitions(spark) > shards:
+        wanted[PARTITIONS] = str(shards)
     before = {key: spark.conf.get(key, None) for key in wanted}
     try:
         for key, value in wanted.items():

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from eddyline.spark.program import Program
-from eddyline.spark.segments import Head
 from eddyline.spark.shard import ShardEngine
+from eddyline.spark.shard_state import Head
 
 FORGET_AFTER: Final = 3  # micro-batches without a visit: the shard has moved to another worker
 FORGET_IDLE: Final = 600 * 10**9  # nanoseconds without a visit: the query has ended, or nearly nothing comes

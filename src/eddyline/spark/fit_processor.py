@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Any, Final
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 from pyspark.sql.types import BinaryType, LongType, StructField, StructType
 
+from eddyline.spark.output_columns import BLOB
+
 if TYPE_CHECKING:
     import pandas as pd
 
     from eddyline.engine.fit import FitPlan
 
-SHARD, BLOB = "eddyline_shard", "eddyline_blob"
 _NUMBER: Final = StructType([StructField("number", LongType())])
 _DATA: Final = StructType([StructField("data", BinaryType())])
 
@@ -35,8 +36,8 @@ class FitProcessor(StatefulProcessor):
 
         from eddyline.core.errors import EddylineError
         from eddyline.spark.failures import carried
-        from eddyline.spark.frame_fit import fit_samples
-        from eddyline.spark.segments import SegmentLog
+        from eddyline.spark.fit_worker import fit_samples
+        from eddyline.spark.shard_state import SegmentLog
         from eddyline.spark.shard_worker import SparkValues
 
         with carried():

@@ -9,10 +9,8 @@ time, so one that is behind an earlier micro-batch is late. What is not fitted i
 from __future__ import annotations
 
 import hashlib
-import io
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import asdict
-from typing import Any, Final
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -21,31 +19,28 @@ from pyspark.sql.types import ArrayType, BinaryType, DoubleType, LongType, Struc
 
 from eddyline.core.errors import JobError
 from eddyline.core.schema import Schema
-from eddyline.engine.fit import FitPlan, with_counts
-from eddyline.models.fitting import FitCounts, Fitter
+from eddyline.engine.fit import FitPlan
 from eddyline.models.segments import FROM, METADATA, SAMPLES, TO, SegmentLayout, coefficients_of, polynomial_array
 from eddyline.spark import requirements
-from eddyline.spark.fit_processor import BLOB, SHARD, FitProcessor
+from eddyline.spark.fit_processor import FitProcessor
+from eddyline.spark.fit_worker import COUNT, COUNTED, batch_fit, pack, unpack
+from eddyline.spark.output_columns import BLOB, SHARD
 from eddyline.spark.program import check_shards
 from eddyline.spark.session import default_shards
-from eddyline.spark.types import arrow_schema, from_engine, from_spark, quoted, to_engine
+from eddyline.spark.types import arrow_schema, from_spark, quoted
 
 DataFrame = Any  # classic or Connect: the two share an interface, not a class
-COUNTED: Final = tuple(FitCounts.__slots__)
-ROWS_PER_BATCH: Final = 1 << 16  # of what a task hands to Spark at once
-_COUNT: Final = "_counted_"  # before the names of the columns that carry counts to ``observe``
-_BLOBS: Final = pa.schema([(SHARD, pa.int64()), (BLOB, pa.binary())])
 
 
 def fitted(df: DataFrame, plan: FitPlan, shards: int | None, observe: Any) -> DataFrame:
     """The segments of a DataFrame's samples; its column ``_from`` carries the layout."""
     requirements.check_session(df.sparkSession, stateful=bool(df.isStreaming))
     result = segment_type(df.schema, plan.layout)
-    counted = StructType([*result.fields, *(StructField(f"{_COUNT}{c}", LongType()) for c in COUNTED)])
+    counted = StructType([*result.fields, *(StructField(f"{COUNT}{c}", LongType()) for c in COUNTED)])
     columns = [F.col(quoted(c)) for c in plan.columns]
     made = _streaming(df, plan, columns, counted, shards) if df.isStreaming else _batch(df, plan, columns, counted)
     if observe is not None:
-        made = made.observe(observe, *(F.sum(f"{_COUNT}{c}").alias(c) for c in COUNTED))
+        made = made.observe(observe, *(F.sum(f"{COUNT}{c}").alias(c) for c in COUNTED))
     stamp = F.col(FROM).alias(FROM, metadata={METADATA.decode(): plan.layout.to_json().decode()})
     others = {n: F.col(quoted(n)) for n in result.names}
     made = made.where(F.col(FROM).isNotNull()).select(*(stamp if n == FROM else c for n, c in others.items()))
@@ -130,50 +125,11 @@ def _batch(df: DataFrame, plan: FitPlan, columns: Sequence[Any], counted: Struct
     return samples.mapInArrow(batch_fit(plan, from_spark(samples.schema), arrow_form(counted)), counted)
 
 
-def batch_fit(plan: FitPlan, known: pa.Schema, wanted: pa.Schema) -> Callable[[Iterable[Any]], Iterator[Any]]:
-    """What a task of a batch plan does: all samples of its keys, then what was counted."""
-
-    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        fitter = plan.fitter()
-        for batch in batches:
-            plan.add(fitter, to_engine(batch, known))
-            yield from shown(fitter.table(), wanted)
-        fitter.finish()
-        yield from shown(fitter.table(), wanted)
-        yield counts_row(asdict(fitter.counts), wanted)
-
-    return run
-
-
 def arrow_form(struct: StructType) -> pa.Schema:
     """What Spark wants to get for a DataFrame of segments and counts."""
     plain = StructType([f for f in struct.fields if not isinstance(f.dataType, ArrayType)])
     known = {f.name: f for f in arrow_schema(plain)}
     return pa.schema([known.get(f.name, pa.field(f.name, pa.list_(pa.float64()))) for f in struct.fields])
-
-
-def shown(table: pa.Table, wanted: pa.Schema) -> Iterator[pa.RecordBatch]:
-    """Segments as Spark wants them; what is counted is NULL."""
-    if not table.num_rows:
-        return
-    columns: list[Any] = []
-    for f in wanted:
-        if f.name.startswith(_COUNT):
-            columns.append(pa.nulls(table.num_rows, f.type))
-        elif pa.types.is_list(f.type):
-            c = coefficients_of(table[f.name])
-            ends = pa.array(np.arange(0, c.size + 1, c.shape[1]), pa.int32())
-            columns.append(pa.ListArray.from_arrays(ends, pa.array(c.reshape(-1))))
-        else:
-            one = from_engine(table.select([f.name]), pa.schema([f]))
-            columns.append(one.column(0))
-    yield from pa.Table.from_arrays(columns, schema=wanted).to_batches(ROWS_PER_BATCH)
-
-
-def counts_row(counts: dict[str, int], wanted: pa.Schema) -> pa.RecordBatch:
-    """A row that is no segment and carries what was counted."""
-    given = {f"{_COUNT}{n}": v for n, v in counts.items()}
-    return pa.RecordBatch.from_arrays([pa.array([given.get(f.name)], f.type) for f in wanted], schema=wanted)
 
 
 # ── streaming ─────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -195,56 +151,3 @@ def _streaming(
         processor, StructType([StructField(BLOB, BinaryType())]), "Append", "None"
     )
     return blobs.mapInArrow(unpack(arrow_form(counted)), counted)
-
-
-def pack(known: pa.Schema) -> Callable[[Iterable[Any]], Iterator[Any]]:
-    """Rows by shard as Arrow blobs: exact in every type, and few values for Spark to carry."""
-
-    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            rows = to_engine(batch, known)
-            shard = batch.column(SHARD).to_numpy(zero_copy_only=False)
-            present = np.unique(shard)
-            blobs = [as_blob(rows.filter(pa.array(shard == s))) for s in present]
-            yield pa.RecordBatch.from_arrays(
-                [pa.array(present, pa.int64()), pa.array(blobs, pa.binary())], schema=_BLOBS
-            )
-
-    return run
-
-
-def unpack(wanted: pa.Schema) -> Callable[[Iterable[Any]], Iterator[Any]]:
-    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            for blob in batch.column(0).to_pylist():
-                table = from_blob(blob)
-                counts = (table.schema.metadata or {}).get(_COUNT.encode())
-                yield from shown(table, wanted)
-                if counts is not None:
-                    numbers = map(int, counts.split(b","))
-                    yield counts_row(dict(zip(COUNTED, numbers, strict=True)), wanted)
-
-    return run
-
-
-def fit_samples(plan: FitPlan, fitter: Fitter, blobs: Iterable[bytes]) -> bytes:
-    """One micro-batch of a shard: the segments that are complete by now, and what was counted in it, as a blob."""
-    before = asdict(fitter.counts)
-    rows = pa.concat_tables([from_blob(b) for b in blobs])
-    rows = rows.sort_by([(n, "ascending") for n in plan.columns]).combine_chunks()
-    for batch in rows.to_batches():
-        plan.add(fitter, batch)
-    counts = [v - before[n] for n, v in asdict(fitter.counts).items()]
-    table = with_counts(fitter.table(), fitter)
-    return as_blob(table.replace_schema_metadata({_COUNT.encode(): ",".join(map(str, counts)).encode()}))
-
-
-def as_blob(rows: pa.RecordBatch | pa.Table) -> bytes:
-    sink = io.BytesIO()
-    with pa.ipc.new_stream(sink, rows.schema) as writer:
-        writer.write(rows)
-    return sink.getvalue()
-
-
-def from_blob(blob: bytes) -> pa.Table:
-    return pa.ipc.open_stream(blob).read_all()

@@ -1,6 +1,7 @@
 """What is shipped to the workers: queries in groups, each with its lanes, its grid of shards and its constants.
 
-A *group* is what one engine of a shard runs: a query, together with those that read its ``late(q)`` and ``invalid(q)``.
+A *group* is what one engine of a shard runs: a query, together with those that read its ``late(q)`` and ``invalid(q)``,
+or several queries that have a sub-plan in common, which then runs once in each shard (``spark.grouping``).
 A program holds all groups of a job, so that one Spark query reads every source once and answers them all.
 """
 
@@ -164,10 +165,26 @@ def plan_group(
     split = _split(main, plans, catalog, shards, rates, followers)
     renamed = [split.plan, *plans[1:]]
     planned = tuple(choose_operators(replace(q, plan=p), p, catalog) for q, p in zip(queries, renamed, strict=True))
+    keyed = any(reads_keys(p, catalog) for p in plans)
+    return assemble(planned, split, catalog, load, strict=strict, positions=positions, keyed=keyed)
+
+
+def assemble(
+    planned: tuple[PlannedQuery, ...],
+    split: Partitioning,
+    catalog: Catalog,
+    load: Callable[[str], pa.Table],
+    *,
+    strict: bool = False,
+    positions: frozenset[str] = frozenset(),
+    keyed: bool = False,
+) -> Group:
+    """A group of queries whose plans name the lanes of a partitioning; ``keyed``: streams with keys are read."""
+    main, renamed = planned[0].query, [p.plan for p in planned]
     shipped = tuple(lane for lane in split.lanes if not lane.constant and "(" not in lane.source)
     constants = tuple(lane for lane in split.lanes if lane.constant)
     # Side streams cannot count on an order either.
-    ordered = any(map(needs_order, renamed)) or any(reads_keys(p, catalog) for p in plans)
+    ordered = keyed or any(map(needs_order, renamed))
     lanes = Catalog(functions=catalog.functions, aggregates=catalog.aggregates)
     for lane in shipped:
         _add(lane, lanes, catalog, renamed, ordered, positions)
@@ -176,7 +193,7 @@ def plan_group(
         lanes.add("relations", replace(definition, name=lane.name, source=None), lane.name)
     tables = {lane.source: _ipc(load(lane.source)) for lane in constants}
     name = main.name or "the query"
-    panes = {} if followers else panes_by_lane(split.plan, shipped, lanes)
+    panes = {} if len(planned) > 1 else panes_by_lane(split.plan, shipped, lanes)
     reasons = (*split.reasons, *map(told_of_panes, panes.items()))
     return Group(name, planned, lanes, shipped, constants, split.shares, tables, strict, ordered, reasons, panes)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,15 +26,20 @@ from eddyline.io.memory import is_frame as is_frame
 from eddyline.io.row_places import in_files
 from eddyline.io.source import Source
 from eddyline.plan.logical import BoundQuery, streams_of
+from eddyline.plan.partitioning import partition
 from eddyline.spark import requirements
+from eddyline.spark.grouping import Split, planned_together, together_in
+from eddyline.spark.job_run import answer_together
 from eddyline.spark.monitor import Monitor
 from eddyline.spark.program import (
     MOST_SHARDS,
     SHARDS_PER_PARTITION,
     Group,
     Program,
+    assemble,
     check_shards,
     plan_group,
+    reads_keys,
     state_partitions,
 )
 from eddyline.spark.spark_query import SparkQuery
@@ -80,6 +86,7 @@ class SparkRuntime(Declaring[SparkQuery]):
         self.opened: dict[str, Source] = {}  # our own readers by declared name
         self.ntz: dict[str, frozenset[str]] = {}
         self.queries: list[SparkQuery] = []
+        self.accounts: Callable[[], Mapping[str, Account]] = lambda: {q.name: q.account for q in list(self.queries)}
         self._monitor: Monitor | None = None
 
     def __repr__(self) -> str:
@@ -169,10 +176,15 @@ class SparkRuntime(Declaring[SparkQuery]):
         if self._monitor is not None:
             self._monitor.told()
 
+    def end_monitor(self) -> None:
+        """The shards have said their last words: publish them, and end the system's streams."""
+        if self._monitor is not None:
+            self._monitor.session.finish()
+
     def _monitored(self, bound: BoundQuery) -> Any:
         """A query over the system's streams runs on the driver, where the reports of all shards arrive."""
         if self._monitor is None:
-            self._monitor = Monitor(self.clock, lambda: {q.name: q.account for q in list(self.queries)})
+            self._monitor = Monitor(self.clock, lambda: self.accounts())
         return self._monitor.session.register(bound)
 
     def _register(self, bound: BoundQuery) -> SparkQuery:
@@ -190,6 +202,14 @@ class SparkRuntime(Declaring[SparkQuery]):
             self.catalog.add("views", bound, bound.name)
         self.queries.append(query)
         return query
+
+    def run(self) -> None:
+        """Answer all queries in one Spark query: each source is read once, to its end (a streaming DataFrame as far as
+        it reaches now), and what queries have in common runs once in each shard (``spark.grouping``). Then
+        ``to_arrow()`` and ``report()`` of each have its answer."""
+        if not self.queries:
+            raise JobError("there is no query to run: register one with session.query(…).")
+        answer_together(self, self.queries)
 
     # ── steering ──────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -244,8 +264,16 @@ class SparkRuntime(Declaring[SparkQuery]):
                 )
             roots.append(owners.pop() if owners else place)
         members = [[p for p, r in enumerate(roots) if r == root] for root in dict.fromkeys(roots)]
-        groups = tuple(self._group([queries[p] for p in places]) for places in members)
-        return Program(groups, places=tuple(p for places in members for p in places))
+        alone = [places[0] for places in members if len(places) == 1]
+        split = partial(partition, catalog=self.catalog, shards=self.shards, rates=self.rates or None)
+        together = [[alone[i] for i in found] for found in together_in([queries[p] for p in alone], split)]
+        groups = [(places, self._together([queries[p] for p in places], split)) for places in together]
+        made = [(places, group) for places, group in groups if group is not None]
+        taken = {p for places, _ in made for p in places}
+        rest = [places for places in members if not taken.intersection(places)]
+        made += [(places, self._group([queries[p] for p in places])) for places in rest]
+        made.sort(key=lambda one: one[0][0])
+        return Program(tuple(g for _, g in made), places=tuple(p for places, _ in made for p in places))
 
     def save_learned(self, path: Path | str | None = None, accounts: Iterable[Account] = ()) -> None:
         """Save what the shards have learned, for the next run of the same queries: of each query the plans of the
@@ -264,6 +292,22 @@ class SparkRuntime(Declaring[SparkQuery]):
             strict=self.strict,
             positions=frozenset(self.opened),
         )
+        return self._equipped(group)
+
+    def _together(self, queries: list[BoundQuery], split: Split) -> Group | None:
+        """One group for queries that have sub-plans in common; None: the plans in which those run once cannot be
+        divided alike."""
+        found = planned_together(queries, split, self.catalog)
+        if found is None:
+            return None
+        planned, layout = found
+        group = assemble(
+            planned, layout, self.catalog, self._load, strict=self.strict, positions=frozenset(self.opened),
+            keyed=any(reads_keys(q.plan, self.catalog) for q in queries),
+        )  # fmt: skip
+        return self._equipped(group)
+
+    def _equipped(self, group: Group) -> Group:
         files = {lane.source.lower(): self.opened.get(lane.source.lower()) for lane in group.lanes}
         known = {name: source for name, source in files.items() if source is not None and in_files(source)}
         return replace(group, learned=self.learned.known, files=known)

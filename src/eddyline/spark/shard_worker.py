@@ -21,9 +21,9 @@ from eddyline.spark import stream_progress as bounds
 from eddyline.spark.failures import carried
 from eddyline.spark.output_columns import TAG
 from eddyline.spark.program import Group, Program
-from eddyline.spark.segments import HEAD, Head, SegmentLog
 from eddyline.spark.shard import BatchClock, Packed, ShardEngine
 from eddyline.spark.shard_keys import group_of, shard_of
+from eddyline.spark.shard_state import HEAD, Head, SegmentLog
 from eddyline.spark.types import arrow_schema, from_engine
 
 STATISTICS: Final = -1

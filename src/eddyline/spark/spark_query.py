@@ -252,6 +252,12 @@ class SparkQuery:
             self._table = table.sort_by(keys)
         return self._table
 
+    def answered(self, table: pa.Table, account: Account) -> None:
+        """Results and reports of a run that answered several queries."""
+        keys = [(n, "ascending") for n in self.schema.names if n in ("_time", "_sign")]
+        self._table = table.sort_by(keys)
+        account.told, self.account = self.account.told, account
+
     def read(self) -> Account:
         """What the shards have reported so far; of a DataFrame with an action behind it also what that saw."""
         if self.observation is not None and answered(self.observation):

@@ -61,6 +61,12 @@ class Account:
         if self.told is not None:
             self.told()
 
+    def of(self, group: int, query: int) -> Account:
+        """What was said of one query of a job."""
+        mine = Account()
+        mine.shards = {k: {**s, "queries": [s["queries"][query]]} for k, s in self.shards.items() if k[0] == group}
+        return mine
+
     def rows(self, which: str) -> list[dict[str, Any]]:
         """Rows that were turned away: as many as the shards sent along."""
         return [{**r["row"], "_reason": r["_reason"], "_at": r["_at"]} for r in self.turned_away if r["which"] == which]

@@ -7,157 +7,230 @@ from typing import Any
 import numpy as np
 
 from eddyline.core.delta import Int64s
-from eddyline.kernels import constrained_collect as collecting
-from eddyline.kernels import constrained_join as kernel
 from eddyline.kernels import constrained_layout as k
+from eddyline.kernels.constrained_collect import close_keys
+from eddyline.kernels.constrained_rows import insert, link_all, remove
 
 FIRST = 64  # slots at first
+GROWTH = 1.5  # of the slots: more are copied less often and stay empty more often
+Array = np.ndarray[Any, Any]
 
 
 class Slots:
     """``ports`` is the directed join graph (``kernels.constrained_layout``), which may be exchanged by ``direct``.
 
-    The arrays by slot are ``stream``, ``number``, ``status``, ``leave`` (when the row leaves a time-based window), and
-    ``slot``, which has the rest. ``arrived`` counts the rows of each input, ``duplicates`` by port those that came
-    while another row of their input had their key.
+    ``arrived`` counts the rows of each input, ``duplicates`` by port those that came while another row of their input
+    had their key, ``steps`` by port has the join distances that the control was not told yet.
     """
 
-    def __init__(self, ports: np.ndarray[Any, Any], order: np.ndarray[Any, Any]) -> None:
+    def __init__(self, ports: Array, order: Array) -> None:
         self.ports, self.order = ports, order
-        self.inputs, self.width = ports.shape[:2]
-        self.stream, self.number, self.status, self.leave = (np.zeros(0, np.int64) for _ in range(4))
-        self.slot = np.zeros((0, k.KEY + k.GROUPS * self.width), np.int64)
-        self.head = np.full(1, -1, np.int64)
-        self.stack = np.zeros(0, np.int64)
-        self.free: Int64s = np.zeros(0, np.int64)
+        self.inputs, self.width = (int(n) for n in ports.shape[:2])
+        many = self.inputs * self.width
+        self.status = self.stream = np.zeros(0, np.uint8)
+        self.records = np.zeros((0, k.record_bytes(self.width)), np.uint8)
+        self._see()
+        self.fifo = np.full((self.inputs, 2), -1, np.int64)
+        self.live = np.zeros(self.inputs, np.int64)
+        self.cursor = np.full(many + 2, -1, np.int64)
+        self.cursor[-2] = k.CHANGED + 1
+        self._make_heads()
         self.arrived = np.zeros(self.inputs, np.int64)
-        self.duplicates = np.zeros(self.inputs * self.width, np.int64)
+        self.duplicates = np.zeros(many, np.int64)
+        self.steps = np.zeros((many, 2 * k.STEPS + 1), np.int64)
+        # Not saved: after a restart bounds are raised by the control alone for a while.
+        self.marks = np.zeros((many, 2 * (k.MARKS + 1)), np.int64)
+        self.marks[:, 1::2] = k.LOWEST
+
+    def _see(self) -> None:
+        self.r64, self.r32, self.r16 = (self.records.view(t) for t in (np.int64, np.int32, np.uint16))
+        self.stack = np.empty(len(self.status) + 1 + k.CHANGED + self.width, np.int32)  # has nothing between two calls
+
+    def _make_heads(self) -> None:
+        """A hash table for each port, as large as its input is now with as many rows again."""
+        sizes = [1 << max(3, int(self.live[i]).bit_length()) for i in range(self.inputs) for _ in range(self.width)]
+        self.mask = np.array(sizes, np.int64) - 1
+        self.base = np.cumsum([0, *sizes[:-1]]).astype(np.int64)
+        self.head = np.full(sum(sizes), -1, np.int32)
+
+    @property
+    def arrays(self) -> tuple[Array, ...]:
+        """What kernels take (``kernels.constrained_rows.Rows``)."""
+        return (
+            self.ports, self.status, self.stream, self.r64, self.r32, self.r16, self.head, self.base, self.mask,
+            self.fifo, self.live, self.cursor, self.stack,
+        )  # fmt: skip
 
     @property
     def capacity(self) -> int:
         return len(self.status)
 
     def __len__(self) -> int:
-        return self.capacity - len(self.free)
+        return int(self.live.sum())
 
-    def assign(self, many: int) -> Int64s:
-        """Free slots for so many rows."""
-        if many > len(self.free):
-            self._grow(many - len(self.free))
-        taken, self.free = self.free[:many], self.free[many:]
-        return taken
-
-    def _grow(self, many: int) -> None:
-        old = self.capacity
-        size = max(FIRST, 1 << (old + many - 1).bit_length())
-        for name in ("stream", "number", "status", "leave"):
-            setattr(self, name, np.concatenate([getattr(self, name), np.zeros(size - old, np.int64)]))
-        self.slot = np.concatenate([self.slot, np.zeros((size - old, self.slot.shape[1]), np.int64)])
-        self.stack = np.zeros(size + 1, np.int64)
-        self.free = np.concatenate([self.free, np.arange(old, size)])
-        self.head = np.full(2 * size, -1, np.int64)
-        self._link(self.live())
-
-    def fill(self, slots: Int64s, stream: int | Int64s, number: Int64s, leave: Int64s, keys: Int64s) -> None:
-        """Put rows into slots, in which they wait for their turn."""
-        self.stream[slots], self.number[slots], self.leave[slots] = stream, number, leave
-        self.status[slots] = k.WAITING
-        self.slot[slots] = 0
-        self.slot[slots, k.KEY : k.KEY + self.width] = keys
-
-    def live(self) -> Int64s:
-        """The slots of the rows that have arrived and have not left."""
-        return np.flatnonzero((self.status != k.FREE) & (self.status != k.WAITING))
-
-    def of(self, stream: int, live: Int64s | None = None) -> Int64s:
-        """The numbers of the rows of an input, increasing."""
-        live = self.live() if live is None else live
-        return np.sort(self.number[live[self.stream[live] == stream]])
-
-    def give_back(self, slots: Int64s) -> None:
-        """Slots whose rows have gone."""
-        self.free = np.concatenate([self.free, slots])
+    def grow(self, many: int = 1) -> None:
+        """Have room for so many rows more."""
+        need = len(self) + many
+        if need > self.capacity:
+            self._resize(max(FIRST, need, int(self.capacity * GROWTH)))
+        self._make_heads()
+        link_all(*self.arrays, False)
 
     def shrink(self) -> None:
-        """Give up memory for slots of which less than an eighth is in use."""
-        if self.capacity <= 16 * FIRST or 8 * len(self) > self.capacity:
-            return
+        """Give up memory for slots of which less than half is in use."""
+        if self.capacity > 4 * FIRST and 2 * len(self) < self.capacity:
+            self._resize(max(FIRST, len(self) + len(self) // 4))
+            self._make_heads()
+            link_all(*self.arrays, False)
+
+    def _resize(self, size: int) -> None:
+        """Move all rows to the front of a table of another size."""
         used = np.flatnonzero(self.status != k.FREE)
-        size = max(FIRST, 1 << (2 * len(used)).bit_length())
-        for name in ("stream", "number", "status", "leave", "slot"):
+        number = np.full(self.capacity + 1, -1, np.int64)  # where each slot goes; −1 stays −1
+        number[used] = np.arange(len(used))
+        for name in ("status", "stream", "records"):
             old = getattr(self, name)
-            new = np.zeros((size, *old.shape[1:]), np.int64)
+            new = np.zeros((size, *old.shape[1:]), np.uint8)
             new[: len(used)] = old[used]
             setattr(self, name, new)
-        self.stack, self.free = np.zeros(size + 1, np.int64), np.arange(len(used), size)
-        self.head = np.full(2 * size, -1, np.int64)
-        self._link(self.live())
+        self._see()
+        w = self.width
+        ages = self.r32[: len(used), 6 * w + 4 : 6 * w + 6]
+        ages[:] = number[ages]
+        self.fifo, ports = number[self.fifo], number[self.cursor[:-2]]
+        free = np.arange(len(used), size)
+        self.r32[free, 6 * w + 4] = np.append(free[1:], -1) if len(free) else free
+        self.cursor = np.append(ports, [k.CHANGED + 1, len(used) if len(free) else -1])
 
-    def direct(self, ports: np.ndarray[Any, Any]) -> None:
+    def take_free(self, many: int) -> Int64s:
+        """Slots for so many rows, which ``fill`` and ``put`` put there."""
+        free, s = [], int(self.cursor[-1])
+        for _ in range(many):
+            if s < 0:
+                break
+            free.append(s)
+            s = int(self.r32[s, 6 * self.width + 4])
+        if len(free) < many:
+            self.grow(many)
+            return self.take_free(many)
+        self.cursor[-1] = s
+        return np.array(free, np.int64)
+
+    def fill(self, slots: Int64s, stream: int | Int64s, number: Int64s, leave: Int64s, keys: Int64s) -> None:
+        """Put rows into free slots, as if nothing were known of them."""
+        w = self.width
+        self.stream[slots] = stream
+        self.r64[slots, : 2 * w] = 0
+        self.r64[slots, :w], self.r64[slots, 2 * w], self.r64[slots, 2 * w + 1] = keys, number, leave
+        self.r16[slots, k.gone_at(w) :] = 0
+
+    def put(self, slots: Int64s, behind_newest: bool = False) -> None:
+        """Put rows that were filled in, by input and number, into lists and chains."""
+        insert(*self.arrays, int(behind_newest), slots, self.arrived)
+
+    def direct(self, ports: Array) -> None:
         """Another directed join graph over the same tree: every status is computed anew."""
         self.ports = ports
-        self._link(self.live())
-
-    def _link(self, live: Int64s) -> None:
-        kernel.link_all(live, self.ports, self.stream, self.status, self.slot, self.head, self.stack)
-
-    def put_back(self, slots: Int64s) -> None:
-        """Rows that wait in slots and arrived long ago."""
-        self.status[slots] = k.UNKNOWN
-        kernel.put_back(slots, self.ports, self.stream, self.status, self.slot, self.head, self.arrived, self.stack)
-        self.status[slots] = np.where(self.status[slots] == k.WAITING, k.UNKNOWN, self.status[slots])
-
-    def infer(self, wait: Int64s, low: Int64s) -> int:
-        """Make rows NO that have no match at a port and will get none."""
-        arrays = self.ports, self.stream, self.status, self.slot, self.head
-        return int(collecting.infer(*arrays, self.arrived, wait, low, self.stack))
-
-    def collect(self, deletes: bool, share: int, facts: np.ndarray[Any, Any], low: Int64s) -> Int64s:
-        """Take useless rows out: their slots, which the caller gives back when it has read them. ``facts`` are root,
-        only_root, all_roots and drop_no by input; ``share`` of 65,536 rows stay."""
-        victims = np.empty(self.capacity, np.int64)
-        by_input = (np.ascontiguousarray(row) for row in facts)
-        arrays = self.ports, self.stream, self.status, self.slot, self.head
-        many = collecting.collect(deletes, share, *by_input, *arrays, low, self.stack, victims)
-        return victims[:many]
+        link_all(*self.arrays, True)
 
     def close(self, keys: Int64s, port: int, why: int) -> Int64s:
         """Keys that have no future match at a port; returns 1 for those that still have to wait."""
         kept = np.zeros(len(keys), np.int64)
         child, p = divmod(port, self.width)
-        arrays = self.ports, self.stream, self.status, self.slot, self.head
-        collecting.close_keys(keys, child, p, why, *arrays, kept)
+        close_keys(np.ascontiguousarray(keys), child, p, why, *self.arrays, kept)
         return kept
 
+    def victims(self) -> Int64s:
+        """The slots of the rows that are to be spilled, by input and number."""
+        used = np.flatnonzero(self.status != k.FREE)
+        marked = used[(self.r16[used, k.why_at(self.width) + 1] & k.VICTIM) != 0]
+        by_age: Int64s = marked[np.lexsort((self.number(marked), self.stream[marked]))].astype(np.int64)
+        return by_age
+
+    def mark_victims(self, slots: Int64s, why: Int64s) -> None:
+        """Rows that go into the spill at the end of the run, and why they are useless."""
+        self.r16[slots, k.why_at(self.width)], self.r16[slots, k.why_at(self.width) + 1] = why, k.VICTIM
+
+    def remove(self, slots: Int64s) -> None:
+        """Take rows out that nobody waits for."""
+        remove(slots, *self.arrays)
+
+    # ── reading ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def of(self, stream: int) -> Int64s:
+        """The slots of the rows of an input."""
+        slots: Int64s = np.flatnonzero((self.status != k.FREE) & (self.stream == stream))
+        return slots
+
     def keys(self, slots: Int64s) -> Int64s:
-        return self.slot[slots, k.KEY : k.KEY + self.width]
+        keys: Int64s = self.r64[slots, : self.width].astype(np.int64)
+        return keys
+
+    def number(self, slots: Int64s) -> Int64s:
+        numbers: Int64s = self.r64[slots, k.number_at(self.width)]
+        return numbers
+
+    def leave(self, slots: Int64s) -> Int64s:
+        times: Int64s = self.r64[slots, k.leave_at(self.width)]
+        return times
+
+    def place(self, slots: Int64s) -> Int64s:
+        """Where rows are stored; −1: not at all, for a filter rejects them."""
+        places: Int64s = self.r32[slots, k.place_at(self.width)].astype(np.int64)
+        return places
+
+    def set_place(self, slots: Int64s, places: Int64s) -> None:
+        self.r32[slots, k.place_at(self.width)] = places
+
+    def why(self, slots: Int64s) -> Int64s:
+        why: Int64s = self.r16[slots, k.why_at(self.width)].astype(np.int64)
+        return why
+
+    def take_steps(self) -> Int64s:
+        """Lines of port, count of the neighbour's arrivals and distance, of those not told yet."""
+        made = [
+            (q, int(self.steps[q, 2 * i + 1]), int(self.steps[q, 2 * i + 2]))
+            for q in np.flatnonzero(self.steps[:, 0]).tolist()
+            for i in range(int(self.steps[q, 0]))
+        ]
+        self.steps[:, 0] = 0
+        return np.array(made, np.int64).reshape(-1, 3)
 
     def counts(self) -> Int64s:
         """Rows by input and status (UNKNOWN, YES, NO)."""
-        live = self.live()
-        return np.bincount(self.stream[live] * 4 + self.status[live], minlength=4 * self.inputs).reshape(-1, 4)[:, 1:]
+        used = np.flatnonzero(self.status != k.FREE)
+        both = self.stream[used].astype(np.int64) * k.STATUSES + self.status[used]
+        return np.bincount(both, minlength=k.STATUSES * self.inputs).reshape(-1, k.STATUSES)[:, 1:]
 
     @property
     def nbytes(self) -> int:
-        arrays = (self.stream, self.number, self.status, self.leave, self.slot, self.head, self.stack, self.free)
+        arrays = (
+            self.status, self.stream, self.records, self.head, self.base, self.mask, self.steps, self.marks, self.stack
+        )  # fmt: skip
         return sum(a.nbytes for a in arrays)
 
+    # ── state ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
     def state(self) -> dict[str, Any]:
-        live = self.live()
-        fields = self.slot[live, : k.KEY + 4 * self.width]
+        used = np.flatnonzero(self.status != k.FREE)
+        used = used[np.lexsort((self.number(used), self.stream[used]))]
+        w = self.width
+        known = self.r16[used, k.gone_at(w) : k.why_at(w) + 2].astype(np.int64)
         return {
-            "stream": self.stream[live], "number": self.number[live], "leave": self.leave[live],
-            "slot": np.ascontiguousarray(fields.reshape(-1)), "arrived": self.arrived.copy(),
-            "duplicates": self.duplicates.copy(),
+            "stream": self.stream[used].astype(np.int64), "place": self.place(used),
+            "numbers": np.ascontiguousarray(self.r64[used, : 2 * w + 2].reshape(-1)),
+            "known": np.ascontiguousarray(known.reshape(-1)), "arrived": self.arrived.copy(),
+            "duplicates": self.duplicates.copy(), "steps": np.ascontiguousarray(self.steps.reshape(-1)),
         }  # fmt: skip
 
     def load(self, state: dict[str, Any]) -> None:
-        many = len(state["stream"])
-        slots = self.assign(many)
-        self.stream[slots], self.number[slots], self.leave[slots] = state["stream"], state["number"], state["leave"]
-        self.slot[slots] = 0
-        self.slot[slots, : k.KEY + 4 * self.width] = np.array(state["slot"]).reshape(many, k.KEY + 4 * self.width)
-        self.slot[slots, k.QUEUED] = 0
+        """Into slots that have no rows."""
+        many, w = len(state["stream"]), self.width
+        slots = self.take_free(many)
+        self.stream[slots] = state["stream"]
+        self.r64[slots, : 2 * w + 2] = np.array(state["numbers"]).reshape(many, 2 * w + 2)
+        self.r16[slots, k.gone_at(w) : k.why_at(w) + 2] = np.array(state["known"]).reshape(many, 2 * w + 2)
+        self.set_place(slots, np.array(state["place"]))
         self.arrived[:], self.duplicates[:] = state["arrived"], state["duplicates"]
-        self.status[slots] = k.UNKNOWN
-        self._link(self.live())
+        self.steps[:] = np.array(state["steps"]).reshape(self.steps.shape)
+        self.put(slots, behind_newest=True)

@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from eddyline.core.delta import Bools, Int64s
 from eddyline.core.schema import Schema
-from eddyline.kernels.constrained_join import add_to_filter
+from eddyline.kernels.constrained_filter import add_to_filter
 from eddyline.kernels.constrained_layout import BLOCK
 from eddyline.synopses.spill_folder import SpillFolder
 from eddyline.synopses.spill_segment import Segment, SpilledRows
@@ -42,9 +42,19 @@ class Spill:
         self.generation = [0] * len(schemas)
         self.room = [0] * len(schemas)  # keys that fit into the newer filter of an input
         self.filled = [0] * len(schemas)
-        self.filters = np.full((2, len(schemas) * width, 2), -1, np.int64)
+        self.filters = np.zeros((2, len(schemas) * width, 2), np.int64)  # where each begins, its blocks
         self.bits = np.zeros(1, np.uint8)
+        self.filter_of = np.arange(len(schemas) * width)  # by port the one whose filter it has; −1: there is no port
         self.total = self.taken = 0  # rows that were ever spilled and brought back
+
+    def share_filters(self, filter_of: Int64s) -> None:
+        """Before there are rows: by port the port of the same input that has the same keys, −1 where there is none."""
+        assert self.total == 0
+        self.filter_of = filter_of
+
+    def _own(self, i: int) -> list[int]:
+        """The ports of an input, within it, that have filters of their own."""
+        return [p for p in range(self.width) if self.filter_of[i * self.width + p] == i * self.width + p]
 
     def add(
         self, i: int, number: Int64s, leave: Int64s, keys: Int64s, why: Int64s, columns: Mapping[str, pa.Array]
@@ -81,7 +91,7 @@ class Spill:
         self, asked: Int64s, worth_it: Callable[[int, Int64s], Bools] | None = None
     ) -> Iterator[tuple[int, SpilledRows]]:
         """Give rows back that have one of the keys asked for: lines of port and key. Of these only rows whose keys
-        ``worth_it`` accepts for the port; the others stay."""
+        ``worth_it`` accepts for the port; the others stay. Yields the port with the rows."""
         for port in np.unique(asked[:, 0]).tolist():
             i, p = divmod(port, self.width)
             keys = np.unique(asked[asked[:, 0] == port, 1])
@@ -104,54 +114,55 @@ class Spill:
             if found:
                 rows = SpilledRows.concat(found)
                 self.taken += len(rows)
-                yield i, rows
+                yield port, rows
 
     # ── filters ───────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _note(self, i: int, keys: Int64s) -> None:
         if self.filled[i] + len(keys) > self.room[i]:
             self._make_room(i, len(keys))
-        for p in range(self.width):
-            base, mask = self.filters[0, i * self.width + p].tolist()
-            add_to_filter(np.ascontiguousarray(keys[:, p]), self.bits, base, mask)
+        for p in self._own(i):
+            base, blocks = self.filters[0, i * self.width + p].tolist()
+            add_to_filter(np.ascontiguousarray(keys[:, p]), self.bits, base, blocks)
         self.filled[i] += len(keys)
 
     def _make_room(self, i: int, more: int) -> None:
         """The newer filter of an input is full."""
-        ports = slice(i * self.width, (i + 1) * self.width)
         held = [s for s in self.segments[i] if len(s)]
         older = any(s.generation < self.generation[i] for s in held) or bool(self.waiting[i])
         live = sum(map(len, held)) + sum(map(len, self.waiting[i]))
-        pieces = {(g, q): self._piece(g, q) for g in range(2) for q in range(self.filters.shape[1])}
+        pieces = {(g, q): self._piece(g, q) for g in range(2) for q in np.unique(self.filter_of) if q >= 0}
         new = max(FIRST_KEYS, self.room[i], more, 2 * (live + more) if older else 0)
-        for q in range(ports.start, ports.stop):
+        for q in (i * self.width + p for p in self._own(i)):
             pieces[1, q] = None if older else pieces[0, q]
-            pieces[0, q] = np.zeros((1 << max(0, (new * BITS_PER_ROW // (8 * BLOCK)).bit_length())) * BLOCK, np.uint8)
+            pieces[0, q] = np.zeros((new * BITS_PER_ROW // (8 * BLOCK) + 1) * BLOCK, np.uint8)
         self._lay_out(pieces)
         self.room[i], self.filled[i] = new, 0
         self.generation[i] += 1
         if older:
             for s in held:
                 s.generation = self.generation[i]
-            for p in range(self.width):
+            for p in self._own(i):
                 keys = [s.keys(p) for s in held] + [r.keys[:, p] for r in self.waiting[i]]
-                base, mask = self.filters[0, i * self.width + p].tolist()
-                add_to_filter(np.ascontiguousarray(np.concatenate(keys)), self.bits, base, mask)
+                base, blocks = self.filters[0, i * self.width + p].tolist()
+                add_to_filter(np.ascontiguousarray(np.concatenate(keys)), self.bits, base, blocks)
             self.filled[i] = live
 
     def _piece(self, g: int, q: int) -> np.ndarray[Any, Any] | None:
-        base, mask = self.filters[g, q].tolist()
-        return None if mask < 0 else self.bits[base : base + (mask + 1) * BLOCK]
+        base, blocks = self.filters[g, q].tolist()
+        return None if blocks == 0 else self.bits[base : base + blocks * BLOCK]
 
     def _lay_out(self, pieces: Mapping[tuple[int, int], np.ndarray[Any, Any] | None]) -> None:
-        self.filters = np.full_like(self.filters, -1)
+        self.filters = np.zeros_like(self.filters)
         at, parts = 0, []
         for (g, q), piece in pieces.items():
             if piece is not None:
-                self.filters[g, q] = at, len(piece) // BLOCK - 1
+                self.filters[g, q] = at, len(piece) // BLOCK
                 parts.append(piece)
                 at += len(piece)
         self.bits = np.concatenate(parts) if parts else np.zeros(1, np.uint8)
+        there = np.flatnonzero(self.filter_of >= 0)
+        self.filters[:, there] = self.filters[:, self.filter_of[there]]
 
     # ── what others read ──────────────────────────────────────────────────────────────────────────────────────────
 
@@ -173,6 +184,10 @@ class Spill:
     def rows(self) -> list[int]:
         """Rows by input."""
         return [sum(map(len, s)) + sum(map(len, w)) for s, w in zip(self.segments, self.waiting, strict=True)]
+
+    def by_input(self) -> list[tuple[int, int]]:
+        """Rows, those that wait to be written included, and bytes in files."""
+        return [(n, sum(s.bytes for s in mine)) for n, mine in zip(self.rows(), self.segments, strict=True)]
 
     @property
     def disk(self) -> int:

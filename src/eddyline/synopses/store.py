@@ -6,14 +6,15 @@ it), so that a store fed row by row still has few chunks, and each row is copied
 
 Sharing (thesis 2.3.1): a ``Store`` holds the union of its stubs; a ``Stub`` is one operator's view: it appends what
 the operator reads (a row that another stub has already brought is not stored again) and says which rows it still
-needs; the store drops what no stub needs. Row numbers of a store are those of its stream, so a stub can be moved to a
-store of its own and back while the query runs.
+needs; the store drops what no stub needs. An operator counts rows from its query's first element on. The rows of the
+store begin earlier where an older query brought them: ``Stub.shift`` lies between the two (``synopses.meeting`` finds
+it), so a stub can be moved to a store of its own and back while the query runs.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
@@ -24,6 +25,7 @@ from eddyline.core.aligned import Aligned, plain
 from eddyline.core.bound import Bound
 from eddyline.core.delta import Int64s, combine
 from eddyline.core.schema import Field, Schema
+from eddyline.synopses.meeting import Beginning, Meeting
 
 
 class Store:
@@ -72,7 +74,7 @@ class Store:
     @property
     def low(self) -> int:
         """The first row that some stub needs; a store without stubs belongs to somebody who needs all of it."""
-        return min((s.low for s in self.stubs), default=self.first)
+        return min((s.low + s.shift for s in self.stubs), default=self.first)
 
     def take(self, rows: Int64s, names: tuple[str, ...] | None = None) -> dict[str, pa.Array]:
         """Columns of the given rows."""
@@ -103,7 +105,7 @@ class Store:
 
     def trim(self, copying: bool = False) -> None:
         """Drop the chunks that no stub needs; with ``copying`` also the part of the oldest that none does."""
-        low = min((s.low for s in self.stubs), default=self.end)
+        low = min((s.low + s.shift for s in self.stubs), default=self.end)
         while self.chunks and self.starts[0] + self.lengths[0] <= low:
             self.starts.pop(0)
             self.lengths.pop(0)
@@ -138,11 +140,16 @@ class Store:
 @dataclass(frozen=True, slots=True)
 class Elements:
     """What a store holds: the elements of a stream from number ``epoch`` on that pass the filters. Two windows over the
-    same elements give them the same row numbers, so they can share a store."""
+    same elements give them the same row numbers, so they can share a store from the first row on."""
 
     stream: str
     epoch: int
     filters: tuple[Hashable, ...] = ()
+
+    @property
+    def any_epoch(self) -> Hashable:
+        """What two windows have in common that will share a store as soon as their rows are the same."""
+        return self.stream, self.filters
 
 
 class Companion(Protocol):
@@ -153,7 +160,8 @@ class Companion(Protocol):
 
 
 class Stub:
-    """One operator's view of a store: rows ``low`` … ``end`` − 1 are its synopsis.
+    """One operator's view of a store: rows ``low`` … ``end`` − 1 are its synopsis. Their numbers in the store are
+    larger by ``shift``.
 
     The operator knows the columns by plan names, which begin with ``prefix`` (its alias of the stream); the store by
     the stream's own names, so that two aliases of one stream can share it.
@@ -165,24 +173,42 @@ class Stub:
         self.what = what
         self.low = store.end
         self.end = store.end
+        self.shift = 0
         self.bound = Bound()  # the owner says which: that of its window
+        self.last: int | None = None  # the time of its last row
+        self.beginning = Beginning()
+        self.meetings: list[Meeting] = []
+        self.seek: Callable[[Stub], None] | None = None  # looks for a store of older queries to move to
+        self.readers: Callable[[], Sequence[str]] = tuple  # the names of the queries that it works for
         self.companion: Companion | None = None  # what its operator keeps of the same rows beside the store
         store.stubs.append(self)
 
     def __len__(self) -> int:
         return self.end - self.low
 
-    def insert(self, columns: Mapping[str, pa.Array], length: int) -> int:
-        """Bring the next rows; returns the row number of the first. Rows already stored are not stored again."""
+    def insert(self, columns: Mapping[str, pa.Array], length: int, time: Int64s | None = None) -> int:
+        """Bring the next rows; returns the row number of the first. Rows already stored are not stored again. Where
+        their times are told, the rows can be found in the store of an older query."""
         start = self.end
         self.end += length
-        behind = max(self.store.end - start, 0)
+        behind = max(self.store.end - start - self.shift, 0)
         if behind < length:
             rows = {n: columns[self.prefix + n] for n in self.store.schema.names}
             if behind:
                 rows = {n: c.slice(behind) for n, c in rows.items()}
             self.store.append(rows, length - behind)
+        if time is not None and length:
+            self.last = int(time[-1])
+            if self.meetings or self.seek is not None or not self.beginning.known:
+                self._meet(start, time)
         return start
+
+    def _meet(self, start: int, time: Int64s) -> None:
+        self.beginning.saw(start, time)
+        for meeting in self.meetings:
+            meeting.passed(self, start, time)
+        if self.seek is not None:
+            self.seek(self)
 
     def expire(self, low: int) -> None:
         """Rows below ``low`` are no longer needed by this stub."""
@@ -193,12 +219,12 @@ class Stub:
     def probe(self, rows: Int64s, names: Sequence[str]) -> dict[str, pa.Array]:
         """Columns of the rows with these numbers."""
         cut = len(self.prefix)
-        found = self.store.take(rows, tuple(n[cut:] for n in names))
+        found = self.store.take(rows + self.shift if self.shift else rows, tuple(n[cut:] for n in names))
         return {n: found[n[cut:]] for n in names}
 
     def slice(self, low: int, high: int, names: Sequence[str]) -> dict[str, pa.Array]:
         cut = len(self.prefix)
-        found = self.store.slice(low, high, tuple(n[cut:] for n in names))
+        found = self.store.slice(low + self.shift, high + self.shift, tuple(n[cut:] for n in names))
         return {n: found[n[cut:]] for n in names}
 
     @property
@@ -215,34 +241,41 @@ class Stub:
 
     def detach(self) -> None:
         """Give the stub a store of its own with the rows it needs."""
-        store = self.store
-        if len(store.stubs) == 1 and (store.first, store.end) == (self.low, self.end):
+        store, shift = self.store, self.shift
+        if len(store.stubs) == 1 and (store.first, store.end) == (self.low + shift, self.end + shift):
             return
-        own = Store(store.schema, self.low)
-        own.append(store.slice(self.low, self.end), self.end - self.low)
+        own = Store(store.schema, self.low + shift)
+        own.append(store.slice(self.low + shift, self.end + shift), self.end - self.low)
         self._move(own)
 
-    def attach(self, store: Store) -> bool:
-        """Move the stub to a store of the same sequence, which gets what it lacks.
+    def attach(self, store: Store, shift: int | None = None) -> bool:
+        """Move the stub to a store of the same sequence, which gets what it lacks. Row r of the stub is row r +
+        ``shift`` there (None: as it is where the stub is now).
 
         Refused (False) where rows between the two are in neither store: a stub that lags behind has them still to
         come, and their places in the shared store would be taken by other rows.
         """
         if store is self.store:
             return True
-        if self.low > store.end or store.first > self.end or set(self.store.schema) != set(store.schema):
+        shift = self.shift if shift is None else shift
+        low, end = self.low + shift, self.end + shift
+        if low > store.end or store.first > end or set(self.store.schema) != set(store.schema):
             return False
-        older, newer = max(0, store.first - self.low), max(0, self.end - store.end)
-        parts = [(self.store.slice(self.low, self.low + older), older)] if older else []
+        older, newer = max(0, store.first - low), max(0, end - store.end)
+        parts = [(self._stored(self.low, self.low + older), older)] if older else []
         parts += [(store.slice(store.first, store.end), store.end - store.first)] if older else []
-        parts += [(self.store.slice(self.end - newer, self.end), newer)] if newer else []
+        parts += [(self._stored(self.end - newer, self.end), newer)] if newer else []
         if older:
             store.starts, store.lengths, store.chunks = [], [], []
-            store.first = store.end = self.low
+            store.first = store.end = low
         self._move(store)  # first, because a store keeps only what its stubs need
+        self.shift = shift
         for rows, length in parts:
             store.append(rows, length)
         return True
+
+    def _stored(self, low: int, high: int) -> dict[str, pa.Array]:
+        return self.store.slice(low + self.shift, high + self.shift)
 
     def _move(self, store: Store) -> None:
         self.store.stubs.remove(self)
@@ -251,18 +284,23 @@ class Stub:
         store.stubs.append(self)
 
     def state(self) -> dict[str, Any]:
-        rows = Aligned(self.low, self.store.slice(self.low, self.end), self.end - self.low)
-        return {"low": self.low, "end": self.end, "rows": rows, "epoch": None if self.what is None else self.what.epoch}
+        rows = Aligned(self.low, self._stored(self.low, self.end), self.end - self.low)
+        epoch = None if self.what is None else self.what.epoch
+        began = {"last": self.last, "beginning": self.beginning.state()}
+        return {"low": self.low, "end": self.end, "rows": rows, "epoch": epoch, **began}
 
     def load(self, state: dict[str, Any]) -> None:
         """Into a store of its own; ``Registry.switch`` brings stubs together again when all have been loaded."""
         self.low, self.end = int(state["low"]), int(state["end"])
         if self.what is not None:
             self.what = replace(self.what, epoch=int(state["epoch"]))
+        self.last = state.get("last")
+        self.beginning.load(state.get("beginning"))
         rows = plain(state["rows"])
         own = Store(Schema(tuple(f for f in self.store.schema if f.name in rows)), self.low)
         own.append(rows, self.end - self.low)
         self._move(own)
+        self.shift = 0
 
 
 class Registry:
@@ -272,11 +310,14 @@ class Registry:
     def __init__(self, sharing: bool = True, spill: str | None = None) -> None:
         self.sharing, self.spill = sharing, spill
         self.stubs: list[Stub] = []
+        self.began: dict[tuple[str, int], int] = {}  # by stream and epoch the largest time that had come before it
+        self.joined = 0  # stubs that moved to a store of an older query
 
     def stub(self, what: Elements | None, fields: Schema, prefix: str) -> Stub:
         """A stub for an operator about to start; one that is told nothing of its elements (None) shares with nobody.
 
-        Whether or not they share now, stores of the same elements have the same columns, so that they can later.
+        Whether or not they share now, stores of the same elements have the same columns, so that they can later. So
+        has a store that will be given up for that of an older query.
         """
         named = Schema(tuple(Field(f.name[len(prefix) :], f.type) for f in fields))
         peers = [s for s in self.stubs if s.what == what] if what is not None else []
@@ -286,11 +327,59 @@ class Registry:
             peer.store.widen(named)
         made = Stub(store, prefix, what)
         self.stubs.append(made)
+        if what is not None:
+            after = self.began.get((what.stream, what.epoch))
+            made.beginning = Beginning(after)
+            older = self._older(made) if after is not None else []
+            if older:
+                for one in {id(s.store): s for s in (made, *peers)}.values():
+                    one.store.widen(older[0].store.schema)
+            if older and self.sharing:
+                made.seek = self._seek
         return made
+
+    def _older(self, stub: Stub) -> list[Stub]:
+        """Stubs of queries that were registered before, over the same elements and more, whose stores have the columns
+        that this one needs: those that will stay where they are first, and of them those with most company."""
+        what, needed = stub.what, set(stub.store.schema)
+        assert what is not None
+        found = [
+            s for s in self.stubs
+            if s.what is not None and s.what.epoch < what.epoch and s.what.any_epoch == what.any_epoch
+            and s.store is not stub.store and needed <= set(s.store.schema)
+        ]  # fmt: skip
+        return sorted(found, key=lambda s: (s.seek is not None, -len(s.store.stubs)))
+
+    def _seek(self, stub: Stub) -> None:
+        """Move a stub to the store of an older query, as soon as both have the same rows under known numbers."""
+        mine = [m for m in stub.meetings if m.younger is stub]
+        if not mine:
+            columns = set(stub.store.schema)
+            older = [s for s in self._older(stub) if s.last is not None and set(s.store.schema) == columns]
+            if not older:
+                return
+            mine = [Meeting(older[0], stub)]
+            for s in (older[0], stub):
+                s.meetings.append(mine[0])
+        shift, host, left = mine[0].shift, mine[0].older, stub.store
+        if shift is None or not stub.beginning.settled(stub.low):
+            return
+        if stub.attach(host.store, shift + host.shift):
+            stub.seek = None
+            self._part(mine[0])
+            self.joined += host.store is not left
+            for s in left.stubs if host.store is not left else ():  # they followed this one
+                s.seek = self._seek if s.beginning.after is not None else None
+
+    def _part(self, meeting: Meeting) -> None:
+        for s in (meeting.older, meeting.younger):
+            s.meetings = [m for m in s.meetings if m is not meeting]
 
     def forget(self, stub: Stub) -> None:
         """A query is gone: its stub no longer holds rows."""
         self.stubs = [s for s in self.stubs if s is not stub]
+        for meeting in list(stub.meetings):
+            self._part(meeting)  # whoever waited for it looks for another
         if stub.companion is not None:
             stub.companion.forget()
         if stub in stub.store.stubs:
@@ -299,14 +388,21 @@ class Registry:
 
     def switch(self, sharing: bool) -> None:
         self.sharing = sharing
-        homes: dict[Elements, list[Store]] = {}
+        homes: dict[Elements, list[tuple[Store, int]]] = {}
         for stub in self.stubs:
+            stub.seek = None
+            for meeting in list(stub.meetings):
+                self._part(meeting)
             if not sharing:
                 stub.detach()
             elif stub.what is not None:
                 known = homes.setdefault(stub.what, [])
-                if not any(stub.attach(store) for store in known):
-                    known.append(stub.store)
+                if not any(stub.attach(store, shift) for store, shift in known):
+                    known.append((stub.store, stub.shift))
+        for stub in self.stubs if sharing else ():
+            if stub.what is not None and stub.beginning.after is not None and self._older(stub):
+                alone = all(s.what == stub.what for s in stub.store.stubs)
+                stub.seek = self._seek if alone else None
 
     def size(self) -> tuple[int, int]:
         """Rows and bytes of all stores, shared ones once."""

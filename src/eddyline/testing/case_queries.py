@@ -79,6 +79,7 @@ class QueryWriter:
     sources: int = 0
     windows: int = 0
     drawn: str = ""  # the kind of the last window
+    approximate: bool = False  # aggregates have a declared error
     expressions: Expressions = field(init=False)
 
     def __post_init__(self) -> None:
@@ -121,6 +122,9 @@ class QueryWriter:
             case "semijoin" | "antijoin":
                 return self.membership_block(operator == "antijoin", depth)
             case "aggregate":
+                return self.aggregate_block(depth)
+            case "approximate":
+                self.approximate = True
                 return self.aggregate_block(depth)
             case "top-n":
                 return ranked_block(self, depth)
@@ -423,6 +427,13 @@ class QueryWriter:
         return Block((*keys, *calls), tail)
 
     def aggregate(self, scope: Sequence[Attribute], ordered: bool) -> tuple[str, Type]:
+        if self.approximate and self.rng.random() < 0.7:
+            error = self.rng.choice([0.25, 0.25, 0.1, 0.01])
+            if self.rng.random() < 0.5:
+                return f"approx_count_distinct({self.rng.choice(list(scope)).text}, {error})", "int"
+            share = self.rng.choice([0, 0.1, 0.5, 0.9, 1])
+            value = self.expressions.value(scope, self.rng.choice(["int", "double"]), 1)
+            return f"approx_percentile({value}, {share}, {error})", "double"
         functions = ["count", "count", "sum", "sum", "avg", "min", "max", "stddev", "stddev_pop", "variance", "var_pop"]
         function = self.rng.choice([*functions, *(["first", "last"] if ordered else [])])
         column = self.rng.choice(list(scope))

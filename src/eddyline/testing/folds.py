@@ -10,10 +10,13 @@ from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from eddyline.core.errors import DataError
+from eddyline.expr.approximate import hashes_kept, mantissa_bits
 from eddyline.expr.nodes import AggregateCall
+from eddyline.operators.sketches import buckets, distinct_estimate, middle, value_hashes
 from eddyline.testing.rows import evaluate
 from eddyline.testing.values import NAN, canonical, order_key
 
@@ -33,6 +36,9 @@ def fold(call: AggregateCall, rows: Sequence[Mapping[str, Any]]) -> Any:
     if call.user is not None:  # NULL without any value, as for the built-in ones
         return canonical(call.user.function([t[0] if len(t) == 1 else t for t in tuples])) if tuples else None
     values = [t[0] for t in tuples]
+    if call.function == "approx_count_distinct":
+        hashes = set(value_hashes(pa.array(values, call.args[0].type)))
+        return distinct_estimate(sorted(hashes), hashes_kept(*call.parameters))
     match call.function:
         case "sum":
             return total(values, call.type) if values else None
@@ -42,6 +48,9 @@ def fold(call: AggregateCall, rows: Sequence[Mapping[str, Any]]) -> Any:
             return min(values, key=order_key, default=None)
         case "max":
             return max(values, key=order_key, default=None)
+        case "approx_percentile":
+            share, error = call.parameters
+            return None if not values else percentile(values, share, mantissa_bits(error))
         case "variance":
             return rounded(spread(values, 1))
         case "var_pop":
@@ -52,6 +61,17 @@ def fold(call: AggregateCall, rows: Sequence[Mapping[str, Any]]) -> Any:
             return root(spread(values, 0))
         case other:
             raise NotImplementedError(f"aggregate {other}")
+
+
+def percentile(values: Sequence[float], share: float, bits: int) -> float:
+    """The middle of the bucket in which the exact percentile lies.
+
+    >>> percentile([4.0, 1.0, 9.0], 0.5, 6)
+    4.03125
+    """
+    exact = sorted(values, key=order_key)[max(1, math.ceil(share * len(values))) - 1]
+    (bucket,) = buckets(np.array([exact]).view(np.int64), bits).tolist()
+    return float(canonical(middle(bucket, bits)))
 
 
 def total(values: Sequence[Any], type: pa.DataType) -> Any:
@@ -88,7 +108,8 @@ def float_total(values: Sequence[float]) -> float:
 def mean(values: Sequence[Any]) -> Any:
     if any(isinstance(v, float) for v in values):
         return float_total(values) / len(values)
-    return sum(values[1:], start=values[0]) / len(values)
+    whole = sum(values[1:], start=values[0])
+    return float(whole) / len(values) if isinstance(whole, int) else whole / len(values)
 
 
 def spread(values: Sequence[Any], less: int) -> Fraction | float | None:

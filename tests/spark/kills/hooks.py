@@ -83,8 +83,8 @@ def install() -> None:
     """Into a worker (or the daemon that workers are forked from)."""
     from eddyline.spark import engine_cache as hot
     from eddyline.spark import shard_worker as visiting
-    from eddyline.spark.segments import SegmentLog
     from eddyline.spark.shard import ShardEngine
+    from eddyline.spark.shard_state import SegmentLog
 
     process, save, take = ShardEngine.process, SegmentLog.save, hot.take
     set_head, step = visiting.SparkValues.set_head, visiting.ShardTask.step

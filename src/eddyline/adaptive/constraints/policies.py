@@ -20,6 +20,9 @@ MONITORS = NamedChoice(
 )
 USED = NamedChoice("uses", USES, "constraints that may be used: fewer cost less to watch and keep more rows")
 COLLECT = Parameter("collect", 1, 10**9, "elements between two garbage collections: fewer keep less", whole=True)
+CHOICE = NamedChoice(
+    "choice", ("predicted", "all"), "predicted: rows that wait longer by a constraint than it saves are left alone"
+)
 W = Parameter("W", 1, 10**9, "arrivals that are looked at before k is lowered: more follow a change later", whole=True)
 P = Parameter("p", 0, 1, "share of rows that are kept to see larger distances: more notice increases sooner")
 C = Parameter("c", 0, 100, "k_e = c · k_u: more keeps more rows and notices increases sooner")
@@ -36,12 +39,19 @@ class ConstraintOptions:
     monitors: str = "careful"
     uses: str = ALL
     collect: int = 1_000
+    choice: str = "predicted"
     W: int | None = None
     p: float | None = None
     c: float | None = None
 
     def may_use(self, constraint: str) -> bool:
         return self.uses == ALL or constraint in self.uses.split("+")
+
+    @property
+    def predicts(self) -> bool:
+        """Whether there is something to choose: a constraint that drops No rows, and one that ends their stay."""
+        ends, drops = (any(map(self.may_use, some)) for some in ((CA, OAP), (RIDS, OAC)))
+        return self.choice == "predicted" and ends and drops
 
     def adherence(self, constraint: str) -> Adherence:
         """The monitor of a constraint."""
@@ -50,7 +60,7 @@ class ConstraintOptions:
         return Adherence(self.c or c, self.p or p, self.W or look, careful=not paper)
 
 
-_PARAMETERS = (MONITORS, USED, COLLECT, W, P, C)
+_PARAMETERS = (MONITORS, USED, COLLECT, CHOICE, W, P, C)
 
 
 @strategy(KIND, name="exact", parameters=_PARAMETERS, like=ConstraintOptions)

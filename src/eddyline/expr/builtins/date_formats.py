@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable
 from typing import Final
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -18,6 +19,10 @@ MONTHS: Final = ("January", "February", "March", "April", "May", "June", "July",
                  "November", "December")  # fmt: skip
 DAYS: Final = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 _PIECE: Final = re.compile(r"'((?:[^']|'')*)'|([A-Za-z])\2*|[^A-Za-z']+|'")
+
+_HOUR: Final = 3_600_000_000
+_SIZES: Final = (("S", 1), ("s", 1_000_000), ("m", 60_000_000), ("Hha", _HOUR))  # the finest letter decides
+FEWEST_TIMES: Final = 64  # with fewer, looking for equal ones costs more than it saves
 
 Part = Callable[[pa.Array], pa.Array]
 
@@ -102,13 +107,37 @@ def pieces(pattern: str) -> list[Part | str]:
     return found
 
 
-def date_format(times: pa.Array, pattern: str) -> pa.Array:
+def coarsest(pattern: str) -> int:
+    """The microseconds within which all times have the same text.
+
+    >>> coarsest("yyyy-MM-dd"), coarsest("HH:mm 'sharp'"), coarsest("ss.SSS")
+    (86400000000, 60000000, 1)
     """
+    letters = {p[2] for p in _PIECE.finditer(pattern) if p[2] is not None}
+    return next((size for some, size in _SIZES if letters & set(some)), 24 * _HOUR)
+
+
+def date_format(times: pa.Array, pattern: str) -> pa.Array:
+    """Each text is made once: a batch has few different days, hours or minutes.
+
     >>> import datetime as dt
     >>> times = pa.array([dt.datetime(2024, 2, 9, 15, 4, 5), None], pa.timestamp("us"))
     >>> date_format(times, "EEE d MMM yy, h:mm a").to_pylist()
     ['Fri 9 Feb 24, 3:04 PM', None]
     """
+    size, ticks = coarsest(pattern), times.view(pa.int64())
+    if size == 1 or len(times) < FEWEST_TIMES:
+        return _texts(times, pattern)
+    missing = np.asarray(times.is_null()) if times.null_count else None
+    steps = np.floor_divide((ticks.fill_null(0) if times.null_count else ticks).to_numpy(), size)
+    if steps.min() <= np.iinfo(np.int64).min // size:  # its first microsecond is no timestamp
+        return _texts(times, pattern)
+    coded = pa.array(steps, mask=missing).dictionary_encode()
+    first = pa.array(np.asarray(coded.dictionary) * size).view(times.type)
+    return _texts(first, pattern).take(coded.indices)
+
+
+def _texts(times: pa.Array, pattern: str) -> pa.Array:
     empty = pc.if_else(pc.is_valid(times), "", pa.scalar(None, STRING))
     parts = [p if isinstance(p, str) else p(times) for p in pieces(pattern)]
     return pc.binary_join_element_wise(empty, *parts, "", null_handling="emit_null")

@@ -19,6 +19,8 @@ class EquationSystem(Candidate):
     subject: ClassVar[str] = MODEL
 
     def suits(self, node: ModelQuery, planning: Planning) -> str | Refused:
+        if node.predict:
+            return Refused("results are final, and predictions are asked for")
         if node.program.bound is not None:
             return "samples are fitted within bounds, and their segments are solved for time"
         return "segments of models are solved for time"
@@ -35,8 +37,36 @@ class EquationSystem(Candidate):
         below = [builder.stream(s, ordered=True) for s in scans]
         operator = ModelOperator(
             builder.name("model-query"), node.schema, node.program, node.models, [s.schema for s in scans],
-            [s.alias for s in scans], node.kind, node.horizon,
+            [s.alias for s in scans], node.kind, node.horizon, builder.context,
         )  # fmt: skip
         steps = [format_fits(node.models, [s.alias for s in scans]), format_program(node.program)]
         out = builder.add(operator, tuple(b.node for b in below), note=" → ".join(s for s in steps if s))
         return Output(out, node.schema, append_only=True)
+
+
+@candidate
+class Prediction(Candidate):
+    name = "prediction"
+    subject: ClassVar[str] = MODEL
+
+    def suits(self, node: ModelQuery, planning: Planning) -> str | Refused:
+        if not node.predict:
+            return Refused("no predictions are asked for")
+        return "models are solved for instants to come, whenever a segment begins"
+
+    def cost(self, node: ModelQuery, planning: Planning) -> float:
+        return 1.0
+
+    def build(self, node: ModelQuery, builder: Builder, need: Deletions) -> Output:
+        from eddyline.models.describe import format_program
+        from eddyline.operators.predictive_query import PredictiveOperator
+        from eddyline.plan.graph import Output
+
+        scans = [i for i in node.inputs if isinstance(i, StreamScan)]
+        below = [builder.stream(s, ordered=True) for s in scans]
+        operator = PredictiveOperator(
+            builder.name("model-query"), node.schema, node.program, node.models, [s.schema for s in scans],
+            [s.alias for s in scans], node.kind, node.horizon, builder.context,
+        )  # fmt: skip
+        note = f"predict → {format_program(node.program)}"
+        return Output(builder.add(operator, tuple(b.node for b in below), note=note), node.schema, append_only=False)

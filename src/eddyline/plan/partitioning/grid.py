@@ -84,7 +84,7 @@ def joint_lanes(ways: Sequence[tuple[Source, Split]]) -> tuple[list[tuple[Source
     places = []
     for source, split in ways:
         for place, (other, taken) in enumerate(lanes):
-            together = _together(taken, split) if other.name == source.name else None
+            together = travel_together(taken, split) if other.name == source.name else None
             if together is not None:
                 lanes[place] = (other, together)
                 break
@@ -95,7 +95,8 @@ def joint_lanes(ways: Sequence[tuple[Source, Split]]) -> tuple[list[tuple[Source
     return lanes, places
 
 
-def _together(one: Split, other: Split) -> Split | None:
+def travel_together(one: Split, other: Split) -> Split | None:
+    """How rows travel that two ways of splitting agree with; None: there is no such way."""
     joint: list[str | None] = []
     for a, b in zip(one, other, strict=True):
         if a is None or b is None:

@@ -45,8 +45,11 @@ _TEXTS = (
     "SELECT a, explode(l) AS e FROM S [RANGE 4]",
     "SELECT e, count(*) AS n FROM (SELECT explode(l) AS e FROM S [ROWS 5]) GROUP BY e",
     # models
+    "SELECT a, b, v, d FROM S MODEL S.d = S.d + 0.1 * t WHERE d > 0.6 SAMPLE EVERY 1 HORIZON 4 PREDICT",
+    "SELECT a, max(d) AS m FROM S MODEL S.d = S.d + 0.1 * t GROUP BY a SAMPLE EVERY 2 ERROR WITHIN 0.2 PREDICT",
     "SELECT a, b, d FROM S WHERE d > 0.4 ERROR WITHIN 0.2 BY (a, b) MAX GAP 6 SAMPLE EVERY 1",
     "SELECT min(d) AS low FROM S [RANGE 4] ERROR WITHIN 10 % FLOOR 0.05 BY a",
+    "SELECT a, b, d * d AS s, v FROM S WHERE d * v > 1 ERROR WITHIN 0.2 BY (a, b) MAX GAP 6 SAMPLE EVERY 1",
     "SELECT a, v, d FROM S MODEL S.d = S.d - 0.1 * t WHERE d > 0.3 HORIZON 5",
     "SELECT S.a, S.d - T.d AS gap FROM S MODEL S.d = S.d + 0.1 * t JOIN T MODEL T.d = T.d ON S.a = T.a SAMPLE EVERY 2",
     "SELECT a, b, v, avg(d) AS m FROM S [RANGE 6] MODEL S.d = S.d + 0.1 * t^2 GROUP BY a, b, v PARTIAL SAMPLE EVERY 3",

@@ -257,7 +257,9 @@ class InKeptRows:
     def expire(self, rows: Sequence[Row]) -> None:
         for row in rows:
             del self.there[row]
+        kept = sorted(self.there, key=self.there.__getitem__)
         self.rows.retain(np.array(sorted(self.there.values()), np.int64))
+        self.there = {row: i for i, row in enumerate(kept)}
 
     def probe(self, key: int) -> list[Any]:
         found = self.rows.probe(np.array(sorted(self.there.values()), np.int64), SCHEMA.names)
@@ -277,7 +279,7 @@ class InKeptRows:
     def load(self, state: Any) -> None:
         self.rows.load(state)
         pairs = zip(state["rows"]["key"].to_pylist(), state["rows"]["value"].to_pylist(), strict=True)
-        self.there = dict(zip(pairs, state["numbers"].tolist(), strict=True))
+        self.there = {pair: i for i, pair in enumerate(pairs)}
 
 
 class InSpill:

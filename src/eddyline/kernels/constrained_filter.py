@@ -1,0 +1,164 @@
+"""Blocked Bloom filters over the keys of spilled rows, and which spilled rows the rows of a run may need.
+
+A row that arrives needs the spilled rows of its keys, those need others, and so do rows in memory that lie between. A
+run first finds all of them by following equal keys from the arriving rows on (``reach``): while it runs, no filter has
+to be looked at.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from eddyline.kernels.compile import inlined, kernel
+from eddyline.kernels.constrained_layout import BITS_PER_KEY, BLOCK, FAILED, NB, NBP
+from eddyline.kernels.constrained_rows import B1, I1, I2, I3, ROWS, Rows, after, first
+from eddyline.kernels.hashing import mix
+
+
+@inlined
+def maybe_spilled(port, key, filters, bits):
+    """Whether a Bloom filter of a port, of either generation, has a key."""
+    if filters[0, port, 1] == 0 and filters[1, port, 1] == 0:
+        return False
+    h = mix(np.int64(0), key)
+    for g in range(2):
+        if filters[g, port, 1] == 0:
+            continue
+        base = filters[g, port, 0] + block_of(h, filters[g, port, 1])
+        there = True
+        for i in range(BITS_PER_KEY):
+            bit = (h >> np.int64(9 * i)) & np.int64(511)
+            there = there and (bits[base + (bit >> 3)] >> (bit & 7)) & 1 == 1
+        if there:
+            return True
+    return False
+
+
+@inlined
+def block_of(h, blocks):
+    """The first byte of the block of a hash, by its upper bits: any number of blocks, of the same share each."""
+    return (((h >> np.int64(40)) & np.int64((1 << 24) - 1)) * blocks >> np.int64(24)) * BLOCK
+
+
+@kernel(f"void({I1}, {B1}, int64, int64)")
+def add_to_filter(keys, bits, base, blocks):
+    """Put keys into a Bloom filter of so many blocks that begins at ``base``."""
+    for i in range(len(keys)):
+        h = mix(np.int64(0), keys[i])
+        block = base + block_of(h, blocks)
+        for n in range(BITS_PER_KEY):
+            bit = (h >> np.int64(9 * n)) & np.int64(511)
+            bits[block + (bit >> 3)] |= np.uint8(1 << (bit & 7))
+
+
+@inlined
+def ask(rows, width, owner, j, key, filters, bits, asked, many):
+    """Ask the spill for the matches of a key at a port of an input."""
+    other = rows.ports[owner, j, NB]
+    port = other * width + rows.ports[owner, j, NBP]
+    if maybe_spilled(port, key, filters, bits):
+        asked[many, 0], asked[many, 1] = port, key
+        return many + 1
+    return many
+
+
+@inlined
+def follow(rows, width, owner, j, key, ends, seen, stack, top):
+    """Put the matches in memory of a key at a port of an input on the stack, each once for the port at which it is
+    reached; those of an input without other ports lead nowhere."""
+    other, p = rows.ports[owner, j, NB], rows.ports[owner, j, NBP]
+    if ends[other]:
+        return top
+    node = first(rows, width, other * width + p, p, key)
+    while node >= 0:
+        at = node * width + p
+        if seen[at] == 0 and rows.r16[node, 14 * width + 15] & FAILED == 0:
+            seen[at] = 1
+            stack[top] = at
+            top += 1
+        node = after(rows, width, p, node, key)
+    return top
+
+
+@kernel(
+    f"int64({I1}, {I2}, {I1}, {ROWS}, {I3}, {B1}, {B1}, {B1}, {I1}, {I2})",
+    work=lambda *args: len(args[0]) + len(args[2]),
+    borrows=True,
+)
+def reach(
+    streams, keys, starts, ports, status, stream, r64, r32, r16, head, base, mask, fifo, live, cursor, stack, filters,
+    bits, ends, seen, reached, asked,
+):  # fmt: skip
+    """Lines of port and key that rows of the spill may have which can be in a result with some of the rows given
+    (inputs and keys by port), or with rows that were brought back (``starts``: slot times width, and the port at which
+    it was asked for). ``ends`` are inputs with one port; ``seen`` and ``reached`` have room for every slot and port.
+    Returns how many lines."""
+    rows = Rows(ports, status, stream, r64, r32, r16, head, base, mask, fifo, live, cursor, stack)
+    width = ports.shape[1]
+    many, top = np.int64(0), np.int64(0)
+    for i in range(len(streams)):
+        for j in range(width):
+            if ports[streams[i], j, NB] >= 0:
+                many = ask(rows, width, streams[i], j, keys[i, j], filters, bits, asked, many)
+                top = follow(rows, width, streams[i], j, keys[i, j], ends, seen, reached, top)
+    for i in range(len(starts)):
+        if seen[starts[i]] == 0:
+            seen[starts[i]] = 1
+            reached[top] = starts[i]
+            top += 1
+    while top > 0:
+        top -= 1
+        s, came = reached[top] // width, reached[top] % width
+        owner = np.int64(stream[s])
+        for j in range(width):
+            if j != came and ports[owner, j, NB] >= 0:
+                many = ask(rows, width, owner, j, r64[s, j], filters, bits, asked, many)
+                top = follow(rows, width, owner, j, r64[s, j], ends, seen, reached, top)
+    return many
+
+
+@inlined
+def places_in_set(port, key, members):
+    """The two bits of a key in the set of arriving keys."""
+    h = mix(port, key)
+    last = np.int64(8 * len(members) - 1)
+    return h & last, (h >> np.int64(32)) & last
+
+
+@kernel(f"void({I1}, {I2}, {I3}, {B1})", borrows=True)
+def note_arrivals(streams, keys, ports, members):
+    """Enter arriving keys, by port, into a set; what is not in it is certain not to come."""
+    width = ports.shape[1]
+    for i in range(len(streams)):
+        for j in range(width):
+            a, b = places_in_set(streams[i] * width + j, keys[i, j], members)
+            members[a >> 3] |= np.uint8(1 << (a & 7))
+            members[b >> 3] |= np.uint8(1 << (b & 7))
+
+
+@kernel(f"void({I2}, int64, {ROWS}, {I3}, {B1}, {B1}, {I1})", borrows=True)
+def may_complete(
+    keys, port, ports, status, stream, r64, r32, r16, head, base, mask, fifo, live, cursor, stack, filters, bits,
+    members, worth,
+):  # fmt: skip
+    """Which spilled rows, with these keys by port, that were found at a port may be part of a result: 1 in ``worth``
+    for those that have a match at every other port, among arriving rows, in memory or, by the filters, in the spill."""
+    rows = Rows(ports, status, stream, r64, r32, r16, head, base, mask, fifo, live, cursor, stack)
+    width = ports.shape[1]
+    owner, came = port // width, port % width
+    for i in range(len(keys)):
+        worth[i] = 1
+        for j in range(width):
+            other, p = ports[owner, j, NB], ports[owner, j, NBP]
+            if other < 0 or j == came:
+                continue
+            key = keys[i, j]
+            a, b = places_in_set(other * width + p, key, members)
+            if (members[a >> 3] >> (a & 7)) & (members[b >> 3] >> (b & 7)) & 1:
+                continue
+            node = first(rows, width, other * width + p, p, key)
+            while node >= 0 and r16[node, 14 * width + 15] & FAILED:
+                node = after(rows, width, p, node, key)
+            if node < 0 and not maybe_spilled(other * width + p, key, filters, bits):
+                worth[i] = 0
+                break

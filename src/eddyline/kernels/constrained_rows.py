@@ -1,0 +1,357 @@
+"""Rows of a constrained join in slots: chains of equal keys, lists by age, and the status of every row.
+
+*Status* (Figures 6.4 to 6.7, with an explicit stack). A row is NO if a filter rejects it, if all its matches at a child
+are NO, or if it has no match at a port and none will come; otherwise UNKNOWN if it has no YES match at some child;
+otherwise YES. A row whose status changes has its parents looked at again.
+
+Statuses are always those of the rows in memory. So a result consists of YES rows only: each of its rows has a match at
+every port, and a match at every child that is part of the same result.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from eddyline.kernels.compile import inlined, kernel
+from eddyline.kernels.constrained_layout import (
+    BY_EXPIRY,
+    BY_FILTER,
+    CHANGED,
+    DOWN,
+    FAILED,
+    FREE,
+    KINDS,
+    NB,
+    NBP,
+    NO,
+    QUEUED,
+    TWO_WAY,
+    UNKNOWN,
+    YES,
+)
+from eddyline.kernels.hashing import mix
+
+I1, I2, I3, B1 = "int64[::1]", "int64[:, ::1]", "int64[:, :, ::1]", "uint8[::1]"
+ROWS = f"{I3}, {B1}, {B1}, {I2}, int32[:, ::1], uint16[:, ::1], int32[::1], {I1}, {I1}, {I2}, {I1}, {I1}, int32[::1]"
+
+
+class Rows(NamedTuple):
+    """All arrays of the slots; ``fifo`` has the oldest and the newest slot of each input, ``live`` how many it has,
+    ``cursor`` by port the first row whose wait was not looked at, and after these how many rows became YES or NO since
+    the last collection, and the first free slot. ``stack`` has room for every slot, then for ``CHANGED`` rows that
+    became YES or NO, then by port for the first matches of the row that arrives."""
+
+    ports: Any
+    status: Any
+    stream: Any
+    r64: Any
+    r32: Any
+    r16: Any
+    head: Any
+    base: Any
+    mask: Any
+    fifo: Any
+    live: Any
+    cursor: Any
+    stack: Any
+
+
+@inlined
+def next_match(rows, width, p, s, key):
+    """The next slot from ``s`` on in a chain of port p that has a key; −1: none."""
+    at = 4 * width + 4 + p
+    while s >= 0 and rows.r64[s, p] != key:
+        s = np.int64(rows.r32[s, at])
+    return s
+
+
+@inlined
+def first(rows, width, port, p, key):
+    """The first slot of a key at a port, whose number within its input is p; −1: none."""
+    s = np.int64(rows.head[rows.base[port] + (mix(np.int64(0), key) & rows.mask[port])])
+    return next_match(rows, width, p, s, key)
+
+
+@inlined
+def after(rows, width, p, s, key):
+    """The next slot of the same key."""
+    return next_match(rows, width, p, np.int64(rows.r32[s, 4 * width + 4 + p]), key)
+
+
+@inlined
+def link(rows, width, s):
+    """Put a row in front of the chains of its keys."""
+    owner = np.int64(rows.stream[s])
+    following, before = 4 * width + 4, 5 * width + 4
+    for j in range(width):
+        if rows.ports[owner, j, NB] < 0:
+            continue
+        port = owner * width + j
+        bucket = rows.base[port] + (mix(np.int64(0), rows.r64[s, j]) & rows.mask[port])
+        old = np.int64(rows.head[bucket])
+        rows.r32[s, following + j] = old
+        rows.r32[s, before + j] = -1 - bucket
+        if old >= 0:
+            rows.r32[old, before + j] = s
+        rows.head[bucket] = s
+
+
+@inlined
+def link_and_compare(rows, width, s, j):
+    """Put a row in front of the chain of its key at one port; whether another row of its input has that key."""
+    port = np.int64(rows.stream[s]) * width + j
+    key = rows.r64[s, j]
+    bucket = rows.base[port] + (mix(np.int64(0), key) & rows.mask[port])
+    old = np.int64(rows.head[bucket])
+    rows.r32[s, 4 * width + 4 + j] = old
+    rows.r32[s, 5 * width + 4 + j] = -1 - bucket
+    if old >= 0:
+        rows.r32[old, 5 * width + 4 + j] = s
+    rows.head[bucket] = s
+    return next_match(rows, width, j, old, key) >= 0
+
+
+@inlined
+def unlink(rows, width, s):
+    """Take a row out of its chains."""
+    owner = np.int64(rows.stream[s])
+    following, before = 4 * width + 4, 5 * width + 4
+    for j in range(width):
+        if rows.ports[owner, j, NB] < 0:
+            continue
+        later, earlier = np.int64(rows.r32[s, following + j]), np.int64(rows.r32[s, before + j])
+        if earlier < 0:
+            rows.head[-1 - earlier] = later
+        else:
+            rows.r32[earlier, following + j] = later
+        if later >= 0:
+            rows.r32[later, before + j] = earlier
+
+
+@inlined
+def enlist(rows, width, s, behind):
+    """Put a row into the list of its input, behind a slot; −1: in front."""
+    owner = np.int64(rows.stream[s])
+    later, earlier = 6 * width + 4, 6 * width + 5
+    ahead = rows.fifo[owner, 0] if behind < 0 else np.int64(rows.r32[behind, later])
+    rows.r32[s, earlier], rows.r32[s, later] = behind, ahead
+    if behind < 0:
+        rows.fifo[owner, 0] = s
+    else:
+        rows.r32[behind, later] = s
+    if ahead < 0:
+        rows.fifo[owner, 1] = s
+    else:
+        rows.r32[ahead, earlier] = s
+    for j in range(width):
+        if rows.cursor[owner * width + j] < 0:
+            rows.cursor[owner * width + j] = s
+    rows.live[owner] += 1
+
+
+@inlined
+def delist(rows, width, s):
+    """Take a row out of the list of its input."""
+    owner = np.int64(rows.stream[s])
+    later, earlier = np.int64(rows.r32[s, 6 * width + 4]), np.int64(rows.r32[s, 6 * width + 5])
+    if earlier < 0:
+        rows.fifo[owner, 0] = later
+    else:
+        rows.r32[earlier, 6 * width + 4] = later
+    if later < 0:
+        rows.fifo[owner, 1] = earlier
+    else:
+        rows.r32[later, 6 * width + 5] = earlier
+    for j in range(width):
+        if rows.cursor[owner * width + j] == s:
+            rows.cursor[owner * width + j] = later
+    rows.live[owner] -= 1
+
+
+@inlined
+def look_again(rows, width, s):
+    """A row goes: the waits of its one-one partners were looked at while it matched them, and are looked at again."""
+    owner = np.int64(rows.stream[s])
+    for j in range(width):
+        if rows.ports[owner, j, NB] >= 0 and rows.ports[owner, j, TWO_WAY]:
+            other = rows.ports[owner, j, NB]
+            rows.cursor[other * width + rows.ports[owner, j, NBP]] = rows.fifo[other, 0]
+
+
+@inlined
+def release(rows, width, s):
+    """Free the slot of a row that is in no chain and no list."""
+    free = len(rows.cursor) - 1
+    rows.status[s] = FREE
+    rows.r32[s, 6 * width + 4] = rows.cursor[free]
+    rows.cursor[free] = s
+
+
+@inlined
+def evaluate(rows, width, s, arrives):
+    """The status of a row by Theorems 6.3.1 and 6.3.2; a NO row is told why. Those that ``arrive`` know matches."""
+    flags, gone, why = 14 * width + 15, 12 * width + 14, 14 * width + 14
+    if rows.r16[s, flags] & FAILED:
+        rows.r16[s, why] = BY_FILTER
+        return np.int64(NO)
+    owner = np.int64(rows.stream[s])
+    found = np.int64(YES)
+    for j in range(width):
+        other, p = rows.ports[owner, j, NB], rows.ports[owner, j, NBP]
+        down = rows.ports[owner, j, DOWN] != 0
+        if other < 0 or (not down and rows.r16[s, gone + j] == 0):
+            continue
+        key = rows.r64[s, j]
+        best, reason = np.int64(FREE), np.int64(0)
+        if arrives:
+            node = np.int64(rows.stack[len(rows.stack) - width + j])
+        else:
+            node = first(rows, width, other * width + p, p, key)
+        while node >= 0 and best != YES:
+            here = np.int64(rows.status[node])
+            if here == NO:
+                reason = np.int64(rows.r16[node, why])
+            if here == YES or best == FREE or (here == UNKNOWN and best == NO):
+                best = here
+            node = after(rows, width, p, node, key)
+        if best == FREE and rows.r16[s, gone + j] != 0:
+            rows.r16[s, why] = rows.r16[s, gone + j]
+            return np.int64(NO)
+        if down:
+            if best == NO:
+                rows.r16[s, why] = reason
+                return np.int64(NO)
+            if best != YES:
+                found = np.int64(UNKNOWN)
+    return found
+
+
+@inlined
+def push(rows, width, s, top):
+    """Have a row looked at, once."""
+    flags = 14 * width + 15
+    if rows.r16[s, flags] & QUEUED:
+        return top
+    rows.r16[s, flags] |= QUEUED
+    rows.stack[top] = s
+    return top + 1
+
+
+@inlined
+def settle(rows, width, top, arriving):
+    """Look at the rows on the stack, and at the parents of those whose status changes. ``arriving`` is the slot of the
+    row whose matches are known, −1 if there is none."""
+    while top > 0:
+        top -= 1
+        s = np.int64(rows.stack[top])
+        rows.r16[s, 14 * width + 15] &= 65535 - QUEUED
+        new = evaluate(rows, width, s, s == arriving)
+        if new == rows.status[s]:
+            continue
+        rows.status[s] = new
+        changed = rows.cursor[len(rows.cursor) - 2]
+        if new != UNKNOWN and changed <= CHANGED:
+            if changed < CHANGED:
+                rows.stack[len(rows.status) + 1 + changed] = s
+            rows.cursor[len(rows.cursor) - 2] = changed + 1
+        owner = np.int64(rows.stream[s])
+        for j in range(width):
+            other, p = rows.ports[owner, j, NB], rows.ports[owner, j, NBP]
+            if other >= 0 and rows.ports[other, p, DOWN]:
+                key = rows.r64[s, j]
+                node = first(rows, width, other * width + p, p, key)
+                while node >= 0:
+                    top = push(rows, width, node, top)
+                    node = after(rows, width, p, node, key)
+
+
+@inlined
+def depart(rows, width, s):
+    """A row leaves its window; parents that have no other match will get none (6.3.2)."""
+    owner = np.int64(rows.stream[s])
+    look_again(rows, width, s)
+    unlink(rows, width, s)
+    delist(rows, width, s)
+    release(rows, width, s)
+    top = np.int64(0)
+    for j in range(width):
+        other, p = rows.ports[owner, j, NB], rows.ports[owner, j, NBP]
+        if other < 0 or rows.ports[other, p, DOWN] == 0:
+            continue
+        key = rows.r64[s, j]
+        if first(rows, width, owner * width + j, j, key) >= 0:
+            continue
+        node = first(rows, width, other * width + p, p, key)
+        while node >= 0:
+            rows.r16[node, 12 * width + 14 + p] = BY_EXPIRY + KINDS * (other * width + p)
+            top = push(rows, width, node, top)
+            node = after(rows, width, p, node, key)
+    settle(rows, width, top, np.int64(-1))
+
+
+@kernel(f"void({ROWS}, int64, {I1}, {I1})", work=lambda *args: len(args[14]), borrows=True)
+def insert(
+    ports, status, stream, r64, r32, r16, head, base, mask, fifo, live, cursor, stack, behind_newest, slots, arrived
+):  # fmt: skip
+    """Put rows, by input and number, into lists and chains, and settle who depends on them. They wait anew unless they
+    are all ``behind_newest``; otherwise each goes to its place among those of its input."""
+    rows = Rows(ports, status, stream, r64, r32, r16, head, base, mask, fifo, live, cursor, stack)
+    width = ports.shape[1]
+    behind, last = np.int64(-1), np.int64(-1)
+    for i in range(len(slots)):
+        s = slots[i]
+        owner = np.int64(stream[s])
+        if behind_newest:
+            enlist(rows, width, s, fifo[owner, 1])
+        else:
+            if owner != last:
+                behind, last = np.int64(-1), owner
+            ahead = fifo[owner, 0] if behind < 0 else np.int64(r32[behind, 6 * width + 4])
+            while ahead >= 0 and r64[ahead, 2 * width] < r64[s, 2 * width]:
+                behind = ahead
+                ahead = np.int64(r32[behind, 6 * width + 4])
+            enlist(rows, width, s, behind)
+            behind = s
+            for j in range(width):
+                if ports[owner, j, NB] >= 0:
+                    r64[s, width + j] = arrived[ports[owner, j, NB]]
+                    cursor[owner * width + j] = fifo[owner, 0]
+        status[s] = FREE  # whatever it becomes, parents are told
+        link(rows, width, s)
+    for i in range(len(slots)):
+        settle(rows, width, push(rows, width, slots[i], np.int64(0)), np.int64(-1))
+
+
+@kernel(f"void({ROWS}, boolean)", work=lambda *args: len(args[1]), borrows=True)
+def link_all(ports, status, stream, r64, r32, r16, head, base, mask, fifo, live, cursor, stack, anew):
+    """Put all rows into empty chains; ``anew``: compute the status of each, and look at every wait again."""
+    rows = Rows(ports, status, stream, r64, r32, r16, head, base, mask, fifo, live, cursor, stack)
+    width = ports.shape[1]
+    head[:] = -1
+    for s in range(len(status)):
+        if status[s] != FREE:
+            link(rows, width, np.int64(s))
+    if not anew:
+        return
+    for i in range(ports.shape[0]):
+        for j in range(width):
+            cursor[i * width + j] = fifo[i, 0]
+    for s in range(len(status)):
+        if status[s] != FREE:
+            settle(rows, width, push(rows, width, np.int64(s), np.int64(0)), np.int64(-1))
+
+
+@kernel(f"void({I1}, {ROWS})", borrows=True)
+def remove(
+    slots, ports, status, stream, r64, r32, r16, head, base, mask, fifo, live, cursor, stack
+):  # fmt: skip
+    """Take rows out of chains and lists and free their slots; nobody is told, for nobody waits for them."""
+    rows = Rows(ports, status, stream, r64, r32, r16, head, base, mask, fifo, live, cursor, stack)
+    width = ports.shape[1]
+    for i in range(len(slots)):
+        look_again(rows, width, slots[i])
+        unlink(rows, width, slots[i])
+        delist(rows, width, slots[i])
+        release(rows, width, slots[i])
