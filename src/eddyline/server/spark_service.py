@@ -34,7 +34,7 @@ from eddyline.server.settings import Settings
 from eddyline.server.store import Entry
 from eddyline.spark.collect import settings as spark_settings
 from eddyline.spark.failures import sentence
-from eddyline.spark..py import in_order
+from eddyline.spark.job_run import in_order_of_time
 from eddyline.spark.local import local_session
 from eddyline.spark.output_columns import TAG
 from eddyline.spark.session import SparkRuntime
@@ -186,7 +186,7 @@ class SparkService(Service):
         tags = table.column(TAG)
         rows = table.filter(tags.is_null()).drop_columns([TAG])
         found = [to_engine(b, query.schema) for b in rows.to_batches() if b.num_rows]
-        results = in_order(found, query.schema)
+        results = in_order_of_time(found, query.schema)
         told = tags.drop_null().to_pylist()
         self.submit(lambda: self._take(number, batch, told, results)).result()
 
