@@ -15,9 +15,9 @@ import pytest
 
 from eddyline.testing.case_queries import CLOSING_TO_STREAM, OPERATORS, TO_STREAM, WINDOWS, Focus
 from eddyline.testing.cases import Case, draw_case
+from tests.scale import FACTOR
 from tests.semantics.engine import Way, mismatch, run_engine
 
-FACTOR = float(os.environ.get("EDDYLINE_CASES", "1"))
 SEED = int(os.environ.get("EDDYLINE_SEED", "2004"))
 TIMES = round(100 * FACTOR) if FACTOR >= 15 else max(2, round(4 * FACTOR))
 PARTS = 2
