@@ -339,10 +339,13 @@ class _Translator:
         shape = self.checked(lambda: shape_of(argument, part.shapes), argument)
         if shape is None:
             raise self.error(f"{describe_call(call)} reads no modelled value.", call.span)
+        if shape.root and call.function in ("avg", "sum") and shape.degree <= 2:
+            return argument, Shape(1)  # lines stand for it (``models.linearising``)
         if not shape.plain:
             raise self.error(
-                f"{describe_call(call)}: a square root has no polynomial integral; aggregate its square.", call.span
-            )
+                f"{describe_call(call)}: avg takes the square root of a quadratic polynomial, as a distance of linear "
+                "models is; aggregate its square.", call.span,
+            )  # fmt: skip
         return argument, shape
 
     def width(self, spec: WindowSpec | None) -> tuple[int, int]:
