@@ -115,15 +115,17 @@ SECONDS = {
     "tests/semantics/test_against_reference.py": 35,
     "tests/kernels/test_compile.py": 30,
     "tests/adapting/test_constrained_join.py": 25,
-    "tests/adapting/test_join_nulls.py": 24,
+    "tests/semantics/test_both_forms.py": 24,
+    "tests/semantics/test_bounds.py": 20,
+    "tests/semantics/test_star_joins.py": 20,
+    "tests/semantics/test_constant_sides.py": 20,
+    "tests/semantics/test_memberships.py": 20,
     "tests/server/test_kills.py": 20,
     "tests/experiments/test_join_experiments.py": 20,
     "tests/failures/test_checkpoint_files.py": 20,
     "tests/adapting/test_adaptive_conjunction.py": 16,
-    "tests/adaptive/indexes/test_assessment.py": 15,
     "tests/adaptive/disorder/test_quantile_slack.py": 12,
     "tests/engine/test_overload.py": 11,
-    "tests/semantics/test_asked_once.py": 8,
 }
 SECONDS_OF_A_TEST = 0.05
 
