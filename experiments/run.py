@@ -36,8 +36,8 @@ EXPERIMENTS = {
     "inputs": ("slack_auto",),
     "indexes": ("figure_8_amri", "figure_9_amri", "figure_10_amri", "phases_amri", "room_climate_amri", "map_amri"),
     "constraints": (
-        "section_6_1_1", "figure_6_10", "figure_6_11", "figures_6_12_14", "figure_6_18", "table_6_3",
-        "real_constraints",
+        "section_6_1_1", "figure_6_10", "figure_6_11", "figures_6_12_14", "figures_6_16_17", "figure_6_18",
+        "table_6_1", "table_6_3", "real_constraints",
     ),
 }  # fmt: skip
 QUICK = 0.02
