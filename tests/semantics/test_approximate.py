@@ -14,11 +14,11 @@ import eddyline as ed
 from eddyline.core.errors import CqlError
 from eddyline.testing.case_queries import CLOSING_TO_STREAM, CLOSING_WINDOWS, TO_STREAM, WINDOWS, Focus
 from eddyline.testing.cases import draw_case
+from tests.scale import scaled
 from tests.semantics.engine import Way, mismatch, run_engine
 
-FACTOR = float(os.environ.get("EDDYLINE_CASES", "1"))
 SEED = int(os.environ.get("EDDYLINE_SEED", "2004"))
-CASES = max(20, round(40 * FACTOR))
+CASES = scaled(40, least=20)
 
 
 @pytest.mark.parametrize("part", range(2))

@@ -88,7 +88,7 @@ def test_exact_joins_answer_as_plain_ones(part: int) -> None:
             SEEN["spilled"] += join.spill.total
             SEEN["brought back"] += join.fetches
             SEEN["results"] += sum(expected.values())
-            SEEN["increases"] += sum(c["increases"] for c in join.control.constraints(join))  # type: ignore[attr-defined]
+            SEEN["increases"] += sum(c["increases"] for c in join.statistics()["constraints"])
 
 
 def test_constraints_were_used_and_refuted() -> None:

@@ -17,11 +17,11 @@ from eddyline.core.errors import CqlError
 from eddyline.operators import over
 from eddyline.testing.case_queries import TO_STREAM, WINDOWS, Focus
 from eddyline.testing.cases import draw_case
+from tests.scale import scaled
 from tests.semantics.engine import Way, mismatch, run_engine
 
-FACTOR = float(os.environ.get("EDDYLINE_CASES", "1"))
 SEED = int(os.environ.get("EDDYLINE_SEED", "2004"))
-CASES = max(10, round(100 * FACTOR))
+CASES = scaled(100, least=10)
 SCHEMA = pa.schema([("ts", pa.int64()), ("k", pa.string()), ("v", pa.int64()), ("x", pa.float64())])
 
 

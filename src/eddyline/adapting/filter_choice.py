@@ -78,7 +78,8 @@ class Filtering:
             raise JobError(f"the option 'filters' is one of {', '.join(POLICIES)}, not {named!r}.")
         own = {p.name for p in POLICIES[name or DEFAULT].parameters}
         parameters = {**written, **{k: v for k, v in options.items() if k in own}}
-        make_policy(name or DEFAULT, Pipeline(1), **parameters)
+        if name is not None or parameters:  # the default as it is needs no check, and most queries have it
+            make_policy(name or DEFAULT, Pipeline(1), **parameters)
         return Filtering(name, parameters, strict, clock or SystemClock())
 
     @property

@@ -64,6 +64,8 @@ class Planning:
         if not new.shares or diverts(new.query):
             return {new: alone(new.query)}
         fresh = [q for q in running if q.shares and q.fresh and not diverts(q.query)]
+        if not fresh:  # nobody to share with
+            return {new: alone(new.query)}
         numbers = Numbering(new.query.plan)
         whole = numbers.of(new.query.plan)
         for q in fresh:

@@ -23,7 +23,7 @@ import pyarrow as pa
 
 from eddyline.core.aligned import Aligned
 
-FORMAT = 4
+FORMAT = 5
 BLOCK_ROWS = 8192
 BLOCK_BYTES = 1 << 16
 

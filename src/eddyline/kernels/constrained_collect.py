@@ -51,6 +51,7 @@ from eddyline.kernels.constrained_rows import (
     after,
     delist,
     first,
+    look_again,
     push,
     release,
     settle,
@@ -265,19 +266,6 @@ def companions(rows, width, x, why, top):
 
 
 @inlined
-def let_go(rows, width, x):
-    """Take a row out. A child whose RIDS was looked at while this row matched it is looked at again."""
-    owner = np.int64(rows.stream[x])
-    for j in range(width):
-        other, p = rows.ports[owner, j, NB], rows.ports[owner, j, NBP]
-        if other >= 0 and rows.ports[owner, j, TWO_WAY]:
-            rows.cursor[other * width + p] = rows.fifo[other, 0]
-    unlink(rows, width, x)
-    delist(rows, width, x)
-    release(rows, width, x)
-
-
-@inlined
 def take_out(rows, width, plan, s, many):
     """If a row is useless, put it and what goes with it among the victims, of which there are ``many``, or mark them;
     returns how many victims there are then, and how many rows were useless."""
@@ -335,7 +323,10 @@ def collect(rows, width, plan, whole):
     for i in range(many):
         x = np.int64(plan.victims[i])
         rows.r16[x, 14 * width + 15] &= 65535 - QUEUED
-        let_go(rows, width, x)
+        look_again(rows, width, x)
+        unlink(rows, width, x)
+        delist(rows, width, x)
+        release(rows, width, x)
     return looked, useless_rows
 
 

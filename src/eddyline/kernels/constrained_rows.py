@@ -27,6 +27,7 @@ from eddyline.kernels.constrained_layout import (
     NBP,
     NO,
     QUEUED,
+    TWO_WAY,
     UNKNOWN,
     YES,
 )
@@ -170,6 +171,16 @@ def delist(rows, width, s):
 
 
 @inlined
+def look_again(rows, width, s):
+    """A row goes: the waits of its one-one partners were looked at while it matched them, and are looked at again."""
+    owner = np.int64(rows.stream[s])
+    for j in range(width):
+        if rows.ports[owner, j, NB] >= 0 and rows.ports[owner, j, TWO_WAY]:
+            other = rows.ports[owner, j, NB]
+            rows.cursor[other * width + rows.ports[owner, j, NBP]] = rows.fifo[other, 0]
+
+
+@inlined
 def release(rows, width, s):
     """Free the slot of a row that is in no chain and no list."""
     free = len(rows.cursor) - 1
@@ -260,6 +271,7 @@ def settle(rows, width, top, arriving):
 def depart(rows, width, s):
     """A row leaves its window; parents that have no other match will get none (6.3.2)."""
     owner = np.int64(rows.stream[s])
+    look_again(rows, width, s)
     unlink(rows, width, s)
     delist(rows, width, s)
     release(rows, width, s)
@@ -339,6 +351,7 @@ def remove(
     rows = Rows(ports, status, stream, r64, r32, r16, head, base, mask, fifo, live, cursor, stack)
     width = ports.shape[1]
     for i in range(len(slots)):
+        look_again(rows, width, slots[i])
         unlink(rows, width, slots[i])
         delist(rows, width, slots[i])
         release(rows, width, slots[i])

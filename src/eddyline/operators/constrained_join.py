@@ -151,6 +151,8 @@ class ConstrainedJoin(Operator):
         self.results = JoinResults(self.sides, graph, residual, self.schema, context)
         self._verify_composite(graph)
         self.deletes = any(spec.deletes != NO_DELETIONS for spec in inputs)
+        if spill is not None:
+            spill.share_filters(tree.equal_ports())
         self.ends = np.array([tree.ports_of(i) == 1 for i in range(tree.size)], np.uint8)
         self.limits = np.array([s.limit for s in self.sides], np.int64)
         self.skip = np.zeros(tree.size, np.uint8)  # roots: nobody waits for their rejected rows

@@ -86,6 +86,14 @@ class JoinTree:
                     steps.append((j, q, i, p))
         return sorted(steps, key=lambda step: step[3])
 
+    def equal_ports(self) -> Int64s:
+        """By port the first port of its input that has the same keys; −1: there is no such port."""
+        made = np.full((self.size, self.width), -1, np.int64)
+        for i in range(self.size):
+            keys = self.keys_of(i)
+            made[i, : len(keys)] = [i * self.width + keys.index(k) for k in keys]
+        return made.reshape(-1)
+
     def keys_of(self, i: int) -> list[tuple[int, ...]]:
         """The keys of an input by port."""
         found = {p: keys for e in self.edges for j, p, keys in e.ends() if j == i}

@@ -68,7 +68,7 @@ def _kept(plan: PlanGraph) -> Iterator[str]:
             yield f"{node.id}: {node.kept.what}. Now {rows_of(node.kept.rows)}, {size(node.kept.bytes)}."
     for store in plan.shared:
         readers = store.get("readers", ())
-        who = f", read by {_listed(readers)}" if readers else ""
+        who = f", read by {_listed(readers)}" if len(readers) > 1 else ""
         what = f"{store['windows']} windows over the same elements keep them once ({rows_of(store['rows'])})"
         yield f"shared: {what}{who}."
 

@@ -44,7 +44,17 @@ class Spill:
         self.filled = [0] * len(schemas)
         self.filters = np.zeros((2, len(schemas) * width, 2), np.int64)  # where each begins, its blocks
         self.bits = np.zeros(1, np.uint8)
+        self.filter_of = np.arange(len(schemas) * width)  # by port the one whose filter it has; −1: there is no port
         self.total = self.taken = 0  # rows that were ever spilled and brought back
+
+    def share_filters(self, filter_of: Int64s) -> None:
+        """Before there are rows: by port the port of the same input that has the same keys, −1 where there is none."""
+        assert self.total == 0
+        self.filter_of = filter_of
+
+    def _own(self, i: int) -> list[int]:
+        """The ports of an input, within it, that have filters of their own."""
+        return [p for p in range(self.width) if self.filter_of[i * self.width + p] == i * self.width + p]
 
     def add(
         self, i: int, number: Int64s, leave: Int64s, keys: Int64s, why: Int64s, columns: Mapping[str, pa.Array]
@@ -111,20 +121,19 @@ class Spill:
     def _note(self, i: int, keys: Int64s) -> None:
         if self.filled[i] + len(keys) > self.room[i]:
             self._make_room(i, len(keys))
-        for p in range(self.width):
+        for p in self._own(i):
             base, blocks = self.filters[0, i * self.width + p].tolist()
             add_to_filter(np.ascontiguousarray(keys[:, p]), self.bits, base, blocks)
         self.filled[i] += len(keys)
 
     def _make_room(self, i: int, more: int) -> None:
         """The newer filter of an input is full."""
-        ports = slice(i * self.width, (i + 1) * self.width)
         held = [s for s in self.segments[i] if len(s)]
         older = any(s.generation < self.generation[i] for s in held) or bool(self.waiting[i])
         live = sum(map(len, held)) + sum(map(len, self.waiting[i]))
-        pieces = {(g, q): self._piece(g, q) for g in range(2) for q in range(self.filters.shape[1])}
+        pieces = {(g, q): self._piece(g, q) for g in range(2) for q in np.unique(self.filter_of) if q >= 0}
         new = max(FIRST_KEYS, self.room[i], more, 2 * (live + more) if older else 0)
-        for q in range(ports.start, ports.stop):
+        for q in (i * self.width + p for p in self._own(i)):
             pieces[1, q] = None if older else pieces[0, q]
             pieces[0, q] = np.zeros((new * BITS_PER_ROW // (8 * BLOCK) + 1) * BLOCK, np.uint8)
         self._lay_out(pieces)
@@ -133,7 +142,7 @@ class Spill:
         if older:
             for s in held:
                 s.generation = self.generation[i]
-            for p in range(self.width):
+            for p in self._own(i):
                 keys = [s.keys(p) for s in held] + [r.keys[:, p] for r in self.waiting[i]]
                 base, blocks = self.filters[0, i * self.width + p].tolist()
                 add_to_filter(np.ascontiguousarray(np.concatenate(keys)), self.bits, base, blocks)
@@ -152,6 +161,8 @@ class Spill:
                 parts.append(piece)
                 at += len(piece)
         self.bits = np.concatenate(parts) if parts else np.zeros(1, np.uint8)
+        there = np.flatnonzero(self.filter_of >= 0)
+        self.filters[:, there] = self.filters[:, self.filter_of[there]]
 
     # ── what others read ──────────────────────────────────────────────────────────────────────────────────────────
 
