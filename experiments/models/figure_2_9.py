@@ -58,7 +58,7 @@ def run(options: Options) -> Outcome:
             "Figure 2.9",
             claims,
             numbers,
-            "Processor time of one core. Our minimum on tuples keeps panes and costs 0.2 µs a tuple, about what the fit "
+            "Processor time. Our minimum on tuples keeps panes and costs 0.2 µs a tuple, about what the fit "
             "of two values costs; the paper's took 67 µs. A fit pays here when several queries read its segments.",
         ),
         figure,

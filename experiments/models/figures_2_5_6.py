@@ -40,7 +40,7 @@ def run(options: Options) -> Outcome:
     ]
     note = (
         "Our minimum on tuples keeps panes: 0.1 to 0.2 µs for a tuple at every window, where the paper's grew with the "
-        "open windows. A query on models has a fixed cost of some milliseconds, which counts in short runs, and a minimum "
+        "open windows. A query on models has a fixed cost of some milliseconds, which counts in short runs; a minimum "
         "over a window compares the pieces that it covers."
     )
     return Outcome(lines, Verdict("Figures 2.5 and 2.6", claims, numbers, note), curve.draw("min"))
