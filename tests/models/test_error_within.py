@@ -135,7 +135,7 @@ def test_rows_beyond_the_margin_are_certain_and_those_within_are_not() -> None:
 )
 def test_batches_do_not_show(text: str) -> None:
     rng = np.random.default_rng(5)
-    for _ in range(CASES):
+    for _ in range(4 * CASES):
         clause = asked(rng)[0]
         streams = {"S": signals(rng)}
         whole = run(text.format(clause), streams)[0].to_pylist()

@@ -15,7 +15,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     pages = [
         i
         for i in items
-        if i.nodeid.startswith("tests/server/test_page.py") and "page" in getattr(i, "fixturenames", ())
+        if (i.nodeid.startswith("tests/server/test_page.py") and "page" in getattr(i, "fixturenames", ()))
+        or i.get_closest_marker("browser") is not None
     ]
     if pages and BROWSER is None:
         config.hook.pytest_deselected(items=pages)

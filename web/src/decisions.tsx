@@ -7,6 +7,7 @@ import { keyOf } from "./history";
 import { cheap } from "./scene";
 import { clock, gain, shown } from "./words";
 
+const SHOWN = 200; // moments of the timeline
 const SHAPES: Record<string, string> = { policy: "●", user: "◆", planner: "■", scheduler: "▲", session: "▬" };
 
 export function DecisionsView(props: { query: string; decisions: Decision[]; samples: Sample[]; pinned: boolean; until?: number; replay: boolean; changed: () => void }) {
@@ -24,7 +25,7 @@ export function DecisionsView(props: { query: string; decisions: Decision[]; sam
       setMistake((e as Error).message);
     }
   };
-  const first = all[0]?.wall ?? 0;
+  const first = all[Math.max(0, all.length - SHOWN)]?.wall ?? 0;
   const span = Math.max(1, (last?.wall ?? 1) - first);
   return (
     <section class="decisions">
@@ -46,7 +47,7 @@ export function DecisionsView(props: { query: string; decisions: Decision[]; sam
       )}
       {all.length === 0 && <p class="hint">Nothing was decided yet.</p>}
       <div class="timeline" role="group" aria-label="decisions in time">
-        {all.map((d) => (
+        {all.slice(-SHOWN).map((d) => (
           <button key={keyOf(d)} class={`moment ${d.applied ? "" : "spared"} ${chosen && keyOf(chosen) === keyOf(d) ? "selected" : ""}`} style={{ left: `${1 + (96 * (d.wall - first)) / span}%` }} onClick={() => select(keyOf(d))} title={`${d.sequence}: ${d.kind}, ${d.reason}${inShard(d)}`} aria-label={`decision ${d.sequence}: ${d.kind}${inShard(d)}`}>
             {SHAPES[d.by] ?? "●"}
           </button>

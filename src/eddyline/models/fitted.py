@@ -26,6 +26,7 @@ from eddyline.models.pieces import Pieces
 from eddyline.models.segments import TO, ModelledValue, SegmentLayout
 from eddyline.models.sources import BoundedSegments, FittedRows, RowStore
 
+CODE = "#key"  # the column of a segment's key as a number, in order of first appearance
 MOST_SAMPLES = 4096  # of a segment: what bounds the wait for the segments of a signal that any line fits
 
 
@@ -43,7 +44,7 @@ class FittedStore:
             MOST_SAMPLES,
         )  # fmt: skip
         flat = [Field(f"{n}#{i}", pa.float64()) for n in model.values for i in ("0", "1", "e0", "e1")]
-        fields = (*(schema[k] for k in model.key), Field(TO, self.layout.time_type), *flat)
+        fields = (*(schema[k] for k in model.key), Field(TO, self.layout.time_type), Field(CODE, pa.int64()), *flat)
         # From which instant on samples have which bounds.
         self.epochs: list[tuple[int, tuple[ErrorBound, ...]]] = [(BEGINNING, model.bounds)]
         self.rows = RowStore(BoundedSegments(self.layout), Schema(fields), prefix, None, self.layout.scale)
@@ -112,12 +113,19 @@ class FittedStore:
         found = self.fitter.table_of_keys.values(np.ascontiguousarray(codes)) if self.model.key else []
         columns = dict(zip(self.model.key, found, strict=True))
         columns[TO] = pa.array(ends).cast(self.layout.time_type)
+        columns[CODE] = pa.array(codes)
         for j, name in enumerate(self.model.values):
             error = self._error(j, both[:, j], starts, ends)
             for i in range(2):
                 columns[f"{name}#{i}"] = pa.array(np.ascontiguousarray(both[:, j, i]))
                 columns[f"{name}#e{i}"] = pa.array(error[:, i])
         self.rows.add(starts, columns)
+        # By start and key: in which order segments become complete depends on the batches.
+        order = np.lexsort((self.rows.columns[CODE].to_numpy(), self.rows.time))
+        if not (np.diff(order) == 1).all():
+            where = pa.array(order)
+            self.rows.time = self.rows.time[order]
+            self.rows.columns = {n: c.take(where) for n, c in self.rows.columns.items()}
 
     def _error(self, j: int, c: Float64s, starts: Int64s, ends: Int64s) -> Float64s:
         """Of each segment the largest of the bounds that its samples had."""

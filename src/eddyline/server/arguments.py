@@ -63,6 +63,14 @@ def add_serve(commands: Any) -> None:
         default=_DEFAULTS.header_seconds,
         help="for the head of a request (10)",
     )
+    serve.add_argument(
+        "--runtime",
+        choices=("inline", "spark"),
+        default="inline",
+        help="where queries run: in this process, or on Spark",
+    )
+    serve.add_argument("--master", metavar="URL", help="of Spark (all cores of this machine)")
+    serve.add_argument("--shards", metavar="N", type=_positive, help="that a query on Spark is split over, for good")
     serve.add_argument("--demo", action="store_true", help="bring a demo stream and queries that watch it")
     serve.add_argument("--traceback", action="store_true", help="show where an error came from")
     serve.set_defaults(action=_serve, parser=serve)
@@ -123,6 +131,9 @@ def settings_of(options: argparse.Namespace) -> Settings:
         tuple(f.expanduser().absolute() for f in options.data),
         tuple(options.functions),
         tuple(options.allow_host),
+        options.runtime,
+        options.master,
+        options.shards,
         limits=limits,
     )
 
@@ -131,6 +142,14 @@ def _serve(options: argparse.Namespace) -> int:
     from eddyline.core.errors import JobError
 
     settings = settings_of(options)
+    if settings.runtime == "inline" and (settings.master or settings.shards):
+        raise JobError("--master and --shards are of Spark: add --runtime spark.")
+    if settings.runtime == "spark" and options.demo:
+        raise JobError("--demo runs in this process: leave --runtime spark out.")
+    if settings.master is not None and settings.master.startswith("sc://"):
+        raise JobError(
+            "a server needs a master, not a Spark Connect server (sc://…), which keeps micro-batches to itself."
+        )
     for folder in settings.folders:
         if not folder.is_dir():
             raise JobError(f"--data: there is no folder {str(folder)!r}.")

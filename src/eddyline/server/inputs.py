@@ -45,10 +45,7 @@ def described(service: Service, entry: Entry) -> dict[str, Any]:
     if definition is None:
         return out
     out |= {"columns": columns_of(definition.schema), "timestamp": definition.timestamp}
-    stream = session.inputs.get(key)
-    if stream is not None:
-        out |= {"input": stream.report(), "ended": stream.finished, "pushed": key not in session.feeds}
-    return out
+    return out | service.input_state(entry)
 
 
 def _listed(service: Service, kind: str) -> list[dict[str, Any]]:
@@ -90,7 +87,7 @@ async def alter_stream(request: Request, name: str, body: WidthsBody) -> list[di
     context = context_of(request)
     entry = context.service.entry("stream", name)
     widths = {k: v for k, v in body.model_dump().items() if v is not None}
-    made = await context.change(lambda: context.service.session.alter_stream(entry.name, **widths))
+    made = await context.change(lambda: context.service.alter_stream(entry.name, widths))
     return [d.to_dict() for d in made]
 
 
@@ -138,7 +135,7 @@ async def drop_view(request: Request, name: str) -> None:
 def _input(service: Service, name: str) -> str:
     """The name of a stream or of a relation that changes."""
     entry = service.entries.get(name.lower())
-    if entry is None or name.lower() not in service.session.inputs:
+    if entry is None or service.pushable(name) is None:
         raise Missing(f"there is no stream {name!r} to push to.{service.session.catalog.suggest(name)}")
     return entry.name
 
@@ -155,7 +152,8 @@ async def push_rows(request: Request, name: str, wait: bool = True, push_id: str
     producer = _producer(push_id)
     kind = request.headers.get("content-type", "")
     body = await request.body()
-    schema = service.session.inputs[target.lower()].definition.schema.to_arrow()
+    schema = service.pushable(target)
+    assert schema is not None
     rows = await asyncio.to_thread(parsed, body, kind, schema)
     taken = await context.change(lambda: service.push(target, rows, producer), durable=wait)
     return {"rows": rows.count if taken else 0, "invalid": rows.invalid if taken else 0, "repeated": not taken}

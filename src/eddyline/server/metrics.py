@@ -27,13 +27,14 @@ def _lines(context: Context, refused: int) -> Iterator[str]:
     yield from _head("eddyline_query_rows_total", "counter", "results of a query")
     for r in queries:
         yield f'eddyline_query_rows_total{{query="{_label(r.name)}"}} {r.journal.last}'
-    streams = list(service.session.inputs.values())
+    streams = service.input_counts()
     for key in ("arrived", "late", "invalid", "shed", "held"):
         kind = "gauge" if key == "held" else "counter"
         name = f"eddyline_stream_{key}_rows" + ("" if kind == "gauge" else "_total")
         yield from _head(name, kind, f"rows of a stream: {key}")
-        for s in streams:
-            yield f'{name}{{stream="{_label(s.name)}"}} {s.report()[key]}'
+        for stream, counts in streams.items():
+            if key in counts:
+                yield f'{name}{{stream="{_label(stream)}"}} {counts[key]}'
 
 
 def _one(name: str, kind: str, help: str, value: float) -> Iterator[str]:

@@ -22,7 +22,7 @@ router = APIRouter(prefix="/v1")
 ASIDE = ("late", "invalid", "shed")
 
 
-def summary(running: Running) -> dict[str, Any]:
+def summary(service: Service, running: Running) -> dict[str, Any]:
     """A query in a list."""
     journal, query = running.journal, running.query
     out: dict[str, Any] = {
@@ -37,7 +37,7 @@ def summary(running: Running) -> dict[str, Any]:
         "columns": [[f.name, str(f.type)] for f in journal.schema],
     }
     if query is not None:
-        out |= {"pinned": query.steering.pinned, "options": dict(query.steering.options)}
+        out |= service.steering_of(running)
     return out
 
 
@@ -78,7 +78,7 @@ def catalog(request: Request) -> Response:
         if e.kind == "query":
             running = service.queries.get(e.name.lower())
             if running is not None:
-                found["queries"].append(summary(running))
+                found["queries"].append(summary(service, running))
         else:
             found[e.kind + "s"].append(described(service, e))
     return plain(found)
@@ -119,7 +119,8 @@ async def bind(request: Request, body: TextBody) -> Response:
 
 @router.get("/queries")
 def list_queries(request: Request) -> Response:
-    return plain([summary(r) for r in list(context_of(request).service.queries.values())])
+    service = context_of(request).service
+    return plain([summary(service, r) for r in list(service.queries.values())])
 
 
 @router.post("/queries", status_code=201)
@@ -129,12 +130,13 @@ async def create_query(request: Request, body: QueryBody) -> JSONResponse:
     name = body.name or query_of(body.text).name or ""
     declaration = Declaration("query", name, {"text": body.text, "options": dict(checked_options(body.options))})
     entry = await context.change(lambda: context.service.create(declaration))
-    return JSONResponse(finite(summary(context.service.query(entry.name))), 201)
+    return JSONResponse(finite(summary(context.service, context.service.query(entry.name))), 201)
 
 
 @router.get("/queries/{name}")
 def get_query(request: Request, name: str) -> Response:
-    return plain(summary(context_of(request).service.query(name)))
+    service = context_of(request).service
+    return plain(summary(service, service.query(name)))
 
 
 @router.patch("/queries/{name}")
@@ -142,7 +144,7 @@ async def alter_query(request: Request, name: str, body: OptionsBody) -> Respons
     """Change options while the query runs."""
     context = context_of(request)
     options = checked_options(body.options)
-    made = await context.change(lambda: context.service.live(name).alter(**options))
+    made = await context.change(lambda: context.service.alter(name, options))
     context.service.changed.notify()
     return _made(made)
 
@@ -156,20 +158,20 @@ async def drop_query(request: Request, name: str) -> None:
 @router.post("/queries/{name}/pin")
 async def pin(request: Request, name: str) -> Response:
     context = context_of(request)
-    return _made(await context.change(lambda: context.service.live(name).pin()))
+    return _made(await context.change(lambda: context.service.pin(name, True)))
 
 
 @router.post("/queries/{name}/unpin")
 async def unpin(request: Request, name: str) -> Response:
     context = context_of(request)
-    return _made(await context.change(lambda: context.service.live(name).unpin()))
+    return _made(await context.change(lambda: context.service.pin(name, False)))
 
 
 @router.post("/queries/{name}/undo/{number}")
-async def undo(request: Request, name: str, number: int) -> Response:
-    """Set back what a decision changed."""
+async def undo(request: Request, name: str, number: int, shard: int | None = None) -> Response:
+    """Set back what a decision changed; on Spark ``shard`` names the one that took it."""
     context = context_of(request)
-    return _made(await context.change(lambda: context.service.live(name).undo(number)))
+    return _made(await context.change(lambda: context.service.undo(name, number, shard)))
 
 
 @router.get("/queries/{name}/explain")
@@ -181,15 +183,15 @@ async def explain(request: Request, name: str) -> PlainTextResponse:
 @router.get("/queries/{name}/plan")
 async def plan(request: Request, name: str) -> Response:
     context = context_of(request)
-    return plain(await context.look(lambda: context.service.live(name).plan().to_dict()))
+    return plain(await context.look(lambda: context.service.plan_of(name).to_dict()))
 
 
 @router.get("/queries/{name}/decisions")
 async def decisions(request: Request, name: str, after: int = 0) -> Response:
     """The records of the log with numbers after ``after``."""
     context = context_of(request)
-    found = await context.look(lambda: context.service.live(name).decisions)
-    return plain([d.to_dict() for d in found if (d.sequence or 0) > after])
+    found = await context.look(lambda: context.service.decisions_of(name))
+    return plain([d for d in found if (d["sequence"] or 0) > after])
 
 
 @router.get("/queries/{name}/report")
@@ -204,17 +206,14 @@ async def aside(request: Request, name: str, which: str) -> Response:
     if which not in ASIDE:
         raise JobError(f"rows are put aside as {', '.join(ASIDE)}, not {which[:40]!r}.")
     context = context_of(request)
-    rows = await context.look(lambda: getattr(context.service.live(name), which)())
+    rows = await context.look(lambda: context.service.aside(name, which))
     return plain(rows[-1000:])
 
 
 def plan_data(context: Context, name: str) -> dict[str, Any]:
     """The plan for those who watch it: the decisions apart, and the counts of the inputs with it."""
     service: Service = context.service
-    query = service.live(name)
-    found = query.plan().to_dict()
-    found["pinned"] = query.steering.pinned
-    found["options"] = dict(query.steering.options)
-    found["inputs"] = {s.name: s.report() for s in query.running.inputs.values()}
-    found["rows"] = service.query(name).journal.last
+    found = service.plan_of(name).to_dict()
+    running = service.query(name)
+    found |= service.steering_of(running) | {"inputs": service.inputs_of(running), "rows": running.journal.last}
     return found

@@ -108,7 +108,7 @@ async def watch(request: Request, name: str, every: float = 0.5) -> Events:
 
 async def _watched(context: Context, name: str, every: float) -> AsyncIterator[bytes]:
     context.watchers += 1
-    known = 0
+    known: dict[Any, int] = {}  # the last decision of each shard
     try:
         while not context.stopping:
             try:
@@ -118,8 +118,9 @@ async def _watched(context: Context, name: str, every: float) -> AsyncIterator[b
                 return
             decisions = plan.pop("decisions")
             # Gains are measured after a decision was sent: the last ones are sent again.
-            news = [d for d in decisions if (d["sequence"] or 0) > known - 5]
-            known = max([known, *(d["sequence"] or 0 for d in decisions)])
+            news = [d for d in decisions if (d["sequence"] or 0) > known.get(d.get("shard"), 0) - 5]
+            for d in decisions:
+                known[d.get("shard")] = max(known.get(d.get("shard"), 0), d["sequence"] or 0)
             data = await asyncio.to_thread(_text, {"plan": plan, "decisions": news, "at": time.time()})
             yield event("plan", data)
             await asyncio.sleep(every)

@@ -49,7 +49,7 @@ def serve(settings: Settings, *, demo: bool = False) -> int:
     """Run until interrupted. ``demo`` brings a stream that drifts and queries over it."""
     listening = _listen(settings.host, settings.port)
     port = listening.getsockname()[1]
-    service = Service(settings)
+    service = make_service(settings)
     token = make_token(service.store)
     guard, context = make_app(service)
     guard.port = port
@@ -88,6 +88,15 @@ def serve(settings: Settings, *, demo: bool = False) -> int:
         raise EddylineError(service.broken)
     print(f"stopped; all is saved in {settings.state}", flush=True)
     return 0
+
+
+def make_service(settings: Settings) -> Service:
+    """The one of the runtime. A directory stays with the runtime that began it."""
+    if settings.runtime == "spark":
+        from eddyline.server.spark_service import SparkService
+
+        return SparkService(settings)
+    return Service(settings)
 
 
 def _listen(host: str, port: int) -> socket.socket:

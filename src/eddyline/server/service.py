@@ -12,21 +12,25 @@ import queue
 import threading
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Generic, TypeVar
+
+import pyarrow as pa
 
 from eddyline.core.errors import EddylineError, JobError, did_you_mean
 from eddyline.engine.feeds import Feed
-from eddyline.engine.query import Query
 from eddyline.io import durable
 from eddyline.io.locking import DirectoryLock
+from eddyline.plan.plan_data import PlanGraph
 from eddyline.server.declarations import Declaration, checked, declare, reads, register_functions
 from eddyline.server.journal import Journal, Signal
 from eddyline.server.settings import Settings
 from eddyline.server.store import Entry, Store, forget_uncommitted
 from eddyline.session import Session
+from eddyline.streamon.decision import Decision
 
 T = TypeVar("T")
 TICK_SECONDS = 0.1  # between two looks at the clock, for idle streams and system streams
@@ -54,7 +58,7 @@ class Running:
     """A query of the catalog: what runs (None once it failed), and its results."""
 
     entry: Entry
-    query: Query | None
+    query: Any  # a ``Query``, on Spark a ``SparkQuery``
     journal: Journal
 
     @property
@@ -80,7 +84,8 @@ class Service:
             self.broken = ""  # why nothing can be saved any more
             self.started = time.time()
             self.changed = Signal()  # something was declared, dropped or decided by the user
-            self.session = self._restored()
+            self.session: Any = self._new_session()
+            self._restore()
         except BaseException:
             self._lock.close()
             raise
@@ -91,23 +96,38 @@ class Service:
         self._last_commit = self._last_cost = self._last_tick = self._last_look = 0.0
         self._thread = threading.Thread(target=self._run, name="eddyline engine", daemon=True)
 
-    def _restored(self) -> Session:
-        base = self.settings.folders[0] if self.settings.folders else None
-        session = Session(base=base)
+    def _new_session(self) -> Any:
+        if self.store.get("runtime") == "spark":
+            raise JobError(f"the state in {self.settings.state} is of a server on Spark: add --runtime spark.")
+        session = Session(base=self.base)
         session.warns = False  # the numbers of rows that were left out are part of every report
-        register_functions(session, self.settings.modules)
+        return session
+
+    @property
+    def base(self) -> Path | None:
+        """The folder from which relative paths are read."""
+        return self.settings.folders[0] if self.settings.folders else None
+
+    def _declare(self, entry: Entry, *, running: bool = True) -> Any:
+        """Make a declaration part of the session; the query that it is, if it is one."""
+        return declare(self.session, declaration_of(entry), running=running)
+
+    def _restore(self) -> None:
+        register_functions(self.session, self.settings.modules)
         for entry in self.store.entries():
-            found = declare(session, _declaration(entry), running=entry.status == "running")
+            found = self._declare(entry, running=entry.status == "running")
             self.entries[entry.name.lower()] = entry
             if entry.kind == "query":
                 schema = found.schema if found is not None else None
                 running = Running(entry, found, self._journal(entry, schema))
                 running.journal.publish(entry.status, entry.message)
                 self.queries[entry.name.lower()] = running
+        self._restore_state()
+
+    def _restore_state(self) -> None:
         forget_uncommitted(self.snapshots, self.store.snapshot)
         if self.store.snapshot:
-            session.restore(self.snapshots)
-        return session
+            self.session.restore(self.snapshots)
 
     def _journal(self, entry: Entry, schema: Any) -> Journal:
         limits = self.settings.limits
@@ -229,7 +249,8 @@ class Service:
     def _next_feed(self) -> Feed:
         """The source that the session reads next: the one that is furthest behind."""
         waiting = [f for f in self.session.feeds.values() if not f.done and f.stream.is_read]
-        return min([f for f in waiting if not f.stream.full] or waiting, key=lambda f: f.stream.shown_bound)
+        found: Feed = min([f for f in waiting if not f.stream.full] or waiting, key=lambda f: f.stream.shown_bound)
+        return found
 
     def _fail_readers(self, feed: Feed, error: Exception) -> None:
         """A source cannot be read: the queries that read it stop, and the others go on."""
@@ -272,24 +293,20 @@ class Service:
         self.session.view(running.name, str(running.entry.body["text"]))
         self._dirty = True
         for other in list(self.queries.values()):
-            aside = {which for name, which in reads(_declaration(other.entry)) if name == running.name.lower()}
+            aside = {which for name, which in reads(declaration_of(other.entry)) if name == running.name.lower()}
             if other.query is not None and aside - {None}:
                 self._fail(other, f"it reads what {running.name} put aside, and {running.name} was stopped by an error")
 
     def _commit(self) -> None:
         began = time.monotonic()
         before = sum(r.journal.last for r in self.queries.values())
-        for running in self.queries.values():
-            if running.query is not None:
-                running.journal.stage(running.query.fetch())
-        forget_uncommitted(self.snapshots, self.store.snapshot)
-        self.store.commit(self.session.snapshot(self.snapshots))
+        self.store.commit(self._save())
         self._dirty = False
         for running in self.queries.values():
             if running.query is None:
                 running.journal.publish("failed", running.journal.message)
             else:
-                running.journal.publish("ended" if running.query.running.finished else "running")
+                running.journal.publish("ended" if self._has_ended(running) else "running")
         while self._dropped:
             self._dropped.pop().publish("dropped")
         waiting, self._waiting = self._waiting, []
@@ -300,6 +317,18 @@ class Service:
         self._last_commit = time.monotonic()
         self._last_cost = self._last_commit - began
         self.commit_seconds += self._last_cost
+
+    def _save(self) -> int | None:
+        """Put aside results and state: the number of the snapshot that belongs to the next commit."""
+        for running in self.queries.values():
+            if running.query is not None:
+                running.journal.stage(running.query.fetch())
+        forget_uncommitted(self.snapshots, self.store.snapshot)
+        number: int = self.session.snapshot(self.snapshots)
+        return number
+
+    def _has_ended(self, running: Running) -> bool:
+        return bool(running.query.running.finished)
 
     # ── commands, run in the engine's thread ──────────────────────────────────────────────────────────────────────
 
@@ -314,14 +343,18 @@ class Service:
             if not declaration.name:
                 declaration = Declaration("query", self._free_name(), declaration.body)
         checked(declaration, self.settings.folders)
-        found = declare(self.session, declaration)
-        entry = self.store.add(declaration.kind, declaration.name, declaration.body)
+        entry = self.store.add(declaration.kind, declaration.name, declaration.body)  # undone where declaring fails
+        found = self._declare(entry)
         self.entries[entry.name.lower()] = entry
         if found is not None:
             self.queries[entry.name.lower()] = Running(entry, found, self._journal(entry, found.schema))
-        self._guarded(self.session.advance)  # constant relations alone are answered at once
+        self._begin(entry)
         self.changed.notify()
         return entry
+
+    def _begin(self, entry: Entry) -> None:
+        """Something was declared: constant relations alone are answered at once."""
+        self._guarded(self.session.advance)
 
     def _free_name(self) -> str:
         number = 1
@@ -333,13 +366,13 @@ class Service:
         """Forget a declaration; refused while another reads it."""
         entry = self.entry(kind, name)
         key = entry.name.lower()
-        readers = [e.name for e in self.entries.values() if any(n == key for n, _ in reads(_declaration(e)))]
+        readers = [e.name for e in self.entries.values() if any(n == key for n, _ in reads(declaration_of(e)))]
         readers = [r for r in readers if r.lower() != key]
         if readers:
             raise Refused(f"the {kind} {entry.name!r} is read by {readers[0]!r}: drop that first.")
         running = self.queries.pop(key, None)
         if running is not None and running.query is not None:
-            self.session.drop(running.query)
+            self._end(running)
         else:
             self._forget(entry)
         del self.entries[key]
@@ -347,6 +380,10 @@ class Service:
         if running is not None:
             self._dropped.append(running.journal)
         self.changed.notify()
+
+    def _end(self, running: Running) -> None:
+        """Stop a query that runs."""
+        self.session.drop(running.query)
 
     def _forget(self, entry: Entry) -> None:
         """Take a declaration that nobody reads out of the session."""
@@ -374,6 +411,21 @@ class Service:
     def finish(self, name: str) -> None:
         self._guarded(lambda: self.session.finish(name))
 
+    def alter(self, name: str, options: Mapping[str, Any]) -> list[Decision]:
+        return list(self.live(name).alter(**options) or ())
+
+    def pin(self, name: str, pinned: bool) -> list[Decision]:
+        query = self.live(name)
+        return list((query.pin() if pinned else query.unpin()) or ())
+
+    def undo(self, name: str, number: int, shard: int | None = None) -> list[Decision]:
+        if shard is not None:
+            raise JobError("this server runs in one process: leave the shard out.")
+        return list(self.live(name).undo(number))
+
+    def alter_stream(self, name: str, widths: Mapping[str, Any]) -> list[Decision]:
+        return list(self.session.alter_stream(name, **widths) or ())
+
     # ── what is there ─────────────────────────────────────────────────────────────────────────────────────────────
 
     def entry(self, kind: str, name: str) -> Entry:
@@ -387,7 +439,43 @@ class Service:
         self.entry("query", name)
         return self.queries[name.lower()]
 
-    def live(self, name: str) -> Query:
+    def pushable(self, name: str) -> pa.Schema | None:
+        """The columns of a stream, or of a relation that changes; None: there is none of that name."""
+        found = self.session.inputs.get(name.lower())
+        return None if found is None else found.definition.schema.to_arrow()
+
+    def input_state(self, entry: Entry) -> dict[str, Any]:
+        """What is known of an input by now."""
+        key = entry.name.lower()
+        stream = self.session.inputs.get(key)
+        if stream is None:
+            return {}
+        return {"input": stream.report(), "ended": stream.finished, "pushed": key not in self.session.feeds}
+
+    def input_counts(self) -> dict[str, dict[str, Any]]:
+        return {s.name: s.report() for s in list(self.session.inputs.values())}
+
+    def steering_of(self, running: Running) -> dict[str, Any]:
+        steering = running.query.steering
+        return {"pinned": steering.pinned, "options": dict(steering.options)}
+
+    def inputs_of(self, running: Running) -> dict[str, Any]:
+        """What the inputs of a query have counted."""
+        return {s.name: s.report() for s in running.query.running.inputs.values()}
+
+    def aside(self, name: str, which: str) -> list[dict[str, Any]]:
+        """The rows of a query that are late, invalid or shed; on Spark none is shed."""
+        found = getattr(self.live(name), which, None)
+        return [] if found is None else list(found())
+
+    def plan_of(self, name: str) -> PlanGraph:
+        found: PlanGraph = self.live(name).plan()
+        return found
+
+    def decisions_of(self, name: str) -> list[dict[str, Any]]:
+        return [d.to_dict() for d in self.live(name).decisions]
+
+    def live(self, name: str) -> Any:
         """The query as it runs."""
         running = self.query(name)
         if running.query is None:
@@ -395,5 +483,5 @@ class Service:
         return running.query
 
 
-def _declaration(entry: Entry) -> Declaration:
+def declaration_of(entry: Entry) -> Declaration:
     return Declaration(entry.kind, entry.name, entry.body)

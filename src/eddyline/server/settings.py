@@ -34,6 +34,9 @@ class Settings:
     folders: tuple[Path, ...] = ()
     modules: tuple[str, ...] = ()
     hosts: tuple[str, ...] = ()  # further names under which the server may be addressed
+    runtime: str = "inline"  # or "spark"
+    master: str | None = None  # of Spark; None: all cores of this machine
+    shards: int | None = None  # on Spark, that a query is split over; fixed with the first start
     commit_seconds: float = 0.25  # between two commits nobody waits for: longer costs less and shows results later
     limits: Limits = field(default_factory=Limits)
 
