@@ -114,7 +114,8 @@ def test_exact_answers_are_those_of_the_reference(part: int) -> None:
         patch.object(spilling, "BUFFER_BYTES", 600),
         patch.object(spilling, "FIRST_KEYS", 4),
     ):
-        for i in range(part, CASES, PARTS):
+        # 231: a spilled row is asked for at two ports, and is not there any more when the second asks.
+        for i in [*range(part, CASES, PARTS), *([231] if part == 3 else [])]:
             rng = random.Random(f"constrained/{i}")
             case = draw(rng)
             expected = case.expected()

@@ -90,9 +90,8 @@ def reach(
     bits, ends, seen, reached, asked,
 ):  # fmt: skip
     """Lines of port and key that rows of the spill may have which can be in a result with some of the rows given
-    (inputs and keys by port), or with rows that were brought back (``starts``: slot times width, and the port at which
-    it was asked for). ``ends`` are inputs with one port; ``seen`` and ``reached`` have room for every slot and port.
-    Returns how many lines."""
+    (inputs and keys by port), or with rows that were brought back, in the slots ``starts``. ``ends`` are inputs with
+    one port; ``seen`` and ``reached`` have room for every slot and port. Returns how many lines."""
     rows = Rows(ports, status, stream, r64, r32, r16, head, base, mask, fifo, live, cursor, stack)
     width = ports.shape[1]
     many, top = np.int64(0), np.int64(0)
@@ -102,10 +101,13 @@ def reach(
                 many = ask(rows, width, streams[i], j, keys[i, j], filters, bits, asked, many)
                 top = follow(rows, width, streams[i], j, keys[i, j], ends, seen, reached, top)
     for i in range(len(starts)):
-        if seen[starts[i]] == 0:
-            seen[starts[i]] = 1
-            reached[top] = starts[i]
-            top += 1
+        # It was asked for at one port, and others may have asked for it at another, when it was not there any more.
+        s = starts[i]
+        owner = np.int64(stream[s])
+        for j in range(width):
+            if ports[owner, j, NB] >= 0:
+                many = ask(rows, width, owner, j, r64[s, j], filters, bits, asked, many)
+                top = follow(rows, width, owner, j, r64[s, j], ends, seen, reached, top)
     while top > 0:
         top -= 1
         s, came = reached[top] // width, reached[top] % width

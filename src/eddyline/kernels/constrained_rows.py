@@ -321,7 +321,18 @@ def insert(
         status[s] = FREE  # whatever it becomes, parents are told
         link(rows, width, s)
     for i in range(len(slots)):
-        settle(rows, width, push(rows, width, slots[i], np.int64(0)), np.int64(-1))
+        # Who was taken to get no more matches at a port has one again.
+        s, top = slots[i], np.int64(0)
+        owner = np.int64(stream[s])
+        for j in range(width):
+            other, p = ports[owner, j, NB], ports[owner, j, NBP]
+            node = first(rows, width, other * width + p, p, r64[s, j]) if other >= 0 else np.int64(-1)
+            while node >= 0:
+                if not behind_newest and r16[node, 12 * width + 14 + p] != 0:
+                    r16[node, 12 * width + 14 + p] = 0
+                    top = push(rows, width, node, top)
+                node = after(rows, width, p, node, r64[s, j])
+        settle(rows, width, push(rows, width, s, top), np.int64(-1))
 
 
 @kernel(f"void({ROWS}, boolean)", work=lambda *args: len(args[1]), borrows=True)

@@ -283,20 +283,20 @@ class ConstrainedJoin(Operator):
         while len(streams) or len(starts):
             slots = self.slots
             room = slots.capacity * slots.width
-            asked = np.empty((len(streams) * slots.width + room * slots.width, 2), np.int64)
-            seen, reached = np.zeros(room, np.uint8), np.empty(room + len(starts), np.int64)
+            asked = np.empty(((len(streams) + len(starts) + room) * slots.width, 2), np.int64)
+            seen, reached = np.zeros(room, np.uint8), np.empty(room, np.int64)
             known = self.spill.filters, self.spill.bits, self.ends, seen, reached, asked
             many = int(kernel_filter.reach(streams, keys, starts, *slots.arrays, *known))
             starts = self._fetch(asked[:many], members, now) if many else np.empty(0, np.int64)
             streams, keys = np.empty(0, np.int64), np.empty((0, slots.width), np.int64)
 
     def _fetch(self, asked: Int64s, members: np.ndarray[Any, Any], now: int) -> Int64s:
-        """Bring rows of some keys back from the spill: slot times width, and the port at which each was found. They go
-        again after the run, unless one of them is part of a result: that is what refutes a constraint."""
+        """Bring rows of some keys back from the spill: their slots. They go again after the run, unless one of them is
+        part of a result: that is what refutes a constraint."""
         assert self.spill is not None
         back, slots = [], self.slots
         for port, rows in self.spill.take(asked, lambda port, keys: self._may_complete(members, port, keys)):
-            i, p = divmod(port, slots.width)
+            i = port // slots.width
             limit = int(self.limits[i])
             there = rows.number + limit >= slots.arrived[i] if limit else rows.leave > now
             rows = rows.filter(there)
@@ -309,7 +309,7 @@ class ConstrainedJoin(Operator):
             slots.set_place(places, start + np.arange(len(rows)))
             slots.mark_victims(places, rows.why)
             slots.put(places)
-            back.append(places * slots.width + p)
+            back.append(places)
         return np.concatenate(back) if back else np.empty(0, np.int64)
 
     def _may_complete(self, members: np.ndarray[Any, Any], port: int, keys: Int64s) -> Bools:

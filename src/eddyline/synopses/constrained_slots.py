@@ -84,8 +84,8 @@ class Slots:
             link_all(*self.arrays, False)
 
     def _resize(self, size: int) -> None:
-        """Move all rows to the front of a table of another size."""
-        used = np.flatnonzero(self.status != k.FREE)
+        """A table of another size: in a larger one rows keep their slots, in a smaller one they move to the front."""
+        used = np.arange(self.capacity) if size >= self.capacity else np.flatnonzero(self.status != k.FREE)
         number = np.full(self.capacity + 1, -1, np.int64)  # where each slot goes; −1 stays −1
         number[used] = np.arange(len(used))
         for name in ("status", "stream", "records"):
@@ -98,9 +98,9 @@ class Slots:
         ages = self.r32[: len(used), 6 * w + 4 : 6 * w + 6]
         ages[:] = number[ages]
         self.fifo, ports = number[self.fifo], number[self.cursor[:-2]]
-        free = np.arange(len(used), size)
+        free = np.flatnonzero(self.status == k.FREE)
         self.r32[free, 6 * w + 4] = np.append(free[1:], -1) if len(free) else free
-        self.cursor = np.append(ports, [k.CHANGED + 1, len(used) if len(free) else -1])
+        self.cursor = np.append(ports, [k.CHANGED + 1, int(free[0]) if len(free) else -1])
 
     def take_free(self, many: int) -> Int64s:
         """Slots for so many rows, which ``fill`` and ``put`` put there."""
