@@ -1,4 +1,4 @@
-"""Constraints in real streams: which hold, what they save, and what is not usable.
+"""Section 6.11, on real streams: which constraints hold, what they save, and what is not usable.
 
 Flights replayed at departure, joined with the weather of their origin and hour and with their aircraft; DNS look-ups
 joined with the TLS handshakes of the same client and name.

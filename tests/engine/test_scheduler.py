@@ -38,7 +38,6 @@ def elements(time: int, count: int = N) -> Delta:
     return Delta(np.full(count, time, np.int64), {"a": pa.array(range(count), pa.int64())})
 
 
-@dataclass
 class Prompt:
     """Its output is complete as far as its input."""
 
@@ -46,6 +45,7 @@ class Prompt:
         return frontier
 
 
+@dataclass
 class Worker(Prompt):
     """Takes one unit of time for up to ``capacity`` elements and lets the share ``keeps`` (in tenths) through."""
 

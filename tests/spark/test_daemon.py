@@ -75,8 +75,8 @@ def test_all_that_plans_are_made_of_is_loaded(loaded: set[str]) -> None:
     for room in ("operators", "kernels", "synopses"):
         package = importlib.import_module(f"eddyline.{room}")
         names = {f"eddyline.{room}.{m.name}" for m in pkgutil.iter_modules(package.__path__)}
-        # What ``eddyline warm``, the process that compiles and ``eddyline fit`` run.
-        command = {f"eddyline.kernels.{m}" for m in ("warm", "compile_process", "fit", "fit_checked")}
+        # What ``eddyline warm``, the process that compiles, ``eddyline fit`` and ``ed.sweep`` run.
+        command = {f"eddyline.kernels.{m}" for m in ("warm", "compile_process", "fit", "fit_checked", "sweep")}
         assert names - loaded - command == set(), "list them in daemon.MODULES"
 
 

@@ -15,6 +15,7 @@ export const METRICS = {
   queue: "queue: rows that wait",
 } as const;
 export type Metric = keyof typeof METRICS;
+const LEAST_SCALE = 0.6; // a plan that does not fit is drawn smaller down to this, then scrolled
 
 export function waiting(plan: Plan, id: string): number {
   return plan.edges.filter((e) => e.target === id).reduce((sum, e) => sum + (e.waiting ?? 0), 0);
@@ -70,7 +71,7 @@ export function PlanGraph(props: GraphProps) {
   const sizes = new Map(drawn.items.map((i) => [i.id, i]));
   return (
     <div class="graph" role="group" aria-label={props.label} data-layout={layout.by}>
-      <svg viewBox={`0 0 ${layout.width} ${layout.height}`} style={{ width: `${layout.width}px`, minWidth: `${0.7 * layout.width}px` }}>
+      <svg viewBox={`0 0 ${layout.width} ${layout.height}`} style={{ width: `${layout.width}px`, minWidth: `${LEAST_SCALE * layout.width}px` }}>
         {drawn.links.map((l) => (
           <Line key={l.id} link={l} layout={layout} sizes={sizes} rate={l.rated ? flow(props.samples, props.index, nodes, l.from, l.to, found) : null} />
         ))}

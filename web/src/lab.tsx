@@ -72,10 +72,6 @@ export function LabView() {
         Three filters must all hold. Whoever asks the one first that drops most rows asks fewest filters. <b>static</b> keeps the written order (a, b, c), the other policies watch
         the rows and change it. All of them answer the same query on the same rows, with the same result. Turn the dials and see who notices.
       </p>
-      <p class="small">
-        Try a = 0.4, b = 0.45, c = 0.6 with a correlation of 1: where a has passed, b passes too, so b is worth nothing after it. <b>a-greedy</b> measures filters behind those that come
-        before and asks c second; <b>independent</b> looks at each filter alone and asks b.
-      </p>
       <p class="mono">{TEXT}</p>
       <div class="dials">
         {dial("a", "share that passes a", 0, 1, 0.05)}

@@ -45,6 +45,7 @@ MODULES: Final = (
     "eddyline.spark.pipeline",
     "eddyline.spark.shard_worker",
     "eddyline.spark.stateless_worker",
+    "eddyline.adapting.constraint_control",
     "eddyline.adapting.index_costs",
     "eddyline.adapting.join_choice",
     "eddyline.adapting.route_control",
@@ -68,6 +69,7 @@ MODULES: Final = (
             "membership",
             "model_query",
             "over",
+            "predictive_query",
         )
     ),
     "eddyline.plan.comparisons",
