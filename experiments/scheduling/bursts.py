@@ -15,8 +15,9 @@ what came first, all the way; chain serves the block of operators that reduces t
 
 Why live figures cannot decide: a run of 16 elements has a fixed cost beside the work of its operator, so the ratio says
 as much about fixed costs as about the order of work; with a budget by each policy's own need, live runs showed no
-difference between FIFO and chain (0.99, where the model says 1.5). And where the budget is close to the load, a few percent of noise in the measured costs decide
-whether a burst is worked off in seconds or in minutes. The live run is shown beside.
+difference between FIFO and chain (0.99, where the model says 1.5). And where the budget is close to the load, a few
+percent of noise in the measured costs decide whether a burst is worked off in seconds or in minutes. The live run is
+shown beside.
 """
 
 from __future__ import annotations

@@ -39,7 +39,7 @@ from tests.shards.shards import Arrival, Arrived, Shard, Way, arrive, check, com
 
 FACTOR = float(os.environ.get("EDDYLINE_CASES", "1"))
 SEED = int(os.environ.get("EDDYLINE_SEED", "2004"))
-CASES = max(10, round(150 * FACTOR))
+CASES = max(10, round(90 * FACTOR))
 PARTS = 3
 
 

@@ -42,8 +42,8 @@ from tests.spark.running import (
 
 FACTOR = float(os.environ.get("EDDYLINE_CASES", "1"))
 SEED = int(os.environ.get("EDDYLINE_SEED", "2004"))
-CASES = min(300, max(10, round(50 * FACTOR)))
-QUERIES = min(60, max(8, round(16 * FACTOR)))
+CASES = min(300, max(10, round(30 * FACTOR)))
+QUERIES = min(60, max(8, round(10 * FACTOR)))
 BATCHES = 7
 
 
