@@ -51,7 +51,7 @@ test-short:  ## with another Python, some minutes: make test-short PYTHON=python
 	@$(PYTHON) -m venv $(SHORT)
 	@$(SHORT)/bin/pip install --quiet --disable-pip-version-check --editable '.[server,shell]' pytest hypothesis duckdb matplotlib 'pandas>=2.2,<3'
 	@$(SHORT)/bin/python -c 'import sys, eddyline; print("Python %d.%d, eddyline" % sys.version_info[:2], eddyline.__version__)'
-	@EDDYLINE_COMPILE= $(SHORT)/bin/python -m pytest -q src/eddyline --ignore=src/eddyline/spark
+	@EDDYLINE_COMPILE= $(SHORT)/bin/python -m pytest -q src/eddyline --ignore=src/eddyline/spark --ignore=src/eddyline/server/spark_service.py
 	@EDDYLINE_COMPILE= EDDYLINE_CASES=0.1 $(SHORT)/bin/python -m pytest -q tests/semantics/test_against_reference.py tests/semantics/test_pinned.py
 
 test-deep: $(WARM)  ## the semantics tests with at least 5,000 random cases, some 40 kills on Spark and 20 of a server

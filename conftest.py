@@ -104,7 +104,11 @@ def work_unit(nodeid: str) -> str:
 
 # Seconds of files that take long for the number of their tests, of one core and about; ``pytest --durations`` tells.
 SECONDS = {
-    "spark": 600,
+    "spark": 900,
+    "tests/testing/test_checks.py": 67,
+    "tests/server/test_page.py": 49,
+    "tests/shards/test_shards.py": 41,
+    "tests/synopses/test_protocol.py": 41,
     "tests/docs/test_readme.py": 70,
     "tests/semantics/test_long_joins.py": 60,
     "tests/semantics/test_random_sessions.py": 50,
@@ -115,11 +119,11 @@ SECONDS = {
     "tests/semantics/test_against_reference.py": 35,
     "tests/kernels/test_compile.py": 30,
     "tests/adapting/test_constrained_join.py": 25,
-    "tests/semantics/test_both_forms.py": 24,
+    "tests/semantics/test_both_forms.py": 50,
     "tests/semantics/test_bounds.py": 20,
     "tests/semantics/test_star_joins.py": 20,
     "tests/semantics/test_constant_sides.py": 20,
-    "tests/semantics/test_memberships.py": 20,
+    "tests/semantics/test_memberships.py": 43,
     "tests/server/test_kills.py": 20,
     "tests/experiments/test_join_experiments.py": 20,
     "tests/failures/test_checkpoint_files.py": 20,

@@ -245,6 +245,8 @@ def test_the_lab_races_policies_on_the_same_rows(page: Any, server: RunningServe
         }
 
     until(lambda: len(shares()) == 4 and shares()["a-greedy"] < shares()["static"] - 0.5, 60)
+    if SHOTS:
+        page.wait_for_timeout(10_000)  # a picture of a race needs some of it
     shot(page, "lab")
     page.click("#race")
 
