@@ -20,7 +20,7 @@ from eddyline.models.arithmetic import Shape, added, constant, product, shape_of
 from eddyline.models.error_bounds import bounded, cut_at_roots, cut_at_signs, with_error
 from eddyline.models.fitting import ErrorBound
 from eddyline.models.pieces import Intervals, Pieces, Value, concat
-from eddyline.models.solving import CODES, NEGATED, TURNED, compare, intersection, solutions, solve, truths, union
+from eddyline.models.solving import CODES, TURNED, compare, intersection, solutions, solve, truths, union
 
 CERTAIN, POSSIBLE = -1.0, 1.0
 ROUNDED = 1.0 + 2.0**-40  # what a bound may be exceeded by, for bounds that are rounded themselves
@@ -57,22 +57,11 @@ def _parts(pieces: Pieces, certain: Intervals, doubtful: Intervals) -> Pieces:
 
 def where(e: Expr, pieces: Pieces, scale: float, side: float, negated: bool = False) -> Intervals:
     """Where a condition, or with ``negated`` its negation, is certain or possible."""
-    if not columns_of(e) & pieces.values.keys():
-        return solutions(e, pieces, scale, negated)
-    match e:
-        case Call(function="not", args=(a,)):
-            return where(a, pieces, scale, side, not negated)
-        case Call(function="and" | "or", args=args):
-            parts = [where(a, pieces, scale, side, negated) for a in args]
-            both = intersection if (e.function == "and") != negated else union
-            found = parts[0]
-            for part in parts[1:]:
-                found = both(found, part)
-            return found
-        case Call(function=function, args=(a, b)):
-            code = CODES[NEGATED[function] if negated else function]
-            return _within(with_error(a, pieces, scale), with_error(b, pieces, scale), code, pieces, scale, side)
-    raise AssertionError(f"no condition: {describe(e)}")
+
+    def comparison(a: Expr, b: Expr, code: int) -> Intervals:
+        return _within(with_error(a, pieces, scale), with_error(b, pieces, scale), code, pieces, scale, side)
+
+    return solutions(e, pieces, scale, negated, comparison)
 
 
 def _within(a: Value, b: Value, code: int, pieces: Pieces, scale: float, side: float) -> Intervals:

@@ -6,7 +6,7 @@ pushed down to the comparisons. A comparison with a square root is one of polyno
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -20,6 +20,8 @@ from eddyline.kernels import polynomials as kernels
 from eddyline.kernels.polynomials import EQ, GE, GT, LE, LT, NE
 from eddyline.models.arithmetic import MAX_DEGREE, Shape, constant, evaluate, product, shape_of
 from eddyline.models.pieces import Intervals, Pieces, Value, for_kernel
+
+Comparison = Callable[[Expr, Expr, int], Intervals]
 
 CODES: Mapping[str, int] = {"lt": LT, "le": LE, "eq": EQ, "ne": NE, "ge": GE, "gt": GT}
 NEGATED: Mapping[str, str] = {"lt": "ge", "le": "gt", "eq": "ne", "ne": "eq", "ge": "lt", "gt": "le"}
@@ -80,17 +82,20 @@ def truths(array: pa.Array) -> Bools:
     return np.asarray(array.fill_null(False).to_numpy(zero_copy_only=False), np.bool_)
 
 
-def solutions(e: Expr, pieces: Pieces, scale: float, negated: bool = False) -> Intervals:
-    """Where a condition is true, or with ``negated`` where it is false."""
+def solutions(
+    e: Expr, pieces: Pieces, scale: float, negated: bool = False, comparison: Comparison | None = None
+) -> Intervals:
+    """Where a condition is true, or with ``negated`` where it is false. ``comparison`` says where a comparison holds,
+    by the code of its operator; None: where the models' values say so."""
     if not columns_of(e) & pieces.values.keys():
         values = constant(e, pieces)
         keep = truths(pa.compute.invert(values) if negated else values)
         return rows_of(pieces.intervals, np.flatnonzero(keep))
     match e:
         case Call(function="not", args=(a,)):
-            return solutions(a, pieces, scale, not negated)
+            return solutions(a, pieces, scale, not negated, comparison)
         case Call(function="and" | "or", args=args):
-            parts = [solutions(a, pieces, scale, negated) for a in args]
+            parts = [solutions(a, pieces, scale, negated, comparison) for a in args]
             both = intersection if (e.function == "and") != negated else union
             found = parts[0]
             for part in parts[1:]:
@@ -98,6 +103,8 @@ def solutions(e: Expr, pieces: Pieces, scale: float, negated: bool = False) -> I
             return found
         case Call(function=function, args=(a, b)):
             code = CODES[NEGATED[function] if negated else function]
+            if comparison is not None:
+                return comparison(a, b, code)
             return compare(evaluate(a, pieces), evaluate(b, pieces), code, pieces, scale)
     raise AssertionError(f"no condition: {describe(e)}")
 
