@@ -80,6 +80,14 @@ def test_all_that_plans_are_made_of_is_loaded(loaded: set[str]) -> None:
         assert names - loaded - command == set(), "list them in daemon.MODULES"
 
 
+def test_all_sources_that_tasks_read_are_loaded(loaded: set[str]) -> None:
+    """Which of them one worker has met depends on the queries that it served before."""
+    package = importlib.import_module("eddyline.spark.sources")
+    names = {f"eddyline.spark.sources.{m.name}" for m in pkgutil.iter_modules(package.__path__)}
+    driver = {"eddyline.spark.sources.divide"}  # The driver divides a source into parts.
+    assert names - loaded - driver == set(), "list them in daemon.MODULES"
+
+
 def test_what_spark_unpickles_before_the_first_micro_batch_is_light() -> None:
     """It does so in a process that no daemon has prepared, and everything waits for it."""
     program = "import eddyline.spark.processor, json, sys; print(json.dumps([*sys.modules]))"

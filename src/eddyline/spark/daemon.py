@@ -49,7 +49,11 @@ MODULES: Final = (
     "eddyline.adapting.index_costs",
     "eddyline.adapting.join_choice",
     "eddyline.adapting.route_control",
-    *(f"eddyline.spark.sources.{m}" for m in ("directory", "memory", "packed", "parquet", "shipping", "text")),
+    "eddyline.spark.fit_worker",
+    *(
+        f"eddyline.spark.sources.{m}"
+        for m in ("directory", "guard", "memory", "packed", "parquet", "rows", "shipping", "text")
+    ),
     # What plans import only where they need it; the kernels are compiled or loaded at their first call all the same.
     *(
         f"eddyline.operators.{m}"
