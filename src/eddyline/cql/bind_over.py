@@ -138,9 +138,11 @@ class OverCollector:
     def _without_rows(self, node: exp.Window, spec: Any) -> str:
         call = node.this.sql()
         keys = ", ".join(p.sql() for p in node.args.get("partition_by") or ())
-        kind, start = ("", None) if spec is None else (spec.args.get("kind"), spec.args.get("start"))
-        if kind == "RANGE" and (isinstance(start, exp.Interval) or _is_count(start)):
-            width = f"{start.this.name} {start.args['unit']}" if isinstance(start, exp.Interval) else start.this
+        arguments: dict[str, Any] = {} if spec is None else spec.args
+        kind, start = arguments.get("kind"), arguments.get("start")
+        if kind == "RANGE" and start is not None and (isinstance(start, exp.Interval) or _is_count(start)):
+            timed = isinstance(start, exp.Interval)
+            width = f"{start.this.name} {start.args['unit']}" if timed else start.this
             return (
                 f"a frame of time is a window on the stream, beside which each element is read: {beside(node, width)}"
             )
