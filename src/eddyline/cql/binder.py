@@ -23,7 +23,7 @@ from eddyline.cql.defaults import Bound, as_relation, check_closing, result
 from eddyline.cql.dialect import StreamQuery
 from eddyline.cql.job import CreateView, QueryStatement, Statement, parse_job
 from eddyline.cql.modifiers import refuse_modifiers
-from eddyline.cql.parsing import SHALLOWER
+from eddyline.cql.parsing import SHALLOWER, better, tokenize
 from eddyline.cql.renaming import renamed, with_names
 from eddyline.cql.scope import DEEPEST, Context, Scope
 from eddyline.cql.text_numbers import text_beside_number
@@ -61,6 +61,9 @@ def bind(query: str | Statement, catalog: Catalog) -> BoundQuery:
         bound = QueryBinder(context).bind(statement.query)
     except RecursionError:
         raise CqlError(f"this query is nested too deeply: {SHALLOWER}.", statement.text, statement.span) from None
+    except CqlError as error:
+        tokens = [t for t in tokenize(statement.text) if statement.span.start <= t.start < statement.span.end]
+        raise better(error, tokens, statement.text) from None
     plan = model_query(context, statement.query, bound) if context.modelled else result(bound)
     if depth(plan) > DEEPEST:
         message = f"this query has more than {DEEPEST} operators one below another: {SHALLOWER}."
