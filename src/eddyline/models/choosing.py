@@ -76,7 +76,7 @@ class ChoosingStore(FittedStore):
         while len(rows) or len(begin):
             fitted, rows = self._pass(rows, code, time, values)
             self._fit(np.concatenate([begin, fitted]), code, time, values)
-            begin = self._review(int(time[-1]))
+            begin = self._review()
 
     def _pass(self, rows: Int64s, code: Int64s, time: Int64s, values: Float64s) -> tuple[Int64s, Int64s]:
         """Walk along rows: those that are to be fitted, and those of keys that are held."""
@@ -126,7 +126,7 @@ class ChoosingStore(FittedStore):
             bounds = self._bounds(time[rows], values[rows])
             self.fitter.add_coded(code[rows], time[rows], values[rows], bounds)
 
-    def _review(self, now: int) -> Int64s:
+    def _review(self) -> Int64s:
         """Decide about the keys that are held, and give the rows with which some of them begin to be fitted."""
         keys = self.choice.keys
         held = np.flatnonzero(keys[:, HELD])
@@ -143,7 +143,8 @@ class ChoosingStore(FittedStore):
         keys[walked, AHEAD] = (keys[walked, LAST] // self.step + 1) * self.step
         at = walked[keys[walked, LAST] % self.step == 0]  # the sample at which a key was held is on tuples, too
         self._found(np.column_stack([at, keys[at, LAST]]), self.choice.last[at])
-        return keys[held[(before == TUPLES) & (after == MODELS)], ROW]
+        begin: Int64s = keys[held[(before == TUPLES) & (after == MODELS)], ROW]
+        return begin
 
     def _hand_over(self, keys: Int64s) -> None:
         """End the open segments of keys at their last samples."""

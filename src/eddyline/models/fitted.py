@@ -69,7 +69,7 @@ class FittedStore:
     def _samples(self, columns: Mapping[str, pa.Array]) -> tuple[Float64s, Bools | None]:
         """The values, and which samples have numbers; None: all have."""
         values = np.column_stack(list(self.values(columns).values()))
-        good = np.isfinite(values[:, 0]) if values.shape[1] == 1 else np.isfinite(values).all(axis=1)
+        good: Bools = np.asarray(np.isfinite(values).all(axis=1) if values.shape[1] > 1 else np.isfinite(values[:, 0]))
         for name in self.model.values:
             if columns[name].null_count:
                 good &= np.asarray(columns[name].is_valid())
