@@ -64,7 +64,7 @@ def bind(query: str | Statement, catalog: Catalog) -> BoundQuery:
     if context.modelled:
         from eddyline.cql.bind_model import model_query
 
-        plan = model_query(context, statement.query, bound)
+        plan: Plan = model_query(context, statement.query, bound)
     else:
         plan = result(bound)
     if depth(plan) > DEEPEST:
