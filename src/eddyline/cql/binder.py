@@ -15,7 +15,6 @@ from eddyline.core.errors import CqlError, Span
 from eddyline.core.time import TimeKind
 from eddyline.cql.bind_from import LocalQuery
 from eddyline.cql.bind_literal import coerce
-from eddyline.cql.bind_model import is_modelled, model_query
 from eddyline.cql.bind_rank import Limit, has_order, limited, read_limit
 from eddyline.cql.bind_select import SelectBinder
 from eddyline.cql.bind_subquery import Correlated
@@ -25,6 +24,7 @@ from eddyline.cql.job import CreateView, QueryStatement, Statement, parse_job
 from eddyline.cql.modifiers import refuse_modifiers
 from eddyline.cql.parsing import SHALLOWER, better, tokenize
 from eddyline.cql.renaming import renamed, with_names
+from eddyline.cql.scans import is_modelled
 from eddyline.cql.scope import DEEPEST, Context, Scope
 from eddyline.cql.text_numbers import text_beside_number
 from eddyline.cql.window_syntax import WindowClause
@@ -64,7 +64,12 @@ def bind(query: str | Statement, catalog: Catalog) -> BoundQuery:
     except CqlError as error:
         tokens = [t for t in tokenize(statement.text) if statement.span.start <= t.start < statement.span.end]
         raise better(error, tokens, statement.text) from None
-    plan = model_query(context, statement.query, bound) if context.modelled else result(bound)
+    if context.modelled:
+        from eddyline.cql.bind_model import model_query
+
+        plan: Plan = model_query(context, statement.query, bound)
+    else:
+        plan = result(bound)
     if depth(plan) > DEEPEST:
         message = f"this query has more than {DEEPEST} operators one below another: {SHALLOWER}."
         raise CqlError(message, statement.text, statement.span)
