@@ -14,11 +14,12 @@ The invariants that make the second exact, however wrong a constraint is:
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import numpy as np
+import pyarrow as pa
 
 from eddyline.core.bound import Bound, bound_of
 from eddyline.core.delta import Bools, Delta, Int64s
@@ -66,6 +67,10 @@ class Collection:
 class ConstraintControl(Protocol):
     """Who measures constraints and decides which are used. The operator knows no policy."""
 
+    @property
+    def nbytes(self) -> int:
+        """Bytes of what it remembers of rows and keys."""
+
     def arrived(self, join: ConstrainedJoin, stream: int, keys: Int64s) -> None:
         """Rows came with these keys, by port."""
 
@@ -89,6 +94,9 @@ class ConstraintControl(Protocol):
 
     def statistics(self, join: ConstrainedJoin) -> dict[str, Any]:
         """What is known and was done, as plain data."""
+
+    def restart(self) -> None:
+        """Arrivals are counted anew: forget what was measured."""
 
     def state(self) -> dict[str, Any]:
         """What was learned."""
@@ -114,10 +122,15 @@ class ConstrainedSide(JoinSide):
         start = len(self.rows)
         super().accept(delta)
         self.slot[len(self.slot) - n :] = start + np.arange(n)
-        failed = np.zeros(n, np.int64)
-        if self.rejects is not None:
-            failed[~self.rejects.evaluate(delta.columns, n).keep] = 1
+        failed = self.rejected(delta.columns, n)
         self.failed = np.concatenate([self.failed, failed]) if len(self.failed) else failed
+
+    def rejected(self, columns: Mapping[str, pa.Array], n: int) -> Int64s:
+        """1 for rows that a filter above the window rejects."""
+        failed = np.zeros(n, np.int64)
+        if self.rejects is not None and n:
+            failed[~self.rejects.evaluate(columns, n).keep] = 1
+        return failed
 
     def drop_events(self, count: int) -> None:
         super().drop_events(count)
@@ -158,15 +171,14 @@ class ConstrainedJoin(Operator):
         self.skip = np.zeros(tree.size, np.uint8)  # roots: nobody waits for their rejected rows
         self.collect_every = collect_every
         many = tree.size * tree.width
-        wait, low = np.full(many, k.NEVER_USED, np.int64), np.full(many, k.LOWEST, np.int64)
-        self.plan, self.lag = Collection(wait, low, 0, np.zeros((4, tree.size), np.int64)), wait
+        self.plan, self.lag = self.nothing_inferred(), np.full(many, k.NEVER_USED, np.int64)
         self.progress = np.zeros(k.PROGRESS, np.int64)
         self.progress[k.PENDING], self.progress[k.DUE] = -1, collect_every
         self.removed = np.zeros((tree.size, k.KINDS), np.int64)
         self.hits = np.zeros((many + 1) * k.KINDS, np.int64)
         self.room = ROOM
         self.fetches = 0
-        self._most = 0
+        self._most = self._last_most = 0  # rows, during the last call and the last run
 
     def _verify_composite(self, graph: JoinGraph) -> None:
         """Keys of several parts are hashed: equal hashes are not yet equal values."""
@@ -180,6 +192,12 @@ class ConstrainedJoin(Operator):
                 for m, e in zip((a, b), pair, strict=True):
                     names, more = self.sides[m.input].spec.schema.names, set(self.results.fetch[m.input]) | e.columns
                     self.results.fetch[m.input] = tuple(n for n in names if n in more)
+
+    def nothing_inferred(self) -> Collection:
+        """What garbage collections may infer before the control was asked."""
+        many = self.tree.size * self.tree.width
+        wait, low = np.full(many, k.NEVER_USED, np.int64), np.full(many, k.LOWEST, np.int64)
+        return Collection(wait, low, 0, np.zeros((4, self.tree.size), np.int64))
 
     # ── running ───────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -206,6 +224,7 @@ class ConstrainedJoin(Operator):
         """Apply arrivals, and let rows leave whose time has come."""
         if self.spill is not None and self.spill.total > 0 and len(arrivals):
             self._bring_back(arrivals)
+        self.slots.reserve(min(self._last_most, len(self.slots) + len(arrivals)), np.diff(arrivals.stop, prepend=0))
         many = self.tree.size
         bound, loops = np.empty(many, np.int64), np.empty(many, np.int64)
         status, progress = k.FULL, self.progress
@@ -235,7 +254,8 @@ class ConstrainedJoin(Operator):
                 slots.grow()
             elif status == k.CONSULT:
                 self._consult(arrivals, int(progress[k.NOW]))
-        self._most = max(self._most, int(progress[k.MOST]), len(self.slots))
+        self._last_most = max(int(progress[k.MOST]), len(self.slots))
+        self._most = max(self._most, self._last_most)
         self._tell(arrivals)
         if self.spill is not None:
             self._spill()
@@ -362,6 +382,14 @@ class ConstrainedJoin(Operator):
         window = self.sides[i].spec.window
         return window.count if isinstance(window, Rows) else None
 
+    def row_counts(self) -> Int64s:
+        """Rows by input and status (UNKNOWN, YES, NO)."""
+        return self.slots.counts()
+
+    def bytes_of(self, i: int) -> int:
+        """Bytes of the stored rows of an input."""
+        return self.sides[i].rows.nbytes
+
     def approximate(self) -> str:
         return "its join drops rows that constraints make useless" if self.spill is None and self.dropped else ""
 
@@ -386,7 +414,7 @@ class ConstrainedJoin(Operator):
 
     def size(self) -> tuple[int, int]:
         bytes = self.slots.nbytes + sum(s.rows.nbytes for s in self.sides)
-        return len(self.slots), bytes + (0 if self.spill is None else self.spill.nbytes)
+        return len(self.slots), bytes + self.control.nbytes + (0 if self.spill is None else self.spill.nbytes)
 
     def spilled(self) -> tuple[int, int]:
         return (0, 0) if self.spill is None else (sum(self.spill.rows()), self.spill.disk)

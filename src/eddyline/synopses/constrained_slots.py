@@ -46,9 +46,10 @@ class Slots:
         self.r64, self.r32, self.r16 = (self.records.view(t) for t in (np.int64, np.int32, np.uint16))
         self.stack = np.empty(len(self.status) + 1 + k.CHANGED + self.width, np.int32)  # has nothing between two calls
 
-    def _make_heads(self) -> None:
-        """A hash table for each port, as large as its input is now with as many rows again."""
-        sizes = [1 << max(3, int(self.live[i]).bit_length()) for i in range(self.inputs) for _ in range(self.width)]
+    def _make_heads(self, rows: Int64s | None = None) -> None:
+        """A hash table for each port, for so many rows of its input (None: those there are) and as many again."""
+        many = (self.live if rows is None else rows).tolist()
+        sizes = [1 << max(3, int(many[i]).bit_length()) for i in range(self.inputs) for _ in range(self.width)]
         self.mask = np.array(sizes, np.int64) - 1
         self.base = np.cumsum([0, *sizes[:-1]]).astype(np.int64)
         self.head = np.full(sum(sizes), -1, np.int32)
@@ -74,6 +75,16 @@ class Slots:
         if need > self.capacity:
             self._resize(max(FIRST, need, int(self.capacity * GROWTH)))
         self._make_heads()
+        link_all(*self.arrays, False)
+
+    def reserve(self, rows: int, coming: Int64s) -> None:
+        """Have room for so many rows in all, of which those of each input may come soon: to grow step by step copies
+        them again and again."""
+        if rows <= self.capacity:
+            return
+        self._resize(rows)
+        share = min(1.0, (rows - len(self)) / max(1, int(coming.sum())))
+        self._make_heads(self.live + (share * coming).astype(np.int64))
         link_all(*self.arrays, False)
 
     def shrink(self) -> None:

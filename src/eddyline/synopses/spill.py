@@ -164,6 +164,20 @@ class Spill:
         there = np.flatnonzero(self.filter_of >= 0)
         self.filters[:, there] = self.filters[:, self.filter_of[there]]
 
+    def rows_of(self, i: int) -> list[SpilledRows]:
+        """All rows of an input."""
+        found = [s.read(np.flatnonzero(s.there)) for s in self.segments[i] if len(s)]
+        return found + [r for r in self.waiting[i] if len(r)]
+
+    def clear(self) -> None:
+        """Forget all rows, which somebody else has now."""
+        for s in (s for mine in self.segments for s in mine):
+            s.remove()
+        many = len(self.schemas)
+        self.segments, self.waiting = [[] for _ in range(many)], [[] for _ in range(many)]
+        self.generation, self.room, self.filled = [0] * many, [0] * many, [0] * many
+        self.filters, self.bits = np.zeros_like(self.filters), np.zeros(1, np.uint8)
+
     # ── what others read ──────────────────────────────────────────────────────────────────────────────────────────
 
     def expire(self, now: int, arrived: Int64s, limits: Int64s) -> None:
