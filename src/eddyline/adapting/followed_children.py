@@ -15,7 +15,9 @@ from eddyline.adaptive.constraints.no_rows import Followed
 from eddyline.core.delta import Int64s
 
 MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
-SHARE = 64  # one key in so many: fewer follow a change later, and cost less
+SHARE = 64  # one key in so many, a power of two: fewer follow a change later, and cost less
+FEWER = 8  # times fewer once ``KNOWN`` were followed to their end
+KNOWN = 64
 MOST = 4_096  # children at a time
 FIELDS = ("began", "came", "at", "first", "last", "parents", "after")
 REMEMBERED = 256  # children that were followed to their end: an average over as many
@@ -50,7 +52,8 @@ class FollowedChildren:
     def _sampled(self, keys: Int64s) -> Int64s:
         with np.errstate(over="ignore"):
             mixed = (keys.view(np.uint64) * MULTIPLIER) >> np.uint64(40)
-        found: Int64s = np.flatnonzero(mixed % np.uint64(self.share) == 0)
+        share = self.share * (FEWER if len(self.done) >= KNOWN else 1)
+        found: Int64s = np.flatnonzero((mixed & np.uint64(share - 1)) == 0)
         return found
 
     def came(self, child: Int64s, parent: Int64s, children: int, parents: int) -> None:

@@ -11,6 +11,9 @@ from eddyline.adaptive.constraints.adherence import Adherence
 from eddyline.core.delta import Int64s
 
 LOWEST = -(1 << 63)
+LEAST_KEPT = (
+    2  # times k_e, or W: maxima that are remembered while k is known; a row that is later than that is an increase
+)
 
 
 class OrderedArrival:
@@ -40,13 +43,18 @@ class OrderedArrival:
         earliest = np.searchsorted(whole, values, side="right")  # the first maximum that is larger
         distance = np.maximum(at - earliest, 0)
         forgotten = (earliest == 0) & self.cut & (distance > 0)
-        distance[forgotten] = self.most + 1
+        distance[forgotten] = kept + 1 + np.arange(len(values))[forgotten]  # at least: what is older was forgotten
         seen = np.flatnonzero(distance)
         self.count += len(values)
         positions = self.count - len(values) + seen + 1
         self.adherence.observe(positions, distance[seen].astype(np.int64), self.count)
-        if len(whole) > self.most:
-            self.start, self.cut = self.end - self.most, True
+        k = self.adherence.k_e
+        most = self.most if math.isinf(k) else min(self.most, max(LEAST_KEPT * self.adherence.W, int(LEAST_KEPT * k)))
+        if len(whole) > most:
+            self.start, self.cut = self.end - most, True
+        if len(self.held) > 256 and len(self.held) > 2 * (self.end - self.start):
+            self.held = self.maxima.copy()
+            self.start, self.end = 0, len(self.held)
 
     @property
     def maxima(self) -> Int64s:
