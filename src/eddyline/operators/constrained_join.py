@@ -44,6 +44,9 @@ from eddyline.synopses.spill import Spill
 
 COLLECT_EVERY = 1_000  # elements between two garbage collections: fewer keep less, and cost more
 COLLECTIONS_PER_QUESTION = 16  # the control is asked before each so many: fewer notice changes sooner, and cost more
+LEAST_COLLECTIONS = 4  # … and not before so many, though a call ends: calls with few elements would ask at each
+LEARNING = 64  # collections before that
+TELL_EVERY = 4_096  # arrivals that are told together, unless the control is asked before
 ROWS_PER_ELEMENT = 8  # rows that a collection may look at for each element since the last
 SPILL_EVERY = 32_768  # elements after which useless rows are spilled at the latest: fewer keep less, and cost more
 ROOM = 1 << 12  # results for which there is room at first
@@ -178,6 +181,7 @@ class ConstrainedJoin(Operator):
         self.hits = np.zeros((many + 1) * k.KINDS, np.int64)
         self.room = ROOM
         self.fetches = 0
+        self._untold: list[list[Int64s]] = [[] for _ in inputs]  # keys of elements that the control does not know yet
         self._most = self._last_most = 0  # rows, during the last call and the last run
 
     def _verify_composite(self, graph: JoinGraph) -> None:
@@ -256,16 +260,28 @@ class ConstrainedJoin(Operator):
                 self._consult(arrivals, int(progress[k.NOW]))
         self._last_most = max(int(progress[k.MOST]), len(self.slots))
         self._most = max(self._most, self._last_most)
-        self._tell(arrivals)
+        self._note_arrivals(arrivals)
+        self._tell()
         if self.spill is not None:
             self._spill()
 
     # ── what the control learns and decides ───────────────────────────────────────────────────────────────────────
 
-    def _tell(self, arrivals: Arrivals) -> None:
-        """Report what was counted and measured since the last report."""
+    def _note_arrivals(self, arrivals: Arrivals) -> None:
+        """Remember the keys of the elements that were applied, until they are told."""
         for i, keys in arrivals.untold():
-            self.control.arrived(self, i, keys)
+            self._untold[i].append(keys)
+        if sum(len(keys) for mine in self._untold for keys in mine) >= TELL_EVERY:
+            self._tell_arrivals()
+
+    def _tell_arrivals(self) -> None:
+        for i, mine in enumerate(self._untold):
+            if mine:
+                self.control.arrived(self, i, mine[0] if len(mine) == 1 else np.concatenate(mine))
+        self._untold = [[] for _ in self.sides]
+
+    def _tell(self) -> None:
+        """Report what was counted and measured since the last report."""
         if len(steps := self.slots.take_steps()):
             self.control.measured(self, steps)
         if self.removed.any():
@@ -277,7 +293,12 @@ class ConstrainedJoin(Operator):
 
     def _consult(self, arrivals: Arrivals, now: int) -> None:
         """Before a garbage collection: what may be inferred from now on."""
-        self._tell(arrivals)
+        self._note_arrivals(arrivals)
+        if self.progress[k.COLLECTED] + 1 < LEAST_COLLECTIONS and self.collections > LEARNING:
+            self.progress[k.COLLECT] = 1
+            return
+        self._tell_arrivals()
+        self._tell()
         plan = self.control.collection(self, now)
         if self.spill is not None:
             self.spill.expire(now, self.slots.arrived, self.limits)
@@ -429,6 +450,7 @@ class ConstrainedJoin(Operator):
         return {label: bound_of(s.spec.window) for label, s in zip(self.labels, self.sides, strict=True)}
 
     def state(self) -> dict[str, Any]:
+        self._tell_arrivals()
         slots = self.slots.state()
         out: dict[str, Any] = {"control": self.control.state(), "slots": slots, "fetches": self.fetches}
         out["progress"], out["skip"] = self.progress.copy(), self.skip.astype(np.int64)

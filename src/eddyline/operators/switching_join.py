@@ -105,6 +105,7 @@ class SwitchingJoin(ConstrainedJoin):
 
     def _empty(self) -> None:
         """Forget all rows, and what was measured of arrivals."""
+        self._tell_arrivals()
         self.slots = Slots(self.tree.ports(), self.slots.order)
         for side in self.sides:
             side.rows.retain(np.empty(0, np.int64))

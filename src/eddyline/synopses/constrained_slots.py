@@ -94,9 +94,26 @@ class Slots:
             self._make_heads()
             link_all(*self.arrays, False)
 
+    def _enlarge(self, size: int) -> None:
+        """Rows keep their slots, and there are more free ones."""
+        old, w = self.capacity, self.width
+        for name in ("status", "stream", "records"):
+            array = getattr(self, name)
+            new = np.empty((size, *array.shape[1:]), np.uint8)
+            new[:old] = array
+            setattr(self, name, new)
+        self.status[old:], self.stream[old:] = k.FREE, 0
+        self._see()
+        self.r32[old:, 6 * w + 4] = np.arange(old + 1, size + 1)
+        self.r32[size - 1, 6 * w + 4] = self.cursor[-1]
+        self.cursor[-2:] = k.CHANGED + 1, old  # what changed is not remembered
+
     def _resize(self, size: int) -> None:
         """A table of another size: in a larger one rows keep their slots, in a smaller one they move to the front."""
-        used = np.arange(self.capacity) if size >= self.capacity else np.flatnonzero(self.status != k.FREE)
+        if size > self.capacity:
+            self._enlarge(size)
+            return
+        used = np.flatnonzero(self.status != k.FREE)
         number = np.full(self.capacity + 1, -1, np.int64)  # where each slot goes; −1 stays −1
         number[used] = np.arange(len(used))
         for name in ("status", "stream", "records"):
