@@ -27,8 +27,8 @@ def streams(parts: list[str], many: int = 6_000) -> dict[str, pa.Table]:
             for i, (name, keys) in enumerate((("R", parent), ("S", child)))}  # fmt: skip
 
 
-def run(tables: dict[str, pa.Table], **options: Any) -> tuple[ed.Query, pa.Table]:
-    session = ed.Session()
+def run(tables: dict[str, pa.Table], limit: str | None = None, **options: Any) -> tuple[ed.Query, pa.Table]:
+    session = ed.Session(memory=limit)
     for name, table in tables.items():
         session.stream(name, table.to_batches(max_chunksize=200), schema=table.schema, timestamp="ts")
     query = session.query(TEXT, **options)
@@ -74,5 +74,7 @@ def test_auto_saves_memory_where_the_limit_asks_for_it() -> None:
     assert found.equals(expected)
     assert changes(query) == [("plain join", "constrained join")]
     assert query.report()["state"]["rows"] < plain.report()["state"]["rows"] / 2
+    query, found = run(tables, limit="32 kB", constraints="auto(W=100, collect=100)")
+    assert found.equals(expected) and changes(query) == [("plain join", "constrained join")]
     query, found = run(streams(["wild"]), constraints="auto(W=100, collect=100)", memory="32 kB")
     assert changes(query) == []

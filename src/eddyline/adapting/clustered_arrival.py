@@ -17,7 +17,7 @@ MULTIPLIER = np.int64(-7046029254386353131)  # odd: spreads values over all bits
 
 class ClusteredArrival:
     """CA-Aux: for each value v the count C_v, which is the count of arrivals less those of other values since the first
-    arrival of v. An entry is forgotten when its rows have all come, or when it is older than ``most`` arrivals.
+    arrival of v. An entry is forgotten when its rows have all come, or when ``most`` others came since its first.
 
     >>> ca = ClusteredArrival(Adherence(W=4, careful=False))
     >>> ca.arrived(np.array([7, 7, 8, 7, 9]))
@@ -61,7 +61,7 @@ class ClusteredArrival:
         gone = places[mixed >= int(65536 * self.adherence.p)]
         self.counts[gone] = FORGOTTEN
         self.dead += len(gone)
-        if 2 * self.dead > self.entries:
+        if 2 * self.dead > self.entries or len(self.table) > 8 * (self.entries - self.dead + AT_ONCE):
             self._rebuild(np.flatnonzero(self.used), AT_ONCE)
 
     def _rebuild(self, places: Int64s, more: int) -> None:
@@ -69,7 +69,7 @@ class ClusteredArrival:
         places = places[(counts != FORGOTTEN) & (counts >= self.count - self.most)]
         self.dead = 0
         values, counts = self.table[places], self.counts[places]
-        self._make(max(64, 1 << (3 * (len(values) + more)).bit_length()))
+        self._make(max(64, 1 << (2 * (len(values) + more)).bit_length()))
         self.entries = int(clustering(values, 0, self.table, self.counts, self.used, np.zeros(len(values), np.int64)))
         order = np.argsort(values)
         taken = np.flatnonzero(self.used)

@@ -32,6 +32,8 @@ from eddyline.operators.constrained_join import Collection, ConstrainedJoin
 from eddyline.streamon.decision import Decision
 from eddyline.streamon.log import DecisionLog
 
+MOST_VALUES = 1 << 20  # arrivals for which the values of a clustered attribute are remembered
+
 
 @dataclass(frozen=True, slots=True)
 class PortFacts:
@@ -135,6 +137,9 @@ class ConstraintWatch:
         for q, adherence in self.rids.items():
             none = np.empty(0, np.int64)
             adherence.observe(none, none, int(join.slots.arrived[self.input_of(self.other[q])]))
+        for q, ca in self.clustered.items():
+            # A row of another window ago has no partner that is still there.
+            ca.most = int(min(MOST_VALUES, max(ca.adherence.W, self.in_window(join, self.input_of(q)))))
         self._direct(join, now)
         self._follow(join)
         assert self.graph is not None
