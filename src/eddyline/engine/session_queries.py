@@ -11,7 +11,6 @@ from typing import Any
 import pyarrow as pa
 
 from eddyline.adapting.join_choice import memory_of
-from eddyline.adapting.readapt import share_memory
 from eddyline.core import arguments as check
 from eddyline.core.catalog import Catalog, RelationDef, StreamDef
 from eddyline.core.errors import EddylineError, JobError
@@ -174,6 +173,8 @@ class Registering(Scheduled, Declaring[Query]):
         for stream in inputs.values():
             stream.logs.append(physical.context.log)
         if (memory := memory_of(bound.options)) is not None:
+            from eddyline.adapting.readapt import share_memory
+
             share_memory((n.operator for n in physical.nodes if n.operator is not None), memory)
         self.queries.append(query)
         if running.context.divert is not None:
@@ -221,6 +222,8 @@ class Registering(Scheduled, Declaring[Query]):
                 saved = self._steered.pop(id(running), None) or q.steering.state()
                 q.steering.options, q.steering.pinned = dict(running.query.options), False
                 if (memory := memory_of(running.query.options)) is not None:
+                    from eddyline.adapting.readapt import share_memory
+
                     share_memory((n.operator for n in running.physical.nodes if n.operator is not None), memory)
                 q.steering.load(saved)
 
