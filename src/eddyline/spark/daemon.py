@@ -51,6 +51,7 @@ MODULES: Final = (
     "eddyline.adapting.join_switch",
     "eddyline.adapting.route_control",
     "eddyline.spark.fit_worker",
+    "eddyline.spark.sweep_worker",
     *(
         f"eddyline.spark.sources.{m}"
         for m in ("directory", "guard", "memory", "packed", "parquet", "rows", "shipping", "text")
