@@ -130,6 +130,12 @@ def parser() -> _Parser:
     )
     run.add_argument("--report", metavar="FILE", type=_path, help="write what happened, as JSON ('-': standard output)")
     run.add_argument(
+        "--bundle",
+        metavar="PATH",
+        type=_path,
+        help="keep what the plan did over the run, for eddyline view: a .json file, or a folder with one a query",
+    )
+    run.add_argument(
         "--spark-log", metavar="FILE", type=_path, help="write Spark's own log here ('-': to standard error)"
     )
     run.add_argument("--strict", action="store_true", help="stop at the first malformed row instead of counting it")
@@ -203,7 +209,7 @@ def _run(options: argparse.Namespace) -> int:
     path = options.job
     check_path(path)
     progress = _progress(options)
-    common = {n: getattr(options, n) for n in ("out", "report", "checkpoint", "strict", "quiet", "learned")}
+    common = {n: getattr(options, n) for n in ("out", "report", "checkpoint", "strict", "quiet", "learned", "bundle")}
     # Whatever else is written to the terminal stands above the progress line.
     out, err = (s if progress is None else progress.above(s) for s in (sys.stdout, sys.stderr))
     common |= {"progress": progress, "stdout": out}
