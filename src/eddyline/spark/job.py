@@ -109,8 +109,7 @@ def _run_job(
         outputs.spools.keep_first(beginnings.done(checkpoint))
     try:
         run = JobRun(session, queries, outputs, progress)
-        if bundle is not None:
-            _record(run, bundle, results)
+        _record(run, bundle, results)
         start()
         run.start(checkpoint, finite)
         run.end_watching()
@@ -128,15 +127,16 @@ def _run_job(
     found = run.left_out()
     write_notes([*run.notices.wrong_times(found), *notes(found, named=bool(session.catalog.views))])
     if report is not None:
-        seconds = (clock.nanoseconds() - begin) / 1e9
-        whole = job_report(reports, run.account, found, seconds)
+        whole = job_report(reports, run.account, found, (clock.nanoseconds() - begin) / 1e9)
         whole["queries"] = {**whole["queries"], **{q.name: q.report() for q in watching}}
         write_report(report, whole, stdout)
     return 0
 
 
-def _record(run: JobRun, path: Path, results: Sequence[Result]) -> None:
+def _record(run: JobRun, path: Path | None, results: Sequence[Result]) -> None:
     """Take samples of the queries that run in shards."""
+    if path is None:
+        return
     run.recorder = Recorder()
     paths = bundle_paths(path, [r.name for r in results])
     for number, q in zip(run.numbers, run.queries, strict=True):
