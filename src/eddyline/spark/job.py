@@ -65,8 +65,7 @@ def _run_job(
     learned: Path | None = None,
     bundle: Path | None = None,
 ) -> int:
-    clock = SystemClock()
-    begin = clock.nanoseconds()
+    begin = SystemClock().nanoseconds()
     connect = master is not None and master.startswith("sc://")
     check_writable(report, "--report", folder=False)
     if checkpoint is not None and Snapshots(checkpoint).numbers():
@@ -127,7 +126,7 @@ def _run_job(
     found = run.left_out()
     write_notes([*run.notices.wrong_times(found), *notes(found, named=bool(session.catalog.views))])
     if report is not None:
-        whole = job_report(reports, run.account, found, (clock.nanoseconds() - begin) / 1e9)
+        whole = job_report(reports, run.account, found, (SystemClock().nanoseconds() - begin) / 1e9)
         whole["queries"] = {**whole["queries"], **{q.name: q.report() for q in watching}}
         write_report(report, whole, stdout)
     return 0
