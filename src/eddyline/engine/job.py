@@ -28,7 +28,7 @@ from eddyline.engine.snapshot import Snapshots
 from eddyline.engine.stopping import StopRequest
 from eddyline.io import durable
 from eddyline.io.locking import DirectoryLock
-from eddyline.kernels import compile
+from eddyline.kernels import waiting
 from eddyline.plan.print_mermaid import mermaid
 
 SPARK_STATE = "spark"  # the folder in a checkpoint in which Spark keeps what it needs
@@ -238,13 +238,13 @@ def _run(
 @contextmanager
 def _compiling_shown(progress: Progress | None) -> Iterator[None]:
     """While a call waits for the compiler the progress line says so, and counts the seconds."""
-    before = compile.telling
+    before = waiting.telling
     if progress is not None:
-        compile.telling = progress.noting
+        waiting.telling = progress.noting
     try:
         yield
     finally:
-        compile.telling = before
+        waiting.telling = before
 
 
 def _restored(session: Session, snapshots: Snapshots) -> Mapping[str, Any]:
