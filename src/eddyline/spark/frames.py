@@ -198,6 +198,21 @@ def segment_table(df: DataFrame) -> pa.Table:
     return collected(_a_frame(df, "segment_table"))
 
 
+def sweep(text: str, streams: Mapping[str, Any], parameters: DataFrame) -> DataFrame:
+    """A query on segments for every row of a DataFrame of parameters, which stand in its text as ``:name``.
+
+        limits = spark.range(100).select((F.col("id") / 10).alias("limit"))
+        hours = eds.sweep("SELECT room, celsius FROM heat WHERE celsius > :limit", {"heat": segments}, limits)
+
+    The rows are those of ``ed.sweep``. ``streams`` are segment tables of Arrow (``segment_table``), which are sent to
+    the tasks, or paths of Parquet files that the tasks can read. Each partition of the parameters is a task, which
+    computes once what reads no parameter. No action is taken.
+    """
+    from eddyline.spark.frame_sweep import swept
+
+    return swept(text, streams, _a_frame(parameters, "sweep"))
+
+
 def explain(
     what: str | DataFrame,
     streams: Mapping[str, DataFrame | Declared] | None = None,
