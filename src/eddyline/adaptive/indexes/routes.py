@@ -26,9 +26,6 @@ from eddyline.streamon.draws import uniform_draws
 
 POLICIES = ("greedy", "lottery", "random", "written")
 KEPT = 0.95  # share of the past in an average with each batch: larger is steadier and slower to follow a change
-# Steps of any kind after which the past counts that much less. A step that is taken once in a thousand must not be
-# judged for ever by what was true long ago, or a route that has become good is never found.
-STALE = 16
 UNKNOWN = 1.0  # fanout of a step that was never taken
 LEAST_FANOUT = 0.01  # with a fanout of 0 a lottery would be certain for ever
 
@@ -43,13 +40,6 @@ class Routes:
     >>> routes.searched((1,), 2, requests=100, matches=10)
     >>> routes.next(bound=(1,))
     2
-
-    A step that was not taken for long is judged by what it is now, not by what it was:
-
-    >>> routes.batches += 1000
-    >>> routes.searched((1,), 0, requests=100, matches=5)
-    >>> routes.next(bound=(1,)), round(routes.fanout[frozenset({1}), 0], 2)
-    (2, 0.17)
     """
 
     def __init__(
@@ -59,7 +49,6 @@ class Routes:
         self.explore, self.seed = explore, seed
         self.batches = 0
         self.fanout: dict[tuple[frozenset[int], int], float] = {}
-        self.taken: dict[tuple[frozenset[int], int], int] = {}  # when each step was taken last, in ``batches``
 
     def candidates(self, bound: Sequence[int]) -> list[int]:
         """Inputs that may come next: connected ones, if there are any."""
@@ -95,17 +84,11 @@ class Routes:
         if requests == 0:
             return
         step, now = (frozenset(bound), target), matches / requests
-        kept = KEPT ** max(1.0, (self.batches - self.taken.get(step, self.batches)) / STALE)
-        self.fanout[step] = now if step not in self.fanout else kept * self.fanout[step] + (1 - kept) * now
-        self.taken[step] = self.batches
+        self.fanout[step] = now if step not in self.fanout else KEPT * self.fanout[step] + (1 - KEPT) * now
 
     def state(self) -> dict[str, Any]:
-        steps = [[sorted(b), t, f, self.taken.get((b, t), 0)] for (b, t), f in self.fanout.items()]
-        return {"batches": self.batches, "steps": steps}
+        return {"batches": self.batches, "steps": [[sorted(b), t, f] for (b, t), f in self.fanout.items()]}
 
     def load(self, state: Mapping[str, Any]) -> None:
-        self.batches, self.fanout, self.taken = int(state["batches"]), {}, {}
-        for bound, target, fanout, *taken in state["steps"]:  # older states do not say when
-            step = (frozenset(int(i) for i in bound), int(target))
-            self.fanout[step] = float(fanout)
-            self.taken[step] = int(taken[0]) if taken else self.batches
+        self.batches = int(state["batches"])
+        self.fanout = {(frozenset(int(i) for i in b), int(t)): float(f) for b, t, f in state["steps"]}
