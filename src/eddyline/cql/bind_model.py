@@ -140,6 +140,7 @@ def model_query(context: Context, query: exp.Expression, bound: Bound) -> ModelQ
             within,
             ticks(clauses.max_gap),
             clauses.predict,
+            clauses.split,
         )
     place = clauses.span if clauses is not None else None
     return translate(

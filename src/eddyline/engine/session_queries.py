@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -50,8 +51,10 @@ class Registering(Scheduled, Declaring[Query]):
         base: Path | str | None,
         learned: Path | str | None,
         spill: Path | str | None,
+        memory: str | int | None,
     ) -> None:
         super().__init__(clock=clock, strict=strict, base=base)
+        self.memory = None if memory is None else memory_of({"memory": memory})  # bytes for a query that says nothing
         self.learned = Learned(None if learned is None else check.path(learned, "learned"))
         self.inputs: dict[str, InputStream] = {}
         self.feeds: dict[str, Feed] = {}
@@ -129,6 +132,9 @@ class Registering(Scheduled, Declaring[Query]):
         return self._add_query(planned.query, planned)
 
     def _register(self, bound: BoundQuery) -> Query:
+        own = "memory" in bound.options or "memory" in str(bound.options.get("caches", ""))
+        if self.memory is not None and not own:
+            bound = replace(bound, options={**bound.options, "memory": self.memory})
         self._check_options(bound)
         return self._add_query(bound, None)
 
