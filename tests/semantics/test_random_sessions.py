@@ -232,7 +232,7 @@ class RandomSession:
             expected = [row for row in expected if row.time <= reached]
         elif not self.session_ended:
             expected = []
-        if reached is None and expected:
+        if reached is None:
             table = self.until_the_end(r, streams, table)
         found = mismatch(case, expected, table)
         if found is not None:
