@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 from benchmarks import bare_kernel, harness, linearity, registry
 from benchmarks.harness import Limit, Measured, ratio
-from benchmarks.spark import configuration, contests, data, driver, processes, truth
+from benchmarks.spark import configuration, contests, data, driver, nexmark, nexmark_native, processes, truth
 from benchmarks.spark.configuration import Configuration, Outcome
 
 
@@ -120,7 +120,7 @@ def test_memory_is_that_of_the_whole_tree() -> None:
 
 @pytest.mark.parametrize(
     "module",
-    [bare_kernel, harness, linearity, configuration, contests, driver, processes, truth],
+    [bare_kernel, harness, linearity, configuration, contests, driver, nexmark, nexmark_native, processes, truth],
     ids=lambda m: m.__name__,
 )
 def test_doctests(module: object) -> None:

@@ -52,13 +52,14 @@ def raising(error: BaseException) -> Callable[..., int]:
 def test_everything_is_passed_on(job: Path, runtime: Callable[..., list[Any]]) -> None:
     calls = runtime()
     arguments = ["--out", "r.parquet", "--report", "r.json", "--checkpoint", "state", "--strict", "--runtime", "inline"]
-    arguments += ["--spill", "spilled"]
+    arguments += ["--spill", "spilled", "--bundle", "b.json"]
     assert cli.main(["run", str(job), *arguments]) == 0
     ((positional, named),) = calls
     assert positional == (job,)
     assert named == {
         "out": Path("r.parquet"), "report": Path("r.json"), "checkpoint": Path("state"), "strict": True, "quiet": False,
         "progress": None, "stdout": sys.stdout, "learned": None, "spill": Path("spilled"),
+        "bundle": Path("b.json"),
     }  # fmt: skip
 
 
@@ -165,7 +166,7 @@ def test_an_unknown_option_suggests_the_near_one(
     assert said in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("option", ["--out", "--report"])
+@pytest.mark.parametrize("option", ["--out", "--report", "--bundle"])
 def test_results_do_not_go_into_the_checkpoint(
     job: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], option: str
 ) -> None:

@@ -18,6 +18,7 @@ import pyarrow as pa
 
 import eddyline as ed
 from eddyline.adapting.constraint_control import ConstraintWatch, PortFacts
+from eddyline.adapting.join_switch import JoinSwitch, sample_of
 from eddyline.adaptive.constraints.policies import parse_constraints
 from eddyline.core.delta import Delta
 from eddyline.core.schema import Field, Schema
@@ -25,11 +26,11 @@ from eddyline.core.window import Rows
 from eddyline.expr.nodes import Call, Column, Expr, Literal
 from eddyline.kernels.join_layout import NO_DELETIONS
 from eddyline.operators.base import Context
-from eddyline.operators.constrained_join import ConstrainedJoin
 from eddyline.operators.join_plan import JoinGraph, Member
 from eddyline.operators.join_side import JoinInput
 from eddyline.operators.join_tree import JoinTree, tree_of
 from eddyline.operators.mjoin import MJoin
+from eddyline.operators.switching_join import SwitchingJoin
 from eddyline.synopses.spill import Spill
 from eddyline.synopses.store import Store, Stub
 
@@ -121,8 +122,7 @@ class Run:
         ]
         output = [f"{n}.ts" for n in names]
         if self.constraints is None:
-            stubs = [lambda s=s: Stub(Store(s)) for s in self.schemas]
-            self.join: Any = MJoin("plain", specs, graph, (), stubs, output, Context(start=0))
+            self.join: Any = self._plain(specs, graph, output)
             return
         tree = tree_of(graph)
         assert isinstance(tree, JoinTree)
@@ -134,9 +134,17 @@ class Run:
         edges = [(e.a, e.a_port, e.b, e.b_port) for e in tree.edges]
         self.watch = ConstraintWatch("join", edges, facts, tree.width, options)
         spill = None if mode == "lossy" else Spill(self.schemas, tree.width)
-        self.join = ConstrainedJoin(
+        self.join = SwitchingJoin(
             "join", specs, graph, tree, (), output, Context(start=0), self.watch, spill, options.collect
         )
+        ordered = [(i, p) for i, mine in enumerate(facts) for p in range(len(mine))]
+        sample = sample_of(edges, ordered, tree.size)
+        switch = JoinSwitch("join", sample, self.watch.in_window, mode == "auto", patience=options.patience)
+        self.join.follow(switch, lambda: self._plain(specs, graph, output))
+
+    def _plain(self, specs: Sequence[JoinInput], graph: JoinGraph, output: Sequence[str]) -> MJoin:
+        stubs = [lambda s=s: Stub(Store(s)) for s in self.schemas]
+        return MJoin("plain", specs, graph, (), stubs, output, Context(start=0))
 
     def steps(self, every: int = 20_000) -> Iterator[int]:
         """Feed elements of so many instants at a time; yields how many instants are done."""

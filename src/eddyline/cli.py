@@ -103,39 +103,7 @@ def parser() -> _Parser:
     top.set_defaults(action=_help(top), traceback=False)
     commands = top.add_subparsers(title="commands", metavar="COMMAND")
 
-    run = commands.add_parser("run", help="run a job", description="Run the queries of a job.")
-    run.add_argument("--master", metavar="URL", help="the Spark master (local[*]: all cores of this machine)")
-    run.add_argument(
-        "--shards",
-        metavar="N",
-        type=int,
-        help="engines that a query is split over on Spark, fixed by its checkpoint (two for each core)",
-    )
-    run.add_argument(
-        "--out",
-        metavar="PATH",
-        type=_path,
-        help="a .parquet, .csv or .jsonl file (also .gz), '-' for CSV on standard output, or a folder when the job "
-        "has several queries; folders that are missing are made; without it results are printed as tables",
-    )
-    run.add_argument("--checkpoint", metavar="DIR", type=_path, help="keep the state here, and go on from it")
-    run.add_argument(
-        "--learned",
-        metavar="FILE",
-        type=_path,
-        help="begin with the plans that an earlier run of the same queries ended with, and keep those of this one here",
-    )
-    run.add_argument(
-        "--spill", metavar="DIR", type=_path, help="where joins under constraints put rows outside of memory (inline)"
-    )
-    run.add_argument("--report", metavar="FILE", type=_path, help="write what happened, as JSON ('-': standard output)")
-    run.add_argument(
-        "--spark-log", metavar="FILE", type=_path, help="write Spark's own log here ('-': to standard error)"
-    )
-    run.add_argument("--strict", action="store_true", help="stop at the first malformed row instead of counting it")
-    run.add_argument("--quiet", action="store_true", help="no progress line, and no word about the files written")
-    run.set_defaults(action=_run)
-
+    run = _add_run(commands)
     explain = commands.add_parser("explain", help="show the plans of a job", description="Show plans, and why.")
     explain.add_argument("--format", choices=("text", "json", "mermaid"), default="text", help="how (text)")
     explain.set_defaults(action=_explain)
@@ -179,6 +147,48 @@ def parser() -> _Parser:
     return top
 
 
+def _add_run(commands: Any) -> Any:
+    run = commands.add_parser("run", help="run a job", description="Run the queries of a job.")
+    run.add_argument("--master", metavar="URL", help="the Spark master (local[*]: all cores of this machine)")
+    run.add_argument(
+        "--shards",
+        metavar="N",
+        type=int,
+        help="engines that a query is split over on Spark, fixed by its checkpoint (two for each core)",
+    )
+    run.add_argument(
+        "--out",
+        metavar="PATH",
+        type=_path,
+        help="a .parquet, .csv or .jsonl file (also .gz), '-' for CSV on standard output, or a folder when the job "
+        "has several queries; folders that are missing are made; without it results are printed as tables",
+    )
+    run.add_argument("--checkpoint", metavar="DIR", type=_path, help="keep the state here, and go on from it")
+    run.add_argument(
+        "--learned",
+        metavar="FILE",
+        type=_path,
+        help="begin with the plans that an earlier run of the same queries ended with, and keep those of this one here",
+    )
+    run.add_argument(
+        "--spill", metavar="DIR", type=_path, help="where joins under constraints put rows outside of memory (inline)"
+    )
+    run.add_argument("--report", metavar="FILE", type=_path, help="write what happened, as JSON ('-': standard output)")
+    run.add_argument(
+        "--bundle",
+        metavar="PATH",
+        type=_path,
+        help="keep what the plan did over the run, for eddyline view: a .json file, or a folder with one a query",
+    )
+    run.add_argument(
+        "--spark-log", metavar="FILE", type=_path, help="write Spark's own log here ('-': to standard error)"
+    )
+    run.add_argument("--strict", action="store_true", help="stop at the first malformed row instead of counting it")
+    run.add_argument("--quiet", action="store_true", help="no progress line, and no word about the files written")
+    run.set_defaults(action=_run)
+    return run
+
+
 def _help(top: argparse.ArgumentParser) -> Callable[[argparse.Namespace], int]:
     """No command at all: the help, and the status of a mistake."""
 
@@ -203,7 +213,7 @@ def _run(options: argparse.Namespace) -> int:
     path = options.job
     check_path(path)
     progress = _progress(options)
-    common = {n: getattr(options, n) for n in ("out", "report", "checkpoint", "strict", "quiet", "learned")}
+    common = {n: getattr(options, n) for n in ("out", "report", "checkpoint", "strict", "quiet", "learned", "bundle")}
     # Whatever else is written to the terminal stands above the progress line.
     out, err = (s if progress is None else progress.above(s) for s in (sys.stdout, sys.stderr))
     common |= {"progress": progress, "stdout": out}

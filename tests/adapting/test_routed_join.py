@@ -17,7 +17,8 @@ from tests.semantics.engine import Way, mismatch, run_engine
 from tests.shards import shards
 
 QUICK = "window=40, periodic=80, triggered=100, partition=5, batch=4"
-INDEXES = (f"amri({QUICK}, migration=partial)", f"hash(count=2, {QUICK}, routes=random)", "single(batch=3)")
+INDEXES = (f"amri({QUICK}, migration=partial)", f"hash(count=2, {QUICK}, routes=random)", "single(batch=3)",
+           f"fitting({QUICK}, memory=300)")  # fmt: skip
 
 
 def draw(rng: random.Random) -> Case:
@@ -82,8 +83,8 @@ def test_explain_shows_bits_patterns_and_decisions() -> None:
     assert sum(s["comparisons"] for s in told["states"].values()) > 1000
 
 
-@pytest.mark.parametrize("then", ["amri(window=300)", "hash(2)", "single"])
-@pytest.mark.parametrize("now", ["amri(window=300)", "hash(3)"])
+@pytest.mark.parametrize("then", ["fitting(window=300)", "hash(2)", "single"])
+@pytest.mark.parametrize("now", ["amri(window=300)", "hash(3)", "fitting(memory=3000, window=300)"])
 def test_another_index_takes_over_the_stored_rows(then: str, now: str, tmp_path: Path) -> None:
     session, query = start()
     feed(session, -1, 20_000)

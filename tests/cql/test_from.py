@@ -173,7 +173,7 @@ def test_late_and_invalid() -> None:
         ("SELECT 1", "a query needs FROM", "1"),
         ("SELECT 1 FROM S [NOW] NATURAL JOIN R [NOW]", "NATURAL JOIN is not supported", None),
         ("SELECT 1 FROM S [NOW] LEFT JOIN R [NOW]", "LEFT JOIN needs ON or USING", None),
-        ("SELECT 1 FROM S [NOW] SEMI JOIN R [NOW] ON S.a = R.a", "SEMI JOIN is not supported", None),
+        ("SELECT 1 FROM S [NOW] SEMI JOIN R [NOW] ON S.a = R.a", "SEMI JOIN is a condition in WHERE", None),
         ("SELECT 1 FROM (S [NOW] JOIN T ON S.a = T.a) x", "a join in parentheses takes no alias", "x"),
         ("SELECT a FROM S ORDER BY a", "ORDER BY needs LIMIT", "a"),
         ("SELECT a FROM S LIMIT 3", "LIMIT needs ORDER BY", "3"),

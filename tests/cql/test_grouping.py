@@ -122,7 +122,7 @@ def test_distinct() -> None:
         ("SELECT 1 FROM S [NOW] JOIN T ON max(S.a) = T.a", "the aggregate max is not allowed in ON", "max(S.a)"),
         ("SELECT a FROM S GROUP BY 3", "GROUP BY 3: there are 1 items", "3"),
         ("SELECT a FROM S GROUP BY", "GROUP BY needs at least one expression", None),
-        ("SELECT a, count(*) FROM S GROUP BY ROLLUP (a)", "'rollup' is not supported", None),
+        ("SELECT a, count(*) FROM S GROUP BY ROLLUP (a)", "ROLLUP is not supported: write one query", None),
         ("SELECT a FROM S GROUP BY a HAVING b > 3", "'S.b' is neither grouped", "b"),
         ("SELECT a FROM S GROUP BY a HAVING count(*)", "HAVING needs a condition, not bigint", "count(*)"),
         ("SELECT count(*) FROM S WHERE b", "WHERE needs a condition, not bigint", "b"),

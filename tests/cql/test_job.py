@@ -115,7 +115,7 @@ def test_a_width_below_one_tick_is_refused() -> None:
         ("CREATE RELATION r FROM 'x' TIMESTAMP BY t KEY (a) SIGN BY s", "not both", None),
         ("CREATE VIEW v SELECT * FROM s", "expected AS", "SELECT"),
         ("q:", "expected a query", None),
-        ("INSERT INTO out SELECT * FROM s", "expected the path to write to in quotes", "out"),
+        ("INSERT INTO out SELECT * FROM s", "expected the path to write to, as in 'results.parquet', in quotes", "out"),
         ("SELECT * FROM s WITH (filters = 'x') foo", "unexpected 'foo'", "foo"),
         ("SELECT a FROM s\nSELECT b FROM s", "if a new statement starts here, a ';' is missing before it.", "SELECT"),
         ("SELECT a FROM s [NOW]\nCREATE STREAM t FROM 'x'", "unexpected 'CREATE': if a new statement", "CREATE"),

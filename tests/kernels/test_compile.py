@@ -18,7 +18,7 @@ import pytest
 from numba.core import config
 
 from eddyline.core.errors import JobError
-from eddyline.kernels import cache, compile, helper, warm
+from eddyline.kernels import cache, compile, helper, waiting, warm
 from tests.terminal import screen
 
 if config.DISABLE_JIT:  # there is nothing to compile
@@ -86,12 +86,12 @@ def test_who_waits_for_the_compiler_can_tell(place: Path, monkeypatch: pytest.Mo
         yield
         told.append("ready" if cache.holds(small.add_up.name) else "not yet")
 
-    monkeypatch.setattr(compile, "telling", telling)
+    monkeypatch.setattr(waiting, "telling", telling)
     small = Fresh()
     small.module.add_up(FEW)
     assert told == []
     small.module.add_up(MANY)
-    assert told == [compile.COMPILING, "ready"]
+    assert told == [waiting.COMPILING, "ready"]
 
 
 def test_many_small_inputs_go_on_while_a_process_compiles(place: Path) -> None:

@@ -11,6 +11,9 @@ import pytest
 
 import eddyline as ed
 from eddyline.cql import bind
+from eddyline.models import fitted, tuples_or_models
+from eddyline.models.fitted import chord
+from eddyline.models.fitting import ErrorBound
 from eddyline.plan.logical import ModelQuery
 from eddyline.testing.interpolated import Interpolated
 
@@ -75,7 +78,9 @@ def constants(row: dict[str, Any]) -> tuple[Any, ...]:
     return tuple(v for n, v in row.items() if isinstance(v, str))
 
 
-def run(text: str, streams: dict[str, list[dict[str, Any]]], size: int = 1000) -> tuple[pa.Table, ModelQuery, Any]:
+def run(
+    text: str, streams: dict[str, list[dict[str, Any]]], size: int = 1000, models: str = "always"
+) -> tuple[pa.Table, ModelQuery, Any]:
     session = ed.Session()
     schema = pa.schema([("ts", pa.int64()), ("k", pa.string()), ("x", pa.float64()), ("y", pa.float64())])
     for name, rows in streams.items():
@@ -83,41 +88,136 @@ def run(text: str, streams: dict[str, list[dict[str, Any]]], size: int = 1000) -
         session.stream(name, pa.Table.from_batches(batches, schema), timestamp="ts")
     plan = bind(text, session.catalog).plan
     assert isinstance(plan, ModelQuery)
-    query = session.query(text)
+    query = session.query(text, models=models)
     return query.to_arrow(), plan, query
 
 
+def check(
+    text: str, streams: dict[str, list[dict[str, Any]]], limits: tuple[float, float, float], size: int, models: str
+) -> int:
+    """Certain rows ⊆ rows over the lines between samples ⊆ all rows, at every instant of the result: how many are
+    certain. ``limits``: the bound as an amount, a share and a floor."""
+    amount, share, floor = limits
+    found, plan, _ = run(text, streams, size, models)
+    reference = Interpolated(plan, streams, "ts")
+    by_time: dict[int, dict[tuple[Any, ...], dict[str, Any]]] = {}
+    for row in found.to_pylist():
+        t, unsure = row.pop("_time"), row.pop("_uncertain")
+        have = by_time.setdefault(t, {})
+        assert constants(row) not in have, "a row twice"
+        have[constants(row)] = {**row, "unsure": unsure}
+    certain = 0
+    for t in range(0, max(reference.instants()) + 15, plan.program.sample or 1):
+        truth = {constants(r): r for r in reference.at(t)}
+        have = by_time.get(t, {})
+        sure = {k: r for k, r in have.items() if not r["unsure"]}
+        assert truth.keys() <= have.keys(), (text, models, t, "a row is missing")
+        assert sure.keys() <= truth.keys(), (text, models, t, "a row that is not true is certain")
+        for key, row in sure.items():
+            for name, value in truth[key].items():
+                if isinstance(value, float):
+                    allowed = amount or max(share * abs(value), floor)
+                    assert abs(row[name] - value) <= allowed + 1e-7, (text, models, t, name)
+        certain += len(sure)
+    return certain
+
+
+@pytest.fixture
+def early(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Reviews of a few samples, and prices between which it depends on the signal what is cheaper."""
+    for name, value in {"FIRST": 3, "PROFILE": 5, "PERIOD": 4, "LONGEST": 4}.items():
+        monkeypatch.setattr(tuples_or_models, name, value)
+    monkeypatch.setattr(tuples_or_models, "Prices", lambda: CLOSE)
+
+
+CLOSE = tuples_or_models.Prices(sample=1.0, instant=60.0, fit=40.0, shown=0.0, segment=200.0)
+
+
+@pytest.mark.usefixtures("early")
 @pytest.mark.parametrize("number", range(len(QUERIES)))
 def test_what_is_certain_agrees_with_the_lines_between_samples(number: int) -> None:
     text, wanted = list(QUERIES.items())[number]
     certain = 0
     for case in range(CASES):
         rng = np.random.default_rng([number, case])
-        clause, amount, share, floor = asked(rng)
+        clause, *limits = asked(rng)
         streams = {n: signals(rng) for n in "ST" if f" {n} " in text}
-        found, plan, _ = run(text.format(clause), streams, int(rng.integers(1, 60)))
-        reference = Interpolated(plan, streams, "ts")
-        by_time: dict[int, dict[tuple[Any, ...], dict[str, Any]]] = {}
-        for row in found.to_pylist():
-            t, unsure = row.pop("_time"), row.pop("_uncertain")
-            have = by_time.setdefault(t, {})
-            assert constants(row) not in have, "a row twice"
-            have[constants(row)] = {**row, "unsure": unsure}
-        step = plan.program.sample or 1
-        last = max(reference.instants()) + 15
-        for t in range(0, last, step):
-            truth = {constants(r): r for r in reference.at(t)}
-            have = by_time.get(t, {})
-            sure = {k: r for k, r in have.items() if not r["unsure"]}
-            assert truth.keys() <= have.keys(), (text, clause, case, t, "a row is missing")
-            assert sure.keys() <= truth.keys(), (text, clause, case, t, "a row that is not true is certain")
-            for key, row in sure.items():
-                for name, value in truth[key].items():
-                    if isinstance(value, float):
-                        allowed = amount or max(share * abs(value), floor)
-                        assert abs(row[name] - value) <= allowed + 1e-7, (text, clause, case, t, name)
-            certain += len(sure)
+        size, models = int(rng.integers(1, 60)), ("always", "auto", "never")[case % 3]
+        certain += check(text.format(clause), streams, tuple(limits), size, models)  # type: ignore[arg-type]
     assert certain >= wanted * CASES / 3
+
+
+# ── samples at the bound, and conditions within a twentieth of the margin ─────────────────────────────────────────────
+
+# Of each query the level of its values at which its condition turns.
+EDGES = {
+    "SELECT k, x FROM S WHERE x > 1 {} SAMPLE EVERY 1": 1.0,
+    "SELECT k, x FROM S WHERE NOT x >= 1 {} SAMPLE EVERY 1": 1.0,
+    "SELECT k, x, y FROM S WHERE x + y > 3 {} SAMPLE EVERY 1": 1.5,
+    "SELECT k, x FROM S WHERE x * y < 4 {} SAMPLE EVERY 1": 2.0,
+    "SELECT k, x, y FROM S WHERE sqrt(x * x + y * y) < 4 {} SAMPLE EVERY 1": 8.0**0.5,
+    "SELECT k, avg(x) AS m FROM S [RANGE 6 SLIDE 2] GROUP BY k HAVING avg(x) > 1 {}": 1.0,
+    "SELECT k, min(x) AS m FROM S [RANGE 6 SLIDE 2] GROUP BY k HAVING min(x) > 1 {}": 1.0,
+}
+
+
+def at_the_bound(text: str, clause: str, level: float, rng: np.random.Generator) -> list[dict[str, Any]]:
+    """Signals whose samples are as far from a line as their bound allows, on either side of it for a while each; the
+    line is 0.95 (uncertain) or 1.06 (certain) of the margin above or below where the condition turns. One signal winds
+    itself through the bound, so that its segments end."""
+    session = ed.Session()
+    schema = pa.schema([("ts", pa.int64()), ("k", pa.string()), ("x", pa.float64()), ("y", pa.float64())])
+    session.stream("S", schema=schema, timestamp="ts")
+    model = bind(text.format(clause), session.catalog).plan.models[0]  # type: ignore[union-attr]
+    bounds = dict(zip(model.values, model.bounds, strict=True))
+    rows = []
+    for k, away in {"a": 0.95, "b": -0.95, "c": 1.06, "d": -1.06, "e": None}.items():
+        side, left = 1.0, 1
+        for t in range(90):
+            left -= 1
+            if left == 0:
+                side, left = -side, int(rng.integers(1, 4)) if "RANGE" not in text else int(rng.integers(8, 13))
+            row: dict[str, Any] = {"ts": t, "k": k, "x": level, "y": level}
+            for name, bound in bounds.items():
+                e = bound.amount * level if bound.relative else bound.amount
+                line = level + (3.0 * np.sin(t / 9.0) + 4.0 if away is None else away) * e
+                row[name] = line + side * (1.0 - 1e-9) * (bound.amount * abs(line) if bound.relative else e)
+            rows.append(row)
+    return sorted(rows, key=lambda r: r["ts"])
+
+
+def check_edge(text: str, case: int) -> int:
+    rng = np.random.default_rng([len(text), case])
+    clause, *limits = (("ERROR WITHIN 0.2", 0.2, 0.0, 0.0), ("ERROR WITHIN 2 %", 0.0, 0.02, 0.0))[case % 2]
+    streams = {"S": at_the_bound(text, clause, EDGES[text], rng)}
+    return check(text.format(clause), streams, tuple(limits), 37, "always")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("text", EDGES)
+def test_samples_at_their_bound_and_conditions_near_the_margin(text: str) -> None:
+    for case in range(max(2, CASES // 2)):
+        assert check_edge(text, case) > 40
+
+
+@pytest.mark.parametrize("text", EDGES)
+@pytest.mark.parametrize("share", [0.5, 0.9])
+def test_a_bound_that_is_too_small_is_found_each_time(text: str, share: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fitted, "chord", lambda *given: share * chord(*given))
+    for case in range(2):
+        with pytest.raises(AssertionError):
+            check_edge(text, case)
+
+
+@pytest.mark.parametrize("share", [0.5, 0.9])
+def test_samples_beyond_their_bound_are_found_each_time(share: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    at = ErrorBound.at
+    monkeypatch.setattr(ErrorBound, "at", lambda self, values: at(self, values) / share)
+    for case in range(2):
+        with pytest.raises(AssertionError):
+            check_edge(next(iter(EDGES)), case)
+
+
+# ── single cases ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def test_rows_beyond_the_margin_are_certain_and_those_within_are_not() -> None:
@@ -157,7 +257,8 @@ def test_results_wait_no_longer_than_a_segment_may_be() -> None:
     session = ed.Session()
     schema = pa.schema([("ts", pa.int64()), ("k", pa.string()), ("x", pa.float64())])
     session.stream("S", schema=schema, timestamp="ts")
-    query = session.query("SELECT k, x FROM S ERROR WITHIN 0.1 HORIZON 10 MAX GAP 20 SAMPLE EVERY 1")
+    text = "SELECT k, x FROM S ERROR WITHIN 0.1 HORIZON 10 MAX GAP 20 SAMPLE EVERY 1"
+    query = session.query(text, models="always")
     seen = []
     for t in range(40):
         session.push("S", [{"ts": t, "k": "a", "x": 2.0 * t}])

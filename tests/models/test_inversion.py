@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import Any
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -10,7 +13,7 @@ import eddyline as ed
 from eddyline.cql import bind
 from eddyline.expr.nodes import Call, Column, Expr, Literal
 from eddyline.models.fitting import ErrorBound
-from eddyline.models.inversion import Lineage, inverted, lineage
+from eddyline.models.inversion import Attribute, Lineage, inverted, lineage, split_function, withdraw_split
 from eddyline.models.pieces import Pieces
 from eddyline.models.program import Join, Map, Node, Restrict, Source, run
 from eddyline.plan.logical import ModelQuery
@@ -50,6 +53,56 @@ def test_translations_follow_aliases_and_inferences_follow_conditions() -> None:
     # a: result a depends on a and d (1/2), result x on three (1/3): the least counts.
     assert dict(zip(r.values, (b.amount for b in r.bounds), strict=True)) == pytest.approx({"a": 1 / 3, "b": 1 / 3})  # type: ignore[union-attr]
     assert [b.amount for b in s.bounds] == pytest.approx([1 / 3])  # type: ignore[union-attr]
+
+
+@pytest.fixture
+def weighted() -> Iterator[None]:
+    @split_function("weighted")
+    def weighted(result: str, attributes: frozenset[Attribute]) -> dict[Attribute, float]:
+        weights = {a: 3.0 if a[1] == "a" else 1.0 for a in attributes}
+        return {a: w / sum(weights.values()) for a, w in weights.items()}
+
+    yield
+    withdraw_split("weighted")
+
+
+@pytest.mark.usefixtures("weighted")
+def test_a_function_of_ones_own_divides_the_bound() -> None:
+    text = "SELECT R.k, R.a - 2 * S.d AS gap FROM R, S WHERE R.k = S.k ERROR WITHIN 1 {}"
+    (r, s), (even, other) = planned(text.format("SPLIT weighted")).models, planned(text.format("")).models
+    assert [r.bounds[0].amount, s.bounds[0].amount] == pytest.approx([3 / 4, 1 / 8])  # type: ignore[union-attr]
+    assert [even.bounds[0].amount, other.bounds[0].amount] == pytest.approx([1 / 2, 1 / 4])  # type: ignore[union-attr]
+    session = ed.Session()
+    rows = [{"ts": t, "k": "u", "a": np.sin(t / 5), "b": 0.0, "d": np.cos(t / 9)} for t in range(300)]
+    for name in ("R", "S"):
+        session.stream(name, pa.Table.from_pylist(rows, SCHEMA), timestamp="ts")
+    query = session.query(text.format("SPLIT weighted SAMPLE EVERY 1"))
+    assert "fit R.a within 0.75, S.d within 0.125" in query.explain()
+    found = {r["_time"]: r for r in query.to_arrow().to_pylist() if not r["_uncertain"]}
+    assert len(found) > 250
+    assert all(abs(found[r["ts"]]["gap"] - (r["a"] - 2 * r["d"])) <= 1 for r in rows if r["ts"] in found)  # type: ignore[operator]
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        (lambda result, attributes: dict.fromkeys(attributes, 0.9), "gave shares of 1.8 of the bound of 'gap'"),
+        (lambda result, attributes: {}, "a share above 0 and at most 1, and gave {} for 'gap'"),
+        (lambda result, attributes: dict.fromkeys(attributes, 0.0), "a share above 0"),
+    ],
+)
+def test_shares_that_are_none_are_refused(given: Any, told: str) -> None:
+    split_function("mine")(given)
+    try:
+        with pytest.raises(ed.JobError, match=told):
+            planned("SELECT R.k, R.a - S.d AS gap FROM R, S WHERE R.k = S.k ERROR WITHIN 1 SPLIT mine")
+    finally:
+        withdraw_split("mine")
+
+
+def test_a_split_that_nobody_knows_is_refused() -> None:
+    with pytest.raises(ed.CqlError, match="'thirds' is none: there are equal"):
+        planned("SELECT k, a FROM R ERROR WITHIN 1 SPLIT thirds")
 
 
 @pytest.mark.parametrize(

@@ -41,6 +41,8 @@ class Fixed:
     removed: Int64s = field(default_factory=lambda: np.zeros(8, np.int64))  # rows by input
     distances: list[tuple[int, int]] = field(default_factory=list)
 
+    nbytes = 0
+
     def port(self, join: ConstrainedJoin, here: int, there: int) -> int:
         ports = join.slots.ports
         j = next(j for j in range(join.slots.width) if ports[here, j, k.NB] == there)

@@ -14,7 +14,7 @@ from tests.scale import scaled
 from tests.semantics.engine import JOINS, Way, check
 
 SEED = int(os.environ.get("EDDYLINE_SEED", "2004"))
-CASES = scaled(30, least=5, most=10)
+CASES = scaled(20, least=5, most=15)
 
 
 @pytest.mark.parametrize("part", range(4))

@@ -1,6 +1,6 @@
 """TUMBLE, HOP, SESSION and UNTIL, their columns and ``Wstream``, against the reference: random cases as for the others.
 
-``EDDYLINE_CASES`` scales their number (1 is 400, and a deep run has 2,000), ``EDDYLINE_SEED`` moves to other ones.
+``EDDYLINE_CASES`` scales their number (1 is 100, and a deep run has 2,000), ``EDDYLINE_SEED`` moves to other ones.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from tests.scale import scaled
 from tests.semantics.engine import mismatch, run_engine
 from tests.semantics.test_against_reference import SEED, explain_failure, ways
 
-CASES = scaled(200, least=10, most=10)
+CASES = scaled(100, least=10, most=20)
 PARTS = 20
 COVERED = Coverage(windows=CLOSING_WINDOWS, to_stream=CLOSING_TO_STREAM)
 EDGES = {"window_start or window_end": 0, "snapshots": 0}
@@ -78,7 +78,7 @@ def test_the_cases_cover_the_windows() -> None:
 
 def test_groups_of_windows_that_close() -> None:
     """Aggregates by edges, and below Wstream: those that are made afresh for each window, too."""
-    before, cases = BUILT["FreshAggregate"], scaled(80, least=20, most=10)
+    before, cases = BUILT["FreshAggregate"], scaled(40, least=20, most=20)
     for i in range(cases):
         rng = random.Random(f"{SEED}/groups/{i}")
         focus = Focus(

@@ -9,10 +9,12 @@ from pathlib import Path
 from statistics import mean
 from typing import Any
 
+import duckdb
 import pyarrow as pa
 import pytest
 
 import eddyline as ed
+from eddyline.datasets.linear_road import linear_road
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "linear_road"
 
@@ -83,3 +85,40 @@ def test_an_accident_takes_the_toll_away() -> None:
     moved = [(*r[:7], r[7] + i % 3) if r[1] in (3, 4) else r for i, r in enumerate(rows)]
     paid = [sum(n for (*_, toll), n in model(r).items() if toll) for r in (rows, moved)]
     assert paid[0] < paid[1]
+
+
+DUCKDB = """WITH entries AS (
+    SELECT ts, cid, sid FROM reports QUALIFY sid <> lag(sid, 1, -1) OVER (PARTITION BY cid ORDER BY ts)),
+  minutes AS (
+    SELECT sid, time_bucket(INTERVAL 1 MINUTE, ts) AS minute, count(DISTINCT cid) AS cars, avg(speed) AS speed
+    FROM reports GROUP BY sid, minute),
+  charged AS (
+    SELECT e.ts, e.cid, e.sid,
+      (SELECT cars FROM minutes m WHERE m.sid = e.sid AND m.minute = time_bucket(INTERVAL 1 MINUTE, e.ts)
+         - INTERVAL 1 MINUTE) AS cars,
+      (SELECT avg(speed) FROM minutes m WHERE m.sid = e.sid AND m.minute < time_bucket(INTERVAL 1 MINUTE, e.ts)
+         AND m.minute >= time_bucket(INTERVAL 1 MINUTE, e.ts) - INTERVAL 5 MINUTES) AS speed
+    FROM entries e)
+  SELECT ts, cid, sid, CASE WHEN cars > 50 AND speed < 40 THEN 2 * (cars - 50) * (cars - 50) ELSE 0 END FROM charged"""
+
+
+def test_tolls_of_generated_traffic_are_duckdbs() -> None:
+    """``segment_tolls.cql`` over ``generate:linear_road``; its text stands in the documentation, too."""
+    text = (EXAMPLE / "segment_tolls.cql").read_text(encoding="utf-8")
+    page = (EXAMPLE.parents[1] / "docs" / "from-flink-and-spark.md").read_text(encoding="utf-8")
+    assert f"```sql\n{text}```" in page
+    reports = linear_road(hours=0.15, cars=300, accidents=0.6).table()
+    session = ed.Session()
+    session.stream("reports", reports, timestamp="ts")
+    text = re.sub(r"--[^\n]*", "", text)
+    for name, query in re.findall(r"CREATE VIEW (\w+) AS\s(.*?);", text, re.DOTALL):
+        session.view(name, query)
+    (tolls,) = re.findall(r"tolls:\s(.*?);", text, re.DOTALL)
+    answer = session.query(tolls).to_arrow().to_pylist()
+    ours = Counter(tuple(r[n] for n in ("ts", "cid", "sid", "toll")) for r in answer)
+    with duckdb.connect() as connection:
+        connection.register("reports", reports)
+        theirs = Counter(connection.execute(DUCKDB).fetchall())
+    assert ours == theirs
+    assert sum(toll > 0 for *_, toll in theirs) > 100
+    assert len(theirs) > 2_000

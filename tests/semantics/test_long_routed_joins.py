@@ -1,6 +1,6 @@
 """Multi-route joins that run long enough for indexes to be assessed, selected, exchanged and migrated.
 
-The same random graphs as for caches, with aggregates on top, each with six ways to index and to route. At the end a
+The same random graphs as for caches, with aggregates on top, each with seven ways to index and to route. At the end a
 table says what the indexes did.
 """
 
@@ -16,7 +16,8 @@ from unittest.mock import patch
 import pytest
 
 from eddyline.adapting.route_control import RoutesAndIndexes
-from eddyline.adaptive.indexes import tuners
+from eddyline.adaptive.indexes import fitting, tuners
+from eddyline.adaptive.indexes.selection import Choice
 from tests.scale import FACTOR, scaled
 from tests.semantics.long_joins import draw, run
 
@@ -32,6 +33,7 @@ INDEXES = (
     f"hash(count=2, {QUICK}, routes=random)",
     f"bitmap({QUICK}, assessment=dia, scheduling=periodic, routes=lottery)",
     "single(partition=64, batch=7, in_flight=1, routes=written)",
+    f"fitting({QUICK}, memory=4000, routes=lottery)",
 )
 SEEN: dict[str, Counter[str]] = {index: Counter() for index in INDEXES}
 
@@ -49,7 +51,7 @@ def count(index: str, control: RoutesAndIndexes) -> None:
 
 @contextmanager
 def any_bits(rng: random.Random) -> Iterator[None]:
-    """Every decision changes the bits, to any that fit: changes come at many moments, and good ones would be few."""
+    """Every decision changes bits or kinds, to any that fit: there are many changes, and good ones would be few."""
 
     def bits(n: int, most: int, load: object, unit: object) -> tuple[int, ...]:
         drawn = [0] * n
@@ -57,7 +59,16 @@ def any_bits(rng: random.Random) -> Iterator[None]:
             drawn[rng.randrange(n)] += 1
         return tuple(drawn)
 
-    with patch.multiple(tuners, select=bits, WORTH=0.0, EXPECTED_WORTH=0.0):
+    def kinds(n: int, load: object, unit: object) -> list[Choice]:
+        hashes = [("hashed", *sorted(rng.sample(range(n), rng.randint(1, n)))) for _ in range(rng.randint(1, 3)) if n]
+        other = tuple(dict.fromkeys(hashes)), (("bits", *bits(n, 8, load, unit)),)
+        sets = [(), *rng.sample(other, rng.randint(0, 2))]
+        return [Choice(indexes, -float(at), 300 * at) for at, indexes in enumerate(sets)]
+
+    with (
+        patch.multiple(tuners, select=bits, WORTH=0.0, EXPECTED_WORTH=0.0),
+        patch.multiple(fitting, candidates=kinds, WORTH=0.0, EXPECTED_WORTH=-1.0),
+    ):
         yield
 
 
@@ -97,4 +108,5 @@ def test_indexes_were_exchanged_and_migrated() -> None:
         assert all(changes[i] > 5 * GRAPHS for i in (0, 1, 2, 3))
         assert changes[4] > GRAPHS
         assert changes[5] == 0
-        assert all(SEEN[INDEXES[i]]["rows moved"] > 100 * GRAPHS for i in (0, 1))
+        assert changes[6] > 5 * GRAPHS
+        assert all(SEEN[INDEXES[i]]["rows moved"] > 100 * GRAPHS for i in (0, 1, 6))

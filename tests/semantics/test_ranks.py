@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import random
 from collections import Counter
+from contextlib import nullcontext
 from typing import Any
 
 import duckdb
@@ -136,3 +137,38 @@ def test_labels_are_given_anew_where_they_have_no_room(monkeypatch: pytest.Monke
         assert +answer == Counter(first)
         assert len(last_operator(query).codes[0].labels.values) <= 60  # type: ignore[union-attr]
     assert moved > 10
+
+
+def test_a_join_is_ranked_by_arrival_where_its_elements_are_numbered() -> None:
+    """``count(*) OVER`` is the number of an element by (timestamp, arrival), disorder and late rows included."""
+    text = """SELECT a.seller, b.who FROM
+      (SELECT *, count(*) OVER (ORDER BY ts ROWS UNBOUNDED PRECEDING) AS n FROM bid) [ROWS UNBOUNDED] b,
+      auction [ROWS UNBOUNDED] a WHERE b.auction = a.id
+      QUALIFY ROW_NUMBER() OVER (PARTITION BY a.seller ORDER BY b.price DESC, b.n) <= 2"""
+    ties = 0
+    for seed in range(scaled(6, least=3)):
+        rng = random.Random(f"arrival/{SEED}/{seed}")
+        times = [max(0, t // 4 - rng.choice([0, 0, 0, 1, 3])) for t in range(80)]
+        came = [(t, rng.randrange(4), rng.randrange(3), f"w{rng.randrange(99)}") for t in times]
+        kept, newest = [], 0
+        for row in came:
+            if row[0] >= newest - 2:
+                kept.append(row)
+            newest = max(newest, row[0])
+        auctions = {i: f"s{i % 2}" for i in range(4)}
+        expected: Counter[Any] = Counter()
+        for seller in ("s0", "s1"):
+            of = sorted((r for r in sorted(kept, key=lambda r: r[0]) if auctions[r[1]] == seller), key=lambda r: -r[2])
+            expected.update((seller, who) for *_, who in of[:2])
+            ties += len({r[0] for r in of[:2]}) == 1
+        session = ed.Session()
+        rows = [dict(zip(("ts", "auction", "price", "who"), r, strict=True)) for r in came]
+        session.stream("bid", rows, timestamp="ts", slack=2)
+        session.stream("auction", [{"ts": 0, "id": i, "seller": s} for i, s in auctions.items()], timestamp="ts")
+        with pytest.warns(ed.LateRowsWarning) if len(kept) < len(came) else nullcontext():
+            changes = session.query(text).to_arrow().to_pylist()
+        found: Counter[Any] = Counter()
+        for r in changes:
+            found[r["seller"], r["who"]] += r["_sign"]
+        assert +found == expected, seed
+    assert ties

@@ -84,7 +84,7 @@ def run(rng: random.Random, label: str) -> None:
     schema = pa.schema({"ts": pa.int64(), "a": pa.int64(), "b": pa.int64(), "c": pa.float64(), "s": pa.string()})
     data = {n: draw_rows(rng) for n in "RST"}
     texts = [draw_query(rng) for _ in range(rng.randint(2, 4))]
-    index = rng.choice(["amri", "amri", "hash", "bitmap"]) + INDEX
+    index = rng.choice(["amri", "fitting", "hash", "bitmap"]) + INDEX
     session = declared(schema, sharing=True)
     queries = register(session, texts, index)
     got: list[list[tuple[Any, ...]]] = [[] for _ in texts]

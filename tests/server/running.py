@@ -11,6 +11,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import psutil
+
 from tests.server.sse import Event, events
 
 PATIENCE = 150.0  # seconds: the first query of its kind may wait for the compiler
@@ -77,6 +79,11 @@ class RunningServer:
         for stream in (self.process.stdout, self.process.stderr):
             if stream is not None and not stream.closed:
                 stream.close()
+
+    def followers_process(self) -> psutil.Process | None:
+        """The process that serves followers, if there is one now."""
+        children = psutil.Process(self.process.pid).children()
+        return next((p for p in children if "eddyline.server.relay" in p.cmdline()), None)
 
     def __enter__(self) -> RunningServer:
         return self

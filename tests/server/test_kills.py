@@ -116,10 +116,15 @@ def test_followers_have_each_row_once_whenever_the_server_is_killed(tmp_path: Pa
     followers = [Follower(server, name) for name in QUERIES]
     for thread in (*pushers, *followers):
         thread.start()
+    relays = 0  # killed processes that serve followers, each some time before its server
     for _ in range(KILLS):
         enough, until = sum(p.sent for p in pushers) + draw.randrange(3, 15), time.monotonic() + 30
         while sum(p.sent for p in pushers) < enough and time.monotonic() < until:
             time.sleep(0.01)
+        relay = server.followers_process()
+        if relay is not None:
+            relay.kill()
+            relays += 1
         time.sleep(draw.uniform(0, 0.2))
         server.kill()
         server.start()
@@ -142,9 +147,10 @@ def test_followers_have_each_row_once_whenever_the_server_is_killed(tmp_path: Pa
     assert options == {"filters": "sweep"}
     pushed = sum(p.sent for p in pushers)
     resumed = sum(f.resumed for f in followers)
-    assert pushed > 2 * KILLS and resumed > 2 * KILLS and all(f.rows for f in followers)
+    assert relays > KILLS // 2 and pushed > 2 * KILLS and resumed > 2 * KILLS and all(f.rows for f in followers)
     found, repeated = sum(len(f.rows) for f in followers), sum(p.repeated for p in pushers)
-    print(f"{KILLS} kills, {pushed} pushes, {repeated} repeated, {resumed} connections, {found} rows")
+    killed = f"{KILLS} kills and {relays} of the process for followers"
+    print(f"{killed}, {pushed} pushes, {repeated} repeated, {resumed} connections, {found} rows")
 
 
 def test_state_written_and_not_committed_is_not_taken_over(tmp_path: Path) -> None:

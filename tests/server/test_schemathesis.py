@@ -16,42 +16,55 @@ from schemathesis import GenerationMode
 
 from tests.server.running import RunningServer
 
-REQUESTS = 2600 if float(os.environ.get("EDDYLINE_CASES", "1")) > 1 else 270
+REQUESTS = 2000 if float(os.environ.get("EDDYLINE_CASES", "1")) > 1 else 200
+ROUNDS = 6  # at most: some operations have few different requests
 SECONDS = 100  # an answer that takes longer is a hang
-NAMES = st.sampled_from(["S", "hot", "nobody"])
+NAMES = st.sampled_from(["S", "hot"])
 
 
 def test_requests_of_the_description(tmp_path: Path) -> None:
     with RunningServer(tmp_path / "state", "--max-rate", "100000", "--max-queries", "8") as server:
-        columns = [["ts", "bigint"], ["a", "bigint"]]
-        server.request("POST", "/v1/streams", {"name": "S", "columns": columns, "timestamp": "ts"})
-        made = server.request(
-            "POST", "/v1/queries", {"text": "hot: SELECT a, count(*) AS n FROM S [RANGE 5] GROUP BY a"}
-        )
-        assert made.status == 201, made
         address = f"http://127.0.0.1:{server.port}"
         schema = schemathesis.openapi.from_url(f"{address}/openapi.json")
         operations = [found.ok() for found in schema.get_all_operations()]
         each = -(-REQUESTS // (2 * len(operations)))
         statuses: Counter[int] = Counter()
         reached: set[str] = set()
-        for operation in operations:
-            for mode in (GenerationMode.POSITIVE, GenerationMode.NEGATIVE):
-                try:
-                    cases = operation.as_strategy(generation_mode=mode)
-                    _run(server, address, cases, each, statuses)
-                except BaseException as error:
-                    if "Unsatisfiable" not in type(error).__name__ and "negative" not in str(error).lower():
-                        raise  # what takes no parameters cannot be asked wrongly
-            reached.add(operation.label)
+        for number in range(ROUNDS):
+            for operation in operations:
+                _declare(server)
+                for mode in (GenerationMode.POSITIVE, GenerationMode.NEGATIVE):
+                    try:
+                        cases = operation.as_strategy(generation_mode=mode)
+                        _run(server, address, cases, each, statuses, number)
+                    except BaseException as error:
+                        if "Unsatisfiable" not in type(error).__name__ and "negative" not in str(error).lower():
+                            raise  # what takes no parameters cannot be asked wrongly
+                reached.add(operation.label)
+            if sum(statuses.values()) >= REQUESTS:
+                break
         assert server.request("GET", "/healthz").status == 200 and server.process.poll() is None
     print(f"{sum(statuses.values())} requests of {len(reached)} operations: {sorted(statuses.items())}")
-    # Some operations have few different requests: more are asked for than must come.
-    assert len(reached) > 30 and sum(statuses.values()) >= 0.77 * REQUESTS
+    assert len(reached) > 30 and sum(statuses.values()) >= REQUESTS
+    assert sum(n for status, n in statuses.items() if status < 300) > REQUESTS // 20  # some reach what they ask for
 
 
-def _run(server: RunningServer, address: str, cases: st.SearchStrategy, count: int, statuses: Counter[int]) -> None:
-    @seed(7)
+def _declare(server: RunningServer) -> None:
+    """What requests name is there, also after those that drop it."""
+    columns = [["ts", "bigint"], ["a", "bigint"]]
+    text = "hot: SELECT a, count(*) AS n FROM S [RANGE 5] GROUP BY a"
+    for path, body in (
+        ("/v1/streams", {"name": "S", "columns": columns, "timestamp": "ts"}),
+        ("/v1/queries", {"text": text}),
+    ):
+        answer = server.request("POST", path, body)
+        assert answer.status == 201 or "already" in answer.data["error"] or answer.status == 409, answer
+
+
+def _run(
+    server: RunningServer, address: str, cases: st.SearchStrategy, count: int, statuses: Counter[int], number: int
+) -> None:
+    @seed(7 + number)
     @settings(
         max_examples=count,
         deadline=None,

@@ -8,7 +8,10 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
+from benchmarks import harness
 from benchmarks.nexmark import STREAMS, comparable, duckdb_batch, examples, last
+from benchmarks.spark import nexmark as beside
+from benchmarks.spark.driver import PROVIDER
 
 import eddyline
 from eddyline.datasets.nexmark import nexmark
@@ -31,3 +34,19 @@ def test_the_answers_are_duckdbs(spark: Any, tmp_path: Path) -> None:
             assert last(example, session.query(example.query).to_arrow()) == theirs, example.name
             compared += len(theirs) > 2
     assert compared == len(ASKED)
+
+
+def test_sparks_own_streaming_answers_the_same(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the benchmark runs beside ours, on a few rows: sessions, the rows that end streams, files in their order."""
+    monkeypatch.setattr(beside, "FOLDER", tmp_path)
+    monkeypatch.setattr(harness, "FOLDER", tmp_path)
+    before = spark.conf.get(PROVIDER)
+    folders, tables = beside.slices(3_000, 1_000, 100.0), beside.inline.data(3_000, 100.0)
+    job = beside.Job(beside.asked()["q11"], folders, tables["side_input"], 1_000)
+    assert len(list(folders["bid"].glob("*.parquet"))) == 4
+    try:
+        theirs = beside.rows(spark, job, "spark", str(tmp_path))
+    finally:
+        spark.conf.set(PROVIDER, before)
+    assert theirs == beside.truth(job.example, tables)
+    assert len(theirs) > 100

@@ -15,6 +15,7 @@ import pytest
 
 import eddyline as ed
 from eddyline.core.errors import JobError
+from eddyline.plan.print_html import read_bundle
 from eddyline.spark.job import run_job
 
 ROWS = 600
@@ -87,3 +88,19 @@ def test_a_job_reads_what_its_shards_say_of_themselves(spark: Any, tmp_path: Pat
     assert sum(held.values()) == pq.read_table(tmp_path / "out" / "sizes.parquet").num_rows
     decided = pq.read_table(tmp_path / "out" / "decided.parquet").to_pylist()
     assert all(r["query"] == "sizes" for r in decided)
+
+
+def test_a_bundle_of_a_job_has_the_plans_of_all_queries_with_their_shards(spark: Any, tmp_path: Path) -> None:
+    pq.write_table(packets(), tmp_path / "packets.parquet")
+    queries = (
+        "sums: SELECT src, sum(size) AS s FROM P [RANGE 50] GROUP BY src; large: SELECT size FROM P WHERE size > 9"
+    )
+    (tmp_path / "job.cql").write_text(f"CREATE STREAM P FROM 'packets.parquet' TIMESTAMP BY ts; {queries};")
+    options = {"master": None, "shards": 2, "report": None, "checkpoint": None, "strict": False, "progress": None}
+    out, seen = tmp_path / "out", tmp_path / "seen"
+    assert run_job(tmp_path / "job.cql", out=out, stdout=io.StringIO(), quiet=True, bundle=seen, **options) == 0
+    for name in ("sums", "large"):
+        found = read_bundle((seen / f"{name}.bundle.json").read_text(), name)
+        last = found["samples"][-1]["plan"]
+        assert found["query"] == name and last["rows"] == pq.read_metadata(out / f"{name}.parquet").num_rows > 0
+        assert sum(s["results"] for s in last["shards"]) == last["rows"]

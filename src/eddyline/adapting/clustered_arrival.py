@@ -11,12 +11,13 @@ from eddyline.adaptive.constraints.adherence import Adherence
 from eddyline.core.delta import Int64s
 from eddyline.kernels.constrained_collect import FORGOTTEN, clustering
 
+AT_ONCE = 512  # values that are looked up together: there has to be room for as many new ones
 MULTIPLIER = np.int64(-7046029254386353131)  # odd: spreads values over all bits
 
 
 class ClusteredArrival:
     """CA-Aux: for each value v the count C_v, which is the count of arrivals less those of other values since the first
-    arrival of v. An entry is forgotten when its rows have all come, or when it is older than ``most`` arrivals.
+    arrival of v. An entry is forgotten when its rows have all come, or when ``most`` others came since its first.
 
     >>> ca = ClusteredArrival(Adherence(W=4, careful=False))
     >>> ca.arrived(np.array([7, 7, 8, 7, 9]))
@@ -34,10 +35,12 @@ class ClusteredArrival:
 
     def arrived(self, values: Int64s) -> None:
         """The values of rows, in order of arrival."""
-        if 2 * (self.entries + len(values)) > len(self.table):
-            self._rebuild(np.flatnonzero(self.used), len(values))
         distances = np.zeros(len(values), np.int64)
-        self.entries += int(clustering(values, self.count, self.table, self.counts, self.used, distances))
+        for start in range(0, len(values), AT_ONCE):
+            part, found = values[start : start + AT_ONCE], distances[start : start + AT_ONCE]
+            if 2 * (self.entries + len(part)) > len(self.table):
+                self._rebuild(np.flatnonzero(self.used), AT_ONCE)
+            self.entries += int(clustering(part, self.count + start, self.table, self.counts, self.used, found))
         seen = np.flatnonzero(distances)
         positions = self.count + seen + 1
         self.count += len(values)
@@ -48,21 +51,25 @@ class ClusteredArrival:
         k = self.adherence.k_e
         if math.isinf(k):
             return np.empty(0, np.int64)
-        return np.flatnonzero((self.used != 0) & (self.counts < self.count - k) & (self.counts != FORGOTTEN))
+        places = np.flatnonzero((self.used != 0) & (self.counts < self.count - k))
+        complete: Int64s = places[self.counts[places] != FORGOTTEN]
+        return complete
 
     def forget(self, places: Int64s) -> None:
         """Values whose rows were dealt with. A share p of them stays, to see whether they come again."""
         mixed = (self.table[places] * MULTIPLIER >> np.int64(48)) & np.int64(65535)
-        self.counts[places[mixed >= int(65536 * self.adherence.p)]] = FORGOTTEN
-        self.counts[(self.used != 0) & (self.counts < self.count - self.most)] = FORGOTTEN
-        self.dead = int(((self.used != 0) & (self.counts == FORGOTTEN)).sum())
-        if 2 * self.dead > self.entries:
-            self._rebuild(np.flatnonzero(self.used), 0)
+        gone = places[mixed >= int(65536 * self.adherence.p)]
+        self.counts[gone] = FORGOTTEN
+        self.dead += len(gone)
+        if 2 * self.dead > self.entries or len(self.table) > 8 * (self.entries - self.dead + AT_ONCE):
+            self._rebuild(np.flatnonzero(self.used), AT_ONCE)
 
     def _rebuild(self, places: Int64s, more: int) -> None:
-        places = places[self.counts[places] != FORGOTTEN]
+        counts = self.counts[places]
+        places = places[(counts != FORGOTTEN) & (counts >= self.count - self.most)]
+        self.dead = 0
         values, counts = self.table[places], self.counts[places]
-        self._make(max(64, 1 << (3 * (len(values) + more)).bit_length()))
+        self._make(max(64, 1 << (2 * (len(values) + more)).bit_length()))
         self.entries = int(clustering(values, 0, self.table, self.counts, self.used, np.zeros(len(values), np.int64)))
         order = np.argsort(values)
         taken = np.flatnonzero(self.used)

@@ -32,6 +32,8 @@ from eddyline.operators.constrained_join import Collection, ConstrainedJoin
 from eddyline.streamon.decision import Decision
 from eddyline.streamon.log import DecisionLog
 
+MOST_VALUES = 1 << 20  # arrivals for which the values of a clustered attribute are remembered
+
 
 @dataclass(frozen=True, slots=True)
 class PortFacts:
@@ -60,7 +62,13 @@ class ConstraintWatch:
         self.facts = {i * width + j: f for i, mine in enumerate(facts) for j, f in enumerate(mine)}
         self.other = {a * width + p: b * width + q for a, p, b, q in self.join_edges}
         self.other |= {there: here for here, there in self.other.items()}
-        ports = sorted(self.facts)
+        self.removed: Counter[tuple[int, int]] = Counter()  # by input and why
+        self.hits: Counter[int] = Counter()  # by why
+        self.losses = MissedResults(options.adherence(RIDS).p)
+        self.restart()
+
+    def restart(self) -> None:
+        options, ports = self.options, sorted(self.facts)
         self.rids = {q: options.adherence(RIDS) for q in ports if options.may_use(RIDS)}
         self.clustered = {q: ClusteredArrival(options.adherence(CA)) for q in ports if options.may_use(CA)}
         ordered = options.may_use(OAP) or options.may_use(OAC)
@@ -68,11 +76,8 @@ class ConstraintWatch:
         # Keys that came twice: how many, the arrivals at the last, and by how much longer the next is waited for.
         self.repeated = {q: [0, 0, 1] for q in ports}
         self.graph: DirectedGraph | None = None
-        self.removed: Counter[tuple[int, int]] = Counter()  # by input and why
-        self.hits: Counter[int] = Counter()  # by why
         self.used: dict[str, bool] = {}
         self.history: deque[tuple[int, Int64s]] = deque()
-        self.losses = MissedResults(options.adherence(RIDS).p)
         # Which constraints are exploited (6.10): by port of a parent the children that are followed, and by input
         # whether its No rows are dropped where they may be.
         self.followed = {q: FollowedChildren() for q in ports} if options.predicts else {}
@@ -132,6 +137,9 @@ class ConstraintWatch:
         for q, adherence in self.rids.items():
             none = np.empty(0, np.int64)
             adherence.observe(none, none, int(join.slots.arrived[self.input_of(self.other[q])]))
+        for q, ca in self.clustered.items():
+            # A row of another window ago has no partner that is still there.
+            ca.most = int(min(MOST_VALUES, max(ca.adherence.W, self.in_window(join, self.input_of(q)))))
         self._direct(join, now)
         self._follow(join)
         assert self.graph is not None

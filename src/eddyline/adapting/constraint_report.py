@@ -99,7 +99,7 @@ def _bytes(many: int) -> str:
 
 def synopses(watch: Watched, join: ConstrainedJoin) -> list[dict[str, Any]]:
     """Of each input: bounds, rows and bytes in memory and spilled, and what made how many rows useless."""
-    counts = join.slots.counts()
+    counts = join.row_counts()
     spilled = [(0, 0)] * watch.size if join.spill is None else join.spill.by_input()
     made = []
     for i, label in enumerate(join.labels):
@@ -107,7 +107,7 @@ def synopses(watch: Watched, join: ConstrainedJoin) -> list[dict[str, Any]]:
         window = watch.in_window(join, i)
         made.append({
             "input": label, "rows": unknown + yes + no, "unknown": unknown, "yes": yes, "no": no,
-            "bytes": join.sides[i].rows.nbytes, "spilled": spilled[i][0], "spilled_bytes": spilled[i][1],
+            "bytes": join.bytes_of(i), "spilled": spilled[i][0], "spilled_bytes": spilled[i][1],
             "window_rows": None if math.isinf(window) else int(window),
             "constraint_rows": expected_rows(watch, join, i), "removed": removed_from(watch, i),
         })  # fmt: skip

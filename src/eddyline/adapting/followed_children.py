@@ -15,8 +15,10 @@ from eddyline.adaptive.constraints.no_rows import Followed
 from eddyline.core.delta import Int64s
 
 MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
-SHARE = 64  # one key in so many: fewer follow a change later, and cost less
-MOST = 4_096  # children at a time
+SHARE = 64  # one key in so many, a power of two: fewer follow a change later, and cost less
+FEWER = 8  # times fewer once ``KNOWN`` were followed to their end
+KNOWN = 64
+MOST = 1_024  # children at a time
 FIELDS = ("began", "came", "at", "first", "last", "parents", "after")
 REMEMBERED = 256  # children that were followed to their end: an average over as many
 
@@ -44,13 +46,15 @@ class FollowedChildren:
     def __init__(self, share: int = SHARE) -> None:
         self.share = share
         self.open: dict[int, Family] = {}
+        self.fewer = False  # enough were followed to their end: one key in FEWER · share is followed
         self.lag = 0.0  # arrivals of the child's stream until a row that is useless is dropped, on average
         self.done: list[tuple[int, float]] = []  # parents that came after, and how long the child had to stay
 
     def _sampled(self, keys: Int64s) -> Int64s:
         with np.errstate(over="ignore"):
             mixed = (keys.view(np.uint64) * MULTIPLIER) >> np.uint64(40)
-        found: Int64s = np.flatnonzero(mixed % np.uint64(self.share) == 0)
+        share = self.share * (FEWER if self.fewer else 1)
+        found: Int64s = np.flatnonzero((mixed & np.uint64(share - 1)) == 0)
         return found
 
     def came(self, child: Int64s, parent: Int64s, children: int, parents: int) -> None:
@@ -100,6 +104,11 @@ class FollowedChildren:
                 continue
             del self.open[key]
         del self.done[:-REMEMBERED]
+        if len(self.done) >= KNOWN and not self.fewer:
+            self.fewer = True
+            keys = np.array(list(self.open), np.int64)
+            kept = set(keys[self._sampled(keys)].tolist())
+            self.open = {key: family for key, family in self.open.items() if key in kept}
 
     def seen(self) -> Followed:
         if not self.done:
@@ -121,4 +130,5 @@ class FollowedChildren:
             family = self.open[key] = Family(0)
             for name, value in zip(FIELDS, values, strict=True):
                 setattr(family, name, value)
+        self.fewer = False
         self.done = [(int(a), float(b)) for a, b in np.array(state["done"]).reshape(-1, 2).tolist()]

@@ -9,10 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from eddyline.adapting.adaptive_join import AdaptiveJoin
-from eddyline.adapting.fixed_join import FixedJoin
 from eddyline.adapting.join_pacing import Pace
 from eddyline.adaptive.filters import policies as ordering
 from eddyline.adaptive.filters.pipeline import Pipeline
@@ -23,11 +21,14 @@ from eddyline.core.amounts import bytes_of
 from eddyline.core.errors import JobError
 from eddyline.core.time import Clock, SystemClock
 from eddyline.operators.join_plan import CacheSpec
-from eddyline.operators.mjoin import MJoin
 from eddyline.plan.candidates import named_by
 from eddyline.plan.graph import alias_of, distinct
 from eddyline.plan.logical import Join, Plan, each
 from eddyline.streamon.decision import USER, Decision
+
+if TYPE_CHECKING:  # A job without joins starts without their kernels.
+    from eddyline.adapting.adaptive_join import AdaptiveJoin
+    from eddyline.operators.mjoin import MJoin
 
 STAYS, OURS = "static", "default"
 # Beyond the papers' defaults: where elements take less than a microsecond, 10,000 of them are no interval.
@@ -121,6 +122,8 @@ class Joining:
     def stay(self, join: MJoin, names: Sequence[str]) -> None:
         """Leave a join the orders that it has."""
         if join.graph.size > 2:
+            from eddyline.adapting.fixed_join import FixedJoin
+
             join.adapter = FixedJoin(distinct(names), "the orders stay as they are, and there are no caches")
 
     def attach(self, join: MJoin, names: Sequence[str]) -> None:
@@ -131,6 +134,8 @@ class Joining:
 
     def adapter(self, join: MJoin, names: Sequence[str]) -> AdaptiveJoin:
         """Who changes the plan of a join; it begins with the orders of now."""
+        from eddyline.adapting.adaptive_join import AdaptiveJoin
+
         arrays, graph, shape = join.arrays, join.graph, _shape(join)
         policies, asked, pace = self._policies(shape, arrays.orders, join.name)
         named = self.caches
@@ -154,6 +159,8 @@ class Joining:
 
     def plant(self, join: MJoin, names: Sequence[str]) -> None:
         """Give a join the tree that the option draws."""
+        from eddyline.adapting.fixed_join import FixedJoin
+
         names, shape = distinct(names), _shape(join)
         tree = read_tree(str(self.tree), names)
         laid = plan(tree, shape)

@@ -20,14 +20,12 @@ from eddyline.adapting.conjunction import AdaptiveConjunction
 from eddyline.adapting.filter_choice import Filtering
 from eddyline.adapting.fixed_join import FixedJoin
 from eddyline.adapting.join_choice import Joining, named_in, read_tree
-from eddyline.adapting.route_control import RoutesAndIndexes
 from eddyline.adapting.star_router import StarRouter, StarRouting
 from eddyline.adapting.tuple_router import TupleRouter
 from eddyline.core.errors import JobError
 from eddyline.operators.adaptive_select import SelectionOperator
 from eddyline.operators.base import Operator
 from eddyline.operators.mjoin import MJoin
-from eddyline.operators.routed_join import RoutedJoin
 from eddyline.operators.star_look_up import StarLookUp
 from eddyline.streamon.decision import Decision
 
@@ -147,8 +145,8 @@ def pin(operators: Sequence[Operator], pinned: bool) -> None:
             operator.routes.pin(pinned)
         elif isinstance(operator, MJoin) and isinstance(operator.adapter, AdaptiveJoin):
             join_steering.pin(operator.adapter, pinned, operator.arrays)
-        elif isinstance(operator, RoutedJoin) and isinstance(operator.control, RoutesAndIndexes):
-            operator.control.pin(pinned)
+        else:
+            operator.pin(pinned)
 
 
 def undo(operator: Operator, decision: Decision, now: int | None) -> None:
@@ -159,7 +157,7 @@ def undo(operator: Operator, decision: Decision, now: int | None) -> None:
         operator.routes.undo(decision, now)
     elif isinstance(operator, MJoin) and isinstance(operator.adapter, AdaptiveJoin):
         join_steering.undo(operator.adapter, decision, now, operator.arrays)
-    elif isinstance(operator, RoutedJoin):
-        raise JobError("the indexes of a multi-route join are not set back one by one; PIN QUERY keeps them.")
+    elif operator.not_undone:
+        raise JobError(f"{operator.not_undone} are not set back one by one; PIN QUERY keeps them.")
     else:
         raise JobError(f"{decision.operator} no longer changes its plan, so there is nothing to set back.")

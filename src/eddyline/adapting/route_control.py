@@ -19,15 +19,19 @@ from typing import Any
 import numpy as np
 
 from eddyline.adaptive.indexes.access_patterns import spelled
+from eddyline.adaptive.indexes.cost import UnitCosts
+from eddyline.adaptive.indexes.index_sets import IndexKey
 from eddyline.adaptive.indexes.routes import Routes
-from eddyline.adaptive.indexes.tuners import IndexKey, IndexTuner, StateFacts, Tuning
+from eddyline.adaptive.indexes.tuners import IndexTuner, StateFacts, Tuning
 from eddyline.core.delta import Int64s
+from eddyline.core.window import Rows
 from eddyline.expr.describe import describe
 from eddyline.kernels.bit_address import FOUND
 from eddyline.operators.routed_join import RoutedJoin
 from eddyline.streamon.log import DecisionLog
 from eddyline.synopses.index_maps import BitAddress, Hashed, IndexSpec
 from eddyline.synopses.module_view import ModuleView
+from eddyline.synopses.state_module import Weights
 
 SAMPLE = 2_500  # of the newest rows, from which repeated values are estimated
 ADMITTED = 0.5  # share of the rows that a search by a range is taken to admit
@@ -88,19 +92,22 @@ class _Facts(Sequence[StateFacts]):
 
 class RoutesAndIndexes:
     """The control of one join. ``attributes`` are the names of each input's join attributes; ``make_tuner`` makes a
-    tuner for states with these numbers of attributes."""
+    tuner for states with these numbers of attributes, ``unit`` gives the costs of operations as far as they are
+    known: they are measured as soon as the kernels are compiled."""
 
     def __init__(
         self,
         operator: str,
         attributes: Sequence[Sequence[str]],
         routes: Routes,
-        make_tuner: Callable[[Sequence[int]], IndexTuner],
+        make_tuner: Callable[..., IndexTuner],
+        unit: Callable[[], UnitCosts] = UnitCosts,
         log: DecisionLog | None = None,
     ) -> None:
         self.operator, self.attributes = operator, [tuple(a) for a in attributes]
         self.routes, self.log = routes, log
-        self._make_tuner, self.tuner = make_tuner, make_tuner(self._sizes)
+        self._make_tuner, self._unit = make_tuner, unit
+        self.tuner = make_tuner(states=self._sizes, unit=unit())
         self.views: Sequence[ModuleView] = ()
         self._led: list[bool] = []
         self.due: list[int] = []  # states that the tuner wants to decide about
@@ -122,8 +129,14 @@ class RoutesAndIndexes:
         before, self.views = self._sizes, join.states
         self.attributes = [tuple(describe(e) for e in view.key_exprs()) for view in self.views]
         if self._sizes != before:  # other joins brought attributes of theirs
-            self.tuner = self._make_tuner(self._sizes)
+            self.tuner = self._make_tuner(states=self._sizes, unit=self._unit())
         self._led = [view.leads for view in self.views]
+        self._weigh(self._unit())
+
+    def _weigh(self, unit: UnitCosts) -> None:
+        """Searches take what is cheaper, their index or all rows."""
+        for view in self.views:
+            view.module.weights = Weights(unit.visit, unit.compare, unit.scan)
 
     def next(self, bound: Sequence[int]) -> int:
         return self.routes.next(bound)
@@ -163,6 +176,8 @@ class RoutesAndIndexes:
 
     def _decided(self, target: int, join: RoutedJoin, tuner: IndexTuner) -> list[Tuning]:
         """What a tuner decides about the states whose indexes this join decides about."""
+        tuner.unit = self._unit()
+        self._weigh(tuner.unit)
         return [t for t in tuner.decide(target, self.facts(join)) if join.states[t.state].leads]
 
     def pin(self, pinned: bool) -> None:
@@ -191,6 +206,7 @@ class RoutesAndIndexes:
             join.in_process(i),
             {a: agreeing(newest[:, a]) for a in range(state.attributes)},
             dict.fromkeys(np.flatnonzero(state.ranged).tolist(), ADMITTED),
+            max((v.window.count for v in join.states[i].shared.views if isinstance(v.window, Rows)), default=0),
         )
 
     # ── for people ────────────────────────────────────────────────────────────────────────────────────────────────
@@ -275,4 +291,7 @@ class RoutesAndIndexes:
         if name == self.tuner.name and list(map(int, sizes)) == self._sizes:
             self.tuner.load(learned)
             self.due = [int(i) for i in state["due"]]
+        else:
+            for i, view in enumerate(self.views):
+                self.tuner.take_over(i, to_keys(view.module.spec))
         self.tunings, self.migrated = int(state["tunings"]), int(state["migrated"])

@@ -20,7 +20,6 @@ from eddyline.core.time import TimeKind
 from eddyline.core.window import Unbounded, Until, closes
 from eddyline.cql.bind_as_of import as_of_join
 from eddyline.cql.bind_expr import ExpressionBinder
-from eddyline.cql.bind_model import stream_scan
 from eddyline.cql.defaults import (
     Bound,
     as_stream,
@@ -32,6 +31,7 @@ from eddyline.cql.defaults import (
 )
 from eddyline.cql.dialect import Source
 from eddyline.cql.renaming import renamed
+from eddyline.cql.scans import scan_of
 from eddyline.cql.scope import WINDOW_COLUMNS, Context, Scope, Visible
 from eddyline.cql.window_syntax import WindowClause
 from eddyline.cql.windows import window_spec
@@ -273,7 +273,13 @@ class FromBinder:
 
     def _stream(self, node: Source, stream: StreamDef, alias: str) -> Item:
         self.context.kinds.append((stream.time_kind, stream.name, node))
-        return self._windowed(node, stream_scan(self.context, node, stream, alias), alias, stream.time_kind)
+        if self.context.modelled:
+            from eddyline.cql.bind_model import stream_scan
+
+            scan = stream_scan(self.context, node, stream, alias)
+        else:
+            scan = scan_of(stream, alias)
+        return self._windowed(node, scan, alias, stream.time_kind)
 
     def _relation(self, node: Source, relation: RelationDef, alias: str) -> Item:
         if node.args.get("window") is not None:

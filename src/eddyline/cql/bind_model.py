@@ -1,4 +1,4 @@
-"""Queries on models: which queries are, what ``MODEL`` and segment tables bring into FROM, and the clauses at the end.
+"""Queries on models: what ``MODEL`` and segment tables bring into FROM, and the clauses at the end.
 
 A query is one on models if it reads a segment stream, or carries ``MODEL`` or a clause of models. It is bound like any
 other, with modelled values as columns of doubles, and then translated (``plan.models``).
@@ -6,18 +6,20 @@ other, with modelled values as columns of doubles, and then translated (``plan.m
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
 from sqlglot import exp
 
-from eddyline.core.catalog import Catalog, StreamDef
+from eddyline.core.catalog import StreamDef
 from eddyline.core.errors import CqlError, did_you_mean
 from eddyline.core.schema import Field, Schema
 from eddyline.core.time import TimeKind
 from eddyline.cql.defaults import Bound
 from eddyline.cql.dialect import Source
 from eddyline.cql.model_syntax import ModelClauses, parse_model
+from eddyline.cql.scans import scan_of
 from eddyline.cql.scope import Context
 from eddyline.cql.windows import IntervalText, resolve_duration
 from eddyline.expr.types import type_name
@@ -26,20 +28,6 @@ from eddyline.models.segments import SegmentLayout
 from eddyline.models.sources import DeclaredRows, FittedRows, Monomials, SegmentRows
 from eddyline.plan.logical import ModelQuery, StreamScan, each
 from eddyline.plan.models import ModelOptions, translate
-
-
-def is_modelled(query: exp.Expression, catalog: Catalog) -> bool:
-    """Whether a query is one on models, before it is bound."""
-    if query.meta.get("clauses") is not None:
-        return True
-    for node in query.find_all(Source):
-        if node.args.get("models"):
-            return True
-        if isinstance(node.this, exp.Identifier):
-            stream = catalog.streams.get(node.this.name.lower())
-            if stream is not None and stream.segments is not None:
-                return True
-    return False
 
 
 def stream_scan(context: Context, node: Source, stream: StreamDef, alias: str) -> StreamScan:
@@ -56,12 +44,13 @@ def stream_scan(context: Context, node: Source, stream: StreamDef, alias: str) -
     clauses: ModelClauses | None = context.clauses
     if clauses is not None and clauses.error is not None and not models:
         return _fitted(context, clauses, node, stream, alias)
-    schema = Schema(tuple(Field(f"{alias}.{f.name}", f.type) for f in stream.schema))
-    model = _declared(context, models, stream, alias) if models else None
-    if model is not None:
-        modelled = {f"{alias}.{n}" for n, _ in model.values}
-        schema = Schema(tuple(Field(f.name, pa.float64()) if f.name in modelled else f for f in schema))
-    return StreamScan(stream.name, alias, schema, stream.schema.names, model)
+    scan = scan_of(stream, alias)
+    if not models:
+        return scan
+    model = _declared(context, models, stream, alias)
+    modelled = {f"{alias}.{n}" for n, _ in model.values}
+    schema = Schema(tuple(Field(f.name, pa.float64()) if f.name in modelled else f for f in scan.schema))
+    return replace(scan, schema=schema, model=model)
 
 
 def _fitted(context: Context, clauses: ModelClauses, node: Source, stream: StreamDef, alias: str) -> StreamScan:
@@ -151,6 +140,7 @@ def model_query(context: Context, query: exp.Expression, bound: Bound) -> ModelQ
             within,
             ticks(clauses.max_gap),
             clauses.predict,
+            clauses.split,
         )
     place = clauses.span if clauses is not None else None
     return translate(

@@ -12,6 +12,7 @@ from sqlglot import exp
 from eddyline.cql.bind_aggregate import AggregateCollector
 from eddyline.cql.bind_rank import FUNCTIONS, RankCollector
 from eddyline.cql.defaults import elements_of, implicit_window
+from eddyline.cql.over_remedies import NOT_HERE, beside, instead_of
 from eddyline.cql.places import span_of
 from eddyline.cql.scope import Context, outer_columns
 from eddyline.expr.functions import is_aggregate
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
 
 MOST_ROWS: Final = 1_000_000  # of a frame, and between an element and its neighbour
 _NEIGHBOURS: Final = ("lag", "lead")
-_NOT_HERE: Final = ("ntile", "percent_rank", "cume_dist", "nth_value")
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,9 +77,8 @@ class OverCollector:
                 raise self.context.error(f"{name.upper()} has no FILTER: filter in WHERE.", node)
             return self._neighbour(node, name, inner, binder)
         if name not in self.context.catalog.aggregates and not is_aggregate(name):
-            if name in _NOT_HERE:
-                known = ", ".join(f"{f.upper()}()" for f in (*FUNCTIONS, *_NEIGHBOURS, "first_value", "last_value"))
-                raise self.context.error(f"{name.upper()}() is not supported: there are {known}.", node)
+            if name in NOT_HERE:
+                raise self.context.error(instead_of(name, node, inner), node)
             raise self.context.error("OVER (…) goes with ranks, LAG, LEAD and aggregates.", node)
         rows, shift = self._frame(node)
         collector = AggregateCollector(self.context)
@@ -139,12 +138,21 @@ class OverCollector:
     def _without_rows(self, node: exp.Window, spec: Any) -> str:
         call = node.this.sql()
         keys = ", ".join(p.sql() for p in node.args.get("partition_by") or ())
-        if spec is not None and spec.args.get("kind") == "RANGE" and isinstance(spec.args.get("start"), exp.Interval):
-            interval = spec.args["start"]
-            width = f"{interval.this.name} {interval.args['unit']}"
+        arguments: dict[str, Any] = {} if spec is None else spec.args
+        kind, start = arguments.get("kind"), arguments.get("start")
+        if kind == "RANGE" and start is not None and (isinstance(start, exp.Interval) or _is_count(start)):
+            timed = isinstance(start, exp.Interval)
+            width = f"{start.this.name} {start.args['unit']}" if timed else start.this
             return (
-                f"a frame of time is a window on the stream, beside which each element is read: {_beside(node, width)}"
+                f"a frame of time is a window on the stream, beside which each element is read: {beside(node, width)}"
             )
+        if kind == "RANGE" and start == "UNBOUNDED":
+            return (
+                "RANGE would count the rows of one instant together: write ROWS, "
+                f"{call} OVER (… ROWS UNBOUNDED PRECEDING)."
+            )
+        if kind == "GROUPS":
+            return f"GROUPS is not supported: count rows, {call} OVER (… ROWS BETWEEN 1 PRECEDING AND CURRENT ROW)."
         order = f" {node.args['order'].sql().strip()}" if node.args.get("order") is not None else " ORDER BY ts"
         partition = f"PARTITION BY {keys}" if keys else ""
         within = f"{partition}{order}".strip()
@@ -221,18 +229,6 @@ class OverCollector:
                 " the order of the stream."
             )
         raise self.context.error(message, self.node)
-
-
-def _beside(node: exp.Window, width: str) -> str:
-    """A query that has the aggregate over a window of time beside each element, in the names of the user's query."""
-    select = node.find_ancestor(exp.Select)
-    named = None if select is None else select.args["from_"].this.this
-    stream = named.name if isinstance(named, exp.Identifier) else "S"
-    keys = [p.sql() for p in node.args.get("partition_by") or ()]
-    listed, group = "".join(f"{k}, " for k in keys), f" GROUP BY {', '.join(keys)}" if keys else ""
-    where = f" WHERE {' AND '.join(f'{stream}.{k} = w.{k}' for k in keys)}" if keys else ""
-    inner = f"SELECT {listed}{node.this.sql()} AS v FROM {stream} [RANGE {width}]{group}"
-    return f"SELECT {stream}.*, w.v FROM {stream}, ({inner}) AS w{where}."
 
 
 _NOT_A_STREAM: Final = (

@@ -175,7 +175,11 @@ def read_limit(context: Context, node: exp.Expression, bind: Callable[[exp.Expre
 
 
 def _count(context: Context, node: Any, word: str) -> int:
-    value = node.args.get("expression")
+    value = node.args.get("count") if isinstance(node, exp.Fetch) else node.args.get("expression")
+    options = node.args.get("limit_options") if isinstance(node, exp.Fetch) else None
+    if options is not None and (options.args.get("with_ties") or options.args.get("percent")):
+        message = "FETCH FIRST n ROWS ONLY has neither PERCENT nor WITH TIES: for ties, write RANK() … <= n."
+        raise context.error(message, node)
     if not (isinstance(value, exp.Literal) and not value.is_string and value.this.isdigit()) or len(value.this) > 9:
         raise context.error(f"{word} takes a whole number, as in {word} 10.", node)
     return int(value.this)

@@ -60,6 +60,7 @@ _READ = (
     "order",
     "limit",
     "offset",
+    "qualify",
 )
 
 
@@ -87,6 +88,7 @@ class SelectBinder:
     below: Plan | None = None  # the relation that the select list is evaluated over
     items: list[SelectItem] = field(default_factory=list)
     limit: Limit | None = None
+    qualify: list[Expr] = field(default_factory=list)  # conditions on ranks and other values with OVER
     exploded: tuple[str, str] | None = None  # a column of lists, and the name of its elements
     outer: list[Expr] = field(default_factory=list)  # conjuncts of WHERE that name columns of the query around
 
@@ -102,6 +104,8 @@ class SelectBinder:
         raw = self._bind_items(projections, collector, over, scalars)
         if has_order(self.context, node):
             self._bind_limit(node, projections, collector, over)
+        if node.args.get("qualify") is not None:
+            self._bind_qualify(node.args["qualify"], projections, collector, over)
         if over.calls:
             grouped = collector.calls or node.args.get("group") or node.args.get("having") or self.exploded
             plan = over.applied(plan, not (grouped or scalars.plans))
@@ -111,7 +115,9 @@ class SelectBinder:
             plan = Explode(plan, *self.exploded)
         plan = self._group(node, projections, raw, collector, ranks, scalars, plan)
         ordered = () if self.limit is None else tuple(o.value for o in self.limit.order)
-        self.below = ranks.applied(plan, (*(i.value for i in self.items), *ordered))
+        self.below = ranks.applied(plan, (*(i.value for i in self.items), *ordered, *self.qualify))
+        if self.qualify:
+            self.below = Select(self.below, tuple(self.qualify))
         self._judge(sources, marks, [*values.plans, *scalars.plans])
 
     def _scalars(self) -> ScalarCollector:
@@ -267,9 +273,33 @@ class SelectBinder:
 
         self.limit = read_limit(self.context, node, bind)
 
+    def _bind_qualify(
+        self, node: exp.Qualify, projections: list[Any], collector: AggregateCollector, over: OverCollector
+    ) -> None:
+        """``QUALIFY`` keeps rows by what stands with OVER, there or under its alias in the select list."""
+        aliases = {p.alias.lower(): p.this for p in projections if isinstance(p, exp.Alias)}
+        binder = ExpressionBinder(self.context, self.scope, "in QUALIFY", None, collector, aliases, ranks=over)
+        self.qualify = [binder.condition(part, "QUALIFY") for part in conjuncts_of(node.this)]
+        if any(outer_columns(c) for c in self.qualify):
+            raise self.context.error("QUALIFY of a subquery may not use columns of the query around.", node)
+        if over.ranks.call is None and not over.calls:
+            message = "QUALIFY keeps rows by a rank or another value with OVER (…): write WHERE, or HAVING for groups."
+            raise self.context.error(message, node)
+
     def _star(self, star: exp.Star, alias: str) -> list[SelectItem]:
-        if star.args.get("except_") or star.args.get("replace") or star.args.get("rename"):
-            raise self.context.error("'*' with EXCEPT or REPLACE is not supported.", star)
+        if star.args.get("replace") or star.args.get("rename"):
+            message = "'*' does not take REPLACE or RENAME: write the columns that stay, and the others with AS."
+            raise self.context.error(message, star)
+        items = self._star_items(alias)
+        left_out = {e.name.lower(): e for e in star.args.get("except_") or ()}
+        for name, e in left_out.items():
+            if all(i.name.lower() != name for i in items):
+                raise self.scope.unknown(exp.Column(this=exp.to_identifier(e.name)))
+        if left_out and len(items) == sum(i.name.lower() in left_out for i in items):
+            raise self.context.error("EXCEPT leaves no column.", star)
+        return [i for i in items if i.name.lower() not in left_out]
+
+    def _star_items(self, alias: str) -> list[SelectItem]:
         if alias:
             found = [v for v in self.scope.of_alias(alias) if not v.implicit]
             if not found:
@@ -313,10 +343,11 @@ class SelectBinder:
         ranked = [] if ranks.call is None else ranks.call.read()
         ordered = [] if self.limit is None else [o.value for o in self.limit.order]
         used = [*(i.value for i in raw), *condition, *(x for m in marks.marks for x, _ in m.operands)]
-        used += [*ranked, *ordered]
+        used += [*ranked, *ordered, *self.qualify]
         free = frozenset((*(m.name for m in marks.marks), ranks.column, *scalars.names))
         grouped = grouping(self.context, plan, keys, collector, used, free)
         self.items = [SelectItem(i.name, i.qualifier, grouped.lift(i.value)) for i in raw]
+        self.qualify = [grouped.lift(c) for c in self.qualify]
         ranks.lift(grouped.lift)
         if self.limit is not None:
             self.limit = replace(self.limit, order=tuple(o.lifted(grouped.lift) for o in self.limit.order))

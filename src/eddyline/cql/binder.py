@@ -15,7 +15,6 @@ from eddyline.core.errors import CqlError, Span
 from eddyline.core.time import TimeKind
 from eddyline.cql.bind_from import LocalQuery
 from eddyline.cql.bind_literal import coerce
-from eddyline.cql.bind_model import is_modelled, model_query
 from eddyline.cql.bind_rank import Limit, has_order, limited, read_limit
 from eddyline.cql.bind_select import SelectBinder
 from eddyline.cql.bind_subquery import Correlated
@@ -23,8 +22,9 @@ from eddyline.cql.defaults import Bound, as_relation, check_closing, result
 from eddyline.cql.dialect import StreamQuery
 from eddyline.cql.job import CreateView, QueryStatement, Statement, parse_job
 from eddyline.cql.modifiers import refuse_modifiers
-from eddyline.cql.parsing import SHALLOWER
+from eddyline.cql.parsing import SHALLOWER, better, tokenize
 from eddyline.cql.renaming import renamed, with_names
+from eddyline.cql.scans import is_modelled
 from eddyline.cql.scope import DEEPEST, Context, Scope
 from eddyline.cql.text_numbers import text_beside_number
 from eddyline.cql.window_syntax import WindowClause
@@ -61,7 +61,15 @@ def bind(query: str | Statement, catalog: Catalog) -> BoundQuery:
         bound = QueryBinder(context).bind(statement.query)
     except RecursionError:
         raise CqlError(f"this query is nested too deeply: {SHALLOWER}.", statement.text, statement.span) from None
-    plan = model_query(context, statement.query, bound) if context.modelled else result(bound)
+    except CqlError as error:
+        tokens = [t for t in tokenize(statement.text) if statement.span.start <= t.start < statement.span.end]
+        raise better(error, tokens, statement.text) from None
+    if context.modelled:
+        from eddyline.cql.bind_model import model_query
+
+        plan: Plan = model_query(context, statement.query, bound)
+    else:
+        plan = result(bound)
     if depth(plan) > DEEPEST:
         message = f"this query has more than {DEEPEST} operators one below another: {SHALLOWER}."
         raise CqlError(message, statement.text, statement.span)

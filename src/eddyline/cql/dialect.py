@@ -29,6 +29,9 @@ REFUSED_AFTER_CALL = {
 }
 
 
+NULLS_IGNORED = "IGNORE NULLS is not supported: keep the rows with a value, WHERE x IS NOT NULL."
+
+
 class Source(exp.Expression):
     """An item of FROM: a name, a call such as ``late(q)``, a query, or another Source in parentheses with its joins."""
 
@@ -65,6 +68,7 @@ class CqlTokenizer(Tokenizer):
     COMMANDS: ClassVar[set[TokenType]] = set()  # no statement of ours swallows the rest of the text
     # A hint would be read as a comment with a meaning; in CQL /*+ is a comment like any other.
     HINT_START: ClassVar[str] = "/*+never+"
+    KEYWORDS: ClassVar[dict[str, TokenType]] = {k: t for k, t in Tokenizer.KEYWORDS.items() if k != "/*+"}
 
 
 class CqlParser(WindowParser):
@@ -129,12 +133,36 @@ class CqlParser(WindowParser):
         follows = self._next.token_type in (TokenType.L_PAREN, TokenType.GROUP_BY) or self._next.text.upper() == "GROUP"
         if text in REFUSED_AFTER_CALL and follows:
             self.raise_error(REFUSED_AFTER_CALL[text])
+        if self._parse_nulls(this):
+            return self._parse_window(this, alias)
+        if text == "OVER" and self._next.token_type in self.ID_VAR_TOKENS:
+            name = self._next.text
+            self.raise_error(
+                f"no WINDOW of this query is called {name!r}: write WINDOW {name} AS (PARTITION BY … ORDER BY …) behind"
+                " it, or the parentheses behind OVER.",
+                self._next,
+            )
         if text in ("OVER", "FILTER") and follows and isinstance(this, exp.Expression):
             first = this.meta.get("start", self._prev.start)
             node: Any = super()._parse_window(this, alias)
             node.meta["start"], node.meta["end"] = first, self._prev.end
             return node
         return this
+
+    def _parse_nulls(self, this: Any) -> bool:
+        """``RESPECT NULLS``, behind a call or its argument, is what is done anyway; ``IGNORE NULLS`` is refused."""
+        inside = this.expressions[:1] if isinstance(this, exp.Anonymous) else []
+        if inside and isinstance(inside[0], exp.RespectNulls):
+            this.set("expressions", [inside[0].this, *this.expressions[1:]])
+        elif inside and isinstance(inside[0], exp.IgnoreNulls):
+            self.raise_error(NULLS_IGNORED, self._prev)
+        elif self._curr and self._curr.text.upper() in ("IGNORE", "RESPECT") and self._next.text.upper() == "NULLS":
+            if self._curr.text.upper() == "IGNORE":
+                self.raise_error(NULLS_IGNORED)
+            self._advance(2)
+        else:
+            return False
+        return True
 
     def _parse_cast_call(self, node: type[exp.Cast]) -> exp.Cast:
         """``CAST(x AS type)``; the type is kept as written, because ``expr.types`` is the one to know our types."""

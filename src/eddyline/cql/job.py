@@ -156,6 +156,8 @@ def _statement(tokens: list[Token], text: str) -> Statement:
             if cursor.word(word):
                 return parse(cursor, span)
         hint = did_you_mean(cursor.current.text, ["STREAM", "RELATION", "VIEW"]) if cursor.current else ""
+        if cursor.current and cursor.current.text.upper() == "TABLE":
+            hint = " A table whose rows only come is a STREAM, one whose rows change (KEY, SIGN BY) a RELATION."
         raise cursor.error(f"expected STREAM, RELATION or VIEW after CREATE, but {cursor.found()}.{hint}")
     named = len(tokens) > 1 and tokens[1].token_type == TokenType.COLON  # a query may be called pin
     steer = None if named else parse_steering(cursor, span, _clauses)
@@ -225,7 +227,7 @@ def _query(cursor: Cursor, span: Span) -> QueryStatement:
         cursor.expect(TokenType.COLON, ":")
     if cursor.word("INSERT", "INTO"):
         path = cursor.current
-        target = cursor.string("the path to write to")
+        target = cursor.string("the path to write to, as in 'results.parquet',")
         aimed = None if path is None else Span(path.start, path.end + 1)
         if not target.strip():
             raise cursor.error("INSERT INTO needs a path, and this one is an empty text.", path)

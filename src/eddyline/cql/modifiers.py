@@ -11,7 +11,7 @@ _REFUSED = {
     "limit": "LIMIT belongs into the query: write ORDER BY … LIMIT inside the parentheses.",
     "offset": "OFFSET belongs into the query: write ORDER BY … LIMIT … OFFSET inside the parentheses.",
     "sort": "SORT BY is not supported.",
-    "qualify": "QUALIFY is not supported.",
+    "qualify": "QUALIFY belongs into the query: write it inside the parentheses.",
     "sample": "sampling is not supported.",
     "laterals": "LATERAL is not supported.",
     "connect": "CONNECT BY is not supported.",

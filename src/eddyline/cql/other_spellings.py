@@ -16,7 +16,7 @@ from typing import Final
 from sqlglot.tokenizer_core import Token, TokenType
 
 from eddyline.core.errors import CqlError, Span
-from eddyline.cql.window_syntax import STREAM_OPERATORS
+from eddyline.cql.token_reader import Edit, TokenReader, edited, written_here
 
 _AROUND: Final = ("TUMBLE", "HOP", "SESSION", "CUMULATE")
 _GROUPING: Final = {"WINDOW": "spark", "SESSION_WINDOW": "spark", "TUMBLE": "flink", "HOP": "flink", "SESSION": "flink"}
@@ -28,15 +28,6 @@ _EDGES: Final = {
 _BOTH: Final = "window_start, window_end"
 _LENGTH: Final = re.compile(r"\s*\d+(\.\d+)?\s+[a-z]+\s*", re.IGNORECASE)
 _ENDS_SOURCE: Final = ("WHERE", "GROUP BY", "HAVING", "UNION", "EXCEPT", "INTERSECT", "JOIN", "ON", "ORDER BY")
-
-
-@dataclass(frozen=True, slots=True)
-class Edit:
-    """Replace the text from ``start`` to ``end``."""
-
-    start: int
-    end: int
-    text: str
 
 
 @dataclass(slots=True)
@@ -69,73 +60,11 @@ def refuse_other_spellings(tokens: Sequence[Token], text: str) -> None:
     if found.refused:
         raise CqlError(found.refused, text, found.span)
     first, last = tokens[0].start, tokens[-1].end + 1
-    rewritten = _edited(text, [*found.edits, *reader.as_stream()], first, last)
-    shown = "\n".join(f"  {line.strip()}" if "\n" not in rewritten else f"  {line}" for line in rewritten.split("\n"))
-    raise CqlError(f"a window stands in brackets behind its stream. Here the query is written:\n{shown}",
-                   text, found.span)  # fmt: skip
+    rewritten = edited(text, [*found.edits, *reader.as_stream()], first, last)
+    raise CqlError(f"a window stands in brackets behind its stream. {written_here(rewritten)}", text, found.span)
 
 
-def _edited(text: str, edits: Sequence[Edit], first: int, last: int) -> str:
-    parts, at = [], first
-    for e in sorted(edits, key=lambda e: (e.start, e.end)):
-        if e.start < at and e.start != e.end:
-            continue  # inside what another edit has replaced
-        parts += [text[at : e.start], e.text]
-        at = max(at, e.end)
-    return "".join([*parts, text[at:last]])
-
-
-class _Reader:
-    def __init__(self, tokens: Sequence[Token], text: str) -> None:
-        self.tokens, self.text = tokens, text
-        self.depths: list[int] = []
-        depth = 0
-        for t in tokens:
-            depth -= t.token_type == TokenType.R_PAREN
-            self.depths.append(depth)
-            depth += t.token_type == TokenType.L_PAREN
-
-    # ── tokens ────────────────────────────────────────────────────────────────────────────────────────────────────
-
-    def word(self, i: int) -> str:
-        """A word in upper case; empty for what is quoted or not there."""
-        if not 0 <= i < len(self.tokens) or self.tokens[i].token_type in (TokenType.STRING, TokenType.IDENTIFIER):
-            return ""
-        return " ".join(self.tokens[i].text.upper().split())
-
-    def opens(self, i: int) -> bool:
-        return i < len(self.tokens) and self.tokens[i].token_type == TokenType.L_PAREN
-
-    def close(self, i: int) -> int | None:
-        """The parenthesis that closes the one at i."""
-        later = range(i + 1, len(self.tokens))
-        return next((j for j in later if self.depths[j] == self.depths[i] and self.is_close(j)), None)
-
-    def is_close(self, i: int) -> bool:
-        return self.tokens[i].token_type == TokenType.R_PAREN
-
-    def arguments(self, i: int, close: int) -> list[tuple[int, int]]:
-        """The token ranges of what stands between parentheses, split at its commas; names (``SIZE =>``) are skipped."""
-        parts, begin = [], i + 1
-        for j in range(i + 1, close + 1):
-            ends = j == close or (self.tokens[j].token_type == TokenType.COMMA and self.depths[j] == self.depths[i] + 1)
-            if ends:
-                named = begin + 1 < j and self.tokens[begin + 1].token_type == TokenType.FARROW
-                parts.append((begin + 2 if named else begin, j))
-                begin = j + 1
-        return [p for p in parts if p[0] < p[1]]
-
-    def written(self, part: tuple[int, int]) -> str:
-        return self.text[self.tokens[part[0]].start : self.tokens[part[1] - 1].end + 1]
-
-    def length(self, part: tuple[int, int]) -> str:
-        """``INTERVAL '10' SECONDS``, ``INTERVAL 10 SECONDS`` and ``'10 seconds'`` as ``10 SECONDS``."""
-        words = self.written(part).replace("'", " ").split()
-        return " ".join(w.upper() for w in words if w.upper() != "INTERVAL")
-
-    def span(self, first: int, last: int) -> Span:
-        return Span(self.tokens[first].start, self.tokens[last].end + 1)
-
+class _Reader(TokenReader):
     # ── a function around the table ───────────────────────────────────────────────────────────────────────────────
 
     def around_table(self) -> Found | None:
@@ -309,24 +238,6 @@ class _Reader:
                 text = f"window_{self.tokens[i + 2].text.lower()}" if dotted else _BOTH
                 edits.append(Edit(*_ends(self.span(i, i + 2 if dotted else i)), text))
         return edits
-
-    # ── the result ────────────────────────────────────────────────────────────────────────────────────────────────
-
-    def as_stream(self) -> list[Edit]:
-        """``Wstream`` around the outermost select list: these engines give one result for each window."""
-        if any(self.word(i) in STREAM_OPERATORS for i in range(len(self.tokens))):
-            return []
-        top = [i for i in range(len(self.tokens)) if self.depths[i] == 0]
-        selects = [i for i in top if self.word(i) == "SELECT"]
-        if len(selects) != 1:
-            first, last = self.tokens[0].start, self.tokens[-1].end + 1
-            return [Edit(first, first, "Wstream("), Edit(last, last, ")")]
-        start = self.tokens[selects[0] + 1].start
-        stop = next((i for i in top if i > selects[0] and self.word(i) == "FROM"), None)
-        if stop is None:
-            return []
-        end = self.tokens[stop - 1].end + 1
-        return [Edit(start, start, "Wstream("), Edit(end, end, ")")]
 
 
 def _ends(span: Span) -> tuple[int, int]:

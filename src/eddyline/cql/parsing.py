@@ -10,6 +10,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from eddyline.core.errors import CqlError, Span
 from eddyline.cql.dialect import Cql, CqlParser
+from eddyline.cql.named_windows import expand_named_windows
 from eddyline.cql.other_spellings import refuse_other_spellings
 from eddyline.cql.window_syntax import PlacedParseError
 
@@ -53,10 +54,25 @@ def unterminated(text: str, message: str) -> CqlError:
 
 def parse_query(tokens: list[Token], text: str) -> exp.Expression:
     """The syntax tree of one query whose tokens are given; places refer to ``text``, the whole job."""
-    refuse_other_spellings(tokens, text)
+    try:
+        refuse_other_spellings(tokens, text)
+        return _parse(tokens, text)
+    except CqlError as error:
+        raise better(error, tokens, text) from None
+
+
+def better(error: CqlError, tokens: list[Token], text: str) -> CqlError:
+    """The message for users of other engines where the query is refused for what they are used to."""
+    import eddyline.cql.remedy_sources  # noqa: F401  (its rules are needed where a query is refused, and only there)
+    from eddyline.cql.remedies import remedy
+
+    return remedy(tokens, text) or error
+
+
+def _parse(tokens: list[Token], text: str) -> exp.Expression:
     parser = CqlParser(error_level=ErrorLevel.IMMEDIATE, dialect=Cql())
     try:
-        tree = parser.parse_tokens(tokens, text)
+        tree = parser.parse_tokens(expand_named_windows(tokens, text), text)
     except PlacedParseError as error:
         raise CqlError(readable(error, text), text, Span(error.start, error.end)) from None
     except ParseError as error:

@@ -7,7 +7,6 @@ from typing import Final
 from eddyline.expr.describe import literal_text
 from eddyline.expr.nodes import AggregateCall, Call, Case, Cast, Column, Expr, Literal, UserCall
 from eddyline.expr.types import type_name
-from eddyline.models.describe import format_program
 from eddyline.plan.logical import (
     MANY_PLACES,
     Aggregate,
@@ -191,6 +190,8 @@ def _node(p: Plan) -> str:
         case Over():
             return _over(p)
         case ModelQuery():
+            from eddyline.models.describe import format_program
+
             return f"model query {format_program(p.program)}"
         case ToStream():
             return p.kind

@@ -53,7 +53,9 @@ from eddyline.streamon.decision import Decision
 from eddyline.streamon.strategies import KINDS
 
 _CHOICES = (option for option, kind in KINDS.items() if kind.of == "query")
-OPTIONS = tuple(sorted((*_CHOICES, "every", "memory", "on_error", "pinned", "priority", "strict_order", "tree")))
+OPTIONS = tuple(
+    sorted((*_CHOICES, "every", "memory", "models", "on_error", "pinned", "priority", "strict_order", "tree"))
+)
 Q = TypeVar("Q")  # what a session hands out for a query
 
 

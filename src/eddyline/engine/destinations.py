@@ -37,10 +37,11 @@ def check_destinations(
     job: JobText,
     statements: Sequence[Statement],
     out: Path | None = None,
-    report: Path | None = None,
+    further: Sequence[tuple[str, Path | None]] = (),
     state: Sequence[Path] = (),
 ) -> None:
-    """Refuse a job whose results would meet each other, its inputs, the job itself, or the folders of its ``state``."""
+    """Refuse a job whose results would meet each other, its inputs, the job itself, or the folders of its ``state``.
+    ``further`` are other files that are written, each with its option."""
     queries = [s for s in statements if isinstance(s, QueryStatement)]
     places = list(_places(job, queries, out))
     seen: dict[str, Place] = {}
@@ -51,10 +52,15 @@ def check_destinations(
             both = place.shown if first.shown == place.shown else f"{first.shown} and {place.shown}, which are one file"
             raise CqlError(f"two queries write to {both}; give each a file of its own.", job.text, place.span)
         seen[key] = place
-    if report is not None and str(report) != "-":
-        places.append(Place(report, f"--report {str(report)!r}"))
-        if folded(str(_real(report))) in seen:
-            raise JobError(f"--report {str(report)!r} is also the file of a result; give the report another one.")
+    for option, path in further:
+        if path is None or str(path) == "-":
+            continue
+        place, key, what = Place(path, f"{option} {str(path)!r}"), folded(str(_real(path))), option.removeprefix("--")
+        if key in seen:
+            of = f"the {seen[key].shown[2:].split()[0]}" if seen[key].shown.startswith("--") else "a result"
+            raise JobError(f"{place.shown} is also the file of {of}; give the {what} another one.")
+        seen[key] = place
+        places.append(place)
     _check_standard_output(job, queries, out)
     _check_inputs(job, statements, places)
     for place in places:

@@ -60,9 +60,9 @@ def load_graph(graph: OperatorGraph, queries: Sequence[RunningQuery], state: Map
                 taken[o] = place["operators"][name]
                 _load_operator(o, state["operators"][taken[o]])
         query.line.load(state["lines"][place["line"]])
-        queue = query.delivery.queue
+        queue, root = query.delivery.queue, query.root
         queue.load(place["result"])
-        queue.frontier = max(queue.frontier, query.root.frontier)
+        queue.frontier = max(queue.frontier, root.complete_to if isinstance(root, SharedOperator) else root.frontier)
     intakes = {(i["input"], i["number"]): i for i in state["intakes"]}
     for intake in graph.intakes:
         intake.load(intakes[intake.stream.name.lower(), intake.number])

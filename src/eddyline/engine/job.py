@@ -8,7 +8,7 @@ import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
-from functools import wraps
+from functools import partial, wraps
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -16,6 +16,7 @@ from eddyline.core.errors import CqlError, EddylineError, JobError, MissingColum
 from eddyline.core.time import SystemClock, TimeKind
 from eddyline.cql.job import QueryStatement, parse_job
 from eddyline.engine.base_session import Declaring, Q
+from eddyline.engine.bundles import Recorder, bundle_paths, seen_inline
 from eddyline.engine.destinations import check_destinations
 from eddyline.engine.job_text import JobText, read_job
 from eddyline.engine.left_out import Notices, notes
@@ -27,7 +28,7 @@ from eddyline.engine.snapshot import Snapshots
 from eddyline.engine.stopping import StopRequest
 from eddyline.io import durable
 from eddyline.io.locking import DirectoryLock
-from eddyline.kernels import compile
+from eddyline.kernels import waiting
 from eddyline.plan.print_mermaid import mermaid
 
 SPARK_STATE = "spark"  # the folder in a checkpoint in which Spark keeps what it needs
@@ -40,12 +41,16 @@ def declare_job(
     out: Path | None = None,
     report: Path | None = None,
     checkpoint: Path | None = None,
+    bundle: Path | None = None,
 ) -> list[Q]:
     """Declare everything in a job in this session, and return its queries; nothing is read yet but schemas. ``out``,
-    ``report`` and ``checkpoint`` are what else will be written: nothing may meet in one place."""
+    ``report``, ``checkpoint`` and ``bundle`` are what else will be written: nothing may meet in one place."""
     queries = []
     statements = parse_job(job.text)
-    check_destinations(job, statements, out, report, _state_folders(checkpoint))
+    names = [s.name for s in statements if isinstance(s, QueryStatement)]
+    bundles = [] if bundle is None else bundle_paths(bundle, names)
+    further = [("--report", report), *(("--bundle", path) for path in bundles)]
+    check_destinations(job, statements, out, further, _state_folders(checkpoint))
     with _noted():
         for statement in statements:
             query = session.declare(statement)
@@ -117,6 +122,7 @@ def owning_checkpoint(run: Callable[..., int]) -> Callable[..., int]:
     def owned(path: Path, *, checkpoint: Path | None, **options: Any) -> int:
         _refuse_inside(checkpoint, options.get("out"), "--out")
         _refuse_inside(checkpoint, options.get("report"), "--report")
+        _refuse_inside(checkpoint, options.get("bundle"), "--bundle")
         check_writable(checkpoint, "--checkpoint", folder=True)
         with nullcontext() if checkpoint is None else DirectoryLock(checkpoint, "the checkpoint"):
             return run(path, checkpoint=checkpoint, **options)
@@ -153,6 +159,7 @@ def run_job(
     quiet: bool = False,
     learned: Path | None = None,
     spill: Path | None = None,
+    bundle: Path | None = None,
 ) -> int:
     """Run a job to the end of its inputs; results go to their sinks as they come. Unless it is ``quiet`` a line on
     standard error says what was written where."""
@@ -165,7 +172,8 @@ def run_job(
     check_writable(learned, "--learned", folder=False)
     session = Session(strict=strict, base=job.base, learned=learned, spill=spill)
     session.warns = False  # notes are written instead
-    queries = declare_job(session, job, out, report, checkpoint)
+    queries = declare_job(session, job, out, report, checkpoint, bundle)
+    recorder = None if bundle is None else _recorder(bundle, queries)
     if checkpoint is not None:
         check_rereadable(session)
     finite = all(f.source.finite for f in session.feeds.values())
@@ -173,7 +181,7 @@ def run_job(
     outputs = Outputs(results, out, job.base, stdout, checkpoint, finite=finite)
     try:
         with _compiling_shown(progress):
-            _run(session, queries, outputs, checkpoint, progress, clock)
+            _run(session, queries, outputs, checkpoint, progress, recorder, clock)
         if progress is not None:
             progress.finish()
         outputs.close()
@@ -183,6 +191,7 @@ def run_job(
     if learned is not None:
         session.save_learned()
     write_done(outputs, quiet)
+    write_bundles(recorder, quiet)
     write_notes(notes(session.left_out(), named=bool(session.catalog.views)))
     if report is not None:
         write_report(report, job_report(session, queries, (clock.nanoseconds() - begin) / 1e9), stdout)
@@ -195,6 +204,7 @@ def _run(
     outputs: Outputs,
     checkpoint: Path | None,
     progress: Progress | None,
+    recorder: Recorder | None,
     clock: SystemClock,
 ) -> None:
     """Read the sources to their end; with a checkpoint go on from its newest snapshot, and save others."""
@@ -205,6 +215,8 @@ def _run(
     with StopRequest(clock) if snapshots is not None else nullcontext() as stop:
         more = True
         while more:
+            if recorder is not None:
+                recorder.look()
             more = session.step()
             _write(outputs, queries)
             write_notes(notices.wrong_times(session.left_out()), progress)
@@ -226,13 +238,13 @@ def _run(
 @contextmanager
 def _compiling_shown(progress: Progress | None) -> Iterator[None]:
     """While a call waits for the compiler the progress line says so, and counts the seconds."""
-    before = compile.telling
+    before = waiting.telling
     if progress is not None:
-        compile.telling = progress.noting
+        waiting.telling = progress.noting
     try:
         yield
     finally:
-        compile.telling = before
+        waiting.telling = before
 
 
 def _restored(session: Session, snapshots: Snapshots) -> Mapping[str, Any]:
@@ -278,6 +290,20 @@ def write_done(outputs: Outputs, quiet: bool) -> None:
     """Say on standard error which files were written."""
     for text in () if quiet else outputs.written():
         print(text, file=sys.stderr)
+
+
+def _recorder(path: Path, queries: Sequence[Query]) -> Recorder:
+    recorder = Recorder()
+    for own, q in zip(bundle_paths(path, [q.running.query.name for q in queries]), queries, strict=True):
+        check_writable(own, "--bundle", folder=False)
+        recorder.add(own, partial(seen_inline, q))
+    return recorder
+
+
+def write_bundles(recorder: Recorder | None, quiet: bool) -> None:
+    for path in () if recorder is None else recorder.write():
+        if not quiet:
+            print(f"bundle written to {path}: eddyline view makes a page of it", file=sys.stderr)
 
 
 def write_report(path: Path, report: Mapping[str, Any], stdout: TextIO) -> None:

@@ -13,7 +13,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from eddyline.adapting.starting_plan import learned_by, review, start_from
 from eddyline.core.errors import EddylineError, JobError
 from eddyline.engine.running_query import RunningQuery
 from eddyline.engine.watched import WatchedQuery
@@ -43,6 +42,10 @@ class Learned:
         """Begin a query with what an earlier run of it learned; also one that is planned anew before it has begun."""
         self._reviews = [r for r in self._reviews if r[0] is not running]
         found = self.known.get(fingerprint(running), {}).get("operators", {}) if self.known else {}
+        if not found:
+            return
+        from eddyline.adapting.starting_plan import start_from
+
         for node in running.physical.nodes:
             learned = found.get(node.name)
             if node.operator is not None and learned is not None:
@@ -57,6 +60,8 @@ class Learned:
 
     def review(self) -> None:
         """Judge the starting plans that have been at work long enough."""
+        from eddyline.adapting.starting_plan import review
+
         left = []
         for running, name, learned in self._reviews:
             if running.error is not None or name not in running.operators:
@@ -75,6 +80,8 @@ class Learned:
 
     def remember(self, mark: str, text: str, rates: Mapping[str, int], knows: Mapping[str, Mapping[str, Any]]) -> None:
         """``knows`` are the statistics of the operators, by name."""
+        from eddyline.adapting.starting_plan import learned_by
+
         operators = {name: found for name, known in knows.items() if (found := learned_by(known)) is not None}
         if operators:
             self.known[mark] = {"text": text, "rates": dict(rates), "operators": operators}

@@ -137,7 +137,7 @@ class OperatorGraph:
             renaming = rename(source.operator.schema.names, schema.names)
             queue = RenamingQueue(schema, renaming) if renaming.changes else Queue(schema)
             source.task.outputs = (*source.task.outputs, queue)
-        queue.frontier = source.frontier
+        queue.frontier = source.frontier if isinstance(source, Intake) else source.complete_to
         return queue
 
     def _deliver(self, root: Source, query: RunningQuery) -> Delivery:

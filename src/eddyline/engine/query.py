@@ -13,7 +13,6 @@ from eddyline.core.time import Clock
 from eddyline.engine.estimates import Estimator
 from eddyline.engine.ownership import Turn, in_turn
 from eddyline.engine.query_plan import plan_of
-from eddyline.engine.result_segments import result_segments
 from eddyline.engine.steering import Steering
 from eddyline.plan.logical import BoundQuery
 from eddyline.plan.plan_data import PlanGraph
@@ -109,6 +108,8 @@ class Query:
         >>> query.segments().to_pylist()[0]
         {'_from': 4.0, '_to': 8.0, '_closed': '()', 'x': [3.0, 0.5]}
         """
+        from eddyline.engine.result_segments import result_segments  # queries on tuples do without the models
+
         return result_segments(self.running.plan, self.to_arrow())
 
     @property

@@ -163,6 +163,8 @@ class Queue:
 def _in_one(parts: Sequence[Delta]) -> Delta:
     """Batches one after another. Some may have columns that nobody reads any more: a query that read them was removed,
     or is not there after a restart. The batches that came later lack them, and what is common to all is enough."""
+    if len(parts) == 1:
+        return parts[0]
     names = parts[0].columns.keys()
     if any(p.columns.keys() != names for p in parts):
         common = [n for n in names if all(n in p.columns for p in parts)]

@@ -23,7 +23,7 @@ class Session(Saved):
     names the policy that chooses which operator runs next (by default ``fifo``, and ``chain`` under a budget);
     ``learned`` is a file, or the directory of a snapshot, with what earlier runs learned, where the same queries begin
     (``save_learned`` writes it); ``spill`` is a folder for rows that joins under constraints keep outside of memory;
-    ``clock`` is for tests.
+    ``memory`` (``'256 MB'``) is the option of that name of each query that has none of its own; ``clock`` is for tests.
 
     >>> session = Session()
     >>> packets = [{"ts": 1, "size": 40}, {"ts": 2, "size": 1500}, {"ts": 5, "size": 900}]
@@ -45,10 +45,12 @@ class Session(Saved):
         base: Path | str | None = None,
         learned: Path | str | None = None,
         spill: Path | str | None = None,
+        memory: str | int | None = None,
     ) -> None:
         super().__init__(
-            clock=clock, strict=strict, sharing=sharing, scheduler=scheduler, base=base, learned=learned, spill=spill
-        )
+            clock=clock, strict=strict, sharing=sharing, scheduler=scheduler, base=base, learned=learned, spill=spill,
+            memory=memory,
+        )  # fmt: skip
 
     @property
     def sharing(self) -> bool:

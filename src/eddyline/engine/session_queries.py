@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
 from eddyline.adapting.join_choice import memory_of
-from eddyline.adapting.readapt import share_memory
 from eddyline.core import arguments as check
 from eddyline.core.catalog import Catalog, RelationDef, StreamDef
 from eddyline.core.errors import EddylineError, JobError
@@ -51,8 +51,10 @@ class Registering(Scheduled, Declaring[Query]):
         base: Path | str | None,
         learned: Path | str | None,
         spill: Path | str | None,
+        memory: str | int | None,
     ) -> None:
         super().__init__(clock=clock, strict=strict, base=base)
+        self.memory = None if memory is None else memory_of({"memory": memory})  # bytes for a query that says nothing
         self.learned = Learned(None if learned is None else check.path(learned, "learned"))
         self.inputs: dict[str, InputStream] = {}
         self.feeds: dict[str, Feed] = {}
@@ -130,6 +132,9 @@ class Registering(Scheduled, Declaring[Query]):
         return self._add_query(planned.query, planned)
 
     def _register(self, bound: BoundQuery) -> Query:
+        own = "memory" in bound.options or "memory" in str(bound.options.get("caches", ""))
+        if self.memory is not None and not own:
+            bound = replace(bound, options={**bound.options, "memory": self.memory})
         self._check_options(bound)
         return self._add_query(bound, None)
 
@@ -168,6 +173,8 @@ class Registering(Scheduled, Declaring[Query]):
         for stream in inputs.values():
             stream.logs.append(physical.context.log)
         if (memory := memory_of(bound.options)) is not None:
+            from eddyline.adapting.readapt import share_memory
+
             share_memory((n.operator for n in physical.nodes if n.operator is not None), memory)
         self.queries.append(query)
         if running.context.divert is not None:
@@ -215,6 +222,8 @@ class Registering(Scheduled, Declaring[Query]):
                 saved = self._steered.pop(id(running), None) or q.steering.state()
                 q.steering.options, q.steering.pinned = dict(running.query.options), False
                 if (memory := memory_of(running.query.options)) is not None:
+                    from eddyline.adapting.readapt import share_memory
+
                     share_memory((n.operator for n in running.physical.nodes if n.operator is not None), memory)
                 q.steering.load(saved)
 

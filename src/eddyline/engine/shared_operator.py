@@ -72,6 +72,11 @@ class SharedOperator:
     def frontier(self) -> int:
         return self.task.frontier
 
+    @property
+    def complete_to(self) -> int:
+        """The instant up to which its output is complete: what its readers have seen."""
+        return self.operator.complete_to(self.task.frontier)
+
     def serve(self) -> None:
         """Work for those who read it: up to the furthest of their limits, with the highest of their priorities."""
         self.task.limits = tuple({id(q.line): q.line for q in self.readers}.values())

@@ -11,11 +11,10 @@ changed. All of them
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, Protocol, TypeVar
 
-from eddyline.adapting import readapt
 from eddyline.adapting.filter_choice import Filtering
 from eddyline.adapting.join_choice import Joining, memory_of
 from eddyline.core import arguments as check
@@ -76,6 +75,8 @@ class Steering:
         return [self._record(OPTION + n, altered.before.get(n), altered.after.get(n), because) for n in altered.changed]
 
     def _apply(self, altered: Altered) -> None:
+        from eddyline.adapting import readapt
+
         for change in self._prepared(altered):
             change()
         if "scheduler" in altered.changed:
@@ -92,7 +93,9 @@ class Steering:
         """Refuse what ``alter`` would refuse, and change nothing."""
         self._prepared(Altered(self.options, merged(self.options, given)))
 
-    def _prepared(self, altered: Altered) -> list[readapt.Change]:
+    def _prepared(self, altered: Altered) -> list[Callable[[], None]]:
+        from eddyline.adapting import readapt
+
         session, bound = self._query.session, self._query.running.query
         session._check_options(replace(bound, options=altered.after))
         if "pinned" in altered.changed:
@@ -119,6 +122,8 @@ class Steering:
 
     def pin(self, pinned: bool, because: str = "") -> list[Decision]:
         """Keep all plans as they are, or let policies change them again. Nothing is recorded where nothing changes."""
+        from eddyline.adapting import readapt
+
         if pinned == self.pinned:
             return []
         readapt.pin(self._operators, pinned)
@@ -130,6 +135,8 @@ class Steering:
 
     def undo(self, number: int) -> list[Decision]:
         """Set back what a decision changed, and keep its policy from taking it again before the statistics drift."""
+        from eddyline.adapting import readapt
+
         decision, query = self._undoable(number), self._query
         because = f"undoes decision {number}"
         try:
@@ -181,6 +188,8 @@ class Steering:
 
     def load(self, state: Mapping[str, Any]) -> None:
         """Go on with what was altered before a snapshot. The log has the decisions; nothing is recorded anew."""
+        from eddyline.adapting import readapt
+
         if state["altered"]:
             self._apply(Altered(self.options, merged(self.options, state["altered"])))
         self.pinned = bool(state["pinned"])

@@ -157,6 +157,31 @@ def _bound(text: str, session: Session) -> ModelQuery:
     return plan
 
 
+def sweep_schema(
+    text: str, streams: Mapping[str, Any], names: Sequence[str], base: Path | str | None = None
+) -> pa.Schema:
+    """The columns of ``sweep`` with parameters of these names; nothing but the streams' schemas is read."""
+    values = checked_parameters(check.text(text, "a query"), {n: [1.0] for n in names})
+    session = Session(base=base)
+    for name, source in streams.items():
+        session.stream(name, source)
+    return next(_schema(plan.query, names) for _, plan in _planned(text, values, session))
+
+
+def _schema(query: ModelQuery, names: Sequence[str]) -> pa.Schema:
+    """The parameters, then the query's columns; texts come as dictionaries."""
+    fields = [pa.field(n, pa.float64()) for n in names]
+    if query.program.sample is not None:
+        fields.append(pa.field("_time", pa.int64() if query.kind is TimeKind.INTEGER else pa.timestamp("us")))
+    for f in query.schema:
+        if f.name == CLOSED:
+            fields.append(pa.field(f.name, pa.dictionary(pa.uint8(), pa.string())))
+        else:
+            text = pa.types.is_string(f.type)
+            fields.append(pa.field(f.name, pa.dictionary(pa.int32(), pa.string()) if text else f.type))
+    return pa.schema(fields)
+
+
 def _inputs(
     plan: _Plan, session: Session, streams: Mapping[str, Any], base: Path | str | None, tables: dict[str, Delta]
 ) -> list[Delta]:
@@ -245,16 +270,7 @@ class _Swept:
         return column.dictionary_encode() if pa.types.is_string(column.type) else column
 
     def schema(self, names: Sequence[str]) -> pa.Schema:
-        fields = [pa.field(n, pa.float64()) for n in names]
-        if self.query.program.sample is not None:
-            fields.append(pa.field("_time", pa.int64() if self.query.kind is TimeKind.INTEGER else pa.timestamp("us")))
-        for f in self.query.schema:
-            if f.name == CLOSED:
-                fields.append(pa.field(f.name, pa.dictionary(pa.uint8(), pa.string())))
-            else:
-                text = pa.types.is_string(f.type)
-                fields.append(pa.field(f.name, pa.dictionary(pa.int32(), pa.string()) if text else f.type))
-        return pa.schema(fields)
+        return _schema(self.query, names)
 
     # ── a comparison of lines with one parameter ──────────────────────────────────────────────────────────────────
 

@@ -24,7 +24,6 @@ from eddyline.core.delta import Bools, Int64s
 from eddyline.core.time import BEGINNING, time_text
 from eddyline.engine.reorder import Chunk
 from eddyline.engine.side_output import Diverted
-from eddyline.synopses.keys import KeyTable
 
 SWEEP: Final = 1024  # keys before those that are too old are looked for: fewer looks more often
 Locate = Callable[[Mapping[str, Any], int, int], str | None]  # values, time, how many rows have them before → place
@@ -45,6 +44,8 @@ class UniqueKeys:
     def __init__(self, definition: StreamDef) -> None:
         self.name, self.time_kind, self.columns = definition.name, definition.time_kind, definition.unique[0]
         self.within = definition.within
+        from eddyline.synopses.keys import KeyTable  # with its kernels, which few streams need
+
         self.table = KeyTable([definition.schema[c].type for c in self.columns])
         self.last: Int64s = np.full(64, BEGINNING, np.int64)  # by id of a key
         self._sweep_at = SWEEP

@@ -99,7 +99,10 @@ def _common(name: str, types: Types, default: pa.DataType = STRING) -> pa.DataTy
         found = common_type(found, t)
         if found is None:
             verb = "cannot compare" if name in _COMPARISONS or name == "in" else f"{name} cannot combine"
-            raise TypeMismatch(f"{verb} {_list(tuple(dict.fromkeys(types)))}; cast one of them.")
+            what = _list(tuple(dict.fromkeys(types)))
+            if any(map(pa.types.is_integer, types)) and any(map(pa.types.is_duration, types)):
+                raise TypeMismatch(f"{verb} {what}: an integer time counts ticks, so write a number without a unit.")
+            raise TypeMismatch(f"{verb} {what}; cast one of them.")
     return default if found == NULL else found
 
 

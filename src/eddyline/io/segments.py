@@ -12,8 +12,7 @@ from eddyline.core.errors import JobError
 from eddyline.io.conform import conform, engine_schema
 from eddyline.io.parquet import damaged, open_parquet
 from eddyline.io.source import BATCH_ROWS, SourceBatch, pruned
-from eddyline.models.segments import FROM, TO, SegmentLayout, coefficients_of
-from eddyline.models.sources import flat_names
+from eddyline.models.segments import FROM, TO, SegmentLayout, coefficients_of, flat_names
 
 Batches = Callable[[int], Iterable[pa.RecordBatch]]
 

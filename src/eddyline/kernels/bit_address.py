@@ -23,6 +23,8 @@ The kernels of indexes have two forms, for two and for four bytes a slot (``wide
 
 from __future__ import annotations
 
+from typing import Any, NamedTuple
+
 import numpy as np
 
 from eddyline.kernels.compile import borrowed, inlined, kernel
@@ -55,14 +57,71 @@ def part(code, a, bits, ranged, boundaries):
     return low
 
 
+class Rows(NamedTuple):
+    """The rows of a state module: their values, and when they enter and leave their window."""
+
+    codes: Any
+    enter: Any
+    leave: Any
+
+
+class Requests(NamedTuple):
+    """What is asked for: the attributes, and for each request the ranges of their values and its times."""
+
+    asked: Any
+    low: Any
+    high: Any
+    max_enter: Any
+    min_leave: Any
+
+
+class Answers(NamedTuple):
+    """Room for answers: the request and the row of each."""
+
+    requests: Any
+    rows: Any
+
+
 @inlined
-def fits(row, request, asked, low, high, max_enter, min_leave, codes, enter, leave):
+def fits(row, request, requests, rows):
     """Whether a row is an answer to a request. Most rows of a bucket differ in a value: values come first."""
-    for j in range(len(asked)):
-        code = codes[u(row), u(asked[u(j)])]
-        if code < low[u(request), u(j)] or code > high[u(request), u(j)]:
+    for j in range(len(requests.asked)):
+        code = rows.codes[u(row), u(requests.asked[u(j)])]
+        if code < requests.low[u(request), u(j)] or code > requests.high[u(request), u(j)]:
             return False
-    return enter[u(row)] <= max_enter[u(request)] and leave[u(row)] >= min_leave[u(request)]
+    return rows.enter[u(row)] <= requests.max_enter[u(request)] and rows.leave[u(row)] >= requests.min_leave[u(request)]
+
+
+@inlined
+def write(row, request, found, answers):
+    """Write an answer down: how many there are now, −1 if this one found no room."""
+    if found == len(answers.rows):
+        return np.int64(-1)
+    answers.requests[found], answers.rows[found] = request, row
+    return found + 1
+
+
+@inlined
+def follow_chain(slot, request, found, compared, first, newest, newest_slot, links, requests, rows, answers):
+    """Compare the rows of a chain from ``slot`` on (negative: there is none): how many answers there are now, −1 if one
+    found no room, and how many rows were compared so far."""
+    row = newest - (newest_slot - slot)
+    if slot > newest_slot:
+        row -= len(links)
+    while slot >= 0 and row >= first:
+        compared += 1
+        if fits(row, request, requests, rows):
+            found = write(row, request, found, answers)
+            if found < 0:
+                break
+        distance = np.int64(links[u(slot)])
+        if distance == 0:
+            break
+        row -= distance
+        slot -= distance
+        if slot < 0:
+            slot += len(links)
+    return found, compared
 
 
 @inlined
@@ -109,6 +168,9 @@ def search_bits(
     The buckets of a search have the bits of its values, and any bits where it asks for nothing (``anything``). Only
     attributes that a range leaves some of their parts go through these one after another.
     """
+    requests = Requests(borrowed(asked), borrowed(low), borrowed(high), borrowed(max_enter), borrowed(min_leave))
+    rows = Rows(borrowed(codes), borrowed(enter), borrowed(leave))
+    answers = Answers(borrowed(out_requests), borrowed(out_rows))
     n = len(bits)
     lowest = np.zeros(n, np.int64)
     highest = np.zeros(n, np.int64)
@@ -145,27 +207,11 @@ def search_bits(
             while True:
                 visits += 1
                 slot = np.int64(heads[u(bits_of_values | others)]) - 1
-                if slot >= 0:
-                    row = newest - (newest_slot - slot)
-                    if slot > newest_slot:
-                        row -= len(links)
-                    while row >= first:
-                        compared += 1
-                        if fits(
-                            row, request, borrowed(asked), borrowed(low), borrowed(high), borrowed(max_enter),
-                            borrowed(min_leave), borrowed(codes), borrowed(enter), borrowed(leave),
-                        ):  # fmt: skip
-                            if found == len(out_rows):
-                                return request
-                            out_requests[found], out_rows[found] = request, row
-                            found += 1
-                        distance = np.int64(links[u(slot)])
-                        if distance == 0:
-                            break
-                        row -= distance
-                        slot -= distance
-                        if slot < 0:
-                            slot += len(links)
+                found, compared = follow_chain(
+                    slot, request, found, compared, first, newest, newest_slot, borrowed(links), requests, rows, answers
+                )  # fmt: skip
+                if found < 0:
+                    return request
                 others = (others - anything) & anything
                 if others == 0:
                     break
@@ -185,6 +231,9 @@ def search_hashed(
     links, out_requests, out_rows, counts,
 ):  # fmt: skip
     """Search a hash index; ``places`` are the places of its attributes among those asked for."""
+    requests = Requests(borrowed(asked), borrowed(low), borrowed(high), borrowed(max_enter), borrowed(min_leave))
+    rows = Rows(borrowed(codes), borrowed(enter), borrowed(leave))
+    answers = Answers(borrowed(out_requests), borrowed(out_rows))
     mask = np.int64(len(heads) - 1)
     found, compared = counts[FOUND], counts[COMPARISONS]
     for request in range(start, len(max_enter)):
@@ -193,26 +242,11 @@ def search_hashed(
         for p in range(len(places)):
             h = mix(h, low[request, places[p]])
         slot = np.int64(heads[u(h & mask)]) - 1
-        row = newest - (newest_slot - slot)
-        if slot > newest_slot:
-            row -= len(links)
-        while slot >= 0 and row >= first:
-            compared += 1
-            if fits(
-                    row, request, borrowed(asked), borrowed(low), borrowed(high), borrowed(max_enter),
-                    borrowed(min_leave), borrowed(codes), borrowed(enter), borrowed(leave),
-                ):  # fmt: skip
-                if found == len(out_rows):
-                    return request
-                out_requests[found], out_rows[found] = request, row
-                found += 1
-            distance = np.int64(links[u(slot)])
-            if distance == 0:
-                break
-            row -= distance
-            slot -= distance
-            if slot < 0:
-                slot += len(links)
+        found, compared = follow_chain(
+            slot, request, found, compared, first, newest, newest_slot, borrowed(links), requests, rows, answers
+        )
+        if found < 0:
+            return request
         counts[HASHES] += len(places)
         counts[VISITS] += 1
     counts[FOUND], counts[COMPARISONS] = found, compared
@@ -244,18 +278,17 @@ def search_all(
     start, asked, low, high, max_enter, min_leave, begin, end, codes, enter, leave, out_requests, out_rows, counts
 ):
     """Compare every row from ``begin`` to ``end`` − 1: for a search that no index serves."""
+    requests = Requests(borrowed(asked), borrowed(low), borrowed(high), borrowed(max_enter), borrowed(min_leave))
+    rows = Rows(borrowed(codes), borrowed(enter), borrowed(leave))
+    answers = Answers(borrowed(out_requests), borrowed(out_rows))
     found = counts[FOUND]
     for request in range(start, len(max_enter)):
         counts[FOUND] = found
         for row in range(begin, end):
-            if fits(
-                    row, request, borrowed(asked), borrowed(low), borrowed(high), borrowed(max_enter),
-                    borrowed(min_leave), borrowed(codes), borrowed(enter), borrowed(leave),
-                ):  # fmt: skip
-                if found == len(out_rows):
+            if fits(row, request, requests, rows):
+                found = write(row, request, found, answers)
+                if found < 0:
                     return request
-                out_requests[found], out_rows[found] = request, row
-                found += 1
         counts[COMPARISONS] += end - begin
     counts[FOUND] = found
     return np.int64(len(max_enter))

@@ -14,7 +14,6 @@ import contextlib
 import functools
 import gc
 import os
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -28,7 +27,7 @@ from numba.core.registry import CPUDispatcher
 from numba.extending import intrinsic
 
 from eddyline.core.errors import JobError
-from eddyline.kernels import cache, helper
+from eddyline.kernels import cache, helper, waiting
 from eddyline.kernels.uncompiled import length, stands_for, uncompiled
 
 Function = Callable[..., Any]
@@ -42,8 +41,6 @@ SHORT = 0.25  # seconds: a call that is expected to take no longer uncompiled do
 COMPILE, COMPILE_BYTE, RUN_BYTE, RUN_MOST = 0.1, 2.5e-4, 5e-9, 4e-5
 TELL = 0.1  # seconds uncompiled after which later processes are told: what many small jobs use is worth compiling too
 AGAIN = 0.2  # seconds between two looks into the cache for what another process may have compiled
-
-COMPILING = "compiling kernels for larger inputs, once on this machine"
 
 registered: dict[str, Kernel] = {}
 
@@ -102,7 +99,7 @@ class Kernel:
             if self._before + own < budget:
                 return self.uncompiled
             wait = own >= budget and expected > SHORT
-            with telling(COMPILING) if wait else contextlib.nullcontext():
+            with waiting.telling(waiting.COMPILING) if wait else contextlib.nullcontext():
                 ready = helper.compiled(self.name, wait=wait)
             if ready or (ready is None and (wait or self.spent > self.seconds)):
                 return self.compile()
@@ -228,22 +225,6 @@ def _no_collection() -> Iterator[None]:
     finally:
         if enabled:
             gc.enable()
-
-
-def _tell(text: str) -> contextlib.AbstractContextManager[None]:
-    """Say once that compilation is under way: a first run is slow, and silence looks like a hang."""
-    _print_once(text)
-    return contextlib.nullcontext()
-
-
-@functools.cache
-def _print_once(text: str) -> None:
-    if sys.stderr.isatty():
-        print(f"eddyline: {text}; 'eddyline warm' compiles all in advance …", file=sys.stderr)
-
-
-# Entered while a call waits for the compiler; who has a progress line puts a note there in its place.
-telling: Callable[[str], contextlib.AbstractContextManager[None]] = _tell
 
 
 def _fits(given: Any, wanted: Any) -> bool:

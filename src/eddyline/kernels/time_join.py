@@ -4,7 +4,28 @@ from __future__ import annotations
 
 import numpy as np
 
-from eddyline.kernels.compile import kernel
+from eddyline.kernels.compile import borrowed, inlined, kernel
+
+
+@inlined
+def pair_with_active(one, key, now, found, heads, following, high, own, others):
+    """Pair a piece that begins at ``now`` with the active pieces of its key on the other side, whose lists are given;
+    those that have ended leave their list. Returns how many pairs there are now."""
+    before, other = np.int64(-1), heads[key]
+    while other >= 0:
+        after = following[other]
+        if high[other] < now:
+            if before < 0:
+                heads[key] = after
+            else:
+                following[before] = after
+        else:
+            if found < len(own):
+                own[found], others[found] = one, other
+            found += 1
+            before = other
+        other = after
+    return found
 
 
 @kernel(
@@ -19,50 +40,25 @@ def overlaps(key_a, low_a, high_a, order_a, key_b, low_b, high_b, order_b, keys,
     """
     head_a, head_b = np.full(keys, -1, np.int64), np.full(keys, -1, np.int64)
     next_a, next_b = np.full(len(key_a), -1, np.int64), np.full(len(key_b), -1, np.int64)
-    i = j = found = 0
-    room = len(left)
+    active_a, behind_a, active_b, behind_b = borrowed(head_a), borrowed(next_a), borrowed(head_b), borrowed(next_b)
+    end_a, end_b, pairs_a, pairs_b = borrowed(high_a), borrowed(high_b), borrowed(left), borrowed(right)
+    i, j, found = 0, 0, np.int64(0)
     while i < len(order_a) or j < len(order_b):
         takes_a = j >= len(order_b) or (i < len(order_a) and low_a[order_a[i]] <= low_b[order_b[j]])
         if takes_a:
             one = order_a[i]
             i += 1
-            k, now = key_a[one], low_a[one]
-            before, other = -1, head_b[k]
-            while other >= 0:
-                after = next_b[other]
-                if high_b[other] < now:
-                    if before < 0:
-                        head_b[k] = after
-                    else:
-                        next_b[before] = after
-                else:
-                    if found < room:
-                        left[found], right[found] = one, other
-                    found += 1
-                    before = other
-                other = after
-            next_a[one] = head_a[k]
-            head_a[k] = one
+            key = key_a[one]
+            found = pair_with_active(one, key, low_a[one], found, active_b, behind_b, end_b, pairs_a, pairs_b)
+            next_a[one] = head_a[key]
+            head_a[key] = one
         else:
             one = order_b[j]
             j += 1
-            k, now = key_b[one], low_b[one]
-            before, other = -1, head_a[k]
-            while other >= 0:
-                after = next_a[other]
-                if high_a[other] < now:
-                    if before < 0:
-                        head_a[k] = after
-                    else:
-                        next_a[before] = after
-                else:
-                    if found < room:
-                        left[found], right[found] = other, one
-                    found += 1
-                    before = other
-                other = after
-            next_b[one] = head_b[k]
-            head_b[k] = one
+            key = key_b[one]
+            found = pair_with_active(one, key, low_b[one], found, active_a, behind_a, end_a, pairs_b, pairs_a)
+            next_b[one] = head_b[key]
+            head_b[key] = one
     return found
 
 

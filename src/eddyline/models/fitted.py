@@ -47,6 +47,8 @@ class FittedStore:
         fields = (*(schema[k] for k in model.key), Field(TO, self.layout.time_type), Field(CODE, pa.int64()), *flat)
         # From which instant on samples have which bounds.
         self.epochs: list[tuple[int, tuple[ErrorBound, ...]]] = [(BEGINNING, model.bounds)]
+        # (key, instant) at which an open segment was ended because its signal goes on in another way.
+        self.handed_over: set[tuple[int, int]] = set()
         self.rows = RowStore(BoundedSegments(self.layout), Schema(fields), prefix, None, self.layout.scale)
 
     def __len__(self) -> int:
@@ -60,20 +62,30 @@ class FittedStore:
         """Samples in order of time."""
         if not len(time):
             return
-        invalid = np.zeros(len(time), np.bool_)
-        for name in self.model.values:
-            invalid |= np.asarray(columns[name].is_null())
-        values = np.column_stack(list(self.values(columns).values()))
-        bounds = None
-        if len(self.epochs) > 1:
-            bounds = np.empty_like(values)
-            epoch = np.searchsorted([t for t, _ in self.epochs], time, "right") - 1
-            for k in np.unique(epoch).tolist():
-                mine = epoch == k
-                for j, bound in enumerate(self.epochs[k][1]):
-                    bounds[mine, j] = bound.at(values[mine, j])
+        values, good = self._samples(columns)
         keys = [columns[k] for k in self.model.key]
-        self.fitter.add(keys, time, values, invalid if invalid.any() else None, bounds)
+        self.fitter.add(keys, time, values, None if good is None else ~good, self._bounds(time, values))
+
+    def _samples(self, columns: Mapping[str, pa.Array]) -> tuple[Float64s, Bools | None]:
+        """The values, and which samples have numbers; None: all have."""
+        values = np.column_stack(list(self.values(columns).values()))
+        good: Bools = np.asarray(np.isfinite(values).all(axis=1) if values.shape[1] > 1 else np.isfinite(values[:, 0]))
+        for name in self.model.values:
+            if columns[name].null_count:
+                good &= np.asarray(columns[name].is_valid())
+        return values, None if good.all() else good
+
+    def _bounds(self, time: Int64s, values: Float64s) -> Float64s | None:
+        """The bounds of samples where they changed; None: they are the model's."""
+        if len(self.epochs) == 1:
+            return None
+        bounds = np.empty_like(values)
+        epoch = np.searchsorted([t for t, _ in self.epochs], time, "right") - 1
+        for k in np.unique(epoch).tolist():
+            mine = epoch == k
+            for j, bound in enumerate(self.epochs[k][1]):
+                bounds[mine, j] = bound.at(values[mine, j])
+        return bounds
 
     def values(self, columns: Mapping[str, pa.Array]) -> dict[str, Float64s]:
         """The samples' values as numbers."""
@@ -148,8 +160,13 @@ class FittedStore:
         following = np.where(open_[o[:, 0], 0] > 0, open_[o[:, 0], 1], -1)
         same = np.r_[o[1:, 0] == o[:-1, 0], False]
         following[same] = np.r_[o[1:, 1], 0][same]
+        last = following != o[:, 2]
+        if self.handed_over:
+            at = np.flatnonzero(last)
+            last[at] = [(k, t) not in self.handed_over for k, t in o[at][:, [0, 2]].tolist()]
+            self.handed_over.clear()
         ends = np.empty(len(o), np.bool_)
-        ends[order] = following != o[:, 2]
+        ends[order] = last
         return ends
 
     def pieces(self, known: float, end: float | None) -> Pieces:

@@ -120,6 +120,7 @@ class Fitter:
         self.table_of_keys = KeyTable(keys)
         self.counts = FitCounts()
         self._made = _Made()
+        self.segments_by_key: Int64s | None = None  # complete ones, where somebody counts them
         width = len(errors)
         self._open = np.zeros((0, 3), np.int64)
         self._state = np.zeros((0, width, 6))
@@ -149,8 +150,11 @@ class Fitter:
         self.counts.samples += n
         if n == 0:
             return
-        code = self._codes(keys, n)
-        known = max(1, self.table_of_keys.capacity) if keys else 1
+        self.add_coded(self.codes(keys, n), time, values, bounds)
+
+    def add_coded(self, code: Int64s, time: Int64s, values: Float64s, bounds: Float64s | None = None) -> None:
+        """Samples that are numbers, by the numbers of their keys (``codes``)."""
+        n, known = len(time), self.known_keys
         values = np.require(values, requirements=CW)
         if bounds is None and len(self.errors) == 1:
             bounds = self.errors[0].at(values)
@@ -164,7 +168,12 @@ class Fitter:
         else:
             self._checked(code[order], time[order], values[order].T, bounds[order].T, known, final=False)
 
-    def _codes(self, keys: Sequence[pa.Array], n: int) -> Int64s:
+    @property
+    def known_keys(self) -> int:
+        """One more than the largest number of a key."""
+        return max(1, self.table_of_keys.capacity) if self.key_types else 1
+
+    def codes(self, keys: Sequence[pa.Array], n: int) -> Int64s:
         """Numbers of the keys. Of one key of whole numbers that lie near each other only the distinct ones are looked
         up, in the order in which they come first."""
         if not keys:
@@ -277,6 +286,26 @@ class Fitter:
         if len(out):
             self._made.out.append(out.copy())
             self._made.coefficients.append(coefficients.copy())
+            if self.segments_by_key is not None:
+                more = self.known_keys - len(self.segments_by_key)
+                self.segments_by_key = np.concatenate([self.segments_by_key, np.zeros(max(more, 0), np.int64)])
+                np.add.at(self.segments_by_key, out[:, 0], 1)
+
+    def segments_of(self, keys: Int64s) -> Int64s:
+        """How many segments keys had so far, with the open ones; ``segments_by_key`` is counted."""
+        assert self.segments_by_key is not None
+        complete, open_ = (np.zeros(self.known_keys, np.int64) for _ in range(2))
+        complete[: len(self.segments_by_key)] = self.segments_by_key
+        open_[: len(self._open)] = self._open[:, 0] > 0
+        found: Int64s = (complete + open_)[keys]
+        return found
+
+    def close(self, keys: Int64s) -> None:
+        """End the open segments of keys at their last samples, which belong to what comes after them."""
+        live = keys[self._open[keys, 0] > 0]
+        wide = live[self._open[live, 2] > self._open[live, 1]]
+        self._end(wide, behind=0)
+        self._open[live, 0] = 0
 
     def finish(self) -> None:
         """End every open segment one tick behind its last sample."""
@@ -309,8 +338,8 @@ class Fitter:
         live = self._open[:, 0] > 0
         return int(self._open[live, 1].min()) if live.any() else None
 
-    def _end(self, live: Int64s) -> None:
-        out = np.column_stack([live, self._open[live, 1], self._open[live, 2] + 1, self._open[live, 0]])
+    def _end(self, live: Int64s, behind: int = 1) -> None:
+        out = np.column_stack([live, self._open[live, 1], self._open[live, 2] + behind, self._open[live, 0]])
         coefficients = np.zeros((len(live), len(self.errors), self.degree + 1))
         coefficients[:, :, 0] = 0.5 * (self._state[live, :, 0] + self._state[live, :, 2])
         if self.degree == 1:

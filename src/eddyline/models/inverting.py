@@ -47,7 +47,7 @@ class Inverter:
     def limits(self, sizes: Mapping[Attribute, float]) -> Limits:
         assert self.program.bound is not None
         found = lineage(self.program.root, self.names, sizes, self.program.scale)
-        return inverted(found, self.results, self.program.bound)
+        return inverted(found, self.results, self.program.bound, self.program.split)
 
     def observe(self, given: Sequence[tuple[Int64s, Mapping[str, Float64s]]]) -> list[tuple[int, Limits]]:
         """The epochs that begin with these samples, of each input in order of time."""

@@ -77,13 +77,14 @@ Node = Source | Restrict | Map | Join | Aggregate
 class Program:
     """``columns`` are those of the result in order, with whether they are modelled. ``sample``: rows at multiples of so
     many ticks; None: segments. ``scale`` is units of t in a tick. ``bound``: of every result, against the same query
-    over the straight lines between samples (``ERROR WITHIN``)."""
+    over the straight lines between samples (``ERROR WITHIN``); ``split``: the function that divides it."""
 
     root: Node
     columns: tuple[tuple[str, bool], ...]
     scale: float
     sample: int | None
     bound: ErrorBound | None = None
+    split: str = "equal"
 
     @property
     def reach(self) -> int:

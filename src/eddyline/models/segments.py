@@ -134,6 +134,11 @@ class SegmentLayout:
         return pa.schema(fields, {METADATA: self.to_json()})
 
 
+def flat_names(layout: SegmentLayout) -> list[str]:
+    """The columns in which a plan carries coefficients."""
+    return [f"{v.name}#{i}" for v in layout.values for i in range(v.degree + 1)]
+
+
 def _written_by_spark(schema: pa.Schema) -> str | None:
     """Spark keeps no metadata of a schema, but those of its columns: the layout stands with ``_from``."""
     written = (schema.metadata or {}).get(SPARK_METADATA)

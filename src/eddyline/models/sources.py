@@ -21,7 +21,7 @@ from eddyline.kernels.time_join import next_starts
 from eddyline.models.arithmetic import numbers
 from eddyline.models.fitting import ErrorBound
 from eddyline.models.pieces import Pieces, Value, for_kernel
-from eddyline.models.segments import TO, SegmentLayout
+from eddyline.models.segments import TO, SegmentLayout, flat_names
 from eddyline.synopses.keys import numbered
 
 Monomials = tuple[tuple[int, float, tuple[str, ...]], ...]  # power of t, factor, columns: their product
@@ -137,10 +137,6 @@ def physical_schema(model: RowModel, schema: Schema) -> Schema:
         return Schema(tuple(f for f in schema if f.name in (*model.key, *model.values)))
     fields = [f for f in schema if f.name in (*model.key, TO)]
     return Schema((*fields, *(Field(n, pa.float64()) for n in flat_names(model.layout))))
-
-
-def flat_names(layout: SegmentLayout) -> list[str]:
-    return [f"{v.name}#{i}" for v in layout.values for i in range(v.degree + 1)]
 
 
 def ticks(column: pa.Array) -> Int64s:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 from eddyline.core.bound import Bound
 from eddyline.core.delta import Delta
@@ -79,6 +79,8 @@ def lasting(delta: Delta, rows: Sequence[int]) -> frozenset[int]:
 class Operator(ABC):
     """A physical operator. ``state`` holds all that ``load`` needs to go on exactly where another instance stopped."""
 
+    not_undone: ClassVar[str] = ""  # what its decisions change and UNDO cannot set back, as a plural
+
     def __init__(self, name: str, schema: Schema) -> None:
         self.name = name
         self.schema = schema
@@ -131,6 +133,9 @@ class Operator(ABC):
     def adapts(self) -> list[str]:
         """Lines for explain: what could be done in another way, how it is done now, what is known. Empty if nothing."""
         return []
+
+    def pin(self, pinned: bool) -> None:  # noqa: B027 (most operators have one plan)
+        """Keep the plan as it is, or let policies change it again."""
 
     def statistics(self) -> dict[str, Any]:
         """What an operator that adapts knows and did, as plain data. Empty if it does not."""

@@ -14,11 +14,12 @@ The invariants that make the second exact, however wrong a constraint is:
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import numpy as np
+import pyarrow as pa
 
 from eddyline.core.bound import Bound, bound_of
 from eddyline.core.delta import Bools, Delta, Int64s
@@ -43,6 +44,9 @@ from eddyline.synopses.spill import Spill
 
 COLLECT_EVERY = 1_000  # elements between two garbage collections: fewer keep less, and cost more
 COLLECTIONS_PER_QUESTION = 16  # the control is asked before each so many: fewer notice changes sooner, and cost more
+LEAST_COLLECTIONS = 4  # … and not before so many, though a call ends: calls with few elements would ask at each
+LEARNING = 64  # collections before that
+TELL_EVERY = 4_096  # arrivals that are told together, unless the control is asked before
 ROWS_PER_ELEMENT = 8  # rows that a collection may look at for each element since the last
 SPILL_EVERY = 32_768  # elements after which useless rows are spilled at the latest: fewer keep less, and cost more
 ROOM = 1 << 12  # results for which there is room at first
@@ -65,6 +69,10 @@ class Collection:
 
 class ConstraintControl(Protocol):
     """Who measures constraints and decides which are used. The operator knows no policy."""
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of what it remembers of rows and keys."""
 
     def arrived(self, join: ConstrainedJoin, stream: int, keys: Int64s) -> None:
         """Rows came with these keys, by port."""
@@ -90,6 +98,9 @@ class ConstraintControl(Protocol):
     def statistics(self, join: ConstrainedJoin) -> dict[str, Any]:
         """What is known and was done, as plain data."""
 
+    def restart(self) -> None:
+        """Arrivals are counted anew: forget what was measured."""
+
     def state(self) -> dict[str, Any]:
         """What was learned."""
 
@@ -114,10 +125,15 @@ class ConstrainedSide(JoinSide):
         start = len(self.rows)
         super().accept(delta)
         self.slot[len(self.slot) - n :] = start + np.arange(n)
-        failed = np.zeros(n, np.int64)
-        if self.rejects is not None:
-            failed[~self.rejects.evaluate(delta.columns, n).keep] = 1
+        failed = self.rejected(delta.columns, n)
         self.failed = np.concatenate([self.failed, failed]) if len(self.failed) else failed
+
+    def rejected(self, columns: Mapping[str, pa.Array], n: int) -> Int64s:
+        """1 for rows that a filter above the window rejects."""
+        failed = np.zeros(n, np.int64)
+        if self.rejects is not None and n:
+            failed[~self.rejects.evaluate(columns, n).keep] = 1
+        return failed
 
     def drop_events(self, count: int) -> None:
         super().drop_events(count)
@@ -158,15 +174,15 @@ class ConstrainedJoin(Operator):
         self.skip = np.zeros(tree.size, np.uint8)  # roots: nobody waits for their rejected rows
         self.collect_every = collect_every
         many = tree.size * tree.width
-        wait, low = np.full(many, k.NEVER_USED, np.int64), np.full(many, k.LOWEST, np.int64)
-        self.plan, self.lag = Collection(wait, low, 0, np.zeros((4, tree.size), np.int64)), wait
+        self.plan, self.lag = self.nothing_inferred(), np.full(many, k.NEVER_USED, np.int64)
         self.progress = np.zeros(k.PROGRESS, np.int64)
         self.progress[k.PENDING], self.progress[k.DUE] = -1, collect_every
         self.removed = np.zeros((tree.size, k.KINDS), np.int64)
         self.hits = np.zeros((many + 1) * k.KINDS, np.int64)
         self.room = ROOM
         self.fetches = 0
-        self._most = 0
+        self._untold: list[list[Int64s]] = [[] for _ in inputs]  # keys of elements that the control does not know yet
+        self._most = self._last_most = 0  # rows, during the last call and the last run
 
     def _verify_composite(self, graph: JoinGraph) -> None:
         """Keys of several parts are hashed: equal hashes are not yet equal values."""
@@ -180,6 +196,12 @@ class ConstrainedJoin(Operator):
                 for m, e in zip((a, b), pair, strict=True):
                     names, more = self.sides[m.input].spec.schema.names, set(self.results.fetch[m.input]) | e.columns
                     self.results.fetch[m.input] = tuple(n for n in names if n in more)
+
+    def nothing_inferred(self) -> Collection:
+        """What garbage collections may infer before the control was asked."""
+        many = self.tree.size * self.tree.width
+        wait, low = np.full(many, k.NEVER_USED, np.int64), np.full(many, k.LOWEST, np.int64)
+        return Collection(wait, low, 0, np.zeros((4, self.tree.size), np.int64))
 
     # ── running ───────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -206,6 +228,7 @@ class ConstrainedJoin(Operator):
         """Apply arrivals, and let rows leave whose time has come."""
         if self.spill is not None and self.spill.total > 0 and len(arrivals):
             self._bring_back(arrivals)
+        self.slots.reserve(min(self._last_most, len(self.slots) + len(arrivals)), np.diff(arrivals.stop, prepend=0))
         many = self.tree.size
         bound, loops = np.empty(many, np.int64), np.empty(many, np.int64)
         status, progress = k.FULL, self.progress
@@ -235,17 +258,30 @@ class ConstrainedJoin(Operator):
                 slots.grow()
             elif status == k.CONSULT:
                 self._consult(arrivals, int(progress[k.NOW]))
-        self._most = max(self._most, int(progress[k.MOST]), len(self.slots))
-        self._tell(arrivals)
+        self._last_most = max(int(progress[k.MOST]), len(self.slots))
+        self._most = max(self._most, self._last_most)
+        self._note_arrivals(arrivals)
+        self._tell()
         if self.spill is not None:
             self._spill()
 
     # ── what the control learns and decides ───────────────────────────────────────────────────────────────────────
 
-    def _tell(self, arrivals: Arrivals) -> None:
-        """Report what was counted and measured since the last report."""
+    def _note_arrivals(self, arrivals: Arrivals) -> None:
+        """Remember the keys of the elements that were applied, until they are told."""
         for i, keys in arrivals.untold():
-            self.control.arrived(self, i, keys)
+            self._untold[i].append(keys)
+        if sum(len(keys) for mine in self._untold for keys in mine) >= TELL_EVERY:
+            self._tell_arrivals()
+
+    def _tell_arrivals(self) -> None:
+        for i, mine in enumerate(self._untold):
+            if mine:
+                self.control.arrived(self, i, mine[0] if len(mine) == 1 else np.concatenate(mine))
+        self._untold = [[] for _ in self.sides]
+
+    def _tell(self) -> None:
+        """Report what was counted and measured since the last report."""
         if len(steps := self.slots.take_steps()):
             self.control.measured(self, steps)
         if self.removed.any():
@@ -257,7 +293,12 @@ class ConstrainedJoin(Operator):
 
     def _consult(self, arrivals: Arrivals, now: int) -> None:
         """Before a garbage collection: what may be inferred from now on."""
-        self._tell(arrivals)
+        self._note_arrivals(arrivals)
+        if self.progress[k.COLLECTED] + 1 < LEAST_COLLECTIONS and self.collections > LEARNING:
+            self.progress[k.COLLECT] = 1
+            return
+        self._tell_arrivals()
+        self._tell()
         plan = self.control.collection(self, now)
         if self.spill is not None:
             self.spill.expire(now, self.slots.arrived, self.limits)
@@ -362,6 +403,14 @@ class ConstrainedJoin(Operator):
         window = self.sides[i].spec.window
         return window.count if isinstance(window, Rows) else None
 
+    def row_counts(self) -> Int64s:
+        """Rows by input and status (UNKNOWN, YES, NO)."""
+        return self.slots.counts()
+
+    def bytes_of(self, i: int) -> int:
+        """Bytes of the stored rows of an input."""
+        return self.sides[i].rows.nbytes
+
     def approximate(self) -> str:
         return "its join drops rows that constraints make useless" if self.spill is None and self.dropped else ""
 
@@ -386,7 +435,7 @@ class ConstrainedJoin(Operator):
 
     def size(self) -> tuple[int, int]:
         bytes = self.slots.nbytes + sum(s.rows.nbytes for s in self.sides)
-        return len(self.slots), bytes + (0 if self.spill is None else self.spill.nbytes)
+        return len(self.slots), bytes + self.control.nbytes + (0 if self.spill is None else self.spill.nbytes)
 
     def spilled(self) -> tuple[int, int]:
         return (0, 0) if self.spill is None else (sum(self.spill.rows()), self.spill.disk)
@@ -401,6 +450,7 @@ class ConstrainedJoin(Operator):
         return {label: bound_of(s.spec.window) for label, s in zip(self.labels, self.sides, strict=True)}
 
     def state(self) -> dict[str, Any]:
+        self._tell_arrivals()
         slots = self.slots.state()
         out: dict[str, Any] = {"control": self.control.state(), "slots": slots, "fetches": self.fetches}
         out["progress"], out["skip"] = self.progress.copy(), self.skip.astype(np.int64)

@@ -134,6 +134,8 @@ def tree_of(graph: JoinGraph) -> JoinTree | str:
 
 def port_keys(codes: Int64s, keys: Sequence[tuple[int, ...]], width: int) -> Int64s:
     """The keys of rows by port: the code itself, or a hash of the codes of several parts."""
+    if width == codes.shape[1] and list(keys) == [(c,) for c in range(width)]:
+        return codes
     made = np.zeros((len(codes), width), np.int64)
     for p, columns in enumerate(keys):
         made[:, p] = codes[:, columns[0]] if len(columns) == 1 else _hashed(codes[:, list(columns)])

@@ -10,6 +10,7 @@ can still matter instead: those that reach behind the earliest result that is no
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -20,14 +21,17 @@ from eddyline.core.delta import Bools, Delta, Float64s, Int64s
 from eddyline.core.schema import Field, Schema
 from eddyline.core.time import TimeKind
 from eddyline.kernels.polynomials import HIGH_CLOSED, LOW_CLOSED, multiples
+from eddyline.models.choosing import ChoosingStore
 from eddyline.models.describe import span
 from eddyline.models.fitted import FittedStore
+from eddyline.models.instants import at_instants, by_instants, first_conditions
 from eddyline.models.inverting import Inverter
 from eddyline.models.margins import exceeds, judged
 from eddyline.models.pieces import Pieces, for_kernel, shifted
 from eddyline.models.predicted import PredictedRows, PredictedStore
 from eddyline.models.program import END_OF_MODELS, Program, run
 from eddyline.models.sources import FittedRows, RowModel, RowStore
+from eddyline.models.tuples_or_models import ALWAYS, NEVER
 from eddyline.operators.base import Context, Operator
 from eddyline.streamon.decision import Decision
 
@@ -36,18 +40,20 @@ _CLOSED = pa.array(["()", "[)", "(]", "[]"])  # by the bits of closedness
 
 
 class ModelOperator(Operator):
-    """``aliases`` are the names of the inputs, which stand before those of their columns."""
+    """``aliases`` are the names of the inputs, which stand before those of their columns. ``choice``: whether signals
+    that are fitted may be evaluated on tuples (``models.tuples_or_models``)."""
 
     def __init__(
         self, name: str, schema: Schema, program: Program, models: Sequence[RowModel], inputs: Sequence[Schema],
         aliases: Sequence[str], kind: TimeKind, horizon: int | None, context: Context | None = None,
+        choice: str = ALWAYS,
     ) -> None:  # fmt: skip
         super().__init__(name, schema)
         self.context = context or Context()
         self.program, self.kind = program, kind
         self.aliases = tuple(aliases)
         self.stores = [
-            _store(model, _own(s, alias), f"{alias}.", horizon, program.scale, kind)
+            _store(model, _own(s, alias), f"{alias}.", horizon, program, kind, choice)
             for model, s, alias in zip(models, inputs, aliases, strict=True)
         ]
         inverter = Inverter(program, models, aliases) if any(isinstance(m, FittedRows) for m in models) else None
@@ -72,12 +78,17 @@ class ModelOperator(Operator):
         end = max(float(self.last or 0) + 1.0, self.done) if ended else None
         inputs = [s.pieces(known, end) for s in self.stores]
         self.solved += sum(map(len, inputs))
+        if not any(map(len, inputs)) and isinstance(self.stores[0], ChoosingStore):
+            self.done = known
+            return self._on_tuples(self.stores[0], known)
         result = run(self.program.root, inputs, self.program.scale)
         if self.program.bound is not None and self.program.sample is None:
             for name, modelled in self.program.columns:
                 if modelled:
                     result = judged(result, name, self.program.bound, self.program.scale)
         out = self._samples(result, known) if self.program.sample is not None else self._segments(result, known)
+        if isinstance(self.stores[0], ChoosingStore):
+            out = Delta.merge([out, self._on_tuples(self.stores[0], known)])
         needed = known
         if self.program.sample is None:
             open_ = (result.low < known) & (result.high >= known)
@@ -100,6 +111,22 @@ class ModelOperator(Operator):
             because, evidence = "the Lipschitz constants grow with the values: {sizes}", {"sizes": sizes}
             decision = Decision("input bounds", before, after, because, evidence, operator=self.name, time=start)
             self.context.log.record(decision)
+
+    def _on_tuples(self, store: ChoosingStore, known: float) -> Delta:
+        """The rows of signals that are evaluated on tuples: exact, so none is uncertain."""
+        for decision in store.decisions:
+            self.context.log.record(replace(decision, operator=self.name))
+        store.decisions.clear()
+        rows = store.take_instants(known)
+        if not len(rows):
+            return Delta.empty(self.schema)
+        found = at_instants(self.program.root, rows)
+        zero = np.zeros(len(found))
+        columns: dict[str, pa.Array] = {}
+        for name, modelled in self.program.columns:
+            columns[name] = _doubles(found.values[name].at(zero)) if modelled else found.columns[name]
+        columns["_uncertain"] = pa.array(np.zeros(len(found), np.bool_))
+        return Delta(found.low.astype(np.int64), {f.name: columns[f.name].cast(f.type) for f in self.schema})
 
     def complete_to(self, frontier: int) -> int:
         return min(frontier, int(self.done) - 1) if self.done > -np.inf else frontier
@@ -195,6 +222,10 @@ class ModelOperator(Operator):
         )
         return f"the segments that hold now{back}"
 
+    def adapts(self) -> list[str]:
+        found = [(a, s) for a, s in zip(self.aliases, self.stores, strict=True) if isinstance(s, ChoosingStore)]
+        return [f"{a}: {line}" for a, s in found for line in s.adapts()]
+
     def bounds(self) -> dict[str, Bound]:
         return {a: Bound(ticks=self.program.reach) for a in self.aliases} if self.program.reach else {}
 
@@ -211,13 +242,16 @@ class ModelOperator(Operator):
 
 
 def _store(
-    model: RowModel, schema: Schema, prefix: str, horizon: int | None, scale: float, kind: TimeKind
+    model: RowModel, schema: Schema, prefix: str, horizon: int | None, program: Program, kind: TimeKind, choice: str
 ) -> RowStore | FittedStore:
     if isinstance(model, FittedRows):
+        if choice != ALWAYS and program.sample is not None and by_instants(program) is None:
+            conditions = first_conditions(program, [f"{prefix}{n}" for n in model.key])
+            return ChoosingStore(model, schema, prefix, kind, program.sample, conditions, fixed=choice == NEVER)
         return FittedStore(model, schema, prefix, kind)
     if isinstance(model, PredictedRows):
-        return PredictedStore(model, schema, prefix, horizon, scale)
-    return RowStore(model, schema, prefix, horizon, scale)
+        return PredictedStore(model, schema, prefix, horizon, program.scale)
+    return RowStore(model, schema, prefix, horizon, program.scale)
 
 
 def _doubts(p: Pieces) -> Bools:

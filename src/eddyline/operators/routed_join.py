@@ -59,6 +59,9 @@ class RouteControl(Protocol):
     def tune(self, join: RoutedJoin, now: int) -> None:
         """Between two batches: indexes may be changed here."""
 
+    def pin(self, pinned: bool) -> None:
+        """Keep the routes and the indexes as they are, or change them again."""
+
     def describe(self, join: RoutedJoin) -> list[str]:
         """Lines for explain."""
 
@@ -91,6 +94,8 @@ class RoutedJoin(Operator):
     """``initial`` gives the first indexes for a number of join attributes; ``partition_rows`` and ``in_flight`` as in
     the paper. Joins that are indexed alike (``shared_as`` says how) have one state module for inputs with the same
     elements; ``peers`` are the stubs of all joins."""
+
+    not_undone = "the indexes of a multi-route join"
 
     def __init__(
         self,
@@ -296,6 +301,9 @@ class RoutedJoin(Operator):
 
     def statistics(self) -> dict[str, Any]:
         return self.control.statistics(self)
+
+    def pin(self, pinned: bool) -> None:
+        self.control.pin(pinned)
 
     def _rows(self) -> int:
         return sum(len(s) for s in self.states)

@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from eddyline.core.window import Session, Stepping, closes, last_close
-from eddyline.models.program import END_OF_MODELS
 from eddyline.plan.logical import ModelQuery, Plan, ToStream, Window, children, each
 
 Step = tuple[int, int]  # the multiples of the first, shifted by the second
@@ -53,6 +52,8 @@ def end_of_time(p: Plan, last: int) -> int:
     """The last instant of a query whose last element has the timestamp ``last``. Segments reach beyond it, and how far
     only they know."""
     if isinstance(p, ModelQuery) and p.outlasts_its_elements:
+        from eddyline.models.program import END_OF_MODELS
+
         return END_OF_MODELS
     known: dict[int, int] = {}  # by identity: some nodes are read in several places
     shown = [n.input for n in each(p) if isinstance(n, ToStream) and n.kind == "wstream"]

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow as pa
 
@@ -19,8 +19,10 @@ from eddyline.core.schema import Field, Schema
 from eddyline.core.time import TimeKind
 from eddyline.core.window import WindowSpec
 from eddyline.expr.nodes import AggregateCall, Expr, columns_of
-from eddyline.models.program import Program
-from eddyline.models.sources import FittedRows, RowModel, SegmentRows
+
+if TYPE_CHECKING:  # Queries on tuples do without the models.
+    from eddyline.models.program import Program
+    from eddyline.models.sources import RowModel
 
 
 @dataclass(frozen=True, slots=True)
@@ -346,6 +348,8 @@ class ModelQuery:
     def outlasts_its_elements(self) -> bool:
         """Whether there are results behind the last element: of segments that reach further, or segments that are only
         complete when time ends."""
+        from eddyline.models.sources import FittedRows, SegmentRows
+
         return self.program.sample is None or any(isinstance(m, SegmentRows | FittedRows) for m in self.models)
 
 

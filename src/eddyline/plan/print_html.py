@@ -1,8 +1,8 @@
 """The plan as a page: the server's page with a bundle inside, in one file that needs no server.
 
-A *bundle* is what was seen of a query: samples of its plan, and its decisions. The server's page saves one, and
-``eddyline view`` makes a file of it that is opened offline and replayed with a slider. A query in a notebook is shown
-in the same way, with one sample.
+A *bundle* is what was seen of a query: samples of its plan, and its decisions. The server's page saves one, so does
+``eddyline run --bundle``, and ``eddyline view`` makes a file of it that is opened offline and replayed with a slider. A
+query in a notebook is shown in the same way, with one sample.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import html
 import json
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib import resources
 from typing import Any
 
@@ -22,19 +22,31 @@ KIND, VERSION = "bundle", 1
 HEIGHT = 620  # pixels of a query in a notebook
 
 
-def bundle(plan: PlanGraph, at: float) -> dict[str, Any]:
-    """A bundle with one sample, seen at ``at`` (seconds).
+def sample(plan: PlanGraph, at: float, seen: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """What a bundle keeps of a plan, seen at ``at`` (seconds); ``seen`` are further counts, such as ``inputs``."""
+    data = json.loads(plan.to_json())
+    del data["decisions"]
+    found: dict[str, Any] = _finite({"plan": data | dict(seen or {}), "decisions": [], "at": at})
+    return found
+
+
+def bundle(plan: PlanGraph, at: float, samples: Sequence[Mapping[str, Any]] = ()) -> dict[str, Any]:
+    """A bundle with the decisions of a plan as of now and the ``samples`` seen so far; by default one, of now.
 
     >>> found = bundle(PlanGraph("q", "SELECT …", "istream", (), (), ""), 5.0)
     >>> found["query"], len(found["samples"]), found["decisions"]
     ('q', 1, [])
     """
-    data = json.loads(plan.to_json())
-    decisions = data.pop("decisions")
-    sample = {"plan": data, "decisions": [], "at": at}
-    found = {"eddyline": KIND, "version": VERSION, "query": plan.query, "saved": at, "samples": [sample]}
-    made: dict[str, Any] = _finite({**found, "decisions": decisions})
-    return made
+    decisions = _finite(json.loads(plan.to_json())["decisions"])
+    kept = list(samples) or [sample(plan, at)]
+    return {
+        "eddyline": KIND,
+        "version": VERSION,
+        "query": plan.query,
+        "saved": at,
+        "samples": kept,
+        "decisions": decisions,
+    }
 
 
 def read_bundle(text: str, place: str) -> dict[str, Any]:
@@ -42,14 +54,14 @@ def read_bundle(text: str, place: str) -> dict[str, Any]:
     >>> read_bundle("[]", "x.json")
     Traceback (most recent call last):
     ...
-    eddyline.core.errors.JobError: x.json is no bundle: save one with the server's page.
+    eddyline.core.errors.JobError: x.json is no bundle: save one with the server's page or with eddyline run --bundle.
     """
     try:
         found = json.loads(text)
     except (ValueError, RecursionError):
         found = None
     if not isinstance(found, dict) or found.get("eddyline") != KIND or not isinstance(found.get("samples"), list):
-        raise JobError(f"{place} is no bundle: save one with the server's page.")
+        raise JobError(f"{place} is no bundle: save one with the server's page or with eddyline run --bundle.")
     if found.get("version") != VERSION:
         raise JobError(f"{place} is a bundle of version {found.get('version')}, and this one reads {VERSION}.")
     return found

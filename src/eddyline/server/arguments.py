@@ -80,9 +80,9 @@ def add_view(commands: Any) -> None:
     view = commands.add_parser(
         "view",
         help="make a page of a bundle",
-        description="Make one file of a bundle that the server's page saved: open it offline, and replay it.",
+        description="Make one file of a bundle that the server's page or run --bundle saved, to be opened offline.",
     )
-    view.add_argument("bundle", metavar="BUNDLE.json", type=Path, help="what the page saved")
+    view.add_argument("bundle", metavar="BUNDLE.json", type=Path, help="what was saved")
     view.add_argument("--out", metavar="FILE", type=Path, help="the file to write (the bundle's name with .html)")
     view.add_argument("--traceback", action="store_true", help="show where an error came from")
     view.set_defaults(action=_view, parser=view)

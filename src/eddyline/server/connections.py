@@ -2,6 +2,8 @@
 
 uvicorn bounds the silence between two requests and not the time that the head of one takes; a client that sends a byte
 now and then would keep its connection for ever. (Bodies are bounded by ``guard``.)
+
+A request knows its connection (``request.state.connection``), so that one can be handed over to another process.
 """
 
 from __future__ import annotations
@@ -20,6 +22,7 @@ def bounded_protocol(seconds: float) -> type[H11Protocol]:
 
         def connection_made(self, transport: Any) -> None:
             super().connection_made(transport)
+            self.app_state = {**self.app_state, "connection": self}
             self._watch()
 
         def data_received(self, data: bytes) -> None:

@@ -14,8 +14,7 @@ from typing import Any, TypeVar
 
 from starlette.requests import Request
 
-from eddyline.server.follow import Following
-from eddyline.server.journal import Journal
+from eddyline.server.followers import Followers
 from eddyline.server.service import Refused, Service
 
 T = TypeVar("T")
@@ -25,9 +24,13 @@ T = TypeVar("T")
 class Context:
     service: Service
     stopping: bool = False
-    following: dict[int, Following] = field(default_factory=dict)
+    followers: Followers = field(init=False)
     watchers: int = 0
     _checked: float = 0.0
+
+    def __post_init__(self) -> None:
+        settings = self.service.settings
+        self.followers = Followers(settings.state / "catalog.sqlite", settings.limits.slow_seconds)
 
     async def change(self, work: Callable[[], T], *, durable: bool = True) -> T:
         """Run a command in the engine's thread."""
@@ -37,16 +40,9 @@ class Context:
         """Read something that waits for the session's turn."""
         return await asyncio.to_thread(work)
 
-    def followers_of(self, journal: Journal) -> Following:
-        found = self.following.get(journal.entry)
-        if found is None:
-            limits = self.service.settings.limits
-            found = self.following[journal.entry] = Following(journal, limits.slow_seconds)
-        return found
-
     def check_followers(self) -> None:
         most = self.service.settings.limits.followers
-        if self.watchers + sum(f.followers for f in self.following.values()) >= most:
+        if self.watchers + self.followers.count >= most:
             raise Refused(f"the server has {most} followers already (--max-followers).")
 
     def check_memory(self) -> None:

@@ -1,19 +1,14 @@
 """Results as server-sent events.
 
 Each event has the number of its last row as id, so that a follower that comes back with ``Last-Event-ID`` gets the rows
-after it: none is lost, none is repeated, also when the server was killed in between. Followers have no queues: each has
-a position in the journal, and one that reads slowly costs no memory. Events are written once for all followers that
-are at the same place. A reader that does not take an event for too long is told so and dropped; it can come back.
+after it: none is lost, none is repeated, also when the server was killed in between. The events themselves are made and
+sent by a process of their own (``relay``), which gets the connections from ``followers``.
 """
 
 from __future__ import annotations
 
-import asyncio
 import json
-import time
-from collections import OrderedDict
-from collections.abc import AsyncIterator, Callable, Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 
@@ -21,11 +16,14 @@ from eddyline.io.render import json_lines
 from eddyline.server.journal import Chunk, Gone, Journal
 
 EVENT_ROWS = 500  # rows of one event: more are sent in several
-AT_ONCE = 20 * EVENT_ROWS  # rows that a follower takes from the journal at once
-KEEP_ALIVE = 10.0  # seconds without rows after which a comment is sent
-SENDS_PER_SECOND = 250  # to all followers of a query together: many followers get larger events less often
-PACKET_BYTES = 64 << 10
-CACHED_PACKETS = 64  # that several followers may share
+
+
+class RowsEvent(NamedTuple):
+    """Rows ``first`` to ``last`` as they are sent."""
+
+    first: int
+    last: int
+    data: bytes
 
 
 def event(kind: str, data: Any, id: str | None = None) -> bytes:
@@ -38,89 +36,21 @@ def event(kind: str, data: Any, id: str | None = None) -> bytes:
     return f"{head}event: {kind}\ndata: {text}\n\n".encode()
 
 
-class Following:
-    """The followers of one query."""
+def rows_events(entry: int, chunk: Chunk) -> list[RowsEvent]:
+    """The events of some rows of the query ``entry``.
 
-    def __init__(self, journal: Journal, slow_seconds: float) -> None:
-        self._journal, self._slow = journal, slow_seconds
-        self._made: OrderedDict[int, tuple[bytes, int]] = OrderedDict()  # packets by their first row
-        self.followers = self.dropped = 0
-
-    async def events(self, after: int, stopping: Callable[[], bool]) -> AsyncIterator[bytes]:
-        """From the row after ``after`` on, until the query is over."""
-        journal, position, quiet = self._journal, after, time.monotonic()
-        self.followers += 1
-        try:
-            yield b"retry: 1000\n\n"
-            while not stopping():
-                over = journal.over  # looked at before reading: what came with the end is read
-                try:
-                    chunks = await self._read(position)
-                except Gone as error:
-                    yield event("dropped", {"reason": str(error), "first": journal.first})
-                    return
-                for packet, last in self._packets(chunks):
-                    began = time.monotonic()
-                    yield packet  # resumes when the connection takes more
-                    position = last
-                    if time.monotonic() - began > self._slow:
-                        self.dropped += 1
-                        reason = f"this reader did not take an event for {self._slow:g} seconds; come back with its id"
-                        yield event("dropped", {"reason": reason, "last": position})
-                        return
-                if chunks:
-                    await asyncio.sleep(self.followers / SENDS_PER_SECOND)
-                    quiet = time.monotonic()
-                elif over:
-                    yield event("end", {"status": journal.status, "message": journal.message})
-                    return
-                else:
-                    await journal.changed.wait(KEEP_ALIVE)
-                    if time.monotonic() - quiet >= KEEP_ALIVE:
-                        quiet = time.monotonic()
-                        yield b": still here\n\n"
-        finally:
-            self.followers -= 1
-
-    async def _read(self, position: int) -> list[Chunk]:
-        journal = self._journal
-        if position >= journal.last:
-            return []
-        if journal.cached(position):
-            return journal.read(position, AT_ONCE)
-        return await asyncio.to_thread(journal.read, position, AT_ONCE)
-
-    def _packets(self, chunks: list[Chunk]) -> Iterator[tuple[bytes, int]]:
-        """The events of some rows in packets, each with its last row. They are made once for all followers that are at
-        the same place, and small, because a connection holds one that its reader does not take."""
-        pieces = [p for c in chunks for p in _pieces(c)]
-        ends = {p.last for p in pieces}
-        at = 0
-        while at < len(pieces):
-            found = self._made.get(pieces[at].first)
-            if found is None or found[1] not in ends:  # rows may be cut into events in another way
-                parts: list[bytes] = []
-                size, end = 0, at
-                while end < len(pieces) and size < PACKET_BYTES:
-                    parts.append(self._event(pieces[end]))
-                    size, end = size + len(parts[-1]), end + 1
-                found = self._made[pieces[at].first] = b"".join(parts), pieces[end - 1].last
-                while len(self._made) > CACHED_PACKETS:
-                    self._made.popitem(last=False)
-            yield found
-            while at < len(pieces) and pieces[at].last <= found[1]:
-                at += 1
-
-    def _event(self, piece: Chunk) -> bytes:
-        rows = json_lines(pa.Table.from_batches([piece.rows])).rstrip("\n").replace("\n", ", ")
-        text = f'{{"first": {piece.first}, "last": {piece.last}, "rows": [{rows}]}}'
-        return event("rows", text, f"{self._journal.entry}.{piece.last}")
-
-
-def _pieces(chunk: Chunk) -> list[Chunk]:
-    starts = range(0, len(chunk.rows), EVENT_ROWS)
-    rows = [chunk.rows.slice(s, EVENT_ROWS) for s in starts]
-    return [Chunk(chunk.first + s, chunk.first + s + len(r) - 1, r) for s, r in zip(starts, rows, strict=True)]
+    >>> rows = pa.record_batch({"a": [5, 6]})
+    >>> rows_events(3, Chunk(7, 8, rows))[0].data.splitlines()[0]
+    b'id: 3.8'
+    """
+    found = []
+    for start in range(0, len(chunk.rows), EVENT_ROWS):
+        rows = chunk.rows.slice(start, EVENT_ROWS)
+        first, last = chunk.first + start, chunk.first + start + len(rows) - 1
+        lines = json_lines(pa.Table.from_batches([rows])).rstrip("\n").replace("\n", ", ")
+        text = f'{{"first": {first}, "last": {last}, "rows": [{lines}]}}'
+        found.append(RowsEvent(first, last, event("rows", text, f"{entry}.{last}")))
+    return found
 
 
 def position_of(journal: Journal, id: str | None, default: int) -> int:

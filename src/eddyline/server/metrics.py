@@ -14,15 +14,16 @@ def metrics(context: Context, refused: int) -> str:
 def _lines(context: Context, refused: int) -> Iterator[str]:
     service = context.service
     queries = list(service.queries.values())
-    following = list(context.following.values())
+    followers = context.followers
     yield from _one("eddyline_memory_bytes", "gauge", "memory of the process", memory())
     yield from _one("eddyline_queries", "gauge", "queries that run", sum(r.query is not None for r in queries))
     yield from _one("eddyline_commits_total", "counter", "commits", service.commits)
     yield from _one("eddyline_commit_seconds_total", "counter", "time spent in commits", service.commit_seconds)
     yield from _one("eddyline_pushed_rows_total", "counter", "rows pushed", service.pushed_rows)
     yield from _one("eddyline_refused_requests_total", "counter", "requests that were refused", refused)
-    yield from _one("eddyline_followers", "gauge", "followers of results", sum(f.followers for f in following))
-    yield from _one("eddyline_dropped_followers_total", "counter", "slow ones", sum(f.dropped for f in following))
+    yield from _one("eddyline_followers", "gauge", "followers of results", followers.count)
+    yield from _one("eddyline_dropped_followers_total", "counter", "slow ones", followers.dropped)
+    yield from _one("eddyline_followers_process_starts_total", "counter", "of the process for them", followers.starts)
     yield from _one("eddyline_up", "gauge", "0: the state cannot be saved any more", 0 if service.broken else 1)
     yield from _head("eddyline_query_rows_total", "counter", "results of a query")
     for r in queries:

@@ -18,11 +18,11 @@ from eddyline.server.follow import event, position_of
 from eddyline.server.formats import ANSWERS, accepted, rendered
 from eddyline.server.journal import Journal
 from eddyline.server.queries import finite, plan_data
+from eddyline.server.relay import DEAD
 
 router = APIRouter(prefix="/v1")
 FASTEST = 0.1  # seconds between two plans for those who watch
 LONGEST_WAIT = 30.0  # seconds that an answer without rows may be held back
-DEAD = 6  # times the bound for slow readers after which one that takes nothing is cut off
 _plans = Shared(FASTEST)
 
 
@@ -84,8 +84,16 @@ async def results(
     return Response(data, media_type=ANSWERS[form], headers=headers)
 
 
+class HandedOver(Response):
+    """No answer from here: another process gives it."""
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        while (await receive())["type"] != "http.disconnect":  # our end of the connection is closed
+            pass
+
+
 @router.get("/queries/{name}/follow", response_class=StreamingResponse)
-async def follow(request: Request, name: str, after: str | None = None) -> Events:
+async def follow(request: Request, name: str, after: str | None = None) -> Response:
     """Results as server-sent events from the row after ``Last-Event-ID`` (or ``after``; the oldest retained by default)
     on. Events: ``rows``, ``dropped`` (the reader was too slow, or asked for rows that are not retained), ``end``."""
     context = context_of(request)
@@ -94,7 +102,8 @@ async def follow(request: Request, name: str, after: str | None = None) -> Event
     position = _after(journal, request.headers.get("last-event-id") or after, journal.first - 1)
     if position > journal.last:
         raise JobError(f"row {position} was never given out: the last one is {journal.last}.")
-    return Events(context, context.followers_of(journal).events(position, lambda: context.stopping))
+    await context.followers.hand_over(request.state.connection.transport, journal, position)
+    return HandedOver()
 
 
 @router.get("/queries/{name}/watch", response_class=StreamingResponse)

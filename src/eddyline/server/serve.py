@@ -68,6 +68,7 @@ def serve(settings: Settings, *, demo: bool = False) -> int:
         guard,
         http=bounded_protocol(settings.limits.header_seconds),
         ws="none",
+        loop="asyncio",  # whose transports close a descriptor and leave the connection to others that have it
         lifespan="off",
         log_level="warning",
         access_log=False,
@@ -82,6 +83,7 @@ def serve(settings: Settings, *, demo: bool = False) -> int:
     finally:
         if feeder is not None:
             feeder.stop()
+        context.followers.close()
         service.stop()
         listening.close()
     if service.broken:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
         segment_table,
         sentence,
         stream,
+        sweep,
         window_join,
     )
     from eddyline.spark.quiet_start import quiet
@@ -38,6 +39,7 @@ __all__ = [
     "segment_table",
     "sentence",
     "stream",
+    "sweep",
     "window_join",
 ]
 

@@ -48,8 +48,10 @@ MODULES: Final = (
     "eddyline.adapting.constraint_control",
     "eddyline.adapting.index_costs",
     "eddyline.adapting.join_choice",
+    "eddyline.adapting.join_switch",
     "eddyline.adapting.route_control",
     "eddyline.spark.fit_worker",
+    "eddyline.spark.sweep_worker",
     *(
         f"eddyline.spark.sources.{m}"
         for m in ("directory", "guard", "memory", "packed", "parquet", "rows", "shipping", "text")
@@ -65,6 +67,7 @@ MODULES: Final = (
             "constrained_events",
             "constrained_join",
             "explode",
+            "join_handover",
             "join_tree",
             "judged_once",
             "look_up",
@@ -74,6 +77,7 @@ MODULES: Final = (
             "model_query",
             "over",
             "predictive_query",
+            "switching_join",
         )
     ),
     "eddyline.plan.comparisons",

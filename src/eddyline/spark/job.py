@@ -8,17 +8,20 @@ repeated across restarts, whatever was killed.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, TextIO
 
 from eddyline.core.errors import JobError
 from eddyline.core.time import SystemClock
+from eddyline.engine.bundles import Recorder, bundle_paths
 from eddyline.engine.job import (
     begun_elsewhere,
     check_rereadable,
     check_writable,
     declare_job,
     owning_checkpoint,
+    write_bundles,
     write_done,
     write_notes,
     write_report,
@@ -60,9 +63,9 @@ def _run_job(
     stdout: TextIO,
     quiet: bool = False,
     learned: Path | None = None,
+    bundle: Path | None = None,
 ) -> int:
-    clock = SystemClock()
-    begin = clock.nanoseconds()
+    begin = SystemClock().nanoseconds()
     connect = master is not None and master.startswith("sc://")
     check_writable(report, "--report", folder=False)
     if checkpoint is not None and Snapshots(checkpoint).numbers():
@@ -87,7 +90,7 @@ def _run_job(
                 progress.note(f"Spark is there ({_tasks(spark)}); the first micro-batch is on its way")
 
     session.start = start
-    queries = declare_job(session, job, out, report, checkpoint)
+    queries = declare_job(session, job, out, report, checkpoint, bundle)
     watching = [q for q in queries if not isinstance(q, SparkQuery)]
     _check_watching(watching, queries, checkpoint)
     if checkpoint is not None:
@@ -105,6 +108,7 @@ def _run_job(
         outputs.spools.keep_first(beginnings.done(checkpoint))
     try:
         run = JobRun(session, queries, outputs, progress)
+        _record(run, bundle, results)
         start()
         run.start(checkpoint, finite)
         run.end_watching()
@@ -118,14 +122,25 @@ def _run_job(
         session.save_learned(accounts=[run.account])
     reports = {q.name: r for q, r in zip(run.queries, run.reports(), strict=True)}
     write_done(outputs, quiet)
+    write_bundles(run.recorder, quiet)
     found = run.left_out()
     write_notes([*run.notices.wrong_times(found), *notes(found, named=bool(session.catalog.views))])
     if report is not None:
-        seconds = (clock.nanoseconds() - begin) / 1e9
-        whole = job_report(reports, run.account, found, seconds)
+        whole = job_report(reports, run.account, found, (SystemClock().nanoseconds() - begin) / 1e9)
         whole["queries"] = {**whole["queries"], **{q.name: q.report() for q in watching}}
         write_report(report, whole, stdout)
     return 0
+
+
+def _record(run: JobRun, path: Path | None, results: Sequence[Result]) -> None:
+    """Take samples of the queries that run in shards."""
+    if path is None:
+        return
+    run.recorder = Recorder()
+    paths = bundle_paths(path, [r.name for r in results])
+    for number, q in zip(run.numbers, run.queries, strict=True):
+        check_writable(paths[number], "--bundle", folder=False)
+        run.recorder.add(paths[number], partial(run.seen, q))
 
 
 def _check_watching(watching: Sequence[Any], queries: Sequence[Any], checkpoint: Path | None) -> None:

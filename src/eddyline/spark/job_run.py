@@ -17,11 +17,13 @@ import pyarrow as pa
 
 from eddyline.core.errors import EddylineError, JobError
 from eddyline.core.time import SystemClock
+from eddyline.engine.bundles import Recorder
 from eddyline.engine.job import SPARK_STATE, write_notes
 from eddyline.engine.left_out import LeftOut, Notices
 from eddyline.engine.progress import Progress
 from eddyline.engine.stopping import StopRequest
 from eddyline.plan.logical import BoundQuery
+from eddyline.plan.plan_data import PlanGraph
 from eddyline.spark import job_checkpoint as beginnings
 from eddyline.spark import jvm, requirements
 from eddyline.spark.collect import settings_for
@@ -68,6 +70,8 @@ class JobRun:
         session.accounts = self.accounts
         self.account = Account()
         self.notices = Notices()
+        self.recorder: Recorder | None = None
+        self._recorded = 0  # the last micro-batch of which it has a sample
         self.lock = threading.Lock()  # around the account: micro-batches come in another thread
         self.stop = StopRequest()
         self.taking = False  # a micro-batch is being worked on
@@ -142,6 +146,7 @@ class JobRun:
                     break
                 write_notes(self.notices.wrong_times(self.left_out()), self.progress)
                 self._show()
+                self._look()
         except Exception as error:
             jvm.mute()  # tasks that are cut off complain
             # What went wrong in this process is known here; Spark's exception has only its text.
@@ -210,6 +215,22 @@ class JobRun:
         rows = sum(r["state"]["rows"] for r in reports)
         bytes = sum(r["state"]["bytes"] for r in reports)
         self.progress.update(events, sum(r["results"] for r in reports), None, rows, bytes)
+
+    def _look(self) -> None:
+        """Samples for a bundle come with micro-batches: in between nothing is known."""
+        if self.recorder is not None and self.account.batches > self._recorded:
+            self._recorded = self.account.batches
+            self.recorder.look()
+
+    def seen(self, query: SparkQuery) -> tuple[PlanGraph, dict[str, Any]]:
+        """The plan of a query with what its shards have said by now."""
+        place = self.places[self.queries.index(query)]
+        with self.lock:
+            query.account = self.account.of(*place)
+        counts = [one for one in query.account.left_out() if one.arrived or one.late]
+        inputs = {one.name: {"arrived": one.arrived, "late": one.late, "invalid": one.invalid} for one in counts}
+        results = query.account.report(0, 0)["results"]
+        return query.plan(), {"pinned": False, "options": dict(query.bound.options), "inputs": inputs, "rows": results}
 
     def events(self) -> int:
         """Rows that arrived, those of a stream that several groups read once."""

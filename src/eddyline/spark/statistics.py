@@ -62,9 +62,19 @@ class Account:
             self.told()
 
     def of(self, group: int, query: int) -> Account:
-        """What was said of one query of a job."""
+        """What was said of one query of a job, as if it ran alone.
+
+        >>> job = Account()
+        >>> job.shards = {(1, 0): {"group": 1, "shard": 0, "queries": [{"query": "q"}, {"query": "r"}]}}
+        >>> job.of(1, 1).group(0)
+        [{'group': 0, 'shard': 0, 'queries': [{'query': 'r'}]}]
+        """
         mine = Account()
-        mine.shards = {k: {**s, "queries": [s["queries"][query]]} for k, s in self.shards.items() if k[0] == group}
+        mine.shards = {
+            (0, k[1]): {**s, "group": 0, "queries": [s["queries"][query]]}
+            for k, s in self.shards.items()
+            if k[0] == group
+        }
         return mine
 
     def rows(self, which: str) -> list[dict[str, Any]]:

@@ -13,7 +13,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from eddyline.core.delta import Bools, Int64s
-from eddyline.kernels.hashing import hash_strings
 
 MAX_ROWS_FOR_LOOPS = 32  # up to which Python's own loop is quicker than setting up an array function
 
@@ -72,6 +71,8 @@ def hash_codes(array: pa.Array) -> tuple[Int64s, Bools | None]:
     data = np.frombuffer(buffers[2], np.uint8) if buffers[2] is not None else np.empty(0, np.uint8)
     offsets = np.frombuffer(buffers[1], np.int32)[array.offset : array.offset + len(array) + 1]
     if len(array):
+        from eddyline.kernels.hashing import hash_strings  # plans ask for ``is_direct`` without any kernel
+
         hash_strings(np.ascontiguousarray(offsets), np.ascontiguousarray(data), out)
     return out, nulls
 

@@ -46,9 +46,10 @@ class Slots:
         self.r64, self.r32, self.r16 = (self.records.view(t) for t in (np.int64, np.int32, np.uint16))
         self.stack = np.empty(len(self.status) + 1 + k.CHANGED + self.width, np.int32)  # has nothing between two calls
 
-    def _make_heads(self) -> None:
-        """A hash table for each port, as large as its input is now with as many rows again."""
-        sizes = [1 << max(3, int(self.live[i]).bit_length()) for i in range(self.inputs) for _ in range(self.width)]
+    def _make_heads(self, rows: Int64s | None = None) -> None:
+        """A hash table for each port, for so many rows of its input (None: those there are) and as many again."""
+        many = (self.live if rows is None else rows).tolist()
+        sizes = [1 << max(3, int(many[i]).bit_length()) for i in range(self.inputs) for _ in range(self.width)]
         self.mask = np.array(sizes, np.int64) - 1
         self.base = np.cumsum([0, *sizes[:-1]]).astype(np.int64)
         self.head = np.full(sum(sizes), -1, np.int32)
@@ -76,6 +77,16 @@ class Slots:
         self._make_heads()
         link_all(*self.arrays, False)
 
+    def reserve(self, rows: int, coming: Int64s) -> None:
+        """Have room for so many rows in all, of which those of each input may come soon: to grow step by step copies
+        them again and again."""
+        if rows <= self.capacity:
+            return
+        self._resize(rows)
+        share = min(1.0, (rows - len(self)) / max(1, int(coming.sum())))
+        self._make_heads(self.live + (share * coming).astype(np.int64))
+        link_all(*self.arrays, False)
+
     def shrink(self) -> None:
         """Give up memory for slots of which less than half is in use."""
         if self.capacity > 4 * FIRST and 2 * len(self) < self.capacity:
@@ -83,9 +94,26 @@ class Slots:
             self._make_heads()
             link_all(*self.arrays, False)
 
+    def _enlarge(self, size: int) -> None:
+        """Rows keep their slots, and there are more free ones."""
+        old, w = self.capacity, self.width
+        for name in ("status", "stream", "records"):
+            array = getattr(self, name)
+            new = np.empty((size, *array.shape[1:]), np.uint8)
+            new[:old] = array
+            setattr(self, name, new)
+        self.status[old:], self.stream[old:] = k.FREE, 0
+        self._see()
+        self.r32[old:, 6 * w + 4] = np.arange(old + 1, size + 1)
+        self.r32[size - 1, 6 * w + 4] = self.cursor[-1]
+        self.cursor[-2:] = k.CHANGED + 1, old  # what changed is not remembered
+
     def _resize(self, size: int) -> None:
         """A table of another size: in a larger one rows keep their slots, in a smaller one they move to the front."""
-        used = np.arange(self.capacity) if size >= self.capacity else np.flatnonzero(self.status != k.FREE)
+        if size > self.capacity:
+            self._enlarge(size)
+            return
+        used = np.flatnonzero(self.status != k.FREE)
         number = np.full(self.capacity + 1, -1, np.int64)  # where each slot goes; −1 stays −1
         number[used] = np.arange(len(used))
         for name in ("status", "stream", "records"):

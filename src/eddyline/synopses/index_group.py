@@ -42,6 +42,16 @@ class Search:
         return len(self.max_enter)
 
 
+@dataclass(frozen=True, slots=True)
+class Weights:
+    """What a bucket visit, a comparison in a bucket and one along all rows cost, in one unit: a search takes what is
+    cheaper."""
+
+    visit: float = 1.0
+    compare: float = 1.0
+    scan: float = 1.0
+
+
 class Found:
     """Room for what a search finds."""
 
@@ -141,12 +151,12 @@ class IndexGroup:
 
     # ── searches ──────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def search(self, s: Search, rows: StoredRows, out: Found) -> None:
+    def search(self, s: Search, rows: StoredRows, out: Found, weights: Weights) -> None:
         """Find rows among those of the group that are alive, by their places in the arrays."""
         first, end = max(rows.first, self.start) - rows.origin, self.end - rows.origin
         chosen = most_suitable(self.spec, s.equal)
-        if chosen is not None and self._open_buckets(chosen, s) > end - first:
-            chosen = None  # to compare all rows is quicker than to visit more buckets than there are rows
+        if chosen is not None and self._scan_is_cheaper(chosen, s, end - first, weights):
+            chosen = None
         requests = (s.asked, s.low, s.high, s.max_enter, s.min_leave)
         stored = (rows.codes, rows.enter, rows.leave)
         at = 0
@@ -166,14 +176,15 @@ class IndexGroup:
             if at < len(s):
                 out.grow()
 
-    def _open_buckets(self, index: int, s: Search) -> int:
-        """Buckets that a search visits for the attributes that it gives no value for."""
+    def _scan_is_cheaper(self, index: int, s: Search, alive: int, weights: Weights) -> bool:
+        """Whether to compare all rows costs less than to visit the buckets of a search, as many as the bits that it
+        leaves open number, and to compare the rows in them, as many as the bits that it gives leave."""
         m = self.spec[index]
         if isinstance(m, Hashed):
-            return 1
-        return 1 << sum(
-            b for a, b in enumerate(m.bits) if a not in s.equal and (not self.ranged[a] or a not in s.asked)
-        )
+            return False
+        opened = sum(b for a, b in enumerate(m.bits) if a not in s.equal and (not self.ranged[a] or a not in s.asked))
+        compared = alive / (1 << (sum(m.bits) - opened))
+        return (1 << opened) * weights.visit + compared * weights.compare > alive * weights.scan
 
     @property
     def nbytes(self) -> int:

@@ -24,7 +24,8 @@ from eddyline.synopses.spill_folder import SpillFolder
 from eddyline.synopses.spill_segment import Segment, SpilledRows
 
 SEGMENT_BYTES = 8 << 20
-BUFFER_BYTES = 1 << 20  # rows of one input that wait in memory to be written
+BUFFER_BYTES = 1 << 20  # rows of one input that wait in memory to be written, at most
+LEAST_BUFFER, BUFFER_SHARE = 1 << 16, 32  # … and of little that is spilled no more than this share: smaller segments
 BITS_PER_ROW = 12  # of a filter: about one in a hundred look-ups that find nothing goes to the segments
 MAX_PIECES = 8  # of rows that wait, to look through
 FIRST_KEYS = 4_096  # for which a filter has room at first
@@ -66,7 +67,8 @@ class Spill:
         self.waiting[i].append(rows)
         if len(self.waiting[i]) > MAX_PIECES:
             self.waiting[i] = [SpilledRows.concat(self.waiting[i])]
-        if sum(r.nbytes for r in self.waiting[i]) >= BUFFER_BYTES:
+        written = sum(s.bytes for s in self.segments[i])
+        if sum(r.nbytes for r in self.waiting[i]) >= min(BUFFER_BYTES, max(LEAST_BUFFER, written // BUFFER_SHARE)):
             self._write(i)
 
     def _write(self, i: int) -> None:
@@ -163,6 +165,20 @@ class Spill:
         self.bits = np.concatenate(parts) if parts else np.zeros(1, np.uint8)
         there = np.flatnonzero(self.filter_of >= 0)
         self.filters[:, there] = self.filters[:, self.filter_of[there]]
+
+    def rows_of(self, i: int) -> list[SpilledRows]:
+        """All rows of an input."""
+        found = [s.read(np.flatnonzero(s.there)) for s in self.segments[i] if len(s)]
+        return found + [r for r in self.waiting[i] if len(r)]
+
+    def clear(self) -> None:
+        """Forget all rows, which somebody else has now."""
+        for s in (s for mine in self.segments for s in mine):
+            s.remove()
+        many = len(self.schemas)
+        self.segments, self.waiting = [[] for _ in range(many)], [[] for _ in range(many)]
+        self.generation, self.room, self.filled = [0] * many, [0] * many, [0] * many
+        self.filters, self.bits = np.zeros_like(self.filters), np.zeros(1, np.uint8)
 
     # ── what others read ──────────────────────────────────────────────────────────────────────────────────────────
 

@@ -24,7 +24,7 @@ from eddyline.core.delta import Bools, Int64s, combine
 from eddyline.core.errors import EddylineError
 
 KEYS_PER_BLOCK = 2_048  # of a run: fewer read less for a key, and take more memory for the manifest
-ROWS_PER_BLOCK = 512
+ROWS_PER_BLOCK = 1_024  # fewer read less for a row, and take longer to write
 DIGEST_BYTES = 16
 
 

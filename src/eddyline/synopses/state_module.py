@@ -22,10 +22,10 @@ import numpy as np
 from eddyline.core.delta import Bools, Int64s
 from eddyline.core.time import NEVER
 from eddyline.kernels import bit_address as k
-from eddyline.synopses.index_group import Found, IndexGroup, Search, StoredRows
+from eddyline.synopses.index_group import Found, IndexGroup, Search, StoredRows, Weights
 from eddyline.synopses.index_maps import BitAddress, Hashed, IndexSpec
 
-__all__ = ["Partition", "Search", "StateModule"]
+__all__ = ["Partition", "Search", "StateModule", "Weights"]
 
 ROOM = 1024  # rows that there is room for at first
 
@@ -73,6 +73,7 @@ class StateModule:
         self._allocate(ROOM)
         self.counts = np.zeros(4, np.int64)  # hashes, visits, comparisons, matches since the start
         self.insert_hashes = 0
+        self.weights = Weights()
 
     def __len__(self) -> int:
         return self.end - self.first
@@ -149,7 +150,7 @@ class StateModule:
         if first is not None:
             stored = replace(stored, first=first)
         for group in self.groups():
-            group.search(s, stored, out)
+            group.search(s, stored, out, self.weights)
         found = int(out.counts[k.FOUND])
         self.counts += out.counts
         return out.requests[:found], out.rows[:found] + self.origin

@@ -113,21 +113,28 @@ def test_the_cost_of_searches_by_rows_is_that_of_the_whole_equation(seed):
         assert cost == pytest.approx(dependent_cost(configuration, load, unit) - hashes)
 
 
+def random_indexes(rng):
+    hashes = [("hashed", 0), ("hashed", 1), ("hashed", 0, 1)]
+    if rng.random() < 0.5:
+        return (("bits", rng.randint(0, 6), rng.randint(0, 6)),)
+    return tuple(rng.sample(hashes, rng.randint(0, 3)))
+
+
 @pytest.mark.parametrize("seed", range(40))
 def test_expected_migration_pays(seed):
     """What is moved is never dearer than nothing or everything; few searches move nothing, many move all."""
     rng = random.Random(seed)
-    runs = [IndexedRun((rng.randint(0, 5), rng.randint(0, 5)), rng.randint(100, 3000), rng.randint(1, 3))
+    runs = [IndexedRun(random_indexes(rng), rng.randint(100, 3000), rng.randint(1, 3))
             for _ in range(rng.randint(1, 5))]  # fmt: skip
     frequencies = {0b10: rng.random(), 0b01: rng.random(), 0b11: rng.random()}
-    best = (rng.randint(0, 6), rng.randint(0, 6))
+    best = random_indexes(rng)
     rows = float(sum(r.rows for r in runs))
     load = Workload(rows, rows * rng.choice([0.01, 1, 50]), 1.0, frequencies)
-    cost, partitions = least_expected(runs, best, load)
-    assert cost <= min(expected_cost(runs, best, 0, load), expected_cost(runs, best, len(runs), load))
+    cost, partitions = least_expected(runs, best, 2, load)
+    assert cost <= min(expected_cost(runs, best, 2, 0, load), expected_cost(runs, best, 2, len(runs), load))
     assert partitions in {sum(r.partitions for r in runs[i:]) for i in range(len(runs) + 1)}
     never = Workload(rows, 1e-6, 1.0, frequencies)
-    assert least_expected(runs, best, never)[1] == 0
+    assert least_expected(runs, best, 2, never)[1] == 0
 
 
 @pytest.mark.parametrize("seed", range(40))

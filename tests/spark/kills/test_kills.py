@@ -58,7 +58,7 @@ def disturb(told: Story, kills: int, rng: random.Random, drivers: float) -> None
 def catch(told: Story, query: str) -> None:
     """A driver between Spark's sink and Spark's commit: a short time, which may take several drivers to hit. Only the
     long form insists on it; in the short one a loaded machine may be too slow, and the aimed kills hit the sink too."""
-    for _ in range(3):
+    for _ in range(8 if DEEP else 3):
         told.start()
         if "in the sink, not committed" in told.kill_in_sink(query).point:
             return
@@ -112,7 +112,7 @@ if DEEP:
             catch(told, "join")
             told.finish()
         check(told)
-        assert hit(told.kills) == set(PHASES)
+        assert hit(told.kills) >= set(PHASES)  # and elsewhere, where ``catch`` came too late once
 
     def test_undisturbed(tmp_path: Path) -> None:
         """The comparison is with the inline engine; that an undisturbed run on Spark gives the same is shown here."""

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from eddyline.adapting.candidates.routed_join import is_kept_by_join
-from eddyline.adapting.join_choice import memory_of
+from eddyline.adapting.join_choice import Joining, memory_of
 from eddyline.adaptive.constraints.policies import KIND, ConstraintOptions, parse_constraints
 from eddyline.core.bound import bound_of
 from eddyline.core.catalog import Catalog
 from eddyline.core.errors import JobError
+from eddyline.core.schema import Schema
 from eddyline.expr.describe import describe
 from eddyline.expr.nodes import Column, Expr
 from eddyline.plan.candidates import Candidate, Planning, Refused, candidate
@@ -18,6 +20,7 @@ from eddyline.plan.conjuncts import bare_mark, split_conjuncts
 from eddyline.plan.deletions import Deletions
 from eddyline.plan.graph import alias_of
 from eddyline.plan.join_costs import any_order
+from eddyline.plan.joins import is_simple
 from eddyline.plan.logical import (
     Join,
     MarkJoin,
@@ -33,8 +36,13 @@ from eddyline.plan.logical import (
 from eddyline.synopses.codes import is_direct
 
 if TYPE_CHECKING:
+    from eddyline.adapting.constraint_control import PortFacts
+    from eddyline.operators.join_tree import JoinTree
+    from eddyline.operators.mjoin import MJoin
     from eddyline.plan.graph import Output
+    from eddyline.plan.joins import JoinParts
     from eddyline.plan.physical import Builder
+    from eddyline.synopses.store import Stub
 
 STATUSES = 1.0  # accesses more than a join without them: a row's status is computed when it comes
 
@@ -42,6 +50,7 @@ STATUSES = 1.0  # accesses more than a join without them: a row's status is comp
 @candidate
 class ConstrainedJoinCandidate(Candidate):
     name = "constrained-join"
+    version = 2  # 2: the join may be run as the plain one
 
     def check(self, options: Mapping[str, Any]) -> None:
         constraint_options(options)
@@ -50,10 +59,12 @@ class ConstrainedJoinCandidate(Candidate):
         mode, _ = planning.read(constraint_options)
         if mode == "off":
             return Refused("the option 'constraints' does not ask for it")
-        if mode == "auto" and memory_of(planning.options) is None:
-            return Refused("the option 'constraints' is 'auto', and the query has no memory limit", asked=True)
         why = self.obstacle(node, planning)
-        return Refused(why, asked=True) if why else "rows stay only as long as constraints allow that they are needed"
+        if why:
+            return Refused(why, asked=True)
+        if mode == "auto":
+            return "it runs as the plain join, until less state is needed or faster and constraints hold"
+        return "rows stay only as long as constraints allow that they are needed"
 
     def check_plan(self, plan: Plan, options: Mapping[str, Any]) -> None:
         if constraint_options(options)[0] != "lossy":
@@ -91,39 +102,72 @@ class ConstrainedJoinCandidate(Candidate):
         return 0.5 * (1.0 + any_order(len(node.inputs)) + STATUSES)
 
     def build(self, node: Join, builder: Builder, need: Deletions) -> Output:
-        from eddyline.adapting.constraint_control import ConstraintWatch, PortFacts
-        from eddyline.operators import constrained_join
+        from eddyline.adapting.constraint_control import ConstraintWatch
+        from eddyline.adapting.join_switch import JoinSwitch, sample_of
         from eddyline.operators.join_plan import JoinGraph
         from eddyline.operators.join_tree import JoinTree, tree_of
+        from eddyline.operators.switching_join import SwitchingJoin
         from eddyline.synopses.spill import Spill
 
-        mode, options = constraint_options(builder.planning.options)
+        given = builder.planning.options
+        mode, options = constraint_options(given)
         parts = builder.join_parts(node, need)
         keys, equalities, residual = split_conjuncts(node.conjuncts, [i.schema for i in node.inputs])
         graph = JoinGraph(keys, equalities)
         tree = tree_of(graph)
         assert isinstance(tree, JoinTree)
-        facts = [
-            [
-                PortFacts(
-                    ", ".join(describe(keys[i][c]) for c in columns),
-                    declared=is_declared(node.inputs[i], [keys[i][c] for c in columns], builder.planning.catalog),
-                    ordered=len(columns) == 1 and is_direct(keys[i][columns[0]].type),
-                )
-                for columns in tree.keys_of(i)
-            ]
-            for i in range(tree.size)
-        ]
-        name = builder.name("constrained-join")
+        facts = port_facts(node, tree, keys, builder.planning.catalog)
+        name, log = builder.name("constrained-join"), builder.context.log
         edges = [(e.a, e.a_port, e.b, e.b_port) for e in tree.edges]
-        control = ConstraintWatch(name, edges, facts, tree.width, options, builder.context.log)
+        control = ConstraintWatch(name, edges, facts, tree.width, options, log)
         schemas = [i.schema for i in parts.inputs]
         spill = None if mode == "lossy" else Spill(schemas, tree.width, builder.registry.spill)
-        operator = constrained_join.ConstrainedJoin(
+        operator = SwitchingJoin(
             name, parts.inputs, graph, tree, residual, node.schema.names, builder.context, control, spill,
             collect_every=options.collect,
         )  # fmt: skip
+        ordered = [(i, p) for i, mine in enumerate(facts) for p, f in enumerate(mine) if f.ordered]
+        switch = JoinSwitch(
+            name, sample_of(edges, ordered, tree.size), control.in_window, mode == "auto", memory_of(given),
+            options.patience, log, builder.clock,
+        )  # fmt: skip
+        operator.follow(switch, partial(plain_join, name, node, builder, parts))
         return builder.add_join(node, operator, parts)
+
+
+def plain_join(name: str, node: Join, builder: Builder, parts: JoinParts) -> MJoin:
+    """The join without constraints over the same inputs, with stores of its own; its orders adapt as elsewhere."""
+    from eddyline.operators.mjoin import MJoin
+    from eddyline.synopses.store import Store, Stub
+
+    def stub(schema: Schema) -> Callable[[], Stub]:
+        return lambda: Stub(Store(schema))
+
+    stubs = [stub(i.schema) for i in parts.inputs]
+    made = MJoin(
+        name, parts.inputs, parts.graph, parts.residual, stubs, node.schema.names, builder.context, parts.conditions
+    )
+    joining = Joining.of(builder.planning.options, builder.clock)
+    if joining.nothing_to_adapt(len(node.inputs), lambda: is_simple(node)) is None:
+        joining.attach(made, [alias_of(i) for i in node.inputs])
+    return made
+
+
+def port_facts(node: Join, tree: JoinTree, keys: Sequence[Sequence[Expr]], catalog: Catalog) -> list[list[PortFacts]]:
+    """What is known of the ports of each input before there are rows."""
+    from eddyline.adapting.constraint_control import PortFacts
+
+    return [
+        [
+            PortFacts(
+                ", ".join(describe(keys[i][c]) for c in columns),
+                declared=is_declared(node.inputs[i], [keys[i][c] for c in columns], catalog),
+                ordered=len(columns) == 1 and is_direct(keys[i][columns[0]].type),
+            )
+            for columns in tree.keys_of(i)
+        ]
+        for i in range(tree.size)
+    ]
 
 
 def is_declared(p: Plan, key: Sequence[Expr], catalog: Catalog) -> bool:

@@ -7,7 +7,8 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from eddyline.adapting.index_memory import FITTING, MJOIN, memory_limit, quickest_within, size_of
+from eddyline.adapting.index_memory import FITTING, fits_mjoin, memory_limit, mjoin_bytes, search_cost, size_of
+from eddyline.adaptive.indexes.cost import EQUAL_COSTS, TYPICAL_COSTS, UnitCosts
 from eddyline.adaptive.indexes.policies import IndexOptions, make_tuner, parse_index
 from eddyline.core.amounts import size as spelled_bytes
 from eddyline.core.errors import JobError
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     from eddyline.plan.physical import Builder
 
 NAME, INDEX, DEFAULT = "routes", "index", "amri"
-SLOT_BYTES = 2.5  # of a row in a bit-address index; the rest of its memory is buckets
 INDEXES_IN_A_WINDOW = 4  # a search goes through one for each different partition, four to a window by default
 
 
@@ -50,33 +50,40 @@ class RoutedJoinCandidate(Candidate):
             if named != NAME:
                 return Refused("the rows of its windows are not known before it runs, so that no limit can be kept")
             return "each batch takes a route of its own, and the indexes of the states follow the searches"
-        best = quickest_within(size, limit)
-        if best.index == MJOIN and named != NAME:
-            return Refused(f"the hash indexes of an MJoin fit into {spelled_bytes(limit)}")
-        taken = spelled_bytes(round(best.bytes))
-        return f"{best.index} takes about {taken} for {size.rows:,} rows, and {spelled_bytes(limit)} are allowed"
+        taken = spelled_bytes(round(mjoin_bytes(size)))
+        if fits_mjoin(size, limit):
+            if named != NAME:
+                return Refused(f"the hash indexes of an MJoin, about {taken}, fit into {spelled_bytes(limit)}")
+            return "its indexes are chosen while it runs, by what they cost"
+        return (
+            f"the hash indexes of an MJoin take about {taken} for {size.rows:,} rows, and {spelled_bytes(limit)} are "
+            "allowed; its own are chosen while it runs"
+        )
 
     def cost(self, node: Join, planning: Planning) -> float:
         """An element is put into one index, and each look-up goes through the indexes of the window's partitions."""
         limit, size = memory_limit(planning.options), size_of(node)
-        search = INDEXES_IN_A_WINDOW if limit is None or size is None else quickest_within(size, limit).search
-        return 1.0 + best_order(len(node.inputs)) * search
+        if limit is None or size is None:
+            return 1.0 + best_order(len(node.inputs)) * INDEXES_IN_A_WINDOW
+        return 1.0 + best_order(len(node.inputs)) * search_cost(size, limit, TYPICAL_COSTS)
 
     def build(self, node: Join, builder: Builder, need: Deletions) -> Output:
         from eddyline.adapting.index_costs import unit_costs
         from eddyline.adapting.route_control import RoutesAndIndexes
-        from eddyline.adaptive.indexes.cost import EQUAL_COSTS
         from eddyline.adaptive.indexes.routes import Routes
         from eddyline.operators.routed_join import RoutedJoin
 
         tuner_name, options = resolved_index(node, builder.planning.options)
         parts = builder.join_parts(node, need)
         name = builder.name("routed-join")
-        unit = unit_costs(builder.clock) if options.costs == "measured" else EQUAL_COSTS
-        tuner = partial(make_tuner, tuner_name, options, unit=unit)
+
+        def unit() -> UnitCosts:
+            return unit_costs(builder.clock) if options.costs == "measured" else EQUAL_COSTS
+
+        tuner = partial(make_tuner, tuner_name, options)
         routes = Routes(connected(parts), options.routes, options.explore, options.seed)
         attributes = [[describe(e) for e in keys] for keys in parts.graph.keys]
-        control = RoutesAndIndexes(name, attributes, routes, tuner, builder.context.log)
+        control = RoutesAndIndexes(name, attributes, routes, tuner, unit, builder.context.log)
         registry = builder.registry
         stubs = [stub for stub in parts.stubs if stub is not None]
         operator = RoutedJoin(
@@ -110,21 +117,14 @@ def index_options(options: Mapping[str, Any]) -> tuple[str, IndexOptions]:
 
 
 def resolved_index(node: Join, options: Mapping[str, Any]) -> tuple[str, IndexOptions]:
-    """As ``index_options``, with the index that fits into the memory where that is asked for."""
+    """As ``index_options``; where indexes are to fit into the memory, with the rows that are known."""
     name, written = index_options(options)
     size = size_of(node) if name == FITTING else None
     if name != FITTING or size is None or written.memory is None:
         return name, written
     # Rows of a batch are in the index before others have left: few against the windows.
     batch, partition = min(written.batch, max(64, size.rows // 8)), min(written.partition, max(1, size.largest // 4))
-    small = replace(written, batch=batch, partition=partition)
-    match quickest_within(size, written.memory).index:
-        case "hash(1)":
-            return "hash", replace(small, memory=None, count=1)
-        case "amri":
-            return "amri", replace(small, memory=max(1, round(written.memory - SLOT_BYTES * size.rows)))
-        case _:
-            return "single", replace(small, memory=None)
+    return name, replace(written, batch=batch, partition=partition, rows=size.rows, largest=size.largest)
 
 
 def is_kept_by_join(p: Plan) -> bool:

@@ -23,6 +23,9 @@ COLLECT = Parameter("collect", 1, 10**9, "elements between two garbage collectio
 CHOICE = NamedChoice(
     "choice", ("predicted", "all"), "predicted: rows that wait longer by a constraint than it saves are left alone"
 )
+PATIENCE = Parameter(
+    "patience", 1, 10**9, "arrivals without a saving after which the plain join takes over: fewer cost less", whole=True
+)
 W = Parameter("W", 1, 10**9, "arrivals that are looked at before k is lowered: more follow a change later", whole=True)
 P = Parameter("p", 0, 1, "share of rows that are kept to see larger distances: more notice increases sooner")
 C = Parameter("c", 0, 100, "k_e = c · k_u: more keeps more rows and notices increases sooner")
@@ -40,6 +43,7 @@ class ConstraintOptions:
     uses: str = ALL
     collect: int = 1_000
     choice: str = "predicted"
+    patience: int | None = None
     W: int | None = None
     p: float | None = None
     c: float | None = None
@@ -60,7 +64,7 @@ class ConstraintOptions:
         return Adherence(self.c or c, self.p or p, self.W or look, careful=not paper)
 
 
-_PARAMETERS = (MONITORS, USED, COLLECT, CHOICE, W, P, C)
+_PARAMETERS = (MONITORS, USED, COLLECT, CHOICE, PATIENCE, W, P, C)
 
 
 @strategy(KIND, name="exact", parameters=_PARAMETERS, like=ConstraintOptions)
@@ -77,7 +81,7 @@ def _lossy(options: ConstraintOptions) -> str:
 
 @strategy(KIND, name="auto", parameters=_PARAMETERS, like=ConstraintOptions)
 def _auto(options: ConstraintOptions) -> str:
-    """As 'exact' where the query has a memory limit, and as 'off' elsewhere."""
+    """As 'off', until state nears the memory limit or less of it is faster, and samples show that constraints hold."""
     return "auto"
 
 

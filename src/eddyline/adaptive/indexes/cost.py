@@ -8,7 +8,7 @@
 An *index configuration* is the number of bits of each join attribute, B their sum and B_ap the sum over the attributes
 of a pattern. A search that leaves B − B_ap bits open visits v_ap = P·2^(B − B_ap) buckets, where P is the number of
 different indexes in the window; the paper leaves this term out, although with its 64 bits it would be all that counts.
-A search that would visit more buckets than there are rows compares all rows instead: no pattern costs more than that.
+A search whose buckets would cost more than to compare all rows compares all rows instead, one after another.
 Values repeat: where two rows agree in an attribute with probability s, the rows that share its b bits are the share
 s + (1 − s) / 2^b of all, so that bits beyond the number of values gain nothing. An attribute that is searched by a
 range, which admits the share s of the rows, leaves at least s. The paper has s = 0.
@@ -28,17 +28,21 @@ Configuration = tuple[int, ...]  # bits of each join attribute
 
 @dataclass(frozen=True, slots=True)
 class UnitCosts:
-    """Average costs in one unit, nanoseconds where they were measured: C_h of a hash, C_c of a comparison, C_b of a
-    bucket visit; C_insert and C_delete move a tuple into or out of a bucket."""
+    """Average costs in one unit, nanoseconds where they were measured: C_h of a hash, C_c of a comparison with a row of
+    a bucket, C_b of a bucket visit; ``scan`` of a comparison with the next row of all, where no index is used; C_insert
+    and C_delete move a tuple into or out of a bucket."""
 
     hash: float = 1.0
     compare: float = 1.0
     visit: float = 1.0
     insert: float = 1.0
     delete: float = 1.0
+    scan: float = 1.0
 
 
 EQUAL_COSTS = UnitCosts()
+# Nanoseconds, for where nothing was measured yet.
+TYPICAL_COSTS = UnitCosts(hash=4.0, compare=3.0, visit=4.0, insert=6.0, delete=1.0, scan=1.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +83,7 @@ def dependent_costs(configurations: Int64s, load: Workload, unit: UnitCosts = EQ
     """C_D of each row of a matrix of configurations, one column for each attribute."""
     hashing = load.arrivals * (configurations > 0).sum(axis=1) * unit.hash
     fixed, share, weight = _by_pattern(configurations, load, unit)
-    search = np.minimum(fixed + load.rows * share * unit.compare, load.rows * unit.compare)
+    search = np.minimum(fixed + load.rows * share * unit.compare, load.rows * unit.scan)
     costs: Float64s = hashing + load.searches * (search * weight).sum(axis=1)
     return costs
 
@@ -111,7 +115,7 @@ def search_costs(configuration: Sequence[int], rows: Float64s, load: Workload, u
     [0.0, 1.625, 13.5]
     """
     fixed, share, weight = _by_pattern(np.asarray([configuration], dtype=np.int64), load, unit)
-    search = np.minimum(fixed + rows[:, None] * share * unit.compare, rows[:, None] * unit.compare)
+    search = np.minimum(fixed + rows[:, None] * share * unit.compare, rows[:, None] * unit.scan)
     costs: Float64s = (search * weight).sum(axis=1)
     return costs
 

@@ -21,7 +21,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from eddyline.adaptive.indexes.cost import EQUAL_COSTS, Configuration, UnitCosts, Workload, dependent_cost, search_costs
+from eddyline.adaptive.indexes.cost import EQUAL_COSTS, Configuration, UnitCosts, Workload, dependent_cost
+from eddyline.adaptive.indexes.index_sets import IndexSet, costs_of_searches, upkeep
 
 EXPECTED = "expected"
 MIGRATIONS = (EXPECTED, "nothing", "all", "partial")
@@ -83,65 +84,66 @@ def _search_cost(configuration: Configuration, load: Workload, unit: UnitCosts) 
 
 @dataclass(frozen=True, slots=True)
 class IndexedRun:
-    """Consecutive partitions with one index: its configuration, their rows and how many partitions they are."""
+    """Consecutive partitions with the same indexes, their rows and how many partitions they are."""
 
-    configuration: Configuration
+    indexes: IndexSet
     rows: int
     partitions: int
 
 
-def runs_of(partitions: Sequence[StoredPartition]) -> list[IndexedRun]:
-    """Partitions with equal neighbours together, the oldest first.
+def runs_of(partitions: Sequence[tuple[IndexSet, int]]) -> list[IndexedRun]:
+    """Partitions, each with its indexes and rows, with equal neighbours together, the oldest first.
 
-    >>> stored = [StoredPartition((4, 0), 10, 0), StoredPartition((4, 0), 10, 0), StoredPartition((0, 4), 5, 0)]
-    >>> [(r.configuration, r.rows, r.partitions) for r in runs_of(stored)]
-    [((4, 0), 20, 2), ((0, 4), 5, 1)]
+    >>> old, new = (("bits", 4, 0),), (("hashed", 1),)
+    >>> [(r.indexes, r.rows, r.partitions) for r in runs_of([(old, 10), (old, 10), (new, 5)])]
+    [((('bits', 4, 0),), 20, 2), ((('hashed', 1),), 5, 1)]
     """
     runs: list[IndexedRun] = []
-    for p in partitions:
-        if runs and runs[-1].configuration == p.configuration:
+    for indexes, rows in partitions:
+        if runs and runs[-1].indexes == indexes:
             last = runs.pop()
-            runs.append(IndexedRun(p.configuration, last.rows + p.rows, last.partitions + 1))
+            runs.append(IndexedRun(indexes, last.rows + rows, last.partitions + 1))
         else:
-            runs.append(IndexedRun(p.configuration, p.rows, 1))
+            runs.append(IndexedRun(indexes, rows, 1))
     return runs
 
 
 def least_expected(
-    runs: Sequence[IndexedRun], configuration: Configuration, load: Workload, unit: UnitCosts = EQUAL_COSTS
+    runs: Sequence[IndexedRun], indexes: IndexSet, n: int, load: Workload, unit: UnitCosts = EQUAL_COSTS
 ) -> tuple[float, int]:
-    """The least expected cost of a window to come in which new rows get ``configuration``, and how many partitions, the
-    newest, are re-indexed for it.
+    """The least expected cost of a window to come in which new rows get ``indexes`` of the ``n`` attributes, and how
+    many partitions, the newest, are re-indexed for it.
 
-    >>> stored = [IndexedRun((4, 0), 1000, 4)]
-    >>> few, many = (Workload(1000, searches, 1.0, {0b01: 1.0}) for searches in (5, 5_000))
-    >>> least_expected(stored, (0, 4), few)[1], least_expected(stored, (0, 4), many)[1]
-    (0, 4)
+    >>> stored = [IndexedRun((("bits", 4, 0),), 1000, 4)]
+    >>> few, many = (Workload(1000, searches, 1.0, {0b01: 1.0}) for searches in (2, 5_000))
+    >>> [least_expected(stored, (("bits", 0, 4),), 2, load)[1] for load in (few, many)]
+    [0, 4]
     """
-    costs = [expected_cost(runs, configuration, moved, load, unit) for moved in range(len(runs) + 1)]
+    costs = [expected_cost(runs, indexes, n, moved, load, unit) for moved in range(len(runs) + 1)]
     moved = min(range(len(costs)), key=costs.__getitem__)
     return costs[moved], sum(r.partitions for r in runs[len(runs) - moved :])
 
 
 def expected_cost(
-    runs: Sequence[IndexedRun], configuration: Configuration, moved: int, load: Workload, unit: UnitCosts = EQUAL_COSTS
+    runs: Sequence[IndexedRun], indexes: IndexSet, n: int, moved: int, load: Workload, unit: UnitCosts = EQUAL_COSTS
 ) -> float:
-    """The cost of one window to come: hashes of arriving rows, the migration of the newest ``moved`` runs, searches."""
+    """The cost of one window to come: the upkeep of arriving rows, the migration of the newest ``moved`` runs, which
+    puts their rows into new indexes and leaves the old ones, and searches."""
     kept = len(runs) - moved
-    while kept and runs[kept - 1].configuration == configuration:
-        kept -= 1  # equal neighbours share one index
-    total = float(sum(r.rows for r in runs))
+    while kept and runs[kept - 1].indexes == indexes:
+        kept -= 1  # equal neighbours share their indexes
+    stored = float(sum(r.rows for r in runs))
+    total = max(stored, load.rows)
     arrived = total * (np.arange(MOMENTS) + 0.5) / MOMENTS
-    cost = load.arrivals * sum(b > 0 for b in configuration) * unit.hash
-    each, gone = load.searches / MOMENTS, arrived
+    each, gone = load.searches / MOMENTS, np.maximum(0.0, arrived - (total - stored))  # none leaves before it is full
+    cost = load.arrivals * upkeep(indexes, unit)
     for run in runs[:kept]:
         alive = np.maximum(0.0, run.rows - gone)
         gone = np.maximum(0.0, gone - run.rows)
-        cost += each * float(search_costs(run.configuration, alive, load, unit).sum())
+        cost += each * float(costs_of_searches(run.indexes, n, alive, load, unit).sum())
     newest = arrived + np.maximum(0.0, sum(r.rows for r in runs[kept:]) - gone)
-    cost += each * float(search_costs(configuration, newest, load, unit).sum())
+    cost += each * float(costs_of_searches(indexes, n, newest, load, unit).sum())
     if moved:
         # Where a run in the middle moves, those beside it that have the index already are put together with it.
-        cost += sum(migration_cost(StoredPartition(r.configuration, r.rows, 0), configuration, unit)
-                    for r in runs[kept:])  # fmt: skip
+        cost += sum(r.rows for r in runs[kept:]) * upkeep(indexes, unit)
     return cost

@@ -12,6 +12,7 @@ from typing import Any
 
 from eddyline.adaptive.indexes.assessment import ASSESSMENTS
 from eddyline.adaptive.indexes.cost import UnitCosts
+from eddyline.adaptive.indexes.fitting import Fitting
 from eddyline.adaptive.indexes.migration import MIGRATIONS
 from eddyline.adaptive.indexes.routes import POLICIES as ROUTES
 from eddyline.adaptive.indexes.scheduling import CHANGE, SCHEDULES
@@ -71,6 +72,8 @@ class IndexOptions:
     batch: int = 1_024
     in_flight: int = 4
     seed: int = 0
+    rows: int = 0  # of all windows when they are full, 0: not known; no option, the planner sets it
+    largest: int = 0  # of the largest window
 
     def assessed(self, states: Sequence[int]) -> tuple[Any, ...]:
         """What every tuner that assesses is made from."""
@@ -113,9 +116,12 @@ def _single(states: Sequence[int], unit: UnitCosts, options: IndexOptions) -> In
 
 @strategy("index", name="fitting", parameters=(*_ASSESSED, BUDGET, *_ROUTED), like=IndexOptions)
 def _fitting(states: Sequence[int], unit: UnitCosts, options: IndexOptions) -> IndexTuner:
-    """What the planner expects to be quickest within so many bytes of indexes: an MJoin's, or those of a multi-route
-    join; AMRI where the rows of the windows are not known before it runs."""
-    return Amri(*options.assessed(states), unit=unit, budget=options.memory, partition=options.partition)
+    """The quickest within so many bytes of indexes: an MJoin if its indexes fit; else a multi-route join whose states
+    have bit-address or hash indexes, whichever cost least, chosen again as searches change."""
+    return Fitting(
+        *options.assessed(states), unit=unit, budget=options.memory, partition=options.partition, rows=options.rows,
+        largest=options.largest,
+    )  # fmt: skip
 
 
 def parse_index(text: str) -> tuple[str, IndexOptions]:

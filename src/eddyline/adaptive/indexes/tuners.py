@@ -15,17 +15,15 @@ from typing import Any
 
 from eddyline.adaptive.indexes.access_patterns import attributes_of, spelled
 from eddyline.adaptive.indexes.assessment import Assessment, make_assessment
-from eddyline.adaptive.indexes.cost import Configuration, UnitCosts, Workload, dependent_cost
+from eddyline.adaptive.indexes.cost import EQUAL_COSTS, Configuration, UnitCosts, Workload, dependent_cost
+from eddyline.adaptive.indexes.index_sets import HEAD_BYTES, IndexKey, IndexSet, bits_of
 from eddyline.adaptive.indexes.migration import EXPECTED, StoredPartition, least_expected, runs_of, to_migrate
 from eddyline.adaptive.indexes.scheduling import Schedule, make_schedule
 from eddyline.adaptive.indexes.selection import Choice, divide, most_frequent, select
 from eddyline.streamon.decision import Decision
 from eddyline.streamon.wording import Evidence, sentence
 
-IndexKey = tuple[Any, ...]  # ("bits", …) or ("hashed", …)
-
 MOST_BITS = 16  # an open bit doubles the buckets that a search visits: with 64 a wild card would mean millions
-HEAD_BYTES = 2  # of a bucket
 WORTH = 1.2  # ratio of costs from which bits are changed: each change brings one more index to search for a window
 EXPECTED_WORTH = 1.05  # the same where migration and the indexes of old partitions are part of both costs
 BLEND = 0.5  # weight of the newest assessment: routes change from batch to batch, and bits last for a partition
@@ -43,6 +41,7 @@ class StateFacts:
     in_process: int = 0  # searches in flight that may still look into stored partitions
     agreeing: Mapping[int, float] = field(default_factory=dict)
     admitted: Mapping[int, float] = field(default_factory=dict)
+    full: int = 0  # rows of the window when it is full, 0: not known
 
     @property
     def bits(self) -> int:
@@ -61,9 +60,10 @@ class Tuning:
 
 
 class IndexTuner(ABC):
-    """Statistics of searches in, indexes out."""
+    """Statistics of searches in, indexes out. ``unit`` are the costs of the operations as far as they are known."""
 
     name: str
+    unit: UnitCosts = EQUAL_COSTS
 
     @abstractmethod
     def initial(self, attributes: int) -> tuple[IndexKey, ...]:
@@ -186,21 +186,55 @@ class Assessed(IndexTuner):
         self.counting, self.full = ({int(s) for s in state[n]} for n in ("counting", "full"))
 
 
-class Amri(Assessed):
-    """The Adaptive Multi-Route Index: a bit-address index for each state, its bits chosen anew as searches change.
+class Costed(Assessed):
+    """What AMRI and ``fitting`` share: indexes are chosen by what they are expected to cost.
 
-    ``unit`` are the costs of the operations; ``budget`` is the bytes of all states' buckets together, divided by what
-    each state gains from them, None for no limit. ``partition`` is the number of rows of a partition.
+    ``unit`` are the costs of the operations; ``budget`` is bytes, divided among the states by what each gains from
+    them, None for no limit. ``partition`` is the number of rows of a partition.
     """
-
-    name = "amri"
 
     def __init__(
         self, *args: Any, unit: UnitCosts, budget: int | None = None, partition: int = 2_500, **kwargs: Any
     ) -> None:
         super().__init__(*args, **kwargs)
         self.unit, self.budget, self.partition = unit, budget, partition
-        self.configurations: list[Configuration] = [_bits_of(self.initial(n), n) for n in self.attributes]
+
+    def workload(self, state: int, facts: Sequence[StateFacts]) -> Workload:
+        """The load of a state whose partitions all have one index: what a configuration leads to if it stays."""
+        rows, mine = float(max(1, facts[state].rows)), facts[state]
+        # One unit of time is one window: as many rows arrive as it holds.
+        searches = rows * self.load_ratio[state]
+        return Workload(rows, searches, 1.0, self.known[state], 1.0, mine.agreeing, mine.admitted)
+
+    def expected(
+        self, before: IndexSet, after: IndexSet, load: Workload, facts: StateFacts
+    ) -> tuple[tuple[float, float], list[int]]:
+        """The least expected cost of the window to come with the old and with the new indexes of arriving rows, and the
+        places of the partitions that get the new ones."""
+        runs, n = runs_of(facts.partitions), len(facts.names)
+        (old, _), (new, newest) = (least_expected(runs, indexes, n, load, self.unit) for indexes in (before, after))
+        return (old, new), list(range(len(facts.partitions) - newest, len(facts.partitions)))
+
+    def evidence(self, state: int, facts: StateFacts, moved: Sequence[int]) -> dict[str, Any]:
+        """What a decision about a state rests on."""
+        shares = sorted(self.known[state].items(), key=lambda x: -x[1])
+        return {
+            "patterns": {spelled(p, facts.names): round(f, 4) for p, f in shares},
+            "searches_per_row": self.load_ratio[state],
+            "rows": facts.rows,
+            "moved_rows": sum(facts.partitions[i][1] for i in moved),
+        }
+
+
+class Amri(Costed):
+    """The Adaptive Multi-Route Index: a bit-address index for each state, its bits chosen anew as searches change. The
+    budget is that of the buckets."""
+
+    name = "amri"
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.configurations: list[Configuration] = [bits_of(self.initial(n), n) for n in self.attributes]
 
     def initial(self, attributes: int) -> tuple[IndexKey, ...]:
         """Bits for all attributes alike, as many in all as a partition can use: 12 with 2,500 rows."""
@@ -208,28 +242,21 @@ class Amri(Assessed):
         return (("bits", *(each + (a < rest) for a in range(attributes))),)
 
     def take_over(self, state: int, indexes: tuple[IndexKey, ...]) -> None:
-        self.configurations[state] = _bits_of(indexes, self.attributes[state])
+        self.configurations[state] = bits_of(indexes, self.attributes[state])
 
     def decide(self, state: int, facts: Sequence[StateFacts]) -> list[Tuning]:
         if self.budget is None:
-            chosen = {state: select(self.attributes[state], facts[state].bits, self._load(state, facts), self.unit)}
+            chosen = {state: select(self.attributes[state], facts[state].bits, self.workload(state, facts), self.unit)}
         else:
             chosen = self._divided(facts)
         return [t for s, best in chosen.items() if (t := self._tuning(s, best, facts)) is not None]
-
-    def _load(self, state: int, facts: Sequence[StateFacts]) -> Workload:
-        """The load of a state whose partitions all have one index: what a configuration leads to if it stays."""
-        rows, mine = float(max(1, facts[state].rows)), facts[state]
-        # One unit of time is one window: as many rows arrive as it holds.
-        searches = rows * self.load_ratio[state]
-        return Workload(rows, searches, 1.0, self.known[state], 1.0, mine.agreeing, mine.admitted)
 
     def _divided(self, facts: Sequence[StateFacts]) -> dict[int, Configuration]:
         assert self.budget is not None
         assessed = [s for s in range(len(facts)) if self.known[s]]
         choices: list[list[Choice]] = []
         for s in assessed:
-            load, options = self._load(s, facts), []
+            load, options = self.workload(s, facts), []
             for bits in range(facts[s].bits + 1):
                 best = select(self.attributes[s], bits, load, self.unit)
                 used = sum(best)
@@ -241,29 +268,26 @@ class Amri(Assessed):
         before, mine = self.configurations[state], facts[state]
         if best == before:
             return None
-        load = self._load(state, facts)
-        stored = [
-            StoredPartition(_bits_of(indexes, len(best)), rows, mine.in_process) for indexes, rows in mine.partitions
-        ]
+        load = self.workload(state, facts)
         if self.migration == EXPECTED:
-            runs = runs_of(stored)
-            costs, newest = zip(*(least_expected(runs, c, load, self.unit) for c in (before, best)), strict=True)
-            worth, moved = EXPECTED_WORTH, list(range(len(stored) - newest[1], len(stored)))
+            costs, moved = self.expected((("bits", *before),), (("bits", *best),), load, mine)
+            worth = EXPECTED_WORTH
         else:
-            costs = tuple(dependent_cost(c, load, self.unit) for c in (before, best))
+            stored = [
+                StoredPartition(bits_of(indexes, len(best)), rows, mine.in_process) for indexes, rows in mine.partitions
+            ]
+            costs = (dependent_cost(before, load, self.unit), dependent_cost(best, load, self.unit))
             worth, moved = WORTH, to_migrate(self.migration, stored, best, self.known[state], self.unit)
         if costs[0] < worth * costs[1]:
             return None
         self.configurations[state] = best
         names = mine.names
-        patterns = {spelled(p, names): round(f, 4) for p, f in sorted(self.known[state].items(), key=lambda x: -x[1])}
         decision = Decision(
             "index bits",
             dict(zip(names, before, strict=True)),
             dict(zip(names, best, strict=True)),
             SEARCHES,
-            {"patterns": patterns, "searches_per_row": self.load_ratio[state], "rows": mine.rows,
-             "moved_rows": sum(mine.partitions[i][1] for i in moved)},
+            self.evidence(state, mine, moved),
             {"rows": "rows", "moved_rows": "rows"},
             expected_gain=costs[0] / costs[1] if costs[1] > 0 else None,
         )  # fmt: skip
@@ -348,7 +372,3 @@ class AdaptiveHashes(Assessed):
 def _sentence(evidence: Evidence) -> str:
     shares = (f"{pattern} {100 * share:.0f} %" for pattern, share in evidence["patterns"].items())
     return f"searches by {', '.join(shares)}"
-
-
-def _bits_of(indexes: Sequence[IndexKey], n: int) -> Configuration:
-    return next((tuple(int(b) for b in rest) for kind, *rest in indexes if kind == "bits"), (0,) * n)

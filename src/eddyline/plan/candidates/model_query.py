@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, ClassVar
 
+from eddyline.models.tuples_or_models import choice_option
 from eddyline.plan.candidates import MODEL, Candidate, Planning, Refused, candidate
 from eddyline.plan.deletions import Deletions
 from eddyline.plan.logical import ModelQuery, StreamScan
@@ -17,6 +19,9 @@ if TYPE_CHECKING:
 class EquationSystem(Candidate):
     name = "equation-system"
     subject: ClassVar[str] = MODEL
+
+    def check(self, options: Mapping[str, Any]) -> None:
+        choice_option(options)
 
     def suits(self, node: ModelQuery, planning: Planning) -> str | Refused:
         if node.predict:
@@ -37,7 +42,7 @@ class EquationSystem(Candidate):
         below = [builder.stream(s, ordered=True) for s in scans]
         operator = ModelOperator(
             builder.name("model-query"), node.schema, node.program, node.models, [s.schema for s in scans],
-            [s.alias for s in scans], node.kind, node.horizon, builder.context,
+            [s.alias for s in scans], node.kind, node.horizon, builder.context, choice_option(builder.planning.options),
         )  # fmt: skip
         steps = [format_fits(node.models, [s.alias for s in scans]), format_program(node.program)]
         out = builder.add(operator, tuple(b.node for b in below), note=" → ".join(s for s in steps if s))

@@ -9,7 +9,7 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -27,6 +27,7 @@ Call = tuple[Sequence[Delta], int]  # the changes of each input, and the frontie
 Net = Counter[tuple[Any, ...]]
 
 SEEDS = 3  # random ways to cut the calls
+RESTORED_SHARE = 0.3  # of the calls after which an operator is exchanged for one that has loaded its state
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,16 +109,17 @@ def _listen(operator: Any, calls: list[Call], starts: dict[str, int | None], con
 
 
 def operator_checks(example: OperatorExample) -> Iterator[Check]:
-    """The checks of an operator."""
+    """The checks of an operator. What several of them look at is run once."""
+    runs = Runs(example)
     yield from named(
         "operator",
         example.name,
         [
-            ("times lie between the frontiers", partial(_times, example)),
-            ("batch boundaries do not matter", partial(_boundaries, example)),
-            ("state and load go on identically", partial(_restored, example)),
-            ("calls without changes", partial(_quiet, example)),
-            ("multiplicities and ids are those of a relation", partial(_relation, example)),
+            ("times lie between the frontiers", partial(_times, runs)),
+            ("batch boundaries do not matter", partial(_boundaries, runs)),
+            ("state and load go on identically", partial(_restored, runs)),
+            ("calls without changes", partial(_quiet, runs)),
+            ("multiplicities and ids are those of a relation", partial(_relation, runs)),
             ("rows and bytes are accounted", partial(_size, example)),
         ],
     )
@@ -183,6 +185,52 @@ def run(operator: Operator, calls: Sequence[Call]) -> list[Delta]:
     return [operator.process(deltas, frontier) for deltas, frontier in calls]
 
 
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """What came of the calls cut in one way: for each call its frontier, up to where the output was complete then, and
+    the output. ``error`` ended it."""
+
+    name: str
+    frontiers: list[int]
+    reached: list[int]
+    made: list[Delta]
+    error: Exception | None
+
+
+class Runs:
+    """The runs of an example that more than one check looks at, each made when it is first asked for."""
+
+    def __init__(self, example: OperatorExample) -> None:
+        self.example = example
+        self._plain: list[Delta] | None = None
+        self._cuts: list[Cut] | None = None
+
+    @property
+    def plain(self) -> list[Delta]:
+        """What came of the calls as they are."""
+        if self._plain is None:
+            self._plain = run(self.example.make(), self.example.calls)
+        return self._plain
+
+    @property
+    def cuts(self) -> list[Cut]:
+        if self._cuts is None:
+            self._cuts = [self._cut(name, frontiers) for name, frontiers in cuts(self.example.calls)]
+        return self._cuts
+
+    def _cut(self, name: str, frontiers: list[int]) -> Cut:
+        operator, found = self.example.make(), Cut(name, [], [], [], None)
+        try:
+            for deltas, frontier in cut(self.example.calls, frontiers):
+                made = operator.process(deltas, frontier)
+                found.frontiers.append(frontier)
+                found.made.append(made)
+                found.reached.append(operator.complete_to(frontier))
+        except Exception as error:  # each check that looks at this run has failed
+            return replace(found, error=error)
+        return found
+
+
 def _difference(a: Net, b: Net) -> str:
     missing, extra = a - b, b - a
     shown = [f"{sum(missing.values())} changes are missing, {sum(extra.values())} are new"]
@@ -197,30 +245,32 @@ def _same(want: Net, got: Net, when: str) -> None:
 # ── the checks ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _times(example: OperatorExample) -> None:
-    for _, frontiers in cuts(example.calls):
-        operator, before = example.make(), BEGINNING
-        for deltas, frontier in cut(example.calls, frontiers):
-            made = operator.process(deltas, frontier)
+def _times(runs: Runs) -> None:
+    for cut in runs.cuts:
+        before = BEGINNING
+        for frontier, reached, made in zip(cut.frontiers, cut.reached, cut.made, strict=False):
             time = made.time
             require((np.diff(time) >= 0).all(), f"up to {frontier} the times of the output decrease")
-            reached = operator.complete_to(frontier)
             require(reached <= frontier, f"the output is complete up to {reached}, behind the frontier {frontier}")
             inside = not len(time) or (before < time[0] and time[-1] <= reached)
             require(inside, f"the output has times outside ({before}, {reached}]")
             for name, column in made.columns.items():
                 require(len(column) == len(time), f"the column {name!r} has {len(column)} rows, not {len(time)}")
             before = reached
+        if cut.error is not None:
+            raise cut.error
 
 
-def _boundaries(example: OperatorExample) -> None:
-    want = net(run(example.make(), example.calls))
-    for how, frontiers in cuts(example.calls):
-        _same(want, net(run(example.make(), list(cut(example.calls, frontiers)))), f"with {how}")
+def _boundaries(runs: Runs) -> None:
+    want = net(runs.plain)
+    for cut in runs.cuts:
+        if cut.error is not None:
+            raise cut.error
+        _same(want, net(cut.made), f"with {cut.name}")
 
 
-def _restored(example: OperatorExample) -> None:
-    want = net(run(example.make(), example.calls))
+def _restored(runs: Runs) -> None:
+    example, want = runs.example, net(runs.plain)
     for seed in range(SEEDS):
         rng = random.Random(seed)
         every = instants(example.calls)
@@ -228,26 +278,27 @@ def _restored(example: OperatorExample) -> None:
         operator, made = example.make(), []
         for i, (deltas, frontier) in enumerate(cut(example.calls, frontiers)):
             made.append(operator.process(deltas, frontier))
-            if rng.random() < 0.5 or i == 0:
+            if rng.random() < RESTORED_SHARE or i == 0:
                 state = saved(operator.state())
                 operator = example.make()
                 operator.load(state)
         _same(want, net(made), "restored now and then,")
 
 
-def _quiet(example: OperatorExample) -> None:
+def _quiet(runs: Runs) -> None:
     """Time that passes without changes changes nothing that is not due at that time."""
-    want = net(run(example.make(), example.calls))
+    example = runs.example
     every = instants(example.calls)
     between = sorted({*every, *(t - 1 for t in every[1:])})
-    _same(want, net(run(example.make(), list(cut(example.calls, between)))), "with calls in which nothing comes,")
+    found = net(run(example.make(), list(cut(example.calls, between))))
+    _same(net(runs.plain), found, "with calls in which nothing comes,")
 
 
-def _relation(example: OperatorExample) -> None:
+def _relation(runs: Runs) -> None:
     counts: Net = Counter()
     living: Counter[int] = Counter()
     instant = None
-    for part in run(example.make(), example.calls):
+    for part in runs.plain:
         columns = [part.columns[n].to_pylist() for n in sorted(part.columns)]
         ids = None if part.ids is None else part.ids.tolist()
         for row, (time, weight) in enumerate(zip(part.time.tolist(), part.weights.tolist(), strict=True)):

@@ -1,0 +1,64 @@
+"""Signals under ``ERROR WITHIN``: tuples, models, and the choice between them for each key, processor time.
+
+Cells differ in how many instants are asked for a sample and in how many samples a segment holds. The three ways run in
+turns over the same samples. The choice may cost 5 % more than tuples at most, in every cell; and it should be near the
+better of the two. The same filter without ``ERROR WITHIN``, which keeps nothing of a signal and answers at its samples
+only, stands beside it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from benchmarks.harness import Limit, Options, Report
+from benchmarks.models import ask, cpu
+
+SAMPLES, KEYS = 500_000, 50
+# Ticks between two samples of a signal, ticks between two instants of the result, noise of the samples.
+CELLS = ((1, 20, 0.02), (1, 1, 0.02), (1, 1, 0.3), (10, 5, 0.02), (10, 1, 0.02), (10, 1, 0.3))
+FILTER = "SELECT k, x FROM S WHERE x > 24"
+WITHIN = " ERROR WITHIN 0.2 MAX GAP 100 SAMPLE EVERY {}"
+WAYS = ("never", "always", "auto")
+
+
+class Online:
+    name = "models-online"
+    title = "filters within a bound on tuples, on models, and as each key is chosen, processor time"
+
+    def run(self, options: Options) -> Report:
+        report = Report(self.name, self.title)
+        details = []
+        for every, step, noise in CELLS:
+            many = options.scaled(SAMPLES) // KEYS * KEYS
+            table = waves(many, every, noise)
+            rounds = 2 if options.quick else max(5, options.rounds)
+            texts = {w: f"{FILTER}{WITHIN.format(step)} WITH (models = '{w}')" for w in WAYS} | {"plain": FILTER}
+            turns = [{w: cost(table, t) for w, t in texts.items()} for _ in range(rounds + 1)][1:]
+            spent = {w: float(np.median([turn[w] for turn in turns])) for w in texts}
+            behind = float(np.median([turn["auto"] / turn["never"] for turn in turns]))
+            best = float(np.median([turn["auto"] / min(turn["never"], turn["always"]) for turn in turns]))
+            cell = f"{step / every:g} samples an instant, noise {noise}"
+            report.lines.append(
+                f"  {cell:36s}{1e9 * spent['never'] / many:7.0f} ns a sample on tuples, "
+                f"{1e9 * spent['always'] / many:5.0f} on models, {1e9 * spent['auto'] / many:5.0f} chosen "
+                f"({best:.2f} of the better); without a bound {1e9 * spent['plain'] / many:.0f}"
+            )
+            report.limits.append(Limit(f"{cell}: chosen by tuples", behind, 1.05))
+            details.append({"every": every, "step": step, "noise": noise, **spent, "behind": behind, "best": best})
+        report.details = {"measurements": details}
+        return report
+
+
+def cost(table: Any, text: str) -> float:
+    return cpu(lambda: ask({"S": table}, text))
+
+
+def waves(count: int, every: int, noise: float) -> Any:
+    import pyarrow as pa
+
+    rng = np.random.default_rng(1)
+    t, k = np.repeat(np.arange(count // KEYS) * every, KEYS), np.tile(np.arange(KEYS), count // KEYS)
+    x = 20 + 5 * np.sin(t / (400 * every) + k) + rng.normal(size=len(t)) * noise
+    return pa.table({"ts": t, "k": k, "x": x})

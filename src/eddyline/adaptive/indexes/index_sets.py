@@ -1,0 +1,146 @@
+"""What a set of indexes of a state costs and takes: one bit-address index, or any number of hash indices.
+
+An index is a tuple of *bits* (``("bits", 3, 1)``) or of *hashed* attributes (``("hashed", 0, 2)``). A search by a
+pattern uses the bit-address index, or the hash index with the most attributes of those that it gives a value for each
+attribute of; without one it compares all rows. With S = the probability that two rows agree in the attributes of a hash
+index of b buckets, a search of it costs
+
+    N_A·C_h + C_b + rows·(S + (1 − S) / b)·C_c
+
+``best_hashes`` adds hash indices one after another, each time the one that saves most. All patterns that are asked for
+and all single attributes are candidates, so that the ``hash(n)`` of the most frequent patterns and the ``single`` index
+on each attribute are among the sets that it could find.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from eddyline.adaptive.indexes.access_patterns import attributes_of, pattern_of
+from eddyline.adaptive.indexes.cost import EQUAL_COSTS, UnitCosts, Workload, search_costs
+from eddyline.core.delta import Bools, Float64s, Int64s
+
+IndexKey = tuple[Any, ...]  # ("bits", …) or ("hashed", …)
+IndexSet = tuple[IndexKey, ...]
+
+BITS, HASHED = "bits", "hashed"
+HEAD_BYTES, SLOT_BYTES = 2, 2.25  # of a bucket; of a row in an index, with the free slots of its ring
+LEAST_BUCKETS = 64
+MOST_HASHES = 16  # of one state
+WORTH_A_HASH = 1.01  # ratio of costs from which one more hash index is taken
+
+
+def bits_of(indexes: Sequence[IndexKey], n: int) -> tuple[int, ...]:
+    """The bits of each attribute, none where there is no bit-address index."""
+    return next((tuple(int(b) for b in rest) for kind, *rest in indexes if kind == BITS), (0,) * n)
+
+
+def upkeep(indexes: Sequence[IndexKey], unit: UnitCosts = EQUAL_COSTS) -> float:
+    """The cost of a row that is put into the indexes.
+
+    >>> upkeep((("hashed", 0), ("hashed", 0, 2))), upkeep((("bits", 3, 0, 1),))
+    (5.0, 3.0)
+    """
+    hashes = sum(sum(b > 0 for b in rest) if kind == BITS else len(rest) for kind, *rest in indexes)
+    return hashes * unit.hash + len(indexes) * unit.insert
+
+
+def hash_buckets(rows: float) -> int:
+    """Buckets of a hash index: one for each row or for two rows.
+
+    >>> hash_buckets(10), hash_buckets(1000), hash_buckets(1024)
+    (64, 512, 1024)
+    """
+    return max(LEAST_BUCKETS, 1 << (max(1, round(rows)).bit_length() - 1))
+
+
+def bytes_of(indexes: Sequence[IndexKey], rows: float) -> float:
+    """The memory of the indexes of a state with that many rows; a bit-address index without bits is one bucket.
+
+    >>> bytes_of((("bits", 4, 2),), 1000), bytes_of((("hashed", 0), ("hashed", 1)), 1000)
+    (2378.0, 6548.0)
+    """
+    buckets = sum(1 << sum(rest) if kind == BITS else hash_buckets(rows) for kind, *rest in indexes)
+    return HEAD_BYTES * buckets + SLOT_BYTES * rows * len(indexes)
+
+
+def costs_of_searches(
+    indexes: Sequence[IndexKey], n: int, rows: Float64s, load: Workload, unit: UnitCosts = EQUAL_COSTS
+) -> Float64s:
+    """What one search of the load costs on average in partitions with these indexes of ``n`` attributes, for each of
+    several numbers of their rows.
+
+    >>> load = Workload(1000, 1000, 1.0, {0b10: 0.5, 0b11: 0.5}, agreeing={0: 0.01, 1: 0.01})
+    >>> costs_of_searches((("hashed", 0),), 2, np.array([1024.0]), load).round(2).tolist()
+    [13.23]
+    >>> costs_of_searches((("hashed", 1),), 2, np.array([1024.0]), load).round(2).tolist()
+    [518.62]
+    """
+    if any(kind == BITS for kind, *_ in indexes):
+        return search_costs(bits_of(indexes, n), rows, load, unit)
+    patterns = np.array(list(load.frequencies), np.int64)
+    costs = rows[:, None] * unit.scan * np.ones(len(patterns))
+    # A search takes the index with the most attributes, of several the first: what is written last counts.
+    for i in sorted(range(len(indexes)), key=lambda i: (len(indexes[i]), -i)):
+        attributes = indexes[i][1:]
+        served = _serves(np.array([pattern_of(attributes, n)]), patterns)[0]
+        costs[:, served] = _cost_of_hash(attributes, rows, load, unit)[:, None]
+    average: Float64s = (costs * np.array(list(load.frequencies.values()))).sum(axis=1)
+    return average
+
+
+def best_hashes(n: int, load: Workload, unit: UnitCosts = EQUAL_COSTS, most: int = MOST_HASHES) -> list[IndexSet]:
+    """Sets of one, two, … hash indices, each the one before and the index that then saves most, as long as one does.
+    The most selective one comes first: a search takes the first of those that serve it by as many attributes.
+
+    >>> load = Workload(1000, 9000, 1.0, {0b110: 0.5, 0b100: 0.3, 0b001: 0.2}, agreeing={0: 0.01, 1: 0.3, 2: 0.01})
+    >>> best_hashes(3, load)
+    [(('hashed', 0),), (('hashed', 0), ('hashed', 2)), (('hashed', 0, 1), ('hashed', 0), ('hashed', 2))]
+    """
+    patterns = np.array(list(load.frequencies), np.int64)
+    asked = np.array(list(load.frequencies.values())) * load.searches
+    ranges = pattern_of(load.admitted, n)  # a hash index serves searches by values
+    wanted = {*(p & ~ranges for p in load.frequencies), *(pattern_of([a], n) & ~ranges for a in range(n))} - {0}
+    masks = np.array(sorted(wanted), np.int64)
+    candidates = [attributes_of(int(m), n) for m in masks]
+    served = _serves(masks, patterns)
+    given = masks[:, None] >> np.arange(n - 1, -1, -1) & 1 == 1
+    same = np.where(given, [load.agreeing.get(a, 0.0) for a in range(n)], 1.0).prod(axis=1)
+    compared = load.rows * (same + (1 - same) / hash_buckets(load.rows))
+    each = given.sum(axis=1) * unit.hash + unit.visit + compared * unit.compare
+    costs = np.where(served, each[:, None], np.inf)
+    more = load.arrivals * np.array([len(a) * unit.hash + unit.insert for a in candidates])
+    now, total = np.full(len(patterns), load.rows * unit.scan), float((asked * load.rows * unit.scan).sum())
+    sets: list[IndexSet] = []
+    chosen: IndexSet = ()
+    while len(chosen) < min(most, len(candidates)):
+        after = (np.minimum(now, costs) * asked).sum(axis=1) + more
+        at = int(np.argmin(after))
+        if after[at] * WORTH_A_HASH >= total:
+            break
+        chosen = (*chosen, (HASHED, *candidates[at]))
+        sets.append(tuple(sorted(chosen, key=lambda index: (_agreeing(index[1:], load), index))))
+        now = np.minimum(now, costs[at])
+        total = float((now * asked).sum())
+    return sets
+
+
+def _cost_of_hash(attributes: Sequence[int], rows: Float64s, load: Workload, unit: UnitCosts) -> Float64s:
+    same = _agreeing(attributes, load)
+    buckets = np.array([hash_buckets(float(r)) for r in rows])
+    costs: Float64s = len(attributes) * unit.hash + unit.visit + rows * (same + (1 - same) / buckets) * unit.compare
+    return costs
+
+
+def _agreeing(attributes: Sequence[int], load: Workload) -> float:
+    """The probability that two rows agree in all of these attributes, as if these were independent."""
+    return float(np.prod([load.agreeing.get(a, 0.0) for a in attributes]))
+
+
+def _serves(masks: Int64s, patterns: Int64s) -> Bools:
+    """Which index (down) serves which pattern (across): each of its attributes is asked for."""
+    found: Bools = (masks[:, None] & patterns[None, :]) == masks[:, None]
+    return found

@@ -1,0 +1,210 @@
+"""Samples of which some signals are fitted and the others evaluated on tuples (``models.tuples_or_models``).
+
+What is correct: each signal has one way at each instant. The way changes at a sample of the signal: tuples give the
+instants before it, the fit those from it on; and the other way round the segment that is open ends at the sample,
+from which on tuples go on. The answer is the one that ``ERROR WITHIN`` defines either way: models are within the
+bounds, and the straight lines between samples are what they are compared with.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from eddyline.core.delta import Float64s, Int64s
+from eddyline.core.schema import Schema
+from eddyline.core.time import TimeKind
+from eddyline.expr.nodes import Expr
+from eddyline.kernels import interpolate as kernels
+from eddyline.kernels.interpolate import AHEAD, HELD, LAST, MODE, MODELS, ROW, SEEN, TUPLES
+from eddyline.models.fitted import FittedStore
+from eddyline.models.instants import holds
+from eddyline.models.pieces import Pieces, Value, for_kernel
+from eddyline.models.sources import FittedRows
+from eddyline.models.tuples_or_models import KeyChoice
+from eddyline.streamon.decision import Decision
+
+_CLOSED = 3  # an instant contains both of its ends
+
+
+class ChoosingStore(FittedStore):
+    """``step``: the multiples of so many ticks are the instants that are asked for. ``conditions`` on values, which
+    read no key, are asked at once: an instant at which one is false need not wait."""
+
+    def __init__(
+        self, model: FittedRows, schema: Schema, prefix: str, kind: TimeKind, step: int, conditions: Sequence[Expr],
+        fixed: bool = False,
+    ) -> None:  # fmt: skip
+        super().__init__(model, schema, prefix, kind)
+        self.prefix, self.step, self.conditions = prefix, step, tuple(conditions)
+        self.choice = KeyChoice(len(model.values), fixed=fixed)
+        self.fitter.segments_by_key = np.zeros(0, np.int64)
+        # Instants that wait until all signals are known there: (key, instant) with values, in parts.
+        self.parts = [(np.empty((0, 2), np.int64), np.empty((0, len(model.values))))]
+        self.instants = 0
+        self.room = 1.0  # instants for a row, as the last rows had
+        self.decisions: list[Decision] = []
+
+    def __len__(self) -> int:
+        return super().__len__() + sum(len(found) for found, _ in self.parts) + len(self.choice.keys)
+
+    @property
+    def nbytes(self) -> int:
+        return super().nbytes + self.choice.nbytes + sum(int(a.nbytes) for part in self.parts for a in part)
+
+    # ── samples ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def add(self, time: Int64s, columns: Mapping[str, pa.Array]) -> None:
+        if not len(time):
+            return
+        values, good = self._samples(columns)
+        keys = [columns[k] for k in self.model.key]
+        if good is not None:
+            self.fitter.counts.invalid += int((~good).sum())
+            mask = pa.array(good)
+            keys, time, values = [k.filter(mask) for k in keys], time[good], values[good]
+        self.fitter.counts.samples += len(time)
+        if not len(time):
+            return
+        code, time, values = for_kernel(self.fitter.codes(keys, len(time)), time, values)
+        self.choice.grow(self.fitter.known_keys)
+        rows = np.arange(len(time))
+        begin = np.empty(0, np.int64)  # rows with which keys begin to be fitted
+        while len(rows) or len(begin):
+            fitted, rows = self._pass(rows, code, time, values)
+            self._fit(np.concatenate([begin, fitted]), code, time, values)
+            begin = self._review()
+
+    def _pass(self, rows: Int64s, code: Int64s, time: Int64s, values: Float64s) -> tuple[Int64s, Int64s]:
+        """Walk along rows: those that are to be fitted, and those of keys that are held."""
+        fitted, waiting = np.empty(len(rows), np.int64), np.empty(len(rows), np.int64)
+        meta = np.zeros(6, np.int64)
+        room = int(self.room * len(rows)) + 64
+        done, all_made = False, 0
+        while not done:
+            out, found = np.empty((room, 2), np.int64), np.empty((room, values.shape[1]))
+            meta[kernels.MADE] = 0
+            done = kernels.pass_samples(
+                rows, code, time, values, self.step, self.model.max_gap or 0, self.choice.keys, self.choice.last,
+                fitted, waiting, out, found, meta,
+            )  # fmt: skip
+            made = int(meta[kernels.MADE])
+            self._found(out[:made], found[:made])
+            all_made += made
+            room = room if made else 4 * room
+        self.room = 1.1 * max(1.0, all_made / max(len(rows), 1))
+        self.fitter.counts.violations += int(meta[kernels.VIOLATIONS])
+        self.fitter.counts.repeated += int(meta[kernels.REPEATED])
+        return fitted[: meta[kernels.FITTED]], waiting[: meta[kernels.WAITING]]
+
+    def _found(self, out: Int64s, values: Float64s) -> None:
+        if not len(out):
+            return
+        self.instants += len(out)
+        if self.conditions:
+            rows = self._rows(out[:, 1], values)
+            keep = np.flatnonzero(np.logical_and.reduce([holds(c, rows) for c in self.conditions]))
+            out, values = out.take(keep, axis=0), values.take(keep, axis=0)
+        self.parts.append((out, values))
+
+    def _rows(self, time: Int64s, values: Float64s) -> Pieces:
+        t = time.astype(np.float64)
+        numbers = {f"{self.prefix}{n}": Value(values[:, j : j + 1]) for j, n in enumerate(self.model.values)}
+        return Pieces(t, t, np.full(len(t), _CLOSED, np.uint8), t, numbers, {})
+
+    def _waiting(self) -> tuple[Int64s, Float64s]:
+        """All parts as one."""
+        if len(self.parts) > 1:
+            self.parts = [(np.concatenate([a for a, _ in self.parts]), np.concatenate([b for _, b in self.parts]))]
+        return self.parts[0]
+
+    def _fit(self, rows: Int64s, code: Int64s, time: Int64s, values: Float64s) -> None:
+        if len(rows):
+            bounds = self._bounds(time[rows], values[rows])
+            self.fitter.add_coded(code[rows], time[rows], values[rows], bounds)
+
+    def _review(self) -> Int64s:
+        """Decide about the keys that are held, and give the rows with which some of them begin to be fitted."""
+        keys = self.choice.keys
+        held = np.flatnonzero(keys[:, HELD])
+        if not len(held):
+            return held
+        before = keys[held, MODE]
+        segments = self.fitter.segments_of(held)
+        for decision in self.choice.review(held, segments, self._key):
+            self.decisions.append(decision)
+        keys[held, HELD] = 0
+        after = keys[held, MODE]
+        self._hand_over(held[(before == MODELS) & (after == TUPLES)])
+        walked = held[after == TUPLES]
+        keys[walked, AHEAD] = (keys[walked, LAST] // self.step + 1) * self.step
+        at = walked[keys[walked, LAST] % self.step == 0]  # the sample at which a key was held is on tuples, too
+        self._found(np.column_stack([at, keys[at, LAST]]), self.choice.last[at])
+        begin: Int64s = keys[held[(before == TUPLES) & (after == MODELS)], ROW]
+        return begin
+
+    def _hand_over(self, keys: Int64s) -> None:
+        """End the open segments of keys at their last samples."""
+        if len(keys):
+            self.handed_over |= set(zip(keys.tolist(), self.choice.keys[keys, LAST].tolist(), strict=True))
+            self.fitter.close(keys)
+
+    def _key(self, number: int) -> str:
+        if not self.model.key:
+            return "the signal"
+        return ", ".join(str(c[0].as_py()) for c in self.fitter.table_of_keys.values(np.array([number])))
+
+    # ── results ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def known(self, frontier: int, ended: bool) -> float:
+        known = super().known(frontier, ended)
+        keys = self.choice.keys
+        if ended or not len(keys):
+            return known
+        waits = (keys[:, SEEN] > 0) & (keys[:, MODE] == TUPLES)
+        if self.model.max_gap:
+            waits &= frontier - keys[:, LAST] <= self.model.max_gap
+        return min(known, float(keys[waits, LAST].min()) + 1.0) if waits.any() else known
+
+    def take_instants(self, known: float) -> Pieces:
+        """The values at the instants that are known now, by time and key."""
+        found, values = self._waiting()
+        ready = found[:, 1] < known
+        self.parts = [(found[~ready], values[~ready])]
+        index = np.flatnonzero(ready)
+        index = index[np.lexsort((found[index, 0], found[index, 1]))]
+        found, values = found.take(index, axis=0), values.take(index, axis=0)
+        names = [f"{self.prefix}{n}" for n in self.model.key]
+        keys = self.fitter.table_of_keys.values(np.ascontiguousarray(found[:, 0])) if names else []
+        rows = self._rows(found[:, 1], values)
+        return rows.with_columns(rows.values, dict(zip(names, keys, strict=True)))
+
+    def statistics(self) -> dict[str, int]:
+        tuples, models = self.choice.many()
+        return {
+            **super().statistics(), "keys on tuples": tuples, "keys on models": models,
+            "instants on tuples": self.instants,
+        }  # fmt: skip
+
+    def adapts(self) -> list[str]:
+        tuples, models = self.choice.many()
+        if self.choice.fixed:
+            return [f"{tuples} keys on tuples (models = 'never')"]
+        return [f"{tuples} keys on tuples, {models} on models: by cost, a key at a time"]
+
+    def state(self) -> dict[str, Any]:
+        found, values = self._waiting()
+        return {
+            **super().state(), "choice": self.choice.state(), "found": found, "values": values,
+            "instants": self.instants, "segments by key": self.fitter.segments_by_key,
+        }  # fmt: skip
+
+    def load(self, state: Mapping[str, Any]) -> None:
+        super().load(state)
+        self.choice.load(state["choice"])
+        self.parts = [(np.array(state["found"]), np.array(state["values"]))]
+        self.instants = int(state["instants"])
+        self.fitter.segments_by_key = np.array(state["segments by key"])

@@ -1,0 +1,126 @@
+"""Sets of indexes: their costs against operations that are counted, their bytes, and the division of memory."""
+
+from __future__ import annotations
+
+import itertools
+import random
+
+import numpy as np
+import pytest
+
+from eddyline.adapting.route_control import agreeing, to_spec
+from eddyline.adaptive.indexes import selection
+from eddyline.adaptive.indexes.access_patterns import attributes_of
+from eddyline.adaptive.indexes.cost import UnitCosts, Workload, dependent_cost
+from eddyline.adaptive.indexes.fitting import candidates, first_choice
+from eddyline.adaptive.indexes.index_sets import best_hashes, bytes_of, costs_of_searches, upkeep
+from eddyline.adaptive.indexes.selection import Choice, best_by_bits, divide, divide_by_gain, exhaustive, select
+from eddyline.synopses.state_module import Search, StateModule
+
+ROWS, REQUESTS = 1_000, 400
+
+
+def random_load(rng: random.Random, n: int) -> Workload:
+    patterns = rng.sample(range(1, 1 << n), min((1 << n) - 1, rng.randint(1, 6)))
+    shares = [rng.random() for _ in patterns]
+    frequencies = {p: s / sum(shares) for p, s in zip(patterns, shares, strict=True)}
+    same = {a: 1 / rng.choice([4, 30, 200, 5_000]) for a in range(n)}
+    return Workload(ROWS, ROWS * rng.choice([1, 20]), 1.0, frequencies, 1.0, same)
+
+
+def random_indexes(rng: random.Random, n: int) -> tuple[tuple[object, ...], ...]:
+    if rng.random() < 0.4:
+        return (("bits", *(rng.randint(0, 3) for _ in range(n))),)
+    some = [("hashed", *sorted(rng.sample(range(n), rng.randint(1, n)))) for _ in range(rng.randint(0, 4))]
+    return tuple(dict.fromkeys(some))
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_the_cost_of_searches_is_that_of_the_operations_that_are_counted(seed):
+    rng, draw = random.Random(seed), np.random.default_rng(seed)
+    n = rng.randint(1, 4)
+    values = [rng.choice([8, 60, 400, 20_000]) for _ in range(n)]
+    codes = np.stack([draw.integers(0, v, ROWS) for v in values], axis=1)
+    indexes, pattern = random_indexes(rng, n), rng.randrange(1, 1 << n)
+    module = StateModule(n, ROWS, to_spec(indexes))
+    module.insert(codes, np.zeros(ROWS, np.int64), np.ones(ROWS, np.int64))
+    assert module.insert_hashes == ROWS * (upkeep(indexes) - len(indexes))
+    asked = attributes_of(pattern, n)
+    wanted = np.stack([draw.integers(0, values[a], REQUESTS) for a in asked], axis=1)
+    at = np.zeros(REQUESTS, np.int64)
+    module.search(Search(np.array(asked), wanted, wanted, at, at, frozenset(asked)))
+    load = Workload(ROWS, 1, 1.0, {pattern: 1.0}, 1.0, {a: agreeing(codes[:, a]) for a in range(n)})
+    expected = float(costs_of_searches(indexes, n, np.array([float(ROWS)]), load)[0])
+    assert module.counts[:3].sum() / REQUESTS == pytest.approx(expected, rel=0.4, abs=1.0)
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_bytes_are_those_of_the_module(seed):
+    rng = random.Random(f"bytes/{seed}")
+    n, rows = rng.randint(1, 4), rng.choice([300, 1_000, 5_000])
+    indexes = random_indexes(rng, n)
+    module = StateModule(n, rows, to_spec(indexes))
+    module.insert(np.random.default_rng(seed).integers(0, 99, (rows, n)), np.arange(rows), np.arange(rows) + rows)
+    assert module.index_bytes == pytest.approx(bytes_of(indexes, rows), rel=0.02, abs=16)
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_candidates_hold_the_best_bits_and_the_usual_hash_indices_or_better_ones(seed):
+    rng = random.Random(f"candidates/{seed}")
+    n = rng.randint(2, 4)
+    load, unit = random_load(rng, n), UnitCosts(scan=rng.choice([0.3, 1.0]))
+    found = candidates(n, load, unit)
+    assert [c.bytes for c in found] == sorted(c.bytes for c in found)
+    assert [c.cost for c in found] == sorted((c.cost for c in found), reverse=True)
+    rows = np.array([load.rows])
+
+    def cost(indexes):
+        search = float(costs_of_searches(indexes, n, rows, load, unit)[0])
+        return load.searches * search + load.rows * upkeep(indexes, unit)
+
+    least = found[-1].cost
+    usual = [(("bits", *select(n, 10, load, unit)),), tuple(("hashed", a) for a in range(n)),
+             tuple(("hashed", *attributes_of(p, n)) for p in load.frequencies)]  # fmt: skip
+    assert all(least <= 1.000001 * cost(indexes) for indexes in usual)
+
+
+def test_the_best_by_bits_is_the_best_of_all_and_near_it_where_configurations_are_many(monkeypatch):
+    for seed in range(20):
+        rng = random.Random(f"bits/{seed}")
+        n, bits = rng.randint(2, 4), 6
+        load = random_load(rng, n)
+        found = best_by_bits(n, bits, load)
+        assert [sum(c) for c in found] == list(range(bits + 1))
+        least = dependent_cost(exhaustive(n, bits, load), load)
+        assert min(dependent_cost(c, load) for c in found) == pytest.approx(least)
+        with monkeypatch.context() as many:
+            many.setattr(selection, "MOST_AT_ONCE", 0)
+            assert min(dependent_cost(c, load) for c in best_by_bits(n, bits, load)) <= 1.1 * least
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_memory_is_divided_within_one_choice_of_the_best_division(seed):
+    rng = random.Random(f"divide/{seed}")
+    states = []
+    for _ in range(rng.randint(1, 4)):
+        sizes = sorted(rng.sample(range(1, 200), 4))
+        costs = sorted((rng.uniform(1, 100) for _ in range(5)), reverse=True)
+        states.append([Choice((i,), c, b) for i, (b, c) in enumerate(zip([0, *sizes], costs, strict=True))])
+    budget = rng.randint(0, 500)
+    found, best = divide_by_gain(budget, states), divide(budget, states)
+    assert sum(c.bytes for c in found) <= budget
+    most = max(a.cost - b.cost for s in states for a, b in itertools.pairwise(s))
+    assert sum(c.cost for c in found) <= sum(c.cost for c in best) + 4 * most
+    everything = divide_by_gain(10_000, states)
+    assert [c.cost for c in everything] == [s[-1].cost for s in states]
+
+
+def test_ranges_are_not_hashed():
+    load = Workload(ROWS, ROWS, 1.0, {0b11: 0.5, 0b01: 0.5}, admitted={1: 0.5})
+    assert {a for s in best_hashes(2, load) for _, *rest in s for a in rest} == {0}
+
+
+def test_a_state_without_room_has_no_index_and_one_with_room_a_hash_index_for_each_attribute():
+    unit = UnitCosts()
+    assert first_choice(3, ROWS, 0, unit).configuration == ()
+    assert len(first_choice(3, ROWS, None, unit).configuration) == 3

@@ -1,0 +1,139 @@
+"""Signals on tuples and on models beside each other: how each key is chosen, and that the bound holds on both."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import eddyline as ed
+from eddyline.models import tuples_or_models
+from tests.models.test_error_within import CASES, CLOSE, asked, check, run, signals
+
+TEXT = "SELECT k, 2 * x - y AS z FROM S WHERE x > y OR NOT x < 3 {} SAMPLE EVERY 1"
+SCHEMA = pa.schema([("ts", pa.int64()), ("k", pa.string()), ("x", pa.float64()), ("y", pa.float64())])
+
+
+@pytest.fixture
+def early(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in {"FIRST": 3, "PROFILE": 5, "PERIOD": 4, "LONGEST": 4}.items():
+        monkeypatch.setattr(tuples_or_models, name, value)
+    monkeypatch.setattr(tuples_or_models, "Prices", lambda: CLOSE)
+
+
+def mixed(rng: np.random.Generator) -> list[dict[str, Any]]:
+    """Signals that are smooth for a while and noisy for a while, sampled now and then or at every tick."""
+    rows = []
+    for k in "abcd":
+        t, smooth, dense = int(rng.integers(0, 5)), True, k in "ab"
+        x, y = rng.normal(size=2)
+        for _ in range(120):
+            if rng.random() < 0.03:
+                smooth = not smooth
+            x += 0.02 if smooth else rng.normal() * 2
+            rows.append({"ts": t, "k": k, "x": round(float(x), 3), "y": round(float(y), 3)})
+            t += 1 if dense else int(rng.integers(2, 6)) if rng.random() < 0.97 else 30
+    return sorted(rows, key=lambda r: r["ts"])
+
+
+def answers(table: pa.Table) -> list[dict[str, Any]]:
+    return [{n: round(v, 7) if isinstance(v, float) else v for n, v in r.items()} for r in table.to_pylist()]
+
+
+@pytest.mark.usefixtures("early")
+def test_signals_change_their_way_and_the_bound_holds_on_both() -> None:
+    changes = 0
+    for case in range(CASES):
+        rng = np.random.default_rng([5, case])
+        clause, *limits = asked(rng)
+        streams = {"S": mixed(rng)}
+        size = int(rng.integers(1, 90))
+        assert check(TEXT.format(clause), streams, tuple(limits), size, "auto") > 100  # type: ignore[arg-type]
+        _, _, query = run(TEXT.format(clause), streams, size, "auto")
+        changes += sum(d.evidence["keys"] for d in query.decisions if d.kind == "tuples or models")
+        counts = query.statistics()["model-query 1"]
+        assert counts["S: instants on tuples"] > 100 and counts["segments solved"] > 10
+    assert changes > 3 * CASES
+
+
+@pytest.mark.usefixtures("early")
+def test_batches_do_not_show() -> None:
+    rng = np.random.default_rng(6)
+    for _ in range(2 * CASES):
+        clause, streams = asked(rng)[0], {"S": [*mixed(rng), *signals(rng)]}
+        streams["S"].sort(key=lambda r: r["ts"])
+        whole, _, first = run(TEXT.format(clause), streams, models="auto")
+        pieces, _, second = run(TEXT.format(clause), streams, int(rng.integers(1, 9)), "auto")
+        assert answers(whole) == answers(pieces)
+        changed = [
+            sum(d.evidence["keys"] for d in q.decisions if d.kind == "tuples or models") for q in (first, second)
+        ]
+        assert changed[0] == changed[1] > 0
+
+
+@pytest.mark.usefixtures("early")
+@pytest.mark.parametrize("models", ["always", "auto", "never"])
+def test_a_snapshot_holds_the_ways_and_what_waits(models: str, tmp_path: Path) -> None:
+    rng = np.random.default_rng(7)
+    text, rows = TEXT.format("ERROR WITHIN 0.3 MAX GAP 9"), mixed(rng)
+
+    def started() -> tuple[ed.Session, Any]:
+        session = ed.Session()
+        batches = pa.Table.from_pylist(rows, SCHEMA).to_batches(max_chunksize=11)
+        session.stream("S", pa.Table.from_batches(batches, SCHEMA).to_batches(), timestamp="ts")
+        return session, session.query(text, models=models)
+
+    _, query = started()
+    want = answers(query.to_arrow())
+    session, query = started()
+    for _ in range(20):
+        session.step()
+    got = [r for b in query.fetch() for r in answers(pa.Table.from_batches([b]))]
+    session.snapshot(tmp_path)
+    session, query = started()
+    session.restore(tmp_path)
+    assert got + answers(query.to_arrow()) == want
+    assert len(got) < len(want) and (got or models == "always")
+
+
+def wave(every: int, noise: float, count: int = 1000) -> list[dict[str, Any]]:
+    rng = np.random.default_rng(3)
+    x = 5 * np.sin(np.arange(count) / 100) + noise * rng.normal(size=count)
+    return [{"ts": every * i, "k": "a", "x": float(v), "y": 0.0} for i, v in enumerate(x)]
+
+
+@pytest.mark.parametrize(
+    ("every", "noise", "way", "solved"),
+    [(1, 0.01, "tuples", False), (1, 2.0, "tuples", False), (50, 0.01, "models", True), (20, 2.0, "tuples", True)],
+)
+def test_the_cheaper_way_is_taken_and_shown(every: int, noise: float, way: str, solved: bool) -> None:
+    """With ten samples for an instant nothing is ever fitted; with many instants a sample, models pay if segments are
+    long; if they are not, a profile shows it and the key stays on tuples."""
+    text = "SELECT k, x FROM S WHERE x > 4 ERROR WITHIN 0.2 SAMPLE EVERY 1"
+    text = text.replace("EVERY 1", "EVERY 10") if every == 1 else text
+    _, _, query = run(text, {"S": wave(every, noise)}, models="auto")
+    counts = query.statistics()["model-query 1"]
+    assert counts[f"S: keys on {way}"] == 1 and (counts["segments solved"] > 0) == solved
+    shown = "1 keys on tuples, 0 on models" if way == "tuples" else "0 keys on tuples, 1 on models"
+    assert f"S: {shown}: by cost, a key at a time" in query.explain()
+    decisions = [d for d in query.decisions if d.kind == "tuples or models"]
+    assert [d.after for d in decisions] == ["models"] * (way == "models")
+    for d in decisions:
+        assert d.expected_gain is not None and d.expected_gain > 1
+        assert d.reason.startswith(
+            "segments of a hold 64 samples, and 46.9 instants are asked for a sample: models take "
+        )
+
+
+def test_what_reads_more_than_one_signal_stays_on_models() -> None:
+    for text in ("SELECT max(x) AS m FROM S ERROR WITHIN 1 SAMPLE EVERY 1", "SELECT k, x FROM S ERROR WITHIN 1"):
+        _, _, query = run(text, {"S": wave(1, 0.1, 50)}, models="auto")
+        assert "S: keys on tuples" not in query.statistics()["model-query 1"]
+
+
+def test_an_unknown_way_is_refused() -> None:
+    with pytest.raises(ed.JobError, match="the option 'models' is one of auto, always, never, not 'often'"):
+        run("SELECT k, x FROM S ERROR WITHIN 1 SAMPLE EVERY 1", {"S": wave(1, 0.1, 5)}, models="often")
