@@ -147,7 +147,7 @@ class BatchSlack:
         middle = times.median
         near = -lateness.first[::-1], lateness.count[::-1]  # by time behind, the latest first
         behind = TimeCounts(0, near[0], near[1], near[0], near[0]).behind(0, SAMPLE)
-        self._choose(behind, 0, times.step(USUAL, None), times.rows)
+        self._choose(behind, 0, times.step(USUAL, None), times.rows, middle)
         self.limit = times.reached(middle, self.policy.reach)
         self._go_on(times)
 
@@ -163,7 +163,8 @@ class BatchSlack:
             return
         behind = believed.behind(believed.median if shown is None else shown, SAMPLE)
         late = int(believed.count[believed.first < bound].sum())
-        self._choose(behind, late, believed.step(USUAL, None if moved else shown), believed.rows)
+        step = believed.step(USUAL, None if moved else shown)
+        self._choose(behind, late, step, believed.rows, believed.median if shown is None else shown)
 
     def _go_on(self, times: TimeCounts) -> bool:
         """Hold the rows ahead, or follow them; whether time has moved by more than the reach."""
@@ -194,10 +195,11 @@ class BatchSlack:
             a.counts = a.counts.beyond(limit)
         self._ahead = [a for a in self._ahead if a.counts.rows]
 
-    def _choose(self, behind: Int64s, late: int, step: int, rows: int) -> None:
+    def _choose(self, behind: Int64s, late: int, step: int, rows: int, now: int) -> None:
+        """Let the policy choose; ``now`` is the time of the decision, because one without is the planner's."""
         told = late if rows <= len(behind) else round(late * len(behind) / rows)
         self.policy.observe(behind, told, step)
-        decision = self.policy.decide(self.watermark.shown)
+        decision = self.policy.decide(now)
         if decision is not None:
             self.decisions.append(decision)
         if self.policy.slack > self.watermark.slack:
