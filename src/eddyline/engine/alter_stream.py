@@ -43,8 +43,8 @@ def checked_widths(definition: StreamDef | RelationDef, given: Mapping[str, Widt
         raise JobError(f"the slack of {name!r} is found from its rows (SLACK AUTO): declare a fixed one to set it.")
     if isinstance(widths.get("slack"), str) and str(widths["slack"]).lower().startswith("auto"):
         raise JobError(
-            f"whether the slack of {name!r} is found from its rows is decided when it is declared (CREATE STREAM … SLACK"
-            " AUTO); ALTER STREAM sets a width such as SLACK 5 SECONDS."
+            f"whether the slack of {name!r} is found from its rows is decided when it is declared (CREATE STREAM …"
+            " SLACK AUTO); ALTER STREAM sets a width such as SLACK 5 SECONDS."
         )
     kinds = {"slack": definition.time_kind or TimeKind.TIMESTAMP, "idle": TimeKind.TIMESTAMP}
     return {what: duration(w, kinds[what], what) for what, w in widths.items()}

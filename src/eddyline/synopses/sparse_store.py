@@ -36,7 +36,7 @@ class SparseStore(Store):
     >>> stub.insert({"a": pa.array([5, 6, 7])}, 3)
     0
     >>> stub.needed = lambda: np.array([0, 2])
-    >>> store.rewrite(); store.numbers.values.tolist(), stub.probe(np.array([2]), ["a"])["a"].to_pylist()
+    >>> stub.expire(); store.rewrite(); store.numbers.values.tolist(), stub.probe(np.array([2]), ["a"])["a"].to_pylist()
     ([0, 2], [7])
     """
 
