@@ -9,10 +9,7 @@ import pyarrow as pa
 import pytest
 
 import eddyline as ed
-from eddyline.core.catalog import StreamDef
 from eddyline.core.errors import CqlError, DataError, InvalidRowsWarning, JobError, LateRowsWarning
-from eddyline.core.schema import Schema
-from eddyline.core.time import TimeKind
 from eddyline.cql.job import CreateStream, parse_job
 from eddyline.testing.clock import ManualClock
 
@@ -155,11 +152,3 @@ def test_late_rows_are_told_with_a_remedy_and_a_reason() -> None:
     with pytest.warns(LateRowsWarning, match="SLACK FOR a higher percentage"):
         session.push("S", [*rows(2000), {"ts": 3, "a": 0}])
     assert all(r["_reason"].startswith("late") for r in query.late())
-
-
-def test_micro_batches_refuse_it() -> None:
-    packed_sources = pytest.importorskip("eddyline.spark.packed_sources")
-    definition = StreamDef("S", Schema.from_arrow(SCHEMA), TimeKind.INTEGER, "ts", auto="auto")
-    with pytest.raises(JobError, match="SLACK 5 MINUTES"):
-        packed_sources.refuse_in_micro_batches([definition])
-    packed_sources.refuse_in_micro_batches([StreamDef("S", Schema.from_arrow(SCHEMA), TimeKind.INTEGER, "ts")])

@@ -42,7 +42,7 @@ SESSIONS = round(100 * FACTOR) if FACTOR > 1 else max(10, round(70 * FACTOR))
 PARTS = 10
 SCHEDULERS = ("fifo", "greedy(period=2)", "chain(period=2)", "round-robin")
 WINDOWS = ("[RANGE 5 SECONDS]", "[RANGE 9 SECONDS]", "[ROWS 4]", "[ROWS UNBOUNDED]", "[NOW]",
-           "[RANGE 4 SECONDS SLIDE 2 SECONDS]", "[PARTITION BY a ROWS 2]")  # fmt: skip
+           "[RANGE 4 SECONDS SLIDE 2 SECONDS]", "[PARTITION BY a ROWS 2]", "[PARTITION BY b ROWS 3]")  # fmt: skip
 FOREVER = 1 << 40  # a slack with which nothing is late
 
 VIEWS = (

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import timedelta
 
-from eddyline.core.catalog import RelationDef, StreamDef
+from eddyline.core.catalog import Catalog, RelationDef, StreamDef
 from eddyline.core.errors import JobError
 from eddyline.core.time import TimeKind
 from eddyline.cql.windows import IntervalText
@@ -18,6 +18,16 @@ from eddyline.engine.input_manager import InputStream
 from eddyline.streamon.decision import USER, Decision
 
 Width = int | float | str | timedelta | IntervalText
+
+
+def altered(catalog: Catalog, name: str) -> StreamDef:
+    """The declared stream of this name, or a sentence."""
+    found = catalog.streams.get(name.lower())
+    if found is not None:
+        return found
+    if name.lower() in catalog.relations:
+        raise JobError(f"{name!r} is a relation, which has no slack: only streams can be altered.")
+    raise JobError(f"there is no stream {name!r}.{catalog.suggest(name)}")
 
 
 def checked_widths(definition: StreamDef | RelationDef, given: Mapping[str, Width | None]) -> dict[str, int]:
@@ -31,6 +41,11 @@ def checked_widths(definition: StreamDef | RelationDef, given: Mapping[str, Widt
         raise JobError(f"{name!r} is stamped on arrival, so that nothing of it can be late or idle.")
     if "slack" in widths and getattr(definition, "auto", None) is not None:
         raise JobError(f"the slack of {name!r} is found from its rows (SLACK AUTO): declare a fixed one to set it.")
+    if isinstance(widths.get("slack"), str) and str(widths["slack"]).lower().startswith("auto"):
+        raise JobError(
+            f"whether the slack of {name!r} is found from its rows is decided when it is declared (CREATE STREAM …"
+            " SLACK AUTO); ALTER STREAM sets a width such as SLACK 5 SECONDS."
+        )
     kinds = {"slack": definition.time_kind or TimeKind.TIMESTAMP, "idle": TimeKind.TIMESTAMP}
     return {what: duration(w, kinds[what], what) for what, w in widths.items()}
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -16,6 +16,7 @@ from eddyline.engine.auto_slack import IMPLAUSIBLE, ON_TIME, AutoSlack, Fates
 from eddyline.engine.reorder import Chunk
 from eddyline.engine.side_output import Diverted
 from eddyline.engine.watermark import BEFORE, BEHIND, SHUT, Watermark
+from eddyline.streamon.decision import Decision
 
 AHEAD: Final = (
     "implausible: far ahead of the rows around it; a fixed SLACK, or SLACK 'auto(jump=…)' with a larger jump, believes"
@@ -32,6 +33,34 @@ class Placed:
     on_time: list[tuple[Chunk, pa.RecordBatch]]
     late: list[Diverted]
     implausible: list[Diverted]
+
+
+class SlackState(Protocol):
+    """As much of what chooses a slack as an input stream looks at."""
+
+    decisions: list[Decision]
+    implausible: int
+
+    @property
+    def believed(self) -> int | None: ...
+
+    @property
+    def held_times(self) -> list[int]: ...
+
+
+class JudgedRows(Protocol):
+    """Rows that are judged before they count: row by row here, in micro-batches in ``spark.batch_rows``."""
+
+    text: str
+
+    @property
+    def slack(self) -> SlackState: ...
+
+    def take(self, batch: pa.RecordBatch, chosen: pa.RecordBatch, time: Int64s, first: int, closed: int) -> Placed: ...
+    def heartbeat(self, time: int, closed: int) -> Placed: ...
+    def settle(self, closed: int) -> Placed: ...
+    def state(self) -> dict[str, Any]: ...
+    def load(self, state: Mapping[str, Any]) -> None: ...
 
 
 class AutoRows:

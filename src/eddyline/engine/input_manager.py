@@ -37,7 +37,7 @@ from eddyline.core.overload import WEIGHT, Overload
 from eddyline.core.time import BEGINNING, NEVER, Clock, TimeKind
 from eddyline.engine import input_state
 from eddyline.engine.arrivals import FARTHEST, Definition, Failures, Judge, extent, ticks, times_reached
-from eddyline.engine.auto_rows import AutoRows, Placed
+from eddyline.engine.auto_rows import AutoRows, JudgedRows, Placed
 from eddyline.engine.overload_guard import OverloadGuard, with_weights
 from eddyline.engine.reorder import Chunk, ReorderBuffer
 from eddyline.engine.side_output import KEEP, Diverted, SideOutput
@@ -99,7 +99,9 @@ class InputStream:
         slack = 0 if definition.timestamp is None else min(getattr(definition, "slack", 0), FARTHEST)
         self.watermark = Watermark(slack)
         policy: str | None = None if definition.timestamp is None else getattr(definition, "auto", None)
-        self.auto = None if policy is None else AutoRows(policy, definition.time_kind, self.watermark, definition.name)
+        self.auto: JudgedRows | None = None
+        if policy is not None:
+            self.auto = AutoRows(policy, definition.time_kind, self.watermark, definition.name)
         overload: Overload | None = getattr(definition, "overload", None)
         self.guard = None if overload is None else OverloadGuard(overload, definition.name, self.shed)
         unique = getattr(definition, "unique", ())

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 from eddyline.core.errors import EddylineError
 from eddyline.core.time import BEGINNING, Clock
 from eddyline.engine.arrivals import FARTHEST
-from eddyline.engine.auto_rows import AutoRows
+from eddyline.engine.auto_rows import JudgedRows
 from eddyline.engine.overload_guard import OverloadGuard
 from eddyline.engine.reorder import ReorderBuffer, pack, unpack
 from eddyline.engine.side_output import SideOutput
@@ -27,7 +27,7 @@ class Saved(Protocol):
     late: SideOutput
     invalid: SideOutput
     shed: SideOutput
-    auto: AutoRows | None
+    auto: JudgedRows | None
     guard: OverloadGuard | None
     keys: UniqueKeys | None
     altered: dict[str, int | None]

@@ -46,7 +46,7 @@ def graph_of(
 
 def _store(store: Store) -> dict[str, Any]:
     readers = dict.fromkeys(name for s in store.stubs for name in s.readers())
-    return {"windows": len(store.stubs), "rows": store.end - store.first, "readers": list(readers)}
+    return {"windows": len(store.stubs), "rows": len(store), "readers": list(readers)}
 
 
 def operator_totals(running: RunningQuery) -> dict[str, dict[str, Any]]:

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from eddyline.core.errors import JobError
 from eddyline.cql.steering import AlterQuery, AlterStream, PinQuery, Steer, UndoDecision
-from eddyline.engine.alter_stream import Width, change_width, checked_widths
+from eddyline.engine.alter_stream import Width, altered, change_width, checked_widths
 from eddyline.engine.ownership import in_turn
 from eddyline.engine.session_steps import Stepping
 from eddyline.engine.steering import named_query
@@ -25,6 +25,8 @@ class Steered(Stepping):
         return self._alter_stream(name, {"slack": slack, "idle": idle})
 
     def _alter_stream(self, name: str, given: Mapping[str, Width | None]) -> list[Decision]:
+        if name.lower() not in self.catalog.streams and name.lower() not in self.inputs:
+            altered(self.catalog, name)
         stream = self._pushed(name)
         widths = checked_widths(stream.definition, given)
         return [d for what, ticks in widths.items() for d in self._set_width(stream.name, what, ticks)]

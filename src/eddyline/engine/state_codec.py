@@ -23,7 +23,7 @@ import pyarrow as pa
 
 from eddyline.core.aligned import Aligned
 
-FORMAT = 5
+FORMAT = 6
 BLOCK_ROWS = 8192
 BLOCK_BYTES = 1 << 16
 

@@ -213,7 +213,9 @@ def named_query(queries: Sequence[Found], name: str | None) -> Found:
         raise JobError(f"{len(queries)} queries are running: say whose decision, with OF QUERY and its name.")
     found = next((q for q in queries if q.name.lower() == name.lower()), None)
     if found is None:
-        raise JobError(f"no query {name!r} is running.{did_you_mean(name, [q.name for q in queries])}")
+        names = [q.name for q in queries]
+        said = did_you_mean(name, names) or (f" Those that run are {', '.join(names)}." if names else "")
+        raise JobError(f"no query {name!r} is running.{said}")
     return found
 
 

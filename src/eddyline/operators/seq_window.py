@@ -19,8 +19,8 @@ from eddyline.core.window import PartitionRows, Rows, Unbounded, WindowSpec
 from eddyline.kernels import bags as k
 from eddyline.operators.base import ELEMENTS_PER_ROW_COUNT, ROW_COUNTS_PER_RUN, Operator
 from eddyline.operators.windows import enter_times, leave_times
-from eddyline.synopses.bag import Bag
 from eddyline.synopses.keys import KeyTable
+from eddyline.synopses.sparse_store import SparseStub
 from eddyline.synopses.store import Stub
 from eddyline.synopses.tail import Tail
 
@@ -180,14 +180,18 @@ class RowsWindow(Operator):
 
 
 class PartitionWindow(Operator):
-    """``[PARTITION BY a ROWS n]``. Partitions age at their own pace, so the rows lie in a bag, not in a ring."""
+    """``[PARTITION BY a ROWS n]``. Partitions age at their own pace, so that any row of the store may go, and what is
+    inside is a list of slots for each partition."""
 
-    def __init__(self, name: str, schema: Schema, spec: PartitionRows) -> None:
+    def __init__(self, name: str, schema: Schema, spec: PartitionRows, stub: Callable[[], Stub]) -> None:
         super().__init__(name, schema)
         self.spec = spec
+        made = stub()
+        assert isinstance(made, SparseStub)
+        self.stub = made
+        self.stub.needed = self._inside
         self.groups = KeyTable([schema[c].type for c in spec.columns])
-        self.bag = Bag(schema, by_id=True)
-        self.next_id = 0
+        self.slots = KeyTable([pa.int64()])  # by row number
         self.head, self.tail, self.held = (np.full(64, -1, np.int64), np.full(64, -1, np.int64), np.zeros(64, np.int64))
         self.following, self.id_of = np.full(64, -1, np.int64), np.zeros(64, np.int64)
 
@@ -196,10 +200,10 @@ class PartitionWindow(Operator):
         n = len(delta)
         if n == 0:
             return Delta.empty(self.schema)
-        ids = np.arange(self.next_id, self.next_id + n, dtype=np.int64)
-        self.next_id += n
+        start = self.stub.insert(delta.columns, n, delta.time)
+        ids = np.arange(start, start + n, dtype=np.int64)
         group = self.groups.intern([delta.columns[c] for c in self.spec.columns], n)
-        slot = self.bag.insert(Delta(delta.time, delta.columns, None, ids))
+        slot = self.slots.intern([pa.array(ids)], n)
         self._fit()
         self.id_of[slot] = ids
         time, place, weight = (np.empty(2 * n, np.int64) for _ in range(3))
@@ -208,35 +212,41 @@ class PartitionWindow(Operator):
             weight,
         )  # fmt: skip
         time, place, weight = time[:found], place[:found], weight[:found]
-        out = Delta(time, self.bag.probe(place), weight, self.id_of[place])
-        self.bag.expire(np.ascontiguousarray(place[weight < 0]))
-        self.bag.compact()
+        moved = self.id_of[place]
+        out = Delta(time, self.stub.probe(moved, self.schema.names), weight, moved)
+        gone = np.ascontiguousarray(place[weight < 0])
+        if len(gone):
+            self.slots.release(gone)
+        self.stub.expire()
         return out
+
+    def _inside(self) -> Int64s:
+        return np.sort(self.id_of[self.slots.live_ids()])
 
     def _fit(self) -> None:
         while self.groups.capacity > len(self.head):
             more = np.full(len(self.head), -1, np.int64)
             self.head, self.tail = np.concatenate([self.head, more]), np.concatenate([self.tail, more])
             self.held = np.concatenate([self.held, np.zeros(len(more), np.int64)])
-        while self.bag.table.capacity > len(self.following):
+        while self.slots.capacity > len(self.following):
             self.following = np.concatenate([self.following, np.full(len(self.following), -1, np.int64)])
             self.id_of = np.concatenate([self.id_of, np.zeros(len(self.id_of), np.int64)])
 
     def state(self) -> dict[str, Any]:
         arrays = ("head", "tail", "held", "following", "id_of")
         kept = {n: getattr(self, n) for n in arrays}
-        return {**kept, "groups": self.groups.state(), "bag": self.bag.state(), "next_id": self.next_id}
+        return {**kept, "groups": self.groups.state(), "slots": self.slots.state(), "stub": self.stub.state()}
 
     def load(self, state: dict[str, Any]) -> None:
         for n in ("head", "tail", "held", "following", "id_of"):
             setattr(self, n, state[n].copy())
         self.groups.load(state["groups"])
-        self.bag.load(state["bag"])
-        self.next_id = int(state["next_id"])
+        self.slots.load(state["slots"])
+        self.stub.load(state["stub"])
 
     def size(self) -> tuple[int, int]:
         arrays = (self.head, self.tail, self.held, self.following, self.id_of)
-        return len(self.bag), self.bag.nbytes + self.groups.nbytes + sum(a.nbytes for a in arrays)
+        return _stub_size(self.stub, self.slots.nbytes + self.groups.nbytes + sum(a.nbytes for a in arrays))
 
     def describe(self) -> str:
         columns = ", ".join(self.spec.columns)

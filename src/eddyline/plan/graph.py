@@ -106,7 +106,7 @@ class Graph:
     def windowed(self, p: Window, child: Output, need: Deletions, shared: bool = True) -> Output:
         raise AssertionError("the builder knows how")
 
-    def private_stub(self, schema: Schema) -> Callable[[], Stub]:
+    def private_stub(self, schema: Schema, kind: type[Stub] = Stub) -> Callable[[], Stub]:
         raise AssertionError("the builder knows how")
 
     def add(self, operator: Operator | None, inputs: tuple[int, ...], scan: Any = None, note: str = "") -> int:

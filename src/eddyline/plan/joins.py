@@ -121,9 +121,9 @@ class Joins(ClosingWindows):
         label = f"{alias_of(p)} (as it changes)"
         return JoinInput(child.schema, None, by_id=child.ids, label=label), None, child.node, False
 
-    def private_stub(self, schema: Schema) -> Callable[[], Stub]:
+    def private_stub(self, schema: Schema, kind: type[Stub] = Stub) -> Callable[[], Stub]:
         def make() -> Stub:
-            stub = self.registry.stub(None, schema, "")
+            stub = self.registry.stub(None, schema, "", kind)
             self.stubs.append(stub)
             return stub
 

@@ -72,6 +72,7 @@ from eddyline.plan.logical import (
 from eddyline.plan.matching import Matching
 from eddyline.plan.numbering import Numbering
 from eddyline.plan.panes import panes_below, same_panes
+from eddyline.synopses.sparse_store import SparseStub
 from eddyline.synopses.store import Elements, Registry, Stub
 
 
@@ -333,7 +334,8 @@ class Builder(Joins):
         from eddyline.operators.seq_window import PartitionWindow, RowsWindow, TimeWindow
 
         if isinstance(p.spec, PartitionRows):
-            operator = PartitionWindow(self.name("seq-window"), p.schema, p.spec)
+            sparse = self.stub_for(p.input, SparseStub) if shared else self.private_stub(p.schema, SparseStub)
+            operator = PartitionWindow(self.name("seq-window"), p.schema, p.spec, sparse)
             node = self.add(operator, (child.node,), note=spelled(p.spec, self.kind))
             return Output(node, p.schema, ids=True, leaving=True)
         stub = self.stub_for(p.input) if shared else self.private_stub(p.schema)
@@ -346,11 +348,13 @@ class Builder(Joins):
         leaving = need == Deletions.ALL or (isinstance(p.spec, Rows) and need != Deletions.NONE)
         return Output(node, p.schema, ids=True, fifo=True, append_only=need == Deletions.NONE, leaving=leaving)
 
-    def stub_for(self, stream: Plan) -> Callable[[], Stub]:
+    def stub_for(self, stream: Plan, kind: type[Stub] = Stub) -> Callable[[], Stub]:
         what, prefix, fields = self.signature(stream)
+        if what is not None and kind is not Stub:
+            what = replace(what, sparse=True)
 
         def make() -> Stub:
-            stub = self.registry.stub(what, fields, prefix)
+            stub = self.registry.stub(what, fields, prefix, kind)
             self.stubs.append(stub)
             return stub
 

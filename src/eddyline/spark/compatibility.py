@@ -31,7 +31,7 @@ from eddyline.synopses.codes import hash_codes
 if TYPE_CHECKING:
     from eddyline.spark.program import Group, Program
 
-FORMAT: Final = 5  # of the state in Spark's state store; a change is noted in CHANGELOG.md
+FORMAT: Final = 6  # of the state in Spark's state store; a change is noted in CHANGELOG.md
 SHOWN: Final = 200  # characters of a query's text in a message
 AROUND: Final = 2  # words before and after what changed in a query's text
 

@@ -55,7 +55,9 @@ class Monitor:
                 for source, rows in said["arrived"].items() if asked(name, "input") else ():
                     left = said["left_out"].get(source, {})
                     counts = [(n, left.get(n), ROWS) for n in ("late", "invalid")]
-                    yield name, shard, source, "input", [("rows", rows, ROWS), *counts]
+                    slack = left.get("slack")
+                    wait = None if slack is None else slack / (1 if left.get("kind") == "integer" else 1e6)
+                    yield name, shard, source, "input", [("rows", rows, ROWS), *counts, ("slack", wait, SECONDS)]
                 for o in report["operators"]:
                     if asked(name, "operator"):
                         yield name, shard, o["name"], "operator", self._operator(name, shard, o, now)

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, Protocol
 
-from eddyline.core.catalog import RelationDef, StreamDef
-from eddyline.core.errors import JobError
 from eddyline.io.source import Source
 from eddyline.spark import pipeline
 from eddyline.spark.program import Program, state_partitions
@@ -24,22 +21,9 @@ class PackedSession(Protocol):
     def definition(self, name: str) -> Any: ...
 
 
-def refuse_in_micro_batches(inputs: Sequence[StreamDef | RelationDef]) -> None:
-    """What counts rows in order of arrival cannot be had where a micro-batch is one arrival."""
-    for d in inputs:
-        if getattr(d, "auto", None) is not None:
-            raise JobError(
-                f"{d.name!r} has SLACK AUTO, which counts rows in order of arrival, and the rows of a micro-batch have"
-                f" none: declare a width ({d.name} … SLACK 5 MINUTES), use --runtime inline, or pass a batch DataFrame,"
-                " of which no row is late."
-            )
-
-
 def packed(session: PackedSession, program: Program, streaming: bool) -> list[Any]:
     """The rows of all sources of a program for its shards: of DataFrames, and of our own readers together."""
     names = program.sources()
-    if streaming:
-        refuse_in_micro_batches([session.definition(n) for n in names])
     theirs = {n: session.frames[n.lower()] for n in names if n.lower() in session.frames}
     # As many tasks as there are for the state: more would cost each micro-batch their start, and wait for those.
     tasks = state_partitions(session.spark) if streaming else None

@@ -7,8 +7,8 @@ of this step (``PACKED``):
 ``key``    which engine gets it: ``keys.key_of(group, shard)``
 ``lane``   number of the lane in its group
 ``kind``   ``ROWS``, ``PANES`` (what rows add up to, where that is all that is asked for), ``MALFORMED`` (rows that
-           a reader could not take apart) or ``DISORDER`` (that rows came out of order: how many in ``low``, how far
-           back in ``high``)
+           a reader could not take apart), ``DISORDER`` (that rows came out of order: how many in ``low``, how far
+           back in ``high``) or ``TIMES`` (how many rows have which times, for all shards: ``time_counts``)
 ``low``    the smallest and the largest timestamp, in ticks, of *all* rows behind this flush, whatever shard they
 ``high``   went to: so every shard knows how far a stream has come, and a quiet one holds nothing back. Of ``PANES``
            the smallest timestamp in them, and NULL
@@ -60,6 +60,7 @@ ROWS: Final = 0
 MALFORMED: Final = 1
 PANES: Final = 2
 DISORDER: Final = 3
+TIMES: Final = 4
 NOTHING: Final = -1  # in place of a lane, for a group that has none and only must be woken
 ARRIVAL: Final = "_arrival"  # hidden column: the position of a row in its source, where the source has positions
 ARRIVED: Final = "_arrived"  # hidden column: the timestamp of streams that are stamped on arrival
@@ -79,6 +80,7 @@ class Route:
     panes: SourcePanes | None = None  # what they may add up to on the way
     program: str = ""
     streaming: bool = True
+    auto: str | None = None  # the policy behind SLACK AUTO
 
     @property
     def shards(self) -> int:
@@ -151,6 +153,7 @@ class Packer:
         self._paning: dict[int, Paning] = {}
         self._held: list[pa.RecordBatch] = []
         self._bytes = 0
+        self._sampled = False  # how late rows are was told of the first rows
 
     def __call__(self, batches: Iterator[pa.RecordBatch], ended: bool = False) -> Iterator[pa.RecordBatch]:
         for batch in batches:
@@ -190,8 +193,28 @@ class Packer:
                 key = key_of(route.group, shard)
                 out.add(key, route.lane, ROWS, low, high, new, ended, blobs.get(shard))
             counted.add(route.group)
+        if batch is not None:
+            self._tell_times(batch, out)
         self._held, self._bytes = [], 0
         return out.batch()
+
+    def _tell_times(self, batch: pa.RecordBatch, out: _Rows) -> None:
+        """The times of all rows go to every shard where the slack of the stream is chosen by them."""
+        policy = next((r.auto for r in self.routes if r.auto is not None), None)
+        if policy is None:
+            return
+        time = _valid_times(batch.column(self.timestamp))
+        if not len(time):
+            return
+        from eddyline.spark.batch_slack import EMPTY, read_lateness
+        from eddyline.spark.time_counts import TimeCounts
+
+        late = EMPTY if self._sampled else read_lateness(time, policy)
+        self._sampled = True
+        blob = np.concatenate([TimeCounts.of(time).packed(), late.packed()]).tobytes()
+        for route in self.routes:
+            for shard in range(route.shards) if route.auto is not None else ():
+                out.add(key_of(route.group, shard), route.lane, TIMES, None, None, 0, False, blob)
 
     def _panes(self, number: int, batch: pa.RecordBatch) -> Split | None:
         """Rows that must travel as they are, panes of the others and the first row of each; None: all must."""
@@ -258,17 +281,16 @@ def _one(held: Sequence[pa.RecordBatch]) -> pa.RecordBatch | None:
 
 
 def _extent(column: pa.Array) -> tuple[int | None, int | None]:
+    time = _valid_times(column)
+    return (int(time.min()), int(time.max())) if len(time) else (None, None)
+
+
+def _valid_times(column: pa.Array) -> Int64s:
     """Timestamps that are NULL or out of range belong to invalid rows, which show no time."""
-    if column.null_count:
-        column = column.drop_null()
-    time = ticks(column)
-    if not len(time):
-        return None, None
-    low, high = int(time.min()), int(time.max())
-    if low < -FARTHEST or high > FARTHEST:
-        time = time[(time >= -FARTHEST) & (time <= FARTHEST)]
-        return (int(time.min()), int(time.max())) if len(time) else (None, None)
-    return low, high
+    time = ticks(column.drop_null() if column.null_count else column)
+    if len(time) and (time.min() < -FARTHEST or time.max() > FARTHEST):
+        return time[(time >= -FARTHEST) & (time <= FARTHEST)]
+    return time
 
 
 def _blobs(route: Route, keyed: pa.RecordBatch, chosen: pa.RecordBatch) -> dict[int, bytes]:

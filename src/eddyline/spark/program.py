@@ -105,11 +105,14 @@ class Program:
     def routes(self, source: str, streaming: bool = True) -> list[Route]:
         """How rows of a source travel. They also wake the groups that read nothing but constants."""
         found = [
-            Route(i, number, g.schema(lane), lane.split, g.shares, g.panes.get(lane.name), self.name, streaming)
+            Route(
+                i, number, g.schema(lane), lane.split, g.shares, g.panes.get(lane.name), self.name, streaming,
+                getattr(g.definition(lane), "auto", None),
+            )
             for i, g in enumerate(self.groups)
             for number, lane in enumerate(g.lanes)
             if lane.source.lower() == source.lower()
-        ]
+        ]  # fmt: skip
         return found + [Route(i, NOTHING, pa.schema([]), (), ()) for i, g in enumerate(self.groups) if not g.lanes]
 
     def columns(self, source: str) -> list[str]:
@@ -201,11 +204,13 @@ def assemble(
 def panes_by_lane(plan: Plan, shipped: Sequence[Lane], catalog: Catalog) -> dict[str, SourcePanes]:
     """The lanes whose rows may be added up before they travel: none where the order of elements can show. A stream
     that can fall idle is left out, and so is one that is stamped on arrival: what is late there does not follow from
-    what it has shown."""
+    what it has shown. With SLACK AUTO shards hold rows back until they are believed."""
     found: dict[str, SourcePanes] = {}
     for lane in () if needs_order(plan) else shipped:
         stream = catalog.streams.get(lane.name.lower()) or catalog.streams.get(lane.source.lower())
-        if stream is not None and not stream.unique and stream.timestamp not in (None, ARRIVED) and stream.idle is None:
+        if stream is None or stream.unique or stream.idle is not None or stream.auto is not None:
+            continue
+        if stream.timestamp not in (None, ARRIVED):
             # Whether a task that is run again ships rows or panes, each element must go to the same shard.
             panes = None if ANY in lane.split else panes_for_all(plan, lane.name)
             if panes is not None:

@@ -18,7 +18,7 @@ from eddyline.core.schema import Schema
 from eddyline.core.system_streams import SYSTEM
 from eddyline.core.time import Clock
 from eddyline.cql.steering import AlterQuery, AlterStream, PinQuery, Steer, UndoDecision
-from eddyline.engine.alter_stream import Width, checked_widths
+from eddyline.engine.alter_stream import Width, altered, checked_widths
 from eddyline.engine.base_session import Declaring
 from eddyline.engine.learned import Learned
 from eddyline.engine.steering import named_query
@@ -234,9 +234,7 @@ class SparkRuntime(Declaring[SparkQuery]):
         self._alter_stream(name, {"slack": slack, "idle": idle})
 
     def _alter_stream(self, name: str, given: Mapping[str, Width | None]) -> None:
-        definition = self.catalog.streams.get(name.lower())
-        if definition is None:
-            raise JobError(f"there is no stream {name!r}.{self.catalog.suggest(name)}")
+        definition = altered(self.catalog, name)
         widths = checked_widths(definition, given)
         for q in self.queries:
             q.alter_stream(definition.name, widths)

@@ -40,6 +40,7 @@ from eddyline.operators.panes import Panes
 from eddyline.plan.logical import StreamScan
 from eddyline.plan.partitioning import Lane
 from eddyline.spark import steering
+from eddyline.spark.batch_rows import BatchRows
 from eddyline.spark.letters import STEERING, Letter
 from eddyline.spark.packing import (
     ARRIVAL,
@@ -50,11 +51,13 @@ from eddyline.spark.packing import (
     NOTHING,
     PANES,
     ROWS,
+    TIMES,
     Route,
     unpack,
 )
 from eddyline.spark.panes import pane_schema
 from eddyline.spark.program import Group
+from eddyline.spark.time_counts import TimeCounts
 
 DECISIONS = 32  # the last ones of a query, in each micro-batch
 SHOWN = 100  # rows turned away that a shard sends along in one micro-batch, to look at; counts are exact
@@ -94,6 +97,7 @@ class _Delivery:
 
     blobs: dict[int, list[bytes]] = field(default_factory=lambda: {ROWS: [], MALFORMED: []})  # by kind
     panes: list[tuple[bytes, int]] = field(default_factory=list)
+    times: list[TimeCounts] = field(default_factory=list)
     low: int | None = None
     high: int | None = None
     ended: bool = False
@@ -104,6 +108,10 @@ class _Delivery:
             assert blob is not None
             assert low is not None
             self.panes.append((blob, low))
+            return
+        if kind == TIMES:
+            assert blob is not None
+            self.times += TimeCounts.unpack(np.frombuffer(blob, np.int64))
             return
         self.heard = self.heard or kind == ROWS
         self.ended = self.ended or ended
@@ -132,8 +140,15 @@ class ShardEngine:
         self.streams = [self.session.inputs[lane.name.lower()] for lane in group.lanes]
         sources = [lane.source for lane in group.lanes]
         for number, (lane, stream) in enumerate(zip(group.lanes, self.streams, strict=True)):
-            self._tap(stream, self._reports(lane) and sources.index(lane.source) == number)
+            reports = self._reports(lane) and sources.index(lane.source) == number
+            self._tap(stream, reports)
+            if (policy := getattr(stream.definition, "auto", None)) is not None:
+                auto = BatchRows(policy, stream.definition.time_kind, stream.watermark, lane.source)
+                stream.auto, auto.reports = auto, reports
         self.queries = [self.session.register_planned(p) for p in group.planned]
+        for number, (lane, stream) in enumerate(zip(group.lanes, self.streams, strict=True)):
+            if stream.auto is not None and (shard or sources.index(lane.source) != number):
+                stream.logs = []  # all shards decide alike, and the first one says so
         declared = {lane.name: lane.source for lane in (*group.lanes, *group.constants)}
         for q in self.queries:
             q.running.declared_as(declared)
@@ -223,11 +238,16 @@ class ShardEngine:
         steering.apply(letters, self.shard, self.queries, self.refused)
         started = self._started
         for number, (stream, delivery) in enumerate(zip(self.streams, deliveries, strict=True)):
+            before = stream.shown_bound if started else BEGINNING
             self._deliver(number, delivery, started)
             if ended or delivery.ended:
+                if isinstance(stream.auto, BatchRows):
+                    stream.auto.ending = True
                 stream.finish()
             else:
                 stream.tick()
+            if isinstance(stream.auto, BatchRows) and (taken := stream.auto.slack.taken()) is not None:
+                _came(stream, *taken, before)
         self.session.advance()
         if letters:
             lanes: dict[str, list[str]] = {}
@@ -250,6 +270,10 @@ class ShardEngine:
         stream = self.streams[lane]
         before = stream.shown_bound if started else BEGINNING
         stream.patient = not started
+        if isinstance(stream.auto, BatchRows):
+            stream.patient, stream.auto.patient = False, not started
+            if delivery.times:
+                stream.auto.begin(delivery.times)
         if delivery.panes:
             self._hand_in(lane, delivery.panes)
         if delivery.blobs[ROWS]:
@@ -264,10 +288,8 @@ class ShardEngine:
         if low is None or high is None:
             return
         stream.heartbeat(high)
-        if high >= before:
-            stream.last_time = high if stream.last_time is None else max(stream.last_time, high)
-        if low >= before:  # otherwise time has begun, and what is on time comes after its start
-            stream.saw(low)
+        if not isinstance(stream.auto, BatchRows):  # where it is known what is believed when all was judged
+            _came(stream, low, high, before)
 
     def _hand_in(self, lane: int, panes: Sequence[tuple[bytes, int]]) -> None:
         """Panes that were made where rows were read, each blob with the smallest time of an element in it."""
@@ -342,7 +364,8 @@ class ShardEngine:
         found: dict[str, dict[str, Any]] = {}
         for lane, stream in zip(self.group.lanes, self.streams, strict=True):
             left_out = LeftOut.of(stream)
-            one = {**asdict(left_out), "kind": left_out.kind.value}
+            one = {**asdict(left_out), "kind": left_out.kind.value, "slack": stream.widths["slack"]}
+            one["implausible"] = 0 if stream.auto is None else stream.auto.slack.implausible
             if lane.source in found:
                 first = found[lane.source]
                 counts = {n: first[n] + one[n] for n in ("late", "invalid")}
@@ -352,6 +375,14 @@ class ShardEngine:
             hidden = {"column": None} if one["column"] == ARRIVED else {}
             found[lane.source] = {**one, "name": lane.source, **hidden}
         return found
+
+
+def _came(stream: InputStream, low: int, high: int, before: int) -> None:
+    """Elements with these times have come, here or in another shard; what is smaller than ``before`` is late."""
+    if high >= before:
+        stream.last_time = high if stream.last_time is None else max(stream.last_time, high)
+    if low >= before:  # otherwise time has begun, and what is on time comes after its start
+        stream.saw(low)
 
 
 def told(query: Query) -> dict[str, Any]:

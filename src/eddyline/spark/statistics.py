@@ -130,6 +130,7 @@ class Account:
             "seconds": sum(one["seconds"] for one in mine),
             "late": sum(one["late"] for one in mine),
             "invalid": sum(one["invalid"] for one in mine),
+            "streams": streams(shards),
             "operators": list(operators.values()),
             "state": state | {"stored_bytes": sum(s.get("stored", 0) for s in shards)},
             "decisions": decisions(shards, query),
@@ -182,6 +183,7 @@ def left_out(shards: Iterable[Mapping[str, Any]], called: Mapping[tuple[int, int
                 found.reason or one.get("reason"),
                 disordered=found.disordered + one.get("disordered", 0),
                 back=max(found.back, one.get("back", 0)),
+                auto=one.get("auto", False),
             )
         for number, q in enumerate(s["queries"]):
             place = (s["group"], number)
@@ -193,6 +195,19 @@ def left_out(shards: Iterable[Mapping[str, Any]], called: Mapping[tuple[int, int
         if name not in whole or whole[name].arrived < found.arrived:
             whole[name] = found
     return [*whole.values(), *failed.values()]
+
+
+def streams(shards: Iterable[Mapping[str, Any]]) -> dict[str, dict[str, int]]:
+    """Of each source what was counted in all shards, and the slack (ticks), on which they agree."""
+    found: dict[str, dict[str, int]] = {}
+    for s in shards:
+        for name, one in s.get("left_out", {}).items():
+            mine = found.setdefault(name, dict.fromkeys(("arrived", "late", "invalid", "implausible"), 0))
+            mine["arrived"] += s["arrived"].get(name, 0)
+            for n in ("late", "invalid", "implausible"):
+                mine[n] += one.get(n, 0)
+            mine["slack"] = one.get("slack", 0)
+    return found
 
 
 def decisions(shards: Iterable[Mapping[str, Any]], query: int) -> list[dict[str, Any]]:

@@ -55,6 +55,11 @@ class Beginning:
                 self._pure = start + int(time.searchsorted(self.after, "right"))
 
     @property
+    def pure(self) -> int | None:
+        """The number of the first row from which on older queries have the same, without gaps; None: not known yet."""
+        return self._pure
+
+    @property
     def known(self) -> bool:
         return self._pure is not None
 

@@ -41,6 +41,9 @@ class Store:
         self.stubs: list[Stub] = []
         self._sizes: dict[int, tuple[dict[str, pa.Array], int]] = {}  # of chunks, by their identity
 
+    def __len__(self) -> int:
+        return self.end - self.first
+
     def widen(self, fields: Schema) -> None:
         """Add columns, which only an empty store can."""
         new = tuple(f for f in fields if f.name not in self.schema)
@@ -145,11 +148,12 @@ class Elements:
     stream: str
     epoch: int
     filters: tuple[Hashable, ...] = ()
+    sparse: bool = False  # any row may be dropped: stores of the two kinds are not shared
 
     @property
     def any_epoch(self) -> Hashable:
         """What two windows have in common that will share a store as soon as their rows are the same."""
-        return self.stream, self.filters
+        return self.stream, self.filters, self.sparse
 
 
 class Companion(Protocol):
@@ -182,6 +186,10 @@ class Stub:
         self.readers: Callable[[], Sequence[str]] = tuple  # the names of the queries that it works for
         self.companion: Companion | None = None  # what its operator keeps of the same rows beside the store
         store.stubs.append(self)
+
+    @staticmethod
+    def make_store(schema: Schema) -> Store:
+        return Store(schema)
 
     def __len__(self) -> int:
         return self.end - self.low
@@ -274,6 +282,10 @@ class Stub:
             store.append(rows, length)
         return True
 
+    def join(self, store: Store, shift: int) -> bool:
+        """Move to the store of an older query, as soon as all rows that are needed have a number there."""
+        return self.beginning.settled(self.low) and self.attach(store, shift)
+
     def _stored(self, low: int, high: int) -> dict[str, pa.Array]:
         return self.store.slice(low + self.shift, high + self.shift)
 
@@ -313,7 +325,7 @@ class Registry:
         self.began: dict[tuple[str, int], int] = {}  # by stream and epoch the largest time that had come before it
         self.joined = 0  # stubs that moved to a store of an older query
 
-    def stub(self, what: Elements | None, fields: Schema, prefix: str) -> Stub:
+    def stub(self, what: Elements | None, fields: Schema, prefix: str, kind: type[Stub] = Stub) -> Stub:
         """A stub for an operator about to start; one that is told nothing of its elements (None) shares with nobody.
 
         Whether or not they share now, stores of the same elements have the same columns, so that they can later. So
@@ -321,11 +333,11 @@ class Registry:
         """
         named = Schema(tuple(Field(f.name[len(prefix) :], f.type) for f in fields))
         peers = [s for s in self.stubs if s.what == what] if what is not None else []
-        store = peers[0].store if peers and self.sharing else Store(named)
+        store = peers[0].store if peers and self.sharing else kind.make_store(named)
         for peer in peers:
             store.widen(peer.store.schema)
             peer.store.widen(named)
-        made = Stub(store, prefix, what)
+        made = kind(store, prefix, what)
         self.stubs.append(made)
         if what is not None:
             after = self.began.get((what.stream, what.epoch))
@@ -362,9 +374,7 @@ class Registry:
             for s in (older[0], stub):
                 s.meetings.append(mine[0])
         shift, host, left = mine[0].shift, mine[0].older, stub.store
-        if shift is None or not stub.beginning.settled(stub.low):
-            return
-        if stub.attach(host.store, shift + host.shift):
+        if shift is not None and stub.join(host.store, shift + host.shift):
             stub.seek = None
             self._part(mine[0])
             self.joined += host.store is not left
@@ -407,4 +417,4 @@ class Registry:
     def size(self) -> tuple[int, int]:
         """Rows and bytes of all stores, shared ones once."""
         stores = {id(s.store): s.store for s in self.stubs}.values()
-        return sum(s.end - s.first for s in stores), sum(s.nbytes() for s in stores)
+        return sum(len(s) for s in stores), sum(s.nbytes() for s in stores)

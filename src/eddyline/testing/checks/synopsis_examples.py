@@ -15,6 +15,7 @@ from eddyline.synopses.kept_rows import KeptRows
 from eddyline.synopses.key_counts import KeyCounts
 from eddyline.synopses.keys import KeyTable
 from eddyline.synopses.remembered import Remembered
+from eddyline.synopses.sparse_store import SparseStore, SparseStub
 from eddyline.synopses.spill import Spill
 from eddyline.synopses.store import Store, Stub
 from eddyline.synopses.tail import Tail
@@ -61,6 +62,47 @@ class InStub:
 
     def load(self, state: Any) -> None:
         self.stub.load(state)
+
+
+class InSparseStub:
+    """Rows in a store of which any may go, by row number."""
+
+    order = ORDERS[1]
+
+    def __init__(self) -> None:
+        self.stub = SparseStub(SparseStore(SCHEMA))
+        self.held: dict[int, Row] = {}
+        self.stub.needed = lambda: np.array(sorted(self.held), np.int64)
+
+    def insert(self, rows: Sequence[Row]) -> None:
+        start = self.stub.insert(_columns(rows), len(rows))
+        self.held |= {start + i: row for i, row in enumerate(rows)}
+        self.stub.expire()
+
+    def expire(self, rows: Sequence[Row]) -> None:
+        for row in rows:
+            del self.held[next(n for n, r in self.held.items() if r == row)]
+        self.stub.expire()
+
+    def probe(self, key: int) -> list[Any]:
+        found = self.stub.probe(self.stub.needed(), SCHEMA.names)
+        rows = zip(found["key"].to_pylist(), found["value"].to_pylist(), strict=True)
+        return [value for k, value in rows if k == key]
+
+    def __len__(self) -> int:
+        return len(self.stub)
+
+    @property
+    def nbytes(self) -> int:
+        return self.stub.store.nbytes()
+
+    def state(self) -> Any:
+        return self.stub.state()
+
+    def load(self, state: Any) -> None:
+        self.stub.load(state)
+        rows = zip(*(state["rows"][n].to_pylist() for n in ("key", "value")), strict=True)
+        self.held = dict(zip(state["numbers"].tolist(), rows, strict=True))
 
 
 class InTail:
@@ -332,6 +374,7 @@ class InSpill:
 
 SYNOPSES = (
     SynopsisExample("store", InStub),
+    SynopsisExample("sparse store", InSparseStub),
     SynopsisExample("tail", InTail),
     SynopsisExample("bag", InBag),
     SynopsisExample("remembered", InRemembered, keys=200, distinct=True),
