@@ -71,6 +71,9 @@ class Terminal:
     def screen(self) -> list[str]:
         return screen(self.written, self.columns)
 
+    def type(self, text: str) -> None:
+        os.write(self.descriptor, text.encode())
+
     def press_ctrl_c(self) -> None:
         """As a terminal does it: the signal goes to everybody in the foreground."""
         if self.process.poll() is None:

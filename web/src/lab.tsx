@@ -1,23 +1,32 @@
-// The lab: one generated stream, several policies, the same rows for all. Who evaluates fewest filters a row?
+// The lab: generated streams with dials, several policies, the same rows for all. Who does least work for a row?
 
 import { useEffect, useRef, useState } from "preact/hooks";
-import { ask, queryPath, token, type Plan } from "./api";
+import { token } from "./api";
 import { Chart, type Line } from "./chart";
+import { FILTERS, JOINS, type Dials, type Race } from "./races";
 
-const POLICIES = ["static", "independent", "a-greedy", "sweep"];
-const TEXT = "SELECT Istream(ts) FROM lab_stream WHERE power(a, 2) < 2500 AND power(b, 2) < 2500 AND power(c, 2) < 2500";
-
-interface Dials {
-  rate: number;
-  a: number;
-  b: number;
-  c: number;
-  together: number;
-  drift: number;
-}
+const PAUSE = 200; // milliseconds between two pushes
+const COUNTED = 4; // pushes between two points of a line
+const KEPT = 240; // points of a line
 
 export function LabView() {
-  const [dials, setDials] = useState<Dials>({ rate: 3000, a: 0.9, b: 0.5, c: 0.1, together: 0, drift: 0 });
+  const [race, setRace] = useState<Race>(FILTERS);
+  return (
+    <section>
+      <div class="bar" role="group" aria-label="race">
+        {[FILTERS, JOINS].map((r) => (
+          <button key={r.id} id={`race-of-${r.id}`} aria-pressed={r === race} onClick={() => setRace(r)}>
+            {r.title}
+          </button>
+        ))}
+      </div>
+      <RaceView key={race.id} race={race} />
+    </section>
+  );
+}
+
+function RaceView({ race }: { race: Race }) {
+  const [dials, setDials] = useState<Dials>(() => Object.fromEntries(race.dials.map((d) => [d.key, d.value])));
   const [running, setRunning] = useState(false);
   const [lines, setLines] = useState<Line[]>([]);
   const [mistake, setMistake] = useState("");
@@ -26,30 +35,7 @@ export function LabView() {
   useEffect(() => {
     if (!running) return;
     let over = false;
-    const found = new Map<string, [number, number][]>(POLICIES.map((p) => [p, []]));
-    const before = new Map<string, [number, number]>();
-    const race = async (): Promise<void> => {
-      await prepare();
-      const began = performance.now();
-      let at = Date.now() * 1000;
-      for (let step = 0; !over; step++) {
-        const seconds = (performance.now() - began) / 1000;
-        await push(now.current, at, seconds);
-        at = Math.max(at + 1000, Date.now() * 1000);
-        if (step % 4 === 3) {
-          for (const p of POLICIES) {
-            const [asked, rows] = await counted(p);
-            const then = before.get(p);
-            before.set(p, [asked, rows]);
-            if (then && rows > then[1]) found.get(p)!.push([seconds, (asked - then[0]) / (rows - then[1])]);
-            found.set(p, found.get(p)!.slice(-240));
-          }
-          setLines(POLICIES.map((p) => ({ name: p, points: [...found.get(p)!] })));
-        }
-        await new Promise((done) => setTimeout(done, 200));
-      }
-    };
-    race().catch((e: Error) => {
+    run(race, () => now.current, setLines, () => over).catch((e: Error) => {
       setMistake(e.message);
       setRunning(false);
     });
@@ -57,29 +43,35 @@ export function LabView() {
       over = true;
     };
   }, [running]);
-  const dial = (key: keyof Dials, text: string, least: number, most: number, step: number) => (
-    <label class="dial">
-      <span>
-        {text}: <output>{dials[key]}</output>
-      </span>
-      <input type="range" min={least} max={most} step={step} value={dials[key]} onInput={(e) => setDials({ ...dials, [key]: Number(e.currentTarget.value) })} />
-    </label>
-  );
   return (
-    <section>
-      <h2>Which filter first?</h2>
-      <p>
-        Three filters must all hold. Whoever asks the one first that drops most rows asks fewest filters. <b>static</b> keeps the written order (a, b, c), the other policies watch
-        the rows and change it. All of them answer the same query on the same rows, with the same result. Turn the dials and see who notices.
-      </p>
-      <p class="mono">{TEXT}</p>
+    <>
+      <h2>{race.title}</h2>
+      <p>{race.lesson}</p>
+      <p class="mono">{race.text}</p>
+      <div class="bar" role="group" aria-label="stories">
+        {race.stories.map((s) => (
+          <button key={s.name} onClick={() => setDials({ ...dials, ...s.dials })}>
+            {s.name}
+          </button>
+        ))}
+      </div>
       <div class="dials">
-        {dial("a", "share that passes a", 0, 1, 0.05)}
-        {dial("b", "share that passes b", 0, 1, 0.05)}
-        {dial("c", "share that passes c", 0, 1, 0.05)}
-        {dial("together", "correlation: share of rows in which a and b fall together", 0, 1, 0.1)}
-        {dial("rate", "rows a second", 500, 10000, 500)}
-        {dial("drift", "seconds until a and c change places (0: never)", 0, 60, 5)}
+        {race.dials.map((d) => (
+          <label key={d.key} class="dial">
+            <span>
+              {d.text}: <output>{dials[d.key]}</output>
+            </span>
+            <input
+              type="range"
+              name={d.key}
+              min={d.least}
+              max={d.most}
+              step={d.step}
+              value={dials[d.key]}
+              onInput={(e) => setDials({ ...dials, [d.key]: Number(e.currentTarget.value) })}
+            />
+          </label>
+        ))}
       </div>
       <div class="bar">
         <button id="race" onClick={() => (token.get() ? setRunning(!running) : setMistake("The lab pushes rows: enter the token first."))}>
@@ -91,47 +83,34 @@ export function LabView() {
           {mistake}
         </p>
       )}
-      <h3>Filters evaluated for a row (fewer is better)</h3>
-      <Chart lines={lines} unit="" label="filters evaluated for a row, by policy" />
-    </section>
+      <h3>{race.measure} (less is better)</h3>
+      <Chart lines={lines} unit="" label={`${race.measure}, by policy`} />
+    </>
   );
 }
 
-async function prepare(): Promise<void> {
-  const columns = ["a", "b", "c"].map((c) => [c, "bigint"]);
-  await ask("POST", "/v1/streams", { name: "lab_stream", columns: [["ts", "timestamp"], ...columns], timestamp: "ts" }).catch(ignoreTaken);
-  for (const p of POLICIES) {
-    await ask("POST", "/v1/queries", { name: `lab ${p}`, text: TEXT, options: { filters: p } }).catch(ignoreTaken);
+/** Push rows to all policies, and count what each did for them, until it is over. */
+async function run(race: Race, dials: () => Dials, show: (lines: Line[]) => void, over: () => boolean): Promise<void> {
+  const found = new Map<string, [number, number][]>(race.policies.map((p) => [p.name, []]));
+  const before = new Map<string, [number, number]>();
+  await race.prepare();
+  const began = performance.now();
+  let at = Date.now() * 1000;
+  for (let step = 0; !over(); step++) {
+    const seconds = (performance.now() - began) / 1000;
+    await race.push(dials(), at, seconds, PAUSE / 1000);
+    at = Math.max(at + PAUSE * 1000, Date.now() * 1000);
+    if (step % COUNTED === COUNTED - 1) {
+      for (const p of race.policies) {
+        const [work, rows] = await race.counted(p);
+        const then = before.get(p.name);
+        before.set(p.name, [work, rows]);
+        const points = found.get(p.name)!;
+        if (then && rows > then[1]) points.push([seconds, (work - then[0]) / (rows - then[1])]);
+        found.set(p.name, points.slice(-KEPT));
+      }
+      show(race.policies.map((p) => ({ name: p.name, points: [...found.get(p.name)!] })));
+    }
+    await new Promise((done) => setTimeout(done, PAUSE));
   }
-}
-
-function ignoreTaken(e: Error): void {
-  if (!e.message.includes("already taken")) throw e;
-}
-
-async function push(dials: Dials, at: number, seconds: number): Promise<void> {
-  const turned = dials.drift > 0 && Math.floor(seconds / dials.drift) % 2 === 1;
-  const shares = turned ? [dials.c, dials.b, dials.a] : [dials.a, dials.b, dials.c];
-  const count = Math.round(dials.rate / 5);
-  const lines = ["ts,a,b,c"];
-  for (let i = 0; i < count; i++) {
-    const one = Math.random(); // decides a, and b where they fall together
-    const draws = [one, Math.random() < dials.together ? one : Math.random(), Math.random()];
-    const values = shares.map((s, k) => (draws[k]! < s ? 0 : 50) + Math.floor(Math.random() * 50));
-    lines.push(`${new Date((at + i) / 1000).toISOString().slice(0, 19)}.${String((at + i) % 1000000).padStart(6, "0")},${values.join(",")}`);
-  }
-  const answer = await fetch("/v1/streams/lab_stream/rows?wait=false", {
-    method: "POST",
-    headers: { "Content-Type": "text/csv", Authorization: `Bearer ${token.get()}` },
-    body: lines.join("\n"),
-  });
-  if (!answer.ok) throw new Error((await answer.json()).error);
-}
-
-/** Filters asked so far, and rows. */
-async function counted(policy: string): Promise<[number, number]> {
-  const plan = await ask<Plan>("GET", `${queryPath(`lab ${policy}`)}/plan`);
-  const select = plan.nodes.find((n) => n.kind === "select");
-  const asked = (select?.knows["asked"] as number[] | undefined) ?? [];
-  return [asked.reduce((a, b) => a + b, 0), select?.statistics["elements_in"] ?? 0];
 }

@@ -1,0 +1,157 @@
+// The races of the lab: what is asked, which policies answer, which rows come, and what is counted.
+
+import { ask, queryPath, token, type Plan } from "./api";
+
+export type Dials = Record<string, number>;
+
+export interface Policy {
+  name: string;
+  options: Record<string, string>;
+}
+
+export interface Race {
+  id: string;
+  title: string;
+  lesson: string;
+  text: string;
+  measure: string;
+  policies: Policy[];
+  dials: { key: string; text: string; least: number; most: number; step: number; value: number }[];
+  stories: { name: string; dials: Dials }[];
+  prepare(): Promise<void>;
+  /** The rows of `span` seconds, from `at` on (microseconds); `seconds` is how long the race has gone on. */
+  push(dials: Dials, at: number, seconds: number, span: number): Promise<void>;
+  /** Work so far, and rows. */
+  counted(policy: Policy): Promise<[number, number]>;
+}
+
+// A search in a long text: a question costs a microsecond, so that who asks less also saves time. With filters that cost
+// next to nothing a policy would weigh what it costs to call them at all.
+const passes = (column: string): string => `repeat(cast(${column} AS varchar), 60) RLIKE '^([1-4][0-9])*$'`;
+
+export const FILTERS: Race = {
+  id: "filters",
+  title: "Which filter first?",
+  lesson:
+    "Three filters must all hold. Whoever asks the one first that drops most rows asks fewest filters. static keeps the written order (a, b, c), the other policies" +
+    " watch the rows and change it. All of them answer the same query on the same rows, with the same result. Turn the dials and see who notices.",
+  text: `SELECT Istream(ts) FROM lab_stream WHERE ${passes("a")} AND ${passes("b")} AND ${passes("c")}`,
+  measure: "Filters evaluated for a row",
+  policies: ["static", "independent", "a-greedy", "sweep"].map((p) => ({ name: p, options: { filters: p } })),
+  dials: [
+    { key: "a", text: "share that passes a", least: 0, most: 1, step: 0.05, value: 0.9 },
+    { key: "b", text: "share that passes b", least: 0, most: 1, step: 0.05, value: 0.5 },
+    { key: "c", text: "share that passes c", least: 0, most: 1, step: 0.05, value: 0.1 },
+    { key: "together", text: "correlation: share of rows in which a and b fall together", least: 0, most: 1, step: 0.1, value: 0 },
+    { key: "rate", text: "rows a second", least: 500, most: 10000, step: 500, value: 3000 },
+    { key: "drift", text: "seconds until a and c change places (0: never)", least: 0, most: 60, step: 5, value: 0 },
+  ],
+  stories: [
+    { name: "the written order is bad", dials: { a: 0.9, b: 0.5, c: 0.1, together: 0, drift: 0 } },
+    { name: "the rows change", dials: { a: 0.9, b: 0.5, c: 0.1, together: 0, drift: 30 } },
+    { name: "two filters say the same", dials: { a: 0.4, b: 0.4, c: 0.5, together: 1, drift: 0 } },
+  ],
+  async prepare() {
+    await declared("/v1/streams", { name: "lab_stream", columns: [["ts", "timestamp"], ...["a", "b", "c"].map((c) => [c, "bigint"])], timestamp: "ts" });
+    await registered(this);
+  },
+  async push(dials, at, seconds, span) {
+    const [a, b, c] = [dials["a"]!, dials["b"]!, dials["c"]!];
+    const shares = turned(dials, seconds) ? [c, b, a] : [a, b, c];
+    const count = Math.round(dials["rate"]! * span);
+    await rows("lab_stream", "ts,a,b,c", count, (i) => {
+      const one = Math.random(); // decides a, and b where they fall together
+      const draws = [one, Math.random() < dials["together"]! ? one : Math.random(), Math.random()];
+      const values = shares.map((s, k) => (draws[k]! < s ? 10 : 50) + Math.floor(Math.random() * 40));
+      return [moment(at + i), ...values];
+    });
+  },
+  async counted(policy) {
+    const select = (await planOf(this, policy)).nodes.find((n) => n.kind === "select");
+    const asked = (select?.knows["asked"] as number[] | undefined) ?? [];
+    return [asked.reduce((a, b) => a + b, 0), select?.statistics["elements_in"] ?? 0];
+  },
+};
+
+const WINDOW = 200;
+const MOST = 8; // rows of s for one of r and of t: those of s have the choice
+
+export const JOINS: Race = {
+  id: "joins",
+  title: "Which join first?",
+  lesson:
+    "Each row of s looks for its partners in r and in t. Whoever looks first where there are fewest has least to follow up. static keeps the written order (r, then t)," +
+    " a-greedy watches how many partners rows find and changes it; with caches what was joined before is kept for the next row with the same key, where that pays." +
+    " With skew some keys have many partners, and nobody is spared following them. All of them answer the same query on the same rows, with the same result.",
+  text:
+    `SELECT Istream(lab_s.k) FROM lab_r [ROWS ${WINDOW}], lab_s [ROWS ${WINDOW}], lab_t [ROWS ${WINDOW}]` + " WHERE lab_r.k = lab_s.k AND lab_s.m = lab_t.m",
+  measure: "Rows and index entries looked at for a row",
+  policies: [
+    { name: "static", options: { joins: "static", caches: "none" } },
+    { name: "a-greedy", options: { joins: "a-greedy", caches: "none" } },
+    { name: "a-greedy, caches", options: { joins: "a-greedy", caches: "prefix(interval = 2000)" } },
+  ],
+  dials: [
+    { key: "r", text: "partners that a row of s finds in r", least: 0.2, most: 5, step: 0.2, value: 4 },
+    { key: "t", text: "partners that a row of s finds in t", least: 0.2, most: 5, step: 0.2, value: 0.2 },
+    { key: "skew", text: "skew: how much some keys are more frequent than others", least: 0, most: 1, step: 0.1, value: 0 },
+    { key: "rate", text: "rows a second", least: 500, most: 4000, step: 500, value: 2000 },
+    { key: "drift", text: "seconds until r and t change places (0: never)", least: 0, most: 60, step: 5, value: 0 },
+  ],
+  stories: [
+    { name: "the written order is bad", dials: { r: 4, t: 0.2, skew: 0, drift: 0 } },
+    { name: "the rows change", dials: { r: 4, t: 0.2, skew: 0, drift: 30 } },
+    { name: "some keys come often", dials: { r: 1, t: 0.2, skew: 0.3, drift: 0 } },
+  ],
+  async prepare() {
+    const columns: [string, string[]][] = [["lab_r", ["k"]], ["lab_s", ["k", "m"]], ["lab_t", ["m"]]];
+    for (const [name, names] of columns) {
+      await declared("/v1/streams", { name, columns: [["ts", "timestamp"], ...names.map((c) => [c, "bigint"])], timestamp: "ts" });
+    }
+    await registered(this);
+  },
+  async push(dials, at, seconds, span) {
+    const [r, t] = turned(dials, seconds) ? [dials["t"]!, dials["r"]!] : [dials["r"]!, dials["t"]!];
+    // Of the rows in a window each of so many keys has as many as asked for, if all are alike; skew favours the first.
+    const key = (partners: number): number => Math.floor(Math.random() ** (1 + 3 * dials["skew"]!) * (WINDOW / partners));
+    const count = Math.max(1, Math.round((dials["rate"]! * span) / (MOST + 2)));
+    const step = Math.floor((span * 1e6) / (MOST * count));
+    await rows("lab_r", "ts,k", count, (i) => [moment(at + MOST * i * step), key(r)]);
+    await rows("lab_t", "ts,m", count, (i) => [moment(at + MOST * i * step), key(t)]);
+    await rows("lab_s", "ts,k,m", MOST * count, (i) => [moment(at + i * step), key(r), key(t)]);
+  },
+  async counted(policy) {
+    const join = (await planOf(this, policy)).nodes.find((n) => n.knows["accesses"] !== undefined);
+    return [Number(join?.knows["accesses"] ?? 0), Number(join?.knows["elements"] ?? 0)];
+  },
+};
+
+const turned = (dials: Dials, seconds: number): boolean => dials["drift"]! > 0 && Math.floor(seconds / dials["drift"]!) % 2 === 1;
+
+const queryOf = (race: Race, policy: Policy): string => `lab ${race.id} ${policy.name}`;
+
+const planOf = (race: Race, policy: Policy): Promise<Plan> => ask<Plan>("GET", `${queryPath(queryOf(race, policy))}/plan`);
+
+async function registered(race: Race): Promise<void> {
+  for (const p of race.policies) await declared("/v1/queries", { name: queryOf(race, p), text: race.text, options: p.options });
+}
+
+async function declared(path: string, body: unknown): Promise<void> {
+  await ask("POST", path, body).catch((e: Error) => {
+    if (!e.message.includes("already taken")) throw e;
+  });
+}
+
+/** A moment as text, from microseconds. */
+const moment = (at: number): string => `${new Date(at / 1000).toISOString().slice(0, 19)}.${String(at % 1000000).padStart(6, "0")}`;
+
+async function rows(stream: string, head: string, count: number, row: (i: number) => (string | number)[]): Promise<void> {
+  const lines = [head];
+  for (let i = 0; i < count; i++) lines.push(row(i).join(","));
+  const answer = await fetch(`/v1/streams/${stream}/rows?wait=false`, {
+    method: "POST",
+    headers: { "Content-Type": "text/csv", Authorization: `Bearer ${token.get()}` },
+    body: lines.join("\n"),
+  });
+  if (!answer.ok) throw new Error((await answer.json()).error);
+}
