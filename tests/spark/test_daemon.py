@@ -72,7 +72,7 @@ def test_a_micro_batch_imports_nothing_else_of_ours(spark: Any, loaded: set[str]
 
 def test_all_that_plans_are_made_of_is_loaded(loaded: set[str]) -> None:
     """Plans import operators where they need them, and no one query needs all."""
-    for room in ("operators", "kernels", "synopses"):
+    for room in ("adapting", "operators", "kernels", "models", "synopses"):
         package = importlib.import_module(f"eddyline.{room}")
         names = {f"eddyline.{room}.{m.name}" for m in pkgutil.iter_modules(package.__path__)}
         # What ``eddyline warm``, the process that compiles, ``eddyline fit`` and ``ed.sweep`` run.

@@ -54,7 +54,7 @@ def instead_of(name: str, node: exp.Window, call: Any) -> str:
     where = f" WHERE {' AND '.join(f'r.{k} = c.{k}' for k in keys)}" if keys else ""
     ranked = f"SELECT *, {rank}() OVER ({partition}{order}) AS place FROM {stream}"
     return (
-        f"{name.upper()}() is not supported; a rank beside the number of rows of its partition says the same: "
+        f"{name.upper()}() is not supported; a rank beside the number of rows of its partition says it: "
         f"SELECT r.*, {value} AS {name} FROM ({ranked}) r, ({of}) c{where}."
     )
 

@@ -166,7 +166,7 @@ class IndexGroup:
                 at = k.search_all(at, *requests, first, end, *stored, *found)
             else:
                 index = (self.heads[chosen], self.links[chosen])
-                newest = (first, end - 1, (self.slot - 1) % self.slots)
+                newest = (first, end - 1, (self.slot - 1) % max(1, self.slots))  # a new group has no ring
                 if isinstance(self.spec[chosen], BitAddress):
                     maps = (self.maps[chosen], self.ranged, self.boundaries[chosen])
                     at = k.SEARCH_BITS[self.wide](at, *requests, *newest, *stored, *maps, *index, *found)
