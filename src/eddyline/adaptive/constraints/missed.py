@@ -89,11 +89,7 @@ def _at_most(n: int, trials: int, p: float) -> float:
     whole = math.lgamma(trials + 1)
     return sum(
         math.exp(
-            whole
-            - math.lgamma(k + 1)
-            - math.lgamma(trials - k + 1)
-            + k * math.log(p)
-            + (trials - k) * math.log1p(-p)
+            whole - math.lgamma(k + 1) - math.lgamma(trials - k + 1) + k * math.log(p) + (trials - k) * math.log1p(-p)
         )
         for k in range(min(n, trials) + 1)
     )
