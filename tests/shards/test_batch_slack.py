@@ -4,7 +4,6 @@ that were neither late nor implausible."""
 from __future__ import annotations
 
 import itertools
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -22,9 +21,10 @@ from eddyline.spark.session import SparkRuntime
 from eddyline.spark.shard import ShardEngine
 from eddyline.spark.shard_keys import shard_of
 from eddyline.spark.time_counts import TimeCounts
+from tests.scale import scaled
 from tests.shards.shards import unpacked
 
-CASES = 12 * int(os.environ.get("EDDYLINE_CASES", "1"))
+CASES = scaled(12, least=4)
 SCHEMA = pa.schema([("ts", pa.int64()), ("k", pa.int64()), ("v", pa.int64())])
 TEXT = "SELECT k, count(*) AS n, sum(v) AS t FROM S [RANGE 60] GROUP BY k"
 
