@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from eddyline.models.tuples_or_models import choice_option
 from eddyline.plan.candidates import MODEL, Candidate, Planning, Refused, candidate
 from eddyline.plan.deletions import Deletions
 from eddyline.plan.logical import ModelQuery, StreamScan
@@ -21,7 +20,10 @@ class EquationSystem(Candidate):
     subject: ClassVar[str] = MODEL
 
     def check(self, options: Mapping[str, Any]) -> None:
-        choice_option(options)
+        if "models" in options:  # queries on tuples do without the models
+            from eddyline.models.tuples_or_models import choice_option
+
+            choice_option(options)
 
     def suits(self, node: ModelQuery, planning: Planning) -> str | Refused:
         if node.predict:
@@ -35,6 +37,7 @@ class EquationSystem(Candidate):
 
     def build(self, node: ModelQuery, builder: Builder, need: Deletions) -> Output:
         from eddyline.models.describe import format_fits, format_program
+        from eddyline.models.tuples_or_models import choice_option
         from eddyline.operators.model_query import ModelOperator
         from eddyline.plan.graph import Output
 
