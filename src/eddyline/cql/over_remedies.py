@@ -53,8 +53,10 @@ def instead_of(name: str, node: exp.Window, call: Any) -> str:
     )
     where = f" WHERE {' AND '.join(f'r.{k} = c.{k}' for k in keys)}" if keys else ""
     ranked = f"SELECT *, {rank}() OVER ({partition}{order}) AS place FROM {stream}"
+    # SQL's NTILE makes the first groups larger by one row where the number of rows does not divide.
+    same = "nearly the same" if name == "ntile" else "the same"
     return (
-        f"{name.upper()}() is not supported; a rank beside the number of rows of its partition says it: "
+        f"{name.upper()}() is not supported; a rank beside the number of rows of its partition gives {same}: "
         f"SELECT r.*, {value} AS {name} FROM ({ranked}) r, ({of}) c{where}."
     )
 

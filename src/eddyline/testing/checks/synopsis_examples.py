@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from eddyline.core.delta import Delta
+from eddyline.core.delta import Delta, Int64s
 from eddyline.core.schema import Field, Schema
 from eddyline.synopses.bag import Bag
 from eddyline.synopses.kept_rows import KeptRows
@@ -31,22 +31,14 @@ def _columns(rows: Sequence[Row]) -> dict[str, pa.Array]:
     }
 
 
-class InStub:
-    """Rows in a store, by row number."""
+class _OfStub:
+    """What the stubs of both kinds of store do alike; ``numbers`` are those of the rows that are held."""
 
-    order = ORDERS[0]
-
-    def __init__(self) -> None:
-        self.stub = Stub(Store(SCHEMA))
-
-    def insert(self, rows: Sequence[Row]) -> None:
-        self.stub.insert(_columns(rows), len(rows))
-
-    def expire(self, rows: Sequence[Row]) -> None:
-        self.stub.expire(self.stub.low + len(rows))
+    stub: Any
+    numbers: Callable[[], Int64s]
 
     def probe(self, key: int) -> list[Any]:
-        found = self.stub.probe(np.arange(self.stub.low, self.stub.end), SCHEMA.names)
+        found = self.stub.probe(self.numbers(), SCHEMA.names)
         rows = zip(found["key"].to_pylist(), found["value"].to_pylist(), strict=True)
         return [value for k, value in rows if k == key]
 
@@ -55,7 +47,7 @@ class InStub:
 
     @property
     def nbytes(self) -> int:
-        return self.stub.store.nbytes()
+        return int(self.stub.store.nbytes())
 
     def state(self) -> Any:
         return self.stub.state()
@@ -64,7 +56,23 @@ class InStub:
         self.stub.load(state)
 
 
-class InSparseStub:
+class InStub(_OfStub):
+    """Rows in a store, by row number."""
+
+    order = ORDERS[0]
+
+    def __init__(self) -> None:
+        self.stub = stub = Stub(Store(SCHEMA))
+        self.numbers = lambda: np.arange(stub.low, stub.end)
+
+    def insert(self, rows: Sequence[Row]) -> None:
+        self.stub.insert(_columns(rows), len(rows))
+
+    def expire(self, rows: Sequence[Row]) -> None:
+        self.stub.expire(self.stub.low + len(rows))
+
+
+class InSparseStub(_OfStub):
     """Rows in a store of which any may go, by row number."""
 
     order = ORDERS[1]
@@ -72,7 +80,7 @@ class InSparseStub:
     def __init__(self) -> None:
         self.stub = SparseStub(SparseStore(SCHEMA))
         self.held: dict[int, Row] = {}
-        self.stub.needed = lambda: np.array(sorted(self.held), np.int64)
+        self.stub.needed = self.numbers = lambda: np.array(sorted(self.held), np.int64)
 
     def insert(self, rows: Sequence[Row]) -> None:
         start = self.stub.insert(_columns(rows), len(rows))
@@ -84,23 +92,8 @@ class InSparseStub:
             del self.held[next(n for n, r in self.held.items() if r == row)]
         self.stub.expire()
 
-    def probe(self, key: int) -> list[Any]:
-        found = self.stub.probe(self.stub.needed(), SCHEMA.names)
-        rows = zip(found["key"].to_pylist(), found["value"].to_pylist(), strict=True)
-        return [value for k, value in rows if k == key]
-
-    def __len__(self) -> int:
-        return len(self.stub)
-
-    @property
-    def nbytes(self) -> int:
-        return self.stub.store.nbytes()
-
-    def state(self) -> Any:
-        return self.stub.state()
-
     def load(self, state: Any) -> None:
-        self.stub.load(state)
+        super().load(state)
         rows = zip(*(state["rows"][n].to_pylist() for n in ("key", "value")), strict=True)
         self.held = dict(zip(state["numbers"].tolist(), rows, strict=True))
 
