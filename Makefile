@@ -25,7 +25,7 @@ $(STAMP): pyproject.toml $(LOCK)
 	@touch $@
 
 $(WARM): $(STAMP) $(wildcard src/eddyline/kernels/*.py)
-	@echo "step 3 of 3: compiling the kernels (once, and again when they change; half a minute, longer on a busy machine)"
+	@echo "step 3 of 3: compiling the kernels (once, and again when they change; a minute, longer on a busy machine)"
 	@$(BIN)/eddyline warm
 	@touch $@
 

@@ -118,7 +118,7 @@ def parser() -> _Parser:
     warm = commands.add_parser(
         "warm",
         help="compile all kernels now",
-        description="Compile all kernels that are not in the cache yet, once on a machine (half a minute), so that no "
+        description="Compile all kernels that are not in the cache yet, once on a machine (a minute), so that no "
         "job waits for the compiler. Each is saved as soon as it is ready: an interrupted run goes on where it was.",
     )
     warm.add_argument("--traceback", action="store_true", help="show where an error came from")
