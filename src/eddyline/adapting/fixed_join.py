@@ -15,8 +15,7 @@ from eddyline.operators.join_plan import CacheSpec
 
 
 class FixedJoin:
-    """``kept`` are the subresults of a tree, which pipelines find complete. ``why`` is for people, and ``decisions``
-    tell who drew the tree."""
+    """``kept`` are the subresults of a tree, complete from the start. ``why`` is the text for explain."""
 
     def __init__(self, names: Sequence[str], why: str, kept: Sequence[CacheSpec] = ()) -> None:
         self.names, self.why, self.kept = tuple(names), why, tuple(kept)
@@ -39,7 +38,7 @@ class FixedJoin:
         self.work += work
 
     def _done(self, arrays: JoinArrays) -> tuple[int, int]:
-        """Elements that came or left, for those that leave are joined too where it can show; and accesses."""
+        """Elements inserted or deleted (deletions are joined, too, if the result needs them), and accesses."""
         return int(self._next.sum() + arrays.counters[k.CN_LEFT :].sum()), accesses(arrays)[0]
 
     def describe(self, arrays: JoinArrays) -> list[str]:
@@ -68,8 +67,8 @@ class FixedJoin:
         return {"names": list(self.names), "elements": self.elements, "work": self.work}
 
     def load(self, state: Mapping[str, Any], arrays: JoinArrays) -> None:
-        """What was kept is gone. It fills again as it is asked for, and until then lacks something: no longer complete,
-        or what it does not hold would count as empty."""
+        """Subresults are not saved. Look-ups fill them again, so they must not be marked complete: a missing entry
+        would be read as an empty result."""
         self.elements, self.work = int(state.get("elements", 0)), int(state.get("work", 0))
         fill = [CacheSpec(c.pipeline, c.first, c.last, c.segment, c.key) for c in self.kept]
         arrays.set_plan(arrays.orders, fill)

@@ -9,8 +9,8 @@ from eddyline.core.window import Hop, PartitionRows, Range, Rows, Slide, WindowS
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """``rows`` and ``ticks`` (of the query's time) limit what is held; ``each`` is what there may be so many rows for.
-    With neither it grows with the input."""
+    """``rows`` and ``ticks`` (of the query's time) limit what is held; ``each`` is the unit to
+    which ``rows`` applies, such as "value of room". With neither limit, state grows with the input."""
 
     rows: int | None = None
     ticks: int | None = None
@@ -22,7 +22,7 @@ class Bound:
 
 
 def bound_of(window: WindowSpec | None) -> Bound:
-    """The bound of a window; without one, a relation holds what it holds.
+    """The bound of a window. Without a window there is no bound.
 
     >>> bound_of(Range(60)), bound_of(Rows(5)).rows, bound_of(None).unlimited
     (Bound(rows=None, ticks=60, each=None), 5, True)

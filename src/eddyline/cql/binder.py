@@ -22,7 +22,7 @@ from eddyline.cql.defaults import Bound, as_relation, check_closing, result
 from eddyline.cql.dialect import StreamQuery
 from eddyline.cql.job import CreateView, QueryStatement, Statement, parse_job
 from eddyline.cql.modifiers import refuse_modifiers
-from eddyline.cql.parsing import SHALLOWER, better, tokenize
+from eddyline.cql.parsing import SHALLOWER, tokenize, with_remedy
 from eddyline.cql.renaming import renamed, with_names
 from eddyline.cql.scans import is_modelled
 from eddyline.cql.scope import DEEPEST, Context, Scope
@@ -63,7 +63,7 @@ def bind(query: str | Statement, catalog: Catalog) -> BoundQuery:
         raise CqlError(f"this query is nested too deeply: {SHALLOWER}.", statement.text, statement.span) from None
     except CqlError as error:
         tokens = [t for t in tokenize(statement.text) if statement.span.start <= t.start < statement.span.end]
-        raise better(error, tokens, statement.text) from None
+        raise with_remedy(error, tokens, statement.text) from None
     if context.modelled:
         from eddyline.cql.bind_model import model_query
 

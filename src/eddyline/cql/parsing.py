@@ -1,4 +1,4 @@
-"""Text to tokens and tokens to syntax trees, with every error of sqlglot in the words of this house."""
+"""Text to tokens and tokens to syntax trees, with every error of sqlglot in Eddyline's own wording."""
 
 from __future__ import annotations
 
@@ -58,10 +58,10 @@ def parse_query(tokens: list[Token], text: str) -> exp.Expression:
         refuse_other_spellings(tokens, text)
         return _parse(tokens, text)
     except CqlError as error:
-        raise better(error, tokens, text) from None
+        raise with_remedy(error, tokens, text) from None
 
 
-def better(error: CqlError, tokens: list[Token], text: str) -> CqlError:
+def with_remedy(error: CqlError, tokens: list[Token], text: str) -> CqlError:
     """The message for users of other engines where the query is refused for what they are used to."""
     import eddyline.cql.remedy_sources  # noqa: F401  (its rules are needed where a query is refused, and only there)
     from eddyline.cql.remedies import remedy
@@ -81,7 +81,7 @@ def _parse(tokens: list[Token], text: str) -> exp.Expression:
         raise
     except RecursionError:
         raise CqlError(f"this query is nested too deeply: {SHALLOWER}.", text, _deepest(tokens)) from None
-    except Exception as error:  # whatever a foreign parser trips over is a mistake in the text, not a crash
+    except Exception as error:  # any other exception of sqlglot is a mistake in the text, not a crash
         whole = Span(tokens[0].start, tokens[-1].end + 1)
         raise CqlError(f"this query cannot be read ({type(error).__name__}: {error}).", text, whole) from error
     return tree
@@ -108,14 +108,14 @@ def _unseparated(found: str, rest: str) -> str:
 
 
 def readable(error: PlacedParseError, text: str) -> str:
-    """sqlglot's message in the words of this house."""
+    """sqlglot's message in Eddyline's own wording."""
     message = error.description
     found = text[error.start : error.end]
     where = f"found '{found}'" if found.strip() else "the text ends here"
     if message.startswith("Expecting "):
         return f"expected '{message.removeprefix('Expecting ')}', but {where}."
     if message.endswith((" does not support CTE", " following CTE")):
-        return "behind WITH stands SELECT, or a stream operator around it."
+        return "WITH must be followed by SELECT, or by a stream operator such as Istream(SELECT …)."
     if message == "Expected CTE to have alias":
         return f"expected the name of a query in WITH, but {where}."
     if message.startswith("Invalid expression / Unexpected token"):

@@ -2,10 +2,10 @@
 
 A query brings a plan of its own, with its own names. Where an operator of the graph answers the same sub-plan (the key
 says so: the same operators over the same elements under the same options), the query reads that one and its own is
-dropped, with all that only it would have read. What nobody reads any more goes.
+dropped, with all that only it would have read. An operator without readers is removed.
 
-What is right about it, in three sentences. An operator's changes up to an instant depend on its inputs' changes up to
-that instant and on nothing else, so whoever reads it gets what an operator of its own would have made. Sub-plans over
+Why sharing is correct: an operator's changes up to an instant depend on its inputs' changes up to
+that instant and on nothing else, so every reader gets what an operator of its own would have made. Sub-plans over
 different elements have different keys, because an intake has a number. And an operator that has emitted something that
 a new query should have seen belongs to an intake that is not fresh, so a new query never gets its number.
 """

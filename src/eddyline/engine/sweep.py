@@ -102,18 +102,18 @@ def checked_parameters(text: str, parameters: Any) -> dict[str, Float64s]:
         try:
             found[name] = np.array(list(given), np.float64)
         except (TypeError, ValueError):
-            raise JobError(f"the values of :{name} are numbers, and {check.shown(given)} are not.") from None
+            raise JobError(f"the values of :{name} must be numbers, and {check.shown(given)} are not.") from None
         if not np.isfinite(found[name]).all() or not len(found[name]):
-            raise JobError(f"the values of :{name} are finite numbers, at least one.")
+            raise JobError(f"the values of :{name} must be finite numbers, at least one.")
     if len({len(v) for v in found.values()}) > 1:
-        raise JobError("all parameters have as many values: one for each run of the query.")
+        raise JobError("all parameters must have the same number of values: one per run of the query.")
     return found
 
 
 @dataclass(frozen=True, slots=True)
 class _Plan:
-    """A bound query; ``names`` are the parameters by the constants that stand for them. None: its values are written
-    into it."""
+    """A bound query; ``names`` are the parameters by the constants that stand for them. It is empty if the values are
+    part of the query's text."""
 
     query: ModelQuery
     names: Mapping[float, str]

@@ -2,7 +2,7 @@
 
 ``resolve`` gives the canonical name, the types to which the arguments are cast, the result type and whether a row can
 make the call fail. Argument order is never changed, so that canonical functions read as they are written. What the
-functions compute is in ``expr.builtins`` (vectorised); the reference interpreter has its own opinion.
+functions compute is in ``expr.builtins`` (vectorised); the reference interpreter implements them independently.
 """
 
 from __future__ import annotations

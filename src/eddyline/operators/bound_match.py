@@ -40,7 +40,7 @@ ARRAYS = ("present", "rows", "extremes", "right_roots", "right_control", "left_r
 @dataclass(frozen=True, slots=True)
 class Comparison:
     """``left op right``, and the expressions that are equal beside it: pairs of a left and a right one. ``told`` is the
-    right one for explain."""
+    text of ``right`` for explain."""
 
     left: Expr
     op: str
@@ -74,7 +74,7 @@ class BoundMatch(Operator):
         self.stamps = np.full((64, 2), -1, np.int64)
         self.right_rows = 0
 
-    why = ""  # its rows are not judged together with the other conjuncts
+    why = ""  # why this match is not one of the adaptive filter's conjuncts; empty if there is no reason to tell
 
     def adapts(self) -> list[str]:
         return [self.why] if self.why else []

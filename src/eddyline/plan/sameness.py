@@ -4,8 +4,8 @@ Columns are told apart by their place in the input's schema, never by their name
 ``SELECT q.size AS s FROM packets q`` have one key. Two queries that were written by different people share what they
 have in common, and whoever reads the operators of the other reads their columns by place.
 
-What is not known here is kept literally: a node or a field that this file has never heard of makes two plans different
-sooner than equal.
+Nodes and fields that are not handled here are compared literally, so two plans may be judged different although they
+are equal, but never the reverse.
 """
 
 from __future__ import annotations

@@ -48,7 +48,8 @@ class MatrixView:
         self.order = list(order)
         n = len(self.order)
         self.V: Int64s = np.zeros((n, n), np.int64)
-        # Positions whose filters may change places; all of them where nothing is pinned.
+        # ``segments`` gives each position a number: filters change places only with filters of the same number.
+        # Without it every filter may stand at every position.
         same = np.ones((n, n), np.bool_) if segments is None else segments[:, None] == segments[None, :]
         self.movable: Bools = np.triu(same)
 
@@ -73,8 +74,10 @@ class MatrixView:
         return np.where(self.movable, self.V / averages[self.order], -1.0)
 
     def violation(self, averages: Float64s, alpha: float) -> int | None:
-        """The first position at which (4.4) holds, that is, the invariant is violated. Figure 4.6 looks at the entries
-        that an update changed; all of them are looked at here, since an average may have changed as well.
+        """The first position at which the invariant above is violated; None if it holds everywhere.
+
+        Figure 4.6 checks the entries that an update changed. All entries are checked here, because an average may have
+        changed as well.
         """
         ratios = self.ratios(averages)
         broken = np.flatnonzero(ratios.diagonal() < alpha * ratios.max(1))
