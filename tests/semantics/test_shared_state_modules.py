@@ -1,6 +1,6 @@
 """Several queries over one state module (AMRI: "equally applies to multiple SPJ queries"): different windows, different
-join attributes, NULLs, filters above windows, queries that come later and that go, sessions that are saved, restored and
-switched. Each query's answer is that of the same query alone with the default join, over what came after it was
+join attributes, NULLs, filters above windows, queries that come later and that go, sessions that are saved, restored
+and switched. Each query's answer is that of the same query alone with the default join, over what came after it was
 registered. With ``-s`` a table says what modules did.
 """
 

@@ -13,11 +13,11 @@ out of what is found. The module drops a row when no view needs it.
 
 A window that changes in steps shares with nobody: when a row leaves it does not follow from when it entered.
 
-Views come together before the first row. A join of a query that was registered *later* begins with a module of its own,
-and moves to that of an older join when its stub has moved to the older store: from then on it is known that its row r is
-row r + ``offset`` of the module. The module must have its attributes (what older rows have there nobody has computed)
-and all rows that it still needs; rows that only the view has brought so far are brought with it. Rows before its own
-first are not searched, so it sees nothing from before its registration.
+Views come together before the first row. A join of a query that was registered *later* begins with a module of its
+own. It moves to that of an older join when its stub has moved to the older store: from then on it is known that its row
+r is row r + ``offset`` of the module. The module must have its attributes (nobody has computed them for older rows) and
+all rows that it still needs; rows that only the view has brought so far are brought with it. Rows before its own first
+are not searched, so it sees nothing from before its registration.
 """
 
 from __future__ import annotations
