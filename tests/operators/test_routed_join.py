@@ -32,7 +32,7 @@ class RandomControl:
 
     def __init__(self, inputs: int, seed: int) -> None:
         self.inputs, self.rng = inputs, random.Random(seed)
-        self.changes = 0
+        self.changes = self.parted = 0
         self.routes: set[tuple[int, ...]] = set()
 
     def begin(self, join):
@@ -42,6 +42,13 @@ class RandomControl:
         target = self.rng.choice([i for i in range(self.inputs) if i not in bound])
         self.routes.add((*bound, target))
         return target
+
+    def aside(self, bound, rows, target):
+        others = [i for i in range(self.inputs) if i not in bound and i != target]
+        if not others or rows < 2 or self.rng.random() < 0.6:
+            return None
+        self.parted += 1
+        return self.rng.choice(others), self.rng.randint(1, rows - 1)
 
     def searched(self, bound, target, pattern, requests, counts):
         assert counts.min() >= 0

@@ -1,12 +1,14 @@
 """Several queries over one state module (AMRI: "equally applies to multiple SPJ queries"): different windows, different
-join attributes, NULLs, filters above windows, queries that go, sessions that are saved, restored and switched. Each
-query's answer is that of the same query alone with the default join. With ``-s`` a table says what modules did.
+join attributes, NULLs, filters above windows, queries that come later and that go, sessions that are saved, restored
+and switched. Each query's answer is that of the same query alone with the default join, over what came after it was
+registered. With ``-s`` a table says what modules did.
 """
 
 from __future__ import annotations
 
 import os
 import random
+import re
 import tempfile
 from collections import Counter
 from typing import Any
@@ -46,6 +48,13 @@ def draw_rows(rng: random.Random) -> list[dict[str, Any]]:
     return rows
 
 
+def draw_late(rng: random.Random, texts: list[str]) -> str:
+    """A query that comes later: often an earlier one with other windows, which has the same join attributes."""
+    if rng.random() < 0.3:
+        return draw_query(rng)
+    return re.sub(r"\[[^]]*\]", lambda _: rng.choice(WINDOWS), rng.choice(texts))
+
+
 def draw_query(rng: random.Random) -> str:
     streams = [rng.choice("RST") for _ in range(rng.choice([2, 2, 3]))]  # a stream may be joined with itself
     aliases = "xyz"[: len(streams)]
@@ -70,8 +79,9 @@ def declared(schema: pa.Schema, sharing: bool) -> ed.Session:
     return session
 
 
-def register(session: ed.Session, texts: list[str], index: str) -> list[Any]:
-    return [session.query(t, name=f"q{i}", joins="routes", index=index) for i, t in enumerate(texts)]
+def register(session: ed.Session, texts: list[str], index: str, first: int = 0) -> list[Any]:
+    new = enumerate(texts[first:], first)
+    return [session.query(t, name=f"q{i}", joins="routes", index=index) for i, t in new]
 
 
 @pytest.mark.parametrize("part", range(PARTS))
@@ -89,10 +99,19 @@ def run(rng: random.Random, label: str) -> None:
     queries = register(session, texts, index)
     got: list[list[tuple[Any, ...]]] = [[] for _ in texts]
     gone_at: dict[int, int] = {}
+    since: list[dict[str, int]] = [dict.fromkeys("RST", 0) for _ in texts]  # elements that came before each query
+    late = sorted(rng.randrange(ELEMENTS // 20, ELEMENTS // 2) for _ in range(rng.choice([0, 1, 1, 2])))
     dropped = rng.randrange(len(texts)) if rng.random() < 0.4 else None
     with any_bits(rng):
         at = dict.fromkeys("RST", 0)
         while any(at[n] < ELEMENTS for n in at):
+            while late and min(at.values()) >= late[0]:
+                late.pop(0)
+                texts.append(draw_late(rng, texts))
+                queries += register(session, texts, index, first=len(queries))
+                got.append([])
+                since.append(dict(at))
+                SEEN["queries that came later"] += 1
             name = min(at, key=lambda n: (data[n][at[n]]["ts"] if at[n] < ELEMENTS else 1 << 40, n))
             until = data[name][at[name]]["ts"] + rng.choice([1, 3, 9])
             part = []
@@ -120,7 +139,7 @@ def run(rng: random.Random, label: str) -> None:
     for i, text in enumerate(texts):
         if i not in gone_at:
             got[i] += rows_of(queries[i])
-            expected = alone(text, data, schema)
+            expected = alone(text, {n: rows[since[i][n] :] for n, rows in data.items()}, schema)
             assert sorted(got[i], key=repr) == sorted(expected, key=repr), f"{label}, {index}\n{text}"
             SEEN["answers compared"] += 1
             SEEN["rows of answers"] += len(expected)
@@ -144,7 +163,7 @@ def restored(session: ed.Session, schema: pa.Schema, texts: list[str], index: st
 def alone(text: str, data: dict[str, list[dict[str, Any]]], schema: pa.Schema) -> list[tuple[Any, ...]]:
     session = ed.Session(sharing=False)
     for name, rows in data.items():
-        session.stream(name, pa.Table.from_pylist(rows, schema), timestamp="ts")
+        session.stream(name, pa.Table.from_pylist(rows, schema=schema), timestamp="ts")
     return [tuple(r.values()) for r in session.query(text).to_arrow().to_pylist()]
 
 
@@ -153,6 +172,7 @@ def observe(session: ed.Session) -> None:
         for view in join.states:
             SEEN["modules seen"] += view.leads
             SEEN["modules of several inputs"] += view.leads and len(view.shared.views) > 1
+            SEEN["late views in modules of older joins"] += view.offset > 0 and len(view.shared.views) > 1
             SEEN["views that share"] += len(view.shared.views) > 1
             SEEN["attributes of other joins"] += view.module.attributes > len(view.attributes)
             SEEN["rows that match in some views only"] += bool(view._invalid)
@@ -166,5 +186,6 @@ def test_modules_were_shared() -> None:
     if FACTOR >= 1:
         assert SEEN["modules of several inputs"] > CASES
         assert SEEN["attributes of other joins"] > CASES
+        assert SEEN["late views in modules of older joins"] > CASES / 2
         assert SEEN["rows that match in some views only"] > CASES
         assert SEEN["changes of indexes"] > 10 * CASES

@@ -51,15 +51,19 @@ def to_keys(spec: IndexSpec) -> tuple[IndexKey, ...]:
     return tuple(("bits", *m.bits) if isinstance(m, BitAddress) else ("hashed", *m.attributes) for m in spec)
 
 
-def agreeing(codes: Int64s) -> float:
-    """The probability that two different rows agree, from a sample.
+def agreeing(codes: Int64s, others: Int64s | None = None) -> float:
+    """The probability that two different rows agree, from a sample; with ``others`` that of a row and one of those.
 
-    >>> agreeing(np.array([1, 1, 2, 3]))
-    0.16666666666666666
+    >>> agreeing(np.array([1, 1, 2, 3])), agreeing(np.array([1, 1, 2, 3]), np.array([1, 4]))
+    (0.16666666666666666, 0.25)
     """
     n = len(codes)
-    _, counts = np.unique(codes, return_counts=True)
-    return float((counts * (counts - 1)).sum() / (n * (n - 1))) if n > 1 else 0.0
+    values, counts = np.unique(codes, return_counts=True)
+    if others is None:
+        return float((counts * (counts - 1)).sum() / (n * (n - 1))) if n > 1 else 0.0
+    theirs, times = np.unique(others, return_counts=True)
+    _, mine, at = np.intersect1d(values, theirs, assume_unique=True, return_indices=True)
+    return float((counts[mine] * times[at]).sum() / max(1, n * len(others)))
 
 
 def leader_of(view: ModuleView) -> tuple[RoutesAndIndexes, int]:
@@ -128,9 +132,12 @@ class RoutesAndIndexes:
     def begin(self, join: RoutedJoin) -> None:
         before, self.views = self._sizes, join.states
         self.attributes = [tuple(describe(e) for e in view.key_exprs()) for view in self.views]
-        if self._sizes != before:  # other joins brought attributes of theirs
-            self.tuner = self._make_tuner(states=self._sizes, unit=self._unit())
         self._led = [view.leads for view in self.views]
+        if self._sizes != before:  # other joins brought attributes of theirs
+            self.tuner, self.due = self._make_tuner(states=self._sizes, unit=self._unit()), []
+            for i, view in enumerate(self.views):
+                if view.leads:  # states that have begun keep their indexes
+                    self.tuner.take_over(i, to_keys(view.module.spec))
         self._weigh(self._unit())
 
     def _weigh(self, unit: UnitCosts) -> None:
@@ -140,6 +147,9 @@ class RoutesAndIndexes:
 
     def next(self, bound: Sequence[int]) -> int:
         return self.routes.next(bound)
+
+    def aside(self, bound: Sequence[int], rows: int, target: int) -> tuple[int, int] | None:
+        return None if self.pinned else self.routes.aside(bound, rows, target)
 
     def searched(self, bound: Sequence[int], target: int, pattern: int, requests: int, counts: Int64s) -> None:
         if not self.pinned:
@@ -204,10 +214,25 @@ class RoutesAndIndexes:
             len(state),
             tuple((to_keys(p.group.spec), p.end - max(p.start, state.first)) for p in state.partitions),
             join.in_process(i),
-            {a: agreeing(newest[:, a]) for a in range(state.attributes)},
+            {a: self._agreeing(join, i, a, newest[:, a]) for a in range(state.attributes)},
             dict.fromkeys(np.flatnonzero(state.ranged).tolist(), ADMITTED),
             max((v.window.count for v in join.states[i].shared.views if isinstance(v.window, Rows)), default=0),
         )
+
+    def _agreeing(self, join: RoutedJoin, i: int, attribute: int, newest: Int64s) -> float:
+        """The share of a state's rows that a search by an attribute finds: its values come from the rows that the
+        attribute is equated with. Where this join equates it with none, its own rows tell how values repeat.
+
+        What repeats among the rows of the state says less: readings that stay the same for hours, but differ from those
+        of the other input, are found by nobody, and a bit for them saves all comparisons."""
+        shares = []
+        for c in join.graph.classes:
+            if any(m.input == i and join.states[i].columns[m.key] == attribute for m in c):
+                for m in c:
+                    others = join.states[m.input].module.recent(SAMPLE) if m.input != i else newest[:0, None]
+                    if len(others):
+                        shares.append(agreeing(newest, others[:, join.states[m.input].columns[m.key]]))
+        return sum(shares) / len(shares) if shares else agreeing(newest)
 
     # ── for people ────────────────────────────────────────────────────────────────────────────────────────────────
 

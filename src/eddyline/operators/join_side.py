@@ -123,10 +123,20 @@ class JoinSide:
         return codes, valid
 
     def compute(self, keys: Sequence[Expr], ordered: frozenset[int], own: Sequence[int]) -> None:
-        """Compute the codes of these keys from now on, of which ``own`` are those of this join."""
-        assert not len(self.time)
+        """Compute the codes of these keys from now on, of which ``own`` are those of this join; also those of the
+        events that wait, whose rows are the last of the stub."""
         self.keys, self.ordered, self.own = [compile_expr(e) for e in keys], ordered, frozenset(own)
+        waiting = len(self.time)
         self.codes = np.empty((0, len(keys)), np.int64)
+        if waiting:
+            assert self.stub is not None
+            self.codes = self.stored_codes(self.stub.end - waiting, self.stub.end)
+
+    def stored_codes(self, low: int, high: int) -> Int64s:
+        """The codes of rows of the stub, by number."""
+        assert self.stub is not None
+        names = [self.stub.prefix + n for n in self.stub.store.schema.names]
+        return self.key_codes(self.stub.slice(low, high, names), high - low)[0]
 
     def rows_at(self, positions: Int64s) -> dict[str, pa.Array]:
         """The rows at positions of the synopsis: row numbers of a ring, slots of a bag."""

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -46,6 +46,9 @@ class RouteControl(Protocol):
 
     def next(self, bound: Sequence[int]) -> int:
         """The input that a batch with these inputs bound goes to."""
+
+    def aside(self, bound: Sequence[int], rows: int, target: int) -> tuple[int, int] | None:
+        """Another input for a few rows of a batch, and for how many, to learn; None: they stay together."""
 
     def searched(self, bound: Sequence[int], target: int, pattern: int, requests: int, counts: Int64s) -> None:
         """A batch took a step; ``counts`` are its hashes, visited buckets, comparisons and matches."""
@@ -88,6 +91,13 @@ class Batch:
 
     def __len__(self) -> int:
         return len(self.time)
+
+    def split(self, few: int) -> tuple[Batch, Batch]:
+        """``few`` of its rows, from all parts of it, and the others."""
+        taken = np.zeros(len(self), np.bool_)
+        taken[np.arange(few) * len(self) // few] = True
+        parts = (replace(self, time=self.time[t], rows=self.rows[:, t]) for t in (taken, ~taken))
+        return next(parts), next(parts)
 
 
 class RoutedJoin(Operator):
@@ -153,9 +163,26 @@ class RoutedJoin(Operator):
             return
         self._begun = True
         for side, view in zip(self.sides, self.states, strict=True):
-            ordered = frozenset(j for j, a in enumerate(view.module_attributes) if a.ordered)
-            side.compute(view.key_exprs(), ordered, view.columns)
+            self._compute(side, view)
         self.control.begin(self)
+
+    def _compute(self, side: JoinSide, view: ModuleView) -> None:
+        ordered = frozenset(j for j, a in enumerate(view.module_attributes) if a.ordered)
+        side.compute(view.key_exprs(), ordered, view.columns)
+
+    def _move_to_older(self) -> None:
+        """Inputs whose rows lie in the store of an older join go on in its state modules, if that is possible."""
+        moved = False
+        for side, view in zip(self.sides, self.states, strict=True):
+            found = view.older() if view.waits else None
+            if found is not None:
+                view.move(*found)
+                self._compute(side, view)
+                view.bring(side.stored_codes)
+                moved = True
+        if moved:
+            self.plans = {}
+            self.control.begin(self)
 
     def process(self, deltas: Sequence[Delta], frontier: int) -> Delta:
         self._begin()
@@ -175,6 +202,7 @@ class RoutedJoin(Operator):
             if not self.results.can_fail or now == frontier:
                 parts += self._materialise(found)
                 found = []
+        self._move_to_older()
         for side, state in zip(self.sides, self.states, strict=True):
             assert side.stub is not None
             side.stub.expire(state.first)
@@ -223,23 +251,33 @@ class RoutedJoin(Operator):
         return made
 
     def _drain(self, waiting: deque[Batch], found: list[Batch], now: int) -> None:
-        """Route batches until none is left; those in flight take turns."""
+        """Route batches until none is left; those in flight take turns. A few rows that part from a batch to learn go
+        beside it: no other batch comes in while there are as many as may be in flight."""
         self.flight = []
         while waiting or self.flight:
             while waiting and len(self.flight) < self.in_flight:
                 self.flight.append(waiting.popleft())
-            batch = self.flight.pop(0)
-            if len(batch.bound) < len(self.sides):
-                batch = self._step(batch)
-            if len(batch.bound) == len(self.sides):
-                found.append(batch)
-            elif len(batch):
-                self.flight.append(batch)
+            for batch in self._steps(self.flight.pop(0)):
+                if len(batch.bound) == len(self.sides):
+                    found.append(batch)
+                elif len(batch):
+                    self.flight.append(batch)
             self.control.tune(self, now)
 
-    def _step(self, batch: Batch) -> Batch:
-        """Take a batch to the next state."""
+    def _steps(self, batch: Batch) -> list[Batch]:
+        """Take a batch to the next state, maybe a few of its rows to another one."""
+        if len(batch.bound) == len(self.sides):
+            return [batch]
         target = self.control.next(batch.bound)
+        aside = self.control.aside(batch.bound, len(batch), target)
+        if aside is None:
+            return [self._step(batch, target)]
+        other, rows = aside
+        few, batch = batch.split(rows)
+        return [self._step(batch, target), self._step(few, other)]
+
+    def _step(self, batch: Batch, target: int) -> Batch:
+        """Take a batch to a state."""
         plan = self._plan(target, batch.bound)
         state = self.states[target]
         if batch.weight > 0:
@@ -256,7 +294,7 @@ class RoutedJoin(Operator):
         before = module.counts.copy()
         requests, rows = state.search(plan.search(codes, len(batch), max_enter, min_leave))
         for key, member in plan.unequal:
-            differ = module.codes_of(rows, key) != codes(member)[requests]
+            differ = state.codes_at(rows, key) != codes(member)[requests]
             requests, rows = requests[differ], rows[differ]
         pattern = plan.pattern(module.attributes)
         self.control.searched(batch.bound, target, pattern, len(batch), module.counts - before)

@@ -130,15 +130,16 @@ def parse(text: str, kind: Kind, names: Iterable[str]) -> tuple[str, dict[str, A
     eddyline.core.errors.JobError: an option of a filter policy is written like 'p=0.05', not 'p' as in 'a-greedy(p)'.
     """
     found = re.fullmatch(r"\s*([\w\s-]+?)\s*(?:\((.*)\))?\s*", text)
+    article = "an" if kind.noun[0] in "aeiou" else "a"
     plain, _, option_example = kind.example.rstrip(")").partition("(")
     if found is None:
-        raise JobError(f"a {kind.noun} policy is written like {plain!r} or {kind.example!r}, not {text!r}.")
+        raise JobError(f"{article} {kind.noun} policy is written like {plain!r} or {kind.example!r}, not {text!r}.")
     options: dict[str, Any] = {}
     for item in filter(None, (i.strip() for i in (found.group(2) or "").split(","))):
         option = re.fullmatch(r"(\w+)\s*=\s*([-+.\w]+)", item)
         if option is None:
             raise JobError(
-                f"an option of a {kind.noun} policy is written like {option_example!r}, not {item!r} as in {text!r}."
+                f"an option of {article} {kind.noun} policy is written like {option_example!r}, not {item!r} as in {text!r}."
             )
         if option.group(1) in options:
             raise JobError(f"the option {option.group(1)!r} is given twice in {text!r}.")

@@ -11,8 +11,13 @@ from the times of entering alone, for ``[RANGE w]`` it is time + w + 1, for ``[R
 after it enters. Rows that match nothing in this view (a NULL among its own keys, a filter above its window) are left
 out of what is found. The module drops a row when no view needs it.
 
-A window that changes in steps shares with nobody: when a row leaves it does not follow from when it entered. Views come
-together before the first row; a join that begins later has a module of its own.
+A window that changes in steps shares with nobody: when a row leaves it does not follow from when it entered.
+
+Views come together before the first row. A join of a query that was registered *later* begins with a module of its
+own. It moves to that of an older join when its stub has moved to the older store: from then on it is known that its row
+r is row r + ``offset`` of the module. The module must have its attributes (nobody has computed them for older rows) and
+all rows that it still needs; rows that only the view has brought so far are brought with it. Rows before its own first
+are not searched, so it sees nothing from before its registration.
 """
 
 from __future__ import annotations
@@ -102,8 +107,30 @@ class SharedModule:
 
     def remove(self, view: ModuleView) -> None:
         self.views = [v for v in self.views if v is not view]
+        self.drop()
+
+    def drop(self) -> None:
+        """No view needs the rows before the first that one of them needs."""
         if self.rows is not None and self.views:  # else the rows are nobody's
-            self.rows.drop(min(v.first for v in self.views))
+            self.rows.drop(min(v.first + v.offset for v in self.views))
+
+    def serves(self, view: ModuleView) -> bool:
+        """Whether a join that begins later could search here: by the attributes that there are, by ranges where they
+        are meant for ranges."""
+        if self.rows is None or not set(view.attributes) <= set(self._attributes):
+            return False
+        return all(self.rows.ranged[self._attributes.index(view.attributes[j])] for j in view.ranged)
+
+    def open(self, view: ModuleView, first: int) -> None:
+        """Take in a view that needs the rows from number ``first`` on. Which rows match nothing is no longer said by
+        the module, but by each view."""
+        module = self.rows
+        assert module is not None
+        for v in self.views:
+            v.remember_invalid()
+        self.several = True
+        module.open(first, view.window.count if isinstance(view.window, Rows) else 0)
+        self.views.append(view)
 
 
 class ModuleView:
@@ -125,9 +152,11 @@ class ModuleView:
         self.owner: Any = None
         self.shared_as: Hashable = None  # views that agree in this, and in their elements, have one module
         self.first = self.end = 0  # the rows that are alive in this view, by number
+        self.offset = 0  # what numbers of rows are larger by in the module
         self.loaded = False
         self._invalid = RowFlags()  # rows that match nothing, where the module cannot know them
         self._columns: tuple[int, ...] | None = None
+        self._times = np.empty(0, np.int64)  # of rows that move to another module
         shared.views.append(self)
 
     @property
@@ -168,7 +197,7 @@ class ModuleView:
         """The next rows: their numbers, and how many of them no other view has brought before."""
         module, n = self.module, len(time)
         rows = np.arange(self.end, self.end + n)
-        there = min(n, max(0, module.end - self.end))
+        there = min(n, max(0, module.end - self.end - self.offset))
         if there < n:
             new = slice(there, n)
             known = None if self.shared.several else valid[new]
@@ -181,7 +210,7 @@ class ModuleView:
     def stay(self, rows: Int64s) -> tuple[Int64s, Int64s, Bools]:
         """When rows enter and leave, and which are ever there: not those that match nothing or leave as they enter."""
         module = self.module
-        at = rows - module.origin
+        at = rows + (self.offset - module.origin)
         enter, leave = module.enter[at], self._leave(at)
         return enter, leave, (enter < leave) & ~self._invalid.at(rows)
 
@@ -202,7 +231,8 @@ class ModuleView:
     def rows_leaving(self, after: int, now: int) -> Int64s:
         """The numbers of the rows from ``after`` on that leave at ``now`` or before."""
         module = self.module
-        places = slice(after - module.origin, self.end - module.origin)
+        before = self.offset - module.origin
+        places = slice(after + before, self.end + before)
         match self.window:
             case Range(width=width):
                 n = int(np.searchsorted(module.time[places], now - width - 1, side="right"))
@@ -218,10 +248,14 @@ class ModuleView:
         """This view no longer needs the rows that leave at ``now`` or before."""
         self.first += len(self.rows_leaving(self.first, now))
         self._invalid.drop(self.first)
-        self.module.drop(min(v.first for v in self.shared.views))
+        self.shared.drop()
 
     def codes_of(self, rows: Int64s, key: int) -> Int64s:
-        return self.module.codes_of(rows, self.columns[key])
+        return self.codes_at(rows, self.columns[key])
+
+    def codes_at(self, rows: Int64s, attribute: int) -> Int64s:
+        """Codes of an attribute of the module."""
+        return self.module.codes_of(rows + self.offset, attribute)
 
     def search(self, s: Search) -> tuple[Int64s, Int64s]:
         """For every match the number of its request and of its row. Attributes are those of the module."""
@@ -233,7 +267,9 @@ class ModuleView:
                 leave = module.time[count:]
             case Unbounded():
                 s, leave = replace(s, min_leave=np.full(len(s), LEAST, np.int64)), module.time
-        requests, rows = module.search(s, leave, self.first)
+        requests, rows = module.search(s, leave, self.first + self.offset)
+        if self.offset:
+            rows = rows - self.offset
         if self._invalid:
             there = ~self._invalid.at(rows)
             requests, rows = requests[there], rows[there]
@@ -249,15 +285,64 @@ class ModuleView:
         """Its join is gone."""
         self.shared.remove(self)
 
+    # ── moving to the module of an older join ─────────────────────────────────────────────────────────────────────
+
+    @property
+    def waits(self) -> bool:
+        """Whether an older join might have a module for it."""
+        late = self.shared_as is not None and self.stub.beginning.after is not None
+        return late and self.leads and self.shared.rows is not None
+
+    def older(self) -> tuple[SharedModule, int] | None:
+        """The module of an older join that this view can move to now, and the offset of its rows there."""
+        for stub in self.stub.store.stubs:
+            view = stub.companion
+            if not isinstance(view, ModuleView) or view.shared is self.shared or view.shared_as != self.shared_as:
+                continue
+            offset = self.stub.shift - stub.shift + view.offset
+            module = view.shared.rows
+            if module is None or not view.shared.serves(self) or not stub.began_before(self.stub):
+                continue
+            if module.start <= self.first + offset <= module.end:
+                return view.shared, offset
+        return None
+
+    def move(self, shared: SharedModule, offset: int) -> None:
+        """Go on in the module of an older join."""
+        self.remember_invalid()
+        before = self.module
+        rows = slice(self.first + self.offset - before.origin, self.end + self.offset - before.origin)
+        self._times = before.time[rows].copy()
+        self.shared.remove(self)
+        shared.open(self, self.first + offset)
+        self.shared, self.offset, self._columns = shared, offset, None
+
+    def bring(self, codes: Callable[[int, int], Int64s]) -> None:
+        """After a move: bring the rows that the module lacks. ``codes`` gives those of all its attributes for rows of
+        this view, by their numbers."""
+        module, lacking = self.module, self.end + self.offset - self.module.end
+        if lacking > 0:
+            module.insert(codes(self.end - lacking, self.end), self._times[len(self._times) - lacking :])
+        self._times = np.empty(0, np.int64)
+
+    def remember_invalid(self) -> None:
+        """Keep which rows match nothing, as far as the module has said so until now."""
+        if self.shared.several:
+            return
+        module = self.module
+        rows = slice(self.first + self.offset - module.origin, self.end + self.offset - module.origin)
+        self._invalid = RowFlags(self.first)
+        self._invalid.append(module.enter[rows] == NEVER)
+
     # ── state ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def state(self) -> dict[str, Any]:
         """The rows that this view needs with its own attributes; what other views add, they save."""
-        module = self.module
-        kept = [p for p in module.partitions if p.end > self.first and p.start < self.end]
-        start = kept[0].start if kept else self.end
+        module, offset = self.module, self.offset
+        kept = [p for p in module.partitions if p.end - offset > self.first and p.start - offset < self.end]
+        start = max(kept[0].start - offset, self.first if offset else 0) if kept else self.end
         rows = np.arange(start, self.end)
-        at = rows - module.origin
+        at = rows + (offset - module.origin)
         valid = (module.enter[at] != NEVER) & ~self._invalid.at(rows)
         return {
             "attributes": [repr(a) for a in self.shared.attributes],
@@ -267,7 +352,7 @@ class ModuleView:
             "time": module.time[at],
             "valid": valid,
             "leave": module.leave[at] if self.stored else np.empty(0, np.int64),
-            "ends": [min(p.end, self.end) for p in kept],
+            "ends": [min(p.end - offset, self.end) for p in kept],
             "specs": [to_plain(p.group.spec) for p in kept],
             "spec": to_plain(module.spec),
         }
@@ -276,7 +361,7 @@ class ModuleView:
         """The rows that were saved, in the module of the others if they stand at the same row."""
         start, n = int(state["start"]), len(state["time"])
         others = [v for v in self.shared.views if v.loaded and v is not self]
-        if any(v.stub.what != self.stub.what or v.end != start + n for v in others):
+        if self.offset or any(v.stub.what != self.stub.what or v.end != start + n for v in others):
             self._part()
             others = []
         module = self.module
@@ -319,7 +404,7 @@ class ModuleView:
     def _part(self) -> None:
         """Go on with a module of its own."""
         self.shared.remove(self)
-        self.shared, self._columns = SharedModule(self.shared.partition_rows), None
+        self.shared, self._columns, self.offset = SharedModule(self.shared.partition_rows), None, 0
         self.shared.views.append(self)
 
 

@@ -130,6 +130,17 @@ class StateModule:
         while self.partitions and self.partitions[0].end <= self.first and len(self.partitions) > 1:
             self.partitions.pop(0)
 
+    def open(self, first: int, tail: int) -> None:
+        """Rows from number ``first`` on are searched (again), all of them can match, and there are ``tail`` places
+        behind the last row."""
+        rebuilt = self.enter is not self.time or first < self.first
+        if tail > self.tail:
+            self.time = np.concatenate([self.time, np.full(tail - self.tail, NEVER, np.int64)])
+            self.tail = tail
+        self.enter, self.first = self.time, min(self.first, max(first, self.start))
+        if rebuilt:  # indexes lack rows that could not match, and those that had left
+            self._rebuild([p.group.spec for p in self.partitions], [True] * len(self.partitions))
+
     def codes_of(self, rows: Int64s, attribute: int) -> Int64s:
         found: Int64s = self.codes[rows - self.origin, attribute]
         return found

@@ -282,6 +282,10 @@ class Stub:
             store.append(rows, length)
         return True
 
+    def began_before(self, other: Stub) -> bool:
+        """Whether its query was registered before that of another, over the same stream."""
+        return self.what is not None and other.what is not None and self.what.epoch < other.what.epoch
+
     def join(self, store: Store, shift: int) -> bool:
         """Move to the store of an older query, as soon as all rows that are needed have a number there."""
         return self.beginning.settled(self.low) and self.attach(store, shift)

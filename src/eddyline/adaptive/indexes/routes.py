@@ -14,20 +14,41 @@ followed it would avoid a good step whose index is bad, and indexes that follow 
 ``written``     the first in the order of the query
 ==============  ================================================================================================
 
-To learn, one batch in ``explore`` takes a step at random (a few tuples along suboptimal routes, AMRI 9.1).
+To learn, a few rows of a batch are taken another way (AMRI 9.1: "the router periodically sends a few tuples along
+suboptimal routes"): at most one row in ``explore``. A few rows of many batches tell more than all rows of one, because
+the rows of a batch came together and are often alike; and they cost less, because a route that is not taken is mostly
+one that is dear. What is known of all steps from the same inputs fades alike, with each batch that stands there,
+whichever step it takes: so steps are compared by what they did in the same stretch of time.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from eddyline.streamon.draws import uniform_draws
 
 POLICIES = ("greedy", "lottery", "random", "written")
 KEPT = 0.95  # share of the past in an average with each batch: larger is steadier and slower to follow a change
-UNKNOWN = 1.0  # fanout of a step that was never taken
+FEW = 8  # rows that are taken another way together, and from which on a batch counts in full
 LEAST_FANOUT = 0.01  # with a fanout of 0 a lottery would be certain for ever
+
+Step = tuple[frozenset[int], int]  # inputs bound, next input
+
+
+@dataclass(slots=True)
+class Fanout:
+    """Rows that came out of a step for one that went in: an average over batches that forgets. ``at`` counts the
+    batches that had stood before the step when it was taken last."""
+
+    matches: float
+    weight: float
+    at: int
+
+    @property
+    def mean(self) -> float:
+        return self.matches / self.weight
 
 
 class Routes:
@@ -47,8 +68,9 @@ class Routes:
     ) -> None:
         self.neighbours, self.policy = neighbours, policy
         self.explore, self.seed = explore, seed
-        self.batches = 0
-        self.fanout: dict[tuple[frozenset[int], int], float] = {}
+        self.draws = 0
+        self.stood: dict[frozenset[int], int] = {}  # batches by the inputs that they had bound
+        self.fanout: dict[Step, Fanout] = {}
 
     def candidates(self, bound: Sequence[int]) -> list[int]:
         """Inputs that may come next: connected ones, if there are any."""
@@ -59,36 +81,66 @@ class Routes:
     def next(self, bound: Sequence[int]) -> int:
         """The input that a batch with these inputs bound goes to."""
         possible = self.candidates(bound)
-        self.batches += 1
-        if len(possible) == 1:
-            return possible[0]
-        first, second = uniform_draws(self.seed, self.batches, 1, 2)[0].tolist()
-        if self.policy == "random" or first * self.explore < 1:
-            return possible[int(second * len(possible))]
-        if self.policy == "written":
-            return possible[0]
         known = frozenset(bound)
+        self.stood[known] = self.stood.get(known, 0) + 1
+        if len(possible) == 1 or self.policy == "written":
+            return possible[0]
+        if self.policy == "random":
+            return possible[int(self._draw()[0] * len(possible))]
+        # Of steps that were never taken the first is as good as any; a few rows try the others.
+        tried = [(self.fanout[known, i].mean, i) for i in possible if (known, i) in self.fanout]
+        if not tried:
+            return possible[0]
         if self.policy == "greedy":
-            # A step that was never taken is tried once.
-            return min(possible, key=lambda i: (self.fanout.get((known, i), -1.0), i))
-        tickets = [1 / max(self.fanout.get((known, i), UNKNOWN), LEAST_FANOUT) for i in possible]
-        draw = second * sum(tickets)
-        for i, ticket in zip(possible, tickets, strict=True):
+            return min(tried)[1]
+        tickets = [1 / max(fanout, LEAST_FANOUT) for fanout, _ in tried]
+        draw = self._draw()[0] * sum(tickets)
+        for ticket, (_, i) in zip(tickets, tried, strict=True):
             draw -= ticket
             if draw <= 0:
                 return i
-        return possible[-1]
+        return tried[-1][1]
+
+    def aside(self, bound: Sequence[int], rows: int, target: int) -> tuple[int, int] | None:
+        """Another input than ``target`` for a few rows of a batch, and for how many of them."""
+        others = [i for i in self.candidates(bound) if i != target]
+        if self.policy == "random" or not others or rows < 2:
+            return None
+        first, second = self._draw()
+        new = [i for i in others if (frozenset(bound), i) not in self.fanout]
+        if first * self.explore * FEW >= rows and not new:
+            return None
+        chosen = new or others
+        return chosen[int(second * len(chosen))], min(FEW, rows // 2)
+
+    def _draw(self) -> tuple[float, float]:
+        self.draws += 1
+        first, second = uniform_draws(self.seed, self.draws, 1, 2)[0].tolist()
+        return first, second
 
     def searched(self, bound: Sequence[int], target: int, requests: int, matches: int) -> None:
         """A batch took a step: what went in, and what came out."""
         if requests == 0:
             return
-        step, now = (frozenset(bound), target), matches / requests
-        self.fanout[step] = now if step not in self.fanout else KEPT * self.fanout[step] + (1 - KEPT) * now
+        known = frozenset(bound)
+        weight, at = min(1.0, requests / FEW), self.stood.get(known, 0)
+        past = self.fanout.setdefault((known, target), Fanout(0.0, 0.0, at))
+        kept = KEPT ** (at - past.at)
+        self.fanout[known, target] = Fanout(
+            kept * past.matches + weight * matches / requests, kept * past.weight + weight, at
+        )
 
     def state(self) -> dict[str, Any]:
-        return {"batches": self.batches, "steps": [[sorted(b), t, f] for (b, t), f in self.fanout.items()]}
+        return {
+            "draws": self.draws,
+            "stood": [[sorted(b), n] for b, n in self.stood.items()],
+            "steps": [[sorted(b), t, f.matches, f.weight, f.at] for (b, t), f in self.fanout.items()],
+        }
 
     def load(self, state: Mapping[str, Any]) -> None:
-        self.batches = int(state["batches"])
-        self.fanout = {(frozenset(int(i) for i in b), int(t)): float(f) for b, t, f in state["steps"]}
+        self.draws = int(state["draws"])
+        self.stood = {frozenset(int(i) for i in b): int(n) for b, n in state["stood"]}
+        self.fanout = {
+            (frozenset(int(i) for i in b), int(t)): Fanout(float(m), float(w), int(at))
+            for b, t, m, w, at in state["steps"]
+        }
