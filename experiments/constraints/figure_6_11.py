@@ -57,7 +57,7 @@ def run(options: Options) -> Outcome:
         shown = []
         for done in join.steps(BLOCK):
             round_ = min(done // (MULTIPLICITY + 1), rounds - 1)
-            k_u = join.watch.rids[0].k_u
+            k_u = join.watch.rids[0].arrivals.k_u
             actual = int(k[max(0, round_ - 500) : round_ + 1].max())
             expected = int(((due >= done - BLOCK) & (due < done)).sum())
             missing = max(0, expected - (join.results - before))
