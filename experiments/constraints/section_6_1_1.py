@@ -39,6 +39,7 @@ def packets(rate: int, seconds: int) -> dict[str, pa.Table]:
         time = np.concatenate([time, random.random(others) * seconds])
         next_pid += others
         order = np.argsort(time, kind="stable")
+        order = order[time[order] < seconds]  # no link is quiet at the end
         pid, time = pid[order], time[order]
         made[link] = (pid, time)
     return {
@@ -75,7 +76,7 @@ def run(options: Options) -> Outcome:
     plain, lossy, exact = found.values()
     claims = [
         Claim("exact mode has all results", exact.results == plain.results),
-        Claim("lossy mode keeps at most a hundredth of the rows", plain.rows >= 100 * lossy.rows),
+        Claim("lossy mode takes at most a hundredth of the memory", plain.bytes >= 100 * lossy.bytes),
         Claim("exact mode takes at most a fifteenth of the memory", plain.bytes >= 15 * exact.bytes),
     ]
     numbers = [

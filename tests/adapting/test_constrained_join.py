@@ -91,6 +91,7 @@ def options(rng: random.Random) -> dict[str, str]:
     monitors = rng.choice(["paper", "careful"])
     collect, look = rng.choice([1, 1, 3, 7]), rng.choice([1, 2, 5])
     parameters = f"collect={collect}, W={look}, p=0.2, uses={uses}, monitors={monitors}"
+    parameters += f", distances={rng.choice(['chosen', 'ticks', 'arrivals'])}"
     if rng.random() < 0.3:
         parameters += f", patience={rng.choice([2, 10, 25])}"
     return {"constraints": f"exact({parameters})"}

@@ -6,8 +6,11 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pytest
 
 import eddyline as ed
+from eddyline.adapting.join_switch import JoinSwitch
+from eddyline.adaptive.constraints.handover import HandOver
 from eddyline.operators.switching_join import SwitchingJoin
 
 TEXT = "SELECT Istream(R.ts, S.ts AS t2) FROM R [RANGE 1200], S [RANGE 1200] WHERE R.a = S.a"
@@ -78,3 +81,42 @@ def test_auto_saves_memory_where_the_limit_asks_for_it() -> None:
     assert found.equals(expected) and changes(query) == [("plain join", "constrained join")]
     query, found = run(streams(["wild"]), constraints="auto(W=100, collect=100)", memory="32 kB")
     assert changes(query) == []
+
+
+class TwoPaces:
+    """A clock: an element takes 100 ns in the plain join, and ``constrained`` ns in the other."""
+
+    def __init__(self, constrained: int) -> None:
+        self.now, self.constrained = 0, constrained
+
+    def nanoseconds(self) -> int:
+        return self.now
+
+
+@pytest.mark.parametrize(("each", "stays"), [(60, True), (94, True), (96, False), (300, False)])
+def test_above_the_threshold_of_state_the_faster_join_stays(
+    each: int, stays: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without a memory limit: where state is large, both are timed, and the one that takes longer gives way."""
+    tables, clock = streams(["tame"], 12_000), TwoPaces(each)
+    begin, decide = JoinSwitch.__init__, JoinSwitch.runs_plain
+
+    def small(self: JoinSwitch, *arguments: Any, **options: Any) -> None:
+        begin(self, *arguments, **options)
+        self.limits, self.clock = HandOver(large=32_000, trial=3_000), clock
+
+    def timed(self: JoinSwitch, join: SwitchingJoin, elements: int, now: int) -> bool:
+        clock.now += elements * (clock.constrained if join.plain is None else 100)
+        return decide(self, join, elements, now)
+
+    monkeypatch.setattr(JoinSwitch, "__init__", small)
+    monkeypatch.setattr(JoinSwitch, "runs_plain", timed)
+    _, expected = run(tables, constraints="off")
+    query, found = run(tables, constraints="auto(W=100, collect=100)")
+    assert found.equals(expected)
+    first = next(d for d in query.decisions if d.kind == "join kernel")
+    assert first.after == "constrained join" and "bytes of state may be faster" in first.reason
+    assert (joins(query).plain is None) is stays
+    if not stays:
+        assert ("constrained join", "plain join") in changes(query)
+        assert any(d.reason == "less state was not faster" for d in query.decisions)

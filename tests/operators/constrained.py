@@ -17,7 +17,8 @@ from eddyline.expr.nodes import Call, Column, Expr, Literal
 from eddyline.kernels import constrained_layout as k
 from eddyline.kernels.join_layout import ALL_DELETIONS, NO_DELETIONS
 from eddyline.operators.base import Context
-from eddyline.operators.constrained_join import Collection, ConstrainedJoin
+from eddyline.operators.constrained_control import Collection
+from eddyline.operators.constrained_join import ConstrainedJoin
 from eddyline.operators.join_plan import JoinGraph, Member
 from eddyline.operators.join_side import JoinInput
 from eddyline.operators.join_tree import JoinTree, tree_of
@@ -48,12 +49,13 @@ class Fixed:
         j = next(j for j in range(join.slots.width) if ports[here, j, k.NB] == there)
         return here * join.slots.width + j
 
-    def arrived(self, join: ConstrainedJoin, stream: int, keys: Int64s) -> None:
+    def arrived(self, join: ConstrainedJoin, stream: int, keys: Int64s, times: Int64s) -> None:
         for j in range(join.slots.width):
             self.came.setdefault(stream * join.slots.width + j, []).extend(keys[:, j].tolist())
 
     def measured(self, join: ConstrainedJoin, distances: Int64s) -> None:
-        self.distances += [(int(q), int(d)) for q, _, d in distances]
+        ports = join.tree.size * join.slots.width
+        self.distances += [(int(q), int(d)) for q, _, d in distances if q < ports]
 
     def collection(self, join: ConstrainedJoin, now: int) -> Collection:
         edges = [Edge(e.a, e.b, (e.b, e.a) in self.many_one, (e.a, e.b) in self.many_one) for e in join.tree.edges]

@@ -79,6 +79,7 @@ def test_exact_joins_answer_as_plain_ones(part: int) -> None:
             "exact(collect=50, W=20)",
             "exact(collect=7, W=3, monitors=paper)",
             "exact(uses=rids, W=5, collect=20)",
+            "exact(distances=ticks, W=10, collect=30)",
         ):
             got, join = answer(text, streams, coin.choice([37, 400]), constraints=mode)
             assert got == expected, (
@@ -86,6 +87,7 @@ def test_exact_joins_answer_as_plain_ones(part: int) -> None:
             )
             assert join is not None and join.spill is not None
             SEEN["spilled"] += join.spill.total
+            SEEN["spilled by time"] += join.spill.total if "ticks" in mode else 0
             SEEN["brought back"] += join.fetches
             SEEN["results"] += sum(expected.values())
             SEEN["increases"] += sum(c["increases"] for c in join.statistics()["constraints"])
@@ -94,6 +96,7 @@ def test_exact_joins_answer_as_plain_ones(part: int) -> None:
 def test_constraints_were_used_and_refuted() -> None:
     print(dict(SEEN))
     assert SEEN["results"] > 1000 * GRAPHS
+    assert SEEN["spilled by time"] > 300 * GRAPHS
     assert SEEN["spilled"] > 1000 * GRAPHS and SEEN["brought back"] > 50 * GRAPHS
 
 

@@ -1,4 +1,7 @@
-"""Clustered arrival, CA(k): between two rows of one value come at most k rows of other values (thesis 6.7)."""
+"""Clustered arrival, CA(k): between two rows of one value come at most k rows of other values (thesis 6.7).
+
+CA_t(δ): two rows of one value come within δ ticks.
+"""
 
 from __future__ import annotations
 
@@ -7,87 +10,99 @@ from typing import Any
 
 import numpy as np
 
-from eddyline.adaptive.constraints.adherence import Adherence
+from eddyline.adaptive.constraints.forms import Forms
 from eddyline.core.delta import Int64s
-from eddyline.kernels.constrained_collect import FORGOTTEN, clustering
+from eddyline.kernels.constrained_collect import EMPTY, FORGOTTEN, clustering
 
 AT_ONCE = 512  # values that are looked up together: there has to be room for as many new ones
+FULL = 0.75  # of the places, after which more are made
+FIRST = 64
 MULTIPLIER = np.int64(-7046029254386353131)  # odd: spreads values over all bits
 
 
 class ClusteredArrival:
     """CA-Aux: for each value v the count C_v, which is the count of arrivals less those of other values since the first
-    arrival of v. An entry is forgotten when its rows have all come, or when ``most`` others came since its first.
+    arrival of v, and the time of that. An entry is forgotten when its rows have all come, or when ``most`` others came
+    since its first. A share ``p`` of the forgotten stays, to see whether they come again.
 
-    >>> ca = ClusteredArrival(Adherence(W=4, careful=False))
-    >>> ca.arrived(np.array([7, 7, 8, 7, 9]))
-    >>> ca.adherence.k_u, sorted(ca.table[ca.complete()].tolist())
+    >>> from eddyline.adaptive.constraints.adherence import Adherence
+    >>> ca = ClusteredArrival(Forms(*(Adherence(W=4, careful=False) for _ in range(2))))
+    >>> ca.arrived(np.array([7, 7, 8, 7, 9]), np.array([1, 2, 3, 4, 5]))
+    >>> ca.forms.arrivals.k_u, sorted(ca.table[ca.complete(5)].tolist())
     (1, [7, 8])
     """
 
-    def __init__(self, adherence: Adherence, most: int = 1 << 20) -> None:
-        self.adherence, self.most = adherence, most
+    def __init__(self, forms: Forms, most: int = 1 << 20) -> None:
+        self.forms, self.most, self.p = forms, most, forms.arrivals.p
         self.count = self.entries = self.dead = 0
-        self._make(64)
+        self._make(FIRST)
 
     def _make(self, size: int) -> None:
-        self.table, self.counts, self.used = (np.zeros(size, np.int64) for _ in range(3))
+        self.table, self.times = np.zeros(size, np.int64), np.zeros(size, np.int64)
+        self.counts = np.full(size, EMPTY, np.int64)
 
-    def arrived(self, values: Int64s) -> None:
-        """The values of rows, in order of arrival."""
-        distances = np.zeros(len(values), np.int64)
-        for start in range(0, len(values), AT_ONCE):
-            part, found = values[start : start + AT_ONCE], distances[start : start + AT_ONCE]
-            if 2 * (self.entries + len(part)) > len(self.table):
-                self._rebuild(np.flatnonzero(self.used), AT_ONCE)
-            self.entries += int(clustering(part, self.count + start, self.table, self.counts, self.used, found))
+    def arrived(self, values: Int64s, times: Int64s) -> None:
+        """The values of rows, in order of arrival, and when they came."""
+        if len(values) == 0:
+            return
+        distances, spans = np.empty(len(values), np.int64), np.empty(len(values), np.int64)
+        start = 0
+        while start < len(values):
+            room = int(FULL * len(self.table)) - self.entries
+            if room < min(AT_ONCE, len(values) - start):
+                self._rebuild(min(AT_ONCE, len(values) - start))
+                room = int(FULL * len(self.table)) - self.entries
+            part = slice(start, start + room)
+            held = self.table, self.counts, self.times, distances[part], spans[part]
+            self.entries += int(clustering(values[part], times[part], self.count + start, *held))
+            start += room
         seen = np.flatnonzero(distances)
-        positions = self.count + seen + 1
-        self.count += len(values)
-        self.adherence.observe(positions, distances[seen], self.count)
+        start, self.count = self.count, self.count + len(values)
+        self.forms.arrivals.observe(start + seen + 1, distances[seen], self.count)
+        seen = np.flatnonzero(spans)
+        self.forms.observe_ticks(times[seen], spans[seen], int(times[-1]))
 
-    def complete(self) -> Int64s:
-        """The places in the table of values all of whose rows have come, by CA(k_e)."""
-        k = self.adherence.k_e
+    def complete(self, now: int) -> Int64s:
+        """The places in the table of values all of whose rows have come, by CA(k_e) or CA_t(k_e)."""
+        k = self.forms.used.k_e
         if math.isinf(k):
             return np.empty(0, np.int64)
-        places = np.flatnonzero((self.used != 0) & (self.counts < self.count - k))
-        complete: Int64s = places[self.counts[places] != FORGOTTEN]
+        over = self.times < now - k if self.forms.in_ticks else self.counts < self.count - k
+        complete: Int64s = np.flatnonzero(over & (self.counts >= 0))
         return complete
 
     def forget(self, places: Int64s) -> None:
-        """Values whose rows were dealt with. A share p of them stays, to see whether they come again."""
+        """Values whose rows were dealt with."""
         mixed = (self.table[places] * MULTIPLIER >> np.int64(48)) & np.int64(65535)
-        gone = places[mixed >= int(65536 * self.adherence.p)]
+        gone = places[mixed >= int(65536 * self.p)]
         self.counts[gone] = FORGOTTEN
         self.dead += len(gone)
-        if 2 * self.dead > self.entries or len(self.table) > 8 * (self.entries - self.dead + AT_ONCE):
-            self._rebuild(np.flatnonzero(self.used), AT_ONCE)
+        if 2 * self.dead > self.entries or len(self.table) > 4 * (self.entries - self.dead + AT_ONCE):
+            self._rebuild(AT_ONCE)
 
-    def _rebuild(self, places: Int64s, more: int) -> None:
-        counts = self.counts[places]
-        places = places[(counts != FORGOTTEN) & (counts >= self.count - self.most)]
+    def _rebuild(self, more: int) -> None:
+        """A table for the values that are not forgotten, and as many ``more`` as may come at once."""
+        places = np.flatnonzero((self.counts >= 0) & (self.counts >= self.count - self.most))
+        values, counts, times = self.table[places], self.counts[places], self.times[places]
+        self._make(max(FIRST, 1 << int((len(values) + more) / FULL).bit_length()))
+        # Into an empty table each value goes for the first time, with the count before it less 1.
+        nothing = np.empty(len(values), np.int64), np.empty(len(values), np.int64)
+        self.entries = int(clustering(values, times, 0, self.table, self.counts, self.times, *nothing))
+        taken = np.flatnonzero(self.counts >= 0)
+        self.counts[taken] = counts[self.counts[taken] - 1]
         self.dead = 0
-        values, counts = self.table[places], self.counts[places]
-        self._make(max(64, 1 << (2 * (len(values) + more)).bit_length()))
-        self.entries = int(clustering(values, 0, self.table, self.counts, self.used, np.zeros(len(values), np.int64)))
-        order = np.argsort(values)
-        taken = np.flatnonzero(self.used)
-        self.counts[taken] = counts[order][np.searchsorted(values[order], self.table[taken])]
 
     @property
     def nbytes(self) -> int:
-        return self.table.nbytes + self.counts.nbytes + self.used.nbytes
+        return self.table.nbytes + self.counts.nbytes + self.times.nbytes
 
     def state(self) -> dict[str, Any]:
-        at = np.flatnonzero((self.used != 0) & (self.counts != FORGOTTEN))
-        held = {"values": self.table[at], "counts": self.counts[at]}
-        return {"adherence": self.adherence.state(), "count": self.count, **held}
+        at = np.flatnonzero(self.counts >= 0)
+        held = {"values": self.table[at], "counts": self.counts[at], "times": self.times[at]}
+        return {"forms": self.forms.state(), "count": self.count, "p": self.p, **held}
 
     def load(self, state: dict[str, Any]) -> None:
-        self.adherence.load(state["adherence"])
-        self.count = int(state["count"])
-        values, counts = np.array(state["values"], np.int64), np.array(state["counts"], np.int64)
-        self._make(max(64, 1 << (3 * len(values)).bit_length()))
-        self.table[: len(values)], self.counts[: len(values)], self.used[: len(values)] = values, counts, 1
-        self._rebuild(np.arange(len(values)), 0)
+        self.forms.load(state["forms"])
+        self.count, self.p = int(state["count"]), float(state["p"])
+        self.table, self.counts, self.times = (np.array(state[n], np.int64) for n in ("values", "counts", "times"))
+        self._rebuild(0)

@@ -1,14 +1,14 @@
 """Ties the monitors of k-constraints to the constrained join: what is measured goes to them, what they allow is used.
 
 For every port of the join's tree there are up to three monitors: the join distance of rows that wait at the port
-(RIDS), and of the rows of the port's own input how clustered (CA) and how ordered (OA) their keys come. An edge is
-many-one as long as no two rows of one key are there at once, which is measured too.
+(RIDS), and of the rows of the port's own input how clustered (CA) and how ordered (OA) their keys come, each in
+arrivals and in ticks. An edge is many-one as long as no two rows of one key are there at once, which is measured too.
 """
 
 from __future__ import annotations
 
 import math
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -16,11 +16,12 @@ from typing import Any
 import numpy as np
 
 from eddyline.adapting import constraint_report as report
+from eddyline.adapting.arrival_rates import ArrivalRates
 from eddyline.adapting.clustered_arrival import ClusteredArrival
 from eddyline.adapting.constraint_report import UNUSED, USED
 from eddyline.adapting.followed_children import FollowedChildren
-from eddyline.adaptive.constraints.adherence import Adherence
 from eddyline.adaptive.constraints.directions import DirectedGraph, Edge, direct
+from eddyline.adaptive.constraints.forms import Forms
 from eddyline.adaptive.constraints.missed import MissedResults
 from eddyline.adaptive.constraints.no_rows import Prediction, choose, predict
 from eddyline.adaptive.constraints.ordered import OrderedArrival
@@ -28,11 +29,14 @@ from eddyline.adaptive.constraints.policies import CA, OAC, OAP, RIDS, Constrain
 from eddyline.core.bound import bound_of
 from eddyline.core.delta import Int64s
 from eddyline.kernels import constrained_layout as k
-from eddyline.operators.constrained_join import Collection, ConstrainedJoin
+from eddyline.operators.constrained_control import Collection
+from eddyline.operators.constrained_join import ConstrainedJoin
 from eddyline.streamon.decision import Decision
 from eddyline.streamon.log import DecisionLog
 
 MOST_VALUES = 1 << 20  # arrivals for which the values of a clustered attribute are remembered
+SAMPLED_ROWS = 1_024  # useless rows that lossy joins keep as a sample, about: fewer notice losses later, and cost less
+QUIET = 2.0  # times as long as elements take from one collection to the next: then time alone is a reason for one
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,15 +73,16 @@ class ConstraintWatch:
 
     def restart(self) -> None:
         options, ports = self.options, sorted(self.facts)
-        self.rids = {q: options.adherence(RIDS) for q in ports if options.may_use(RIDS)}
-        self.clustered = {q: ClusteredArrival(options.adherence(CA)) for q in ports if options.may_use(CA)}
+        self.rids = {q: options.forms(RIDS) for q in ports if options.may_use(RIDS)}
+        self.clustered = {q: ClusteredArrival(options.forms(CA)) for q in ports if options.may_use(CA)}
         ordered = options.may_use(OAP) or options.may_use(OAC)
-        self.ordered = {q: OrderedArrival(options.adherence(OAP)) for q in ports if ordered and self.facts[q].ordered}
+        self.ordered = {q: OrderedArrival(options.forms(OAP)) for q in ports if ordered and self.facts[q].ordered}
         # Keys that came twice: how many, the arrivals at the last, and by how much longer the next is waited for.
         self.repeated = {q: [0, 0, 1] for q in ports}
         self.graph: DirectedGraph | None = None
-        self.used: dict[str, bool] = {}
-        self.history: deque[tuple[int, Int64s]] = deque()
+        self.used: dict[str, str] = {}
+        self.rates = ArrivalRates(self.size)
+        self.unwatched: set[int] = set()  # ports at which CA could save nothing
         # Which constraints are exploited (6.10): by port of a parent the children that are followed, and by input
         # whether its No rows are dropped where they may be.
         self.followed = {q: FollowedChildren() for q in ports} if options.predicts else {}
@@ -87,36 +92,39 @@ class ConstraintWatch:
 
     # ── while the join runs ───────────────────────────────────────────────────────────────────────────────────────
 
-    def arrived(self, join: ConstrainedJoin, stream: int, keys: Int64s) -> None:
+    def arrived(self, join: ConstrainedJoin, stream: int, keys: Int64s, times: Int64s) -> None:
         if self.followed:
             self.reported.setdefault(stream, []).append(keys)
         for j in range(self.width):
             q = stream * self.width + j
-            if q in self.clustered and self.is_parent(q):
-                self.clustered[q].arrived(np.ascontiguousarray(keys[:, j]))
+            if q in self.clustered and q not in self.unwatched and self.is_parent(q):
+                self.clustered[q].arrived(np.ascontiguousarray(keys[:, j]), times)
             if q in self.ordered:
-                self.ordered[q].arrived(np.ascontiguousarray(keys[:, j]))
+                self.ordered[q].arrived(np.ascontiguousarray(keys[:, j]), times)
 
     def measured(self, join: ConstrainedJoin, distances: Int64s) -> None:
-        for q in np.unique(distances[:, 0]).tolist():
+        ports = self.size * self.width
+        for line in np.unique(distances[:, 0]).tolist():
+            q, in_ticks = line % ports, line >= ports
             if q in self.rids:
-                mine = distances[distances[:, 0] == q]
-                order = np.argsort(mine[:, 1], kind="stable")
-                self.rids[q].observe(
-                    mine[order, 1], mine[order, 2], int(join.slots.arrived[self.input_of(self.other[q])])
-                )
+                mine = distances[distances[:, 0] == line]
+                mine = mine[np.argsort(mine[:, 1], kind="stable")]
+                if in_ticks:
+                    self.rids[q].observe_ticks(mine[:, 1], mine[:, 2], int(join.progress[k.NOW]))
+                else:
+                    self.rids[q].arrivals.observe(mine[:, 1], mine[:, 2], self._counted(join, q))
 
     def hit(self, join: ConstrainedJoin, why: Int64s, now: int) -> None:
         for each, many in zip(*np.unique(why, return_counts=True), strict=True):
             kind, q = int(each) % k.KINDS, int(each) // k.KINDS
             self.hits[int(each)] += int(many)
             if kind == k.BY_RIDS and q in self.rids:
-                self.rids[q].refuted(int(join.slots.arrived[self.input_of(self.other[q])]))
+                self.rids[q].refuted(self._counted(join, q), now)
             elif kind in (k.BY_OAC, k.BY_OAP) and self.other[q] in self.ordered:
                 oa = self.ordered[self.other[q]]
-                oa.adherence.refuted(oa.count)
+                oa.forms.refuted(oa.count, now)
             elif kind == k.BY_CA and q in self.clustered:
-                self.clustered[q].adherence.refuted(self.clustered[q].count)
+                self.clustered[q].forms.refuted(self.clustered[q].count, now)
             elif kind == k.BY_EXPIRY:
                 self._repeats(join, self.other[q])
             elif kind == k.BY_MANY_ONE and self.graph is not None:
@@ -133,27 +141,24 @@ class ConstraintWatch:
         seen[1], seen[2] = int(join.slots.arrived[self.input_of(q)]), min(1024, seen[2] * 2)
 
     def collection(self, join: ConstrainedJoin, now: int) -> Collection | None:
-        self._keep_history(join, now)
-        for q, adherence in self.rids.items():
-            none = np.empty(0, np.int64)
-            adherence.observe(none, none, int(join.slots.arrived[self.input_of(self.other[q])]))
-        for q, ca in self.clustered.items():
-            # A row of another window ago has no partner that is still there.
-            ca.most = int(min(MOST_VALUES, max(ca.adherence.W, self.in_window(join, self.input_of(q)))))
+        self.rates.note(join, now)
+        self._pass_time(join, now)
+        self._thin(join)
         self._direct(join, now)
+        self._leave_clusters(join)
         self._follow(join)
         assert self.graph is not None
         ports = self.size * self.width
         wait, low = np.full(ports, k.NEVER_USED, np.int64), np.full(ports, k.LOWEST, np.int64)
-        lag = wait.copy()
+        lag, units = wait.copy(), np.zeros((2, ports), np.int64)
         parents_of = {q for q in self.facts if self.is_parent(self.other[q])}  # ports that lead to a parent
-        for q, adherence in self.rids.items():
-            if self.usable(join, adherence, self.input_of(self.other[q])) and self.unique(join, self.other[q]):
-                wait[q] = int(adherence.k_e)
+        for q, rids in self.rids.items():
+            if self.usable(join, rids, self.input_of(self.other[q])) and self.unique(join, self.other[q]):
+                wait[q], units[0, q] = int(rids.used.k_e), rids.in_ticks
         for q, oa in self.ordered.items():
-            purpose = OAP if self.other[q] in parents_of else OAC
-            if self.options.may_use(purpose) and self.usable(join, oa.adherence, self.input_of(q)):
-                low[self.other[q]], lag[self.other[q]] = oa.low(), int(oa.adherence.k_e)
+            purpose, waits = OAP if self.other[q] in parents_of else OAC, self.other[q]
+            if self.options.may_use(purpose) and self.usable(join, oa.forms, self.input_of(q)):
+                low[waits], lag[waits], units[1, waits] = oa.low(now), int(oa.forms.used.k_e), oa.forms.in_ticks
         facts = np.zeros((4, self.size), np.int64)
         facts[:3] = np.array(self.graph.facts(), np.int64).T
         for i in range(self.size):
@@ -164,9 +169,65 @@ class ConstraintWatch:
             if facts[3, i] and self.followed:
                 facts[3, i] = self._drops(join, i, [q for q in upper if wait[q] < k.NEVER_USED], now)
         for q in parents_of & {self.other[p] for p in self.clustered}:
-            self._close(join, q)
+            self._close(join, q, now)
         self._tell(wait, low, now)
-        return Collection(wait, low, round(65536 * self.losses.p) if join.spill is None else 0, facts, lag)
+        share = self.losses.share if join.spill is None else 0
+        return Collection(wait, low, share, facts, lag, units, self._due(join))
+
+    def _counted(self, join: ConstrainedJoin, q: int) -> int:
+        """Arrivals of the neighbour at a port."""
+        return int(join.slots.arrived[self.input_of(self.other[q])])
+
+    def _pass_time(self, join: ConstrainedJoin, now: int) -> None:
+        """Let monitors know that time has passed, and choose the form of each constraint."""
+        none = np.empty(0, np.int64)
+        for q, rids in self.rids.items():
+            rids.arrivals.observe(none, none, self._counted(join, q))
+        for q, ca in self.clustered.items():
+            # A row of another window ago has no partner that is still there.
+            ca.most = int(min(MOST_VALUES, max(ca.forms.arrivals.W, self.in_window(join, self.input_of(q)))))
+        for forms, i in self.all_forms():
+            forms.passed(now, self.rates.per_tick(join, i))
+            forms.choose()
+
+    def all_forms(self) -> list[tuple[Forms, int]]:
+        """The monitors of all constraints, with the inputs whose arrivals they count."""
+        made = [(rids, self.input_of(self.other[q])) for q, rids in self.rids.items()]
+        made += [(ca.forms, self.input_of(q)) for q, ca in self.clustered.items()]
+        return made + [(oa.forms, self.input_of(q)) for q, oa in self.ordered.items()]
+
+    def _due(self, join: ConstrainedJoin) -> int:
+        """Ticks after which garbage is collected though few elements came: none where no time is counted."""
+        waits = [f.used.k_e for f, i in self.all_forms() if f.in_ticks and self.usable(join, f, i)]
+        if not waits:
+            return k.NEVER_USED
+        rate = sum(self.rates.per_tick(join, i) for i in range(self.size))
+        return int(max(1.0, min(waits), QUIET * join.collect_every / rate if rate else 0.0))
+
+    def _thin(self, join: ConstrainedJoin) -> None:
+        """Keep samples small where windows are large."""
+        if not self.options.thins:
+            return
+        held = sum(min(float(join.slots.arrived[i]), self.in_window(join, i)) for i in range(self.size))
+        p = self.losses.p
+        while p * held > SAMPLED_ROWS:
+            p /= 2
+        self.losses.thin(p)
+        for ca in self.clustered.values():
+            ca.p = min(ca.p, p)
+
+    def _leave_clusters(self, join: ConstrainedJoin) -> None:
+        """CA is not watched along one-one edges whose child waits for its only parent no longer than RIDS says."""
+        assert self.graph is not None
+        for q in self.clustered:
+            back, waits = self.rids.get(self.other[q]), self.input_of(self.other[q])
+            alone = self.graph.edges[self._edge(q)].one_one and len(self.graph.parents(waits)) == 1
+            idle = alone and back is not None and self.usable(join, back, self.input_of(q))
+            if idle and q not in self.unwatched:
+                self.unwatched.add(q)
+                self.clustered[q] = ClusteredArrival(self.options.forms(CA))
+            elif not idle:
+                self.unwatched.discard(q)
 
     # ── which constraints are exploited ───────────────────────────────────────────────────────────────────────────
 
@@ -184,15 +245,15 @@ class ConstraintWatch:
             child, parent = (np.ascontiguousarray(came.get(x, none)[:, y]) for x, y in ((j, r), (i, p)))
             children, parents = (int(join.slots.arrived[x]) for x in (j, i))
             followed.came(child, parent, children, parents)
-            k_ca = self.clustered[q].adherence if q in self.clustered else None
-            k_oa = self.ordered[q].adherence if q in self.ordered and self.options.may_use(OAP) else None
-            clusters, order = (a.k_e if a is not None and self.usable(join, a, i) else math.inf for a in (k_ca, k_oa))
+            ca = self.clustered[q].forms if q in self.clustered else None
+            oa = self.ordered[q].forms if q in self.ordered and self.options.may_use(OAP) else None
+            clusters, order = (f.length if f is not None and self.usable(join, f, i) else math.inf for f in (ca, oa))
             window = self.in_window(join, j)
             followed.settle(children, parents, clusters, order, window if math.isfinite(window) else 1 << 40)
 
     def _drops(self, join: ConstrainedJoin, i: int, waiting: Sequence[int], now: int) -> bool:
         """Whether No rows of an input are dropped, whose parents at ports ``waiting`` then wait for k_e arrivals."""
-        found = predict([(self.followed[q].seen(), min(self.rids[q].k_e, self.in_window(join, i))) for q in waiting])
+        found = predict([(self.followed[q].seen(), min(self.rids[q].length, self.in_window(join, i))) for q in waiting])
         if found is None:
             return self.drops_no[i]
         self.predicted[i] = found
@@ -209,14 +270,14 @@ class ConstraintWatch:
 
     def _closes(self, join: ConstrainedJoin, q: int) -> bool:
         """Whether the rows of a parent, at its port, are known to come in clusters."""
-        return q in self.clustered and self.usable(join, self.clustered[q].adherence, self.input_of(q))
+        return q in self.clustered and self.usable(join, self.clustered[q].forms, self.input_of(q))
 
-    def _close(self, join: ConstrainedJoin, q: int) -> None:
+    def _close(self, join: ConstrainedJoin, q: int, now: int) -> None:
         """Let a child's rows know which keys will not come again from its parent."""
         ca = self.clustered[self.other[q]]
-        if not self.usable(join, ca.adherence, self.input_of(self.other[q])):
+        if not self.usable(join, ca.forms, self.input_of(self.other[q])):
             return
-        places = ca.complete()
+        places = ca.complete(now)
         if len(places):
             kept = join.slots.close(ca.table[places], q, k.BY_CA + k.KINDS * self.other[q])
             ca.forget(places[kept == 0])
@@ -240,29 +301,18 @@ class ConstraintWatch:
         i, j = divmod(q, self.width)
         return next(n for n, e in enumerate(self.join_edges) if (i, j) in (e[:2], e[2:]))
 
-    def usable(self, join: ConstrainedJoin, adherence: Adherence, counting: int) -> bool:
+    def usable(self, join: ConstrainedJoin, forms: Forms, counting: int) -> bool:
         """k-Mon's threshold (6.1.6): a constraint is used if its k is at most half of what arrives in a window."""
-        if math.isinf(adherence.k_u):
+        if math.isinf(forms.used.k_u):
             return False
-        return adherence.k_e <= self.in_window(join, counting) / 2
+        ticks = bound_of(join.sides[counting].spec.window).ticks
+        if forms.in_ticks and ticks is not None:
+            return forms.used.k_e <= ticks / 2
+        return forms.length <= self.in_window(join, counting) / 2
 
     def in_window(self, join: ConstrainedJoin, i: int) -> float:
         """Arrivals of an input during its window."""
-        bound = bound_of(join.sides[i].spec.window)
-        if bound.rows is not None:
-            return bound.rows
-        if bound.ticks is None or not self.history:
-            return math.inf
-        then, before = self.history[0]
-        elapsed = max(1, int(join.progress[k.NOW]) - then)
-        return float(join.slots.arrived[i] - before[i]) * min(1.0, bound.ticks / elapsed)
-
-    def _keep_history(self, join: ConstrainedJoin, now: int) -> None:
-        ticks = max((bound_of(s.spec.window).ticks or 0 for s in join.sides), default=0)
-        if ticks:
-            self.history.append((now, join.slots.arrived.copy()))
-            while len(self.history) > 1 and self.history[1][0] <= now - ticks:
-                self.history.popleft()
+        return self.rates.in_window(join, i)
 
     def unique(self, join: ConstrainedJoin, q: int) -> bool:
         """Whether keys of a port are taken to be different."""
@@ -316,13 +366,16 @@ class ConstraintWatch:
 
     def _tell(self, wait: Int64s, low: Int64s, now: int) -> None:
         """Enter it into the log when a constraint begins or ceases to be used."""
-        using = {f"RIDS on {self.edge_label(q)}": wait[q] < k.NEVER_USED for q in self.rids}
-        using |= {f"OA on {self.facts[q].label}": low[self.other[q]] > k.LOWEST for q in self.ordered}
-        for name, is_used in using.items():
-            if self.used.get(name, False) != is_used:
-                before, after = (USED if u else UNUSED for u in (not is_used, is_used))
-                self._record(Decision(f"constraint {name}", before, after, "its k was measured"), now)
-            self.used[name] = bool(is_used)
+        using = {f"RIDS on {self.edge_label(q)}": (wait[q] < k.NEVER_USED, f) for q, f in self.rids.items()}
+        using |= {f"OA on {self.facts[q].label}": (low[self.other[q]] > k.LOWEST, oa.forms)
+                  for q, oa in self.ordered.items()}  # fmt: skip
+        for name, (is_used, forms) in using.items():
+            after = UNUSED if not is_used else f"{USED}, in ticks" if forms.in_ticks else USED
+            before = self.used.get(name, UNUSED)
+            if before != after:
+                why = "its k was measured" if UNUSED in (before, after) else "this form keeps fewer rows"
+                self._record(Decision(f"constraint {name}", before, after, why), now)
+            self.used[name] = after
 
     def _record(self, decision: Decision, now: int) -> None:
         if self.log is not None:
@@ -346,15 +399,14 @@ class ConstraintWatch:
 
     def state(self) -> dict[str, Any]:
         removed = np.array([[i, why, n] for (i, why), n in sorted(self.removed.items())], np.int64).reshape(-1)
-        history = np.array([[t, *a.tolist()] for t, a in self.history], np.int64).reshape(-1)
         return {
             "rids": {str(q): a.state() for q, a in self.rids.items()},
             "clustered": {str(q): c.state() for q, c in self.clustered.items()},
             "ordered": {str(q): o.state() for q, o in self.ordered.items()},
             "repeated": np.array([x for q in sorted(self.facts) for x in self.repeated[q]], np.int64),
-            "removed": removed, "history": history,
+            "removed": removed, "rates": self.rates.state(), "unwatched": np.array(sorted(self.unwatched), np.int64),
             "hits": np.array([[w, n] for w, n in sorted(self.hits.items())], np.int64).reshape(-1),
-            "used": {name: int(u) for name, u in self.used.items()}, "losses": self.losses.state(),
+            "used": dict(self.used), "losses": self.losses.state(),
             "followed": {str(q): f.state() for q, f in self.followed.items()},
             "drops_no": np.array([self.drops_no[i] for i in range(self.size)], np.int64),
         }  # fmt: skip
@@ -367,9 +419,9 @@ class ConstraintWatch:
         self.repeated = dict(zip(sorted(self.facts), repeated, strict=True))
         self.removed = Counter({(i, w): n for i, w, n in np.array(state["removed"]).reshape(-1, 3).tolist()})
         self.hits = Counter(dict(np.array(state["hits"]).reshape(-1, 2).tolist()))
-        lines = np.array(state["history"]).reshape(-1, self.size + 1)
-        self.history = deque((int(line[0]), line[1:].copy()) for line in lines)
-        self.used = {name: bool(u) for name, u in state["used"].items()}
+        self.rates.load(state["rates"])
+        self.unwatched = set(np.array(state["unwatched"]).tolist())
+        self.used = {name: str(u) for name, u in state["used"].items()}
         self.losses.load(state["losses"])
         for q, followed in self.followed.items():
             if str(q) in state.get("followed", {}):

@@ -13,8 +13,8 @@ from typing import Any, Protocol
 
 from eddyline.adapting.clustered_arrival import ClusteredArrival
 from eddyline.adapting.followed_children import FollowedChildren
-from eddyline.adaptive.constraints.adherence import Adherence
 from eddyline.adaptive.constraints.directions import DirectedGraph
+from eddyline.adaptive.constraints.forms import ARRIVALS, CHOSEN, TICKS, Forms
 from eddyline.adaptive.constraints.missed import MissedResults
 from eddyline.adaptive.constraints.no_rows import Prediction
 from eddyline.adaptive.constraints.ordered import OrderedArrival
@@ -39,7 +39,7 @@ class Watched(Protocol):
     size: int
     graph: DirectedGraph | None
     other: dict[int, int]
-    rids: dict[int, Adherence]
+    rids: dict[int, Forms]
     clustered: dict[int, ClusteredArrival]
     ordered: dict[int, OrderedArrival]
     followed: dict[int, FollowedChildren]
@@ -47,13 +47,14 @@ class Watched(Protocol):
     predicted: dict[int, Prediction]
     drops_no: dict[int, bool]
     losses: MissedResults
+    unwatched: set[int]
 
     @property
     def facts(self) -> Mapping[int, Labelled]: ...
     def spelled(self, graph: DirectedGraph) -> list[str]: ...
     def edge_label(self, q: int) -> str: ...
     def in_window(self, join: ConstrainedJoin, i: int) -> float: ...
-    def usable(self, join: ConstrainedJoin, adherence: Adherence, counting: int) -> bool: ...
+    def usable(self, join: ConstrainedJoin, forms: Forms, counting: int) -> bool: ...
     def unique(self, join: ConstrainedJoin, q: int) -> bool: ...
     def is_parent(self, q: int) -> bool: ...
     def input_of(self, q: int) -> int: ...
@@ -71,7 +72,12 @@ def describe(watch: Watched, join: ConstrainedJoin) -> list[str]:
             f"{s['input']}: {_bounds(s)}; Yes {s['yes']:,}, Unknown {s['unknown']:,}, No {s['no']:,} rows"
             f" ({_bytes(s['bytes'])}){spilled}; made useless by {by}"
         )
-    lines += [f"{c['constraint']}: {c['text']}" for c in constraints(watch, join)]
+    told = constraints(watch, join)
+    both = any("_t on " not in c["constraint"] for c in told)
+    # Of two forms that in ticks is told where it is used.
+    lines += [
+        f"{c['constraint']}: {c['text']}" for c in told if c["used"] or not (both and "_t on " in c["constraint"])
+    ]
     for i, found in sorted(watch.predicted.items()):
         way = "dropped" if watch.drops_no[i] else "kept"
         lines.append(
@@ -131,7 +137,7 @@ def expected_rows(watch: Watched, join: ConstrainedJoin, i: int) -> int | None:
             rids = watch.rids.get(q)
             if rids is None or not watch.usable(join, rids, child):
                 return None
-            waits.append(rids.k_e * float(arrived[i]) / max(1.0, float(arrived[child])))
+            waits.append(rids.length * float(arrived[i]) / max(1.0, float(arrived[child])))
         return int(max(waits)) if waits else None
     upper = [watch.other[q] for q in mine if watch.is_parent(watch.other[q])]
     seen = [watch.followed[q].seen() for q in upper if q in watch.followed]
@@ -150,25 +156,30 @@ def removed_from(watch: Watched, i: int) -> dict[str, int]:
 
 
 def constraints(watch: Watched, join: ConstrainedJoin) -> list[dict[str, Any]]:
-    """Every constraint that is watched."""
-    found: list[tuple[str, Adherence, int]] = []
+    """Every constraint that is watched, in both of its forms."""
+    found: list[tuple[str, str, Forms, int]] = []
     for q, rids in watch.rids.items():
         if watch.unique(join, watch.other[q]):
-            found.append((f"RIDS on {watch.edge_label(q)}", rids, watch.input_of(watch.other[q])))
-    found += [(f"CA on {watch.facts[q].label}", ca.adherence, watch.input_of(q))
-              for q, ca in watch.clustered.items() if watch.is_parent(q)]  # fmt: skip
+            found.append(("RIDS", watch.edge_label(q), rids, watch.input_of(watch.other[q])))
+    found += [("CA", watch.facts[q].label, ca.forms, watch.input_of(q))
+              for q, ca in watch.clustered.items() if watch.is_parent(q) and q not in watch.unwatched]  # fmt: skip
     found += [
-        (f"{'OAP' if watch.is_parent(q) else 'OAC'} on {watch.facts[q].label}", oa.adherence, watch.input_of(q))
+        ("OAP" if watch.is_parent(q) else "OAC", watch.facts[q].label, oa.forms, watch.input_of(q))
         for q, oa in watch.ordered.items()
     ]
     made = []
-    for name, a, counting in found:
-        used = watch.usable(join, a, counting)
-        k_u = None if math.isinf(a.k_u) else int(a.k_u)
-        shown = "k unknown" if k_u is None else f"k_u = {k_u:,}, k_e = {int(a.k_e):,}"
-        text = f"{shown}, {USED if used else UNUSED}; {a.increases} increases"
-        made.append({"constraint": name, "k_u": k_u, "k_e": None if k_u is None else int(a.k_e), "used": used,
-                     "increases": a.increases, "text": text})  # fmt: skip
+    for name, where, forms, counting in found:
+        usable = watch.usable(join, forms, counting)
+        for in_ticks, a in ((False, forms.arrivals), (True, forms.ticks)):
+            if forms.given not in (CHOSEN, TICKS if in_ticks else ARRIVALS):
+                continue
+            used = usable and in_ticks == forms.in_ticks
+            k_u = None if math.isinf(a.k_u) else int(a.k_u)
+            shown = "k unknown" if k_u is None else f"k_u = {k_u:,}, k_e = {int(a.k_e):,}{' ticks' if in_ticks else ''}"
+            text = f"{shown}, {USED if used else UNUSED}; {a.increases} increases"
+            made.append({"constraint": f"{name}{'_t' if in_ticks else ''} on {where}", "k_u": k_u,
+                         "k_e": None if k_u is None else int(a.k_e), "used": used, "increases": a.increases,
+                         "text": text})  # fmt: skip
     return made
 
 

@@ -1,6 +1,6 @@
 """When a constrained join is run by the plain join's kernel, and when not: measured, with hysteresis.
 
-- *Constraints save nothing*: the rows in memory were more than ``WORTHLESS`` of what the windows hold for half a window
+- *Constraints save nothing*: the rows in memory were more than ``worthless`` of what the windows hold for half a window
   of arrivals. The plain join takes over. It keeps the same rows and needs no statuses.
 - *Adherence returns*: samples that are taken while the plain join runs show a constraint that could be used. The
   constrained join takes over again, and each time it does so in vain it takes twice as long until the next.
@@ -16,6 +16,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from eddyline.adaptive.constraints.handover import HandOver
 from eddyline.adaptive.constraints.sampled import AdherenceSample
 from eddyline.core.bound import bound_of
 from eddyline.core.delta import Int64s
@@ -24,14 +25,6 @@ from eddyline.operators.switching_join import SwitchingJoin
 from eddyline.streamon.decision import Decision
 from eddyline.streamon.log import DecisionLog
 
-WORTHLESS = 0.9  # of the rows of the windows: a join that keeps more saves nothing
-LEAST_PATIENCE = 4_000  # arrivals before the plain join takes over
-MOST_BACK_OFF = 64  # windows between two attempts that were in vain
-FULL = 0.7  # of the memory limit: 'auto' begins to save before it is reached
-LARGE = 64 << 20  # bytes of state beyond the processor's caches: less of it may be faster
-WATCHED = 0.5  # of the bytes at which 'auto' would begin to save: from there on it takes samples
-TRIAL = 200_000  # elements of which times are compared
-FASTER = 0.95  # of the plain join's time: an attempt that takes more is given up
 PLAIN, CONSTRAINED = "plain join", "constrained join"
 
 
@@ -48,8 +41,8 @@ class Pace:
 
 class JoinSwitch:
     """Decides for one join. ``auto`` as above; ``patience``: arrivals without a saving before the plain join takes over
-    (None: half a window). ``memory`` is the limit of the query in bytes, ``in_window`` estimates how many rows arrive
-    during the window of an input."""
+    (None: by ``limits``). ``memory`` is the limit of the query in bytes, ``in_window`` estimates how many rows arrive
+    during the window of an input; ``limits`` has the constants."""
 
     def __init__(
         self,
@@ -61,10 +54,12 @@ class JoinSwitch:
         patience: int | None = None,
         log: DecisionLog | None = None,
         clock: Clock | None = None,
+        limits: HandOver | None = None,
     ) -> None:
         self.operator, self.sample, self.in_window = operator, sample, in_window
         self.auto, self.memory, self.log = auto, memory, log
         self.patience, self.clock = patience, clock or SystemClock()
+        self.limits = limits or HandOver()
         self.idle = 0  # arrivals since the constrained join saved anything
         self.since = 0  # elements since the last change
         self.back_off = 1
@@ -100,8 +95,8 @@ class JoinSwitch:
             if why is None:
                 return False
             held = sum(self.windows)
-            long = math.isfinite(held) and self.since > 4 * max(held, LEAST_PATIENCE)
-            self.back_off = 1 if long else min(MOST_BACK_OFF, 2 * self.back_off)
+            long = math.isfinite(held) and self.since > 4 * max(held, self.limits.least_patience)
+            self.back_off = 1 if long else min(self.limits.most_back_off, 2 * self.back_off)
             self._decide(join, CONSTRAINED, PLAIN, why, now)
             self.sample = self.sample.anew()
             return True
@@ -119,15 +114,19 @@ class JoinSwitch:
         """Why the plain join should run."""
         held = [self._held(join, i) for i in range(join.tree.size)]
         self.windows = [_window(join, i, h) for i, h in enumerate(held)]
-        if len(join.slots) > WORTHLESS * sum(held):
+        if len(join.slots) > self.limits.worthless * sum(held):
             self.idle += elements
         else:
             self.idle = 0
-        patience = self.patience if self.patience is not None else max(LEAST_PATIENCE, sum(held) // 2)
+        patience = (
+            self.patience
+            if self.patience is not None
+            else max(self.limits.least_patience, self.limits.patience * sum(held))
+        )
         if self.idle > patience:
             return f"constraints saved nothing for {self.idle:,} arrivals"
         pace, plain = self.pace[CONSTRAINED], self.pace[PLAIN]
-        if self.for_speed and pace.elements > TRIAL and pace.each() > FASTER * plain.each():
+        if self.for_speed and pace.elements > self.limits.trial and pace.each() > self.limits.faster * plain.each():
             return "less state was not faster"
         return None
 
@@ -149,17 +148,17 @@ class JoinSwitch:
         assert join.plain is not None
         bytes = join.plain.size()[1] if self.auto else 0
         if self.auto:
-            limit = LARGE if self.memory is None else min(LARGE, FULL * self.memory)
-            self.watching = bytes > WATCHED * limit
+            limit = self.limits.large if self.memory is None else min(self.limits.large, self.limits.full * self.memory)
+            self.watching = bytes > self.limits.watched * limit
         if not self.watching or self.since < self._pause():
             return None
         found = self.sample.adheres(self.windows)
         if found is None or not self.auto:
             return None if found is None else f"samples show {found}"
-        if self.memory is not None and bytes > FULL * self.memory:
+        if self.memory is not None and bytes > self.limits.full * self.memory:
             self.for_speed = False
             return f"{bytes:,} bytes of state are near the limit of {self.memory:,}, and samples show {found}"
-        if bytes > LARGE and self.pace[PLAIN].elements > TRIAL:
+        if bytes > self.limits.large and self.pace[PLAIN].elements > self.limits.trial:
             self.for_speed = True
             return f"less than {bytes:,} bytes of state may be faster, and samples show {found}"
         return None
@@ -167,8 +166,8 @@ class JoinSwitch:
     def _pause(self) -> float:
         """Elements until the next attempt."""
         held = sum(n for n in self.windows if math.isfinite(n))
-        least = LEAST_PATIENCE if self.patience is None else self.patience
-        return max(least, held / 2) * self.back_off if self.back_off > 1 else 0.0
+        least = self.limits.least_patience if self.patience is None else self.patience
+        return max(least, self.limits.patience * held) * self.back_off if self.back_off > 1 else 0.0
 
     def _decide(self, join: SwitchingJoin, before: str, after: str, why: str, now: int) -> None:
         self.idle = self.since = 0

@@ -1,8 +1,8 @@
 """Garbage collection of a constrained join: which rows constraints make useless (thesis 6.6.2, 6.7.2, 6.8.2, 6.8.6).
 
 Three facts say that *no future row of a neighbour matches a row at a port*: the neighbour has received k more rows
-since the row came (RIDS), its rows of that key have all come (CA, ``closed``), or its future keys are larger (OA,
-``low``).
+since the row came, or so much time has passed (RIDS), its rows of that key have all come (CA, ``closed``), or its
+future keys are larger (OA, ``low``).
 
 - A row without a match at such a port is NO, and so are the rows that need it (RIDS and OAC for a parent that waits for
   its child; OAP for a child that no parent references).
@@ -39,9 +39,11 @@ from eddyline.kernels.constrained_layout import (
     NO,
     QUEUED,
     SAMPLED,
+    TICKS,
     TWO_WAY,
     UNKNOWN,
     VICTIM,
+    WRAP,
     YES,
 )
 from eddyline.kernels.constrained_rows import (
@@ -59,13 +61,14 @@ from eddyline.kernels.constrained_rows import (
 )
 from eddyline.kernels.hashing import mix
 
-FORGOTTEN = -1  # the count of a key in CA-Aux whose entry is over
+EMPTY, FORGOTTEN = -2, -1  # counts of a place in CA-Aux that was never taken, and of a key whose entry is over
 
 
 class Inferences(NamedTuple):
     """What a collection may infer. By port: ``wait`` rows of the neighbour are waited for (RIDS), ``low`` is a bound on
     its future keys (OA), which follows the largest key that came ``lag`` arrivals ago (``marks``: how many arrivals of
-    the neighbour were counted, its largest key, then both as they were at the last collections, in turn).
+    the neighbour were counted, its largest key, then both and the time as they were at the last collections, in turn).
+    ``units`` says by port what ``wait`` and what ``lag`` count: rows of the neighbour or ticks.
 
     By input (``facts``): root; the one root of a graph all of whose edges are many-one; such a graph's roots are all
     parents of the input; NO rows need not stay, for parents learn from RIDS or OAC what they would tell. ``share`` of
@@ -78,6 +81,7 @@ class Inferences(NamedTuple):
     wait: Any
     low: Any
     lag: Any
+    units: Any
     marks: Any
     facts: Any
     removed: Any
@@ -96,7 +100,7 @@ def infer_at(rows, width, s, owner, j, why):
     """Make a row NO if it has no match at a port, where none will come."""
     status = rows.status[s]
     down = rows.ports[owner, j, DOWN] != 0
-    gone = 12 * width + 14 + j
+    gone = 10 * width + 18 + j
     if (status != UNKNOWN and status != YES) or rows.r16[s, gone] != 0 or (status == YES and down):
         return
     other, p = rows.ports[owner, j, NB], rows.ports[owner, j, NBP]
@@ -106,7 +110,15 @@ def infer_at(rows, width, s, owner, j, why):
 
 
 @inlined
-def infer(rows, width, plan, arrived):
+def waited(rows, width, s, j, unit, arrived, now):
+    """How long a row has waited for the neighbour at a port: rows that came there, or ticks that are over."""
+    if unit == TICKS:
+        return now - rows.r64[s, width + 2] - 1  # rows of this instant may still come
+    return (arrived - np.int64(rows.r32[s, 2 * width + 6 + j])) & np.int64(WRAP)
+
+
+@inlined
+def infer(rows, width, plan, arrived, now):
     """Make rows NO that have no match at a port and will get none; returns how many rows were looked at.
 
     Rows of one input wait since they came, so RIDS looks at each once, the oldest first, when its wait is over."""
@@ -121,9 +133,9 @@ def infer(rows, width, plan, arrived):
             if plan.wait[at] >= NEVER_USED:
                 continue
             s = rows.cursor[at]
-            while s >= 0 and arrived[other] - rows.r64[s, width + j] >= plan.wait[at]:
+            while s >= 0 and waited(rows, width, s, j, plan.units[0, at], arrived[other], now) >= plan.wait[at]:
                 infer_at(rows, width, s, np.int64(owner), j, np.int64(BY_RIDS))
-                s = np.int64(rows.r32[s, 6 * width + 4])
+                s = np.int64(rows.r32[s, 5 * width + 6])
                 looked += 1
             rows.cursor[at] = s
     if ordered == 0:
@@ -143,22 +155,27 @@ def infer(rows, width, plan, arrived):
 
 
 @inlined
-def raise_low(plan):
-    """Raise the bounds on future keys to the largest key that came ``lag`` arrivals ago, by what was marked."""
+def raise_low(plan, now):
+    """Raise the bounds on future keys to the largest that came ``lag`` arrivals or ticks ago, by what was marked."""
     for at in range(len(plan.low)):
         if plan.low[at] == LOWEST or plan.lag[at] >= NEVER_USED:
             continue
-        for i in range(1, MARKS + 1):
-            if plan.marks[at, 2 * i] > 0 and plan.marks[at, 2 * i] <= plan.marks[at, 0] - plan.lag[at]:
-                plan.low[at] = max(plan.low[at], plan.marks[at, 2 * i + 1])
+        for i in range(MARKS):
+            count, largest, time = plan.marks[at, 3 * i + 2], plan.marks[at, 3 * i + 3], plan.marks[at, 3 * i + 4]
+            over = (
+                time < now - plan.lag[at] if plan.units[1, at] == TICKS else count <= plan.marks[at, 0] - plan.lag[at]
+            )
+            if count > 0 and over:
+                plan.low[at] = max(plan.low[at], largest)
 
 
 @inlined
-def mark(plan, turn):
-    """Remember counts and largest keys."""
-    place = 2 * (1 + turn % MARKS)
+def mark(plan, turn, now):
+    """Remember counts, largest keys and the time."""
+    place = 2 + 3 * (turn % MARKS)
     for at in range(len(plan.low)):
         plan.marks[at, place], plan.marks[at, place + 1] = plan.marks[at, 0], plan.marks[at, 1]
+        plan.marks[at, place + 2] = now
 
 
 @inlined
@@ -170,8 +187,8 @@ def no_more_parents(rows, width, s, low):
         other, p = rows.ports[owner, j, NB], rows.ports[owner, j, NBP]
         if other < 0 or rows.ports[other, p, DOWN] == 0:
             continue
-        if rows.r16[s, 13 * width + 14 + j] != 0:
-            why = np.int64(rows.r16[s, 13 * width + 14 + j])
+        if rows.r16[s, 11 * width + 18 + j] != 0:
+            why = np.int64(rows.r16[s, 11 * width + 18 + j])
         elif rows.r64[s, j] < low[owner * width + j]:
             why = BY_OAP + KINDS * (owner * width + j)
         else:
@@ -211,12 +228,12 @@ def useless(rows, width, s, plan):
     """Why a row is useless, 0 if it is not."""
     owner = np.int64(rows.stream[s])
     if rows.status[s] == NO:
-        why = np.int64(rows.r16[s, 14 * width + 14])
+        why = np.int64(rows.r16[s, 12 * width + 18])
         if plan.facts[0, owner] or plan.facts[3, owner]:
             return why
         for j in range(width):
             down = rows.ports[owner, j, DOWN] != 0
-            if rows.ports[owner, j, NB] >= 0 and not down and rows.r16[s, 12 * width + 14 + j] != 0:
+            if rows.ports[owner, j, NB] >= 0 and not down and rows.r16[s, 10 * width + 18 + j] != 0:
                 return why
         return no_more_parents(rows, width, s, plan.low)
     if rows.status[s] == YES and plan.facts[1, owner]:
@@ -245,7 +262,7 @@ def companions(rows, width, x, why, top):
     """Rows that are only part of results which are complete go with the row that completes them: the parents of a row
     that no future row needs, and the one-one partners of a root's row that has its results. Puts them on the stack."""
     owner = np.int64(rows.stream[x])
-    flags = 14 * width + 15
+    flags = 12 * width + 19
     for j in range(width):
         other, p = rows.ports[owner, j, NB], rows.ports[owner, j, NBP]
         if other < 0:
@@ -257,7 +274,7 @@ def companions(rows, width, x, why, top):
         node = first(rows, width, other * width + p, p, rows.r64[x, j])
         while node >= 0:
             if rows.r16[node, flags] & (QUEUED | SAMPLED | VICTIM) == 0 and rows.status[node] == YES:
-                rows.r16[node, 14 * width + 14] = why
+                rows.r16[node, 12 * width + 18] = why
                 rows.r16[node, flags] |= QUEUED
                 rows.stack[top] = node
                 top += 1
@@ -269,14 +286,16 @@ def companions(rows, width, x, why, top):
 def take_out(rows, width, plan, s, many):
     """If a row is useless, put it and what goes with it among the victims, of which there are ``many``, or mark them;
     returns how many victims there are then, and how many rows were useless."""
-    flags = 14 * width + 15
-    if rows.r16[s, flags] & (QUEUED | SAMPLED | VICTIM):
+    flags = 12 * width + 19
+    if rows.r16[s, flags] & (QUEUED | VICTIM):
         return many, np.int64(0)
+    if rows.r16[s, flags] & SAMPLED and is_sampled(rows.r64[s, 0], plan.share):
+        return many, np.int64(0)  # of those that were sampled some are not any more, where the share became smaller
     why = useless(rows, width, s, plan)
     if why == 0:
         return many, np.int64(0)
     found = np.int64(0)
-    rows.r16[s, 14 * width + 14] = why
+    rows.r16[s, 12 * width + 18] = why
     rows.r16[s, flags] |= QUEUED
     rows.stack[0] = s
     top = np.int64(1)
@@ -322,7 +341,7 @@ def collect(rows, width, plan, whole):
     rows.cursor[len(rows.cursor) - 2] = 0
     for i in range(many):
         x = np.int64(plan.victims[i])
-        rows.r16[x, 14 * width + 15] &= 65535 - QUEUED
+        rows.r16[x, 12 * width + 19] &= 65535 - QUEUED
         look_again(rows, width, x)
         unlink(rows, width, x)
         delist(rows, width, x)
@@ -350,27 +369,28 @@ def close_keys(
             continue
         node = first(rows, width, child * width + p, p, keys[i])
         while node >= 0:
-            r16[node, 13 * width + 14 + p] = why
+            r16[node, 11 * width + 18 + p] = why
             node = after(rows, width, p, node, keys[i])
 
 
-@kernel(f"int64({I1}, int64, {I1}, {I1}, {I1}, {I1})")
-def clustering(keys, count, table, first_count, used, distances):
-    """CA-Aux (6.7.2): for each arriving key its clustering distance so far. ``table`` is an open hash table of keys,
-    ``first_count`` has C_v = the count of arrivals less those of other keys since the first of the key, ``used`` says
-    which places are taken, also by forgotten keys. Returns how many places were taken."""
+@kernel(f"int64({I1}, {I1}, int64, {I1}, {I1}, {I1}, {I1}, {I1})")
+def clustering(keys, times, count, table, first_count, first_time, distances, spans):
+    """CA-Aux (6.7.2): for each arriving key its clustering distance so far, and the ticks since the first of its key.
+    ``table`` is an open hash table of keys, ``first_count`` has C_v = the count of arrivals less those of other keys
+    since the first of the key (EMPTY, FORGOTTEN), ``first_time`` when the first came. Returns how many places were
+    taken."""
     mask = len(table) - 1
     new = np.int64(0)
     for i in range(len(keys)):
         count += 1
         at = mix(np.int64(3), keys[i]) & mask
-        while used[at] and table[at] != keys[i]:
+        while first_count[at] != EMPTY and table[at] != keys[i]:
             at = (at + 1) & mask
-        if used[at] and first_count[at] != FORGOTTEN:
+        if first_count[at] >= 0:
             first_count[at] += 1
-            distances[i] = count - first_count[at]
+            distances[i], spans[i] = count - first_count[at], times[i] - first_time[at]
         else:
-            new += used[at] == 0
-            used[at], table[at], first_count[at] = 1, keys[i], count
-            distances[i] = 0
+            new += first_count[at] == EMPTY
+            table[at], first_count[at], first_time[at] = keys[i], count, times[i]
+            distances[i], spans[i] = 0, 0
     return new

@@ -72,7 +72,7 @@ def follow(rows, width, owner, j, key, ends, seen, stack, top):
     node = first(rows, width, other * width + p, p, key)
     while node >= 0:
         at = node * width + p
-        if seen[at] == 0 and rows.r16[node, 14 * width + 15] & FAILED == 0:
+        if seen[at] == 0 and rows.r16[node, 12 * width + 19] & FAILED == 0:
             seen[at] = 1
             stack[top] = at
             top += 1
@@ -159,7 +159,7 @@ def may_complete(
             if (members[a >> 3] >> (a & 7)) & (members[b >> 3] >> (b & 7)) & 1:
                 continue
             node = first(rows, width, other * width + p, p, key)
-            while node >= 0 and r16[node, 14 * width + 15] & FAILED:
+            while node >= 0 and r16[node, 12 * width + 19] & FAILED:
                 node = after(rows, width, p, node, key)
             if node < 0 and not maybe_spilled(other * width + p, key, filters, bits):
                 worth[i] = 0

@@ -40,7 +40,9 @@ from eddyline.kernels.constrained_layout import (
     SAMPLED,
     SINCE,
     STEPS,
+    TICKS,
     VICTIM,
+    WRAP,
     YES,
 )
 from eddyline.kernels.constrained_rows import (
@@ -64,7 +66,8 @@ from eddyline.kernels.hashing import mix
 class Measures(NamedTuple):
     """What is counted and measured. By input: rows that ``arrived``. By port: ``duplicates``, rows that came while
     another of their input had their key; ``steps``, join distances with the count of arrivals at which each was seen,
-    those only that no later one reaches, and how many. ``hits`` by why: results that need rows which were useless."""
+    those only that no later one reaches, and how many; behind those of all ports the same in ticks, with times.
+    ``hits`` by why: results that need rows which were useless."""
 
     arrived: Any
     duplicates: Any
@@ -90,7 +93,7 @@ def emit(rows, width, search, measures, s, weight, time):
     """Results of a row that is YES; False if there is no room for all of them, and then none is out."""
     many = rows.ports.shape[0]
     owner = np.int64(rows.stream[s])
-    flags = 14 * width + 15
+    flags = 12 * width + 19
     found = search.progress[FOUND]
     search.bound[owner] = s
     search.cursor[0] = -2
@@ -123,13 +126,13 @@ def emit(rows, width, search, measures, s, weight, time):
         search.time[at], search.weight[at], search.sampled[at] = time, weight, 0
         for i in range(many):
             x = search.bound[i]
-            search.places[i, at] = rows.r32[x, 6 * width + 6]
+            search.places[i, at] = rows.r32[x, 5 * width + 8]
             if rows.r16[x, flags] & (SAMPLED | VICTIM):
                 if rows.r16[x, flags] & SAMPLED:
                     search.sampled[at] = mix(np.int64(17), rows.r64[x, 0]) | 1
                 elif weight > 0:  # it is useful after all
                     rows.r16[x, flags] &= 65535 - VICTIM
-                    measures.hits[rows.r16[x, 14 * width + 14]] += 1
+                    measures.hits[rows.r16[x, 12 * width + 18]] += 1
         search.progress[FOUND] = at + 1
     return True
 
@@ -150,11 +153,11 @@ def measure(measures, port, arrived, distance):
 
 
 @inlined
-def arrive(rows, width, plan, measures, s):
+def arrive(rows, width, plan, measures, s, now):
     """Count and measure an arrival, put the row into its chains and settle who depends on it. Inferences that it
     contradicts are taken back."""
     owner = np.int64(rows.stream[s])
-    gone, flags = 12 * width + 14, 14 * width + 15
+    gone, flags = 10 * width + 18, 12 * width + 19
     measures.arrived[owner] += 1
     arrived = measures.arrived[owner]
     top = np.int64(0)
@@ -164,18 +167,19 @@ def arrive(rows, width, plan, measures, s):
             continue
         key = rows.r64[s, j]
         port = other * width + p
-        rows.r64[s, width + j] = measures.arrived[other]
+        rows.r32[s, 2 * width + 6 + j] = np.int32(measures.arrived[other])
         if key < plan.low[port]:
             plan.low[port] = LOWEST
         plan.marks[port, 0] += 1
         plan.marks[port, 1] = max(plan.marks[port, 1], key)
         again = link_and_compare(rows, width, s, j)
         measures.duplicates[owner * width + j] += again
-        farthest = np.int64(0)
+        farthest, longest = np.int64(0), np.int64(0)
         node = first(rows, width, port, p, key)
         rows.stack[len(rows.stack) - width + j] = node
         while node >= 0:
-            farthest = max(farthest, arrived - rows.r64[node, width + p])
+            farthest = max(farthest, (arrived - np.int64(rows.r32[node, 2 * width + 6 + p])) & np.int64(WRAP))
+            longest = max(longest, now - rows.r64[node, width + 2])
             if rows.r16[node, gone + p] != 0:
                 if rows.r16[node, flags] & VICTIM:
                     rows.r16[node, flags] &= 65535 - VICTIM
@@ -185,7 +189,9 @@ def arrive(rows, width, plan, measures, s):
             node = after(rows, width, p, node, key)
         if farthest > 0 and not again:
             measure(measures, port, arrived, farthest)
-            if farthest > plan.wait[port]:
+            if longest > 0:
+                measure(measures, len(plan.wait) + port, now, longest)
+            if (longest if plan.units[0, port] == TICKS else farthest) > plan.wait[port]:
                 plan.wait[port] = NEVER_USED
     enlist(rows, width, s, rows.fifo[owner, 1])
     settle(rows, width, push(rows, width, s, top), s)
@@ -201,7 +207,7 @@ def leave_until(rows, width, search, measures, limits, deletes, until):
             oldest = rows.fifo[i, 0]
             if limits[i] > 0 or oldest < 0:
                 continue
-            leave = rows.r64[oldest, 2 * width + 1]
+            leave = rows.r64[oldest, width + 1]
             if leave < when or (leave == when and s < 0):
                 s, when = oldest, leave
         if s < 0:
@@ -209,7 +215,7 @@ def leave_until(rows, width, search, measures, limits, deletes, until):
         if (
             deletes
             and rows.status[s] == YES
-            and not emit(rows, width, search, measures, s, np.int64(-1), rows.r64[s, 2 * width + 1])
+            and not emit(rows, width, search, measures, s, np.int64(-1), rows.r64[s, width + 1])
         ):
             return False
         depart(rows, width, s)
@@ -220,9 +226,9 @@ def collect_garbage(rows, width, plan, measures, progress, every, rows_per_eleme
     """One garbage collection. To look at rows may cost as much as a few arrivals, whatever there is: the next waits
     for as many elements as that takes."""
     progress[MOST] = max(progress[MOST], rows.live.sum())
-    raise_low(plan)
-    mark(plan, progress[COLLECTIONS])
-    looked = infer(rows, width, plan, measures.arrived)
+    raise_low(plan, progress[NOW])
+    mark(plan, progress[COLLECTIONS], progress[NOW])
+    looked = infer(rows, width, plan, measures.arrived, progress[NOW])
     more, useless = collect(rows, width, plan, progress[COLLECTED] == 0)
     progress[DROPPED] += useless
     progress[SINCE], progress[DUE] = 0, max(every, (looked + more) // rows_per_element)
@@ -232,24 +238,24 @@ def collect_garbage(rows, width, plan, measures, progress, every, rows_per_eleme
 
 
 @inlined
-def fill(rows, width, s, owner, number, leave, place, rejected, keys, at):
+def fill(rows, width, s, owner, number, leave, time, place, rejected, keys, at):
     """Take the first free slot for an arriving row."""
-    rows.cursor[len(rows.cursor) - 1] = rows.r32[s, 6 * width + 4]
+    rows.cursor[len(rows.cursor) - 1] = rows.r32[s, 5 * width + 6]
     rows.stream[s] = owner
     for j in range(width):
         rows.r64[s, j] = keys[at, j]
-    rows.r64[s, 2 * width], rows.r64[s, 2 * width + 1] = number, leave
-    rows.r32[s, 6 * width + 6] = -1 if rejected else place
-    for c in range(12 * width + 14, 14 * width + 16):
+    rows.r64[s, width], rows.r64[s, width + 1], rows.r64[s, width + 2] = number, leave, time
+    rows.r32[s, 5 * width + 8] = -1 if rejected else place
+    for c in range(10 * width + 18, 12 * width + 20):
         rows.r16[s, c] = 0
     if rejected:
-        rows.r16[s, 14 * width + 15] = FAILED
+        rows.r16[s, 12 * width + 19] = FAILED
     rows.status[s] = FREE
 
 
 @kernel(
     f"int64({I1}, {I1}, {I1}, {I1}, {I2}, {I1}, {I1}, int64, {I1}, {B1}, int64, int64, int64, {ROWS}, {I3}, {I1}, {I1},"
-    f" boolean, boolean, int64, {I1}, {I1}, {I1}, {I2}, {I2}, {I2}, int32[::1], {I1}, {I1}, {I2}, {I1}, {I1},"
+    f" boolean, boolean, int64, {I1}, {I1}, {I1}, {I2}, {I2}, {I2}, {I2}, int32[::1], {I1}, {I1}, {I2}, {I1}, {I1},"
     f" {I1}, {I1}, {I1}, {I2})",
     work=lambda *args: len(args[0]),
     borrows=True,
@@ -257,14 +263,14 @@ def fill(rows, width, s, owner, number, leave, place, rejected, keys, at):
 def run(
     time, leave, place, state, keys, next_, stop, until, limits, skip, every, per_question, rows_per_element, ports,
     status, stream, r64, r32, r16, head, base, mask, fifo, live, cursor, stack, order, bound, loops, deletes, spills,
-    share, wait, low, lag, marks, facts, removed, victims, arrived, duplicates, steps, hits, progress, out_time,
+    share, wait, low, lag, units, marks, facts, removed, victims, arrived, duplicates, steps, hits, progress, out_time,
     out_weight, out_sampled, out_places,
 ):  # fmt: skip
     """Apply the elements of all inputs, those of one after those of another, from ``next_`` to ``stop`` by input, and
     let rows leave up to ``until``. ``state`` says which cannot join or are rejected; rejected rows of inputs in
     ``skip`` are only counted. ``out_sampled`` is a hash of the key of a result that a sampled row is part of."""
     rows = Rows(ports, status, stream, r64, r32, r16, head, base, mask, fifo, live, cursor, stack)
-    plan = Inferences(deletes, spills, share, wait, low, lag, marks, facts, removed, victims)
+    plan = Inferences(deletes, spills, share, wait, low, lag, units, marks, facts, removed, victims)
     measures = Measures(arrived, duplicates, steps, hits)
     search = Search(order, bound, loops, progress, out_time, out_weight, out_sampled, out_places)
     many, width = ports.shape[0], ports.shape[1]
@@ -293,7 +299,7 @@ def run(
         if owner < 0:
             return np.int64(DONE)
         oldest = fifo[owner, 0]
-        if limits[owner] > 0 and oldest >= 0 and r64[oldest, 2 * width] + limits[owner] <= arrived[owner]:
+        if limits[owner] > 0 and oldest >= 0 and r64[oldest, width] + limits[owner] <= arrived[owner]:
             if deletes and status[oldest] == YES and not emit(rows, width, search, measures, oldest, np.int64(-1), now):
                 return np.int64(FULL)
             depart(rows, width, oldest)
@@ -306,8 +312,8 @@ def run(
             s = cursor[len(cursor) - 1]
             if s < 0 or live[owner] > 2 * mask[owner * width]:
                 return np.int64(GROW)
-            fill(rows, width, s, owner, arrived[owner], leave[at], place[at], rejected, keys, at)
-            arrive(rows, width, plan, measures, s)
+            fill(rows, width, s, owner, arrived[owner], leave[at], now, place[at], rejected, keys, at)
+            arrive(rows, width, plan, measures, s, now)
             if status[s] == YES:
                 progress[PENDING] = s
         next_[owner] += 1

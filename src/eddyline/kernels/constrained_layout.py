@@ -6,9 +6,10 @@ is its port ``ports[S, j, NBP]``. Ports are numbered ``S · J + j``, where J is 
 A slot is one record of bytes, read through three views (``r64``, ``r32``, ``r16``), so that a look at a row touches one
 or two lines of the processor's cache:
 
-    r64   key by port, since by port (how many rows the neighbour had received when the row came), number, leave
-    r32   following and before by port (its place in the chain of its key), later and earlier (its place in the list of
-          its input's rows by age), place (where the row itself is stored)
+    r64   key by port, number, leave, time (when the row came)
+    r32   since by port (how many rows the neighbour had received when the row came, modulo 2³²), following and before
+          by port (its place in the chain of its key), later and earlier (its place in the list of its input's rows by
+          age), place (where the row itself is stored)
     r16   gone by port (why no row of the neighbour will match it), closed by port (why the neighbour's rows of that
           key have all come), why it is useless, flags
 
@@ -48,6 +49,8 @@ FOUND, PENDING, COLLECT, SINCE, DUE, COLLECTED, COLLECTIONS, NOW, DROPPED, APPLI
 NEVER_USED = 1 << 62  # a k that no distance reaches
 LOWEST = -(1 << 63)  # a bound below all keys
 MARKS = 16  # collections at which the largest keys are remembered
+WRAP = (1 << 32) - 1  # differences of counts are taken modulo 2³²
+ARRIVALS, TICKS = 0, 1  # what a distance counts: rows of a stream, or time
 CHANGED = 1 << 13  # rows whose status changed that are remembered for the next collection; after more it looks at all
 STEPS = 32  # distances by port that are remembered between two questions to the control
 
@@ -57,27 +60,42 @@ BITS_PER_KEY = 5  # bits that a key sets within its block
 
 def number_at(width: int) -> int:
     """The column of r64 that has a row's number."""
-    return 2 * width
+    return width
 
 
 def leave_at(width: int) -> int:
     """The column of r64 that says when a row leaves a time-based window."""
-    return 2 * width + 1
+    return width + 1
+
+
+def time_at(width: int) -> int:
+    """The column of r64 that says when a row came."""
+    return width + 2
+
+
+def since_at(width: int) -> int:
+    """The first of the columns of r32 that say how many rows the neighbours had received."""
+    return 2 * width + 6
+
+
+def later_at(width: int) -> int:
+    """The column of r32 that has the next slot of an input by age, of a free slot the next free one."""
+    return 5 * width + 6
 
 
 def place_at(width: int) -> int:
     """The column of r32 that says where a row is stored."""
-    return 6 * width + 6
+    return 5 * width + 8
 
 
 def gone_at(width: int) -> int:
     """The first of the columns of r16 that say why no row of a neighbour will match; ``closed`` follows."""
-    return 12 * width + 14
+    return 10 * width + 18
 
 
 def why_at(width: int) -> int:
     """The column of r16 that says why a row is useless; the flags follow."""
-    return 14 * width + 14
+    return 12 * width + 18
 
 
 def record_bytes(width: int) -> int:
@@ -86,4 +104,4 @@ def record_bytes(width: int) -> int:
     >>> record_bytes(1), record_bytes(2)
     (64, 88)
     """
-    return -(-(28 * width + 32) // 8) * 8
+    return 24 * width + 40

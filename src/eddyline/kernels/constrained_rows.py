@@ -61,7 +61,7 @@ class Rows(NamedTuple):
 @inlined
 def next_match(rows, width, p, s, key):
     """The next slot from ``s`` on in a chain of port p that has a key; −1: none."""
-    at = 4 * width + 4 + p
+    at = 3 * width + 6 + p
     while s >= 0 and rows.r64[s, p] != key:
         s = np.int64(rows.r32[s, at])
     return s
@@ -77,14 +77,14 @@ def first(rows, width, port, p, key):
 @inlined
 def after(rows, width, p, s, key):
     """The next slot of the same key."""
-    return next_match(rows, width, p, np.int64(rows.r32[s, 4 * width + 4 + p]), key)
+    return next_match(rows, width, p, np.int64(rows.r32[s, 3 * width + 6 + p]), key)
 
 
 @inlined
 def link(rows, width, s):
     """Put a row in front of the chains of its keys."""
     owner = np.int64(rows.stream[s])
-    following, before = 4 * width + 4, 5 * width + 4
+    following, before = 3 * width + 6, 4 * width + 6
     for j in range(width):
         if rows.ports[owner, j, NB] < 0:
             continue
@@ -105,10 +105,10 @@ def link_and_compare(rows, width, s, j):
     key = rows.r64[s, j]
     bucket = rows.base[port] + (mix(np.int64(0), key) & rows.mask[port])
     old = np.int64(rows.head[bucket])
-    rows.r32[s, 4 * width + 4 + j] = old
-    rows.r32[s, 5 * width + 4 + j] = -1 - bucket
+    rows.r32[s, 3 * width + 6 + j] = old
+    rows.r32[s, 4 * width + 6 + j] = -1 - bucket
     if old >= 0:
-        rows.r32[old, 5 * width + 4 + j] = s
+        rows.r32[old, 4 * width + 6 + j] = s
     rows.head[bucket] = s
     return next_match(rows, width, j, old, key) >= 0
 
@@ -117,7 +117,7 @@ def link_and_compare(rows, width, s, j):
 def unlink(rows, width, s):
     """Take a row out of its chains."""
     owner = np.int64(rows.stream[s])
-    following, before = 4 * width + 4, 5 * width + 4
+    following, before = 3 * width + 6, 4 * width + 6
     for j in range(width):
         if rows.ports[owner, j, NB] < 0:
             continue
@@ -134,7 +134,7 @@ def unlink(rows, width, s):
 def enlist(rows, width, s, behind):
     """Put a row into the list of its input, behind a slot; −1: in front."""
     owner = np.int64(rows.stream[s])
-    later, earlier = 6 * width + 4, 6 * width + 5
+    later, earlier = 5 * width + 6, 5 * width + 7
     ahead = rows.fifo[owner, 0] if behind < 0 else np.int64(rows.r32[behind, later])
     rows.r32[s, earlier], rows.r32[s, later] = behind, ahead
     if behind < 0:
@@ -155,15 +155,15 @@ def enlist(rows, width, s, behind):
 def delist(rows, width, s):
     """Take a row out of the list of its input."""
     owner = np.int64(rows.stream[s])
-    later, earlier = np.int64(rows.r32[s, 6 * width + 4]), np.int64(rows.r32[s, 6 * width + 5])
+    later, earlier = np.int64(rows.r32[s, 5 * width + 6]), np.int64(rows.r32[s, 5 * width + 7])
     if earlier < 0:
         rows.fifo[owner, 0] = later
     else:
-        rows.r32[earlier, 6 * width + 4] = later
+        rows.r32[earlier, 5 * width + 6] = later
     if later < 0:
         rows.fifo[owner, 1] = earlier
     else:
-        rows.r32[later, 6 * width + 5] = earlier
+        rows.r32[later, 5 * width + 7] = earlier
     for j in range(width):
         if rows.cursor[owner * width + j] == s:
             rows.cursor[owner * width + j] = later
@@ -185,14 +185,14 @@ def release(rows, width, s):
     """Free the slot of a row that is in no chain and no list."""
     free = len(rows.cursor) - 1
     rows.status[s] = FREE
-    rows.r32[s, 6 * width + 4] = rows.cursor[free]
+    rows.r32[s, 5 * width + 6] = rows.cursor[free]
     rows.cursor[free] = s
 
 
 @inlined
 def evaluate(rows, width, s, arrives):
     """The status of a row by Theorems 6.3.1 and 6.3.2; a NO row is told why. Those that ``arrive`` know matches."""
-    flags, gone, why = 14 * width + 15, 12 * width + 14, 14 * width + 14
+    flags, gone, why = 12 * width + 19, 10 * width + 18, 12 * width + 18
     if rows.r16[s, flags] & FAILED:
         rows.r16[s, why] = BY_FILTER
         return np.int64(NO)
@@ -231,7 +231,7 @@ def evaluate(rows, width, s, arrives):
 @inlined
 def push(rows, width, s, top):
     """Have a row looked at, once."""
-    flags = 14 * width + 15
+    flags = 12 * width + 19
     if rows.r16[s, flags] & QUEUED:
         return top
     rows.r16[s, flags] |= QUEUED
@@ -246,7 +246,7 @@ def settle(rows, width, top, arriving):
     while top > 0:
         top -= 1
         s = np.int64(rows.stack[top])
-        rows.r16[s, 14 * width + 15] &= 65535 - QUEUED
+        rows.r16[s, 12 * width + 19] &= 65535 - QUEUED
         new = evaluate(rows, width, s, s == arriving)
         if new == rows.status[s]:
             continue
@@ -285,7 +285,7 @@ def depart(rows, width, s):
             continue
         node = first(rows, width, other * width + p, p, key)
         while node >= 0:
-            rows.r16[node, 12 * width + 14 + p] = BY_EXPIRY + KINDS * (other * width + p)
+            rows.r16[node, 10 * width + 18 + p] = BY_EXPIRY + KINDS * (other * width + p)
             top = push(rows, width, node, top)
             node = after(rows, width, p, node, key)
     settle(rows, width, top, np.int64(-1))
@@ -308,15 +308,15 @@ def insert(
         else:
             if owner != last:
                 behind, last = np.int64(-1), owner
-            ahead = fifo[owner, 0] if behind < 0 else np.int64(r32[behind, 6 * width + 4])
-            while ahead >= 0 and r64[ahead, 2 * width] < r64[s, 2 * width]:
+            ahead = fifo[owner, 0] if behind < 0 else np.int64(r32[behind, 5 * width + 6])
+            while ahead >= 0 and r64[ahead, width] < r64[s, width]:
                 behind = ahead
-                ahead = np.int64(r32[behind, 6 * width + 4])
+                ahead = np.int64(r32[behind, 5 * width + 6])
             enlist(rows, width, s, behind)
             behind = s
             for j in range(width):
                 if ports[owner, j, NB] >= 0:
-                    r64[s, width + j] = arrived[ports[owner, j, NB]]
+                    r32[s, 2 * width + 6 + j] = np.int32(arrived[ports[owner, j, NB]])
                     cursor[owner * width + j] = fifo[owner, 0]
         status[s] = FREE  # whatever it becomes, parents are told
         link(rows, width, s)
@@ -328,8 +328,8 @@ def insert(
             other, p = ports[owner, j, NB], ports[owner, j, NBP]
             node = first(rows, width, other * width + p, p, r64[s, j]) if other >= 0 else np.int64(-1)
             while node >= 0:
-                if not behind_newest and r16[node, 12 * width + 14 + p] != 0:
-                    r16[node, 12 * width + 14 + p] = 0
+                if not behind_newest and r16[node, 10 * width + 18 + p] != 0:
+                    r16[node, 10 * width + 18 + p] = 0
                     top = push(rows, width, node, top)
                 node = after(rows, width, p, node, r64[s, j])
         settle(rows, width, push(rows, width, s, top), np.int64(-1))

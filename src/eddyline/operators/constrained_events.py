@@ -65,15 +65,17 @@ class Arrivals:
         able = self.state == 0
         return stream[able], np.ascontiguousarray(self.keys[able])
 
-    def untold(self) -> Iterator[tuple[int, Int64s]]:
-        """By input the keys of the elements that were applied and that the control does not know yet."""
+    def untold(self) -> Iterator[tuple[int, Int64s, Int64s]]:
+        """By input the keys and times of the elements that were applied and that the control does not know yet."""
         for i, (a, b) in enumerate(zip(self.told.tolist(), self.next.tolist(), strict=True)):
             if a < b:
                 able = (self.state[a:b] & k.INVALID) == 0
-                keys = self.keys[a:b] if able.all() else self.keys[a:b][able]
+                keys, times = self.keys[a:b], self.time[a:b]
+                if not able.all():
+                    keys, times = keys[able], times[able]
                 self.told[i] = b
                 if len(keys):
-                    yield i, keys
+                    yield i, keys, times
 
 
 def cuts_of(times: Sequence[Int64s], most: int) -> Iterator[list[tuple[int, int]]]:

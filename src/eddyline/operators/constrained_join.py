@@ -14,32 +14,32 @@ The invariants that make the second exact, however wrong a constraint is:
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
 from eddyline.core.bound import Bound, bound_of
-from eddyline.core.delta import Bools, Delta, Int64s
+from eddyline.core.delta import Delta, Int64s
 from eddyline.core.schema import Schema
+from eddyline.core.time import NEVER
 from eddyline.core.window import Rows
 from eddyline.expr.evaluate import compile_expr
 from eddyline.expr.nodes import Expr
-from eddyline.expr.predicates import Conjunction
-from eddyline.kernels import constrained_filter as kernel_filter
 from eddyline.kernels import constrained_join as kernel
 from eddyline.kernels import constrained_layout as k
 from eddyline.kernels.join_layout import NO_DELETIONS
 from eddyline.operators.base import Context, Operator
+from eddyline.operators.constrained_control import Collection, ConstraintControl
 from eddyline.operators.constrained_events import Arrivals, cuts_of
+from eddyline.operators.constrained_side import ConstrainedSide, FoundResults
+from eddyline.operators.constrained_spill import bring_back, put_away
 from eddyline.operators.join_plan import JoinGraph
 from eddyline.operators.join_results import JoinResults
-from eddyline.operators.join_side import JoinInput, JoinSide
+from eddyline.operators.join_side import JoinInput
 from eddyline.operators.join_tree import JoinTree
 from eddyline.synopses.constrained_slots import Slots
-from eddyline.synopses.kept_rows import KeptRows
 from eddyline.synopses.spill import Spill
 
 COLLECT_EVERY = 1_000  # elements between two garbage collections: fewer keep less, and cost more
@@ -50,94 +50,7 @@ TELL_EVERY = 4_096  # arrivals that are told together, unless the control is ask
 ROWS_PER_ELEMENT = 8  # rows that a collection may look at for each element since the last
 SPILL_EVERY = 32_768  # elements after which useless rows are spilled at the latest: fewer keep less, and cost more
 ROOM = 1 << 12  # results for which there is room at first
-PAIRS = 1 << 16  # results that are turned into rows at once
 EVENTS = ("time", "leave", "valid", "failed")  # of a side, as they are saved
-
-
-@dataclass(frozen=True, slots=True)
-class Collection:
-    """What garbage collections may infer until the next question. By port: ``wait`` (RIDS) and ``low`` (OA), which
-    may be raised to the largest key that came ``lag`` arrivals ago (NEVER_USED: stays as it is); ``facts`` by input:
-    root, only root, all roots are parents, NO rows are not kept. ``share`` of 65,536 useless rows stay as a sample."""
-
-    wait: Int64s
-    low: Int64s
-    share: int
-    facts: np.ndarray[Any, Any]
-    lag: Int64s | None = None
-
-
-class ConstraintControl(Protocol):
-    """Who measures constraints and decides which are used. The operator knows no policy."""
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of what it remembers of rows and keys."""
-
-    def arrived(self, join: ConstrainedJoin, stream: int, keys: Int64s) -> None:
-        """Rows came with these keys, by port."""
-
-    def measured(self, join: ConstrainedJoin, distances: Int64s) -> None:
-        """Join distances: lines of port, count of the neighbour's rows, distance."""
-
-    def collection(self, join: ConstrainedJoin, now: int) -> Collection | None:
-        """Before a garbage collection: what may be inferred; None: nothing."""
-
-    def collected(self, join: ConstrainedJoin, removed: Int64s) -> None:
-        """How many rows were found useless since the last call, by input and kind (BY_RIDS, …)."""
-
-    def hit(self, join: ConstrainedJoin, why: Int64s, now: int) -> None:
-        """Spilled rows were needed after all."""
-
-    def sampled(self, join: ConstrainedJoin, keys: Int64s) -> None:
-        """Results came that would be missing, had their rows not been kept: hashes of the keys."""
-
-    def describe(self, join: ConstrainedJoin) -> list[str]:
-        """Lines for explain."""
-
-    def statistics(self, join: ConstrainedJoin) -> dict[str, Any]:
-        """What is known and was done, as plain data."""
-
-    def restart(self) -> None:
-        """Arrivals are counted anew: forget what was measured."""
-
-    def state(self) -> dict[str, Any]:
-        """What was learned."""
-
-    def load(self, state: dict[str, Any]) -> None:
-        """Go on with what was learned."""
-
-
-class ConstrainedSide(JoinSide):
-    """An input whose rows may go in any order. ``failed`` are waiting rows that a filter above the window rejects;
-    ``slot`` says where the waiting rows are stored."""
-
-    def __init__(self, spec: JoinInput, keys: Sequence[Expr], ordered: frozenset[int]) -> None:
-        self.rows = KeptRows(spec.schema)
-        super().__init__(replace(spec, filters=()), keys, lambda: self.rows, ordered)  # type: ignore[arg-type, return-value]
-        self.rejects = Conjunction(spec.filters) if spec.filters else None
-        self.failed = np.zeros(0, np.int64)
-
-    def accept(self, delta: Delta) -> None:
-        n = len(delta)
-        if n == 0:
-            return
-        start = len(self.rows)
-        super().accept(delta)
-        self.slot[len(self.slot) - n :] = start + np.arange(n)
-        failed = self.rejected(delta.columns, n)
-        self.failed = np.concatenate([self.failed, failed]) if len(self.failed) else failed
-
-    def rejected(self, columns: Mapping[str, pa.Array], n: int) -> Int64s:
-        """1 for rows that a filter above the window rejects."""
-        failed = np.zeros(n, np.int64)
-        if self.rejects is not None and n:
-            failed[~self.rejects.evaluate(columns, n).keep] = 1
-        return failed
-
-    def drop_events(self, count: int) -> None:
-        super().drop_events(count)
-        self.failed = self.failed[count:]
 
 
 class ConstrainedJoin(Operator):
@@ -174,14 +87,16 @@ class ConstrainedJoin(Operator):
         self.skip = np.zeros(tree.size, np.uint8)  # roots: nobody waits for their rejected rows
         self.collect_every = collect_every
         many = tree.size * tree.width
-        self.plan, self.lag = self.nothing_inferred(), np.full(many, k.NEVER_USED, np.int64)
+        self.use(self.nothing_inferred())
+        self.collected_at = NEVER  # the time of the last garbage collection
         self.progress = np.zeros(k.PROGRESS, np.int64)
         self.progress[k.PENDING], self.progress[k.DUE] = -1, collect_every
         self.removed = np.zeros((tree.size, k.KINDS), np.int64)
         self.hits = np.zeros((many + 1) * k.KINDS, np.int64)
         self.room = ROOM
         self.fetches = 0
-        self._untold: list[list[Int64s]] = [[] for _ in inputs]  # keys of elements that the control does not know yet
+        # Keys and times of elements that the control does not know yet.
+        self._untold: list[list[tuple[Int64s, Int64s]]] = [[] for _ in inputs]
         self._most = self._last_most = 0  # rows, during the last call and the last run
 
     def _verify_composite(self, graph: JoinGraph) -> None:
@@ -202,6 +117,12 @@ class ConstrainedJoin(Operator):
         many = self.tree.size * self.tree.width
         wait, low = np.full(many, k.NEVER_USED, np.int64), np.full(many, k.LOWEST, np.int64)
         return Collection(wait, low, 0, np.zeros((4, self.tree.size), np.int64))
+
+    def use(self, plan: Collection) -> None:
+        """Infer by this from now on."""
+        self.plan, many = plan, len(plan.low)
+        self.lag = np.full(many, k.NEVER_USED, np.int64) if plan.lag is None else plan.lag
+        self.units = np.full((2, many), k.ARRIVALS, np.int64) if plan.units is None else plan.units
 
     # ── running ───────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -227,12 +148,32 @@ class ConstrainedJoin(Operator):
     def _run(self, arrivals: Arrivals, until: int, found: FoundResults) -> None:
         """Apply arrivals, and let rows leave whose time has come."""
         if self.spill is not None and self.spill.total > 0 and len(arrivals):
-            self._bring_back(arrivals)
+            bring_back(self, arrivals)
         self.slots.reserve(min(self._last_most, len(self.slots) + len(arrivals)), np.diff(arrivals.stop, prepend=0))
+        before = self.collections
+        self.progress[k.MOST] = 0
+        self._apply(arrivals, until, found)
+        if self.collections == before and self._is_due(until):
+            self.progress[k.NOW] = until
+            self._consult(arrivals, until, asks=True)
+            self._apply(arrivals, until, found)
+        if self.collections != before or self.collected_at == NEVER:
+            self.collected_at = until
+        self._last_most = max(int(self.progress[k.MOST]), len(self.slots))
+        self._most = max(self._most, self._last_most)
+        self._note_arrivals(arrivals)
+        self._tell()
+        if self.spill is not None:
+            put_away(self)
+
+    def _is_due(self, until: int) -> bool:
+        """Whether so much time has passed without a garbage collection that rows may have become useless by that."""
+        return len(self.slots) > 0 and until != NEVER and until - self.collected_at >= self.plan.due
+
+    def _apply(self, arrivals: Arrivals, until: int, found: FoundResults) -> None:
         many = self.tree.size
         bound, loops = np.empty(many, np.int64), np.empty(many, np.int64)
         status, progress = k.FULL, self.progress
-        progress[k.MOST] = 0
         while status != k.DONE:
             slots, plan = self.slots, self.plan
             times, weights, sampled = (np.empty(self.room, np.int64) for _ in range(3))
@@ -242,7 +183,7 @@ class ConstrainedJoin(Operator):
                     arrivals.time, arrivals.leave, arrivals.place, arrivals.state, arrivals.keys, arrivals.next,
                     arrivals.stop, until, self.limits, self.skip, self.collect_every, COLLECTIONS_PER_QUESTION,
                     ROWS_PER_ELEMENT, *slots.arrays, slots.order, bound, loops, self.deletes, self.spill is not None,
-                    plan.share, plan.wait, plan.low, self.lag, slots.marks, plan.facts, self.removed,
+                    plan.share, plan.wait, plan.low, self.lag, self.units, slots.marks, plan.facts, self.removed,
                     np.empty(slots.capacity, np.int32), slots.arrived, slots.duplicates, slots.steps, self.hits,
                     progress, times, weights, sampled, places,
                 )
@@ -258,26 +199,21 @@ class ConstrainedJoin(Operator):
                 slots.grow()
             elif status == k.CONSULT:
                 self._consult(arrivals, int(progress[k.NOW]))
-        self._last_most = max(int(progress[k.MOST]), len(self.slots))
-        self._most = max(self._most, self._last_most)
-        self._note_arrivals(arrivals)
-        self._tell()
-        if self.spill is not None:
-            self._spill()
 
     # ── what the control learns and decides ───────────────────────────────────────────────────────────────────────
 
     def _note_arrivals(self, arrivals: Arrivals) -> None:
         """Remember the keys of the elements that were applied, until they are told."""
-        for i, keys in arrivals.untold():
-            self._untold[i].append(keys)
-        if sum(len(keys) for mine in self._untold for keys in mine) >= TELL_EVERY:
+        for i, keys, times in arrivals.untold():
+            self._untold[i].append((keys, times))
+        if sum(len(keys) for mine in self._untold for keys, _ in mine) >= TELL_EVERY:
             self._tell_arrivals()
 
     def _tell_arrivals(self) -> None:
         for i, mine in enumerate(self._untold):
             if mine:
-                self.control.arrived(self, i, mine[0] if len(mine) == 1 else np.concatenate(mine))
+                keys, times = mine[0] if len(mine) == 1 else (np.concatenate(p) for p in zip(*mine, strict=True))
+                self.control.arrived(self, i, keys, times)
         self._untold = [[] for _ in self.sides]
 
     def _tell(self) -> None:
@@ -291,10 +227,10 @@ class ConstrainedJoin(Operator):
             self.control.hit(self, np.repeat(why, self.hits[why]), int(self.progress[k.NOW]))
             self.hits[:] = 0
 
-    def _consult(self, arrivals: Arrivals, now: int) -> None:
+    def _consult(self, arrivals: Arrivals, now: int, asks: bool = False) -> None:
         """Before a garbage collection: what may be inferred from now on."""
         self._note_arrivals(arrivals)
-        if self.progress[k.COLLECTED] + 1 < LEAST_COLLECTIONS and self.collections > LEARNING:
+        if not asks and self.progress[k.COLLECTED] + 1 < LEAST_COLLECTIONS and self.collections > LEARNING:
             self.progress[k.COLLECT] = 1
             return
         self._tell_arrivals()
@@ -306,74 +242,11 @@ class ConstrainedJoin(Operator):
         if plan is None:
             self.progress[k.SINCE] = 0
             return
-        self.plan = plan
-        self.lag = np.full(len(plan.low), k.NEVER_USED, np.int64) if plan.lag is None else plan.lag
+        self.use(plan)
         self.skip = (plan.facts[0] != 0).astype(np.uint8)
         self.progress[k.COLLECT] = 1
 
-    # ── rows outside of memory ────────────────────────────────────────────────────────────────────────────────────
-
-    def _bring_back(self, arrivals: Arrivals) -> None:
-        """Before a run: all spilled rows that it may need for a result."""
-        assert self.spill is not None
-        streams, keys = arrivals.joining()
-        members = np.zeros(max(8, 1 << (2 * keys.size).bit_length()), np.uint8)
-        kernel_filter.note_arrivals(streams, keys, self.slots.ports, members)
-        now = int(arrivals.time.min())
-        starts = np.empty(0, np.int64)
-        while len(streams) or len(starts):
-            slots = self.slots
-            room = slots.capacity * slots.width
-            asked = np.empty(((len(streams) + len(starts) + room) * slots.width, 2), np.int64)
-            seen, reached = np.zeros(room, np.uint8), np.empty(room, np.int64)
-            known = self.spill.filters, self.spill.bits, self.ends, seen, reached, asked
-            many = int(kernel_filter.reach(streams, keys, starts, *slots.arrays, *known))
-            starts = self._fetch(asked[:many], members, now) if many else np.empty(0, np.int64)
-            streams, keys = np.empty(0, np.int64), np.empty((0, slots.width), np.int64)
-
-    def _fetch(self, asked: Int64s, members: np.ndarray[Any, Any], now: int) -> Int64s:
-        """Bring rows of some keys back from the spill: their slots. They go again after the run, unless one of them is
-        part of a result: that is what refutes a constraint."""
-        assert self.spill is not None
-        back, slots = [], self.slots
-        for port, rows in self.spill.take(asked, lambda port, keys: self._may_complete(members, port, keys)):
-            i = port // slots.width
-            limit = int(self.limits[i])
-            there = rows.number + limit >= slots.arrived[i] if limit else rows.leave > now
-            rows = rows.filter(there)
-            if len(rows) == 0:
-                continue
-            self.fetches += len(rows)
-            start = self.sides[i].rows.insert(rows.columns, len(rows))
-            places = slots.take_free(len(rows))
-            slots.fill(places, i, rows.number, rows.leave, rows.keys)
-            slots.set_place(places, start + np.arange(len(rows)))
-            slots.mark_victims(places, rows.why)
-            slots.put(places)
-            back.append(places)
-        return np.concatenate(back) if back else np.empty(0, np.int64)
-
-    def _may_complete(self, members: np.ndarray[Any, Any], port: int, keys: Int64s) -> Bools:
-        """Which spilled rows that were found at a port may be part of a result of this run."""
-        assert self.spill is not None
-        worth = np.zeros(len(keys), np.int64)
-        filters = self.spill.filters, self.spill.bits
-        keys = np.ascontiguousarray(keys)
-        kernel_filter.may_complete(keys, port, *self.slots.arrays, *filters, members, worth)
-        accepted: Bools = worth != 0
-        return accepted
-
-    def _spill(self) -> None:
-        """After a run: put what is useless outside of memory."""
-        assert self.spill is not None
-        slots, victims = self.slots, self.slots.victims()
-        for i, side in enumerate(self.sides):
-            mine = victims[slots.stream[victims] == i]
-            if len(mine):
-                columns = side.rows.probe(slots.place(mine), side.spec.schema.names)
-                self.spill.add(i, slots.number(mine), slots.leave(mine), slots.keys(mine), slots.why(mine), columns)
-        if len(victims):
-            slots.remove(victims)
+    # ── rows in memory ────────────────────────────────────────────────────────────────────────────────────────────
 
     def _stored(self, i: int) -> tuple[Int64s, Int64s]:
         """The slots of the rows of an input that are stored, and the places of these and of the rows that wait."""
@@ -454,6 +327,7 @@ class ConstrainedJoin(Operator):
         slots = self.slots.state()
         out: dict[str, Any] = {"control": self.control.state(), "slots": slots, "fetches": self.fetches}
         out["progress"], out["skip"] = self.progress.copy(), self.skip.astype(np.int64)
+        out["due"] = self.plan.due
         out["ports"] = np.ascontiguousarray(self.slots.ports.reshape(-1))
         for i, side in enumerate(self.sides):
             events = {n: getattr(side, n) for n in EVENTS}
@@ -483,37 +357,9 @@ class ConstrainedJoin(Operator):
         self.slots.load(slots)
         self.fetches, self.progress = int(state["fetches"]), np.array(state["progress"])
         self.progress[k.COLLECTED] = COLLECTIONS_PER_QUESTION  # what may be inferred is not saved
+        self.use(replace(self.nothing_inferred(), due=int(state["due"])))
+        self.collected_at = NEVER
         self.skip = np.array(state["skip"]).astype(np.uint8)
         if self.spill is not None:
             self.spill.load(state["spill"])
         self.control.load(state["control"])
-
-
-class FoundResults:
-    """The results of a call."""
-
-    def __init__(self, results: JoinResults) -> None:
-        self.results = results
-        self.found: list[tuple[Int64s, Int64s, Int64s]] = []
-        self.parts: list[Delta] = []
-
-    def add(self, time: Int64s, weight: Int64s, places: Int64s) -> None:
-        self.found.append((time, weight, places))
-        if not self.results.can_fail and sum(len(f[0]) for f in self.found) > PAIRS:
-            # Of results that can fail, all at once: whether one has failed is known when its instant is complete.
-            self._make()
-
-    def _make(self) -> None:
-        time, weight, places = zip(*self.found, strict=True)
-        if len(self.found) == 1:
-            made = self.results.rows(time[0], weight[0], places[0])
-        else:
-            made = self.results.rows(np.concatenate(time), np.concatenate(weight), np.hstack(places))
-        self.found = []
-        if len(made):
-            self.parts.append(made)
-
-    def delta(self, schema: Schema) -> Delta:
-        if self.found:
-            self._make()
-        return Delta.concat(self.parts) if self.parts else Delta.empty(schema)

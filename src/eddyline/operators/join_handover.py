@@ -69,10 +69,10 @@ def _rows_of(join: ConstrainedJoin, i: int) -> SpilledRows:
     return SpilledRows.concat([held, *spilled])
 
 
-def to_constrained(plain: MJoin, join: ConstrainedJoin) -> Int64s:
+def to_constrained(plain: MJoin, join: ConstrainedJoin, now: int) -> Int64s:
     """Fill a constrained join that has no rows with those of a plain one, and with the elements that wait. Rows get
-    numbers below 0, so that the arrivals that are counted and measured begin with the next. Returns by input how many
-    rows its window has."""
+    numbers below 0, so that the arrivals that are counted and measured begin with the next, and wait since ``now``.
+    Returns by input how many rows its window has."""
     earlier = (plain.arrays.tail - plain.arrays.first).astype(np.int64)
     for i, side in enumerate(join.sides):
         there = plain.sides[i]
@@ -85,7 +85,7 @@ def to_constrained(plain: MJoin, join: ConstrainedJoin) -> Int64s:
         codes, _ = side.key_codes(columns, len(number))
         start = side.rows.insert(columns, len(number))
         slots = join.slots.take_free(len(number))
-        join.slots.fill(slots, i, number, leave, port_keys(codes, join.keys[i], join.slots.width))
+        join.slots.fill(slots, i, number, leave, port_keys(codes, join.keys[i], join.slots.width), now)
         join.slots.set_place(slots, start + np.arange(len(number)))
         join.slots.put(slots)
         waiting = len(there.time)

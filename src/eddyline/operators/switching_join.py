@@ -12,6 +12,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from eddyline.core.delta import Delta, Int64s
+from eddyline.core.time import NEVER
 from eddyline.kernels import constrained_layout as k
 from eddyline.operators.constrained_join import COLLECTIONS_PER_QUESTION, ConstrainedJoin
 from eddyline.operators.join_handover import to_constrained, to_plain
@@ -100,7 +101,7 @@ class SwitchingJoin(ConstrainedJoin):
             assert self.plain is not None
             self._empty()
             self.control.restart()
-            self.earlier = to_constrained(self.plain, self)
+            self.earlier = to_constrained(self.plain, self, now)
             self.plain = None
 
     def _empty(self) -> None:
@@ -112,7 +113,8 @@ class SwitchingJoin(ConstrainedJoin):
             side.drop_events(len(side.time))
         self.progress[k.PENDING], self.progress[k.SINCE] = -1, 0
         self.progress[k.COLLECTED] = COLLECTIONS_PER_QUESTION
-        self.plan = self.nothing_inferred()
+        self.use(self.nothing_inferred())
+        self.collected_at = NEVER
         self.skip[:] = 0
 
     # ── what others read ──────────────────────────────────────────────────────────────────────────────────────────

@@ -12,7 +12,8 @@ from eddyline.kernels.constrained_collect import close_keys
 from eddyline.kernels.constrained_rows import insert, link_all, remove
 
 FIRST = 64  # slots at first
-GROWTH = 1.5  # of the slots: more are copied less often and stay empty more often
+GROWTH = 1.3  # of the slots: more are copied less often and stay empty more often
+FULL = 2 / 3  # of the slots in use: fewer let go of memory, which copies the others
 Array = np.ndarray[Any, Any]
 
 
@@ -37,10 +38,10 @@ class Slots:
         self._make_heads()
         self.arrived = np.zeros(self.inputs, np.int64)
         self.duplicates = np.zeros(many, np.int64)
-        self.steps = np.zeros((many, 2 * k.STEPS + 1), np.int64)
+        self.steps = np.zeros((2 * many, 2 * k.STEPS + 1), np.int64)  # in arrivals, then in ticks
         # Not saved: after a restart bounds are raised by the control alone for a while.
-        self.marks = np.zeros((many, 2 * (k.MARKS + 1)), np.int64)
-        self.marks[:, 1::2] = k.LOWEST
+        self.marks = np.zeros((many, 2 + 3 * k.MARKS), np.int64)
+        self.marks[:, 1] = k.LOWEST
 
     def _see(self) -> None:
         self.r64, self.r32, self.r16 = (self.records.view(t) for t in (np.int64, np.int32, np.uint16))
@@ -88,9 +89,9 @@ class Slots:
         link_all(*self.arrays, False)
 
     def shrink(self) -> None:
-        """Give up memory for slots of which less than half is in use."""
-        if self.capacity > 4 * FIRST and 2 * len(self) < self.capacity:
-            self._resize(max(FIRST, len(self) + len(self) // 4))
+        """Give up memory for slots that are not in use, where there are many."""
+        if self.capacity > 4 * FIRST and len(self) < FULL * self.capacity:
+            self._resize(max(FIRST, len(self) + len(self) // 8))
             self._make_heads()
             link_all(*self.arrays, False)
 
@@ -104,8 +105,8 @@ class Slots:
             setattr(self, name, new)
         self.status[old:], self.stream[old:] = k.FREE, 0
         self._see()
-        self.r32[old:, 6 * w + 4] = np.arange(old + 1, size + 1)
-        self.r32[size - 1, 6 * w + 4] = self.cursor[-1]
+        self.r32[old:, k.later_at(w)] = np.arange(old + 1, size + 1)
+        self.r32[size - 1, k.later_at(w)] = self.cursor[-1]
         self.cursor[-2:] = k.CHANGED + 1, old  # what changed is not remembered
 
     def _resize(self, size: int) -> None:
@@ -122,12 +123,12 @@ class Slots:
             new[: len(used)] = old[used]
             setattr(self, name, new)
         self._see()
-        w = self.width
-        ages = self.r32[: len(used), 6 * w + 4 : 6 * w + 6]
+        later = k.later_at(self.width)
+        ages = self.r32[: len(used), later : later + 2]
         ages[:] = number[ages]
         self.fifo, ports = number[self.fifo], number[self.cursor[:-2]]
         free = np.flatnonzero(self.status == k.FREE)
-        self.r32[free, 6 * w + 4] = np.append(free[1:], -1) if len(free) else free
+        self.r32[free, later] = np.append(free[1:], -1) if len(free) else free
         self.cursor = np.append(ports, [k.CHANGED + 1, int(free[0]) if len(free) else -1])
 
     def take_free(self, many: int) -> Int64s:
@@ -137,19 +138,19 @@ class Slots:
             if s < 0:
                 break
             free.append(s)
-            s = int(self.r32[s, 6 * self.width + 4])
+            s = int(self.r32[s, k.later_at(self.width)])
         if len(free) < many:
             self.grow(many)
             return self.take_free(many)
         self.cursor[-1] = s
         return np.array(free, np.int64)
 
-    def fill(self, slots: Int64s, stream: int | Int64s, number: Int64s, leave: Int64s, keys: Int64s) -> None:
-        """Put rows into free slots, as if nothing were known of them."""
+    def fill(self, slots: Int64s, stream: int, number: Int64s, leave: Int64s, keys: Int64s, now: int) -> None:
+        """Put rows into free slots, as if they had come just now."""
         w = self.width
         self.stream[slots] = stream
-        self.r64[slots, : 2 * w] = 0
-        self.r64[slots, :w], self.r64[slots, 2 * w], self.r64[slots, 2 * w + 1] = keys, number, leave
+        self.r64[slots, :w], self.r64[slots, w], self.r64[slots, w + 1] = keys, number, leave
+        self.r64[slots, k.time_at(w)], self.r32[slots, k.since_at(w) : k.since_at(w) + w] = now, 0
         self.r16[slots, k.gone_at(w) :] = 0
 
     def put(self, slots: Int64s, behind_newest: bool = False) -> None:
@@ -215,7 +216,8 @@ class Slots:
         return why
 
     def take_steps(self) -> Int64s:
-        """Lines of port, count of the neighbour's arrivals and distance, of those not told yet."""
+        """Lines of port, count of the neighbour's arrivals and distance, of those not told yet; ports behind the last
+        have times and distances in ticks."""
         made = [
             (q, int(self.steps[q, 2 * i + 1]), int(self.steps[q, 2 * i + 2]))
             for q in np.flatnonzero(self.steps[:, 0]).tolist()
@@ -243,10 +245,12 @@ class Slots:
         used = np.flatnonzero(self.status != k.FREE)
         used = used[np.lexsort((self.number(used), self.stream[used]))]
         w = self.width
+        since = self.r32[used, k.since_at(w) : k.since_at(w) + w]
         known = self.r16[used, k.gone_at(w) : k.why_at(w) + 2].astype(np.int64)
         return {
             "stream": self.stream[used].astype(np.int64), "place": self.place(used),
-            "numbers": np.ascontiguousarray(self.r64[used, : 2 * w + 2].reshape(-1)),
+            "numbers": np.ascontiguousarray(self.r64[used, : w + 3].reshape(-1)),
+            "since": np.ascontiguousarray(since.astype(np.int64).reshape(-1)),
             "known": np.ascontiguousarray(known.reshape(-1)), "arrived": self.arrived.copy(),
             "duplicates": self.duplicates.copy(), "steps": np.ascontiguousarray(self.steps.reshape(-1)),
         }  # fmt: skip
@@ -256,7 +260,8 @@ class Slots:
         many, w = len(state["stream"]), self.width
         slots = self.take_free(many)
         self.stream[slots] = state["stream"]
-        self.r64[slots, : 2 * w + 2] = np.array(state["numbers"]).reshape(many, 2 * w + 2)
+        self.r64[slots, : w + 3] = np.array(state["numbers"]).reshape(many, w + 3)
+        self.r32[slots, k.since_at(w) : k.since_at(w) + w] = np.array(state["since"]).reshape(many, w)
         self.r16[slots, k.gone_at(w) : k.why_at(w) + 2] = np.array(state["known"]).reshape(many, 2 * w + 2)
         self.set_place(slots, np.array(state["place"]))
         self.arrived[:], self.duplicates[:] = state["arrived"], state["duplicates"]

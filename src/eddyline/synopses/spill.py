@@ -112,7 +112,7 @@ class Spill:
                     at = at[worth_it(port, segment.keys_of(at))]
                 if len(at):
                     found.append(segment.read(at))
-                    segment.there[at] = False
+                    segment.take(at)
             if found:
                 rows = SpilledRows.concat(found)
                 self.taken += len(rows)
@@ -168,7 +168,7 @@ class Spill:
 
     def rows_of(self, i: int) -> list[SpilledRows]:
         """All rows of an input."""
-        found = [s.read(np.flatnonzero(s.there)) for s in self.segments[i] if len(s)]
+        found = [s.read(s.places()) for s in self.segments[i] if len(s)]
         return found + [r for r in self.waiting[i] if len(r)]
 
     def clear(self) -> None:
@@ -220,7 +220,7 @@ class Spill:
     def state(self) -> dict[str, Any]:
         out: dict[str, Any] = {"total": self.total, "taken": self.taken}
         for i, (segments, waiting) in enumerate(zip(self.segments, self.waiting, strict=True)):
-            parts = [s.read(np.flatnonzero(s.there)) for s in segments] + waiting
+            parts = [s.read(s.places()) for s in segments] + waiting
             out[str(i)] = {
                 str(n): {
                     "number": p.number, "leave": p.leave, "why": p.why,

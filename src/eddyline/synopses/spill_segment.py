@@ -78,7 +78,7 @@ class Block:
 
 
 class Segment:
-    """A file of rows. ``there`` says which rows were not taken back.
+    """A file of rows. ``taken`` says which rows were taken back; nothing is kept until one is.
 
     >>> import tempfile
     >>> ids, keys = np.arange(4), np.array([[7], [8], [7], [9]])
@@ -92,7 +92,7 @@ class Segment:
 
     def __init__(self, path: Path, rows: SpilledRows, ports: int, generation: int) -> None:
         self.path, self.generation, self.names, self.ports = path, generation, tuple(rows.columns), ports
-        self.there = np.ones(len(rows), np.bool_)
+        self.many, self.taken = len(rows), np.empty(0, np.uint8)  # a bit for each row
         self.last, self.newest = int(rows.leave.max()), int(rows.number.max())
         self.bytes = 0
         self.runs: list[list[Block]] = []
@@ -170,8 +170,24 @@ class Segment:
         for run, place in self._run(port, wanted):
             found.append(place[np.isin(run, keys)])
         at: Int64s = np.sort(np.concatenate(found)) if found else np.empty(0, np.int64)
-        left: Int64s = at[self.there[at]]
+        return self._left(at)
+
+    def _left(self, at: Int64s) -> Int64s:
+        """Those of some places whose rows are there."""
+        if len(self.taken) == 0:
+            return at
+        left: Int64s = at[(self.taken[at >> 3] >> (at & 7).astype(np.uint8)) & 1 == 0]
         return left
+
+    def take(self, at: Int64s) -> None:
+        """Rows at these places, which are there, are here no longer."""
+        if len(self.taken) == 0:
+            self.taken = np.zeros(-(-self.many // 8), np.uint8)
+        np.bitwise_or.at(self.taken, at >> 3, np.uint8(1) << (at & 7).astype(np.uint8))
+
+    def places(self) -> Int64s:
+        """Of all rows that are there."""
+        return self._left(np.arange(self.many))
 
     def _batches(self, blocks: Sequence[int]) -> list[pa.RecordBatch]:
         parts = self._read([self.rows[b] for b in blocks])
@@ -196,21 +212,23 @@ class Segment:
     def keys(self, port: int) -> Int64s:
         """The keys of the rows that are there, in any order."""
         parts = self._run(port, range(len(self.runs[port])))
-        keys: Int64s = np.concatenate([run[self.there[place]] for run, place in parts])
+        keys, places = (np.concatenate(x) for x in zip(*parts, strict=True))
+        if len(self.taken):
+            keys = keys[(self.taken[places >> 3] >> (places & 7).astype(np.uint8)) & 1 == 0]
         return keys
 
     @property
     def nbytes(self) -> int:
         """Bytes in memory: the manifest, and which rows are there."""
         blocks = sum(map(len, self.runs)) + len(self.rows)
-        return self.there.nbytes + blocks * (16 + DIGEST_BYTES) + sum(f.nbytes for f in self.first)
+        return self.taken.nbytes + blocks * (16 + DIGEST_BYTES) + sum(f.nbytes for f in self.first)
 
     def remove(self) -> None:
         with contextlib.suppress(OSError):
             self.path.unlink()
 
     def __len__(self) -> int:
-        return int(self.there.sum())
+        return self.many - int(np.bitwise_count(self.taken).sum())
 
 
 def _digest(data: Any) -> bytes:

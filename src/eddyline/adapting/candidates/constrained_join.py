@@ -50,7 +50,7 @@ STATUSES = 1.0  # accesses more than a join without them: a row's status is comp
 @candidate
 class ConstrainedJoinCandidate(Candidate):
     name = "constrained-join"
-    version = 2  # 2: the join may be run as the plain one
+    version = 3  # 2: the join may be run as the plain one; 3: rows know when they came
 
     def check(self, options: Mapping[str, Any]) -> None:
         constraint_options(options)

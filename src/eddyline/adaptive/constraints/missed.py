@@ -27,7 +27,7 @@ ROUNDING = 1e-9
 class MissedResults:
     """
     >>> missed = MissedResults(0.1)
-    >>> missed.seen(np.array([7, 7, 8]))
+    >>> missed.seen(np.array([7, 7, 9]))
     >>> found = missed.report()
     >>> found["missed"], round(found["low"]), round(found["high"])
     (27.0, 0, 112)
@@ -40,7 +40,20 @@ class MissedResults:
     def seen(self, keys: Int64s) -> None:
         """Results of sampled keys."""
         for key, many in zip(*np.unique(keys, return_counts=True), strict=True):
-            self.by_key[int(key)] += int(many)
+            if (int(key) & 65535) < self.share:
+                self.by_key[int(key)] += int(many)
+
+    def thin(self, p: float) -> None:
+        """Go on with a smaller share. Samples are nested, by the lowest 16 bits of a key's hash: what was seen of the
+        smaller one is known for all time."""
+        if p < self.p:
+            self.p = p
+            self.by_key = Counter({key: many for key, many in self.by_key.items() if (key & 65535) < self.share})
+
+    @property
+    def share(self) -> int:
+        """Of 65,536; even, for the lowest bit of a hash is not kept."""
+        return max(2, 2 * round(32768 * self.p))
 
     def report(self) -> dict[str, float]:
         """The estimate and its interval of 95 %."""
@@ -53,10 +66,12 @@ class MissedResults:
         return {"missed": total * scale, "low": low * size, "high": high * size}
 
     def state(self) -> dict[str, Any]:
+        """Results by key, and the share."""
         pairs = np.array(sorted(self.by_key.items()), np.int64).reshape(-1, 2)
-        return {"keys": np.ascontiguousarray(pairs[:, 0]), "counts": np.ascontiguousarray(pairs[:, 1])}
+        return {"keys": np.ascontiguousarray(pairs[:, 0]), "counts": np.ascontiguousarray(pairs[:, 1]), "p": self.p}
 
     def load(self, state: dict[str, Any]) -> None:
+        self.p = float(state["p"])
         self.by_key = Counter(dict(zip(state["keys"].tolist(), state["counts"].tolist(), strict=True)))
 
 

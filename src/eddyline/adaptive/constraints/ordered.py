@@ -1,4 +1,4 @@
-"""Ordered arrival, OA(k): rows that come out of order are at most k rows apart (thesis 6.8)."""
+"""Ordered arrival, OA(k): rows that come out of order are at most k rows apart (thesis 6.8); OA_t(δ): δ ticks."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from eddyline.adaptive.constraints.adherence import Adherence
+from eddyline.adaptive.constraints.forms import UNKNOWN, Forms
 from eddyline.core.delta import Int64s
 
 LOWEST = -(1 << 63)
@@ -19,21 +19,23 @@ class OrderedArrival:
     shows. Of the last ``most`` arrivals at least, fewer where k is known: a row that is further out of order counts as
     an increase.
 
-    >>> oa = OrderedArrival(Adherence(c=1.2, W=3, careful=False))
-    >>> oa.arrived(np.array([1, 2, 5, 3, 4, 6]))
-    >>> oa.adherence.k_u, oa.low()
+    >>> from eddyline.adaptive.constraints.adherence import Adherence
+    >>> oa = OrderedArrival(Forms(*(Adherence(c=1.2, W=3, careful=False) for _ in range(2))))
+    >>> oa.arrived(np.array([1, 2, 5, 3, 4, 6]), np.array([10, 20, 30, 31, 32, 40]))
+    >>> oa.forms.arrivals.k_u, oa.low(40)
     (2, 5)
     """
 
-    def __init__(self, adherence: Adherence, most: int = 1 << 16) -> None:
-        self.adherence, self.most = adherence, most
+    def __init__(self, forms: Forms, most: int = 1 << 16) -> None:
+        self.forms, self.most = forms, most
         self.count = 0
         self.maxima: Int64s = np.empty(0, np.int64)  # increasing
         self.at: Int64s = np.empty(0, np.int64)  # the number of the arrival that raised it
+        self.when: Int64s = np.empty(0, np.int64)  # and its time
         self.cut = False  # older maxima were forgotten
 
-    def arrived(self, values: Int64s) -> None:
-        """The values of rows, in order of arrival."""
+    def arrived(self, values: Int64s, times: Int64s) -> None:
+        """The values of rows, in order of arrival, and when they came."""
         if len(values) == 0:
             return
         before = self.maxima[-1:] if len(self.maxima) else values[:1]
@@ -43,41 +45,60 @@ class OrderedArrival:
         rises = np.flatnonzero(rise)
         self.maxima = np.concatenate([self.maxima, running[1:][rises]])
         self.at = np.concatenate([self.at, self.count + rises])
-        now = self.count + np.arange(len(values))
-        first = np.searchsorted(self.maxima, values, side="right")  # the first maximum that is larger
-        larger = first < len(self.maxima)
-        distance = np.maximum(np.where(larger, now - self.at[np.minimum(first, len(self.at) - 1)], 0), 0)
-        distance[(first == 0) & self.cut & (distance > 0)] += 1  # at least: what is older was forgotten
-        seen = np.flatnonzero(distance)
-        self.count += len(values)
-        self.adherence.observe(now[seen] + 1, distance[seen].astype(np.int64), self.count)
-        self._trim()
+        self.when = np.concatenate([self.when, times[rises]])
+        late = np.flatnonzero(values < running[1:])
+        start, self.count = self.count, self.count + len(values)
+        if len(late):
+            self._measure(values[late], start + late, times[late], int(times[-1]))
+        else:
+            none = np.empty(0, np.int64)
+            self.forms.arrivals.observe(none, none, self.count)
+            self.forms.observe_ticks(none, none, int(times[-1]))
+        self._trim(int(times[-1]))
 
-    def _trim(self) -> None:
-        k = self.adherence.k_e
-        most = self.most if math.isinf(k) else min(self.most, max(LEAST_KEPT * self.adherence.W, int(LEAST_KEPT * k)))
-        # The last maximum before the arrivals that are remembered stays: it is theirs, too.
-        start = int(np.searchsorted(self.at, self.count - most, side="right")) - 1
+    def _measure(self, values: Int64s, at: Int64s, times: Int64s, now: int) -> None:
+        """Distances of rows that came after larger ones, from the first of these."""
+        first = np.searchsorted(self.maxima, values, side="right")
+        forgotten = (first == 0) & self.cut  # at least: what is older was forgotten
+        self.forms.arrivals.observe(at + 1, at - self.at[first] + forgotten, self.count)
+        self.forms.observe_ticks(times, times - self.when[first] + forgotten, now)
+
+    def _trim(self, now: int) -> None:
+        """Forget maxima that are older than ``most`` arrivals, and than a form looks at whose k is known."""
+        known = []
+        for form, marks, end in ((self.forms.arrivals, self.at, self.count), (self.forms.ticks, self.when, now)):
+            if not math.isinf(form.k_e) and form.W < UNKNOWN:
+                known.append(self._older(marks, end - LEAST_KEPT * max(form.W, int(form.k_e))))
+        start = max(self._older(self.at, self.count - self.most), min(known, default=0))
         if start > 0 and 2 * start > len(self.at):
-            self.maxima, self.at, self.cut = self.maxima[start:].copy(), self.at[start:].copy(), True
+            self.maxima, self.at, self.when = (a[start:].copy() for a in (self.maxima, self.at, self.when))
+            self.cut = True
 
-    def low(self) -> int:
-        """A value that no future row is below: max_{k_e + 1}, the maximum before the last k_e arrivals."""
-        k = self.adherence.k_e
-        if math.isinf(k) or k >= self.count:
+    @staticmethod
+    def _older(marks: Int64s, end: int) -> int:
+        """The last maximum before those that are remembered, which is theirs, too."""
+        return int(np.searchsorted(marks, end, side="right")) - 1
+
+    def low(self, now: int) -> int:
+        """A value that no future row is below: max_{k_e + 1}, the maximum before the last k_e arrivals or ticks."""
+        k = self.forms.used.k_e
+        if math.isinf(k):
             return LOWEST
-        place = int(np.searchsorted(self.at, self.count - 1 - int(k), side="right")) - 1
+        if self.forms.in_ticks:
+            place = int(np.searchsorted(self.when, now - int(k), side="left")) - 1
+        else:
+            place = int(np.searchsorted(self.at, self.count - 1 - int(k), side="right")) - 1
         return int(self.maxima[place]) if place >= 0 else LOWEST
 
     @property
     def nbytes(self) -> int:
-        return self.maxima.nbytes + self.at.nbytes
+        return self.maxima.nbytes + self.at.nbytes + self.when.nbytes
 
     def state(self) -> dict[str, Any]:
-        held = {"maxima": self.maxima.copy(), "at": self.at.copy()}
-        return {"adherence": self.adherence.state(), "count": self.count, "cut": int(self.cut), **held}
+        held = {"maxima": self.maxima.copy(), "at": self.at.copy(), "when": self.when.copy()}
+        return {"forms": self.forms.state(), "count": self.count, "cut": int(self.cut), **held}
 
     def load(self, state: dict[str, Any]) -> None:
-        self.adherence.load(state["adherence"])
+        self.forms.load(state["forms"])
         self.count, self.cut = int(state["count"]), bool(state["cut"])
-        self.maxima, self.at = np.array(state["maxima"], np.int64), np.array(state["at"], np.int64)
+        self.maxima, self.at, self.when = (np.array(state[n], np.int64) for n in ("maxima", "at", "when"))

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from itertools import combinations
 
 from eddyline.adaptive.constraints.adherence import Adherence
+from eddyline.adaptive.constraints.forms import ARRIVALS, CHOSEN, TICKS, Forms
 from eddyline.streamon.parameters import NamedChoice, Parameter
 from eddyline.streamon.strategies import find, strategy
 
@@ -19,6 +20,9 @@ MONITORS = NamedChoice(
     "monitors", ("careful", "paper"), "careful ones look longer before they lower k, and lose fewer results"
 )
 USED = NamedChoice("uses", USES, "constraints that may be used: fewer cost less to watch and keep more rows")
+DISTANCES = NamedChoice(
+    "distances", (CHOSEN, ARRIVALS, TICKS), "what k counts: the form that keeps fewer rows, or always one of the two"
+)
 COLLECT = Parameter("collect", 1, 10**9, "elements between two garbage collections: fewer keep less", whole=True)
 CHOICE = NamedChoice(
     "choice", ("predicted", "all"), "predicted: rows that wait longer by a constraint than it saves are left alone"
@@ -41,6 +45,7 @@ class ConstraintOptions:
 
     monitors: str = "careful"
     uses: str = ALL
+    distances: str = CHOSEN
     collect: int = 1_000
     choice: str = "predicted"
     patience: int | None = None
@@ -63,8 +68,17 @@ class ConstraintOptions:
         c, p, look = (PAPER if paper else CAREFUL)[constraint]
         return Adherence(self.c or c, self.p or p, self.W or look, careful=not paper)
 
+    def forms(self, constraint: str) -> Forms:
+        """The monitors of a constraint, in arrivals and in ticks."""
+        return Forms(self.adherence(constraint), self.adherence(constraint), self.distances)
 
-_PARAMETERS = (MONITORS, USED, COLLECT, CHOICE, PATIENCE, W, P, C)
+    @property
+    def thins(self) -> bool:
+        """Whether the share p may be made smaller where windows are large: not where it was named."""
+        return self.p is None and self.monitors != "paper"
+
+
+_PARAMETERS = (MONITORS, USED, DISTANCES, COLLECT, CHOICE, PATIENCE, W, P, C)
 
 
 @strategy(KIND, name="exact", parameters=_PARAMETERS, like=ConstraintOptions)

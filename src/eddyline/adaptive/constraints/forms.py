@@ -1,0 +1,102 @@
+"""A constraint in its two forms: distances are counted in arrivals of a stream, as in the thesis, or in ticks.
+
+The thesis names time-based constraints beside tuple-based ones (6.1.3) and leaves them out. RIDS_t(δ): the child comes
+at most δ ticks after its parent. CA_t(δ): any two rows of one value come within δ ticks. OA_t(δ): two rows that are out
+of order come within δ ticks. Where delays are delays of time and rates vary, the largest distance in arrivals is that
+of the busiest time, and in quiet times rows wait long for as many arrivals; and without arrivals nothing is ever over,
+while heartbeats say that time has passed. Where rates are even, both forms say the same.
+
+Both are measured. By Little's law the rows that wait are as many as arrive while one waits: the form is used whose k_e
+lasts shorter at the present rate of the stream that is counted.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from eddyline.adaptive.constraints.adherence import Adherence
+from eddyline.core.delta import Int64s
+
+CHOSEN, ARRIVALS, TICKS = "chosen", "arrivals", "ticks"
+MARGIN = 0.9  # of the rows that the form in use keeps: the other has to be better than that
+UNKNOWN = 1 << 62  # ticks that are looked at as long as no rate is known
+NONE: Int64s = np.empty(0, np.int64)
+
+
+class Forms:
+    """``given``: which form may be used; ``chosen`` by the rows that each keeps.
+
+    >>> rids = Forms(Adherence(W=4), Adherence(W=4))
+    >>> rids.passed(1_000, rate=0.5)
+    >>> rids.arrivals.observe(np.array([1, 9]), np.array([1, 8]), 9)
+    >>> rids.observe_ticks(np.array([1_002, 1_010]), np.array([3, 4]), 1_012)
+    >>> rids.used.k_u, rids.in_ticks, rids.length
+    (inf, False, inf)
+    >>> rids.choose()
+    >>> rids.used.k_u, rids.in_ticks, rids.length
+    (4, True, 2.0)
+    """
+
+    def __init__(self, arrivals: Adherence, ticks: Adherence, given: str = CHOSEN) -> None:
+        self.arrivals, self.ticks, self.given = arrivals, ticks, given
+        self.in_ticks = given == TICKS
+        self.begun = False  # ticks: a time is known
+        self.rate = 0.0  # arrivals for each tick
+        ticks.W = UNKNOWN
+
+    @property
+    def used(self) -> Adherence:
+        return self.ticks if self.in_ticks else self.arrivals
+
+    @property
+    def length(self) -> float:
+        """Arrivals for which rows are kept, at the present rate."""
+        return self._lengths()[int(self.in_ticks)]
+
+    def _lengths(self) -> tuple[float, float]:
+        ticks = math.inf if math.isinf(self.ticks.k_e) else self.ticks.k_e * self.rate
+        return float(self.arrivals.k_e), ticks
+
+    def passed(self, now: int, rate: float) -> None:
+        """Time has come to ``now``, whether there were arrivals or not; as many ticks are looked at as ``W`` arrivals
+        take."""
+        self._begin(now)
+        self.rate = rate
+        self.ticks.W = max(1, math.ceil(self.arrivals.W / rate)) if rate > 0 else UNKNOWN
+        self.ticks.observe(NONE, NONE, now)
+
+    def observe_ticks(self, times: Int64s, distances: Int64s, now: int) -> None:
+        """Distances in ticks with the times at which they were seen, by increasing time."""
+        if len(times):
+            self._begin(int(times[0]))
+        self.ticks.observe(times, distances, now)
+
+    def _begin(self, now: int) -> None:
+        if not self.begun:
+            self.begun, self.ticks.reset_at = True, now
+
+    def choose(self) -> None:
+        """Use the form that keeps fewer rows."""
+        if self.given != CHOSEN:
+            return
+        here, there = self._lengths()[:: -1 if self.in_ticks else 1]
+        if there < MARGIN * here:
+            self.in_ticks = not self.in_ticks
+
+    def refuted(self, arrived: int, now: int) -> None:
+        """A row was needed that the form in use had made useless."""
+        self.used.refuted(now if self.in_ticks else arrived)
+
+    def state(self) -> dict[str, Any]:
+        return {"arrivals": self.arrivals.state(), "ticks": self.ticks.state(), "in_ticks": int(self.in_ticks),
+                "begun": int(self.begun)}  # fmt: skip
+
+    def load(self, state: dict[str, Any]) -> None:
+        self.arrivals.load(state["arrivals"])
+        self.ticks.load(state["ticks"])
+        self.begun = bool(state["begun"])
+        if self.given == CHOSEN:
+            self.in_ticks = bool(state["in_ticks"])

@@ -1,0 +1,82 @@
+"""Rows of a constrained join that go outside of memory, and those that come back before a run which may need them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from eddyline.core.delta import Bools, Int64s
+from eddyline.kernels import constrained_filter as kernel_filter
+from eddyline.operators.constrained_events import Arrivals
+
+if TYPE_CHECKING:
+    from eddyline.operators.constrained_join import ConstrainedJoin
+
+Members = np.ndarray[Any, Any]  # a set of arriving keys, in bits
+
+
+def bring_back(join: ConstrainedJoin, arrivals: Arrivals) -> None:
+    """Before a run: all spilled rows that it may need for a result."""
+    assert join.spill is not None
+    streams, keys = arrivals.joining()
+    members = np.zeros(max(8, 1 << (2 * keys.size).bit_length()), np.uint8)
+    kernel_filter.note_arrivals(streams, keys, join.slots.ports, members)
+    now = int(arrivals.time.min())
+    starts = np.empty(0, np.int64)
+    while len(streams) or len(starts):
+        slots = join.slots
+        room = slots.capacity * slots.width
+        asked = np.empty(((len(streams) + len(starts) + room) * slots.width, 2), np.int64)
+        seen, reached = np.zeros(room, np.uint8), np.empty(room, np.int64)
+        known = join.spill.filters, join.spill.bits, join.ends, seen, reached, asked
+        many = int(kernel_filter.reach(streams, keys, starts, *slots.arrays, *known))
+        starts = _fetch(join, asked[:many], members, now) if many else np.empty(0, np.int64)
+        streams, keys = np.empty(0, np.int64), np.empty((0, slots.width), np.int64)
+
+
+def _fetch(join: ConstrainedJoin, asked: Int64s, members: Members, now: int) -> Int64s:
+    """Bring rows of some keys back from the spill: their slots. They go again after the run, unless one of them is
+    part of a result: that is what refutes a constraint."""
+    assert join.spill is not None
+    back, slots = [], join.slots
+    for port, rows in join.spill.take(asked, lambda port, keys: _may_complete(join, members, port, keys)):
+        i = port // slots.width
+        limit = int(join.limits[i])
+        there = rows.number + limit >= slots.arrived[i] if limit else rows.leave > now
+        rows = rows.filter(there)
+        if len(rows) == 0:
+            continue
+        join.fetches += len(rows)
+        start = join.sides[i].rows.insert(rows.columns, len(rows))
+        places = slots.take_free(len(rows))
+        slots.fill(places, i, rows.number, rows.leave, rows.keys, now)
+        slots.set_place(places, start + np.arange(len(rows)))
+        slots.mark_victims(places, rows.why)
+        slots.put(places)
+        back.append(places)
+    return np.concatenate(back) if back else np.empty(0, np.int64)
+
+
+def _may_complete(join: ConstrainedJoin, members: Members, port: int, keys: Int64s) -> Bools:
+    """Which spilled rows that were found at a port may be part of a result of this run."""
+    assert join.spill is not None
+    worth = np.zeros(len(keys), np.int64)
+    filters = join.spill.filters, join.spill.bits
+    keys = np.ascontiguousarray(keys)
+    kernel_filter.may_complete(keys, port, *join.slots.arrays, *filters, members, worth)
+    accepted: Bools = worth != 0
+    return accepted
+
+
+def put_away(join: ConstrainedJoin) -> None:
+    """After a run: put what is useless outside of memory."""
+    assert join.spill is not None
+    slots, victims = join.slots, join.slots.victims()
+    for i, side in enumerate(join.sides):
+        mine = victims[slots.stream[victims] == i]
+        if len(mine):
+            columns = side.rows.probe(slots.place(mine), side.spec.schema.names)
+            join.spill.add(i, slots.number(mine), slots.leave(mine), slots.keys(mine), slots.why(mine), columns)
+    if len(victims):
+        slots.remove(victims)
