@@ -8,6 +8,7 @@ import re
 from collections import Counter
 from typing import Any
 
+import duckdb
 import pyarrow as pa
 import pytest
 
@@ -78,7 +79,8 @@ SHOWN = {
     "SELECT r.*, (c.n - r.place + 1) / c.n AS cume_dist FROM (SELECT *, RANK() OVER (PARTITION BY user ORDER BY price"
     f" DESC) AS place FROM bids) r, {_OF}",
     "SELECT NTILE(4) OVER (PARTITION BY user ORDER BY price) FROM bids":
-    "SELECT r.*, 1 + (r.place - 1) * 4 div c.n AS ntile FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY user ORDER BY"
+    "SELECT r.*, CASE WHEN r.place <= c.n % 4 * (c.n div 4 + 1) THEN 1 + (r.place - 1) div (c.n div 4 + 1) ELSE 4 - (c.n -"
+    " r.place) div greatest(c.n div 4, 1) END AS ntile FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY user ORDER BY"
     f" price) AS place FROM bids) r, {_OF}",
     "SELECT NTH_VALUE(price, 2) OVER (PARTITION BY user ORDER BY ts ROWS UNBOUNDED PRECEDING) FROM bids":
     "SELECT * FROM bids QUALIFY ROW_NUMBER() OVER (PARTITION BY user ORDER BY ts) = 2",
@@ -130,6 +132,9 @@ SHOWN = {
 #: their query, and what is said
 SAID = {
     "SELECT user, first(price) IGNORE NULLS FROM bids GROUP BY user": "keep the rows that have a value, WHERE price IS NOT",
+    f"SELECT FIRST_VALUE(price) IGNORE NULLS {OVER} FROM bids": "WHERE price IS NOT NULL QUALIFY ROW_NUMBER() OVER (PARTITION BY user ORDER BY ts) = 1",
+    f"SELECT LAG(price, 2) IGNORE NULLS {OVER} FROM bids": "LAG(price) alone could be an as-of join",
+    "SELECT NTILE(4) OVER (PARTITION BY user ORDER BY price) FROM bids": "gives the same, where user is not NULL: ",
     "SELECT sum(price) IGNORE NULLS FROM bids": "IGNORE NULLS is not supported: keep the rows with a value",
     "SELECT sum(price) OVER w FROM bids": "no WINDOW of this query is called 'w'",
     "SELECT sum(price) OVER w FROM bids WINDOW w AS (ORDER BY ts), w AS (ORDER BY ts)": "WINDOW defines 'w' twice",
@@ -230,3 +235,33 @@ def test_other_uses_of_these_words_are_left_alone(shared: Any, text: str) -> Non
 def test_a_mistake_beside_such_words_keeps_its_message(shared: Any) -> None:
     with pytest.raises(ed.CqlError, match=re.escape("unknown column 'prise'. Did you mean 'price'?")):
         shared.query("SELECT prise AS top FROM bids")
+
+
+@pytest.mark.parametrize("function", ["NTILE(4)", "PERCENT_RANK()", "CUME_DIST()"])
+@pytest.mark.parametrize("rows", [1, 3, 4, 6, 11, 16])
+def test_ranks_that_need_the_size_of_a_partition_are_what_is_shown(function: str, rows: int) -> None:
+    made = ed.Session()
+    given = pa.table({"ts": range(rows), "k": [t % 2 for t in range(rows)], "x": [t * 7 % 5 for t in range(rows)]})
+    made.stream("S", given, timestamp="ts")
+    value = f"{function} OVER (PARTITION BY k ORDER BY x{', ts' if 'NTILE' in function else ''}) AS v"
+    with pytest.raises(ed.CqlError) as refused:
+        made.query(f"SELECT {value} FROM S")
+    shown = re.search(r"SELECT r\..*(?=\.$)", refused.value.message)
+    assert shown is not None
+    ours: Counter[Any] = Counter()
+    for r in made.query(shown[0]).to_arrow().to_pylist():
+        ours[r["ts"], r[function.partition("(")[0].lower()]] += r["_sign"]
+    assert +ours == Counter(duckdb.sql(f"SELECT ts, {value} FROM given").fetchall())
+
+
+@pytest.mark.parametrize(
+    ("call", "told"),
+    [
+        ("LAG(price)", "rows of one timestamp do not see each other. Where a key is NULL there is none."),
+        ("LEAD(price)", "do not see each other, and a row comes with its value, or never. Where a key is NULL"),
+        ("LAST_VALUE(price)", "a row sees all rows of its timestamp, and values of any age (WITHIN bounds it)."),
+    ],
+)
+def test_what_an_as_of_join_does_otherwise_is_said(call: str, told: str, shared: Any) -> None:
+    with pytest.raises(ed.CqlError, match=re.escape(told)):
+        shared.query(f"SELECT {call} IGNORE NULLS {OVER} FROM bids")

@@ -13,6 +13,7 @@ from collections import Counter
 
 import pytest
 
+from eddyline.plan.logical import Rank, each
 from eddyline.testing.case_queries import CLOSING_TO_STREAM, OPERATORS, TO_STREAM, WINDOWS, Focus
 from eddyline.testing.cases import Case, draw_case
 from tests.scale import FACTOR
@@ -23,6 +24,7 @@ TIMES = round(100 * FACTOR) if FACTOR >= 15 else max(2, round(4 * FACTOR))
 PARTS = 2
 
 # What tells a form in the text of a query, and the operators and windows around which cases with it are drawn.
+TIES_OF_JOINS = "ties of joins by arrival"
 _ANY, _CLOSING = (*OPERATORS, "over", "as-of-join"), ("tumble", "hop", "session")
 FORMS: dict[str, tuple[str, tuple[str, ...], tuple[str, ...]]] = {
     "TUMBLE": (r"\[TUMBLE", _ANY, ("tumble",)),
@@ -41,12 +43,15 @@ FORMS: dict[str, tuple[str, tuple[str, ...], tuple[str, ...]]] = {
     "aggregate OVER … ROWS": (r"OVER \([^)]*ROWS", ("over",), (*WINDOWS, *_CLOSING)),
     "approx_count_distinct": (r"approx_count_distinct", ("approximate",), (*WINDOWS, *_CLOSING)),
     "approx_percentile": (r"approx_percentile", ("approximate",), (*WINDOWS, *_CLOSING)),
+    TIES_OF_JOINS: (r"(?!)", ("top-n",), (*WINDOWS, *_CLOSING)),  # told by its plan
 }
 
 
 def forms_of(case: Case) -> list[str]:
     text = " ; ".join((case.text, *case.views.values()))
-    return [form for form, (pattern, _, _) in FORMS.items() if re.search(pattern, text)]
+    found = [form for form, (pattern, _, _) in FORMS.items() if re.search(pattern, text)]
+    joined = any(isinstance(n, Rank) and len(n.ties) > 1 for n in each(case.bound().plan))
+    return [*found, TIES_OF_JOINS] if joined else found
 
 
 def draw(form: str, rng: random.Random) -> Case:

@@ -75,6 +75,10 @@ def test_shards_rank_their_partitions_and_find_partners(operator: str) -> None:
 
 
 RANKED = "SELECT a, b, r FROM (SELECT a, b, ROW_NUMBER() OVER ({} ORDER BY b) AS r FROM S [RANGE 5]) WHERE r <= 2"
+RANKED_JOIN = (
+    "SELECT S.a, S.b, T.b FROM S [RANGE 5], T [RANGE 5] WHERE S.a = T.a"
+    " QUALIFY ROW_NUMBER() OVER ({} ORDER BY S.b) <= 2"
+)
 LAST = "SELECT a, sum(b) OVER ({} ORDER BY ts ROWS BETWEEN 2 PRECEDING AND CURRENT ROW) AS s FROM S"
 AS_OF = "SELECT S.a, S.b, T.b FROM S ASOF JOIN T ON {} T.ts <= S.ts"
 
@@ -83,6 +87,7 @@ AS_OF = "SELECT S.a, S.b, T.b FROM S ASOF JOIN T ON {} T.ts <= S.ts"
     ("text", "key", "why"),
     [
         (RANKED, "PARTITION BY a", "ROW_NUMBER() without PARTITION BY rank all rows"),
+        (RANKED_JOIN, "PARTITION BY S.a", "ROW_NUMBER() without PARTITION BY rank all rows"),
         (LAST, "PARTITION BY a", "OVER (…) without PARTITION BY counts the elements of the whole stream"),
         (AS_OF, "S.a = T.a AND", ""),  # without a key all of T is copied, and S is spread
     ],

@@ -89,8 +89,8 @@ class RankCollector:
             self.call = self.call.lifted(lift)
 
     def applied(self, plan: Plan, read: Iterable[Expr]) -> Plan:
-        """The ranked rows. Ties without an order of arrival are ordered by what the SELECT reads (``read``), in the
-        order of FROM: rows that agree in all of it are the same to whoever sees the result."""
+        """The ranked rows. Where their arrival leaves ties, these are ordered by what the SELECT reads (``read``), in
+        the order of FROM: rows that agree in all of it are the same to whoever sees the result."""
         if self.call is None:
             return plan
         if not has_arrivals(plan):
@@ -104,14 +104,23 @@ def ordering(value: Expr, node: exp.Ordered, context: Context) -> Ordering:
 
 
 def ranked(context: Context, plan: Plan, call: RankCall, name: str) -> Rank:
-    """Rank the rows of a plan; what is not a column of it is computed below."""
+    """Rank the rows of a plan; what is not a column of it is computed below. Only row numbers tell ties apart."""
     columns: dict[Expr, str] = {}
     computed: list[tuple[str, Expr]] = []
+    by_arrival, ties = has_arrivals(plan), tuple[str, ...]()
+    if call.function == "row_number" and not by_arrival:
+        arrived = context.arrival_order.of(plan)
+        plan, by_arrival = arrived.plan, arrived.whole
+        ties = tuple(a.number for a in arrived.arrivals)
+        if len(ties) > 1:
+            came = Call("greatest", tuple(Column(a.time, INT64) for a in arrived.arrivals), INT64)
+            columns[came] = context.fresh("_came")
+            computed.append((columns[came], came))
+            ties = (columns[came], *ties)
     for e in call.read():
         if not isinstance(e, Column) and e not in columns:
             columns[e] = context.fresh("_key")
             computed.append((columns[e], coerce(e, STRING) if str(e.type) == "null" else e))
-    by_arrival = has_arrivals(plan)
     if computed:
         kept = tuple((f.name, Column(f.name, f.type)) for f in plan.schema)
         plan = Project(plan, (*kept, *computed))
@@ -121,7 +130,7 @@ def ranked(context: Context, plan: Plan, call: RankCall, name: str) -> Rank:
 
     order = tuple(SortKey(column(o.value), o.descending, o.nulls_first) for o in call.order)
     _check_ordered(context, call, plan.schema, by_arrival)
-    return Rank(plan, call.function, tuple(map(column, call.partition)), order, name, by_arrival)  # type: ignore[arg-type]
+    return Rank(plan, call.function, tuple(map(column, call.partition)), order, name, by_arrival, ties)  # type: ignore[arg-type]
 
 
 def _check_ordered(context: Context, call: RankCall, schema: Schema, by_arrival: bool) -> None:

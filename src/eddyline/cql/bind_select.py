@@ -115,10 +115,10 @@ class SelectBinder:
             plan = Explode(plan, *self.exploded)
         plan = self._group(node, projections, raw, collector, ranks, scalars, plan)
         ordered = () if self.limit is None else tuple(o.value for o in self.limit.order)
+        plan = self._judged(plan, sources, marks, [*values.plans, *scalars.plans])
         self.below = ranks.applied(plan, (*(i.value for i in self.items), *ordered, *self.qualify))
         if self.qualify:
             self.below = Select(self.below, tuple(self.qualify))
-        self._judge(sources, marks, [*values.plans, *scalars.plans])
 
     def _scalars(self) -> ScalarCollector:
         return ScalarCollector(self.context, self.scope, self.queries.value)
@@ -157,10 +157,10 @@ class SelectBinder:
         joined: Plan = Join(tuple(inputs), tuple(across)) if len(inputs) > 1 else inputs[0]
         return Select(marks.applied(joined), tuple(within)) if within else marks.applied(joined)
 
-    def _judge(self, sources: FromBinder, marks: MarkCollector, values: list[Plan]) -> None:
+    def _judged(self, plan: Plan, sources: FromBinder, marks: MarkCollector, values: list[Plan]) -> Plan:
         """Apply the rule of the windowless stream (``defaults``, rule 2)."""
         if self.context.modelled:
-            return  # a model has a value at every instant, and joins meet at each
+            return plan  # a model has a value at every instant, and joins meet at each
         windowless = [i for i in sources.items if i.now is not None]
         if len(windowless) > 1:
             names = " and ".join(i.columns[0].alias for i in windowless[:2])
@@ -170,13 +170,14 @@ class SelectBinder:
             )
             raise self.context.error(message, windowless[1].node)
         if not windowless:
-            return
+            return plan
         (item,) = windowless
         others = [i.plan for i in sources.items if i is not item] + [m.right for m in marks.marks] + values
-        if any(map(changes, others)):
-            assert self.below is not None and item.now is not None
-            self.below = substitute_node(self.below, item.plan, item.now)
-            self.judged = True
+        if not any(map(changes, others)):
+            return plan
+        assert item.now is not None
+        self.judged = True
+        return substitute_node(plan, item.plan, item.now)
 
     # The select list ------------------------------------------------------------------------------------------
 

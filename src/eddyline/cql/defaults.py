@@ -40,6 +40,7 @@ from eddyline.plan.logical import (
     StreamScan,
     ToStream,
     Window,
+    WithArrivals,
     each,
 )
 
@@ -205,7 +206,9 @@ def substitute_node(p: Plan, old: Plan, new: Plan) -> Plan:
     match p:
         case StreamScan() | RelationScan() | ModelQuery():
             return p
-        case Window() | Select() | Project() | Aggregate() | Distinct() | Explode() | Rank() | Over() | ToStream():
+        case Window() | Select() | Project() | Aggregate() | Distinct() | Explode() | Rank():
+            return replace(p, input=substitute_node(p.input, old, new))
+        case Over() | WithArrivals() | ToStream():
             return replace(p, input=substitute_node(p.input, old, new))
         case Join():
             return replace(p, inputs=tuple(substitute_node(i, old, new) for i in p.inputs))

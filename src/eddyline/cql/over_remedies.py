@@ -40,7 +40,7 @@ def instead_of(name: str, node: exp.Window, call: Any) -> str:
     rank, value = {
         "percent_rank": ("RANK", "(r.place - 1) / greatest(c.n - 1, 1)"),
         "cume_dist": ("RANK", "(c.n - r.place + 1) / c.n"),
-        "ntile": ("ROW_NUMBER", f"1 + (r.place - 1) * {tiles} div c.n"),
+        "ntile": ("ROW_NUMBER", _ntile(tiles)),
     }[name]
     if name == "cume_dist":  # rows up to this one: all but those in front of it in the turned order
         order = (
@@ -53,13 +53,21 @@ def instead_of(name: str, node: exp.Window, call: Any) -> str:
     )
     where = f" WHERE {' AND '.join(f'r.{k} = c.{k}' for k in keys)}" if keys else ""
     ranked = f"SELECT *, {rank}() OVER ({partition}{order}) AS place FROM {stream}"
-    # SQL's NTILE makes the first groups larger by one row where the number of rows does not divide.
-    same = "nearly the same" if name == "ntile" else "the same"
+    there = f", where {' and '.join(keys)} {'is' if len(keys) == 1 else 'are'} not NULL" if keys else ""
     return (
-        f"{name.upper()}() is not supported; a rank beside the number of rows of its partition gives {same}: "
+        f"{name.upper()}() is not supported; a rank beside the number of rows of its partition gives the same{there}: "
         f"SELECT r.*, {value} AS {name} FROM ({ranked}) r, ({of}) c{where}."
     )
 
 
 def _turned(key: exp.Ordered) -> str:
     return f"{key.this.sql()}{'' if key.args.get('desc') else ' DESC'}"
+
+
+def _ntile(tiles: str) -> str:
+    """The first groups are larger by one row where the number of rows does not divide."""
+    size = f"c.n div {tiles}"
+    return (
+        f"CASE WHEN r.place <= c.n % {tiles} * ({size} + 1) THEN 1 + (r.place - 1) div ({size} + 1)"
+        f" ELSE {tiles} - (c.n - r.place) div greatest({size}, 1) END"
+    )

@@ -30,6 +30,7 @@ from eddyline.plan.logical import (
     StreamScan,
     ToStream,
     Window,
+    WithArrivals,
     children,
     count_places,
 )
@@ -189,6 +190,8 @@ def _node(p: Plan) -> str:
             return _as_of(p)
         case Over():
             return _over(p)
+        case WithArrivals():
+            return f"numbered as {p.number}, at {p.time}"
         case ModelQuery():
             from eddyline.models.describe import format_program
 

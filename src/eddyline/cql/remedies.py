@@ -62,13 +62,23 @@ def rule(function: Rule) -> Rule:
 # ── values ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
+_NEIGHBOURS: Final = {
+    # By function: the join, the comparison, and what the join does otherwise than the function.
+    "LAG": ("LEFT ", "<", "rows of one timestamp do not see each other."),
+    "LEAD": (
+        "",
+        ">",
+        "rows of one timestamp do not see each other, and a row comes with its value, or never.",
+    ),
+    "LAST": ("LEFT ", "<=", "a row sees all rows of its timestamp, and values of any age (WITHIN bounds it)."),
+}
+
+
 @rule
 def nulls_ignored(r: RemedyReader) -> Remedy | None:
     """``LAG(x) IGNORE NULLS OVER …``, and Spark's ``last_value(x, true)``."""
-    for i in r.calls("LAG", "LEAD", "FIRST_VALUE", "LAST_VALUE", "FIRST", "LAST"):
-        close = r.close(i + 1)
-        assert close is not None
-        parts = r.arguments(i + 1, close)
+    for call in r.calls("LAG", "LEAD", "FIRST_VALUE", "LAST_VALUE", "FIRST", "LAST"):
+        i, close, parts = call.at, call.close, call.parts
         outside = r.word(close + 1) == "IGNORE" and r.word(close + 2) == "NULLS"
         inside = any(r.word(j) == "IGNORE" and r.word(j + 1) == "NULLS" for j in range(i, close))
         flagged = len(parts) == 2 and r.word(parts[1][0]) == "TRUE"
@@ -80,14 +90,29 @@ def nulls_ignored(r: RemedyReader) -> Remedy | None:
             message = f"IGNORE NULLS is not supported: keep the rows that have a value, WHERE {value} IS NOT NULL."
             return Remedy(message, i, close)
         stream, partition, order = r.stream(i), r.over_part(over, "PARTITION BY"), r.over_part(over, "ORDER BY") or "ts"
-        ahead, strict = r.word(i) in ("LEAD", "FIRST_VALUE", "FIRST"), r.word(i) in ("LAG", "LEAD")
-        compare = (">" if ahead else "<") + ("" if strict else "=")
+        name = call.name.removesuffix("_VALUE")
+        if name == "FIRST":
+            ranked = f"ROW_NUMBER() OVER ({f'PARTITION BY {partition} ' if partition else ''}ORDER BY {order}) = 1"
+            message = (
+                f"NULLs are not skipped; the first value of each partition is SELECT * FROM {stream} WHERE {value} IS"
+                f" NOT NULL QUALIFY {ranked}, to be joined with the rows beside which it is wanted."
+            )
+            return Remedy(message, i, close)
+        if name != "LAST" and len(parts) > 1:
+            message = f"NULLs are not skipped; {call.name}({value}) alone could be an as-of join, of the nearest row."
+            return Remedy(message, i, close)
+        left, compare, otherwise = _NEIGHBOURS[name]
         keys = "".join(f"{stream}.{k} = v.{k} AND " for k in partition.split(", ") if k)
         query = (
-            f"SELECT {stream}.*, v.{value} AS value FROM {stream} {'' if ahead else 'LEFT '}ASOF JOIN (SELECT * FROM"
+            f"SELECT {stream}.*, v.{value} AS value FROM {stream} {left}ASOF JOIN (SELECT * FROM"
             f" {stream} WHERE {value} IS NOT NULL) v ON {keys}v.{order} {compare} {stream}.{order}"
         )
-        message = "NULLs are not skipped; the nearest row with a value is that of an as-of join with those rows."
+        message = (
+            "NULLs are not skipped; the nearest row with a value is that of an as-of join with those rows. It goes by"
+            f" time alone: {otherwise}"
+        )
+        if keys:
+            message += " Where a key is NULL there is none."
         return Remedy(message, i, close, query=query)
     return None
 
@@ -126,15 +151,13 @@ def within_group(r: RemedyReader) -> Remedy | None:
 @rule
 def best_row(r: RemedyReader) -> Remedy | None:
     """``max_by(x, y)``: the row with the largest y."""
-    for i in r.calls("MAX_BY", "MIN_BY", "ARG_MAX", "ARG_MIN", "ARGMAX", "ARGMIN"):
-        close = r.close(i + 1)
-        assert close is not None
-        parts = r.arguments(i + 1, close)
-        if len(parts) != 2:
+    for call in r.calls("MAX_BY", "MIN_BY", "ARG_MAX", "ARG_MIN", "ARGMAX", "ARGMIN"):
+        if len(call.parts) != 2:
             continue
-        value, by = map(r.written, parts)
+        i, close = call.at, call.close
+        value, by = map(r.written, call.parts)
         keys = r.group_keys(i)
-        turned = " DESC" if "MAX" in r.word(i) else ""
+        turned = " DESC" if "MAX" in call.name else ""
         partition = f"PARTITION BY {keys} " if keys else ""
         listed = f"{keys}, {value}" if keys else value
         query = f"SELECT {listed} FROM {r.stream(i)} QUALIFY ROW_NUMBER() OVER ({partition}ORDER BY {by}{turned}) = 1"
@@ -189,9 +212,9 @@ _FUNCTIONS: Final = {
 
 @rule
 def functions(r: RemedyReader) -> Remedy | None:
-    for i in r.calls(*_FUNCTIONS):
-        name = r.tokens[i].text
-        return Remedy(_FUNCTIONS[r.word(i)].format(name, name.lower(), r.stream(i)), i, i)
+    for call in r.calls(*_FUNCTIONS):
+        name = r.tokens[call.at].text
+        return Remedy(_FUNCTIONS[call.name].format(name, name.lower(), r.stream(call.at)), call.at, call.at)
     return None
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 from eddyline.cql.token_reader import Edit, TokenReader, edited
 
@@ -10,12 +11,24 @@ _CLAUSES = ("WHERE", "GROUP BY", "HAVING", "QUALIFY", "ORDER BY", "LIMIT", "UNIO
 _JOINS = ("JOIN", "LEFT", "RIGHT", "FULL", "INNER", "CROSS", "ASOF", "ON")
 
 
+@dataclass(frozen=True, slots=True)
+class FoundCall:
+    """A call: its name in upper case, where that stands, where its parentheses close, and its arguments as ranges of
+    tokens."""
+
+    name: str
+    at: int
+    close: int
+    parts: list[tuple[int, int]]
+
+
 class RemedyReader(TokenReader):
-    def calls(self, *names: str) -> Iterator[int]:
+    def calls(self, *names: str) -> Iterator[FoundCall]:
         """Where one of these functions is called, and its parentheses close."""
         for i in range(len(self.tokens)):
-            if self.word(i) in names and self.opens(i + 1) and self.close(i + 1) is not None:
-                yield i
+            close = self.close(i + 1) if self.word(i) in names and self.opens(i + 1) else None
+            if close is not None:
+                yield FoundCall(self.word(i), i, close, self.arguments(i + 1, close))
 
     def edit(self, first: int, last: int, text: str) -> Edit:
         """Replace tokens."""

@@ -12,9 +12,8 @@ from eddyline.cql.token_reader import Edit
 
 @rule
 def match_recognize(r: RemedyReader) -> Remedy | None:
-    for i in r.calls("MATCH_RECOGNIZE"):
-        close = r.close(i + 1)
-        assert close is not None
+    for call in r.calls("MATCH_RECOGNIZE"):
+        i, close = call.at, call.close
         keys = _inside(r, i + 2, close, "PARTITION BY")
         order = _inside(r, i + 2, close, "ORDER BY") or "ts"
         stream = r.tokens[i - 1].text
@@ -24,8 +23,10 @@ def match_recognize(r: RemedyReader) -> Remedy | None:
             " WHERE price > before"
         )
         message = (
-            "MATCH_RECOGNIZE is not supported: a pattern of a fixed number of rows is a condition on LAG and LEAD, and"
-            " rows in a row are counted with OVER (… ROWS n PRECEDING). As an example, rows above the one before:"
+            "MATCH_RECOGNIZE is not supported. A pattern of a fixed number of rows, one after another, is a condition"
+            " on LAG and LEAD, and rows in a row are counted with OVER (… ROWS n PRECEDING); each row is judged, so"
+            " matches may overlap. Patterns of any length (A B+) have no form here. Not your pattern, but the way to"
+            " write one, rows whose price is above that of the row before:"
         )
         return Remedy(f"{message}\n  {query}", i, close)
     return None
@@ -162,22 +163,22 @@ def _mentions(r: RemedyReader, before: int, element: str, table: str, text: str)
 
 @rule
 def pivots(r: RemedyReader) -> Remedy | None:
-    for i in r.calls("PIVOT", "UNPIVOT"):
-        close = r.close(i + 1)
-        assert close is not None
+    for call in r.calls("PIVOT", "UNPIVOT"):
+        i, close = call.at, call.close
         middle = next((j for j in range(i + 2, close) if r.word(j) == "FOR"), None)
         listed = next((j for j in range(i + 2, close) if r.word(j) == "IN"), None)
-        if r.word(i) == "UNPIVOT" or middle is None or listed is None or not r.opens(listed + 1):
+        if call.name == "UNPIVOT" or middle is None or listed is None or not r.opens(listed + 1):
             message = "UNPIVOT is not supported: write one SELECT for each column and put UNION ALL between them."
             return Remedy(message, i, close)
         end = r.close(listed + 1)
         assert end is not None
-        column, call = r.written((middle + 1, listed)), r.written((i + 2, middle))
+        column, aggregate = r.written((middle + 1, listed)), r.written((i + 2, middle))
         items = []
         for part in r.arguments(listed + 1, end):
             value = r.written((part[0], part[0] + 1))
             name = r.tokens[part[1] - 1].text if part[1] > part[0] + 1 else value.strip("'")
-            items.append(f"{call} FILTER (WHERE {column} = {value}) AS {name if name.isidentifier() else f'v{name}'}")
+            named = name if name.isidentifier() else f"v{name}"
+            items.append(f"{aggregate} FILTER (WHERE {column} = {value}) AS {named}")
         query = f"SELECT {', '.join(items)} FROM {r.tokens[i - 1].text}"
         message = (
             "PIVOT is not supported; a column for each value is an aggregate with FILTER (add keys with GROUP BY)."
@@ -207,17 +208,16 @@ def ksql_windows(r: RemedyReader) -> Remedy | None:
 @rule
 def azure_windows(r: RemedyReader) -> Remedy | None:
     """``GROUP BY …, TumblingWindow(second, 10)`` of Azure Stream Analytics."""
-    for i in r.calls("TUMBLINGWINDOW", "HOPPINGWINDOW", "SESSIONWINDOW", "SLIDINGWINDOW"):
-        close, at = r.close(i + 1), r.from_(i)
-        assert close is not None
+    for call in r.calls("TUMBLINGWINDOW", "HOPPINGWINDOW", "SESSIONWINDOW", "SLIDINGWINDOW"):
+        i, close = call.at, call.close
         before = [j for j in range(i) if r.word(j) == "FROM"]
         if not before:
             continue
         at = before[-1]
-        unit, *numbers = [r.written(p) for p in r.arguments(i + 1, close)]
+        unit, *numbers = [r.written(p) for p in call.parts]
         lengths = [f"{n} {unit.upper()}S" for n in numbers]
         gone = [r.edit(i, close, "window_end")]
-        kind = r.word(i).removesuffix("WINDOW")
+        kind = call.name.removesuffix("WINDOW")
         if kind == "SLIDING":
             return Remedy(f"a sliding window is [RANGE {' '.join(lengths[:1])}] behind the stream.", i, close)
         timed = [j for j in range(at, i) if r.word(j) == "TIMESTAMP" and r.word(j + 1) == "BY"]
@@ -229,19 +229,17 @@ def azure_windows(r: RemedyReader) -> Remedy | None:
 @rule
 def risingwave_windows(r: RemedyReader) -> Remedy | None:
     """``FROM TUMBLE(bids, ts, INTERVAL '10 seconds')``."""
-    for i in r.calls("TUMBLE", "HOP"):
-        close = r.close(i + 1)
-        assert close is not None
-        parts = r.arguments(i + 1, close)
+    for call in r.calls("TUMBLE", "HOP"):
+        i, close, parts = call.at, call.close, call.parts
         if not parts or parts[0][1] > parts[0][0] + 1:
             continue  # TABLE s: Flink's
         if r.word(i - 1) not in ("FROM", "JOIN") and r.tokens[i - 1].text != ",":
             continue
         lengths = [r.length(p) for p in parts[2:] if r.word(p[0]) == "INTERVAL"]
         stream = r.written(parts[0])
-        if r.word(i) == "TUMBLE" and len(lengths) == 1:
+        if call.name == "TUMBLE" and len(lengths) == 1:
             window = f"[TUMBLE {lengths[0]}]"
-        elif r.word(i) == "HOP" and len(lengths) == 2:
+        elif call.name == "HOP" and len(lengths) == 2:
             window = f"[HOP {lengths[1]} EVERY {lengths[0]}]"
         else:
             continue

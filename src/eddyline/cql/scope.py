@@ -15,6 +15,7 @@ from eddyline.core.errors import CqlError, Span, did_you_mean
 from eddyline.core.time import TimeKind
 from eddyline.cql.places import span_of
 from eddyline.expr.nodes import Column, Expr, columns_of
+from eddyline.plan.arrival_order import ArrivalOrder
 
 DEEPEST: Final = 100  # levels of an expression, and operators of a plan one below another
 WINDOW_COLUMNS: Final = ("window_start", "window_end")
@@ -39,6 +40,10 @@ class Context:
     depth: int = 0  # of the expression that is being bound
     modelled: bool = False  # it is a query on models
     clauses: Any = None  # the ``ModelClauses`` behind it; None: there are none
+    arrival_order: ArrivalOrder = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.arrival_order = ArrivalOrder(self.fresh)
 
     @contextmanager
     def deeper(self, node: Any) -> Iterator[None]:

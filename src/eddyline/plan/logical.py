@@ -3,8 +3,9 @@
 The binder (``cql``) builds it, the reference interpreter (``testing.reference``) evaluates it literally, the rules
 (``plan.rules``) rewrite it and ``plan.physical`` turns it into operators. Nodes are immutable; ``schema`` is derived.
 
-Two kinds of node: *stream-typed* (``StreamScan``, ``AsOfJoin``, ``Over``, ``ModelQuery``, ``ToStream``) and
-*relation-typed* (all others). A ``Window`` is the only way from stream to relation, ``ToStream`` the only way back.
+Two kinds of node: *stream-typed* (``StreamScan``, ``AsOfJoin``, ``Over``, ``WithArrivals``, ``ModelQuery``,
+``ToStream``) and *relation-typed* (all others). A ``Window`` is the only way from stream to relation, ``ToStream`` the
+only way back.
 """
 
 from __future__ import annotations
@@ -196,8 +197,8 @@ class Explode:
 class Rank:
     """Adds the rank of each row within its partition as a column: ``row_number``, ``rank`` or ``dense_rank``.
 
-    Rows that agree in ``order`` are numbered by arrival where the input has one (``by_arrival``: a window, through
-    selections and projections), otherwise by the values of all columns, NULL first.
+    Rows that agree in ``order`` are numbered by the columns ``ties`` (``plan.arrival_order``), NULL first; then, with
+    ``by_arrival``, in the order of the input, otherwise by the values of all columns, NULL first.
 
     ``limit`` and ``numbered`` are what the optimizer found out, and change nothing that the query can see: only rows up
     to that rank are read above, and whether anybody reads the rank itself.
@@ -209,6 +210,7 @@ class Rank:
     order: tuple[SortKey, ...]
     name: str
     by_arrival: bool
+    ties: tuple[str, ...] = ()
     limit: int | None = None
     numbered: bool = True
 
@@ -332,6 +334,21 @@ class Over:
 
 
 @dataclass(frozen=True, slots=True)
+class WithArrivals:
+    """Each element of a stream with two more columns: its ``time`` in ticks, and a ``number`` that grows with (time,
+    arrival). Nothing but the order of the numbers may show: filters may go below, and shards count their own elements.
+    """
+
+    input: Plan
+    time: str
+    number: str
+
+    @property
+    def schema(self) -> Schema:
+        return Schema((*self.input.schema, Field(self.time, pa.int64()), Field(self.number, pa.int64())))
+
+
+@dataclass(frozen=True, slots=True)
 class ModelQuery:
     """A whole query on models: its inputs are streams whose elements are segments, its result is a stream of samples
     or of segments. ``program`` is what it computes (``models.program``), one of ``models`` for each input."""
@@ -369,6 +386,7 @@ Plan = (
     | SetOperation
     | AsOfJoin
     | Over
+    | WithArrivals
     | ModelQuery
     | ToStream
 )
@@ -396,7 +414,9 @@ class BoundQuery:
 
 def children(p: Plan) -> tuple[Plan, ...]:
     match p:
-        case Window() | Select() | Project() | Aggregate() | Distinct() | Explode() | Rank() | Over() | ToStream():
+        case Window() | Select() | Project() | Aggregate() | Distinct() | Explode() | Rank():
+            return (p.input,)
+        case Over() | WithArrivals() | ToStream():
             return (p.input,)
         case Join() | ModelQuery():
             return p.inputs
@@ -428,7 +448,7 @@ def has_arrivals(p: Plan) -> bool:
 
 def is_stream(p: Plan) -> bool:
     match p:
-        case StreamScan() | AsOfJoin() | Over() | ToStream():
+        case StreamScan() | AsOfJoin() | Over() | WithArrivals() | ToStream():
             return True
         case ModelQuery():
             return not p.predict  # what was predicted is taken back

@@ -24,7 +24,7 @@ from eddyline.expr.describe import describe
 from eddyline.expr.nodes import Call, Column, Expr, columns_of, substitute
 from eddyline.plan.conjuncts import split_conjuncts
 from eddyline.plan.deletions import is_constant
-from eddyline.plan.logical import MarkJoin, Plan, Project, RelationScan, Select, StreamScan, Window, each
+from eddyline.plan.logical import MarkJoin, Plan, Project, RelationScan, Select, StreamScan, Window, WithArrivals, each
 from eddyline.plan.membership_keys import lift
 
 
@@ -188,7 +188,7 @@ def _source(p: Plan, kind: TimeKind) -> str:
 
 
 def _scan(p: Plan) -> StreamScan | None:
-    while isinstance(p, Select | Project):
+    while isinstance(p, Select | Project | WithArrivals):
         p = p.input
     return p if isinstance(p, StreamScan) else None
 

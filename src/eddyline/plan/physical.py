@@ -40,6 +40,7 @@ from eddyline.operators.adaptive_select import in_order
 from eddyline.operators.append_only import AppendOnlyWindow
 from eddyline.operators.base import Context, Operator
 from eddyline.operators.bundles import Bundles
+from eddyline.operators.number import NumberOperator
 from eddyline.operators.select import SelectOperator
 from eddyline.operators.streams import Changes, ConstantRelation, OrderTies, UnionAll
 from eddyline.plan.candidates import Planning, Refused, subject_of
@@ -66,6 +67,7 @@ from eddyline.plan.logical import (
     StreamScan,
     ToStream,
     Window,
+    WithArrivals,
     each,
     is_stream,
 )
@@ -187,6 +189,10 @@ class Builder(Joins):
                 return self.project(p, self.stream(p.input, ordered))
             case AsOfJoin() | Over() | ModelQuery():
                 return self.run_chosen(p, Deletions.NONE)
+            case WithArrivals():
+                child = self.stream(p.input, ordered=True)
+                operator: Operator = NumberOperator(self.name("number"), child.schema, p.time, p.number)
+                return replace(child, node=self.add(operator, (child.node,)), schema=operator.schema)
             case ToStream():
                 out = self.to_stream(p)
                 if ordered or self.ordered:

@@ -26,6 +26,7 @@ from eddyline.plan.logical import (
     StreamScan,
     ToStream,
     Window,
+    WithArrivals,
     children,
 )
 
@@ -38,7 +39,9 @@ def with_children(p: Plan, new: Sequence[Plan]) -> Plan:
             return replace(p, inputs=tuple(new))
         case OuterJoin() | MarkJoin() | SetOperation() | AsOfJoin():
             return replace(p, left=new[0], right=new[1])
-        case Window() | Select() | Project() | Aggregate() | Distinct() | Explode() | Rank() | Over() | ToStream():
+        case Window() | Select() | Project() | Aggregate() | Distinct() | Explode() | Rank():
+            return replace(p, input=new[0])
+        case Over() | WithArrivals() | ToStream():
             return replace(p, input=new[0])
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from eddyline.core.catalog import Catalog
 from eddyline.core.window import Range, Unbounded
 from eddyline.expr.nodes import Call, Column, Expr
-from eddyline.plan.logical import AsOfJoin, Over, Plan, Project, Select, StreamScan, Window
+from eddyline.plan.logical import AsOfJoin, Over, Plan, Project, Select, StreamScan, Window, WithArrivals
 
 
 def time_columns(p: Plan, catalog: Catalog) -> frozenset[str]:
@@ -17,7 +17,7 @@ def time_columns(p: Plan, catalog: Catalog) -> frozenset[str]:
             definition = catalog.streams.get(p.stream.lower())
             stamp = None if definition is None else definition.timestamp
             return frozenset(n for n, c in zip(p.schema.names, p.columns, strict=True) if c == stamp)
-        case Select():
+        case Select() | WithArrivals():
             return time_columns(p.input, catalog)
         case Over():
             return frozenset() if p.waits else time_columns(p.input, catalog)

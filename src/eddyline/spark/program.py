@@ -32,6 +32,7 @@ from eddyline.plan.logical import (
     RelationScan,
     StreamScan,
     Window,
+    WithArrivals,
     each,
     streams_of,
 )
@@ -263,7 +264,7 @@ def needs_order(plan: Plan) -> bool:
             return True
         if isinstance(n, RelationScan) and not n.constant:
             return True
-        if isinstance(n, AsOfJoin | Over) or (isinstance(n, Rank) and n.by_arrival):
+        if isinstance(n, AsOfJoin | Over | WithArrivals) or (isinstance(n, Rank) and n.by_arrival):
             return True
     return False
 

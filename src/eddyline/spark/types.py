@@ -69,6 +69,7 @@ from eddyline.plan.logical import (
     StreamScan,
     ToStream,
     Window,
+    WithArrivals,
     streams_of,
 )
 
@@ -200,7 +201,7 @@ def ntz_outputs(plan: Plan, ntz: Mapping[str, Collection[str]]) -> frozenset[str
             name = (plan.stream if isinstance(plan, StreamScan) else plan.relation).lower()
             marked = next((columns for n, columns in ntz.items() if n.lower() == name), ())
             return frozenset(f.name for f, c in zip(plan.schema, plan.columns, strict=True) if c in marked)
-        case Window() | Select() | Distinct() | Rank() | ToStream():
+        case Window() | Select() | Distinct() | Rank() | WithArrivals() | ToStream():
             return ntz_outputs(plan.input, ntz)
         case Explode(input=below):
             return ntz_outputs(below, ntz)

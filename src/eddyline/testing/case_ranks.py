@@ -46,16 +46,25 @@ def ranked_block(writer: Writer, depth: int) -> Block:
 
 
 def _ranked_source(writer: Writer, depth: int) -> tuple[list[Attribute], str]:
+    """One source, filtered or with a membership, or a join of two or three: what has one arrival, several, or none."""
     rng = writer.rng
     sources = [writer.source(depth, nested=0.25)]
     conditions: list[str] = []
-    if rng.random() < 0.2:
-        sources.append(writer.relation() if rng.random() < 0.4 else writer.stream())
-        conditions += writer.equality(*sources)
+    joined = rng.random()
+    while joined < 0.5 and len(sources) < (3 if joined < 0.1 else 2):
+        sources.append(writer.relation() if rng.random() < 0.25 else writer.stream())
+        conditions += writer.equality(sources[0], sources[-1])
     scope = [c for s in sources for c in s.scope()]
+    tables = ", ".join(s.text for s in sources)
+    if len(sources) == 2 and conditions and joined < 0.25:
+        kind = rng.choice(["LEFT", "RIGHT", "FULL"])
+        tables = f"{sources[0].text} {kind} JOIN {sources[1].text} ON {' AND '.join(conditions)}"
+        conditions = []
+    elif len(sources) == 1 and rng.random() < 0.15:
+        conditions.append(writer.membership(rng.random() < 0.3, sources[0], depth))
     if rng.random() < 0.35:
         conditions.append(writer.expressions.predicate(scope, 1))
-    return scope, f"FROM {', '.join(s.text for s in sources)}{writer.where(conditions)}"
+    return scope, f"FROM {tables}{writer.where(conditions)}"
 
 
 def _order(writer: Writer, scope: Sequence[Attribute]) -> str:

@@ -42,6 +42,7 @@ from eddyline.plan.logical import (
     StreamScan,
     ToStream,
     Window,
+    WithArrivals,
     children,
     is_stream,
     walk,
@@ -219,6 +220,9 @@ class Reference:
                 return [e for e in as_of_join(node, left, right) if e[0] <= now]
             case Over():
                 return over(node, self._stream(node.input, position))
+            case WithArrivals():
+                below = self._stream(node.input, position)
+                return [(ts, (*row, ts, number)) for number, (ts, row) in enumerate(below)]
             case Project():
                 names = node.input.schema.names
                 return [(ts, project(node, names, row)) for ts, row in self._stream(node.input, position)]

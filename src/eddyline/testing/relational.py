@@ -212,6 +212,9 @@ def rank(node: Rank, rows: list[Row]) -> list[Row]:
     """Every row with its rank, whatever limit the plan knows of. Sorting is stable: ties stay in order of arrival."""
     names = node.input.schema.names
     ordered = list(rows) if node.by_arrival else sorted(rows, key=row_key)
+    for name in reversed(node.ties):
+        at = names.index(name)
+        ordered.sort(key=lambda row: order_key(row[at]))
     for key in reversed(node.order):
         at = names.index(key.column)
         ordered.sort(key=lambda row: order_key(row[at]), reverse=key.descending)

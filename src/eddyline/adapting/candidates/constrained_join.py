@@ -31,6 +31,7 @@ from eddyline.plan.logical import (
     SetOperation,
     StreamScan,
     Window,
+    WithArrivals,
     each,
 )
 from eddyline.synopses.codes import is_direct
@@ -173,7 +174,7 @@ def port_facts(node: Join, tree: JoinTree, keys: Sequence[Sequence[Expr]], catal
 def is_declared(p: Plan, key: Sequence[Expr], catalog: Catalog) -> bool:
     """Whether no two rows of an input have the same key, by ``UNIQUE`` of its stream or ``KEY`` of its relation."""
     ticks: int | None = None
-    while isinstance(p, Select | Window):
+    while isinstance(p, Select | Window | WithArrivals):
         ticks = bound_of(p.spec).ticks if isinstance(p, Window) else ticks
         p = p.input
     if not isinstance(p, StreamScan | RelationScan):

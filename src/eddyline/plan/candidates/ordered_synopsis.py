@@ -20,7 +20,7 @@ ROWS_ASSUMED = 1024  # of a partition, where nothing is known of it
 class OrderedSynopsis(Candidate):
     name = "ordered-synopsis"
     subject: ClassVar[str] = RANK
-    version: ClassVar[int] = 2
+    version: ClassVar[int] = 3
 
     def suits(self, node: Rank, planning: Planning) -> str | Refused:
         if node.limit is None:
@@ -39,7 +39,8 @@ class OrderedSynopsis(Candidate):
         child = builder.relation(node.input, Deletions.ALL)
         operator = RankOperator(
             builder.name("rank"), child.schema, node.function, node.partition,
-            [(k.column, k.descending, k.nulls_first) for k in node.order], node.name if node.numbered else None,
+            [*((k.column, k.descending, k.nulls_first) for k in node.order), *((n, False, True) for n in node.ties)],
+            node.name if node.numbered else None,
             node.limit, node.by_arrival, child.ids, child.append_only,
         )  # fmt: skip
         out = builder.add(operator, (child.node,), note=_text(node))
@@ -51,4 +52,12 @@ def _text(node: Rank) -> str:
     partition = f"PARTITION BY {', '.join(node.partition)} " if node.partition else ""
     keys = (f"{k.column}{' DESC' * k.descending} NULLS {'FIRST' if k.nulls_first else 'LAST'}" for k in node.order)
     bound = "" if node.limit is None else f" <= {node.limit}"
-    return f"{node.function.upper()}() OVER ({partition}ORDER BY {', '.join(keys)}){bound}"
+    return f"{node.function.upper()}() OVER ({partition}ORDER BY {', '.join(keys)}){bound}{_ties(node)}"
+
+
+def _ties(node: Rank) -> str:
+    """What row numbers go by where ORDER BY leaves a tie; other ranks do not tell ties apart."""
+    if node.function != "row_number":
+        return ""
+    first = "arrival" if node.by_arrival or node.ties else ""
+    return f", ties by {first}{', then ' if first and not node.by_arrival else ''}{'' if node.by_arrival else 'value'}"

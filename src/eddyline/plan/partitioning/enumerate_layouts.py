@@ -51,6 +51,7 @@ from eddyline.plan.logical import (
     StreamScan,
     ToStream,
     Window,
+    WithArrivals,
     each,
     is_stream,
 )
@@ -131,7 +132,7 @@ class Layouts:
             case Distinct():
                 told = "DISTINCT must see equal rows together, and no column of its rows tells their shard"
                 return self.kept(self.of(p.input), Layout.meets, told)
-            case Explode():
+            case Explode() | WithArrivals():
                 return self.of(p.input)
             case Rank():
                 return self.rank(p)

@@ -30,6 +30,7 @@ from eddyline.plan.logical import (
     StreamScan,
     ToStream,
     Window,
+    WithArrivals,
 )
 
 Known = dict[tuple[str, int], bool]  # what was found of a node (the very object), by question
@@ -83,7 +84,7 @@ def _comes_with_elements(p: Plan, known: Known) -> bool:
     match p:
         case StreamScan():
             return True
-        case Select() | Project() | Over():
+        case Select() | Project() | Over() | WithArrivals():
             return comes_with_elements(p.input, known)
         case AsOfJoin():
             # An element without a partner comes when its time is up, and no element tells it.

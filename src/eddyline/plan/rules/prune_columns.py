@@ -27,6 +27,7 @@ from eddyline.plan.logical import (
     StreamScan,
     ToStream,
     Window,
+    WithArrivals,
 )
 
 
@@ -76,7 +77,7 @@ def _prune(p: Plan, need: frozenset[str]) -> Plan:
             return replace(p, input=_prune(p.input, (need - {p.name}) | {p.column}))
         case Rank():
             # Where nothing else orders ties, all columns do.
-            ties = frozenset() if p.by_arrival else frozenset(p.input.schema.names)
+            ties = frozenset(p.ties if p.by_arrival else p.input.schema.names)
             keys = frozenset((*p.partition, *(k.column for k in p.order)))
             ranked = _prune(p.input, (need - {p.name}) | keys | ties)
             return replace(p, input=ranked, numbered=p.name in need)
@@ -88,6 +89,9 @@ def _prune(p: Plan, need: frozenset[str]) -> Plan:
             )
         case Over():
             return _prune_over(p, need)
+        case WithArrivals():
+            stream = _prune(p.input, need & frozenset(p.input.schema.names))
+            return replace(p, input=stream) if need & {p.time, p.number} else stream
         case AsOfJoin():
             need |= frozenset(n for pair in p.keys for n in pair)
             left, right = (_prune(i, need & frozenset(i.schema.names)) for i in (p.left, p.right))

@@ -6,11 +6,12 @@ a tuple-based window counts elements, so they do not (thesis 2.2.4).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from eddyline.core.window import Stepping, columns_read, is_time_based
-from eddyline.expr.nodes import Column, columns_of
-from eddyline.plan.logical import Plan, Project, Select, Window
+from eddyline.expr.nodes import Column, Expr, columns_of
+from eddyline.plan.logical import Plan, Project, Select, Window, WithArrivals
 from eddyline.plan.rewrite import bottom_up, movable, select, without
 
 
@@ -32,5 +33,12 @@ def _push(p: Plan) -> Plan:
             return Window(Project(window.input, p.items), window.spec) if may else p
         go = [c for c in p.conjuncts if (everything or movable(c)) and not columns_of(c) & edges]
         stay = without(p.conjuncts, go)
-        return select(replace(window, input=select(window.input, go)), stay)
+        return select(replace(window, input=_below_numbers(window.input, go)), stay)
     return p
+
+
+def _below_numbers(stream: Plan, conjuncts: Sequence[Expr]) -> Plan:
+    """A stream that is filtered before its elements are numbered: those that stay keep their order."""
+    if isinstance(stream, WithArrivals):
+        return replace(stream, input=_below_numbers(stream.input, conjuncts))
+    return select(stream, conjuncts)

@@ -1,0 +1,109 @@
+"""The order of arrival of the rows of a relation, as columns.
+
+A row of a join is made of elements. It came when the last of them came, and of rows that came at one instant the one
+with the earlier element is first, the inputs taken in the order of FROM. Both are functions of the elements alone: no
+plan, batch, shard or restart changes them. What looks right and is not: the order in which a join brings its rows,
+which is another one for every plan.
+
+Groups, ``DISTINCT``, set operators and declared relations have no elements to ask; rows of these have no arrival, and a
+join of such a relation with a window has that of the window.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+import pyarrow as pa
+
+from eddyline.expr.nodes import Column
+from eddyline.plan.logical import (
+    Explode,
+    Join,
+    MarkJoin,
+    OuterJoin,
+    Plan,
+    Project,
+    Rank,
+    Select,
+    Window,
+    WithArrivals,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Arrival:
+    """Where the time and the number of one of a row's elements stand."""
+
+    time: str
+    number: str
+
+    def columns(self) -> tuple[Column, Column]:
+        return Column(self.time, pa.int64()), Column(self.number, pa.int64())
+
+
+@dataclass(frozen=True, slots=True)
+class Arrived:
+    """A plan with the arrivals of its rows' elements as further columns, in the order of FROM. ``whole``: no two rows
+    agree in all of them."""
+
+    plan: Plan
+    arrivals: tuple[Arrival, ...] = ()
+    whole: bool = False
+
+
+@dataclass(slots=True)
+class ArrivalOrder:
+    """Adds the columns of arrival to plans; ``fresh`` makes names. A part that is read in several places, which is the
+    very same object, stays one."""
+
+    fresh: Callable[[str], str]
+    known: dict[int, tuple[Plan, Arrived]] = field(default_factory=dict)  # with the plan, so that no id is used again
+
+    def of(self, p: Plan) -> Arrived:
+        if id(p) not in self.known:
+            self.known[id(p)] = p, self._of(p)
+        return self.known[id(p)][1]
+
+    def _of(self, p: Plan) -> Arrived:
+        match p:
+            case Window(input=WithArrivals(time=time, number=number)):
+                return Arrived(p, (Arrival(time, number),), True)
+            case Window():
+                own = self._arrival()
+                return Arrived(replace(p, input=WithArrivals(p.input, own.time, own.number)), (own,), True)
+            case Select() | Rank():
+                below = self.of(p.input)
+                return replace(below, plan=replace(p, input=below.plan))
+            case Explode():
+                below = self.of(p.input)
+                return Arrived(replace(p, input=below.plan), below.arrivals)
+            case Project():
+                return self._project(p)
+            case Join():
+                sides = [self.of(i) for i in p.inputs]
+                return _both(replace(p, inputs=tuple(s.plan for s in sides)), *sides)
+            case OuterJoin():
+                left, right = self.of(p.left), self.of(p.right)
+                return _both(replace(p, left=left.plan, right=right.plan), left, right)
+            case MarkJoin():
+                left = self.of(p.left)
+                return replace(left, plan=replace(p, left=left.plan))
+            case _:
+                return Arrived(p)
+
+    def _arrival(self) -> Arrival:
+        return Arrival(self.fresh("_time"), self.fresh("_number"))
+
+    def _project(self, p: Project) -> Arrived:
+        """With names of its own: what it reads may stand on both sides of a join."""
+        below = self.of(p.input)
+        own = tuple(self._arrival() for _ in below.arrivals)
+        pairs = zip(own, below.arrivals, strict=True)
+        items = [item for new, old in pairs for item in zip((new.time, new.number), old.columns(), strict=True)]
+        return replace(below, plan=Project(below.plan, (*p.items, *items)), arrivals=own)
+
+
+def _both(plan: Plan, *sides: Arrived) -> Arrived:
+    arrivals = tuple(a for s in sides for a in s.arrivals)
+    return Arrived(plan, arrivals, all(s.whole for s in sides))
