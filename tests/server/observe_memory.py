@@ -2,7 +2,7 @@
 
 The queries of the demo run on a slow stream (``--rate``), so that a machine can do other work beside it. What is kept up
 to a number of records is filled before the hour begins: each query's log of decisions is full on the server and on the
-page (pinned and unpinned a thousand times). What is kept for a time is full after the first ten minutes, which are left
+page (an option is altered a thousand times). What is kept for a time is full after the first ten minutes, which are left
 out: the page keeps samples of ten minutes, and its graphs show five.
 
 Every half minute: the JavaScript heap of a tab with the plan and the decisions and of a tab with graphs, after a
@@ -69,13 +69,15 @@ def declare(server: RunningServer) -> None:
 def fill_logs(server: RunningServer) -> None:
     """Let each query have as many decisions as its log keeps."""
 
-    def fill(name: str) -> int:
-        for n in range(KEPT):
-            assert server.request("POST", f"/v1/queries/{name}/{'unpin' if n % 2 else 'pin'}").status == 200
-        return len(server.request("GET", f"/v1/queries/{name}/decisions").data)
+    def alter(n: int) -> None:
+        for name in QUERIES:
+            answer = server.request("PATCH", f"/v1/queries/{name}", {"options": {"memory": f"{1000 + n} MB"}})
+            assert answer.status == 200, answer
 
-    with ThreadPoolExecutor() as threads:  # changes that come together share a commit
-        assert list(threads.map(fill, QUERIES)) == [KEPT] * len(QUERIES)
+    with ThreadPoolExecutor(32) as threads:  # changes that come together share a commit
+        list(threads.map(alter, range(KEPT)))
+    for name in QUERIES:
+        assert len(server.request("GET", f"/v1/queries/{name}/decisions").data) == KEPT
 
 
 def opened(browser: Any, server: RunningServer, place: str, shown: str) -> tuple[Any, Any]:

@@ -468,12 +468,14 @@ class Service:
         found = getattr(self.live(name), which, None)
         return [] if found is None else list(found())
 
-    def plan_of(self, name: str) -> PlanGraph:
-        found: PlanGraph = self.live(name).plan()
+    def plan_of(self, name: str, *, decisions: bool = True) -> PlanGraph:
+        found: PlanGraph = self.live(name).plan(decisions=decisions)
         return found
 
-    def decisions_of(self, name: str) -> list[dict[str, Any]]:
-        return [d.to_dict() for d in self.live(name).decisions]
+    def decisions_of(self, name: str, known: Mapping[int | None, int] | None = None) -> list[dict[str, Any]]:
+        """The records of the log; those after the last number ``known`` of each shard (None where there are none)."""
+        query = self.live(name)
+        return [d.to_dict() for d in query.decisions_after((known or {}).get(None, 0))]
 
     def live(self, name: str) -> Any:
         """The query as it runs."""
