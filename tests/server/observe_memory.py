@@ -1,9 +1,9 @@
 """Watch the memory of the page and of the server for an hour: ``python -m tests.server.observe_memory``.
 
-The queries of the demo run on a slow stream (``--rate``), so that a machine can do other work beside it. What is kept up
-to a number of records is filled before the hour begins: each query's log of decisions is full on the server and on the
-page (an option is altered a thousand times). What is kept for a time is full after the first ten minutes, which are left
-out: the page keeps samples of ten minutes, and its graphs show five.
+The queries of the demo run on a slow stream (``--rate``), so that a machine can do other work beside it. What is kept
+up to a number of records is filled before the hour begins: each query's log of decisions is full on the server and on
+the page (an option is altered a thousand times). What is kept for a time is full after the first ten minutes, which are
+left out: the page keeps samples of ten minutes, and its graphs show five.
 
 Every half minute: the JavaScript heap of a tab with the plan and the decisions and of a tab with graphs, after a
 collection, their DOM nodes, and the resident memory of the server and of the process that serves followers. At the end,
