@@ -14,7 +14,7 @@ import subprocess
 import sys
 import termios
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -80,18 +80,11 @@ class Terminal:
             os.write(self.descriptor, b"\x03")
 
 
-def run_in_terminal(
-    command: Sequence[str],
-    *,
-    folder: Path,
-    columns: int = 80,
-    environment: Mapping[str, str] | None = None,
-    act: Act | None = None,
-    timeout: float = 540,
+def _start(
+    command: Sequence[str], folder: Path, columns: int, environment: Mapping[str, str] | None = None, rows: int = 24
 ) -> Terminal:
-    """Run a program to its end in a terminal of its own; ``act`` is called each time it has written something."""
     master, slave = pty.openpty()
-    fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+    fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
     given = {**os.environ, "TERM": "xterm", **(environment or {})}
 
     def own_the_terminal() -> None:
@@ -103,7 +96,21 @@ def run_in_terminal(
         command, stdin=slave, stdout=slave, stderr=slave, cwd=folder, env=given, preexec_fn=own_the_terminal
     )
     os.close(slave)
-    terminal, begin = Terminal(process, master, columns), time.monotonic()
+    return Terminal(process, master, columns)
+
+
+def run_in_terminal(
+    command: Sequence[str],
+    *,
+    folder: Path,
+    columns: int = 80,
+    environment: Mapping[str, str] | None = None,
+    act: Act | None = None,
+    timeout: float = 540,
+) -> Terminal:
+    """Run a program to its end in a terminal of its own; ``act`` is called each time it has written something."""
+    terminal, begin = _start(command, folder, columns, environment), time.monotonic()
+    process, master = terminal.process, terminal.descriptor
     try:
         while time.monotonic() - begin < timeout:
             if not select.select([master], [], [], 0.1)[0]:
@@ -129,6 +136,59 @@ def run_in_terminal(
         with contextlib.suppress(OSError):
             os.close(master)
     return terminal
+
+
+@contextlib.contextmanager
+def dialogue(
+    command: Sequence[str], *, folder: Path, columns: int = 100, environment: Mapping[str, str] | None = None
+) -> Iterator[Dialogue]:
+    """A program in a terminal that one talks with. It has ended when the block is left."""
+    terminal = _start(command, folder, columns, environment, rows=50)
+    try:
+        yield Dialogue(terminal)
+    finally:
+        if terminal.process.poll() is None:
+            terminal.process.kill()
+        terminal.process.wait()
+        os.close(terminal.descriptor)
+
+
+class Dialogue:
+    """Wait for what the program writes, then type. What was waited for is not found again."""
+
+    def __init__(self, terminal: Terminal) -> None:
+        self._terminal, self._at = terminal, 0
+
+    def type(self, text: str) -> None:
+        self._terminal.type(text)
+
+    def expect(self, pattern: str, seconds: float = 60.0) -> str:
+        """Wait until this is written, escape sequences included; what was written up to there."""
+        end = time.monotonic() + seconds
+        while (found := re.compile(pattern).search(self._terminal.written, self._at)) is None:
+            assert time.monotonic() < end and self._read(), (
+                f"{pattern!r} did not come: {self._terminal.written[self._at :][-1500:]!r}"
+            )
+        text, self._at = self._terminal.written[self._at : found.end()], found.end()
+        return text
+
+    def end(self, seconds: float = 30.0) -> int:
+        """Wait for the program to end; its exit status."""
+        until = time.monotonic() + seconds
+        while self._terminal.process.poll() is None and time.monotonic() < until:
+            self._read()
+        return self._terminal.process.wait(1)
+
+    def _read(self) -> bool:
+        """Take what comes within a moment; False: nothing can come any more."""
+        if not select.select([self._terminal.descriptor], [], [], 0.1)[0]:
+            return self._terminal.process.poll() is None
+        try:
+            data = os.read(self._terminal.descriptor, 1 << 16)
+        except OSError:
+            return False
+        self._terminal.written += data.decode(errors="replace")
+        return bool(data)
 
 
 def eddyline(*arguments: str) -> list[str]:

@@ -1,32 +1,35 @@
 """What 1,000 followers cost the query: ``python -m tests.server.measure_followers``.
 
-One client pushes without a pause, and rounds without and with followers take turns on one server.
-Printed for each, medians of the rounds:
+The engine's process has a core of its own; the client that pushes, the process for followers and the thousand clients
+share another one, so that by the clock one sees what followers cost the engine, and not what they cost the machine.
+(With one core for all of them, or more than two, leave ``--pin`` out or name others.) Rounds without and with followers
+take turns. Printed: rows a second by the clock, CPU of the engine's thread and of its process for a row, CPU of the
+process for followers; and the ratio of each pair, their geometric mean and its 95 % interval.
 
-- rows a second that the query takes, by the clock. Pushing client, followers and server share the cores of the machine,
-  so this is of all of them. The clients that follow run at the lowest priority.
-- CPU of the engine's thread for a row, and of the whole process in which the engine runs: what the query's throughput
-  depends on where there are cores enough.
-- CPU of the process that serves the followers.
+Every follower checks that it gets each row once. One that is dropped as too slow comes back with its last id.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import math
 import os
+import re
 import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
-from statistics import median
+from statistics import mean, median, stdev
 
 from tests.server.running import RunningServer
 
-ROWS, PUSHES = 20_000, 100
+ROWS, PUSHES = 20_000, 80
 TICK = os.sysconf("SC_CLK_TCK")
 CSV = {"Content-Type": "text/csv"}
+STUDENT = {2: 12.71, 3: 4.30, 4: 3.18, 5: 2.78, 6: 2.57, 7: 2.45, 8: 2.36, 9: 2.31, 10: 2.26}  # 97.5 %, by pairs
+EVENT = re.compile(rb'data: \{"first": (\d+), "last": (\d+)')
 
 
 def threads(pid: int) -> dict[int, float]:
@@ -38,15 +41,54 @@ def threads(pid: int) -> dict[int, float]:
     return found
 
 
-async def follow(port: int, count: int) -> None:
-    async def one() -> None:
-        reader, writer = await asyncio.open_connection("127.0.0.1", port, limit=1 << 20)
-        writer.write(f"GET /v1/queries/q/follow?after=0 HTTP/1.0\r\nHost: 127.0.0.1:{port}\r\n\r\n".encode())
-        while await reader.read(1 << 18):
-            pass
+def cpu(pid: int | None) -> float:
+    return 0.0 if pid is None else sum(threads(pid).values())
 
-    print("following", flush=True)
-    await asyncio.gather(*(one() for _ in range(count)), return_exceptions=True)
+
+def pin(pid: int, core: int | None) -> None:
+    for thread in threads(pid) if core is not None else ():
+        os.sched_setaffinity(thread, {core})
+
+
+class Clients:
+    """Many followers in one process. ``last`` is the row that each has."""
+
+    def __init__(self, port: int, count: int, after: int) -> None:
+        self._port, self.last = port, [after] * count
+        self.dropped = self.faults = 0
+
+    async def run(self) -> None:
+        await asyncio.gather(*(self._follow(n) for n in range(len(self.last))), self._report())
+
+    async def _follow(self, n: int) -> None:
+        while True:
+            reader, writer = await asyncio.open_connection("127.0.0.1", self._port, limit=1 << 20)
+            path = f"/v1/queries/q/follow?after={self.last[n]}"
+            writer.write(f"GET {path} HTTP/1.0\r\nHost: 127.0.0.1:{self._port}\r\n\r\n".encode())
+            rest = b""
+            while data := await reader.read(1 << 18):
+                *events, rest = (rest + data).split(b"\n\n")
+                for event in events:
+                    self._take(n, event)
+            writer.close()
+
+    def _take(self, n: int, event: bytes) -> None:
+        found = EVENT.search(event)
+        if found is not None:
+            first, last = map(int, found.groups())
+            self.faults += first != self.last[n] + 1
+            self.last[n] = last
+        else:
+            self.dropped += b"event: dropped" in event
+
+    async def _report(self) -> None:
+        """For each row that standard input names: say when all followers have it."""
+        loop = asyncio.get_running_loop()
+        while line := await loop.run_in_executor(None, sys.stdin.readline):
+            while min(self.last) < int(line):
+                await asyncio.sleep(0.05)
+            print(self.dropped, self.faults, flush=True)
+        os._exit(0)
 
 
 def bodies(first: int) -> list[bytes]:
@@ -57,74 +99,112 @@ def bodies(first: int) -> list[bytes]:
     return found
 
 
-def cpu(pid: int | None) -> float:
-    return 0.0 if pid is None else sum(threads(pid).values())
+class Measuring:
+    def __init__(self, server: RunningServer, cores: list[int] | None) -> None:
+        self.server = server
+        self._engine_core, self._other_core = (None, None) if cores is None else cores
+        self._at, self._thread = 0, 0
+        self.dropped = self.faults = 0
+        self.behind: list[float] = []  # seconds until the last follower had the rows of a round
+
+    def round(self, followers: int) -> tuple[float, ...]:
+        """Rows a second; CPU a row in µs of the engine's thread, of its process, of the process for followers."""
+        waiting, clients = bodies(self._at), self._clients(followers) if followers else None
+        self._at += ROWS * PUSHES
+        process = self.server.followers_process()
+        relay = None if process is None else process.pid
+        if relay is not None:
+            pin(relay, self._other_core)
+        pin(self.server.process.pid, self._engine_core)
+        before, served, began = threads(self.server.process.pid), cpu(relay), time.monotonic()
+        for body in waiting:
+            self.server.request("POST", "/v1/streams/S/rows", body, CSV)
+        seconds = time.monotonic() - began
+        after = threads(self.server.process.pid)
+        spent = {t: s - before.get(t, 0.0) for t, s in after.items()}
+        self._thread = self._thread or max(spent, key=lambda t: spent[t])
+        each = spent.get(self._thread, 0.0), sum(spent.values()), cpu(relay) - served
+        if clients is not None:
+            self._end(clients, time.monotonic())
+        return ROWS * PUSHES / seconds, *(1e6 * s / (ROWS * PUSHES) for s in each)
+
+    def _last(self) -> int:
+        return int(self.server.request("GET", "/v1/queries/q").data["rows"])
+
+    def _clients(self, count: int) -> subprocess.Popen[str]:
+        command = [sys.executable, "-m", "tests.server.measure_followers", "--follow", str(self.server.port)]
+        clients = subprocess.Popen(
+            [*command, "--followers", str(count), "--after", str(self._last())],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        until = f"eddyline_followers {count}\n"
+        while until not in self.server.request("GET", "/metrics").body.decode():
+            time.sleep(0.1)
+        return clients
+
+    def _end(self, clients: subprocess.Popen[str], began: float) -> None:
+        assert clients.stdin is not None and clients.stdout is not None
+        print(self._last(), file=clients.stdin, flush=True)
+        dropped, faults = map(int, clients.stdout.readline().split())
+        self.dropped, self.faults = self.dropped + dropped, self.faults + faults
+        self.behind.append(time.monotonic() - began)
+        clients.kill()
+        clients.wait()
+        while "eddyline_followers 0\n" not in self.server.request("GET", "/metrics").body.decode():
+            time.sleep(0.1)
 
 
-def round_of(server: RunningServer, first: int) -> tuple[float, dict[int, float], float]:
-    """Seconds, CPU of each thread of the server, CPU of the process for followers."""
-    waiting, process = bodies(first), server.followers_process()
-    relay = None if process is None else process.pid
-    before, served, began = threads(server.process.pid), cpu(relay), time.monotonic()
-    for body in waiting:
-        server.request("POST", "/v1/streams/S/rows", body, CSV)
-    seconds = time.monotonic() - began
-    after = threads(server.process.pid)
-    return seconds, {t: s - before.get(t, 0.0) for t, s in after.items()}, cpu(relay) - served
-
-
-def followed_by(server: RunningServer, count: int) -> subprocess.Popen[bytes]:
-    command = [sys.executable, "-m", "tests.server.measure_followers", "--follow", str(server.port)]
-    clients = subprocess.Popen([*command, "--followers", str(count)], stdout=subprocess.DEVNULL)
-    until = f"eddyline_followers {count}\n"
-    while until not in server.request("GET", "/metrics").body.decode():
-        time.sleep(0.2)
-    time.sleep(2)  # what was there before is read
-    return clients
+def interval(ratios: list[float]) -> str:
+    """The geometric mean, and its 95 % interval."""
+    logs = [math.log(r) for r in ratios]
+    half = STUDENT[len(logs)] * stdev(logs) / len(logs) ** 0.5 if len(logs) in STUDENT else math.inf
+    return f"{math.exp(mean(logs)):.3f} [{math.exp(mean(logs) - half):.3f}, {math.exp(mean(logs) + half):.3f}]"
 
 
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--followers", type=int, default=1000)
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--follow", type=int, help="the port: only follow")
+    parser.add_argument("--pairs", type=int, default=6)
+    parser.add_argument("--pin", help="two cores, such as 0,1: of the engine's process, and of all others")
+    parser.add_argument("--follow", type=int, help=argparse.SUPPRESS)  # the port: only follow
+    parser.add_argument("--after", type=int, default=0, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.follow:
         os.nice(19)
-        asyncio.run(follow(options.follow, options.followers))
+        asyncio.run(Clients(options.follow, options.followers, options.after).run())
         return
+    cores = [int(c) for c in options.pin.split(",")] if options.pin else None
+    if cores is not None:
+        os.sched_setaffinity(0, {cores[1]})
     state = Path(tempfile.mkdtemp()) / "state"
     with RunningServer(state, "--max-rate", "100000", "--max-followers", "3000") as server:
         columns = [["ts", "bigint"], ["a", "bigint"]]
         server.request("POST", "/v1/streams", {"name": "S", "columns": columns, "timestamp": "ts"})
         text = "SELECT Istream(a, count(*) AS n) FROM S [RANGE 5000] WHERE a < 10 GROUP BY a"
         server.request("POST", "/v1/queries", {"name": "q", "text": text})
-        at = 0
-        round_of(server, at)  # compiles
+        measuring = Measuring(server, cores)
+        measuring.round(0)  # compiles
+        measuring.round(0)
         found: dict[bool, list[tuple[float, ...]]] = {False: [], True: []}
-        engine, rows = 0, ROWS * PUSHES
-        for _ in range(options.rounds):
-            for followed in (False, True):
-                at += rows
-                clients = followed_by(server, options.followers) if followed else None
-                seconds, spent, served = round_of(server, at)
-                engine = engine or max(spent, key=lambda t: spent[t])
-                each = (spent.get(engine, 0.0), sum(spent.values()), served)
-                found[followed].append((rows / seconds, *(1e6 * s / rows for s in each)))
-                if clients is not None:
-                    clients.kill()
-                    clients.wait()
-                    time.sleep(1)
+        for pair in range(options.pairs):
+            for followed in (False, True) if pair % 2 == 0 else (True, False):
+                found[followed].append(measuring.round(options.followers if followed else 0))
+                print(f"{options.followers if followed else 0:5} followers: {found[followed][-1][0]:9,.0f} rows/s")
     for followed, name in ((False, "without"), (True, f"with {options.followers}")):
         wall, thread, process, relay = (median(f[n] for f in found[followed]) for n in range(4))
         print(
             f"{name:>10}: {wall:9,.0f} rows/s; CPU a row: engine's thread {thread:.2f} µs,"
             f" its process {process:.2f} µs, followers' process {relay:.2f} µs"
         )
-    ratio = [median(f[n] for f in found[True]) / median(f[n] for f in found[False]) for n in range(3)]
+    names = ("rows/s", "CPU a row of the engine's thread", "CPU a row of its process")
+    for n, name in enumerate(names):
+        ratios = [b[n] / a[n] for a, b in zip(found[False], found[True], strict=True)]
+        print(f"with/without: {name} {interval(ratios)}; pairs {' '.join(f'{r:.3f}' for r in ratios)}")
     print(
-        f"with/without: rows/s {ratio[0]:.3f} (bound 0.95),"
-        f" CPU a row of the engine's thread {ratio[1]:.3f}, of its process {ratio[2]:.3f} (bound 1.053)"
+        f"dropped and come back {measuring.dropped}, rows lost or repeated {measuring.faults},"
+        f" the last follower had all rows of a round after {max(measuring.behind):.1f} s"
     )
 
 

@@ -138,6 +138,9 @@ def test_rate_and_memory_are_bounded(tmp_path: Path) -> None:
         answers = [small.request("GET", "/healthz") for _ in range(40)]
         refused = [a for a in answers if a.status == 429]
         assert len(refused) >= 10 and refused[0].headers["retry-after"] == "1"
+        # An address that the client claims is not taken for its own: no proxy was named.
+        claims = [small.request("GET", "/healthz", headers={"X-Forwarded-For": f"10.0.0.{n}"}) for n in range(40)]
+        assert sum(a.status == 429 for a in claims) >= 10
 
 
 def test_beyond_loopback_reading_needs_the_token() -> None:

@@ -7,7 +7,7 @@ import { keyOf } from "./history";
 import { cheap } from "./scene";
 import { clock, gain, shown } from "./words";
 
-const SHOWN = 200; // moments of the timeline
+const SHOWN = 100; // moments of the timeline
 const SHAPES: Record<string, string> = { policy: "●", user: "◆", planner: "■", scheduler: "▲", session: "▬" };
 
 export function DecisionsView(props: { query: string; decisions: Decision[]; samples: Sample[]; pinned: boolean; until?: number; replay: boolean; changed: () => void }) {

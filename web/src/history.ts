@@ -4,7 +4,7 @@ import type { Decision, Sample } from "./api";
 
 const MOST = 1200; // samples: ten minutes at two a second
 const APART = 0.45; // seconds between two samples that are kept; the last one is always the newest
-const MOST_DECISIONS = 500;
+const MOST_DECISIONS = 200; // the server keeps more
 
 export interface Bundle {
   eddyline: "bundle";

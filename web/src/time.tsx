@@ -105,6 +105,7 @@ function Graph(props: { marks: number[]; query: string; rows: number; first: num
   const found = useRef(new Map<string, [number, number][]>());
   useEffect(() => {
     const after = Math.max(props.first - 1, props.rows - 2000, 0);
+    let newest = 0;
     const close = follow<{ rows: Row[] }>(`${queryPath(props.query)}/follow?after=${after}`, "rows", (e) => {
       for (const r of e.rows) {
         const name = r.entity && r.entity !== r.query ? `${r.query ? r.query + ", " : ""}${r.entity}` : (r.query ?? "value");
@@ -112,7 +113,10 @@ function Graph(props: { marks: number[]; query: string; rows: number; first: num
         points.push([Date.parse(r._time + "Z") / 1000, Number(r.value)]);
         while (points.length > 1 && points[0]![0] < points[points.length - 1]![0] - SPAN) points.shift();
         found.current.set(name, points);
+        newest = Math.max(newest, points[points.length - 1]![0]);
       }
+      // What has no points any more, such as a query that was dropped, leaves the graph.
+      for (const [name, points] of found.current) if (points[points.length - 1]![0] < newest - SPAN) found.current.delete(name);
     });
     const timer = setInterval(() => setLines([...found.current].map(([name, points]) => ({ name, points: [...points] }))), 500);
     return () => {

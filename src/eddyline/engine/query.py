@@ -147,9 +147,14 @@ class Query:
         return "\n".join([said, "", "approximate, for rows were shed under overload", *shed]) if shed else said
 
     @in_turn
-    def plan(self) -> PlanGraph:
-        """The plan that is running as data, with what it keeps, knows and decided so far."""
-        return plan_of(self.running, self.name)
+    def plan(self, *, decisions: bool = True) -> PlanGraph:
+        """The plan that is running as data, with what it keeps, knows and decided so far (the last only if asked)."""
+        return plan_of(self.running, self.name, decisions=decisions)
+
+    @in_turn
+    def decisions_after(self, sequence: int) -> list[Decision]:
+        """The decisions with larger numbers."""
+        return self.running.context.log.after(sequence)
 
     def _repr_html_(self) -> str:
         """In a notebook: the plan with its decisions."""

@@ -15,9 +15,9 @@ from eddyline.synopses.store import Store
 Totals = Mapping[str, Mapping[str, Any]]  # by operator: elements_in, elements_out, seconds, rows, bytes
 
 
-def plan_of(running: RunningQuery, name: str = "") -> PlanGraph:
-    """What runs here, as it is now."""
-    log = running.context.log
+def plan_of(running: RunningQuery, name: str = "", *, decisions: bool = True) -> PlanGraph:
+    """What runs here, as it is now; with all decisions of the log, or without."""
+    log = running.context.log if decisions else ()
     return graph_of(running, name, operator_totals(running), decisions=tuple(d.to_dict() for d in log))
 
 

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any
 
 from eddyline.core.bound import Bound
+from eddyline.core.plain import plain_copy
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +98,7 @@ class PlanGraph:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data."""
-        found: dict[str, Any] = asdict(self)
+        found: dict[str, Any] = plain_copy(self)
         return found
 
     def to_json(self, indent: int | None = 2) -> str:

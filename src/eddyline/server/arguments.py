@@ -24,6 +24,13 @@ def add_serve(commands: Any) -> None:
     serve.add_argument("--port", type=int, default=8123, help="the port (8123; 0: any that is free)")
     serve.add_argument("--allow-host", metavar="NAME", action="append", default=[], help="a further name of the server")
     serve.add_argument(
+        "--proxy",
+        metavar="ADDRESS",
+        action="append",
+        default=[],
+        help="a proxy before the server, which says whose requests it passes on (X-Forwarded-For)",
+    )
+    serve.add_argument(
         "--data", metavar="DIR", type=Path, action="append", default=[], help="a folder below which sources may lie"
     )
     serve.add_argument(
@@ -134,6 +141,7 @@ def settings_of(options: argparse.Namespace) -> Settings:
         options.runtime,
         options.master,
         options.shards,
+        proxies=tuple(options.proxy),
         limits=limits,
     )
 

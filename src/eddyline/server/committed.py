@@ -1,20 +1,34 @@
 """Committed results as events, read from the catalog by the process that serves followers.
 
-An event is made once for all followers and kept while there is room. Events of a chunk of the journal are cut at the
-same rows for everybody; only a follower that asks for the rows after one within an event gets a cut of its own.
+An event is made once for all followers and kept while there is room and somebody asks for it now and then. Events of a
+chunk of the journal are cut at the same rows for everybody; only a follower that asks for the rows after one within an
+event gets a cut of its own.
 """
 
 from __future__ import annotations
 
 import sqlite3
+import time
 from bisect import bisect_left, bisect_right, insort
 from collections import OrderedDict
+from dataclasses import dataclass
 from pathlib import Path
 
 from eddyline.server.follow import RowsEvent, rows_events
 from eddyline.server.journal import Chunk, Gone, decoded
 
 KEPT_BYTES = 32 << 20  # of events that are kept: more lets followers that are far apart share more of the work
+KEPT_SECONDS = 30.0  # that a chunk is kept after it was used: more lets followers that are slower share it
+OBJECT_BYTES = 600  # of a chunk that is kept beside its text: most chunks of a query with few results have one row
+
+
+@dataclass(slots=True)
+class _Kept:
+    """The events of one chunk, their bytes, and when they were used last."""
+
+    events: list[RowsEvent]
+    size: int
+    used: float
 
 
 class CommittedResults:
@@ -34,7 +48,7 @@ class CommittedResults:
 
     def __init__(self, catalog: Path, kept_bytes: int = KEPT_BYTES) -> None:
         self._catalog = sqlite3.connect(f"{catalog.absolute().as_uri()}?mode=ro", uri=True, timeout=10)
-        self._kept: OrderedDict[tuple[int, int], tuple[list[RowsEvent], int]] = OrderedDict()  # by entry, first row
+        self._kept: OrderedDict[tuple[int, int], _Kept] = OrderedDict()  # by entry and first row, the last used last
         self._firsts: dict[int, list[int]] = {}  # of the chunks that are kept, by entry, sorted
         self._most, self._size = kept_bytes, 0
 
@@ -67,33 +81,41 @@ class CommittedResults:
 
     def _chunk(self, entry: int, row: int) -> list[RowsEvent]:
         """The events of the chunk with this row."""
-        firsts = self._firsts.setdefault(entry, [])
+        firsts = self._firsts.get(entry, [])
         at = bisect_right(firsts, row) - 1
         if at >= 0:
             key = entry, firsts[at]
-            events = self._kept[key][0]
-            if events[-1].last >= row:
+            kept = self._kept[key]
+            if kept.events[-1].last >= row:
                 self._kept.move_to_end(key)
-                return events
+                kept.used = time.monotonic()
+                return kept.events
         chunk = self._read(entry, row)
         if chunk is None:
             return []
         if chunk.first > row:
             raise Gone(f"rows up to {chunk.first - 1} are not retained any more; those after {chunk.first - 1} are.")
         events = rows_events(entry, chunk)
-        size = sum(len(e.data) for e in events)
-        self._kept[entry, chunk.first] = events, size
-        insort(firsts, chunk.first)
+        size = OBJECT_BYTES + sum(len(e.data) for e in events)
+        self._kept[entry, chunk.first] = _Kept(events, size, time.monotonic())
+        insort(self._firsts.setdefault(entry, []), chunk.first)
         self._size += size
         while self._size > self._most and len(self._kept) > 1:
             self._forget_oldest()
         return events
 
+    def forget_unused(self, now: float) -> None:
+        """Forget what nobody has asked for in a while: all followers have it, or have gone."""
+        while self._kept and now - next(iter(self._kept.values())).used > KEPT_SECONDS:
+            self._forget_oldest()
+
     def _forget_oldest(self) -> None:
-        (entry, first), (_, size) = self._kept.popitem(last=False)
-        self._size -= size
+        (entry, first), kept = self._kept.popitem(last=False)
+        self._size -= kept.size
         firsts = self._firsts[entry]
         del firsts[bisect_left(firsts, first)]
+        if not firsts:
+            del self._firsts[entry]
 
     def _read(self, entry: int, row: int) -> Chunk | None:
         sql = "SELECT first, last, data FROM chunks WHERE entry = ? AND last >= ? ORDER BY last LIMIT 1"

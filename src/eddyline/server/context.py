@@ -85,4 +85,5 @@ class Shared:
             found = await asyncio.to_thread(compute)
             self._known = {k: v for k, v in self._known.items() if time.monotonic() - v[0] < 60}
             self._known[key] = time.monotonic(), found
+            self._locks = {k: v for k, v in self._locks.items() if k in self._known or v.locked()}
             return found

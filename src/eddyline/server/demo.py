@@ -33,13 +33,41 @@ QUERIES = {
 }
 
 
+class DemoRows:
+    """Rows of an interval of time. Which of two filters drops most changes every ``DRIFT_SECONDS``."""
+
+    def __init__(self, rate: float = RATE) -> None:
+        self._rate, self._random = rate, np.random.default_rng(7)
+
+    def packets(self, begin: float, end: float) -> pa.RecordBatch:
+        count, draw = max(1, int((end - begin) * self._rate)), self._random
+        turned = int(end / DRIFT_SECONDS) % 2 == 1
+        few, many = draw.integers(45, 100, count), draw.integers(0, 55, count)
+        moments = np.linspace(begin, end, count, endpoint=False) * 1e6
+        size, port = (few, many) if turned else (many, few)
+        return pa.RecordBatch.from_pydict(
+            {
+                "ts": pa.array(moments.astype(np.int64)).cast(pa.timestamp("us")),
+                "host": draw.zipf(1.5, count) % 50,
+                "size": size + 100 * draw.integers(0, 15, count),
+                "port": port + 100 * draw.integers(0, 600, count),
+                "flags": draw.integers(0, 100, count),
+            }
+        )
+
+    def alerts(self, begin: float, end: float) -> pa.RecordBatch:
+        moments = pa.array([int(end * 1e6) - 1], pa.int64()).cast(pa.timestamp("us"))
+        hosts = self._random.integers(0, 50, 1)
+        return pa.RecordBatch.from_pydict({"ts": moments, "host": hosts, "level": self._random.integers(1, 4, 1)})
+
+
 class Demo(threading.Thread):
     """Pushes rows in real time until stopped."""
 
     def __init__(self, service: Service) -> None:
         super().__init__(name="eddyline demo", daemon=True)
         self._service, self._stopped = service, threading.Event()
-        self._random = np.random.default_rng(7)
+        self._rows = DemoRows()
         for name, columns in (("packets", COLUMNS), ("alerts", ALERTS)):
             body = {"columns": columns, "timestamp": "ts"}
             self._create(Declaration("stream", name, body))
@@ -59,8 +87,8 @@ class Demo(threading.Thread):
         while not self._stopped.wait(0.1):
             now = time.time()
             try:
-                self._push("packets", self.packets(last, now))
-                self._push("alerts", self.alerts(last, now))
+                self._push("packets", self._rows.packets(last, now))
+                self._push("alerts", self._rows.alerts(last, now))
             except EddylineError:
                 return  # a stream was dropped, or the server is stopping
             last = now
@@ -69,25 +97,3 @@ class Demo(threading.Thread):
         if name in self._service.entries and rows.num_rows:
             parsed = Parsed(rows.schema, [SourceBatch(rows)])
             self._service.submit(lambda: self._service.push(name, parsed), durable=False).result()
-
-    def packets(self, begin: float, end: float) -> pa.RecordBatch:
-        """Rows of an interval. Which of two filters drops most changes every ``DRIFT_SECONDS``."""
-        count, draw = max(1, int((end - begin) * RATE)), self._random
-        turned = int(end / DRIFT_SECONDS) % 2 == 1
-        few, many = draw.integers(45, 100, count), draw.integers(0, 55, count)
-        moments = np.linspace(begin, end, count, endpoint=False) * 1e6
-        size, port = (few, many) if turned else (many, few)
-        return pa.RecordBatch.from_pydict(
-            {
-                "ts": pa.array(moments.astype(np.int64)).cast(pa.timestamp("us")),
-                "host": draw.zipf(1.5, count) % 50,
-                "size": size + 100 * draw.integers(0, 15, count),
-                "port": port + 100 * draw.integers(0, 600, count),
-                "flags": draw.integers(0, 100, count),
-            }
-        )
-
-    def alerts(self, begin: float, end: float) -> pa.RecordBatch:
-        moments = pa.array([int(end * 1e6) - 1], pa.int64()).cast(pa.timestamp("us"))
-        hosts = self._random.integers(0, 50, 1)
-        return pa.RecordBatch.from_pydict({"ts": moments, "host": hosts, "level": self._random.integers(1, 4, 1)})

@@ -11,6 +11,7 @@ import asyncio
 import threading
 from collections import deque
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -20,6 +21,7 @@ from eddyline.server.store import Store
 
 CHUNK_ROWS = 10_000  # rows of one saved chunk: what a reader decodes at once
 CACHED_ROWS = 20_000  # rows kept in memory for readers that keep up
+CACHED_CHUNKS = 256  # the same in chunks: where results are few, a chunk of one row costs a kilobyte
 
 
 class Gone(EddylineError):
@@ -83,9 +85,9 @@ class Journal:
         self._lock = threading.Lock()
         self._recent: deque[Chunk] = deque()
         self._staged: list[Chunk] = []
-        self._sizes: deque[tuple[int, int, int]] = deque(store.extent(entry))  # of the saved chunks
-        self.last = self._sizes[-1][1] if self._sizes else 0
-        self.first = self._sizes[0][0] if self._sizes else 1  # the oldest row that is retained
+        # Rows have numbers without gaps, so these three say all that is retained, however many chunks it is in.
+        self.first, self.last, self._bytes = store.extent(entry)
+        self._first = self.first  # when what is staged is committed
         self.schema = schema if schema is not None else self._saved_schema()
         self.status, self.message = "running", ""
         self.changed = Signal()
@@ -106,19 +108,24 @@ class Journal:
                 chunk = Chunk(first, first + len(rows) - 1, rows)
                 data = encoded(rows)
                 self._store.append(self.entry, chunk.first, chunk.last, data)
-                self._sizes.append((chunk.first, chunk.last, len(data)))
+                self._bytes += len(data)
                 self._staged.append(chunk)
         self._prune()
 
     def _prune(self) -> None:
-        rows = sum(last - first + 1 for first, last, _ in self._sizes)
-        size = sum(n for _, _, n in self._sizes)
-        before = None
-        while len(self._sizes) > 1 and (rows > self._most_rows or size > self._most_bytes):
-            first, last, n = self._sizes.popleft()
-            rows, size, before = rows - (last - first + 1), size - n, last + 1
-        if before is not None:
-            self._store.prune(self.entry, before)
+        """Forget the oldest chunks beyond the bound; the newest stays, however large it is."""
+        end = self._staged[-1].last if self._staged else self.last
+        kept = self._first
+        if end - kept < self._most_rows and self._bytes <= self._most_bytes:
+            return
+        with closing(self._store.oldest(self.entry)) as chunks:
+            for _, last, size in chunks:
+                if last == end or (end - kept < self._most_rows and self._bytes <= self._most_bytes):
+                    break
+                self._bytes, kept = self._bytes - size, last + 1
+        if kept > self._first:
+            self._first = kept
+            self._store.prune(self.entry, kept)
 
     def publish(self, status: str = "running", message: str = "") -> None:
         """What was staged is committed: followers may see it."""
@@ -127,8 +134,10 @@ class Journal:
             if self._staged:
                 self._recent.extend(self._staged)
                 self.last = self._staged[-1].last
-                self.first = self._sizes[0][0]
-                while len(self._recent) > 1 and self.last - self._recent[0].last > CACHED_ROWS:
+                self.first = self._first
+                while len(self._recent) > 1 and (
+                    self.last - self._recent[0].last > CACHED_ROWS or len(self._recent) > CACHED_CHUNKS
+                ):
                     self._recent.popleft()
                 self._staged = []
             self.status, self.message = status, message

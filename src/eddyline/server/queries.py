@@ -211,9 +211,10 @@ async def aside(request: Request, name: str, which: str) -> Response:
 
 
 def plan_data(context: Context, name: str) -> dict[str, Any]:
-    """The plan for those who watch it: the decisions apart, and the counts of the inputs with it."""
+    """The plan for those who watch it: without the decisions, and with the counts of the inputs."""
     service: Service = context.service
-    found = service.plan_of(name).to_dict()
+    found = service.plan_of(name, decisions=False).to_dict()
+    del found["decisions"]
     running = service.query(name)
     found |= service.steering_of(running) | {"inputs": service.inputs_of(running), "rows": running.journal.last}
     return found

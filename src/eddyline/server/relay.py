@@ -251,6 +251,7 @@ class Relay:
 
     def _check(self, now: float) -> None:
         self._next_check = now + CHECK_SECONDS
+        self._results.forget_unused(now)
         for follower in [f for followers in self._followers.values() for f in followers]:
             quiet = now - follower.since
             if follower.pending:
@@ -269,7 +270,7 @@ class Relay:
         followers = self._followers[follower.entry]
         followers.discard(follower)
         if not followers:
-            del self._followers[follower.entry]
+            del self._followers[follower.entry], self._progress[follower.entry]
         self._closed[follower.entry] += 1
 
 

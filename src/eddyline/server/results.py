@@ -22,6 +22,7 @@ from eddyline.server.relay import DEAD
 
 router = APIRouter(prefix="/v1")
 FASTEST = 0.1  # seconds between two plans for those who watch
+SENT_AGAIN = 5  # decisions
 LONGEST_WAIT = 30.0  # seconds that an answer without rows may be held back
 _plans = Shared(FASTEST)
 
@@ -121,14 +122,14 @@ async def _watched(context: Context, name: str, every: float) -> AsyncIterator[b
     try:
         while not context.stopping:
             try:
-                plan = dict(await _plans.get((context.service.started, name.lower()), lambda: plan_data(context, name)))
+                plan = await _plans.get((context.service.started, name.lower()), lambda: plan_data(context, name))
+                # Gains are measured after a decision was sent: the last ones are sent again.
+                sent = {shard: number - SENT_AGAIN for shard, number in known.items()}
+                news = await context.look(lambda sent=sent: context.service.decisions_of(name, sent))  # type: ignore[misc]
             except EddylineError as error:
                 yield event("end", {"reason": str(error)})
                 return
-            decisions = plan.pop("decisions")
-            # Gains are measured after a decision was sent: the last ones are sent again.
-            news = [d for d in decisions if (d["sequence"] or 0) > known.get(d.get("shard"), 0) - 5]
-            for d in decisions:
+            for d in news:
                 known[d.get("shard")] = max(known.get(d.get("shard"), 0), d["sequence"] or 0)
             data = await asyncio.to_thread(_text, {"plan": plan, "decisions": news, "at": time.time()})
             yield event("plan", data)

@@ -73,6 +73,9 @@ def serve(settings: Settings, *, demo: bool = False) -> int:
         log_level="warning",
         access_log=False,
         server_header=False,
+        # Without a proxy that was named, an address that a client claims for itself would evade the bound on the rate.
+        proxy_headers=bool(settings.proxies),
+        forwarded_allow_ips=list(settings.proxies),
         timeout_graceful_shutdown=GRACE,
         h11_max_incomplete_event_size=64 << 10,
     )

@@ -1,30 +1,26 @@
-"""One session behind many clients: a thread that does all work, and commits it.
+"""One session behind many clients: what is declared and runs, and the commands that change it.
 
-Every change (rows, declarations, steering) is a command that the thread runs between two batches. A commit writes a
-snapshot of the session and, in one transaction, all that belongs to it (``store``); then results become visible and
-whoever waits for the command gets the answer. So an answer to a writer means: this is on the disk. Commands that come
-while a commit is written share the next one.
+Every change (rows, declarations, steering) is a command that one thread runs between two batches (``commands``). A
+commit writes a snapshot of the session and, in one transaction, all that belongs to it (``store``); then results become
+visible and whoever waits for the command gets the answer.
 """
 
 from __future__ import annotations
 
-import queue
-import threading
 import time
-import traceback
 from collections.abc import Callable, Mapping
-from concurrent.futures import Future
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Any
 
 import pyarrow as pa
 
-from eddyline.core.errors import EddylineError, JobError, did_you_mean
+from eddyline.core.errors import JobError, did_you_mean
 from eddyline.engine.feeds import Feed
 from eddyline.io import durable
 from eddyline.io.locking import DirectoryLock
 from eddyline.plan.plan_data import PlanGraph
+from eddyline.server.commands import TICK_SECONDS, CommandThread, Refused
 from eddyline.server.declarations import Declaration, checked, declare, reads, register_functions
 from eddyline.server.journal import Journal, Signal
 from eddyline.server.settings import Settings
@@ -32,25 +28,11 @@ from eddyline.server.store import Entry, Store, forget_uncommitted
 from eddyline.session import Session
 from eddyline.streamon.decision import Decision
 
-T = TypeVar("T")
-TICK_SECONDS = 0.1  # between two looks at the clock, for idle streams and system streams
 LOOK_SECONDS = 0.25  # between two looks at sources that had nothing new
-COMMIT_SHARE = 4  # a commit nobody waits for comes no sooner than so many times what the last one took
 
 
 class Missing(JobError):
     """There is nothing of that name."""
-
-
-class Refused(EddylineError):
-    """A limit of the server, or something that stands in the way."""
-
-
-@dataclass(slots=True)
-class _Command(Generic[T]):
-    work: Callable[[], T]
-    answer: Future[T]
-    durable: bool
 
 
 @dataclass(slots=True)
@@ -66,7 +48,7 @@ class Running:
         return self.entry.name
 
 
-class Service:
+class Service(CommandThread):
     """Started, it goes on where the last one in the same directory was stopped, however that was."""
 
     def __init__(self, settings: Settings) -> None:
@@ -79,9 +61,7 @@ class Service:
             self.snapshots = settings.state / "session"
             self.entries: dict[str, Entry] = {}
             self.queries: dict[str, Running] = {}
-            self.commits = self.committed_rows = self.pushed_rows = 0
-            self.commit_seconds = 0.0
-            self.broken = ""  # why nothing can be saved any more
+            self.committed_rows = self.pushed_rows = 0
             self.started = time.time()
             self.changed = Signal()  # something was declared, dropped or decided by the user
             self.session: Any = self._new_session()
@@ -89,12 +69,9 @@ class Service:
         except BaseException:
             self._lock.close()
             raise
-        self._commands: queue.Queue[_Command[Any] | None] = queue.Queue()
-        self._waiting: list[tuple[Future[Any], Any]] = []
+        super().__init__(self.store, settings.commit_seconds)
         self._dropped: list[Journal] = []  # of queries that are gone with the next commit
-        self._dirty = self._stopping = False
-        self._last_commit = self._last_cost = self._last_tick = self._last_look = 0.0
-        self._thread = threading.Thread(target=self._run, name="eddyline engine", daemon=True)
+        self._last_look = 0.0
 
     def _new_session(self) -> Any:
         if self.store.get("runtime") == "spark":
@@ -133,101 +110,13 @@ class Service:
         limits = self.settings.limits
         return Journal(self.store, entry.id, schema, (limits.retained_rows, limits.retained_bytes))
 
-    def start(self) -> None:
-        self._thread.start()
-
     def stop(self) -> None:
         """Commit and end. What was pushed and answered is on the disk."""
-        self._commands.put(None)
-        self._thread.join()
+        super().stop()
         self.store.close()
         self._lock.close()
 
-    def submit(self, work: Callable[[], T], *, durable: bool = True) -> Future[T]:
-        """Run a command in the engine's thread; ``durable``: the answer comes when the change is on the disk."""
-        answer: Future[T] = Future()
-        if self.broken:
-            answer.set_exception(Refused(self.broken))
-        else:
-            self._commands.put(_Command(work, answer, durable))
-        return answer
-
     # ── the engine's thread ───────────────────────────────────────────────────────────────────────────────────────
-
-    def _run(self) -> None:
-        while not self._stopping:
-            try:
-                self._take_commands()
-                self._read_sources()
-                self._tick()
-                if self._due():
-                    self._commit()
-            except Exception as error:
-                self._break(error)
-        if self._dirty and not self.broken:
-            try:
-                self._commit()
-            except Exception as error:
-                self._break(error)
-
-    def _break(self, error: Exception) -> None:
-        """The state cannot be saved, so nothing may be promised any more; what was committed stands."""
-        traceback.print_exc()
-        self.broken = f"the server cannot save its state and takes no changes any more: {error}"
-        self.store.rollback()
-        for answer, _ in self._waiting:
-            answer.set_exception(Refused(self.broken))
-        self._waiting = []
-        self._dirty = False
-
-    def _take_commands(self) -> None:
-        wait = self._pause()
-        while True:
-            try:
-                command = self._commands.get(timeout=wait) if wait > 0 else self._commands.get_nowait()
-            except queue.Empty:
-                return
-            wait = 0.0
-            if command is None:
-                self._stopping = True
-                return
-            if command.answer.set_running_or_notify_cancel():
-                self._execute(command)
-
-    def _execute(self, command: _Command[T]) -> None:
-        if self.broken:
-            command.answer.set_exception(Refused(self.broken))
-            return
-        try:
-            with self.store.savepoint():
-                result = command.work()
-        except Exception as error:
-            command.answer.set_exception(error)
-            return
-        self._dirty = True
-        if command.durable:
-            self._waiting.append((command.answer, result))
-        else:
-            command.answer.set_result(result)
-
-    def _pause(self) -> float:
-        now = time.monotonic()
-        if self._due() or self._readable(now):
-            return 0.0
-        until = [self._last_tick + TICK_SECONDS]
-        if self._dirty:
-            until.append(self._last_commit + self._last_cost)
-        return max(0.001, min(until) - now)
-
-    def _due(self) -> bool:
-        if not self._dirty:
-            return False
-        if self._stopping:
-            return True
-        since = time.monotonic() - self._last_commit
-        if self._waiting:
-            return since >= self._last_cost
-        return since >= max(self.settings.commit_seconds, COMMIT_SHARE * self._last_cost)
 
     def _readable(self, now: float) -> bool:
         waiting = any(not f.done and f.stream.is_read for f in self.session.feeds.values())
@@ -301,7 +190,6 @@ class Service:
         began = time.monotonic()
         before = sum(r.journal.last for r in self.queries.values())
         self.store.commit(self._save())
-        self._dirty = False
         for running in self.queries.values():
             if running.query is None:
                 running.journal.publish("failed", running.journal.message)
@@ -309,14 +197,8 @@ class Service:
                 running.journal.publish("ended" if self._has_ended(running) else "running")
         while self._dropped:
             self._dropped.pop().publish("dropped")
-        waiting, self._waiting = self._waiting, []
-        for answer, result in waiting:
-            answer.set_result(result)
-        self.commits += 1
         self.committed_rows += sum(r.journal.last for r in self.queries.values()) - before
-        self._last_commit = time.monotonic()
-        self._last_cost = self._last_commit - began
-        self.commit_seconds += self._last_cost
+        self._answer(began)
 
     def _save(self) -> int | None:
         """Put aside results and state: the number of the snapshot that belongs to the next commit."""
@@ -468,12 +350,14 @@ class Service:
         found = getattr(self.live(name), which, None)
         return [] if found is None else list(found())
 
-    def plan_of(self, name: str) -> PlanGraph:
-        found: PlanGraph = self.live(name).plan()
+    def plan_of(self, name: str, *, decisions: bool = True) -> PlanGraph:
+        found: PlanGraph = self.live(name).plan(decisions=decisions)
         return found
 
-    def decisions_of(self, name: str) -> list[dict[str, Any]]:
-        return [d.to_dict() for d in self.live(name).decisions]
+    def decisions_of(self, name: str, known: Mapping[int | None, int] | None = None) -> list[dict[str, Any]]:
+        """The records of the log; those after the last number ``known`` of each shard (None where there are none)."""
+        query = self.live(name)
+        return [d.to_dict() for d in query.decisions_after((known or {}).get(None, 0))]
 
     def live(self, name: str) -> Any:
         """The query as it runs."""

@@ -17,6 +17,7 @@ import os
 import shutil
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -28,6 +29,7 @@ from eddyline.core.errors import JobError
 from eddyline.engine.query import Query
 from eddyline.io import durable
 from eddyline.plan.logical import streams_of
+from eddyline.plan.plan_data import PlanGraph
 from eddyline.server.declarations import Declaration, declare, reads, register_functions
 from eddyline.server.service import Refused, Running, Service, declaration_of
 from eddyline.server.settings import Settings
@@ -379,18 +381,19 @@ class SparkService(Service):
         steering = query._steering if isinstance(query, SparkQuery) else query.steering
         return {"pinned": steering.pinned, "options": dict(steering.options)}
 
-    def plan_of(self, name: str) -> Any:
+    def plan_of(self, name: str, *, decisions: bool = True) -> PlanGraph:
         running = self.query(name)
         query = self.live(name)
         if not isinstance(query, SparkQuery):
-            return query.plan()
+            return super().plan_of(name, decisions=decisions)
         state = (query, query.account.batches, len(query.account.shards))
         known = self._plans.get(running.entry.id)
         if known is None or known[0] != state:  # it changes with a micro-batch
             known = self._plans[running.entry.id] = state, query.plan()
-        return known[1]
+        return known[1] if decisions else replace(known[1], decisions=())
 
-    def decisions_of(self, name: str) -> list[dict[str, Any]]:
-        if isinstance(self.live(name), SparkQuery):
-            return [dict(d) for d in self.plan_of(name).decisions]
-        return super().decisions_of(name)
+    def decisions_of(self, name: str, known: Mapping[int | None, int] | None = None) -> list[dict[str, Any]]:
+        if not isinstance(self.live(name), SparkQuery):
+            return super().decisions_of(name, known)
+        last = known or {}
+        return [dict(d) for d in self.plan_of(name).decisions if (d["sequence"] or 0) > last.get(d.get("shard"), 0)]

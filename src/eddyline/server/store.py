@@ -11,8 +11,8 @@ from __future__ import annotations
 import json
 import sqlite3
 import threading
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Generator, Iterator, Mapping
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -120,6 +120,12 @@ class Store:
     def append(self, entry: int, first: int, last: int, data: bytes) -> None:
         self._writer.execute("INSERT INTO chunks VALUES (?, ?, ?, ?)", (entry, first, last, data))
 
+    def oldest(self, entry: int) -> Generator[tuple[int, int, int], None, None]:
+        """First row, last row and bytes of each chunk, oldest first, with those that are not committed yet."""
+        sql = "SELECT first, last, length(data) FROM chunks WHERE entry = ? ORDER BY last"
+        with closing(self._writer.execute(sql, (entry,))) as chunks:
+            yield from chunks
+
     def prune(self, entry: int, before: int) -> None:
         """Forget the chunks that end before a row."""
         self._writer.execute("DELETE FROM chunks WHERE entry = ? AND last < ?", (entry, before))
@@ -170,11 +176,12 @@ class Store:
             rows.close()
         return found
 
-    def extent(self, entry: int) -> list[tuple[int, int, int]]:
-        """First and last row of each chunk, and its bytes."""
+    def extent(self, entry: int) -> tuple[int, int, int]:
+        """First and last row that are committed, and the bytes of all; ``(1, 0, 0)`` where there are none."""
         with self._reading:
-            sql = "SELECT first, last, length(data) FROM chunks WHERE entry = ? ORDER BY last"
-            return list(self._reader.execute(sql, (entry,)))
+            sql = "SELECT min(first), max(last), sum(length(data)) FROM chunks WHERE entry = ?"
+            first, last, size = self._reader.execute(sql, (entry,)).fetchone()
+            return (1, 0, 0) if first is None else (first, last, size)
 
 
 def forget_uncommitted(directory: Path, committed: int) -> None:

@@ -8,9 +8,10 @@ taken: ``because`` is a template over the evidence (``streamon.wording``).
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
+from eddyline.core.plain import plain_copy
 from eddyline.streamon.wording import render
 
 PLANNER, POLICY, SCHEDULER, SESSION, USER = "planner", "policy", "scheduler", "session", "user"
@@ -65,7 +66,8 @@ class Decision:
 
     def state(self) -> dict[str, Any]:
         """Plain data for snapshots: ``Decision.load`` is the inverse."""
-        return asdict(self)
+        found: dict[str, Any] = plain_copy(self)
+        return found
 
     @staticmethod
     def load(state: Mapping[str, Any]) -> Decision:

@@ -11,6 +11,7 @@ from bisect import bisect_left
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
+from itertools import takewhile
 from typing import Any, Protocol, TypeVar
 
 from eddyline.core.time import Clock, SystemClock
@@ -62,6 +63,8 @@ class DecisionLog:
     >>> log.settle(first.sequence, 1.25)
     >>> [d.measured_gain for d in log]
     [1.25]
+    >>> [d.sequence for d in log.after(0)], log.after(first.sequence)
+    ([1], [])
     """
 
     def __init__(
@@ -154,8 +157,16 @@ class DecisionLog:
 
     def __iter__(self) -> Iterator[Decision]:
         """Oldest first, each with its gain as far as it is known."""
+        return self._with_gains(list(self._records))
+
+    def after(self, sequence: int) -> list[Decision]:
+        """The records with larger numbers, oldest first: the work grows with these, and not with the log."""
+        newer = list(takewhile(lambda d: (d.sequence or 0) > sequence, reversed(self._records)))
+        return list(self._with_gains(newer[::-1]))
+
+    def _with_gains(self, records: Iterable[Decision]) -> Iterator[Decision]:
         known = dict(m.so_far() for m in self._measuring)
-        for d in list(self._records):
+        for d in records:
             gain = known.get(d.sequence) if d.measured_gain is None else None
             yield d if gain is None else replace(d, measured_gain=gain)
 
