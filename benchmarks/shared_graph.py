@@ -13,6 +13,7 @@ TEXT = "SELECT symbol, sum(price) AS total FROM trades [RANGE 500] WHERE price >
 READERS = (1, 2, 10, 100)
 ROWS, BATCH, BLOCK = 200_000, 2_000, 50
 ALONE_ROWS = 8_000_000
+WIDTHS = (100_000, 90_000, 80_000, 70_000)  # of the windows of joins that share, in ticks of a row each
 
 
 class SharedGraph:
@@ -42,7 +43,48 @@ class SharedGraph:
         report.lines.append(f"  one query in a session that shares, over one that does not: {spelled(ratios)}")
         report.limits.append(Limit("one query in a session that shares", median(ratios), 1.01))
         report.details["alone"] = ratios
+        sides = Joins(many // 4, True), Joins(many // 4, False)
+        ratios = block_ratios(sides[0].steps, sides[1].steps, BLOCK if not options.quick else 10)
+        if sides[0].results != sides[1].results:
+            raise AssertionError(f"different answers: {sides[0].results} and {sides[1].results} rows")
+        report.lines.append(
+            f"  {len(WIDTHS)} joins that share their indexes, over joins that do not: {spelled(ratios)};"
+            f" memory of the joins {sides[0].memory / sides[1].memory:.2f} ×"
+        )
+        report.details["joins"] = ratios
         return report
+
+
+class Joins:
+    """Joins with windows of different widths over the same streams, each registered a little later."""
+
+    def __init__(self, rows: int, sharing: bool) -> None:
+        self.rows, self.sharing = rows, sharing
+        self.results = self.memory = 0
+
+    def steps(self) -> Steps:
+        import numpy as np
+        import pyarrow as pa
+
+        import eddyline as ed
+
+        rng = np.random.default_rng(1)
+        session = ed.Session(sharing=self.sharing)
+        schema = pa.schema([("ts", pa.int64()), ("k", pa.int64())])
+        for name in "ST":
+            session.stream(name, schema=schema, timestamp="ts")
+        queries = []
+        for at in range(0, self.rows, BATCH):
+            if len(queries) < len(WIDTHS):
+                w = WIDTHS[len(queries)]
+                queries.append(session.query(f"SELECT count(*) AS n FROM S [RANGE {w}], T [RANGE {w}] WHERE S.k = T.k"))
+            for name in "ST":
+                columns = [np.arange(at, at + BATCH), rng.integers(0, 1_000_000, BATCH)]
+                session.push(name, pa.RecordBatch.from_arrays([pa.array(c) for c in columns], schema=schema))
+            self.results += sum(b.num_rows for q in queries for b in q.fetch())
+            yield True
+        operators = [o for q in queries for o in q.report()["operators"]]
+        self.memory = sum(o["bytes"] for o in operators if "join" in o["name"])
 
 
 def alone(rows: int, sharing: bool) -> Steps:
