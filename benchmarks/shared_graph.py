@@ -1,14 +1,19 @@
-"""The graph of a session: what 100 equal queries cost beside one, counted and in processor time."""
+"""The graph of a session: what 100 equal queries cost beside one, counted and in processor time, and what it costs one
+query alone that it could share: the same batches go in turn to a session that shares and to one that does not."""
 
 from __future__ import annotations
 
 import time
+from statistics import median
 
-from benchmarks.harness import Options, Report
+from benchmarks.harness import Limit, Options, Report
+from benchmarks.interleaved import Steps, block_ratios, spelled
 
 TEXT = "SELECT symbol, sum(price) AS total FROM trades [RANGE 500] WHERE price > 2 GROUP BY symbol"
 READERS = (1, 2, 10, 100)
-ROWS, BATCH = 200_000, 2_000
+ROWS, BATCH, BLOCK = 200_000, 2_000, 50
+ALONE_ROWS = 8_000_000
+WIDTHS = (100_000, 90_000, 80_000, 70_000)  # of the windows of joins that share, in ticks of a row each
 
 
 class SharedGraph:
@@ -31,8 +36,74 @@ class SharedGraph:
             )
         whole, first = rows[-1]["seconds"] - rows[-1]["delivery"], rows[0]["seconds"] - rows[0]["delivery"]
         report.lines.append(f"  {READERS[-1]} equal queries take {whole / first:.2f} times one, beside delivery")
+        report.limits.append(Limit(f"{READERS[-1]} equal queries over one, beside delivery", whole / first, 1.2))
         report.details = {"measurements": rows}
+        many = ALONE_ROWS // 40 if options.quick else ALONE_ROWS
+        ratios = block_ratios(lambda: alone(many, True), lambda: alone(many, False), BLOCK if not options.quick else 10)
+        report.lines.append(f"  one query in a session that shares, over one that does not: {spelled(ratios)}")
+        report.limits.append(Limit("one query in a session that shares", median(ratios), 1.01))
+        report.details["alone"] = ratios
+        sides = Joins(many // 4, True), Joins(many // 4, False)
+        ratios = block_ratios(sides[0].steps, sides[1].steps, BLOCK if not options.quick else 10)
+        if sides[0].results != sides[1].results:
+            raise AssertionError(f"different answers: {sides[0].results} and {sides[1].results} rows")
+        report.lines.append(
+            f"  {len(WIDTHS)} joins that share their indexes, over joins that do not: {spelled(ratios)};"
+            f" memory of the joins {sides[0].memory / sides[1].memory:.2f} ×"
+        )
+        report.details["joins"] = ratios
         return report
+
+
+class Joins:
+    """Joins with windows of different widths over the same streams, each registered a little later."""
+
+    def __init__(self, rows: int, sharing: bool) -> None:
+        self.rows, self.sharing = rows, sharing
+        self.results = self.memory = 0
+
+    def steps(self) -> Steps:
+        import numpy as np
+        import pyarrow as pa
+
+        import eddyline as ed
+
+        rng = np.random.default_rng(1)
+        session = ed.Session(sharing=self.sharing)
+        schema = pa.schema([("ts", pa.int64()), ("k", pa.int64())])
+        for name in "ST":
+            session.stream(name, schema=schema, timestamp="ts")
+        queries = []
+        for at in range(0, self.rows, BATCH):
+            if len(queries) < len(WIDTHS):
+                w = WIDTHS[len(queries)]
+                queries.append(session.query(f"SELECT count(*) AS n FROM S [RANGE {w}], T [RANGE {w}] WHERE S.k = T.k"))
+            for name in "ST":
+                columns = [np.arange(at, at + BATCH), rng.integers(0, 1_000_000, BATCH)]
+                session.push(name, pa.RecordBatch.from_arrays([pa.array(c) for c in columns], schema=schema))
+            self.results += sum(b.num_rows for q in queries for b in q.fetch())
+            yield True
+        operators = [o for q in queries for o in q.report()["operators"]]
+        self.memory = sum(o["bytes"] for o in operators if "join" in o["name"])
+
+
+def alone(rows: int, sharing: bool) -> Steps:
+    """One query, batch by batch."""
+    import numpy as np
+    import pyarrow as pa
+
+    import eddyline as ed
+
+    rng = np.random.default_rng(1)
+    session = ed.Session(sharing=sharing)
+    schema = pa.schema([("ts", pa.int64()), ("symbol", pa.int64()), ("price", pa.float64())])
+    session.stream("trades", schema=schema, timestamp="ts")
+    query = session.query(TEXT)
+    drawn = [rng.integers(0, 50, BATCH), rng.random(BATCH) * 10]
+    for at in range(0, rows, BATCH):
+        columns = [np.arange(at, at + BATCH), *drawn]
+        session.push("trades", pa.RecordBatch.from_arrays([pa.array(c) for c in columns], schema=schema))
+        yield sum(b.num_rows for b in query.fetch()) + 1
 
 
 def measure(readers: int, rows: int) -> dict[str, float]:

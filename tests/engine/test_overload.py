@@ -143,6 +143,15 @@ def test_what_was_shed_can_be_read_and_is_told() -> None:
     assert [r["ts"] for r in query.shed()] == list(range(10, 30))
 
 
+def test_what_runs_beside_a_query_for_its_estimates_is_no_query_to_the_user_and_goes_with_it() -> None:
+    made = session("sample 20 % above 5 rows")
+    query = made.query("q: SELECT count(*) AS n FROM S [RANGE 10]")
+    assert query.companion is not None and "1 query" in repr(made)
+    made.execute("PIN QUERY q; UNDO DECISION 1")  # of the only query
+    query.drop()
+    assert made.queries == [] and not made._graph.operators
+
+
 def test_nothing_is_shed_while_rows_are_taken_as_they_come() -> None:
     made = session("drop above 10 rows")
     query = made.query("SELECT a FROM S [ROWS 3]")

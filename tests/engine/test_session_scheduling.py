@@ -153,6 +153,14 @@ def test_mistakes_are_told(set_to: dict[str, Any], message: str) -> None:
         made.query(FILTER.format(1), priority="high")
 
 
+def test_a_property_that_a_session_does_not_have_is_refused() -> None:
+    made = session("S")
+    with pytest.raises(AttributeError, match=r"no property .budgets.\. Did you mean .budget.\? Those that"):
+        made.budgets = 3
+    with pytest.raises(AttributeError, match=r"no property 'bound'.*queue_bound"):
+        made.bound = "abc"
+
+
 def test_the_scheduler_of_a_session_is_changed_while_queries_run_and_its_decisions_are_in_each_log() -> None:
     made = session("S", "T")
     text = "SELECT a FROM S [RANGE 4] WHERE a IN (SELECT a FROM T [RANGE 4]) UNION SELECT a FROM T [ROWS 2]"

@@ -30,6 +30,7 @@ from eddyline.adapting import join_choice as joining
 from eddyline.adapting import plan_hold, tuple_router
 from eddyline.core.errors import CqlError
 from eddyline.core.time import TimeKind
+from eddyline.synopses.shared_index import SharedIndex
 from eddyline.testing.case_data import TimeScale, draw_relation, draw_scale, draw_stream
 from eddyline.testing.cases import Case
 from eddyline.testing.reference import Element, RelationData, StreamData
@@ -204,6 +205,9 @@ class RandomSession:
         part = self.streams[name].elements[begin : begin + self.rng.choice([1, 1, 2, 5])]
         self.came[name] += len(part)
         self.session.push(name, pa.RecordBatch.from_pylist([dict(row) for _, row in part], self.scale.schema()))
+        stores = {id(s.store): s.store for s in self.session._graph.registry.stubs}.values()
+        shared = [len(i.readers) for s in stores for i in s.indexes.values() if isinstance(i, SharedIndex)]
+        self.did["pushed, and joins shared an index"] += any(n > 1 for n in shared)
 
     def save_and_restore(self) -> None:
         self.did["restored"] += 1
@@ -318,12 +322,13 @@ def test_everything_happened_often() -> None:
         pytest.fail("run the whole file: what happens is counted by the tests above")
     print()
     for what, times in sorted(_did.items()):
-        print(f"  {what:<28} {times:>7,}")
+        print(f"  {what:<34} {times:>7,}")
     assert _did["rows compared"] > 10 * _did["sessions"]
     for what in ("registered, and others ran", "removed", "sharing", "scheduled otherwise", "alter"):
         assert _did[what] > _did["sessions"] // 5, what
     if FACTOR >= 1:  # fewer sessions may have none
-        for what in ("restored", "pin", "unpin", "decided by a policy", "a later window joined a store"):
+        for what in ("restored", "pin", "unpin", "decided by a policy", "a later window joined a store",
+                     "pushed, and joins shared an index"):  # fmt: skip
             assert _did[what] > 5, what
         assert _did["undo"] and (_did["not applied"] or FACTOR < 5)
     for kind, times in _shared.most_common():

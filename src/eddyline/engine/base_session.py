@@ -15,7 +15,7 @@ from eddyline.adapting.filter_choice import Filtering
 from eddyline.adapting.join_choice import Joining
 from eddyline.core import arguments as check
 from eddyline.core.catalog import AggregateDef, Catalog, FunctionDef, RelationDef, StreamDef
-from eddyline.core.errors import CqlError, JobError, MissingColumnWarning
+from eddyline.core.errors import CqlError, JobError, MissingColumnWarning, did_you_mean
 from eddyline.core.overload import Overload
 from eddyline.core.predicate import Predicate, check_cost
 from eddyline.core.schema import Schema
@@ -63,6 +63,15 @@ class Declaring(ABC, Generic[Q]):
     """``strict`` stops at the first malformed row; ``base`` is what relative paths are relative to."""
 
     __reduce_ex__ = not_pickled("a session")
+    _complete = False  # whether all of its properties are there
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        """Refuse a property that a session does not have: it would be set, and nothing would happen."""
+        if self._complete and not name.startswith("_") and name not in self.__dict__ and not hasattr(type(self), name):
+            there = [n for n in dir(type(self)) if getattr(getattr(type(self), n), "fset", None) is not None]
+            known = f" Those that can be set are {', '.join(there)}." if there else ""
+            raise AttributeError(f"a session has no property {name!r}.{did_you_mean(name, there)}{known}")
+        object.__setattr__(self, name, value)
 
     def __init__(self, *, clock: Clock | None, strict: bool, base: Path | str | None) -> None:
         self.turn = Turn()

@@ -10,6 +10,7 @@ from eddyline.operators.base import Operator
 from eddyline.plan.graph import Node
 from eddyline.plan.logical import StreamScan
 from eddyline.plan.plan_data import Kept, PlanEdge, PlanGraph, PlanNode, Property
+from eddyline.synopses.shared_index import SharedIndex
 from eddyline.synopses.store import Store
 
 Totals = Mapping[str, Mapping[str, Any]]  # by operator: elements_in, elements_out, seconds, rows, bytes
@@ -46,7 +47,14 @@ def graph_of(
 
 def _store(store: Store) -> dict[str, Any]:
     readers = dict.fromkeys(name for s in store.stubs for name in s.readers())
-    return {"windows": len(store.stubs), "rows": len(store), "readers": list(readers)}
+    indexes = [i for i in store.indexes.values() if isinstance(i, SharedIndex) and len(i.readers) > 1]
+    shown = {"windows": len(store.stubs), "rows": len(store), "readers": list(readers)}
+    return {**shown, "indexes": list(map(_index, indexes))} if indexes else shown
+
+
+def _index(index: SharedIndex) -> dict[str, Any]:
+    readers = dict.fromkeys(name for r in index.readers for name in r.stub.readers())
+    return {"on": index.on, "joins": len(index.readers), "bytes": index.nbytes, "readers": list(readers)}
 
 
 def operator_totals(running: RunningQuery) -> dict[str, dict[str, Any]]:

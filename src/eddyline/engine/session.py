@@ -51,6 +51,7 @@ class Session(Saved):
             clock=clock, strict=strict, sharing=sharing, scheduler=scheduler, base=base, learned=learned, spill=spill,
             memory=memory,
         )  # fmt: skip
+        self._complete = True
 
     @property
     def sharing(self) -> bool:
@@ -81,4 +82,4 @@ class Session(Saved):
         streams = [f"{s.name} ({amount(s.arrived, 'row')}{', ended' * s.finished})" for s in self.inputs.values()]
         constant = [d.name for d in self.catalog.relations.values() if d.constant]
         declared = ", ".join([*streams, *constant]) or "nothing declared"
-        return f"<Session: {declared}; {amount(len(self.queries), 'query', 'queries')}>"
+        return f"<Session: {declared}; {amount(len(self.registered), 'query', 'queries')}>"

@@ -195,6 +195,17 @@ class Registering(Scheduled, Declaring[Query]):
         if not any(query is q for q in self.queries):
             name = query.name if isinstance(query, Query) else check.shown(query)
             raise EddylineError(f"{name} is not running in this session.")
+        self._drop(query)
+        if query.companion is not None:
+            self._drop(query.companion)
+
+    @property
+    def registered(self) -> list[Query]:
+        """The queries that somebody asked for: not those that run beside one for its report."""
+        beside = {id(q.companion) for q in self.queries if q.companion is not None}
+        return [q for q in self.queries if id(q) not in beside]
+
+    def _drop(self, query: Query) -> None:
         self.queries.remove(query)
         self._diverting = [r for r in self._diverting if r is not query.running]
         self._estimators = [e for e in self._estimators if e is not query.estimator]
@@ -206,8 +217,6 @@ class Registering(Scheduled, Declaring[Query]):
             if side.owner is query.running:
                 side.end()
                 del self.sides[name]
-        if query.companion is not None:
-            self.drop(query.companion)
         self._named = {n: q for n, q in self._named.items() if q is not query}
         if query.running.query.name is not None:
             self.catalog.views.pop(query.running.query.name.lower(), None)

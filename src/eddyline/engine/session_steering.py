@@ -44,7 +44,7 @@ class Steered(Stepping):
     def _steer(self, statement: Steer) -> list[Decision]:
         if isinstance(statement, AlterStream):
             return self._alter_stream(statement.name, statement.widths)
-        steering = named_query(self.queries, statement.name).steering
+        steering = named_query(self.registered, statement.name).steering
         match statement:
             case AlterQuery():
                 return steering.alter(statement.options)

@@ -1,4 +1,5 @@
-"""The hash indexes of a join's inputs: putting rows in, building, probing, and taking a bag's rows out."""
+"""The hash indexes of a join's inputs: putting rows in, building, probing, taking a bag's rows out, and taking the
+newest rows of a ring out again."""
 
 from __future__ import annotations
 
@@ -12,9 +13,10 @@ from eddyline.kernels.join_layout import I1, I2
 
 
 @inlined
-def link(x, pos, keys, place, mask, ring, indexes, index_columns, heads, records):
+def link(x, pos, keys, place, ring, indexes, index_columns, heads, records):
     """Put a row at position ``pos``, with its keys at ``place``, in front of its chain in index x."""
     width, ncols, rec_off = indexes[x, k.IX_REC_WIDTH], indexes[x, k.IX_COLS], indexes[x, k.IX_REC_OFF]
+    mask = indexes[x, k.IX_REC_MASK]
     here = rec_off + (pos & mask) * width
     h = np.int64(0)
     for c in range(ncols):
@@ -35,9 +37,8 @@ def link(x, pos, keys, place, mask, ring, indexes, index_columns, heads, records
 @kernel(f"void(int64, int64, {I2}, {I2}, {I1}, {I1})", borrows=True)
 def unlink(s, pos, inputs, indexes, heads, records):
     """Take a bag's row out of all its indexes."""
-    mask = inputs[s, k.POS_MASK]
     for x in range(inputs[s, k.INDEX_FROM], inputs[s, k.INDEX_TO]):
-        width = indexes[x, k.IX_REC_WIDTH]
+        width, mask = indexes[x, k.IX_REC_WIDTH], indexes[x, k.IX_REC_MASK]
         rec_off = indexes[x, k.IX_REC_OFF]
         at = rec_off + (pos & mask) * width
         following, before = records[at], records[at + 1]
@@ -75,7 +76,7 @@ def relink(s, x, begin, end, inputs, indexes, index_columns, heads, records, cod
         if weight[where] == 0 or (not ring and leave[where] == 0):
             continue
         place = code_off + (pos & mask) * code_width
-        link(u(x), pos, codes, place, mask, ring, indexes, index_columns, heads, records)
+        link(u(x), pos, codes, place, ring, indexes, index_columns, heads, records)
 
 
 @kernel(f"int64(int64, {I1}, {I2}, {I2}, {I1}, {I1}, {I1}, {I1})", work=lambda *args: 1, borrows=True)
@@ -89,7 +90,7 @@ def probe(x, key, inputs, indexes, heads, records, first, found):
     many = np.int64(0)
     p = heads[indexes[x, k.IX_HEAD_OFF] + (h & indexes[x, k.IX_HEAD_MASK]) * indexes[x, k.IX_HEAD_STRIDE]]
     while p >= first[s]:
-        here = rec_off + (p & inputs[s, k.POS_MASK]) * width
+        here = rec_off + (p & indexes[x, k.IX_REC_MASK]) * width
         same = True
         for c in range(ncols):
             same = same and records[here + width - ncols + c] == key[c]
@@ -98,4 +99,29 @@ def probe(x, key, inputs, indexes, heads, records, first, found):
                 found[many] = p
             many += 1
         p = records[here]
+    return many
+
+
+@kernel(f"int64(int64, int64, int64, {I2}, {I1}, {I1}, {I1})", work=lambda *args: args[2] - args[1], borrows=True)
+def rewind(x, begin, end, indexes, heads, records, linked):
+    """Take the rows ``begin`` … ``end`` − 1, the newest of a ring, out of index x again, the last first: how many were
+    in it. ``linked`` says of each whether it was.
+
+    A chain begins with its newest row. So a row is in the index if and only if the head of its chain names it when all
+    newer ones are out; where it is not, its record is that of an older row, whose chain cannot begin with this one.
+    """
+    width, ncols, mask = indexes[x, k.IX_REC_WIDTH], indexes[x, k.IX_COLS], indexes[x, k.IX_REC_MASK]
+    many = np.int64(0)
+    for back in range(end - begin):
+        pos = end - 1 - back
+        here = indexes[x, k.IX_REC_OFF] + (pos & mask) * width
+        h = np.int64(0)
+        for c in range(ncols):
+            h = mix(h, records[here + width - ncols + c])
+        head = indexes[x, k.IX_HEAD_OFF] + (h & indexes[x, k.IX_HEAD_MASK]) * indexes[x, k.IX_HEAD_STRIDE]
+        linked[pos - begin] = 0
+        if heads[head] == pos:
+            heads[head] = records[here]
+            linked[pos - begin] = 1
+            many += 1
     return many

@@ -31,9 +31,12 @@ KIND, POS_OFF, POS_MASK, CODE_OFF, CODE_WIDTH, EV_OFF, EV_LEN, EV_CODE_OFF, DELE
 ROOM = 12  # rows that a ring can hold before its contents or the heads of its indexes have to grow
 INPUT_FIELDS = 13
 
-# indexes (one row an index)
-IX_INPUT, IX_HEAD_OFF, IX_HEAD_MASK, IX_HEAD_STRIDE, IX_REC_OFF, IX_REC_WIDTH, IX_COLS, IX_COL_OFF = range(8)
-INDEX_FIELDS = 8
+# indexes (one row an index). The records of an index may be those of a larger ring than the contents of its input: an
+# index that several joins share has a record for each row that any of them needs.
+IX_INPUT, IX_HEAD_OFF, IX_HEAD_MASK, IX_HEAD_STRIDE, IX_REC_OFF, IX_REC_WIDTH, IX_COLS, IX_COL_OFF, IX_REC_MASK = range(
+    9
+)
+INDEX_FIELDS = 9
 
 # steps (one row a step; the pipeline of input s has rows s·(m−1) … (s+1)·(m−1)−1). What follows the first three repeats
 # what is said of the target and its index, so that a step is one place in memory. READY is the level on which the probe

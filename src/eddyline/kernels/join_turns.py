@@ -182,7 +182,7 @@ def enter(own, pos, at, sign, shows, enters, contents, events, turns):
         place = inputs[own, k.CODE_OFF] + (pos & mask) * inputs[own, k.CODE_WIDTH]
         for x in range(inputs[own, k.INDEX_FROM], inputs[own, k.INDEX_TO]):
             link(
-                u(x), pos, contents.codes, place, mask, ring, contents.indexes, contents.index_columns, contents.heads,
+                u(x), pos, contents.codes, place, ring, contents.indexes, contents.index_columns, contents.heads,
                 contents.records,
             )  # fmt: skip
     events.next[own] += 1

@@ -14,7 +14,8 @@ from eddyline.operators.join_plan import CacheSpec, Condition, JoinGraph, Step
 from eddyline.operators.join_side import JoinSide
 from eddyline.synopses import join_contents
 from eddyline.synopses.join_caches import BUCKETS, NODES
-from eddyline.synopses.join_contents import JoinContents, stride_from
+from eddyline.synopses.join_contents import stride_from
+from eddyline.synopses.pooled_contents import PooledContents
 from eddyline.synopses.store_id import StoreId
 
 # Words of heads and records up to which they stay in the processor's cache, and are not worth fetching ahead.
@@ -22,12 +23,12 @@ WORDS_IN_PROCESSOR_CACHE = 1 << 15
 OPERATORS = {"lt": k.LT, "le": k.LE, "gt": k.GT, "ge": k.GE, "ne": k.NE}
 
 
-class JoinArrays(JoinContents):
+class JoinArrays(PooledContents):
     """``orders[i]`` is the order in which elements of input i visit the others."""
 
     def __init__(self, sides: Sequence[JoinSide], graph: JoinGraph, conditions: Sequence[Condition] = ()) -> None:
         key_class = {(m.input, m.key): c for c, members in enumerate(graph.classes) for m in members}
-        super().__init__(sides, key_class)
+        super().__init__(sides, key_class, {i: s.reader for i, s in enumerate(sides) if s.reader is not None})
         self.sides: Sequence[JoinSide] = list(sides)
         self.graph = graph
         self.conditions = tuple(conditions)
@@ -174,7 +175,7 @@ class JoinArrays(JoinContents):
         for st in (self.steps, self.paths):
             x, side = self.indexes[st[:, k.ST_INDEX]], self.inputs[st[:, k.ST_TARGET]]
             st[:, k.ST_COLS : k.ST_MASK] = x[:, [k.IX_COLS, k.IX_REC_OFF, k.IX_REC_WIDTH]]
-            st[:, k.ST_MASK] = side[:, k.POS_MASK]
+            st[:, k.ST_MASK] = x[:, k.IX_REC_MASK]
             st[:, k.ST_HEAD_OFF : k.ST_HEAD_STRIDE + 1] = x[:, k.IX_HEAD_OFF : k.IX_HEAD_STRIDE + 1]
             st[:, k.ST_POS_OFF], st[:, k.ST_BAG] = side[:, k.POS_OFF], side[:, k.KIND] == k.BAG
 
@@ -229,6 +230,10 @@ class JoinArrays(JoinContents):
             assert not self.found
             m = len(self.sides)
             self.out = np.empty(room, np.int64), np.empty(room, np.int64), np.empty((m, room), np.int64)
+        before: Sequence[int] = ()
+        if self.pool is not None:
+            before = self.tail.tolist()
+            self.bring_indexes((self.inputs[:, k.EV_LEN] - next_event).tolist())
         self.counters[k.CN_FAR] = len(self.heads) + len(self.records) > WORDS_IN_PROCESSOR_CACHE
         at = self.cache_operators
         run = kernel.mjoin if self.needs_full_kernel else kernel.plain_mjoin
@@ -241,6 +246,8 @@ class JoinArrays(JoinContents):
             self.machine, self.wanted, self.active, self.sample_at, self.samples, self.paths, self.profile,
             self.path_from, *self.out, self.result,
         )  # fmt: skip
+        if self.pool is not None:
+            self.indexes_ran(before)
         if status == k.GROW:
             self.grow(int(self.result[1]))
         elif status == k.CROWDED:

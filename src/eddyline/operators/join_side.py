@@ -21,6 +21,7 @@ from eddyline.operators.windows import enter_times, leave_times
 from eddyline.synopses import join_contents
 from eddyline.synopses.bag import Bag
 from eddyline.synopses.codes import hash_codes
+from eddyline.synopses.shared_index import IndexReader
 from eddyline.synopses.store import Stub
 
 
@@ -66,6 +67,7 @@ class JoinSide:
         self.bag = None if self.ring else Bag(spec.schema, spec.by_id)
         if self.stub is not None:
             self.stub.bound = bound_of(spec.window)
+        self.reader: IndexReader | None = None  # where other joins may have the same indexes over this input
         self.capacity = join_contents.FIRST_CAPACITY
         none = np.empty(0, np.int64)
         # Events not yet applied (elements of sliding windows wait for their slide).
@@ -103,9 +105,15 @@ class JoinSide:
             self.valid = np.concatenate([self.valid, valid])
             self.codes = np.concatenate([self.codes, codes])
 
+    @property
+    def offset(self) -> int:
+        """By which positions of a ring are larger than the row numbers of its stub."""
+        return 0 if self.reader is None else self.reader.offset
+
     def take(self, rows: Int64s, names: tuple[str, ...]) -> dict[str, pa.Array]:
         if self.stub is not None:
-            return self.stub.probe(rows, names)
+            offset = self.offset
+            return self.stub.probe(rows - offset if offset else rows, names)
         assert self.bag is not None
         return self.bag.store.take(rows, names)
 

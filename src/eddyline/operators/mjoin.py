@@ -19,6 +19,7 @@ from eddyline.core.window import Unbounded
 from eddyline.expr.nodes import Expr
 from eddyline.kernels import join_layout as k
 from eddyline.operators.base import Context, Operator
+from eddyline.operators.index_readers import index_readers
 from eddyline.operators.join_arrays import JoinArrays
 from eddyline.operators.join_plan import Condition, JoinGraph
 from eddyline.operators.join_results import JoinResults
@@ -77,6 +78,7 @@ class MJoin(Operator):
             JoinSide(spec, keys, stub, frozenset(m.key for m in compared if m.input == i))
             for i, (spec, keys, stub) in enumerate(zip(inputs, graph.keys, stubs, strict=True))
         ]
+        index_readers(self, self.sides, graph.keys)
         self.context = context
         self.to_rows = JoinResults(self.sides, graph, residual, self.schema, context)
         self.arrays = JoinArrays(self.sides, graph, conditions)
@@ -93,6 +95,7 @@ class MJoin(Operator):
     def process(self, deltas: Sequence[Delta], frontier: int) -> Delta:
         for s, delta in zip(self.sides, deltas, strict=True):
             s.accept(delta)
+        self._share_indexes()
         self.arrays.make_room()
         lengths = [int(np.searchsorted(s.time, frontier, side="right")) for s in self.sides]
         events = self.arrays.events(lengths)
@@ -134,7 +137,7 @@ class MJoin(Operator):
 
     def _after(self, i: int, s: JoinSide, count: int) -> None:
         if s.stub is not None:
-            s.stub.expire(int(self.arrays.first[i]))
+            s.stub.expire(int(self.arrays.first[i]) - s.offset)
         elif s.bag is not None and count:
             touched = np.unique(s.slot[:count])
             s.bag.expire(touched[self.arrays.weight[self.arrays.place(i, touched)] == 0])
@@ -154,13 +157,13 @@ class MJoin(Operator):
             events = {n: getattr(s, n) for n in EVENTS}
             events["codes"] = np.ascontiguousarray(s.codes.reshape(-1))
             if s.stub is not None:
-                held = {"stub": s.stub.state(), "first": int(first[i]), "tail": int(tail[i])}
+                held = {"stub": s.stub.state(), "first": int(first[i]) - s.offset, "tail": int(tail[i]) - s.offset}
             else:
                 assert s.bag is not None
                 held = {"bag": s.bag.state()}
             live = self._held(i)
             at = self.arrays.place(i, live)
-            start = int(first[i])
+            start = int(first[i]) - s.offset
             leaves = Aligned(start, self.arrays.leave[at], len(at))
             weights = Aligned(start, self.arrays.weight[at], len(at))
             out[str(i)] = {**held, "leaves": leaves, "weights": weights, "events": events}
@@ -169,6 +172,8 @@ class MJoin(Operator):
         return out
 
     def load(self, state: dict[str, Any]) -> None:
+        for reader in self.arrays.readers.values():
+            reader.leave()
         for i, s in enumerate(self.sides):
             mine = state[str(i)]
             if s.stub is not None:
@@ -181,12 +186,36 @@ class MJoin(Operator):
                 setattr(s, n, mine["events"][n])
             s.codes = mine["events"]["codes"].reshape(len(s.time), len(s.keys))
         self.arrays.result[:], self.arrays.active[:] = 0, 0
-        self.arrays.make_room(smallest=True)
-        for i in range(len(self.sides)):
-            leaves, weights = (plain(state[str(i)][n]) for n in ("leaves", "weights"))
-            self.arrays.put(i, self._held(i), leaves, weights)
+        self._fill([(plain(state[str(i)]["leaves"]), plain(state[str(i)]["weights"])) for i in range(len(self.sides))])
         if self.adapter is not None and "adapter" in state:
             self.adapter.load(state["adapter"], self.arrays)
+
+    def _fill(self, times: Sequence[tuple[Int64s, Int64s]]) -> None:
+        """Lay everything out anew for the rows that synopses hold, with these leave times and weights by input."""
+        self.arrays.make_room(smallest=True)
+        for i, (leaves, weights) in enumerate(times):
+            self.arrays.put(i, self._held(i), leaves, weights)
+
+    def _share_indexes(self) -> None:
+        """Begin to share indexes with other joins, or end it: rows are then numbered anew, as after a restart."""
+        arrays = self.arrays
+        changing = [
+            i for i, r in arrays.readers.items() if r.wants_change(int(arrays.tail[i]) - r.offset)
+        ]  # fmt: skip
+        if not changing:
+            return
+        learned = None if self.adapter is None else self.adapter.state()
+        held = [arrays.place(i, self._held(i)) for i in range(len(self.sides))]
+        times = [(arrays.leave[at], arrays.weight[at]) for at in held]
+        for i in changing:
+            reader = arrays.readers[i]
+            before = reader.offset
+            reader.change()
+            arrays.first[i] += reader.offset - before
+            arrays.tail[i] += reader.offset - before
+        self._fill(times)
+        if self.adapter is not None and learned is not None:
+            self.adapter.load(learned, arrays)
 
     def adapts(self) -> list[str]:
         return [] if self.adapter is None else self.adapter.describe(self.arrays)

@@ -30,8 +30,9 @@ from eddyline.operators.join_plan import Condition, JoinGraph, Member
 from eddyline.operators.join_results import JoinResults
 from eddyline.operators.join_side import JoinInput, JoinSide
 from eddyline.operators.search_plan import SearchPlan
+from eddyline.synopses.attributes import attributes_of
 from eddyline.synopses.index_maps import IndexSpec
-from eddyline.synopses.module_view import ModuleView, attributes_of, view_of
+from eddyline.synopses.module_view import ModuleView, view_of
 from eddyline.synopses.store import Stub
 
 EVENTS = ("time", "leave", "valid")  # of a side, as they are saved

@@ -71,6 +71,9 @@ def _kept(plan: PlanGraph) -> Iterator[str]:
         who = f", read by {_listed(readers)}" if len(readers) > 1 else ""
         what = f"{store['windows']} windows over the same elements keep them once ({rows_of(store['rows'])})"
         yield f"shared: {what}{who}."
+        for index in store.get("indexes", ()):
+            what = f"index on {', '.join(index['on'])}: kept once for {index['joins']} joins ({size(index['bytes'])})"
+            yield f"shared: {what}, read by {_listed(index['readers'])}."
 
 
 def _read_by_others(plan: PlanGraph) -> list[str]:

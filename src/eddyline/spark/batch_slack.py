@@ -44,7 +44,7 @@ from eddyline.engine.watermark import Watermark
 from eddyline.spark.time_counts import TimeCounts
 from eddyline.streamon.decision import Decision
 
-SAMPLE: Final = 8192  # rows of a micro-batch whose lateness the policy is told, and those that are looked at in a task
+SAMPLE: Final = 8192  # rows of a micro-batch whose lateness the policy is told, and those judged singly in a task
 USUAL: Final = 0.9  # share of the rows whose steps are a measure for others
 MOVED: Final = 0.5  # share of a micro-batch that is ahead when time has really moved
 AT_END: Final = 1 / 16  # the same when nothing follows
@@ -52,17 +52,25 @@ EMPTY: Final = TimeCounts.of(np.empty(0, np.int64))
 
 
 def read_lateness(time: Int64s, policy: str) -> TimeCounts:
-    """How far the first rows of a task lie behind those before them, implausible ones aside. More than the time that
-    eight of ten rows cover is no measure: it follows a row far ahead that was believed.
+    """How far the rows that a task reads first lie behind those before them, implausible ones aside. More than the time
+    that eight of ten rows cover is no measure: it follows a row far ahead that was believed.
+
+    The first ``SAMPLE`` rows are judged one by one. Of the others those count that time reaches from their middle in
+    steps of the reach that the policy has found: a few thousand rows may cover less time than rows come late.
 
     >>> read_lateness(np.array([1, 2, 9_000_000, 5, 3, 6, 7, 8, 9, 10]), "auto").last.tolist()
     [0, 2]
     """
     judge = AutoSlack(make_policy(policy), Watermark())
     found = Fates.joined([judge.judge(time[:SAMPLE], 0), judge.settle()])
-    low, high = np.quantile(time[:SAMPLE], (0.1, 0.9), method="nearest")
-    behind = np.maximum(found.shown - found.time, 0)
-    return TimeCounts.of(behind[(found.fate != IMPLAUSIBLE) & (behind <= high - low + 1)])
+    behind = np.maximum(found.shown - found.time, 0)[found.fate != IMPLAUSIBLE]
+    if len(time) > SAMPLE:
+        known = TimeCounts.of(time)
+        believed = time <= known.reached(known.median, judge.policy.reach)
+        shown = np.maximum.accumulate(np.where(believed, time, time.min()))
+        behind = np.concatenate([behind, (shown - time)[SAMPLE:][believed[SAMPLE:]]])
+    low, high = np.quantile(time, (0.1, 0.9), method="nearest")
+    return TimeCounts.of(behind[behind <= high - low + 1])
 
 
 @dataclass(slots=True)

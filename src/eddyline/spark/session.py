@@ -88,6 +88,7 @@ class SparkRuntime(Declaring[SparkQuery]):
         self.queries: list[SparkQuery] = []
         self.accounts: Callable[[], Mapping[str, Account]] = lambda: {q.name: q.account for q in list(self.queries)}
         self._monitor: Monitor | None = None
+        self._complete = True
 
     def __repr__(self) -> str:
         """

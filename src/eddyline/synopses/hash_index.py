@@ -59,8 +59,9 @@ class HashIndex:
         return total
 
     def _record(self, places: Int64s) -> Int64s:
-        width, mask = int(self.indexes[self.number, k.IX_REC_WIDTH]), int(self.inputs[self.input, k.POS_MASK])
-        return int(self.indexes[self.number, k.IX_REC_OFF]) + (places & mask) * width
+        width, mask = self.indexes[self.number, [k.IX_REC_WIDTH, k.IX_REC_MASK]].tolist()
+        found: Int64s = int(self.indexes[self.number, k.IX_REC_OFF]) + (places & mask) * width
+        return found
 
     def _walk(self, key: Int64s) -> Int64s:
         found = np.empty(0, np.int64)

@@ -27,6 +27,7 @@ from eddyline.core.window import Range, Stepping, Unbounded, WindowSpec
 from eddyline.kernels import join_layout as k
 from eddyline.synopses.bag import Bag
 from eddyline.synopses.hash_index import HashIndex
+from eddyline.synopses.ring_pieces import pieces
 from eddyline.synopses.store import Stub
 
 FIRST_CAPACITY = 256  # rows that an input has room for at first
@@ -124,6 +125,19 @@ class JoinContents:
     def moved(self) -> None:
         """What is to be done when synopses lie elsewhere."""
 
+    def owns(self, x: int) -> bool:
+        """Whether an index is laid out here; else it is shared with other joins (``pooled_contents``)."""
+        return True
+
+    def _own(self, i: int) -> list[int]:
+        return [x for x in self.indexes_of(i) if self.owns(x)]
+
+    def _new_records(self, words: int) -> Int64s:
+        return np.zeros(words, np.int64)
+
+    def _new_heads(self, words: int) -> Int64s:
+        return np.full(words, -1, np.int64)
+
     # ── laying out ────────────────────────────────────────────────────────────────────────────────────────────────
 
     def lay_out(self, capacities: Sequence[int], fresh: bool = False) -> None:
@@ -143,7 +157,7 @@ class JoinContents:
         self._from = [self._begin(i) for i in range(m)]
         # Zeros that nobody has asked for yet take no memory.
         pos, code, records = (max(1, n + n // PARTS_PER_SPARE) for n in self._free)
-        self.records, self.codes = np.zeros(records, np.int64), np.zeros(code, np.int64)
+        self.records, self.codes = self._new_records(records), np.zeros(code, np.int64)
         self.leave, self.weight, self.rownum, self.born = (np.zeros(pos, np.int64) for _ in range(4))
         for i in range(m):
             if old is not None:
@@ -154,7 +168,7 @@ class JoinContents:
 
     def _done(self) -> None:
         for i, s in enumerate(self.sides):
-            mine = self.indexes[list(self.indexes_of(i))]
+            mine = self.indexes[self._own(i)]
             self.inputs[i, k.ROOM] = min([s.capacity, *(mine[mine[:, k.IX_COLS] > 0, k.IX_HEAD_MASK] + 1).tolist()])
         self.laid = Laid(
             self.index_of, self.indexes.copy(), self.inputs.copy(), self.heads, self.records, self.codes, self.leave,
@@ -169,8 +183,8 @@ class JoinContents:
         self.inputs[i, [k.POS_OFF, k.POS_MASK, k.CODE_OFF]] = self._free[0], capacity - 1, self._free[1]
         self._free[0] += capacity
         self._free[1] += capacity * len(side.keys)
-        for x in self.indexes_of(i):
-            self.indexes[x, k.IX_REC_OFF] = self._free[2]
+        for x in self._own(i):
+            self.indexes[x, [k.IX_REC_OFF, k.IX_REC_MASK]] = self._free[2], capacity - 1
             self._free[2] += capacity * int(self.indexes[x, k.IX_REC_WIDTH])
 
     def _lay_out_heads(self, old: Laid | None) -> None:
@@ -181,6 +195,8 @@ class JoinContents:
         the largest would have ever more memory filled for the others."""
         groups: dict[tuple[int, ...], list[int]] = {}
         for (target, columns), x in self.index_of.items():
+            if not self.owns(x):
+                continue
             groups.setdefault(tuple(self.key_class[target, c] for c in columns), []).append(x)
         heads = 0
         for classes, indexes in groups.items():
@@ -192,9 +208,9 @@ class JoinContents:
                     self.indexes[x, k.IX_HEAD_OFF : k.IX_HEAD_STRIDE + 1] = heads + j, slots - 1, len(group)
                 heads += slots * len(group)
         if old is None or not self._heads_stay(old):
-            self.heads = np.full(max(heads, 1), -1, np.int64)
+            self.heads = self._new_heads(max(heads, 1))
         for i in range(len(self.sides)):
-            for x in self.indexes_of(i):
+            for x in self._own(i):
                 if old is None or not self._take_over(x, old):
                     self.relink(i, x)
 
@@ -317,7 +333,7 @@ class JoinContents:
         growing = [i for i, s in enumerate(self.sides) if capacities[i] != s.capacity]
         need = [0, 0, 0]
         for i in growing:
-            records = int(self.indexes[list(self.indexes_of(i)), k.IX_REC_WIDTH].sum())
+            records = int(self.indexes[self._own(i), k.IX_REC_WIDTH].sum())
             widths = 1, len(self.sides[i].keys), records
             need = [n + capacities[i] * w for n, w in zip(need, widths, strict=True)]
         room = len(self.leave), len(self.codes), len(self.records)
@@ -371,7 +387,7 @@ class JoinContents:
         base = code + (positions & int(self.inputs[i, k.POS_MASK])) * width
         for j in range(width):
             self.codes[base + j] = codes[:, j]
-        for x in self.indexes_of(i):
+        for x in self._own(i):
             self.relink(i, x)
 
     def relink(self, i: int, x: int) -> None:
@@ -402,7 +418,7 @@ class JoinContents:
         """What has been written to: room for rows that have not come takes no memory."""
         total = 8 * len(self.heads)
         for i, s in enumerate(self.sides):
-            records = int(self.indexes[list(self.indexes_of(i)), k.IX_REC_WIDTH].sum())
+            records = int(self.indexes[self._own(i), k.IX_REC_WIDTH].sum())
             written = min(s.capacity, self._end(i) - int(self._from[i]))
             total += 8 * written * (len(s.keys) + records + (2 if s.ring else 4))
         return total
@@ -430,16 +446,3 @@ def stride_from(rows: int) -> int:
 def _heads_of(heads: Int64s, index: Int64s) -> Int64s:
     off, mask, stride = index[k.IX_HEAD_OFF : k.IX_HEAD_STRIDE + 1].tolist()
     return heads[off : off + (mask + 1) * stride : stride]
-
-
-def pieces(first: int, end: int, old_mask: int, mask: int) -> Iterator[tuple[int, int, int]]:
-    """The positions ``first`` … ``end`` in pieces that two rings have in one piece: where each begins, its length.
-
-    >>> list(pieces(6, 11, 7, 15)), list(pieces(14, 18, 7, 15))
-    ([(6, 6, 2), (0, 8, 3)], [(6, 14, 2), (0, 0, 2)])
-    """
-    while first < end:
-        was, now = first & old_mask, first & mask
-        n = min(end - first, old_mask + 1 - was, mask + 1 - now)
-        yield was, now, n
-        first += n

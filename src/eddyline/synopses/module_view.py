@@ -23,7 +23,7 @@ are not searched, so it sees nothing from before its registration.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -32,42 +32,14 @@ from eddyline.core.delta import Bools, Int64s
 from eddyline.core.time import NEVER
 from eddyline.core.window import Range, Rows, Unbounded, WindowSpec
 from eddyline.expr.evaluate import compile_expr
-from eddyline.expr.nodes import Column, Expr, UserCall, columns_of, substitute, walk
+from eddyline.expr.nodes import Expr, UserCall, walk
+from eddyline.synopses.attributes import Attribute, renamed
 from eddyline.synopses.index_maps import IndexSpec
 from eddyline.synopses.row_flags import RowFlags
 from eddyline.synopses.state_module import Search, StateModule, to_plain
 from eddyline.synopses.store import Stub
 
 LEAST = -(1 << 63)  # no time is earlier
-
-
-@dataclass(frozen=True, slots=True)
-class Attribute:
-    """A join attribute: an expression over the stream's own columns. Codes of ``ordered`` ones order as the values do.
-    ``use`` tells apart attributes that one join has twice."""
-
-    expr: Expr
-    ordered: bool = False
-    use: int = 0
-
-
-def attributes_of(keys: Sequence[Expr], ordered: frozenset[int], prefix: str) -> tuple[Attribute, ...]:
-    """The keys of a join input, independent of its alias, which the names of its columns begin with.
-
-    >>> import pyarrow as pa
-    >>> attributes_of([Column("S.a", pa.int64())], frozenset(), "S.")[0].expr.name
-    'a'
-    """
-    found: list[Attribute] = []
-    for j, key in enumerate(keys):
-        expr = _renamed(key, lambda name: name.removeprefix(prefix))
-        found.append(Attribute(expr, j in ordered, sum(a.expr == expr for a in found)))
-    return tuple(found)
-
-
-def _renamed(e: Expr, rename: Callable[[str], str]) -> Expr:
-    types = {x.name: x.type for x in walk(e) if isinstance(x, Column)}
-    return substitute(e, {n: Column(rename(n), types[n]) for n in columns_of(e)})
 
 
 def _may_be_shared(a: Attribute) -> bool:
@@ -186,7 +158,7 @@ class ModuleView:
 
     def key_exprs(self) -> list[Expr]:
         """All attributes of the module, over the columns of this view's input."""
-        return [_renamed(a.expr, lambda name: self.stub.prefix + name) for a in self.shared.attributes]
+        return [renamed(a.expr, lambda name: self.stub.prefix + name) for a in self.shared.attributes]
 
     def __len__(self) -> int:
         return self.end - self.first

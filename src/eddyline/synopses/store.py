@@ -25,6 +25,7 @@ from eddyline.core.aligned import Aligned, plain
 from eddyline.core.bound import Bound
 from eddyline.core.delta import Int64s, combine
 from eddyline.core.schema import Field, Schema
+from eddyline.synopses.index_pool import IndexPool
 from eddyline.synopses.meeting import Beginning, Meeting
 
 
@@ -39,10 +40,16 @@ class Store:
         self.chunks: list[dict[str, pa.Array]] = []
         self.lengths: list[int] = []
         self.stubs: list[Stub] = []
+        self.company = 0  # how often stubs have come
+        self.indexes: dict[Hashable, object] = {}  # over its rows that several joins share (``shared_index``)
         self._sizes: dict[int, tuple[dict[str, pa.Array], int]] = {}  # of chunks, by their identity
 
     def __len__(self) -> int:
         return self.end - self.first
+
+    def take_in(self, stub: Stub) -> None:
+        self.stubs.append(stub)
+        self.company += 1
 
     def widen(self, fields: Schema) -> None:
         """Add columns, which only an empty store can."""
@@ -185,7 +192,8 @@ class Stub:
         self.seek: Callable[[Stub], None] | None = None  # looks for a store of older queries to move to
         self.readers: Callable[[], Sequence[str]] = tuple  # the names of the queries that it works for
         self.companion: Companion | None = None  # what its operator keeps of the same rows beside the store
-        store.stubs.append(self)
+        self.pool = IndexPool()  # for indexes that several joins share; the registry has one for all
+        store.take_in(self)
 
     @staticmethod
     def make_store(schema: Schema) -> Store:
@@ -297,7 +305,7 @@ class Stub:
         self.store.stubs.remove(self)
         self.store.trim()
         self.store = store
-        store.stubs.append(self)
+        store.take_in(self)
 
     def state(self) -> dict[str, Any]:
         rows = Aligned(self.low, self._stored(self.low, self.end), self.end - self.low)
@@ -328,6 +336,7 @@ class Registry:
         self.stubs: list[Stub] = []
         self.began: dict[tuple[str, int], int] = {}  # by stream and epoch the largest time that had come before it
         self.joined = 0  # stubs that moved to a store of an older query
+        self.pool = IndexPool()
 
     def stub(self, what: Elements | None, fields: Schema, prefix: str, kind: type[Stub] = Stub) -> Stub:
         """A stub for an operator about to start; one that is told nothing of its elements (None) shares with nobody.
@@ -342,6 +351,7 @@ class Registry:
             store.widen(peer.store.schema)
             peer.store.widen(named)
         made = kind(store, prefix, what)
+        made.pool = self.pool
         self.stubs.append(made)
         if what is not None:
             after = self.began.get((what.stream, what.epoch))

@@ -1,0 +1,37 @@
+"""The keys of a join's input, apart from what its query calls the stream: what two joins have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from eddyline.expr.nodes import Column, Expr, columns_of, substitute, walk
+
+
+@dataclass(frozen=True, slots=True)
+class Attribute:
+    """A join attribute: an expression over the stream's own columns. Codes of ``ordered`` ones order as the values do.
+    ``use`` tells apart attributes that one join has twice."""
+
+    expr: Expr
+    ordered: bool = False
+    use: int = 0
+
+
+def attributes_of(keys: Sequence[Expr], ordered: frozenset[int], prefix: str) -> tuple[Attribute, ...]:
+    """The keys of a join input, independent of its alias, which the names of its columns begin with.
+
+    >>> import pyarrow as pa
+    >>> attributes_of([Column("S.a", pa.int64())], frozenset(), "S.")[0].expr.name
+    'a'
+    """
+    found: list[Attribute] = []
+    for j, key in enumerate(keys):
+        expr = renamed(key, lambda name: name.removeprefix(prefix))
+        found.append(Attribute(expr, j in ordered, sum(a.expr == expr for a in found)))
+    return tuple(found)
+
+
+def renamed(e: Expr, rename: Callable[[str], str]) -> Expr:
+    types = {x.name: x.type for x in walk(e) if isinstance(x, Column)}
+    return substitute(e, {n: Column(rename(n), types[n]) for n in columns_of(e)})
