@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import matplotlib.pyplot as plt
 
-from experiments.indexes.harness import STATIC, TUNED, Measured, check_same, measure, streams, training
+from experiments.indexes.harness import STATIC, TUNED, Measured, check_same, measure, quickest, streams, training
 from experiments.report import Claim, Number, Options, Outcome, Verdict, main
 
 ORDERS = (1, 2, 3, 6)
@@ -22,6 +22,9 @@ def run(options: Options) -> Outcome:
         some = {name: measure(tables, index, trained=training(options)) for name, index in INDEXES.items()}
         check_same(list(some.values()))
         found |= {(orders, name): m for name, m in some.items()}
+        if orders == 1:
+            amri, static = quickest(tables, (INDEXES["amri"], INDEXES["static hash 3"]), trained=training(options))
+            slower = static / amri - 1
     rows = [{"orders": o, "index": n, "operations": m.operations, "seconds": m.seconds} for (o, n), m in found.items()]
     figure, axis = plt.subplots(figsize=(7, 3.6))
     for name in INDEXES:
@@ -33,14 +36,11 @@ def run(options: Options) -> Outcome:
     def more(orders: int, other: str) -> float:
         return found[orders, other].operations / found[orders, "amri"].operations - 1
 
-    def slower(orders: int, other: str) -> float:
-        return found[orders, other].seconds / found[orders, "amri"].seconds - 1
-
     claims = [
         Claim("constant: AMRI keeps up with one hash index", more(1, "hash 1") >= 0),
         Claim("constant: AMRI does not keep up with three static hash indices", more(1, "static hash 3") < 0),
         Claim("ours: on the constant path AMRI takes at most 5 % more operations, and time, than three static ones",
-              more(1, "static hash 3") >= -0.05 and slower(1, "static hash 3") >= -0.05),
+              more(1, "static hash 3") >= -0.05 and slower >= -0.05),
         Claim("with changing orders AMRI takes fewer operations than three hash indices",
               all(more(o, "hash 3") > 0 for o in ORDERS[1:])),
         Claim("ours: AMRI is never more than 5 % behind the static bitmap",
@@ -49,7 +49,7 @@ def run(options: Options) -> Outcome:
     numbers = [Number(f"three hash indices more than AMRI, {o} orders", None, more(o, "hash 3")) for o in ORDERS]
     numbers += [
         Number("three static hash indices more than AMRI, 1 order", None, more(1, "static hash 3")),
-        Number("the same in CPU time (measured)", None, slower(1, "static hash 3")),
+        Number("the same in CPU time (measured)", None, slower),
     ]
     numbers += [Number(f"static bitmap more than AMRI, {o} orders", None, more(o, "bitmap")) for o in ORDERS]
     note = (
