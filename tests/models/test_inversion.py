@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import json
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -10,10 +11,12 @@ import pyarrow as pa
 import pytest
 
 import eddyline as ed
+from eddyline.core.catalog import Attribute
 from eddyline.cql import bind
 from eddyline.expr.nodes import Call, Column, Expr, Literal
 from eddyline.models.fitting import ErrorBound
-from eddyline.models.inversion import Attribute, Lineage, inverted, lineage, split_function, withdraw_split
+from eddyline.models.gradients import Gradients
+from eddyline.models.inversion import Lineage, inverted, lineage
 from eddyline.models.pieces import Pieces
 from eddyline.models.program import Join, Map, Node, Restrict, Source, run
 from eddyline.plan.logical import ModelQuery
@@ -24,8 +27,10 @@ SCHEMA = pa.schema(
 )
 
 
-def planned(text: str) -> ModelQuery:
+def planned(text: str, **splits: Any) -> ModelQuery:
     session = ed.Session()
+    for name, split in splits.items():
+        session.split(name, split)
     for name in ("R", "S"):
         session.stream(name, schema=SCHEMA, timestamp="ts")
     plan = bind(text, session.catalog).plan
@@ -55,25 +60,22 @@ def test_translations_follow_aliases_and_inferences_follow_conditions() -> None:
     assert [b.amount for b in s.bounds] == pytest.approx([1 / 3])  # type: ignore[union-attr]
 
 
-@pytest.fixture
-def weighted() -> Iterator[None]:
-    @split_function("weighted")
-    def weighted(result: str, attributes: frozenset[Attribute]) -> dict[Attribute, float]:
-        weights = {a: 3.0 if a[1] == "a" else 1.0 for a in attributes}
-        return {a: w / sum(weights.values()) for a, w in weights.items()}
-
-    yield
-    withdraw_split("weighted")
+def weighted(result: str, attributes: Mapping[Attribute, float]) -> dict[Attribute, float]:
+    weights = {a: 3.0 if a[1] == "a" else 1.0 for a in attributes}
+    return {a: w / sum(weights.values()) for a, w in weights.items()}
 
 
-@pytest.mark.usefixtures("weighted")
 def test_a_function_of_ones_own_divides_the_bound() -> None:
     text = "SELECT R.k, R.a - 2 * S.d AS gap FROM R, S WHERE R.k = S.k ERROR WITHIN 1 {}"
-    (r, s), (even, other) = planned(text.format("SPLIT weighted")).models, planned(text.format("")).models
+    (r, s), (even, other) = (
+        planned(text.format("SPLIT weighted"), weighted=weighted).models,
+        planned(text.format("")).models,
+    )
     assert [r.bounds[0].amount, s.bounds[0].amount] == pytest.approx([3 / 4, 1 / 8])  # type: ignore[union-attr]
     assert [even.bounds[0].amount, other.bounds[0].amount] == pytest.approx([1 / 2, 1 / 4])  # type: ignore[union-attr]
     session = ed.Session()
     rows = [{"ts": t, "k": "u", "a": np.sin(t / 5), "b": 0.0, "d": np.cos(t / 9)} for t in range(300)]
+    session.split("weighted", weighted)
     for name in ("R", "S"):
         session.stream(name, pa.Table.from_pylist(rows, SCHEMA), timestamp="ts")
     query = session.query(text.format("SPLIT weighted SAMPLE EVERY 1"))
@@ -89,20 +91,69 @@ def test_a_function_of_ones_own_divides_the_bound() -> None:
         (lambda result, attributes: dict.fromkeys(attributes, 0.9), "gave shares of 1.8 of the bound of 'gap'"),
         (lambda result, attributes: {}, "a share above 0 and at most 1, and gave {} for 'gap'"),
         (lambda result, attributes: dict.fromkeys(attributes, 0.0), "a share above 0"),
+        (lambda result, attributes: [0.5, 0.5], "gives a share for each attribute, as a dictionary"),
     ],
 )
 def test_shares_that_are_none_are_refused(given: Any, told: str) -> None:
-    split_function("mine")(given)
-    try:
-        with pytest.raises(ed.JobError, match=told):
-            planned("SELECT R.k, R.a - S.d AS gap FROM R, S WHERE R.k = S.k ERROR WITHIN 1 SPLIT mine")
-    finally:
-        withdraw_split("mine")
+    with pytest.raises(ed.JobError, match=told):
+        planned("SELECT R.k, R.a - S.d AS gap FROM R, S WHERE R.k = S.k ERROR WITHIN 1 SPLIT mine", mine=given)
 
 
 def test_a_split_that_nobody_knows_is_refused() -> None:
-    with pytest.raises(ed.CqlError, match="'thirds' is none: there are equal"):
+    with pytest.raises(ed.CqlError, match=r"'thirds' is none: there are equi, gradient; session.split\("):
         planned("SELECT k, a FROM R ERROR WITHIN 1 SPLIT thirds")
+    with pytest.raises(ed.CqlError, match=r"'gradiant' is none.*Did you mean 'gradient'"):
+        planned("SELECT k, a FROM R ERROR WITHIN 1 SPLIT gradiant")
+    for name, given, told in (("equi", weighted, "is built in"), ("f", 3, "must be callable"), ("", weighted, "name")):
+        with pytest.raises(ed.JobError, match=told):
+            ed.Session().split(name, given)  # type: ignore[arg-type]
+
+
+def moving(count: int = 6000) -> list[dict[str, Any]]:
+    """Two signals: a moves ten times as fast as d, then d ten times as fast as a."""
+    quick, slow = (np.sin(np.arange(count) * w) for w in (0.05, 0.005))
+    half = count // 2
+    a, d = (np.r_[x[:half], y[half:]] for x, y in ((quick, slow), (slow, quick)))
+    rows = zip(a.tolist(), d.tolist(), strict=True)
+    return [{"ts": t, "k": "u", "a": x, "b": 0.0, "d": y} for t, (x, y) in enumerate(rows)]
+
+
+def test_the_gradient_split_follows_how_fast_attributes_move() -> None:
+    rows, decided, segments = moving(), {}, {}
+    for split, size in (("EQUI", 9000), ("GRADIENT", 9000), ("gradient", 61)):
+        session = ed.Session()
+        batches = pa.Table.from_pylist(rows, SCHEMA).to_batches(max_chunksize=size)
+        session.stream("R", pa.Table.from_batches(batches, SCHEMA), timestamp="ts")
+        text = f"SELECT k, a - d AS gap FROM R ERROR WITHIN 0.1 SPLIT {split} SAMPLE EVERY 1"
+        query = session.query(text, models="always")
+        for r in query.to_arrow().to_pylist():
+            row = rows[r["_time"]]
+            assert abs(r["gap"] - (row["a"] - row["d"])) <= 0.1 + 1e-9
+        decided[split] = [d for d in query.decisions if d.kind == "input bounds"]
+        segments[split] = query.statistics()["model-query 1"]["segments solved"]
+    assert not decided["EQUI"] and segments["GRADIENT"] < segments["EQUI"]
+    first, *_, last = decided["GRADIENT"]
+    assert first.reason.startswith("the split gradient follows how attributes move in a unit of time: R.a by ")
+    (a, d), (late_a, late_d) = ([float(b) for b in of.after[0]] for of in (first, last))
+    assert a > 5 * d and late_d > 5 * late_a and a + d == pytest.approx(0.1) == late_a + late_d
+    assert [(x.time, x.after) for x in decided["GRADIENT"]] == [(x.time, x.after) for x in decided["gradient"]]
+
+
+def test_gradients_do_not_show_how_samples_were_cut() -> None:
+    rng = np.random.default_rng(2)
+    code, time = rng.integers(0, 5, 4000), np.sort(rng.integers(0, 3000, 4000))
+    values = np.cumsum(rng.normal(size=(4000, 2)), axis=0)
+    found = []
+    for cuts in ([], sorted(rng.integers(0, 4000, 60).tolist())):
+        gradients = Gradients({0: ("x", "y")}, 1.0)
+        reviews = []
+        for part in np.split(np.arange(4000), cuts):
+            reviews += gradients.observe({0: (code[part], time[part], values[part])})
+        found.append((reviews, gradients.means()))
+    assert found[0] == found[1] and len(found[0][0]) > 4
+    restored = Gradients({0: ("x", "y")}, 1.0)
+    restored.load(json.loads(json.dumps(gradients.state())))
+    assert restored.means() == gradients.means() and restored.state() == gradients.state()
 
 
 @pytest.mark.parametrize(

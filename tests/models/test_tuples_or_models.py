@@ -10,18 +10,20 @@ import pyarrow as pa
 import pytest
 
 import eddyline as ed
+from eddyline.core.time import SystemClock
+from eddyline.kernels import interpolate
 from eddyline.models import tuples_or_models
-from tests.models.test_error_within import CASES, CLOSE, asked, check, run, signals
+from eddyline.models.fitting import Fitter
+from eddyline.models.phase_costs import FIT, INSTANT, SEGMENT, SHOWN, WALK, PhaseCosts
+from eddyline.models.tuples_or_models import Prices
+from tests.models.test_error_within import CASES, asked, check, run, signals
+from tests.models.test_error_within import early as early_reviews
 
 TEXT = "SELECT k, 2 * x - y AS z FROM S WHERE x > y OR NOT x < 3 {} SAMPLE EVERY 1"
 SCHEMA = pa.schema([("ts", pa.int64()), ("k", pa.string()), ("x", pa.float64()), ("y", pa.float64())])
 
 
-@pytest.fixture
-def early(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, value in {"FIRST": 3, "PROFILE": 5, "PERIOD": 4, "LONGEST": 4}.items():
-        monkeypatch.setattr(tuples_or_models, name, value)
-    monkeypatch.setattr(tuples_or_models, "Prices", lambda: CLOSE)
+early = early_reviews  # the fixture
 
 
 def mixed(rng: np.random.Generator) -> list[dict[str, Any]]:
@@ -107,6 +109,13 @@ def wave(every: int, noise: float, count: int = 1000) -> list[dict[str, Any]]:
     return [{"ts": every * i, "k": "a", "x": float(v), "y": 0.0} for i, v in enumerate(x)]
 
 
+@pytest.fixture
+def typical(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Typical prices: measured ones differ from run to run."""
+    monkeypatch.setattr(PhaseCosts, "end", lambda *given: None)
+
+
+@pytest.mark.usefixtures("typical")
 @pytest.mark.parametrize(
     ("every", "noise", "way", "solved"),
     [(1, 0.01, "tuples", False), (1, 2.0, "tuples", False), (50, 0.01, "models", True), (20, 2.0, "tuples", True)],
@@ -128,6 +137,60 @@ def test_the_cheaper_way_is_taken_and_shown(every: int, noise: float, way: str, 
         assert d.reason.startswith(
             "segments of a hold 64 samples, and 46.9 instants are asked for a sample: models take "
         )
+
+
+class Ticking(SystemClock):
+    """A clock that goes on by as much as it is told."""
+
+    def __init__(self) -> None:
+        self.now_ns = 0
+
+    def nanoseconds(self) -> int:
+        return self.now_ns
+
+
+def test_prices_are_those_of_one_more_row_of_each_phase() -> None:
+    clock = Ticking()
+    costs = PhaseCosts(clock)
+    assert costs.prices() == Prices()
+    for rows in (100, 400, 200, 800, 100):
+        for phase, price in ((WALK, 3), (INSTANT, 20), (FIT, 90), (SEGMENT, 500), (SHOWN, 40)):
+            costs.begin()
+            clock.now_ns += 7000 + price * rows  # what a call costs is nobody's price
+            costs.end(phase, rows)
+    costs.asked, costs.kept = 100, 25
+    found = costs.prices()
+    assert [found.sample, found.instant, found.fit, found.shown, found.segment] == pytest.approx([3, 23, 90, 10, 500])
+    restored = PhaseCosts(clock)
+    restored.load(costs.state())
+    assert restored.prices() == found
+
+
+@pytest.mark.parametrize("fit", [10, 5000])
+def test_a_measured_price_decides(fit: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same signals twice; where a fit turns out to be dear, keys go back to tuples."""
+    for name, value in {"FIRST": 16, "PROFILE": 16, "PERIOD": 64, "LONGEST": 64}.items():
+        monkeypatch.setattr(tuples_or_models, name, value)
+    clock, real = Ticking(), {"fit": Fitter.add_coded, "walk": interpolate.pass_samples}
+
+    def add_coded(self: Fitter, code: Any, *rest: Any) -> None:
+        clock.now_ns += fit * len(code)
+        real["fit"](self, code, *rest)
+
+    def pass_samples(rows: Any, *rest: Any) -> Any:
+        done = real["walk"](rows, *rest)
+        clock.now_ns += 20 * (len(rows) + int(rest[-1][interpolate.MADE]))
+        return done
+
+    monkeypatch.setattr(Fitter, "add_coded", add_coded)
+    monkeypatch.setattr(interpolate, "pass_samples", pass_samples)
+    session = ed.Session(clock=clock)
+    batches = pa.Table.from_pylist(wave(50, 0.01), SCHEMA).to_batches(max_chunksize=40)
+    session.stream("S", pa.Table.from_batches(batches, SCHEMA), timestamp="ts")
+    query = session.query("SELECT k, x FROM S WHERE x > 4 ERROR WITHIN 0.2 SAMPLE EVERY 1")
+    query.to_arrow()
+    way = "models" if fit == 10 else "tuples"
+    assert query.statistics()["model-query 1"][f"S: keys on {way}"] == 1
 
 
 def test_what_reads_more_than_one_signal_stays_on_models() -> None:

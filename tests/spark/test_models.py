@@ -20,8 +20,9 @@ SIGNALS = [
 SCHEMA = pa.schema([("ts", pa.int64()), ("k", pa.string()), ("x", pa.float64()), ("v", pa.float64())])
 WITHIN = "SELECT k, x FROM S WHERE x > 1 ERROR WITHIN 0.5 BY k SAMPLE EVERY 2"
 QUERIES = {
-    "tuples and models": (WITHIN, {}),
+    "tuples": (WITHIN, {"models": "never"}),
     "models": (WITHIN, {"models": "always"}),
+    "split": (WITHIN.replace("BY k", "BY k SPLIT GRADIENT").replace("x > 1", "x + v > 1"), {"models": "always"}),
     "average": ("SELECT k, avg(x) AS m FROM S [RANGE 30 SLIDE 10] GROUP BY k ERROR WITHIN 0.5 BY k", {}),
     "predict": (
         "SELECT k, x FROM S MODEL S.x = S.x + S.v * t WHERE x > 3 ERROR WITHIN 0.5 SAMPLE EVERY 3 HORIZON 12 PREDICT",
@@ -44,6 +45,21 @@ def test_a_query_on_models_answers_as_inline(spark: Any, name: str) -> None:
     want = session.query(text, **options).to_arrow()
     found = eds.query(text, {"S": spark.createDataFrame(table)}, timestamp="ts", **options)
     assert found.columns == want.column_names
+    assert rows_of(found.toArrow()) == rows_of(want) and len(want) > 20
+
+
+def test_a_split_function_of_ones_own_goes_to_the_workers(spark: Any) -> None:
+    def mostly_x(result: str, attributes: Any) -> dict[tuple[int, str], float]:
+        return {a: 0.9 if a[1] == "x" else 0.1 for a in attributes}
+
+    text = "SELECT k, x - v AS d FROM S ERROR WITHIN 0.5 BY k SPLIT mostly_x SAMPLE EVERY 5"
+    table = pa.Table.from_pylist(SIGNALS, SCHEMA)
+    session = ed.Session()
+    session.split("mostly_x", mostly_x)
+    session.stream("S", table, timestamp="ts")
+    want = session.query(text, models="always").to_arrow()
+    frames = {"S": spark.createDataFrame(table)}
+    found = eds.query(text, frames, timestamp="ts", splits={"mostly_x": mostly_x}, models="always")
     assert rows_of(found.toArrow()) == rows_of(want) and len(want) > 20
 
 

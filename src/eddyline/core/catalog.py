@@ -74,6 +74,19 @@ class AggregateDef:
     returns: pa.DataType
 
 
+Attribute = tuple[int, str]  # of a query on models: the number of an input in FROM, and the name of a column
+
+
+@dataclass(frozen=True, slots=True)
+class SplitDef:
+    """A function that divides the bound of a result (``ERROR WITHIN … SPLIT name``). It gets the name of the result
+    column and the attributes that it depends on, each with its mean |x′|, and gives each a share above 0, together at
+    most 1."""
+
+    name: str
+    function: Callable[[str, Mapping[Attribute, float]], Mapping[Attribute, float]] = field(hash=False)
+
+
 @dataclass(slots=True)
 class Catalog:
     """Names are case-insensitive; the first spelling is kept. Views and named queries keep their bound form."""
@@ -83,6 +96,7 @@ class Catalog:
     views: dict[str, Any] = field(default_factory=dict)  # name → BoundQuery (views and named queries alike)
     functions: dict[str, FunctionDef] = field(default_factory=dict)
     aggregates: dict[str, AggregateDef] = field(default_factory=dict)
+    splits: dict[str, SplitDef] = field(default_factory=dict)
 
     def add(self, kind: str, definition: Any, name: str | None = None) -> None:
         key = (name or definition.name).lower()

@@ -3,8 +3,8 @@
 ::
 
     FROM S MODEL S.a = S.a + S.v * t          a polynomial in t, the time since the tuple's own timestamp
-    … [ERROR WITHIN 0.5 | 1 % [FLOOR 0.1] [BY key] [SPLIT name]] [SAMPLE EVERY d] [HORIZON d] [MAX GAP d] [PARTIAL]
-      [PREDICT]
+    … [ERROR WITHIN 0.5 | 1 % [FLOOR 0.1] [BY key] [SPLIT EQUI | GRADIENT | f]] [SAMPLE EVERY d] [HORIZON d]
+      [MAX GAP d] [PARTIAL] [PREDICT]
 
 In ``MODEL`` a name that is no column, but a column's followed by ``t``, is a product as the papers print it: ``S.vt``
 is S.v · t, and ``S.at^2`` is S.a · t².
@@ -43,7 +43,7 @@ class ModelClauses:
     max_gap: IntervalText | None = None
     partial: bool = False
     predict: bool = False
-    split: str = "equal"
+    split: str = "equi"
 
 
 def split_model_clauses(tokens: list[Token], text: str) -> tuple[list[Token], ModelClauses | None]:
@@ -112,7 +112,7 @@ def _bound(cursor: Cursor) -> dict[str, object]:
             cursor.expect(TokenType.R_PAREN, ")")
         found["by"] = tuple(names)
     if cursor.word("SPLIT"):
-        found["split"] = cursor.name("the name of a split function")
+        found["split"] = cursor.name("EQUI, GRADIENT or the name of a split function")
     return found
 
 

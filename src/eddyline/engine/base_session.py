@@ -14,7 +14,7 @@ import pyarrow as pa
 from eddyline.adapting.filter_choice import Filtering
 from eddyline.adapting.join_choice import Joining
 from eddyline.core import arguments as check
-from eddyline.core.catalog import AggregateDef, Catalog, FunctionDef, RelationDef, StreamDef
+from eddyline.core.catalog import AggregateDef, Attribute, Catalog, FunctionDef, RelationDef, SplitDef, StreamDef
 from eddyline.core.errors import CqlError, JobError, MissingColumnWarning, did_you_mean
 from eddyline.core.overload import Overload
 from eddyline.core.predicate import Predicate, check_cost
@@ -47,6 +47,7 @@ from eddyline.io.resolve import OPTIONS as SOURCE_OPTIONS
 from eddyline.io.resolve import open_source, truth
 from eddyline.io.source import Source, segment_layout, whole
 from eddyline.models.segments import FROM
+from eddyline.models.splits import BUILT_IN
 from eddyline.plan import candidates
 from eddyline.plan.logical import BoundQuery
 from eddyline.streamon.decision import Decision
@@ -255,6 +256,29 @@ class Declaring(ABC, Generic[Q]):
         if not callable(function):
             raise JobError(f"the aggregate {name!r} must be callable, and a {type(function).__name__} is not.")
         self.catalog.aggregates[name.lower()] = AggregateDef(name, function, data_type(returns))
+
+    @in_turn
+    def split(self, name: str, function: Callable[[str, Mapping[Attribute, float]], Mapping[Attribute, float]]) -> None:
+        """Make a Python function divide the bound of results: ``ERROR WITHIN 0.5 SPLIT name``.
+
+        It gets the name of a result column and the attributes that it depends on: (number of the input in FROM, column)
+        with the mean |x′| of the column, 0 as long as nothing is known. It gives each a share above 0, together at most
+        1, and is called again when the |x′| have changed.
+
+        >>> import eddyline as ed
+        >>> session = ed.Session()
+        >>> session.stream("S", [{"ts": 0, "k": "a", "x": 1.0, "y": 2.0}], timestamp="ts")
+        >>> session.split("x_first", lambda result, attributes: {a: 0.75 if a[1] == "x" else 0.25 for a in attributes})
+        >>> gap = session.query("SELECT k, x - y AS gap FROM S ERROR WITHIN 1 SPLIT x_first")
+        >>> print(gap.explain().splitlines()[5].strip())
+        model-query 1  fit S.x within 0.75, S.y within 0.25 → segments
+        """
+        check.text(name, "the name of a split function")
+        if name.lower() in BUILT_IN:
+            raise JobError(f"the split function {name!r} is built in: take another name.")
+        if not callable(function):
+            raise JobError(f"the split function {name!r} must be callable, and a {type(function).__name__} is not.")
+        self.catalog.splits[name.lower()] = SplitDef(name, function)
 
     def execute(self, job: str) -> list[Q]:
         """Run statements: declarations take effect, queries are registered and returned, and ``ALTER``, ``PIN``,

@@ -16,12 +16,13 @@ import pyarrow as pa
 
 from eddyline.core.delta import Float64s, Int64s
 from eddyline.core.schema import Schema
-from eddyline.core.time import TimeKind
+from eddyline.core.time import Clock, TimeKind
 from eddyline.expr.nodes import Expr
 from eddyline.kernels import interpolate as kernels
 from eddyline.kernels.interpolate import AHEAD, HELD, LAST, MODE, MODELS, ROW, SEEN, TUPLES
 from eddyline.models.fitted import FittedStore
 from eddyline.models.instants import holds
+from eddyline.models.phase_costs import FIT, INSTANT, WALK, PhaseCosts
 from eddyline.models.pieces import Pieces, Value, for_kernel
 from eddyline.models.sources import FittedRows
 from eddyline.models.tuples_or_models import KeyChoice
@@ -36,9 +37,10 @@ class ChoosingStore(FittedStore):
 
     def __init__(
         self, model: FittedRows, schema: Schema, prefix: str, kind: TimeKind, step: int, conditions: Sequence[Expr],
-        fixed: bool = False,
+        fixed: bool = False, clock: Clock | None = None,
     ) -> None:  # fmt: skip
         super().__init__(model, schema, prefix, kind)
+        self.costs = PhaseCosts(None if fixed else clock)
         self.prefix, self.step, self.conditions = prefix, step, tuple(conditions)
         self.choice = KeyChoice(len(model.values), fixed=fixed)
         self.fitter.segments_by_key = np.zeros(0, np.int64)
@@ -87,11 +89,14 @@ class ChoosingStore(FittedStore):
         while not done:
             out, found = np.empty((room, 2), np.int64), np.empty((room, values.shape[1]))
             meta[kernels.MADE] = 0
+            first = int(meta[kernels.NEXT])
+            self.costs.begin()
             done = kernels.pass_samples(
                 rows, code, time, values, self.step, self.model.max_gap or 0, self.choice.keys, self.choice.last,
                 fitted, waiting, out, found, meta,
             )  # fmt: skip
             made = int(meta[kernels.MADE])
+            self.costs.end(WALK, int(meta[kernels.NEXT]) - first + made)
             self._found(out[:made], found[:made])
             all_made += made
             room = room if made else 4 * room
@@ -104,9 +109,12 @@ class ChoosingStore(FittedStore):
         if not len(out):
             return
         self.instants += len(out)
+        self.costs.begin()
         if self.conditions:
             rows = self._rows(out[:, 1], values)
             keep = np.flatnonzero(np.logical_and.reduce([holds(c, rows) for c in self.conditions]))
+            self.costs.end(INSTANT, len(out))
+            self.costs.asked, self.costs.kept = self.costs.asked + len(out), self.costs.kept + len(keep)
             out, values = out.take(keep, axis=0), values.take(keep, axis=0)
         self.parts.append((out, values))
 
@@ -123,8 +131,10 @@ class ChoosingStore(FittedStore):
 
     def _fit(self, rows: Int64s, code: Int64s, time: Int64s, values: Float64s) -> None:
         if len(rows):
+            self.costs.begin()
             bounds = self._bounds(time[rows], values[rows])
             self.fitter.add_coded(code[rows], time[rows], values[rows], bounds)
+            self.costs.end(FIT, len(rows))
 
     def _review(self) -> Int64s:
         """Decide about the keys that are held, and give the rows with which some of them begin to be fitted."""
@@ -133,6 +143,7 @@ class ChoosingStore(FittedStore):
         if not len(held):
             return held
         before = keys[held, MODE]
+        self.choice.prices = self.costs.prices()
         segments = self.fitter.segments_of(held)
         for decision in self.choice.review(held, segments, self._key):
             self.decisions.append(decision)
@@ -175,8 +186,10 @@ class ChoosingStore(FittedStore):
         ready = found[:, 1] < known
         self.parts = [(found[~ready], values[~ready])]
         index = np.flatnonzero(ready)
-        index = index[np.lexsort((found[index, 0], found[index, 1]))]
         found, values = found.take(index, axis=0), values.take(index, axis=0)
+        if not _in_order(found):
+            order = np.lexsort((found[:, 0], found[:, 1]))
+            found, values = found.take(order, axis=0), values.take(order, axis=0)
         names = [f"{self.prefix}{n}" for n in self.model.key]
         keys = self.fitter.table_of_keys.values(np.ascontiguousarray(found[:, 0])) if names else []
         rows = self._rows(found[:, 1], values)
@@ -199,7 +212,7 @@ class ChoosingStore(FittedStore):
         found, values = self._waiting()
         return {
             **super().state(), "choice": self.choice.state(), "found": found, "values": values,
-            "instants": self.instants, "segments by key": self.fitter.segments_by_key,
+            "instants": self.instants, "segments by key": self.fitter.segments_by_key, "costs": self.costs.state(),
         }  # fmt: skip
 
     def load(self, state: Mapping[str, Any]) -> None:
@@ -208,3 +221,10 @@ class ChoosingStore(FittedStore):
         self.parts = [(np.array(state["found"]), np.array(state["values"]))]
         self.instants = int(state["instants"])
         self.fitter.segments_by_key = np.array(state["segments by key"])
+        self.costs.load(state["costs"])
+
+
+def _in_order(found: Int64s) -> bool:
+    """Whether (key, instant) are by instant and key: to sort costs as much as all the rest, and is seldom needed."""
+    key, t = found[:, 0], found[:, 1]
+    return bool(((t[1:] > t[:-1]) | ((t[1:] == t[:-1]) & (key[1:] >= key[:-1]))).all())

@@ -99,10 +99,10 @@ def _root_error(a: Expr, pieces: Pieces, scale: float) -> Float64s | None:
     squares = list(squared(a))
     if squares and all(s is not None for s in squares):
         errors = [error_of(s, pieces, scale) for s in squares if s is not None]
-        tops = [_top(e, pieces, scale) for e in errors if e is not None]
+        tops = [highest(e, pieces, scale) for e in errors if e is not None]
         return np.sqrt(sum(t * t for t in tops)).reshape(-1, 1)
     error = error_of(a, pieces, scale)
-    return None if error is None else np.sqrt(_top(error, pieces, scale)).reshape(-1, 1)
+    return None if error is None else np.sqrt(highest(error, pieces, scale)).reshape(-1, 1)
 
 
 def squared(e: Expr) -> Iterator[Expr | None]:
@@ -133,12 +133,12 @@ def _size(e: Expr, pieces: Pieces, scale: float) -> Float64s:
     signed[:, 0] += noise
     if not same.all():
         flat = np.zeros_like(c)
-        flat[:, 0] = _top(np.abs(shifted(c, x_low)), pieces, scale, shift=False)
+        flat[:, 0] = highest(np.abs(shifted(c, x_low)), pieces, scale, shift=False)
         signed = np.where(same[:, None], signed, flat)
     return signed
 
 
-def _top(c: Float64s, pieces: Pieces, scale: float, *, shift: bool = True) -> Float64s:
+def highest(c: Float64s, pieces: Pieces, scale: float, *, shift: bool = True) -> Float64s:
     """A number that a polynomial does not exceed on its piece; exact for what is constant or linear."""
     by = (pieces.low - pieces.base) * scale
     local = shifted(c, by) if shift and c.shape[1] > 1 else c

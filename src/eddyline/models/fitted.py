@@ -22,11 +22,13 @@ from eddyline.core.schema import Field, Schema
 from eddyline.core.time import BEGINNING, TimeKind
 from eddyline.models.arithmetic import numbers
 from eddyline.models.fitting import ErrorBound, Fitter
+from eddyline.models.inverting import Samples
 from eddyline.models.pieces import Pieces
 from eddyline.models.segments import TO, ModelledValue, SegmentLayout
 from eddyline.models.sources import BoundedSegments, FittedRows, RowStore
 
 CODE = "#key"  # the column of a segment's key as a number, in order of first appearance
+KEPT_EPOCHS = 8  # before old ones are looked for
 MOST_SAMPLES = 4096  # of a segment: what bounds the wait for the segments of a signal that any line fits
 
 
@@ -87,13 +89,26 @@ class FittedStore:
                 bounds[mine, j] = bound.at(values[mine, j])
         return bounds
 
+    def samples(self, time: Int64s, columns: Mapping[str, pa.Array], coded: bool) -> Samples:
+        """The samples that have numbers; ``coded``: with the numbers of their signals."""
+        values, good = self._samples(columns)
+        keys = [columns[k] for k in self.model.key]
+        if good is not None:
+            mask = pa.array(good)
+            keys, time, values = [k.filter(mask) for k in keys], time[good], values[good]
+        code = self.fitter.codes(keys, len(time)) if coded and len(time) else np.zeros(len(time), np.int64)
+        return Samples(code, time, {n: values[:, j] for j, n in enumerate(self.model.values)})
+
     def values(self, columns: Mapping[str, pa.Array]) -> dict[str, Float64s]:
         """The samples' values as numbers."""
         return {name: numbers(columns[name]) for name in self.model.values}
 
     def schedule(self, start: int, bounds: Sequence[ErrorBound]) -> None:
-        """Samples from an instant on have other bounds."""
+        """Samples from an instant on have other bounds. Epochs before all open segments are forgotten."""
         self.epochs.append((start, tuple(bounds)))
+        since = self.fitter.open_since() if len(self.epochs) > KEPT_EPOCHS else None
+        while since is not None and len(self.epochs) > 2 and self.epochs[1][0] <= since:
+            del self.epochs[0]
 
     def known(self, frontier: int, ended: bool) -> float:
         """The instant before which all segments are complete, when every sample up to the frontier has come."""

@@ -7,11 +7,12 @@ is a number, a condition is true or false, and nothing is in doubt.
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from decimal import Decimal
 
 import numpy as np
 
-from eddyline.core.delta import Bools
-from eddyline.expr.nodes import Call, Expr, columns_of
+from eddyline.core.delta import Bools, Float64s
+from eddyline.expr.nodes import Call, Cast, Column, Expr, Literal, columns_of
 from eddyline.models import program as pg
 from eddyline.models.arithmetic import constant, evaluate
 from eddyline.models.pieces import Pieces
@@ -79,8 +80,21 @@ def holds(e: Expr, rows: Pieces, negated: bool = False) -> Bools:
             both = np.logical_and if (e.function == "and") != negated else np.logical_or
             return np.asarray(both.reduce(parts), np.bool_)
         case Call(function=function, args=(a, b)):
-            zero = np.zeros(len(rows))
-            x, y = evaluate(a, rows).at(zero), evaluate(b, rows).at(zero)
-            number = ~(np.isnan(x) | np.isnan(y))
-            return np.asarray(_COMPARED[_NEGATED[function] if negated else function](x, y) & number, np.bool_)
+            x, y = _numbers(a, rows), _numbers(b, rows)
+            function = _NEGATED[function] if negated else function
+            found = np.asarray(_COMPARED[function](x, y), np.bool_)
+            # No number (NULL) compares as false with everything, but is not equal to anything either.
+            return found & ~(np.isnan(x) | np.isnan(y)) if function == "ne" else found
     raise AssertionError("a condition on models is a comparison under AND, OR and NOT")
+
+
+def _numbers(e: Expr, rows: Pieces) -> Float64s | float:
+    """The values of an expression; what is a number or a value itself is not copied."""
+    match e:
+        case Cast(operand=operand):
+            return _numbers(operand, rows)
+        case Literal(value=value) if isinstance(value, int | float | Decimal) and not isinstance(value, bool):
+            return float(value)
+        case Column(name=name) if name in rows.values and rows.values[name].plain:
+            return rows.values[name].c[:, 0]
+    return evaluate(e, rows).at(np.zeros(len(rows)))

@@ -11,18 +11,18 @@ What is promised never rests on this: the bounds that the samples really have ar
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
 
-from eddyline.core.errors import JobError
+from eddyline.core.catalog import Attribute, SplitDef
 from eddyline.expr.nodes import Call, Cast, Column, Expr, Literal, columns_of
 from eddyline.models.arithmetic import exponent
 from eddyline.models.error_bounds import squared
 from eddyline.models.fitting import ErrorBound
 from eddyline.models.program import Aggregate, Join, Map, Node, Restrict, Source
+from eddyline.models.splits import EQUI, shares
 
-Attribute = tuple[int, str]  # the number of an input, and the name of a column
 Constants = Mapping[Attribute, float]
 # A share of a bound below it, so that what is proved of rounded numbers is within the bound.
 ROUNDED = 1.0 - 2.0**-30
@@ -144,90 +144,29 @@ def _by(a: Constants, factor: float) -> Constants:
     return {k: factor * c for k, c in a.items()}
 
 
-# ── split functions ───────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-Split = Callable[[str, frozenset[Attribute]], Mapping[Attribute, float]]
-EQUAL = "equal"
-_SPLITS: dict[str, Split] = {}
-
-
-def split_function(name: str) -> Callable[[Split], Split]:
-    """Registers a function that divides the bound of a result: ``ERROR WITHIN 0.5 SPLIT name``.
-
-    It gets the name of a result column and the attributes that it depends on, as (number of the input in FROM, column),
-    and gives each a share above 0; all together are at most 1. On Spark workers have to import the module that
-    registers it.
-
-    >>> @split_function("first_half")
-    ... def first_half(result, attributes):
-    ...     first, *rest = sorted(attributes)
-    ...     return {first: 0.5 if rest else 1.0} | {a: 0.5 / len(rest) for a in rest}
-    >>> shares("first_half", "r", frozenset({(0, "x"), (0, "y"), (1, "x")}))[1, "x"]
-    0.25
-    >>> withdraw_split("first_half")
-    """
-
-    def register(function: Split) -> Split:
-        _SPLITS[name.lower()] = function
-        return function
-
-    return register
-
-
-def withdraw_split(name: str) -> None:
-    """Takes a split function out of the registry: for tests that register their own."""
-    del _SPLITS[name.lower()]
-
-
-def check_split(name: str) -> None:
-    """Refuse the name of a split function that nobody has registered."""
-    if name.lower() not in _SPLITS:
-        raise JobError(
-            f"SPLIT names a function that divides the bound, and {name!r} is none: there are "
-            f"{', '.join(sorted(_SPLITS))}; eddyline.models.inversion.split_function registers one."
-        )
-
-
-def shares(split: str, result: str, attributes: frozenset[Attribute]) -> dict[Attribute, float]:
-    """What a split function gives, checked: no share is missing, none is 0, and all are at most the whole."""
-    check_split(split)
-    found = dict(_SPLITS[split.lower()](result, attributes))
-    if found.keys() != attributes or not all(isinstance(s, int | float) and 0 < s <= 1 for s in found.values()):
-        raise JobError(
-            f"the split function {split!r} gives each of {sorted(attributes)} a share above 0 and at most 1, and gave "
-            f"{found} for {result!r}."
-        )
-    if sum(found.values()) > 1.0 + 2.0**-30:
-        raise JobError(
-            f"the split function {split!r} gave shares of {sum(found.values()):g} of the bound of {result!r}."
-        )
-    return found
-
-
-@split_function(EQUAL)
-def equi_split(result: str, attributes: frozenset[Attribute]) -> dict[Attribute, float]:
-    """The same share for every attribute that a result depends on."""
-    return dict.fromkeys(attributes, 1.0 / max(1, len(attributes)))
-
-
 def inverted(
-    found: Lineage, results: tuple[str, ...], bound: ErrorBound, split: str = EQUAL
+    found: Lineage,
+    results: tuple[str, ...],
+    bound: ErrorBound,
+    split: SplitDef = EQUI,
+    gradients: Mapping[Attribute, float] | None = None,
 ) -> dict[Attribute, ErrorBound]:
-    """The bound of each input attribute such that every result is within the given one.
+    """The bound of each input attribute such that every result is within the given one. ``gradients`` are the mean
+    |x′| of the attributes, as far as they are known.
 
     A relative bound stays relative: with r = ε/(1 + 2ε) a value within r of its samples is within ε of them, as far as
     that can be seen from the value alone.
     """
     limits: dict[Attribute, ErrorBound] = {}
     for name in results:
-        for attribute, share in shares(split, name, found.dependencies(name)).items():
+        known = {a: (gradients or {}).get(a, 0.0) for a in found.dependencies(name)}
+        for attribute, share in shares(split, name, known).items():
             constant = found.columns[name].constants.get(attribute, 1.0) or 1.0
             if bound.relative:
                 amount = share * bound.amount / (1.0 + 2.0 * bound.amount) * ROUNDED
                 own = ErrorBound(amount, True, share * bound.floor / constant * ROUNDED)
             else:
                 own = ErrorBound(share * bound.amount / constant)
-            known = limits.get(attribute, own)
-            limits[attribute] = ErrorBound(min(own.amount, known.amount), own.relative, min(own.floor, known.floor))
+            before = limits.get(attribute, own)
+            limits[attribute] = ErrorBound(min(own.amount, before.amount), own.relative, min(own.floor, before.floor))
     return limits

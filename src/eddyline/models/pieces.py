@@ -128,9 +128,15 @@ def for_kernel(*arrays: Any) -> tuple[Any, ...]:
 
 
 def horner(c: Float64s, x: Float64s) -> Float64s:
-    y = np.zeros(len(c))
-    for k in range(c.shape[1] - 1, -1, -1):
-        y = y * x + c[:, k]
+    """The polynomials at x.
+
+    >>> horner(np.array([[1.0, 2.0, 3.0], [4.0, 0.0, 1.0]]), np.array([10.0, 2.0])).tolist()
+    [321.0, 8.0]
+    """
+    y: Float64s = c[:, -1].copy()
+    for k in range(c.shape[1] - 2, -1, -1):
+        y *= x
+        y += c[:, k]
     return y
 
 

@@ -1,32 +1,45 @@
 """Tuples as predictions (Pulse 2.1.1, 2.6): each declares a model that holds until a violation, or for a horizon.
 
-A tuple of a key whose modelled values are within their bounds of the model that is in force is only *validated*:
-nothing is processed for it. One that is not, or that comes when the model has ended, begins the next segment. The
-horizon is the user's, or what 90 % of the key's recent segments survived (of all keys, as long as a key has too few).
+A tuple of a key is *validated*, and nothing is processed for it, in one of two ways:
+
+    accuracy   its modelled values are within their limits of the model that is in force
+    slack      no result depends on the key, and the tuple's own model stays so near to the model in force, until that
+               ends, that none can (``models.slack``)
+
+The second is for keys without a result, the first for the others: which of them it is follows from each run of the
+query. A tuple that neither validates, or that comes when its model has ended, is a violation: it begins the next
+segment, and the query runs. A key whose last tuple only slack has validated begins a segment with it then, so that a
+run sees every key within its accuracy limits.
+
+The horizon is the user's, or what 90 % of the key's recent segments survived (of all keys, as long as a key has too
+few).
 """
 
 from __future__ import annotations
 
 import json
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from eddyline.core.delta import Bools, Float64s, Int64s
+from eddyline.core.delta import Float64s, Int64s, combine
 from eddyline.core.schema import Field, Schema
 from eddyline.models.arithmetic import numbers
 from eddyline.models.sources import DeclaredRows, RowStore
 from eddyline.streamon.decision import Decision
 
 END = "#end"  # the column of a segment's end, in ticks
+LIMIT = "#limit"  # the columns of its values' accuracy limits, by their numbers
 RECENT = 50  # segments of a key whose lengths decide about its horizon
 ENOUGH = 5  # segments before the horizon is a key's own
 SURVIVED = 0.9  # share of recent segments that lasted for at least the horizon
 TOLD = 2.0  # a horizon that changed by this factor is a decision
+Key = tuple[Any, ...]
+Models = list[list[float]]  # of each value the coefficients of its polynomial
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,76 +52,138 @@ class PredictedRows(DeclaredRows):
         return numbers(columns[END])
 
     def errors(self, columns: Mapping[str, pa.Array]) -> dict[str, Float64s]:
-        n = len(columns[END])
-        return {name: np.full((n, 1), e) for (name, _), e in zip(self.values, self.limits, strict=False)}
+        return {
+            name: numbers(columns[f"{LIMIT}{j}"]).reshape(-1, 1)
+            for j, (name, _) in enumerate(self.values[: len(self.limits)])
+        }
 
     def constants(self, schema: Schema) -> list[str]:
-        return [n for n in DeclaredRows.constants(self, schema) if n != END]
+        return [n for n in DeclaredRows.constants(self, schema) if not n.startswith("#")]
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """A row of a batch, with the time and the models that it declares."""
+
+    key: Key
+    time: int
+    models: Models
+    columns: Mapping[str, pa.Array]
+    row: int
+
+    def alone(self) -> Offer:
+        """The same without the rest of its batch."""
+        return Offer(self.key, self.time, self.models, {n: c.take([self.row]) for n, c in self.columns.items()}, 0)
 
 
 @dataclass(slots=True)
-class _Signal:
-    """The model of a key that is in force, and how long its segments lasted."""
+class Signal:
+    """The model of a key that is in force, and how long its segments lasted. ``slack``: how many accuracy limits a
+    tuple's model may be away from it. ``waiting``: its last tuple, if only slack has validated it."""
 
     start: int = 0
     end: int = -(1 << 62)
-    models: list[list[float]] = field(default_factory=list)
+    models: Models = field(default_factory=list)
+    limits: tuple[float, ...] = ()
     lengths: deque[int] = field(default_factory=lambda: deque(maxlen=RECENT))
     told: int = 0
+    slack: float = 0.0
+    waiting: Offer | None = None
 
 
 class PredictedStore(RowStore):
-    """``accepted`` tells which rows begin segments; ``add`` takes those."""
+    """``offer`` tells which rows violate their models, ``begin`` makes segments of these."""
 
     model: PredictedRows
 
     def __init__(self, model: PredictedRows, schema: Schema, prefix: str, horizon: int | None, scale: float) -> None:
-        super().__init__(model, Schema((*schema, Field(END, pa.int64()))), prefix, horizon, scale)
-        self.signals: dict[tuple[Any, ...], _Signal] = {}
+        more = (Field(END, pa.int64()), *(Field(f"{LIMIT}{j}", pa.float64()) for j in range(len(model.limits))))
+        super().__init__(model, Schema((*schema, *more)), prefix, horizon, scale)
+        self.limits = model.limits  # of segments that begin now
+        self.signals: dict[Key, Signal] = {}
         self.all_lengths: deque[int] = deque(maxlen=RECENT)
-        self.validated = self.violations = 0
+        self.validated = self.by_slack = self.violations = 0
+        self.violating: list[Offer] = []
         self.decisions: list[Decision] = []
 
-    def accepted(self, time: Int64s, columns: Mapping[str, pa.Array]) -> tuple[Bools, Int64s]:
-        """Whether each row begins a segment, and where that ends at most."""
-        n = len(time)
-        keep, ends = np.zeros(n, np.bool_), np.zeros(n, np.int64)
+    def offers(self, time: Int64s, columns: Mapping[str, pa.Array]) -> list[Offer]:
+        """The rows of a batch."""
         coefficients = [c.tolist() for c in self.model.coefficients(columns).values()]
-        keys = list(zip(*(columns[k].to_pylist() for k in self.model.key), strict=True)) if self.model.key else [()] * n
-        for i, t in enumerate(time.tolist()):
-            signal = self.signals.get(keys[i])
-            if signal is None:
-                signal = self.signals[keys[i]] = _Signal()
-            mine = [c[i] for c in coefficients]
-            if t < signal.end and self._holds(signal, t, mine):
-                self.validated += 1
-                continue
-            keep[i], ends[i] = True, self._begin(keys[i], signal, t, mine)
-        return keep, ends
+        keys = list(zip(*(columns[k].to_pylist() for k in self.model.key), strict=True))
+        keys = keys if self.model.key else [()] * len(time)
+        return [Offer(keys[i], t, [c[i] for c in coefficients], columns, i) for i, t in enumerate(time.tolist())]
 
-    def _holds(self, signal: _Signal, t: int, mine: list[list[float]]) -> bool:
-        if not self.model.limits:
-            return False
-        x = (t - signal.start) * self.scale
-        for model, new, limit in zip(signal.models, mine, self.model.limits, strict=True):
+    def offer(self, row: Offer) -> bool:
+        """Whether a row begins a segment: its model in force does not validate it."""
+        signal = self.signals.get(row.key)
+        if signal is None:
+            signal = self.signals[row.key] = Signal()
+        if row.time < signal.end and self.limits:
+            if self._accurate(signal, row):
+                self.validated += 1
+                signal.waiting = None
+                return False
+            if signal.slack > 1.0 and self._within_slack(signal, row):
+                self.by_slack += 1
+                signal.waiting = row
+                return False
+            self.violations += 1
+        signal.waiting = None
+        self.violating.append(row)
+        return True
+
+    def _accurate(self, signal: Signal, row: Offer) -> bool:
+        x = (row.time - signal.start) * self.scale
+        for model, new, limit in zip(signal.models, row.models, signal.limits, strict=True):
             value = 0.0
             for c in reversed(model):
                 value = value * x + c
             if not abs(value - new[0]) <= limit:
-                self.violations += 1
                 return False
         return True
 
-    def _begin(self, key: tuple[Any, ...], signal: _Signal, t: int, models: list[list[float]]) -> int:
+    def _within_slack(self, signal: Signal, row: Offer) -> bool:
+        """Whether the two models stay together until the one in force ends."""
+        by, width = (row.time - signal.start) * self.scale, (signal.end - row.time) * self.scale
+        for model, new, limit in zip(signal.models, row.models, signal.limits, strict=True):
+            c = list(model)
+            for i in range(len(c) - 1):
+                for j in range(len(c) - 2, i - 1, -1):
+                    c[j] += by * c[j + 1]
+            apart = 0.0
+            for a, b in zip(reversed(c), reversed(new), strict=True):
+                apart = apart * width + abs(a - b)
+            if not apart <= signal.slack * limit:
+                return False
+        return True
+
+    def begin(self) -> list[Offer]:
+        """Segments of the rows that violate their models, and of those that wait; all of them, by time."""
+        waiting = [s.waiting for s in self.signals.values() if s.waiting is not None]
+        rows = sorted([*waiting, *self.violating], key=lambda r: r.time)
+        self.violating = []
+        if not rows:
+            return rows
+        ends = [self._begin(row) for row in rows]
+        parts: dict[str, pa.Array] = {n: combine([r.columns[n].slice(r.row, 1) for r in rows]) for n in rows[0].columns}
+        parts[END] = pa.array(ends, pa.int64())
+        for j, limit in enumerate(self.limits):
+            parts[f"{LIMIT}{j}"] = pa.array([limit] * len(rows), pa.float64())
+        self.add(np.array([r.time for r in rows], np.int64), parts)
+        return rows
+
+    def _begin(self, row: Offer) -> int:
+        signal, t = self.signals[row.key], row.time
         if signal.models and t > signal.start:
             length = t - signal.start
             signal.lengths.append(length)
             self.all_lengths.append(length)
-        horizon = self.horizon if self.horizon is not None else self._survived(key, signal, t)
-        signal.start, signal.end, signal.models = t, t + horizon, models
+        horizon = self.horizon if self.horizon is not None else self._survived(row.key, signal, t)
+        signal.start, signal.end, signal.models, signal.limits = t, t + horizon, row.models, self.limits
+        signal.slack, signal.waiting = 0.0, None
         return signal.end
 
-    def _survived(self, key: tuple[Any, ...], signal: _Signal, t: int) -> int:
+    def _survived(self, key: Key, signal: Signal, t: int) -> int:
         own = len(signal.lengths) >= ENOUGH
         lengths = sorted(signal.lengths if own else self.all_lengths)
         if not lengths:
@@ -126,18 +201,60 @@ class PredictedStore(RowStore):
             signal.told = horizon
         return horizon
 
+    def allow(self, slack: Mapping[Key, float], t: int) -> None:
+        """What a run found: by how many accuracy limits the models of keys may be missed without a result."""
+        turned: dict[bool, list[Key]] = {True: [], False: []}
+        for key, signal in self.signals.items():
+            now = slack.get(key, 0.0)
+            if (now > 1.0) != (signal.slack > 1.0):
+                turned[now > 1.0].append(key)
+            signal.slack = now
+        for to, keys in turned.items():
+            if keys:
+                self.decisions.append(self._turn(keys, to, t))
+
+    def _turn(self, keys: Sequence[Key], to_slack: bool, t: int) -> Decision:
+        names = ("accuracy", "slack")
+        which = ", ".join(map(str, keys[0])) or "the signal"
+        which = which if len(keys) == 1 else f"{len(keys)} keys, the first {which},"
+        because = "no result depends on {key}" if to_slack else "results depend on {key}, or may"
+        least = min(self.signals[k].slack for k in keys)
+        evidence = {"key": which, "keys": len(keys), "slack": least if least < float("inf") else "any"}
+        return Decision("validation", names[not to_slack], names[to_slack], because, evidence, time=t)
+
+    def settle(self) -> None:
+        """Forget the batch; of what waits the rows stay."""
+        for signal in self.signals.values():
+            if signal.waiting is not None and len(next(iter(signal.waiting.columns.values()))) > 1:
+                signal.waiting = signal.waiting.alone()
+
+    def on_slack(self) -> int:
+        return sum(s.slack > 1.0 for s in self.signals.values())
+
     def statistics(self) -> dict[str, int]:
-        return {"validated": self.validated, "violations": self.violations}
+        found = {"validated": self.validated, "violations": self.violations}
+        return found if not self.limits else {**found, "validated by slack": self.by_slack}
 
     def state(self) -> dict[str, Any]:
         signals = [
-            [list(k), s.start, s.end, s.models, list(s.lengths), s.told] for k, s in self.signals.items()
-        ]  # fmt: skip
-        counted = [self.validated, self.violations, list(self.all_lengths)]
-        return {**RowStore.state(self), "signals": json.dumps([signals, counted])}
+            [list(k), s.start, s.end, s.models, list(s.limits), list(s.lengths), s.told, s.slack]
+            for k, s in self.signals.items()
+        ]
+        rows = [s.waiting for s in self.signals.values() if s.waiting is not None]
+        waiting = [[list(r.key), r.time, r.models] for r in rows]
+        parts = {n: combine([r.columns[n].slice(r.row, 1) for r in rows]) for n in rows[0].columns} if rows else {}
+        counted = [self.validated, self.by_slack, self.violations, list(self.all_lengths), list(self.limits)]
+        return {**RowStore.state(self), "signals": json.dumps([signals, counted, waiting]), "waiting": parts}
 
     def load(self, state: Mapping[str, Any]) -> None:
         RowStore.load(self, state)
-        signals, (self.validated, self.violations, lengths) = json.loads(state["signals"])
-        self.all_lengths = deque(lengths, RECENT)
-        self.signals = {tuple(k): _Signal(a, b, m, deque(n, RECENT), told) for k, a, b, m, n, told in signals}
+        signals, counted, waiting = json.loads(state["signals"])
+        self.validated, self.by_slack, self.violations, lengths, limits = counted
+        self.all_lengths, self.limits = deque(lengths, RECENT), tuple(limits)
+        self.signals = {
+            tuple(k): Signal(a, b, m, tuple(own), deque(n, RECENT), told, slack)
+            for k, a, b, m, own, n, told, slack in signals
+        }
+        for i, (key, time, models) in enumerate(waiting):
+            row = Offer(tuple(key), time, models, state["waiting"], i)
+            self.signals[row.key].waiting = row.alone()

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from eddyline.core.catalog import SplitDef
 from eddyline.expr.nodes import Column, Expr, columns_of
 from eddyline.models.aggregate_errors import aggregate_within, beside
 from eddyline.models.arithmetic import constant
@@ -21,6 +22,7 @@ from eddyline.models.linearising import linearised
 from eddyline.models.margins import restrict_within
 from eddyline.models.pieces import Pieces, Value
 from eddyline.models.solving import restrict
+from eddyline.models.splits import EQUI
 
 END_OF_MODELS = 1 << 62  # the last instant of a query on models: behind all segments
 
@@ -84,7 +86,7 @@ class Program:
     scale: float
     sample: int | None
     bound: ErrorBound | None = None
-    split: str = "equal"
+    split: SplitDef = EQUI
 
     @property
     def reach(self) -> int:

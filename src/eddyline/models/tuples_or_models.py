@@ -6,10 +6,10 @@ result shows. With r instants and 1/L segments a sample:
 
     tuples   SAMPLE + INSTANT·r            models   FIT + SHOWN·r + SEGMENT/L
 
-r and L are counted, the prices are constants (measured; only their ratios matter). A key begins on tuples. Where even
-endless segments would not pay nothing is ever fitted for it. Otherwise it is fitted for a
-*profile* of some samples from time to time, which says what L is. All of it follows a key's own samples by count, so
-how they were cut into batches does not show.
+r and L are counted, the prices are measured while the query runs (``models.phase_costs``). A key begins on tuples.
+Where even endless segments would not pay nothing is ever fitted for it. Otherwise it is fitted for a *profile* of some
+samples from time to time, which says what L is. When a key is reviewed follows from its own samples by count, so with
+the same prices how they were cut into batches does not show.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ KIND: Final = "tuples or models"
 
 @dataclass(frozen=True, slots=True)
 class Prices:
-    """Nanoseconds, of one value and one condition; ``python -m benchmarks.run --only models-online`` measures them."""
+    """Nanoseconds. These are typical ones of one value and one condition, for phases that were not measured yet."""
 
     sample: float = 6.0
     instant: float = 32.0
@@ -72,7 +72,7 @@ class KeyChoice:
     ``rate`` are instants a sample, ``length`` samples a segment (0: not known)."""
 
     def __init__(self, width: int, prices: Prices | None = None, fixed: bool = False) -> None:
-        self.prices, self.fixed = prices or Prices(), fixed
+        self.prices, self.fixed = prices or Prices(), fixed  # prices are replaced when they were measured
         self.keys = np.zeros((0, COLUMNS), np.int64)
         self.last = np.zeros((0, width))
         self.rate, self.length = np.zeros(0), np.zeros(0)

@@ -19,7 +19,7 @@ import pyarrow as pa
 from eddyline.core.bound import Bound
 from eddyline.core.delta import Bools, Delta, Float64s, Int64s
 from eddyline.core.schema import Field, Schema
-from eddyline.core.time import TimeKind
+from eddyline.core.time import Clock, TimeKind
 from eddyline.kernels.polynomials import HIGH_CLOSED, LOW_CLOSED, multiples
 from eddyline.models.choosing import ChoosingStore
 from eddyline.models.describe import span
@@ -27,6 +27,7 @@ from eddyline.models.fitted import FittedStore
 from eddyline.models.instants import at_instants, by_instants, first_conditions
 from eddyline.models.inverting import Inverter
 from eddyline.models.margins import exceeds, judged
+from eddyline.models.phase_costs import SEGMENT, SHOWN
 from eddyline.models.pieces import Pieces, for_kernel, shifted
 from eddyline.models.predicted import PredictedRows, PredictedStore
 from eddyline.models.program import END_OF_MODELS, Program, run
@@ -46,18 +47,18 @@ class ModelOperator(Operator):
     def __init__(
         self, name: str, schema: Schema, program: Program, models: Sequence[RowModel], inputs: Sequence[Schema],
         aliases: Sequence[str], kind: TimeKind, horizon: int | None, context: Context | None = None,
-        choice: str = ALWAYS,
+        choice: str = ALWAYS, clock: Clock | None = None,
     ) -> None:  # fmt: skip
         super().__init__(name, schema)
         self.context = context or Context()
         self.program, self.kind = program, kind
         self.aliases = tuple(aliases)
         self.stores = [
-            _store(model, _own(s, alias), f"{alias}.", horizon, program, kind, choice)
+            _store(model, _own(s, alias), f"{alias}.", horizon, program, kind, choice, clock)
             for model, s, alias in zip(models, inputs, aliases, strict=True)
         ]
         inverter = Inverter(program, models, aliases) if any(isinstance(m, FittedRows) for m in models) else None
-        self.inverter = inverter if inverter is not None and inverter.depends_on_sizes() else None
+        self.inverter = inverter if inverter is not None and inverter.changes else None
         self.done: float = -np.inf  # all before it was emitted
         self.last: int | None = None  # the largest time of an element
         self.solved = self.slivers = self.uncertain = 0
@@ -81,14 +82,21 @@ class ModelOperator(Operator):
         if not any(map(len, inputs)) and isinstance(self.stores[0], ChoosingStore):
             self.done = known
             return self._on_tuples(self.stores[0], known)
+        choosing = self.stores[0] if isinstance(self.stores[0], ChoosingStore) else None
+        if choosing is not None:
+            choosing.costs.begin()
         result = run(self.program.root, inputs, self.program.scale)
+        if choosing is not None:
+            choosing.costs.end(SEGMENT, sum(map(len, inputs)))
+            choosing.costs.begin()
         if self.program.bound is not None and self.program.sample is None:
             for name, modelled in self.program.columns:
                 if modelled:
                     result = judged(result, name, self.program.bound, self.program.scale)
         out = self._samples(result, known) if self.program.sample is not None else self._segments(result, known)
-        if isinstance(self.stores[0], ChoosingStore):
-            out = Delta.merge([out, self._on_tuples(self.stores[0], known)])
+        if choosing is not None:
+            choosing.costs.end(SHOWN, len(out))
+            out = Delta.merge([out, self._on_tuples(choosing, known)])
         needed = known
         if self.program.sample is None:
             open_ = (result.low < known) & (result.high >= known)
@@ -101,15 +109,17 @@ class ModelOperator(Operator):
     def _invert(self, inverter: Inverter, deltas: Sequence[Delta], given: Sequence[dict[str, pa.Array]]) -> None:
         """Bounds of the samples that these elements change."""
         stores = [s for s in self.stores if isinstance(s, FittedStore)]
-        samples = [(d.time, s.values(c)) for d, s, c in zip(deltas, stores, given, strict=True)]
-        for start, limits in inverter.observe(samples):
+        coded = inverter.gradients is not None
+        parts = zip(deltas, stores, given, strict=True)
+        samples = {i: s.samples(d.time, c, coded) for i, (d, s, c) in enumerate(parts)}
+        for epoch in inverter.observe(samples):
             before = [[str(b) for b in s.epochs[-1][1]] for s in stores]
             for i, store in enumerate(stores):
-                store.schedule(start, [limits[i, n] for n in store.model.values])
-            sizes = ", ".join(f"{self.aliases[i]}.{n} ≤ {size:g}" for (i, n), size in inverter.sizes.items())
+                store.schedule(epoch.start, [epoch.limits[i, n] for n in store.model.values])
             after = [[str(b) for b in s.epochs[-1][1]] for s in stores]
-            because, evidence = "the Lipschitz constants grow with the values: {sizes}", {"sizes": sizes}
-            decision = Decision("input bounds", before, after, because, evidence, operator=self.name, time=start)
+            decision = Decision(
+                "input bounds", before, after, epoch.reason, epoch.evidence, operator=self.name, time=epoch.start
+            )
             self.context.log.record(decision)
 
     def _on_tuples(self, store: ChoosingStore, known: float) -> Delta:
@@ -242,12 +252,13 @@ class ModelOperator(Operator):
 
 
 def _store(
-    model: RowModel, schema: Schema, prefix: str, horizon: int | None, program: Program, kind: TimeKind, choice: str
-) -> RowStore | FittedStore:
+    model: RowModel, schema: Schema, prefix: str, horizon: int | None, program: Program, kind: TimeKind, choice: str,
+    clock: Clock | None,
+) -> RowStore | FittedStore:  # fmt: skip
     if isinstance(model, FittedRows):
         if choice != ALWAYS and program.sample is not None and by_instants(program) is None:
             conditions = first_conditions(program, [f"{prefix}{n}" for n in model.key])
-            return ChoosingStore(model, schema, prefix, kind, program.sample, conditions, fixed=choice == NEVER)
+            return ChoosingStore(model, schema, prefix, kind, program.sample, conditions, choice == NEVER, clock)
         return FittedStore(model, schema, prefix, kind)
     if isinstance(model, PredictedRows):
         return PredictedStore(model, schema, prefix, horizon, program.scale)

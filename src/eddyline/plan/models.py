@@ -23,12 +23,13 @@ from eddyline.expr.nodes import AggregateCall, Call, Column, Expr, columns_of
 from eddyline.models import program as pg
 from eddyline.models.arithmetic import NotPolynomial, Shape, shape_of
 from eddyline.models.fitting import ErrorBound
-from eddyline.models.inversion import EQUAL, check_split, inverted, lineage
+from eddyline.models.inversion import inverted, lineage
 from eddyline.models.margins import check_margins
 from eddyline.models.predicted import PredictedRows
 from eddyline.models.segments import FROM, MAX_INPUT_DEGREE, TO
 from eddyline.models.solving import check_condition, gives_points
 from eddyline.models.sources import DeclaredRows, FittedRows, RowModel, physical_schema
+from eddyline.models.splits import EQUI, split_named
 from eddyline.plan.logical import (
     Aggregate,
     Distinct,
@@ -63,7 +64,7 @@ class ModelOptions:
     bound: ErrorBound | None = None
     max_gap: int | None = None
     predict: bool = False
-    split: str = EQUAL
+    split: str = EQUI.name
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +84,7 @@ def translate(plan: Plan, catalog: Catalog, kind: TimeKind, options: ModelOption
     """The model query of a bound plan; ``error`` makes a refusal with its place in the text."""
     translator = _Translator(catalog, options, error)
     try:
-        check_split(options.split)
+        split = split_named(options.split, catalog.splits)
     except JobError as refused:
         raise error(str(refused), None) from None
     part = translator.of(plan)
@@ -97,7 +98,7 @@ def translate(plan: Plan, catalog: Catalog, kind: TimeKind, options: ModelOption
     if sample is None and special is not None:
         raise error(f"{special!r} is no polynomial, so it has no segments: add SAMPLE EVERY.", None)
     columns = tuple((n, n in part.shapes) for n in plan.schema.names)
-    program = pg.Program(part.node, columns, 1.0 / kind.ticks_per_second, sample, options.bound, options.split)
+    program = pg.Program(part.node, columns, 1.0 / kind.ticks_per_second, sample, options.bound, split)
     schema = plan.schema if sample is not None else segment_schema(plan.schema, part.shapes, kind)
     models = translator.models()
     if options.predict:
@@ -142,7 +143,7 @@ def fitted_models(translator: _Translator, program: pg.Program) -> tuple[RowMode
     results = tuple(n for n, modelled in program.columns if modelled)
     names = {i: {f"{s.alias}.{n}": n for n in s.model.degrees} for i, s in enumerate(scans) if s.model is not None}
     found = lineage(program.root, names, {}, program.scale)
-    limits = inverted(found, results, options.bound, options.split)
+    limits = inverted(found, results, options.bound, program.split)
     models: list[RowModel] = []
     for i, scan in enumerate(scans):
         assert isinstance(scan.model, FittedRows)

@@ -62,6 +62,7 @@ def query(
     timestamp: str | None = None,
     relations: Mapping[str, Any] | None = None,
     functions: Mapping[str, Any] | None = None,
+    splits: Mapping[str, Callable[..., Any]] | None = None,
     shards: int | None = None,
     rates: Mapping[str, float] | None = None,
     observe: Any = True,
@@ -72,12 +73,12 @@ def query(
     ``timestamp`` is the time column of all streams that do not name their own with ``eds.stream``; without it a
     stream's only timestamp column is taken. ``relations`` are constant: tables, pandas frames, paths. ``functions`` are
     Python functions that the query calls: a callable (row-wise, returns a Boolean), or a dictionary of the arguments of
-    ``Session.function``. ``shards`` is fixed for the life of a checkpoint: a few for each core that will ever work on
-    the query. ``rates`` weigh what is copied in joins without a common key. ``observe`` names the metrics that
-    ``report`` reads (an ``Observation`` for a batch query; None: no statistics). By default ``report`` finds them
-    without a name, as long as a streaming query holds one query of Eddyline. Of a query without state they are what its
-    filters do: to count what comes in would keep Spark from pushing its own filters into the source. Further
-    options are the query's own (``on_error='invalid'``).
+    ``Session.function``; ``splits`` are functions that divide bounds (``Session.split``). ``shards`` is fixed for the
+    life of a checkpoint: a few for each core that will ever work on the query. ``rates`` weigh what is copied in joins
+    without a common key. ``observe`` names the metrics that ``report`` reads (an ``Observation`` for a batch query;
+    None: no statistics). By default ``report`` finds them without a name, as long as a streaming query holds one query
+    of Eddyline. Of a query without state they are what its filters do: to count what comes in would keep Spark from
+    pushing its own filters into the source. Further options are the query's own (``on_error='invalid'``).
     """
 
     check.text(text, "a query", empty=True)
@@ -85,6 +86,8 @@ def query(
 
     def build(brought: DataFrame | None) -> DataFrame:
         session = _session(_filled(streams, brought), timestamp, relations, functions, shards, rates)
+        for name, split in (splits or {}).items():
+            session.split(name, split)
         return _remembered(session.query(text, **options), observe)
 
     return _now_or_later(streams, build)

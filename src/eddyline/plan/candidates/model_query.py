@@ -46,6 +46,7 @@ class EquationSystem(Candidate):
         operator = ModelOperator(
             builder.name("model-query"), node.schema, node.program, node.models, [s.schema for s in scans],
             [s.alias for s in scans], node.kind, node.horizon, builder.context, choice_option(builder.planning.options),
+            builder.clock,
         )  # fmt: skip
         steps = [format_fits(node.models, [s.alias for s in scans]), format_program(node.program)]
         out = builder.add(operator, tuple(b.node for b in below), note=" → ".join(s for s in steps if s))
