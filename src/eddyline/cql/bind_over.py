@@ -64,6 +64,8 @@ class OverCollector:
         name = inner.this.lower() if isinstance(inner, exp.Anonymous) and isinstance(inner.this, str) else ""
         if name in FUNCTIONS:
             return self.ranks.bind(node, binder)
+        if name in NOT_HERE and name not in self.context.catalog.aggregates:
+            raise self.context.error(instead_of(name, node, inner), node)
         self._same_rows(node, name, binder.inside("in OVER"))
         found = self._bound(node, name, inner, where, binder.inside("inside OVER"))
         column = self.calls.setdefault(found, self.context.fresh("_over"))
@@ -77,8 +79,6 @@ class OverCollector:
                 raise self.context.error(f"{name.upper()} has no FILTER: filter in WHERE.", node)
             return self._neighbour(node, name, inner, binder)
         if name not in self.context.catalog.aggregates and not is_aggregate(name):
-            if name in NOT_HERE:
-                raise self.context.error(instead_of(name, node, inner), node)
             raise self.context.error("OVER (…) goes with ranks, LAG, LEAD and aggregates.", node)
         rows, shift = self._frame(node)
         collector = AggregateCollector(self.context)
