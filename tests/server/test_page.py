@@ -58,7 +58,7 @@ def browser() -> Iterator[Any]:
 
 @pytest.fixture
 def page(browser: Any, server: RunningServer) -> Iterator[Any]:
-    found = browser.new_page(viewport={"width": 1280, "height": 860})
+    found = browser.new_page(viewport={"width": 1400, "height": 900} if SHOTS else {"width": 1280, "height": 860})
     errors: list[str] = []
     found.on("pageerror", lambda e: errors.append(str(e)))
     found.on(
@@ -185,6 +185,7 @@ def test_a_property_is_edited_in_place_and_takes_effect(page: Any, server: Runni
     page.select_option("#edit-filters", "a-greedy")
     page.click("text=pin the plans")
     page.wait_for_selector(".badge:has-text('pinned')")
+    shot(page, "edit")
     page.click("text=unpin the plans")
     page.select_option("#metric", "selectivity")
     page.wait_for_selector(".node:has-text('out of 1')")
@@ -208,7 +209,7 @@ def test_a_bundle_is_saved_and_replayed_without_a_server(
     assert len(json.loads(saved.read_text())["samples"]) >= 2
     command = [sys.executable, "-m", "eddyline.cli", "view", str(saved), "--out", str(tmp_path / "view.html")]
     assert subprocess.run(command, capture_output=True, timeout=60, check=False).returncode == 0
-    offline = browser.new_page()
+    offline = browser.new_page(viewport={"width": 1400, "height": 900})
     offline.set_default_timeout(WAIT)
     offline.goto((tmp_path / "view.html").as_uri())
     offline.wait_for_selector("text=Replay of filtered")
@@ -218,6 +219,7 @@ def test_a_bundle_is_saved_and_replayed_without_a_server(
     slider = offline.locator("[aria-label=moment]")
     slider.evaluate("e => { e.value = e.max; e.dispatchEvent(new Event('input', {bubbles: true})); }")
     until(lambda: offline.inner_text(".panel dl") != rows)
+    shot(offline, "replay")
     assert offline.locator("button:has-text('undo')").count() == 0
     offline.close()
 
@@ -243,6 +245,7 @@ def test_the_lab_races_policies_on_the_same_rows(page: Any, server: RunningServe
     page.click("#race")
     page.wait_for_selector(".key >> nth=3", timeout=40_000)
     until(lambda: len(_race(page)) == 4 and _race(page)["a-greedy"] < _race(page)["static"] - 0.5, 60)
+    page.wait_for_selector(".leader:has-text('static needs')")
     if SHOTS:
         page.wait_for_timeout(10_000)  # a picture of a race needs some of it
     shot(page, "lab")
