@@ -11,6 +11,7 @@ import os
 import random
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -179,6 +180,10 @@ def test_a_property_is_edited_in_place_and_takes_effect(page: Any, server: Runni
     page.keyboard.press("Enter")  # also without a mouse
     page.select_option("#edit-filters", "static")
     until(lambda: server.request("GET", "/v1/queries/filtered").data["options"]["filters"] == "static")
+    page.fill("#token", "wrong")
+    page.click("text=pin the plans")
+    page.wait_for_selector(".mistake:has-text('does not know this token')")
+    page.fill("#token", server.token)
     page.fill("#edit-memory", "much")
     page.click(".edit button")
     page.wait_for_selector(".edit .mistake")
@@ -325,6 +330,9 @@ def test_shards_stand_side_by_side_and_the_hot_one_is_marked(page: Any, server: 
         "samples": samples,
         "decisions": [],
     }
+    (tmp_path / "b.json").write_text("not a bundle")
+    page.set_input_files("#open-bundle", str(tmp_path / "b.json"))
+    page.wait_for_selector(".mistake:has-text('b.json is no bundle')")
     (tmp_path / "b.json").write_text(json.dumps(bundle))
     page.set_input_files("#open-bundle", str(tmp_path / "b.json"))
     page.wait_for_selector("text=Replay of filtered")
@@ -345,8 +353,19 @@ def test_a_plan_of_two_hundred_nodes_is_updated_ten_times_a_second(page: Any, se
     page.reload()
     page.wait_for_selector("section.plan .graph[data-layout=elk]", timeout=60_000)
     assert page.locator("section.plan [data-node]").count() >= 200
-    push(server, (0.5, 0.5, 0.5), 500)
-    found = page.evaluate(FRAMES, 4000)
+    ended = threading.Event()
+
+    def push_on() -> None:
+        while not ended.wait(0.1):
+            push(server, (0.5, 0.5, 0.5), 50)
+
+    pushing = threading.Thread(target=push_on)
+    pushing.start()
+    try:
+        found = page.evaluate(FRAMES, 4000)
+    finally:
+        ended.set()
+        pushing.join()
     print(
         f"200 nodes: {found['updates']} updates in {found['seconds']:.1f} s, {found['frames']} frames,"
         f" median {found['median']:.1f} ms, 99 % {found['late']:.1f} ms, over 34 ms {found['over']}"

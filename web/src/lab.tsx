@@ -1,7 +1,7 @@
 // The lab: generated streams with dials, several policies, the same rows for all. Who does least work for a row?
 
 import { useEffect, useRef, useState } from "preact/hooks";
-import { token } from "./api";
+import { token, unknownToken } from "./api";
 import { Chart, type Line } from "./chart";
 import { FILTERS, JOINS, type Dials, type Race, type Story } from "./races";
 
@@ -100,7 +100,7 @@ function RaceView({ race }: { race: Race }) {
       </div>
       <div class="bar">
         <strong>2.</strong>
-        <button id="race" onClick={() => (token.get() ? setRunning(!running) : setMistake("The lab pushes rows: enter the token first."))}>
+        <button id="race" onClick={() => (token.get() ? setRunning(!running) : setMistake(unknownToken()))}>
           {running ? "stop" : "start the race"}
         </button>
       </div>

@@ -1,6 +1,6 @@
 // The races of the lab: what is asked, which policies answer, which rows come, and what is counted.
 
-import { ask, queryPath, token, type Plan } from "./api";
+import { ask, queryPath, token, unknownToken, type Plan } from "./api";
 
 export type Dials = Record<string, number>;
 
@@ -199,5 +199,6 @@ async function rows(stream: string, head: string, count: number, row: (i: number
     headers: { "Content-Type": "text/csv", Authorization: `Bearer ${token.get()}` },
     body: lines.join("\n"),
   });
+  if (answer.status === 401) throw new Error(unknownToken());
   if (!answer.ok) throw new Error((await answer.json()).error);
 }
