@@ -15,6 +15,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from eddyline.core.errors import CqlError, EddylineError, JobError, OverloadError, Span
+from eddyline.core.time import SystemClock
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -255,6 +256,12 @@ class RemoteQuery:
         return (
             f"<RemoteQuery {self.name}: {' '.join(found['text'].split())}; {found['status']}, {found['rows']} results>"
         )
+
+    def _repr_html_(self) -> str:
+        """In a notebook: the plan with its decisions."""
+        from eddyline.plan.print_html import notebook
+
+        return notebook(self.plan(), SystemClock().now() / 1e6)
 
     def state(self) -> dict[str, Any]:
         """Text, status, options, columns and the number of results, as plain data."""

@@ -1,10 +1,12 @@
 """What 1,000 followers cost the query: ``python -m tests.server.measure_followers``.
 
-The engine's process has a core of its own; the client that pushes, the process for followers and the thousand clients
-share another one, so that by the clock one sees what followers cost the engine, and not what they cost the machine.
-(With one core for all of them, or more than two, leave ``--pin`` out or name others.) Rounds without and with followers
-take turns. Printed: rows a second by the clock, CPU of the engine's thread and of its process for a row, CPU of the
-process for followers; and the ratio of each pair, their geometric mean and its 95 % interval.
+With ``--pin 0,1`` the engine's process has a core of its own; the client that pushes, the process for followers and the
+thousand clients share another one, so that by the clock one sees what followers cost the engine, and not what they cost
+the machine. Rounds without followers, with them, and beside a *stranger* take turns: a process that has nothing to do
+with the server and copies bytes between two sockets on the core of the followers. What it costs is what any work beside
+the engine costs on a machine whose cores share caches and memory. Printed: rows a second by the clock, CPU of the
+engine's thread and of its process for a row, CPU of the process for followers; and the ratio of each pair of rounds,
+their geometric mean and its 95 % interval.
 
 Every follower checks that it gets each row once. One that is dropped as too slow comes back with its last id.
 """
@@ -16,18 +18,20 @@ import asyncio
 import math
 import os
 import re
+import socket
 import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 from statistics import mean, median, stdev
+from threading import Thread
 
 from tests.server.running import RunningServer
 
-ROWS, PUSHES = 20_000, 80
+ROWS, PUSHES = 20_000, 120
 TICK = os.sysconf("SC_CLK_TCK")
-CSV = {"Content-Type": "text/csv"}
 STUDENT = {2: 12.71, 3: 4.30, 4: 3.18, 5: 2.78, 6: 2.57, 7: 2.45, 8: 2.36, 9: 2.31, 10: 2.26}  # 97.5 %, by pairs
 EVENT = re.compile(rb'data: \{"first": (\d+), "last": (\d+)')
 
@@ -91,6 +95,18 @@ class Clients:
         os._exit(0)
 
 
+def stranger() -> None:
+    """Copies bytes for ever, at the priority of the followers' process."""
+    os.nice(5)
+    ours, theirs = socket.socketpair()
+    data = bytes(1 << 16)
+    while True:
+        ours.sendall(data)
+        left = len(data)
+        while left:
+            left -= len(theirs.recv(left))
+
+
 def bodies(first: int) -> list[bytes]:
     found = []
     for n in range(PUSHES):
@@ -107,6 +123,16 @@ class Measuring:
         self.dropped = self.faults = 0
         self.behind: list[float] = []  # seconds until the last follower had the rows of a round
 
+    def beside_a_stranger(self) -> tuple[float, ...]:
+        command = [sys.executable, "-m", "tests.server.measure_followers", "--stranger"]
+        process = subprocess.Popen(command)
+        time.sleep(1)  # it has begun
+        try:
+            return self.round(0)
+        finally:
+            process.kill()
+            process.wait()
+
     def round(self, followers: int) -> tuple[float, ...]:
         """Rows a second; CPU a row in µs of the engine's thread, of its process, of the process for followers."""
         waiting, clients = bodies(self._at), self._clients(followers) if followers else None
@@ -117,8 +143,7 @@ class Measuring:
             pin(relay, self._other_core)
         pin(self.server.process.pid, self._engine_core)
         before, served, began = threads(self.server.process.pid), cpu(relay), time.monotonic()
-        for body in waiting:
-            self.server.request("POST", "/v1/streams/S/rows", body, CSV)
+        self._push(waiting)
         seconds = time.monotonic() - began
         after = threads(self.server.process.pid)
         spent = {t: s - before.get(t, 0.0) for t, s in after.items()}
@@ -127,6 +152,24 @@ class Measuring:
         if clients is not None:
             self._end(clients, time.monotonic())
         return ROWS * PUSHES / seconds, *(1e6 * s / (ROWS * PUSHES) for s in each)
+
+    def _push(self, waiting: list[bytes]) -> None:
+        """One request behind the other on one connection, without waiting for the answers: so the server always finds
+        the next rows in its socket, and does not wait until this client has its turn on the core that it shares."""
+        port, got = self.server.port, b""
+        head = f"POST /v1/streams/S/rows HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nContent-Type: text/csv\r\n"
+        head += f"Authorization: Bearer {self.server.token}\r\n"
+        with socket.create_connection(("127.0.0.1", port)) as raw:
+            sender = Thread(
+                target=lambda: [raw.sendall(f"{head}Content-Length: {len(b)}\r\n\r\n".encode() + b) for b in waiting]
+            )
+            sender.start()
+            while got.count(b'"repeated":') < len(waiting):
+                data = raw.recv(1 << 16)
+                assert data, got
+                got += data
+            sender.join()
+        assert got.count(b"HTTP/1.1 200") == len(waiting), got
 
     def _last(self) -> int:
         return int(self.server.request("GET", "/v1/queries/q").data["rows"])
@@ -170,7 +213,10 @@ def main() -> None:
     parser.add_argument("--pin", help="two cores, such as 0,1: of the engine's process, and of all others")
     parser.add_argument("--follow", type=int, help=argparse.SUPPRESS)  # the port: only follow
     parser.add_argument("--after", type=int, default=0, help=argparse.SUPPRESS)
+    parser.add_argument("--stranger", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
+    if options.stranger:
+        stranger()
     if options.follow:
         os.nice(19)
         asyncio.run(Clients(options.follow, options.followers, options.after).run())
@@ -187,21 +233,27 @@ def main() -> None:
         measuring = Measuring(server, cores)
         measuring.round(0)  # compiles
         measuring.round(0)
-        found: dict[bool, list[tuple[float, ...]]] = {False: [], True: []}
+        rounds: dict[str, Callable[[], tuple[float, ...]]] = {
+            "without": lambda: measuring.round(0),
+            f"with {options.followers}": lambda: measuring.round(options.followers),
+            "stranger": measuring.beside_a_stranger,
+        }
+        found: dict[str, list[tuple[float, ...]]] = {name: [] for name in rounds}
         for pair in range(options.pairs):
-            for followed in (False, True) if pair % 2 == 0 else (True, False):
-                found[followed].append(measuring.round(options.followers if followed else 0))
-                print(f"{options.followers if followed else 0:5} followers: {found[followed][-1][0]:9,.0f} rows/s")
-    for followed, name in ((False, "without"), (True, f"with {options.followers}")):
-        wall, thread, process, relay = (median(f[n] for f in found[followed]) for n in range(4))
+            for name in list(rounds) if pair % 2 == 0 else reversed(rounds):
+                found[name].append(rounds[name]())
+                print(f"{name:>10}: {found[name][-1][0]:9,.0f} rows/s", flush=True)
+    for name, measured in found.items():
+        wall, thread, process, relay = (median(m[n] for m in measured) for n in range(4))
         print(
             f"{name:>10}: {wall:9,.0f} rows/s; CPU a row: engine's thread {thread:.2f} µs,"
             f" its process {process:.2f} µs, followers' process {relay:.2f} µs"
         )
-    names = ("rows/s", "CPU a row of the engine's thread", "CPU a row of its process")
-    for n, name in enumerate(names):
-        ratios = [b[n] / a[n] for a, b in zip(found[False], found[True], strict=True)]
-        print(f"with/without: {name} {interval(ratios)}; pairs {' '.join(f'{r:.3f}' for r in ratios)}")
+    without, followed, beside = found
+    for one, other in ((followed, without), (beside, without), (followed, beside)):
+        for n, what in enumerate(("rows/s", "CPU a row of the engine's thread", "CPU a row of its process")):
+            ratios = [b[n] / a[n] for a, b in zip(found[other], found[one], strict=True)]
+            print(f"{one}/{other}: {what} {interval(ratios)}; {' '.join(f'{r:.3f}' for r in ratios)}")
     print(
         f"dropped and come back {measuring.dropped}, rows lost or repeated {measuring.faults},"
         f" the last follower had all rows of a round after {max(measuring.behind):.1f} s"

@@ -11,6 +11,7 @@ import os
 import random
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -58,7 +59,7 @@ def browser() -> Iterator[Any]:
 
 @pytest.fixture
 def page(browser: Any, server: RunningServer) -> Iterator[Any]:
-    found = browser.new_page(viewport={"width": 1280, "height": 860})
+    found = browser.new_page(viewport={"width": 1400, "height": 900} if SHOTS else {"width": 1280, "height": 860})
     errors: list[str] = []
     found.on("pageerror", lambda e: errors.append(str(e)))
     found.on(
@@ -179,12 +180,17 @@ def test_a_property_is_edited_in_place_and_takes_effect(page: Any, server: Runni
     page.keyboard.press("Enter")  # also without a mouse
     page.select_option("#edit-filters", "static")
     until(lambda: server.request("GET", "/v1/queries/filtered").data["options"]["filters"] == "static")
+    page.fill("#token", "wrong")
+    page.click("text=pin the plans")
+    page.wait_for_selector(".mistake:has-text('does not know this token')")
+    page.fill("#token", server.token)
     page.fill("#edit-memory", "much")
     page.click(".edit button")
     page.wait_for_selector(".edit .mistake")
     page.select_option("#edit-filters", "a-greedy")
     page.click("text=pin the plans")
     page.wait_for_selector(".badge:has-text('pinned')")
+    shot(page, "edit")
     page.click("text=unpin the plans")
     page.select_option("#metric", "selectivity")
     page.wait_for_selector(".node:has-text('out of 1')")
@@ -208,7 +214,7 @@ def test_a_bundle_is_saved_and_replayed_without_a_server(
     assert len(json.loads(saved.read_text())["samples"]) >= 2
     command = [sys.executable, "-m", "eddyline.cli", "view", str(saved), "--out", str(tmp_path / "view.html")]
     assert subprocess.run(command, capture_output=True, timeout=60, check=False).returncode == 0
-    offline = browser.new_page()
+    offline = browser.new_page(viewport={"width": 1400, "height": 900})
     offline.set_default_timeout(WAIT)
     offline.goto((tmp_path / "view.html").as_uri())
     offline.wait_for_selector("text=Replay of filtered")
@@ -218,6 +224,7 @@ def test_a_bundle_is_saved_and_replayed_without_a_server(
     slider = offline.locator("[aria-label=moment]")
     slider.evaluate("e => { e.value = e.max; e.dispatchEvent(new Event('input', {bubbles: true})); }")
     until(lambda: offline.inner_text(".panel dl") != rows)
+    shot(offline, "replay")
     assert offline.locator("button:has-text('undo')").count() == 0
     offline.close()
 
@@ -243,6 +250,7 @@ def test_the_lab_races_policies_on_the_same_rows(page: Any, server: RunningServe
     page.click("#race")
     page.wait_for_selector(".key >> nth=3", timeout=40_000)
     until(lambda: len(_race(page)) == 4 and _race(page)["a-greedy"] < _race(page)["static"] - 0.5, 60)
+    page.wait_for_selector(".leader:has-text('static needs')")
     if SHOTS:
         page.wait_for_timeout(10_000)  # a picture of a race needs some of it
     shot(page, "lab")
@@ -322,6 +330,9 @@ def test_shards_stand_side_by_side_and_the_hot_one_is_marked(page: Any, server: 
         "samples": samples,
         "decisions": [],
     }
+    (tmp_path / "b.json").write_text("not a bundle")
+    page.set_input_files("#open-bundle", str(tmp_path / "b.json"))
+    page.wait_for_selector(".mistake:has-text('b.json is no bundle')")
     (tmp_path / "b.json").write_text(json.dumps(bundle))
     page.set_input_files("#open-bundle", str(tmp_path / "b.json"))
     page.wait_for_selector("text=Replay of filtered")
@@ -342,8 +353,19 @@ def test_a_plan_of_two_hundred_nodes_is_updated_ten_times_a_second(page: Any, se
     page.reload()
     page.wait_for_selector("section.plan .graph[data-layout=elk]", timeout=60_000)
     assert page.locator("section.plan [data-node]").count() >= 200
-    push(server, (0.5, 0.5, 0.5), 500)
-    found = page.evaluate(FRAMES, 4000)
+    ended = threading.Event()
+
+    def push_on() -> None:
+        while not ended.wait(0.1):
+            push(server, (0.5, 0.5, 0.5), 50)
+
+    pushing = threading.Thread(target=push_on)
+    pushing.start()
+    try:
+        found = page.evaluate(FRAMES, 4000)
+    finally:
+        ended.set()
+        pushing.join()
     print(
         f"200 nodes: {found['updates']} updates in {found['seconds']:.1f} s, {found['frames']} frames,"
         f" median {found['median']:.1f} ms, 99 % {found['late']:.1f} ms, over 34 ms {found['over']}"

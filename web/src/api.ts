@@ -123,12 +123,21 @@ export function takeToken(): void {
   }
 }
 
+/** What to do when a change was refused. */
+export const unknownToken = (): string =>
+  token.get()
+    ? "The server does not know this token. It showed the right one at its first start: enter that above."
+    : "Changes need the server's token, which it showed at its first start: enter it above.";
+
 export async function ask<T>(method: string, path: string, body?: unknown): Promise<T> {
   const headers: Record<string, string> = {};
   if (token.get()) headers["Authorization"] = `Bearer ${token.get()}`;
   if (body !== undefined) headers["Content-Type"] = "application/json";
-  const answer = await fetch(path, { method, headers, body: body === undefined ? undefined : JSON.stringify(body) });
+  const answer = await fetch(path, { method, headers, body: body === undefined ? undefined : JSON.stringify(body) }).catch(() => {
+    throw new Mistake("The server does not answer. The page goes on when it is there again.");
+  });
   const text = await answer.text();
+  if (answer.status === 401) throw new Mistake(unknownToken());
   if (!answer.ok) {
     let said: { error?: string; place?: Place } = {};
     try {

@@ -4,6 +4,7 @@ import { useMemo } from "preact/hooks";
 import type { Plan, PlanNode, Sample } from "./api";
 import { rates, type Rate } from "./history";
 import { useLayout, type Layout, type Point } from "./layout";
+import { memo } from "./memo";
 import { caches, edges, isSource, scene, type Item, type Link } from "./scene";
 import { amount } from "./words";
 
@@ -17,11 +18,14 @@ export const METRICS = {
 export type Metric = keyof typeof METRICS;
 const LEAST_SCALE = 0.6; // a plan that does not fit is drawn smaller down to this, then scrolled
 
-export function waiting(plan: Plan, id: string): number {
-  return plan.edges.filter((e) => e.target === id).reduce((sum, e) => sum + (e.waiting ?? 0), 0);
+/** Rows that wait before each operator. */
+export function waiting(plan: Plan): Map<string, number> {
+  const found = new Map<string, number>();
+  for (const e of plan.edges) found.set(e.target, (found.get(e.target) ?? 0) + (e.waiting ?? 0));
+  return found;
 }
 
-export function measure(plan: Plan, n: PlanNode, rate: Rate | undefined, metric: Metric): number {
+function measure(n: PlanNode, rate: Rate | undefined, metric: Metric, waits: Map<string, number>): number {
   switch (metric) {
     case "time":
       return rate?.busy ?? 0;
@@ -34,7 +38,7 @@ export function measure(plan: Plan, n: PlanNode, rate: Rate | undefined, metric:
     case "memory":
       return n.kept?.bytes ?? 0;
     case "queue":
-      return waiting(plan, n.id);
+      return waits.get(n.id) ?? 0;
   }
 }
 
@@ -64,11 +68,12 @@ export function PlanGraph(props: GraphProps) {
   const shape = plan.nodes.map((n) => `${n.id}<${n.inputs.join()}${n.kept ? "k" : ""}${caches(n).map((c) => c.cache)}${n.readers?.length ?? 0}`).join("|");
   const drawn = useMemo(() => scene(plan, props.hidden), [shape, props.hidden]);
   const layout = useLayout(drawn);
-  const values = new Map(plan.nodes.map((n) => [n.id, measure(plan, n, found.get(n.id), props.metric)]));
+  const waits = waiting(plan);
+  const values = new Map(plan.nodes.map((n) => [n.id, measure(n, found.get(n.id), props.metric, waits)]));
   const largest = Math.max(1e-12, ...values.values());
   const nodes = new Map(plan.nodes.map((n) => [n.id, n]));
   const between = new Map(edges(plan, props.hidden).map((e) => [`queue from ${e.source} to ${e.target}`, e.waiting]));
-  const sizes = new Map(drawn.items.map((i) => [i.id, i]));
+  const sizes = useMemo(() => new Map(drawn.items.map((i) => [i.id, i])), [drawn]);
   return (
     <div class="graph" role="group" aria-label={props.label} data-layout={layout.by}>
       <svg viewBox={`0 0 ${layout.width} ${layout.height}`} style={{ width: `${layout.width}px`, minWidth: `${LEAST_SCALE * layout.width}px` }}>
@@ -105,7 +110,16 @@ function flow(samples: Sample[], index: number, nodes: Map<string, PlanNode>, so
   return arrived === undefined || before === undefined || seconds <= 0 ? null : (arrived - before) / seconds;
 }
 
-function Line(props: { link: Link; layout: Layout; sizes: Map<string, Item>; rate: number | null }) {
+interface LineProps {
+  link: Link;
+  layout: Layout;
+  sizes: Map<string, Item>;
+  rate: number | null;
+}
+
+const Line = memo(drawLine, (p: LineProps) => [p.link, p.layout, p.sizes, p.rate]);
+
+function drawLine(props: LineProps) {
   const { link, layout, sizes } = props;
   const [a, b] = [layout.places.get(link.source), layout.places.get(link.target)];
   const [from, to] = [sizes.get(link.source), sizes.get(link.target)];
@@ -132,7 +146,16 @@ function Line(props: { link: Link; layout: Layout; sizes: Map<string, Item>; rat
   );
 }
 
-function Small(props: { item: Item; node: PlanNode; at: Point; waiting: number }) {
+interface SmallProps {
+  item: Item;
+  node: PlanNode;
+  at: Point;
+  waiting: number;
+}
+
+const Small = memo(drawSmall, (p: SmallProps) => [p.item, p.node.kept, p.node.readers, p.at, p.waiting]);
+
+function drawSmall(props: SmallProps) {
   const { item, node } = props;
   const text =
     item.kind === "queue"
@@ -163,7 +186,19 @@ function move(e: KeyboardEvent, n: PlanNode): void {
   }
 }
 
-function Box(props: { item: Item; node: PlanNode; at: Point; heat: number; text: string; selected: boolean; select: (id: string) => void }) {
+interface BoxProps {
+  item: Item;
+  node: PlanNode;
+  at: Point;
+  heat: number;
+  text: string;
+  selected: boolean;
+  select: (id: string) => void;
+}
+
+const Box = memo(drawBox, (p: BoxProps) => [p.item, p.node.text, p.node.strategy, p.at, p.heat, p.text, p.selected]);
+
+function drawBox(props: BoxProps) {
   const { node: n, item } = props;
   const press = (e: KeyboardEvent): void => {
     if (e.key === "Enter" || e.key === " ") {

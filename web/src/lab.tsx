@@ -1,9 +1,9 @@
 // The lab: generated streams with dials, several policies, the same rows for all. Who does least work for a row?
 
 import { useEffect, useRef, useState } from "preact/hooks";
-import { token } from "./api";
+import { token, unknownToken } from "./api";
 import { Chart, type Line } from "./chart";
-import { FILTERS, JOINS, type Dials, type Race } from "./races";
+import { FILTERS, JOINS, type Dials, type Race, type Story } from "./races";
 
 const PAUSE = 200; // milliseconds between two pushes
 const COUNTED = 4; // pushes between two points of a line
@@ -27,6 +27,7 @@ export function LabView() {
 
 function RaceView({ race }: { race: Race }) {
   const [dials, setDials] = useState<Dials>(() => Object.fromEntries(race.dials.map((d) => [d.key, d.value])));
+  const [story, setStory] = useState<Story | null>(race.stories[0]!);
   const [running, setRunning] = useState(false);
   const [lines, setLines] = useState<Line[]>([]);
   const [mistake, setMistake] = useState("");
@@ -47,13 +48,34 @@ function RaceView({ race }: { race: Race }) {
     <>
       <h2>{race.title}</h2>
       <p>{race.lesson}</p>
-      <p class="mono">{race.text}</p>
+      <dl class="policies">
+        {race.policies.map((p) => (
+          <>
+            <dt>{p.name}</dt>
+            <dd>{p.does}</dd>
+          </>
+        ))}
+      </dl>
+      <details>
+        <summary>the query, and where this comes from</summary>
+        <p class="mono">{race.text}</p>
+        <p class="small">{race.source}</p>
+      </details>
       <div class="bar" role="group" aria-label="stories">
+        <strong>1. Choose what comes:</strong>
         {race.stories.map((s) => (
-          <button key={s.name} onClick={() => setDials({ ...dials, ...s.dials })}>
+          <button
+            key={s.name}
+            aria-pressed={s === story}
+            onClick={() => {
+              setStory(s);
+              setDials({ ...dials, ...s.dials });
+            }}
+          >
             {s.name}
           </button>
         ))}
+        <span class="small">or move the sliders, also while it runs</span>
       </div>
       <div class="dials">
         {race.dials.map((d) => (
@@ -68,13 +90,17 @@ function RaceView({ race }: { race: Race }) {
               max={d.most}
               step={d.step}
               value={dials[d.key]}
-              onInput={(e) => setDials({ ...dials, [d.key]: Number(e.currentTarget.value) })}
+              onInput={(e) => {
+                setStory(null);
+                setDials({ ...dials, [d.key]: Number(e.currentTarget.value) });
+              }}
             />
           </label>
         ))}
       </div>
       <div class="bar">
-        <button id="race" onClick={() => (token.get() ? setRunning(!running) : setMistake("The lab pushes rows: enter the token first."))}>
+        <strong>2.</strong>
+        <button id="race" onClick={() => (token.get() ? setRunning(!running) : setMistake(unknownToken()))}>
           {running ? "stop" : "start the race"}
         </button>
       </div>
@@ -83,10 +109,24 @@ function RaceView({ race }: { race: Race }) {
           {mistake}
         </p>
       )}
+      <p>
+        <strong>3. What to see:</strong> {story ? story.expect : "Your own mix: who needs least, and how long does it take to find out?"}
+      </p>
       <h3>{race.measure} (less is better)</h3>
+      <p class="leader">{leader(race, lines)}</p>
       <Chart lines={lines} unit="" label={`${race.measure}, by policy`} />
     </>
   );
+}
+
+/** Who does least now, in a sentence. */
+function leader(race: Race, lines: Line[]): string {
+  const now = lines.map((l) => ({ name: l.name, value: l.points[l.points.length - 1]?.[1] })).filter((l) => l.value !== undefined);
+  const [least, most] = [now.reduce((a, b) => (b.value! < a.value! ? b : a), now[0]!), now.reduce((a, b) => (b.value! > a.value! ? b : a), now[0]!)];
+  if (!least || !most) return "Nothing was counted yet: start the race.";
+  const ratio = most.value! / least.value!;
+  if (ratio < 1.05) return `All need about ${least.value!.toFixed(2)} ${race.work} a row now.`;
+  return `Now ${least.name} needs least, ${least.value!.toFixed(2)} ${race.work} a row; ${most.name} needs ${ratio.toFixed(1)} times as many.`;
 }
 
 /** Push rows to all policies, and count what each did for them, until it is over. */

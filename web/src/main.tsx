@@ -158,8 +158,8 @@ function Tools(props: { history: History | null; replay: History | null; setRepl
     try {
       if (file) props.setReplay(History.from(JSON.parse(await file.text()) as Bundle));
       setMistake("");
-    } catch (e) {
-      setMistake((e as Error).message);
+    } catch {
+      setMistake(`${file!.name} is no bundle: save one here, or with eddyline run --bundle.`);
     }
   };
   return (

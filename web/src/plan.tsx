@@ -3,7 +3,8 @@
 import { useMemo, useState } from "preact/hooks";
 import type { Plan, PlanNode, Sample } from "./api";
 import { METRICS, PlanGraph, waiting, type Metric } from "./graph";
-import { rates } from "./history";
+import { rates, type Rate } from "./history";
+import { memo } from "./memo";
 import { NodePanel } from "./node";
 import { cheap, isSource } from "./scene";
 import { ShardsView } from "./shards";
@@ -20,6 +21,7 @@ export function PlanView(props: { samples: Sample[]; index: number; replay: bool
   const found = useMemo(() => rates(props.samples, props.index), [sample]);
   const hidden = useMemo(() => (hide && plan ? cheap(plan) : NONE), [hide, plan?.nodes.length, plan?.query]);
   if (!plan) return <p class="hint">Waiting for the first sample …</p>;
+  const waits = waiting(plan);
   const node = plan.nodes.find((n) => n.id === selected) ?? null;
   return (
     <section class="plan">
@@ -65,26 +67,9 @@ export function PlanView(props: { samples: Sample[]; index: number; replay: bool
               <tbody>
                 {plan.nodes
                   .filter((n) => !isSource(n))
-                  .map((n) => {
-                    const r = found.get(n.id);
-                    const rows = n.statistics["elements_in"] ?? 0;
-                    return (
-                      <tr key={n.id} class={selected === n.id ? "selected" : ""} onClick={() => select(n.id)}>
-                        <td>
-                          <button class="link" onClick={() => select(n.id)}>
-                            {n.id}
-                          </button>
-                        </td>
-                        <td class="number">{amount(r?.rowsIn)}</td>
-                        <td class="number">{amount(r?.rowsOut)}</td>
-                        <td class="number">{rows ? ((n.statistics["elements_out"] ?? 0) / rows).toFixed(3) : "–"}</td>
-                        <td class="number">{r ? `${(100 * r.busy).toFixed(1)} %` : "–"}</td>
-                        <td class="number">{rows ? duration((n.statistics["seconds"] ?? 0) / rows) : "–"}</td>
-                        <td class="number">{n.kept ? `${amount(n.kept.rows)} rows, ${amount(n.kept.bytes, "B")}` : "–"}</td>
-                        <td class="number">{amount(waiting(plan, n.id))}</td>
-                      </tr>
-                    );
-                  })}
+                  .map((n) => (
+                    <Row key={n.id} node={n} rate={found.get(n.id)} waits={waits.get(n.id) ?? 0} selected={selected === n.id} select={select} />
+                  ))}
               </tbody>
             </table>
           </div>
@@ -92,6 +77,36 @@ export function PlanView(props: { samples: Sample[]; index: number; replay: bool
         <NodePanel plan={plan} node={node} rate={node ? found.get(node.id) : undefined} replay={props.replay} changed={props.changed} />
       </div>
     </section>
+  );
+}
+
+interface RowProps {
+  node: PlanNode;
+  rate: Rate | undefined;
+  waits: number;
+  selected: boolean;
+  select: (id: string) => void;
+}
+
+const Row = memo(drawRow, ({ node, rate, waits, selected }: RowProps) => [node.statistics, node.kept, rate?.rowsIn, rate?.rowsOut, rate?.busy, waits, selected]);
+
+function drawRow({ node: n, rate: r, waits, selected, select }: RowProps) {
+  const rows = n.statistics["elements_in"] ?? 0;
+  return (
+    <tr class={selected ? "selected" : ""} onClick={() => select(n.id)}>
+      <td>
+        <button class="link" onClick={() => select(n.id)}>
+          {n.id}
+        </button>
+      </td>
+      <td class="number">{amount(r?.rowsIn)}</td>
+      <td class="number">{amount(r?.rowsOut)}</td>
+      <td class="number">{rows ? ((n.statistics["elements_out"] ?? 0) / rows).toFixed(3) : "–"}</td>
+      <td class="number">{r ? `${(100 * r.busy).toFixed(1)} %` : "–"}</td>
+      <td class="number">{rows ? duration((n.statistics["seconds"] ?? 0) / rows) : "–"}</td>
+      <td class="number">{n.kept ? `${amount(n.kept.rows)} rows, ${amount(n.kept.bytes, "B")}` : "–"}</td>
+      <td class="number">{amount(waits)}</td>
+    </tr>
   );
 }
 

@@ -1,12 +1,20 @@
 // The races of the lab: what is asked, which policies answer, which rows come, and what is counted.
 
-import { ask, queryPath, token, type Plan } from "./api";
+import { ask, queryPath, token, unknownToken, type Plan } from "./api";
 
 export type Dials = Record<string, number>;
 
 export interface Policy {
   name: string;
+  does: string; // in a sentence
   options: Record<string, string>;
+}
+
+/** A setting of the dials, and what one sees with it. */
+export interface Story {
+  name: string;
+  dials: Dials;
+  expect: string;
 }
 
 export interface Race {
@@ -17,7 +25,9 @@ export interface Race {
   measure: string;
   policies: Policy[];
   dials: { key: string; text: string; least: number; most: number; step: number; value: number }[];
-  stories: { name: string; dials: Dials }[];
+  work: string; // what is counted, as a word: "2.3 filters a row"
+  source: string;
+  stories: Story[];
   prepare(): Promise<void>;
   /** The rows of `span` seconds, from `at` on (microseconds); `seconds` is how long the race has gone on. */
   push(dials: Dials, at: number, seconds: number, span: number): Promise<void>;
@@ -33,11 +43,18 @@ export const FILTERS: Race = {
   id: "filters",
   title: "Which filter first?",
   lesson:
-    "Three filters must all hold. Whoever asks the one first that drops most rows asks fewest filters. static keeps the written order (a, b, c), the other policies" +
-    " watch the rows and change it. All of them answer the same query on the same rows, with the same result. Turn the dials and see who notices.",
+    "The query below keeps a row only if the filters a, b and c all let it pass. A row that one filter drops needs no other: if the filter that drops most rows is asked" +
+    " first, the others have little to do. Four policies run the same query on the same rows. Their results are the same; they differ in how many filters they ask.",
   text: `SELECT Istream(ts) FROM lab_stream WHERE ${passes("a")} AND ${passes("b")} AND ${passes("c")}`,
-  measure: "Filters evaluated for a row",
-  policies: ["static", "independent", "a-greedy", "sweep"].map((p) => ({ name: p, options: { filters: p } })),
+  measure: "Filters asked for a row",
+  work: "filters",
+  source: "S. Babu and others, Adaptive Ordering of Pipelined Stream Filters, SIGMOD 2004",
+  policies: [
+    ["static", "asks a, b, c in the order in which they are written, whatever comes."],
+    ["independent", "measures how many rows each filter lets pass, and asks the one that lets the fewest pass first."],
+    ["a-greedy", "also measures which rows a filter drops that those before it let pass, so it sees when two filters drop the same rows."],
+    ["sweep", "measures what a-greedy measures for one filter after another: less measuring, and a later answer."],
+  ].map(([name, does]) => ({ name: name!, does: does!, options: { filters: name! } })),
   dials: [
     { key: "a", text: "share that passes a", least: 0, most: 1, step: 0.05, value: 0.9 },
     { key: "b", text: "share that passes b", least: 0, most: 1, step: 0.05, value: 0.5 },
@@ -47,9 +64,21 @@ export const FILTERS: Race = {
     { key: "drift", text: "seconds until a and c change places (0: never)", least: 0, most: 60, step: 5, value: 0 },
   ],
   stories: [
-    { name: "the written order is bad", dials: { a: 0.9, b: 0.5, c: 0.1, together: 0, drift: 0 } },
-    { name: "the rows change", dials: { a: 0.9, b: 0.5, c: 0.1, together: 0, drift: 30 } },
-    { name: "two filters say the same", dials: { a: 0.4, b: 0.4, c: 0.5, together: 1, drift: 0 } },
+    {
+      name: "the written order is bad",
+      dials: { a: 0.9, b: 0.5, c: 0.1, together: 0, drift: 0 },
+      expect: "c lets one row in ten pass, and is written last. static needs 1 + 0.9 + 0.45 = 2.35 filters a row. The others soon ask c first: 1 + 0.1 + 0.05 = 1.15, and a little for measuring.",
+    },
+    {
+      name: "the rows change",
+      dials: { a: 0.9, b: 0.5, c: 0.1, together: 0, drift: 30 },
+      expect: "Every 30 seconds a and c change places. static is right half of the time. The others are wrong for a moment after each change, and then follow.",
+    },
+    {
+      name: "two filters say the same",
+      dials: { a: 0.4, b: 0.4, c: 0.5, together: 1, drift: 0 },
+      expect: "b drops just the rows that a drops, so after a it is of no use. independent does not see that and may ask a, b, c: 1.8 filters a row. a-greedy asks c second: 1.6.",
+    },
   ],
   async prepare() {
     await declared("/v1/streams", { name: "lab_stream", columns: [["ts", "timestamp"], ...["a", "b", "c"].map((c) => [c, "bigint"])], timestamp: "ts" });
@@ -80,16 +109,21 @@ export const JOINS: Race = {
   id: "joins",
   title: "Which join first?",
   lesson:
-    "Each row of s looks for its partners in r and in t. Whoever looks first where there are fewest has least to follow up. static keeps the written order (r, then t)," +
-    " a-greedy watches how many partners rows find and changes it; with caches what was joined before is kept for the next row with the same key, where that pays." +
-    " With skew some keys have many partners, and nobody is spared following them. All of them answer the same query on the same rows, with the same result.",
+    "A row of s is a result together with each partner in r and each in t. If it has none in t, looking in r was for nothing: who looks first where partners are few" +
+    " has little to follow up. Three policies run the same query on the same rows. Their results are the same; they differ in how many rows and index entries they look at.",
   text:
     `SELECT Istream(lab_s.k) FROM lab_r [ROWS ${WINDOW}], lab_s [ROWS ${WINDOW}], lab_t [ROWS ${WINDOW}]` + " WHERE lab_r.k = lab_s.k AND lab_s.m = lab_t.m",
   measure: "Rows and index entries looked at for a row",
+  work: "looks",
+  source: "S. Babu and others, Adaptive Caching for Continuous Queries, ICDE 2005",
   policies: [
-    { name: "static", options: { joins: "static", caches: "none" } },
-    { name: "a-greedy", options: { joins: "a-greedy", caches: "none" } },
-    { name: "a-greedy, caches", options: { joins: "a-greedy", caches: "prefix(interval = 2000)" } },
+    { name: "static", does: "looks in r, then in t, in the order in which they are written.", options: { joins: "static", caches: "none" } },
+    { name: "a-greedy", does: "measures how many partners rows find in r and in t, and looks first where they are few.", options: { joins: "a-greedy", caches: "none" } },
+    {
+      name: "a-greedy, caches",
+      does: "does the same, and keeps what was joined for one key for the next row with that key, where that pays.",
+      options: { joins: "a-greedy", caches: "prefix(interval = 2000)" },
+    },
   ],
   dials: [
     { key: "r", text: "partners that a row of s finds in r", least: 0.2, most: 5, step: 0.2, value: 4 },
@@ -99,9 +133,21 @@ export const JOINS: Race = {
     { key: "drift", text: "seconds until r and t change places (0: never)", least: 0, most: 60, step: 5, value: 0 },
   ],
   stories: [
-    { name: "the written order is bad", dials: { r: 4, t: 0.2, skew: 0, drift: 0 } },
-    { name: "the rows change", dials: { r: 4, t: 0.2, skew: 0, drift: 30 } },
-    { name: "some keys come often", dials: { r: 1, t: 0.2, skew: 0.3, drift: 0 } },
+    {
+      name: "the written order is bad",
+      dials: { r: 4, t: 0.2, skew: 0, drift: 0 },
+      expect: "A row of s has four partners in r, and one row in five has one in t. static follows four partners for nothing most of the time. a-greedy looks in t first.",
+    },
+    {
+      name: "the rows change",
+      dials: { r: 4, t: 0.2, skew: 0, drift: 30 },
+      expect: "Every 30 seconds r and t change places. static is right half of the time. a-greedy notices after each change.",
+    },
+    {
+      name: "some keys come often",
+      dials: { r: 1, t: 0.2, skew: 0.3, drift: 0 },
+      expect: "Rows with frequent keys have many partners, which are all part of the result: no order spares anybody following them, so the lines are closer.",
+    },
   ],
   async prepare() {
     const columns: [string, string[]][] = [["lab_r", ["k"]], ["lab_s", ["k", "m"]], ["lab_t", ["m"]]];
@@ -153,5 +199,6 @@ async function rows(stream: string, head: string, count: number, row: (i: number
     headers: { "Content-Type": "text/csv", Authorization: `Bearer ${token.get()}` },
     body: lines.join("\n"),
   });
+  if (answer.status === 401) throw new Error(unknownToken());
   if (!answer.ok) throw new Error((await answer.json()).error);
 }

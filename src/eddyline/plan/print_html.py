@@ -22,30 +22,30 @@ KIND, VERSION = "bundle", 1
 HEIGHT = 620  # pixels of a query in a notebook
 
 
-def sample(plan: PlanGraph, at: float, seen: Mapping[str, Any] | None = None) -> dict[str, Any]:
+def sample(plan: PlanGraph | Mapping[str, Any], at: float, seen: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """What a bundle keeps of a plan, seen at ``at`` (seconds); ``seen`` are further counts, such as ``inputs``."""
-    data = json.loads(plan.to_json())
+    data = _data(plan)
     del data["decisions"]
     found: dict[str, Any] = _finite({"plan": data | dict(seen or {}), "decisions": [], "at": at})
     return found
 
 
-def bundle(plan: PlanGraph, at: float, samples: Sequence[Mapping[str, Any]] = ()) -> dict[str, Any]:
+def bundle(plan: PlanGraph | Mapping[str, Any], at: float, samples: Sequence[Mapping[str, Any]] = ()) -> dict[str, Any]:
     """A bundle with the decisions of a plan as of now and the ``samples`` seen so far; by default one, of now.
 
     >>> found = bundle(PlanGraph("q", "SELECT …", "istream", (), (), ""), 5.0)
     >>> found["query"], len(found["samples"]), found["decisions"]
     ('q', 1, [])
     """
-    decisions = _finite(json.loads(plan.to_json())["decisions"])
+    data = _data(plan)
     kept = list(samples) or [sample(plan, at)]
     return {
         "eddyline": KIND,
         "version": VERSION,
-        "query": plan.query,
+        "query": data["query"],
         "saved": at,
         "samples": kept,
-        "decisions": decisions,
+        "decisions": _finite(data["decisions"]),
     }
 
 
@@ -86,11 +86,31 @@ def page(found: Mapping[str, Any], *, layout: bool = False) -> str:
     return whole.replace("</head>", head).replace("</body>", body)
 
 
-def notebook(plan: PlanGraph, at: float) -> str:
-    """The plan as a notebook shows it."""
+def notebook(plan: PlanGraph | Mapping[str, Any], at: float) -> str:
+    """The plan as a notebook shows it; one of a server is plain data already."""
     inside = html.escape(page(bundle(plan, at)), quote=True)
     style = f"width: 100%; height: {HEIGHT}px; border: 0"
     return f'<iframe srcdoc="{inside}" style="{style}" title="plan of a query"></iframe>'
+
+
+class Explained(str):
+    """An explanation as text, which a notebook draws as a plan."""
+
+    _plan: PlanGraph
+    _at: float
+
+    def __new__(cls, text: str, plan: PlanGraph, at: float) -> Explained:
+        found = super().__new__(cls, text)
+        found._plan, found._at = plan, at
+        return found
+
+    def _repr_html_(self) -> str:
+        return notebook(self._plan, self._at)
+
+
+def _data(plan: PlanGraph | Mapping[str, Any]) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(plan.to_json()) if isinstance(plan, PlanGraph) else dict(plan)
+    return found
 
 
 def _finite(value: Any) -> Any:

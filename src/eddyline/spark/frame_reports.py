@@ -11,6 +11,7 @@ from pyspark.sql import Column, Observation
 from pyspark.sql import functions as F
 
 from eddyline.core.errors import JobError
+from eddyline.plan.plan_data import PlanGraph
 from eddyline.spark.filter_statistics import TOLD, Told
 from eddyline.spark.requirements import is_connect
 from eddyline.spark.row_counts import as_dict
@@ -87,13 +88,14 @@ def answered(observation: Any) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """A DataFrame of ours: what explain says, who observes its filters (None where none run in Python), and what the
-    shards of a query with state have reported (None: nothing yet)."""
+    """A DataFrame of ours: what explain says, who observes its filters (None where none run in Python), what the
+    shards of a query with state have reported (None: nothing yet), and its plan where it is that of a query."""
 
     explain: Callable[[], str]
     observation: FrameObservation | None = None
     account: Callable[[], Account] | None = None
     streaming: bool = False
+    plan: Callable[[], PlanGraph] | None = None
 
 
 _made: Final[WeakKeyDictionary[Any, Made]] = WeakKeyDictionary()

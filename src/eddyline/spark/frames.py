@@ -23,10 +23,13 @@ from typing import TYPE_CHECKING, Any
 
 from eddyline.core import arguments as check
 from eddyline.core.errors import JobError, did_you_mean
+from eddyline.core.time import SystemClock
 from eddyline.spark.query_reports import invalid, late, report, sentence
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    from eddyline.plan.plan_data import PlanGraph
 
 __all__ = [
     "adaptive_filter", "explain", "fit", "invalid", "late", "query", "report", "segment_table", "sentence", "stream",
@@ -228,16 +231,19 @@ def explain(
     **options: Any,
 ) -> str:
     """How ``query`` would run: the plan, what it keeps and why, how rows travel to the shards; or how a DataFrame of
-    ``query`` or ``adaptive_filter`` runs: what Spark computes, what Python, in which order by now. Takes no action."""
+    ``query`` or ``adaptive_filter`` runs: what Spark computes, what Python, in which order by now. Takes no action. A
+    notebook draws the plan of a query."""
     if not isinstance(what, str):
         from eddyline.spark import frame_reports as watching
 
-        return watching.made(_a_frame(what, "explain")).explain()
+        made = watching.made(_a_frame(what, "explain"))
+        return made.explain() if made.plan is None else _explained(made.explain(), made.plan())
     if streams is None:
         raise JobError("explain needs the streams of the query: eds.explain(text, {'S': df}).")
     _check_streams(streams)
     session = _session(streams, timestamp, relations, functions, shards, rates)
-    return str(session.query(what, **options).explain())
+    asked = session.query(what, **options)
+    return _explained(asked.explain(), asked.plan())
 
 
 def join_text(columns: Mapping[str, Sequence[str]], keys: Sequence[str], within: Width) -> str:
@@ -301,8 +307,15 @@ def _remembered(asked: Any, observe: Any) -> DataFrame:
 
     df = asked.dataframe(observe)
     counted = bool(observe) and asked.stateless is None
-    made = watching.Made(asked.explain, asked.frame_observation, asked.read if counted else None, asked.streaming)
+    account = asked.read if counted else None
+    made = watching.Made(asked.explain, asked.frame_observation, account, asked.streaming, asked.plan)
     return watching.remember(df, made)
+
+
+def _explained(text: str, plan: PlanGraph) -> str:
+    from eddyline.plan.print_html import Explained
+
+    return Explained(text, plan, SystemClock().now() / 1e6)
 
 
 def _a_frame(df: Any, what: str) -> DataFrame:

@@ -16,11 +16,13 @@ from eddyline.adapting.planning import optimized
 from eddyline.core.amounts import amount
 from eddyline.core.catalog import Catalog
 from eddyline.core.errors import JobError, clipped
+from eddyline.core.time import SystemClock
 from eddyline.engine.delivery import result_schema
 from eddyline.engine.left_out import LeftOut, Notices
 from eddyline.engine.steering import Steering, merged
 from eddyline.plan.logical import BoundQuery, Plan, streams_of
 from eddyline.plan.plan_data import PlanGraph
+from eddyline.plan.print_html import notebook
 from eddyline.spark import cores, pipeline, requirements
 from eddyline.spark.explain_shards import explain, plan_of
 from eddyline.spark.frame_reports import FrameObservation, answered, observation
@@ -278,6 +280,10 @@ class SparkQuery:
     def plan(self) -> PlanGraph:
         """The plan of every shard as data, with the totals of all shards and what each of them knows."""
         return plan_of(self)
+
+    def _repr_html_(self) -> str:
+        """In a notebook: the plan with its shards and decisions."""
+        return notebook(self.plan(), SystemClock().now() / 1e6)
 
     def report(self) -> dict[str, Any]:
         """What was counted, over all shards; of a query without state, what its filters did in each worker."""
