@@ -139,7 +139,8 @@ def parse(text: str, kind: Kind, names: Iterable[str]) -> tuple[str, dict[str, A
         option = re.fullmatch(r"(\w+)\s*=\s*([-+.\w]+)", item)
         if option is None:
             raise JobError(
-                f"an option of {article} {kind.noun} policy is written like {option_example!r}, not {item!r} as in {text!r}."
+                f"an option of {article} {kind.noun} policy is written like {option_example!r}, "
+                f"not {item!r} as in {text!r}."
             )
         if option.group(1) in options:
             raise JobError(f"the option {option.group(1)!r} is given twice in {text!r}.")
