@@ -104,7 +104,7 @@ def work_unit(nodeid: str) -> str:
 
 # Seconds of files that take long for the number of their tests, of one core and about; ``pytest --durations`` tells.
 SECONDS = {
-    "spark": 900,
+    "spark": 600,
     "tests/testing/test_checks.py": 67,
     "tests/server/test_page.py": 49,
     "tests/shards/test_shards.py": 41,

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final, TextIO
 
-LONG: Final = 40  # characters of a text that says nothing to a reader
+READABLE_CHARACTERS: Final = 40  # a longer text says nothing to a reader
 DECISIONS: Final = 8  # the last ones are shown
 WHERE = (
     "on Spark, local to this machine. In one process, without a JVM:\n    EDDYLINE_RUNTIME=inline make demo",
@@ -117,7 +117,7 @@ def shown_results(folder: Path) -> Iterator[str]:
 
 
 def _is_long(column: Any) -> bool:
-    return any(isinstance(v, str) and len(v) > LONG for v in column.to_pylist())
+    return any(isinstance(v, str) and len(v) > READABLE_CHARACTERS for v in column.to_pylist())
 
 
 def shown_report(report: Mapping[str, Any]) -> Iterator[str]:

@@ -12,7 +12,7 @@ import pytest
 
 from eddyline.expr.evaluate import compile_expr
 from eddyline.expr.nodes import Call, Column, Expr, Literal
-from eddyline.testing.row_functions import like_pattern
+from eddyline.testing.row_text_functions import like_pattern
 from tests.cql.build import error, underlined
 
 S = pa.string()

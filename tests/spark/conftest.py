@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from eddyline.spark.local import MACHINE
+
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
@@ -25,6 +27,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
         .config("spark.sql.warehouse.dir", str(folder / "warehouse"))
         .config("spark.local.dir", str(folder / "local"))
         .config("spark.sql.streaming.stateStore.providerClass", PROVIDER)
+        .config(map=CHEAPER)
         .getOrCreate()
     )
     session.sparkContext.setLogLevel("OFF")
@@ -32,4 +35,18 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     session.stop()
 
 
+# What a session of our own has, too (``eddyline.spark.local``): workers are forked with our modules loaded, and a file
+# of a checkpoint is written without starting processes. And Java compiles little, because nothing gets hot here.
+# Sessions with Spark's own settings are tested where a test starts one (test_cluster, test_terminal).
+CHEAPER = {
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    **{
+        key: MACHINE[key]
+        for key in (
+            "spark.python.daemon.module",
+            "spark.sql.execution.pyspark.udf.simplifiedTraceback.enabled",
+            "spark.sql.streaming.checkpointFileManagerClass",
+        )
+    },
+}
 PROVIDER = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"

@@ -20,7 +20,7 @@ from eddyline.engine import job as inline
 from eddyline.spark import job as on_spark
 from tests.spark.test_exactly_once import Collected, bag, into, run
 
-ROWS, FILES, LAST = 1_200, 6, 100_000
+ROWS, FILES, LAST = 1_200, 4, 100_000
 TEXT = "SELECT Istream(R.ts, R.v, S.ts AS u) FROM R [RANGE 400] R, S [RANGE 400] S WHERE R.id = S.id"
 EXACT = "exact(collect=20, W=10)"
 

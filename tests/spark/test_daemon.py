@@ -38,8 +38,8 @@ def test_what_is_listed_exists(loaded: set[str]) -> None:
 
 
 def test_a_micro_batch_imports_nothing_else_of_ours(spark: Any, loaded: set[str], tmp_path: Path) -> None:
-    """Spark's own daemon, as in this session, loads nothing: all that its workers have they imported themselves. A
-    user's function sees the worker that it runs in, and the last call what all micro-batches before have imported."""
+    """Workers are forked with what the daemon has loaded; what they have besides, a micro-batch imported. A user's
+    function sees the worker that it runs in, and the last call what all micro-batches before have imported."""
     folder = str(tmp_path)
 
     def probe(a: int) -> bool:

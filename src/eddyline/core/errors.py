@@ -15,7 +15,7 @@ from typing import Final
 LONGEST_MESSAGE: Final = 4000  # characters of one message, several times what our own words ever need
 LONG_MESSAGE: Final = 1000  # characters from which on the data in a message are clipped if it did not do so itself
 LONGEST_PART: Final = 200  # characters of one value, text or foreign message inside a message
-NEAR: Final = 0.65  # likeness of two names (1 is the same) from which on one is suggested for the other
+SUGGESTED_LIKENESS: Final = 0.65  # likeness of two names (1 is the same) from which on one is suggested for the other
 LONGEST_LINE: Final = 160  # characters of the line that is drawn below a message
 
 
@@ -196,5 +196,5 @@ def _stem(name: str) -> str:
 
 
 def _nearest(name: str, known: Iterable[str]) -> str | None:
-    near = difflib.get_close_matches(name[:LONGEST_PART], list(known), n=1, cutoff=NEAR)
+    near = difflib.get_close_matches(name[:LONGEST_PART], list(known), n=1, cutoff=SUGGESTED_LIKENESS)
     return near[0] if near else None

@@ -18,7 +18,7 @@ from eddyline.core.time import BEGINNING
 from eddyline.engine.input_manager import InputStream, StreamReader
 from eddyline.engine.queues import Queue
 
-SMALL = 1 << 12  # batches up to this size are put together: copying is cheaper than two passes
+COMBINED_BATCH_ROWS = 1 << 12  # batches up to this size are put together: copying is cheaper than two passes
 
 
 class Intake:
@@ -64,7 +64,7 @@ class Intake:
         if frontier <= self.frontier:
             return
         self.frontier = frontier
-        for delta, end in self.reader.take_apart(frontier, SMALL):
+        for delta, end in self.reader.take_apart(frontier, COMBINED_BATCH_ROWS):
             self.taken = self.taken or len(delta) > 0
             # Kernels are compiled for arrays they may write to; a column of an Arrow batch is read-only.
             time = delta.time if delta.time.flags.writeable else delta.time.copy()

@@ -10,7 +10,7 @@ from eddyline.core.delta import Delta, Int64s
 from eddyline.core.time import BEGINNING, Clock
 from eddyline.engine.queues import Queue
 
-MEMORY = 64  # runs after which the past counts half
+RUNS_UNTIL_HALF = 64  # runs after which the past counts half
 
 
 class Limit(Protocol):
@@ -60,7 +60,7 @@ class Statistics:
         self.elements_out += elements_out
         self.nanoseconds += nanoseconds
         runs, taken, made, spent = self._recent
-        if runs >= MEMORY:
+        if runs >= RUNS_UNTIL_HALF:
             runs, taken, made, spent = runs // 2, taken / 2, made / 2, spent / 2
         self._recent = (runs + 1, taken + elements_in, made + elements_out * queues, spent + nanoseconds)
 

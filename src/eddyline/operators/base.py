@@ -115,8 +115,8 @@ class Operator(ABC):
         return 0, 0
 
     def most_rows(self) -> int:
-        """The most rows of state during the last run, as far as the operator looked; at least those it has now."""
-        return self.size()[0]
+        """The most rows of state during the last run, if the operator counted them; fewer than it has now if not."""
+        return 0
 
     def describe(self) -> str:
         """One line for explain: what is kept, its bound and why. Empty for a stateless operator."""

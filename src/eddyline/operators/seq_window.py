@@ -273,7 +273,8 @@ def _most_inside(enter: Int64s, leave: Int64s, start: int, stop: int) -> int:
     """
     if stop - start <= ELEMENTS_PER_ROW_COUNT:
         return 0
-    at = enter[np.linspace(start, stop - 1, ROW_COUNTS_PER_RUN).astype(np.int64)]
+    step = max(ELEMENTS_PER_ROW_COUNT, (stop - start) // ROW_COUNTS_PER_RUN)
+    at = enter[start:stop][::-step]  # the last of them included
     return int((enter.searchsorted(at, "right") - leave.searchsorted(at, "right")).max())
 
 

@@ -19,7 +19,7 @@ import numpy as np
 from eddyline.core.delta import Float64s, Int64s
 
 SETTLE = 1024  # rows that make up the reference
-MEMORY = 1024  # rows after which a recent row counts half
+ROWS_UNTIL_HALF = 1024  # rows after which a recent row counts half
 _FEWEST = 16  # rows without which the reference says nothing
 _FEWEST_RECENT = 64  # the same for what is compared with it, which is looked at again and again
 
@@ -51,7 +51,7 @@ class DropRates:
             self.asked += rows_in
             self.dropped += rows_in - rows_out
         else:
-            keep = 0.5 ** (int(rows_in.max()) / MEMORY)
+            keep = 0.5 ** (int(rows_in.max()) / ROWS_UNTIL_HALF)
             self.recently_asked = self.recently_asked * keep + rows_in
             self.recently_dropped = self.recently_dropped * keep + (rows_in - rows_out)
 

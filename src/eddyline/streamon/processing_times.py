@@ -11,7 +11,7 @@ import numpy as np
 
 from eddyline.core.delta import Float64s, Int64s
 
-MEMORY = 4096  # rows after which a measurement counts half
+ROWS_UNTIL_HALF = 4096  # rows after which a measurement counts half
 _FEWEST = 256  # rows that a measurement counts for at least: an executor knows the price of a row from other calls, too
 _CAP = 4.0  # a batch is believed up to this multiple of the average: a pause is not the filter's price
 _EARLY, _FAR = 5, 16.0  # the first batches are judged by their median: what is so many times as dear was held up
@@ -55,7 +55,7 @@ class ProcessingTimes:
             if many > 0 and not math.isnan(price):
                 price, early = max(price, _MIN_SECONDS), self._early[f]
                 asked = max(many, _FEWEST)
-                keep = 0.5 ** (asked / MEMORY)
+                keep = 0.5 ** (asked / ROWS_UNTIL_HALF)
                 if len(early) < _EARLY:
                     early.append(price)
                     kept[f] = kept[f] * keep + asked

@@ -13,11 +13,11 @@ The pinned readings, and where they are in the code:
 ====================================  ==========================================================
 late: ts < largest ts before − slack  ``Reference.__init__`` → ``split_late``, ``auto_slack.AutoByRow``
 start and end of time                 smallest and largest on-time ts of the query's own inputs
-windows                               ``window_rows``
+windows                               ``reference_windows.window_rows``
 everything is empty before the start  ``_before``
 Istream, Dstream net per instant      ``_emit``
 Rstream's and Wstream's instants      ``Reference.ticks``, ``_speaks``; a session speaks when it closes
-end of time with Wstream              ``_last_close``
+end of time with Wstream              ``reference_windows.last_close``
 elements of a derived stream          ordered by time, then by row value, NULL first
 ====================================  ==========================================================
 """
@@ -30,7 +30,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from eddyline.core.time import BEGINNING, TimeKind
-from eddyline.core.window import Hop, PartitionRows, Range, Rows, Session, Slide, Unbounded, Until, WindowSpec
+from eddyline.core.window import Hop, Range, Session, Slide, Until
 from eddyline.plan.logical import (
     AsOfJoin,
     BoundQuery,
@@ -48,11 +48,11 @@ from eddyline.plan.logical import (
     walk,
 )
 from eddyline.testing.auto_slack import AutoByRow
+from eddyline.testing.reference_windows import Timed, closing_sessions, last_close, window_rows
 from eddyline.testing.relational import apply, as_of_join, holds, named, over, project
 from eddyline.testing.values import Row, bag_difference, canonical, instant, row_key, ticks
 
 Element = tuple[int | None, Mapping[str, Any]]  # (timestamp in ticks, row by source column)
-Timed = tuple[int, Row]
 
 
 class ResultRow(NamedTuple):
@@ -165,7 +165,7 @@ class Reference:
         self.start, self.end = (min(times), max(times)) if times else (0, -1)
         if times:
             shown_windows = [n for n in walk(query.plan) if isinstance(n, ToStream) and n.kind == "wstream"]
-            self.end = max([self.end, *(_last_close(n.input, self.end) for n in shown_windows)])
+            self.end = max([self.end, *(last_close(n.input, self.end) for n in shown_windows)])
         self.ticks = ticks | self._slide_instants()  # where Rstream speaks
         if every_tick is None:
             every_tick = self.end - self.start <= 2_000
@@ -374,21 +374,6 @@ def _own_windows(node: Plan) -> Iterator[Window]:
             yield from _own_windows(child)
 
 
-def _last_close(node: Plan, end: int) -> int:
-    """The last instant at which a window closes that may hold an element of the last instant, found by trying."""
-    end = max((_last_close(c, end) for c in children(node)), default=end)
-    match node:
-        case Window(spec=Slide(width, slide)):
-            return max([end, *(t for t in range(end - end % slide, end + width + 1, slide) if t - width < end <= t)])
-        case Window(spec=Hop(width, slide, offset)):
-            first = end - (end - offset) % slide
-            return max([end, *(t for t in range(first, end + width + 1, slide) if t - width <= end < t)])
-        case Window(spec=Session(gap)):
-            return end + gap
-        case _:
-            return end
-
-
 def split_late(elements: Iterable[Element], slack: int) -> tuple[list[tuple[int, Any]], list[Element], list[Element]]:
     """(on time in order of (ts, arrival), late, invalid).
 
@@ -426,63 +411,3 @@ def split_repeated(
         same = any([canonical(other[c]) for c in unique] == [canonical(v) for v in key] for other in near)
         (repeated if unique and None not in key and same else kept).append((ts, row))
     return kept, repeated
-
-
-def window_rows(spec: WindowSpec, names: Sequence[str], elements: Sequence[Timed], now: int) -> list[Row]:
-    """What a window holds at an instant, of the elements up to then in order of (ts, arrival).
-
-    >>> elements = [(1, ("a",)), (3, ("b",)), (4, ("a",)), (6, ("c",))]
-    >>> window_rows(Range(2), ("x",), elements, 6)
-    [('a',), ('c',)]
-    >>> window_rows(Slide(4, 2), ("x",), elements[:3], 5)  # as at 4: 0 < ts ≤ 4
-    [('a',), ('b',), ('a',)]
-    >>> window_rows(PartitionRows(("x",), 1), ("x",), elements, 6)
-    [('b',), ('a',), ('c',)]
-    >>> window_rows(Hop(3, 3), ("x",), elements, 7)  # as at 6: 3 ≤ ts < 6
-    [('b',), ('a',)]
-    """
-    match spec:
-        case Unbounded():
-            return [row for _, row in elements]
-        case Range(width):
-            return [row for ts, row in elements if now - width <= ts <= now]
-        case Slide(width, slide):
-            edge = now // slide * slide
-            return [row for ts, row in elements if edge - width < ts <= edge]
-        case Hop(width, slide, offset):
-            end = (now - offset) // slide * slide + offset
-            return [row for ts, row in elements if end - width <= ts < end]
-        case Session(gap, columns):
-            return [row for row, _ in closing_sessions(gap, columns, names, elements, now)]
-        case Until(column):
-            place = names.index(column)
-            return [row for _, row in elements if row[place] is None or now <= ticks(row[place])]
-        case Rows(count):
-            return [row for _, row in elements[max(0, len(elements) - count) :]]
-        case PartitionRows(columns, count):
-            places = [names.index(c) for c in columns]
-            rows = [row for _, row in elements]
-            parts = [tuple(row[p] for p in places) for row in rows]
-            return [row for i, row in enumerate(rows) if parts[i + 1 :].count(parts[i]) < count]
-
-
-def closing_sessions(
-    gap: int, columns: Sequence[str], names: Sequence[str], elements: Sequence[Timed], now: int
-) -> list[tuple[Row, int]]:
-    """The elements of the sessions that end at an instant, each with its session's start, in order of (ts, arrival).
-
-    >>> elements = [(1, ("a",)), (2, ("b",)), (3, ("a",)), (9, ("a",))]
-    >>> closing_sessions(4, ("x",), ("x",), elements, 7)
-    [(('a',), 1), (('a',), 1)]
-    """
-    places = [names.index(c) for c in columns]
-    sessions: dict[Row, list[list[int]]] = {}  # by partition: numbers of elements
-    for i, (ts, row) in enumerate(elements):
-        mine = sessions.setdefault(tuple(row[p] for p in places), [])
-        if mine and ts - elements[mine[-1][-1]][0] < gap:
-            mine[-1].append(i)
-        else:
-            mine.append([i])
-    found = [(i, elements[s[0]][0]) for part in sessions.values() for s in part if elements[s[-1]][0] + gap == now
-             for i in s]  # fmt: skip
-    return [(elements[i][1], start) for i, start in sorted(found)]

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import datetime as dt
 import math
-import re
 from collections.abc import Callable
 from decimal import Decimal
 from typing import Any
@@ -17,9 +16,10 @@ import pyarrow as pa
 
 from eddyline.core.errors import DataError
 from eddyline.testing.row_casts import WIDE, fit, fit_integer, from_micros, micros
+from eddyline.testing.row_text_functions import TEXT_FUNCTIONS
 from eddyline.testing.values import NAN, compare, order_key
 
-FUNCTIONS: dict[str, Callable[..., Any]] = {}
+FUNCTIONS: dict[str, Callable[..., Any]] = dict(TEXT_FUNCTIONS)
 NULL_AWARE: dict[str, Callable[[list[Any]], Any]] = {
     "is_null": lambda v: v[0] is None,
     "is_not_null": lambda v: v[0] is not None,
@@ -219,125 +219,6 @@ def _round(type: pa.DataType, x: Any, digits: int = 0) -> Any:
 
 _HUGE = WIDE.copy()
 _HUGE.prec = 1000
-
-# -- texts ---------------------------------------------------------------------------------------------------------
-
-
-def like_pattern(pattern: str, escape: str) -> str:
-    """A LIKE pattern as a regular expression.
-
-    >>> like_pattern("a%b_", chr(92))
-    'a.*b.'
-    """
-    if len(escape) != 1:
-        raise DataError(f"the escape of LIKE is one character, not {escape!r}.")
-    out: list[str] = []
-    characters = iter(pattern)
-    for c in characters:
-        if c == escape:
-            following = next(characters, None)
-            if following is None or following not in ("_", "%", escape):
-                raise DataError(f"the pattern {pattern!r} has an escape character in front of nothing to escape.")
-            out.append(re.escape(following))
-        else:
-            out.append(".*" if c == "%" else "." if c == "_" else re.escape(c))
-    return "".join(out)
-
-
-@define("like")
-def _like(_: pa.DataType, text: str, pattern: str, escape: str = "\\") -> bool:
-    return re.fullmatch(like_pattern(pattern, escape), text, re.DOTALL) is not None
-
-
-@define("ilike")
-def _ilike(_: pa.DataType, text: str, pattern: str, escape: str = "\\") -> bool:
-    return re.fullmatch(like_pattern(pattern.lower(), escape.lower()), text.lower(), re.DOTALL) is not None
-
-
-@define("rlike")
-def _rlike(_: pa.DataType, text: str, pattern: str) -> bool:
-    try:
-        return re.search(pattern, text) is not None
-    except re.error as e:
-        raise DataError(f"the regular expression {pattern!r} is not valid: {e}.") from None
-
-
-@define("regexp_extract")
-def _regexp_extract(_: pa.DataType, text: str, pattern: str, group: int = 1) -> str:
-    try:
-        compiled = re.compile(pattern)
-    except re.error as e:
-        raise DataError(f"regexp_extract: {e}.") from None
-    if not 0 <= group <= compiled.groups:
-        raise DataError(f"regexp_extract: {pattern!r} has no group {group}.")
-    found = compiled.search(text)
-    return "" if found is None else found.group(group) or ""
-
-
-@define("regexp_replace")
-def _regexp_replace(_: pa.DataType, text: str, pattern: str, replacement: str) -> str:
-    python = re.sub(r"\\(.)|\$([0-9])", lambda m: m[1] if m[2] is None else f"\\g<{m[2]}>", replacement)
-    try:
-        return re.sub(pattern, python, text)
-    except (re.error, IndexError) as e:
-        raise DataError(f"regexp_replace: {e}.") from None
-
-
-@define("substring")
-def _substring(_: pa.DataType, text: str, position: int, length: int | None = None) -> str:
-    """Counted from 1, or from the end if negative; 0 means 1."""
-    start = position - 1 if position > 0 else len(text) + position if position < 0 else 0
-    end = len(text) if length is None else start + length
-    return text[max(start, 0) : max(end, 0)]
-
-
-@define("locate")
-def _locate(_: pa.DataType, part: str, text: str, start: int = 1) -> int:
-    if start < 1:
-        return 0
-    return 1 if part == "" else text.find(part, start - 1) + 1
-
-
-@define("lpad")
-def _lpad(_: pa.DataType, text: str, length: int, pad: str = " ") -> str:
-    missing = max(length, 0) - len(text)
-    return text[: max(length, 0)] if missing <= 0 or not pad else (pad * missing)[:missing] + text
-
-
-@define("rpad")
-def _rpad(_: pa.DataType, text: str, length: int, pad: str = " ") -> str:
-    missing = max(length, 0) - len(text)
-    return text[: max(length, 0)] if missing <= 0 or not pad else text + (pad * missing)[:missing]
-
-
-@define("split_part")
-def _split_part(_: pa.DataType, text: str, delimiter: str, number: int) -> str:
-    if number == 0:
-        raise DataError("split_part counts from 1 (or from -1 backwards), not from 0.")
-    parts = text.split(delimiter) if delimiter else [text]
-    return parts[number - 1 if number > 0 else number] if abs(number) <= len(parts) else ""
-
-
-FUNCTIONS |= {
-    "startswith": plain(str.startswith),
-    "endswith": plain(str.endswith),
-    "contains": lambda _, text, part: part in text,
-    "upper": plain(str.upper),
-    "lower": plain(str.lower),
-    "reverse": lambda _, text: text[::-1],
-    "initcap": lambda _, text: " ".join(w[:1].upper() + w[1:].lower() for w in text.split(" ")),
-    "trim": lambda _, text, characters=" ": text.strip(characters) if characters else text,
-    "ltrim": lambda _, text, characters=" ": text.lstrip(characters) if characters else text,
-    "rtrim": lambda _, text, characters=" ": text.rstrip(characters) if characters else text,
-    "length": plain(len),
-    "ascii": lambda _, text: ord(text[0]) if text else 0,
-    "left": lambda _, text, n: text[: max(n, 0)],
-    "right": lambda _, text, n: text[max(len(text) - n, 0) :] if n > 0 else "",
-    "repeat": lambda _, text, n: text * max(n, 0),
-    "concat": lambda _, *texts: "".join(texts),
-    "replace": lambda _, text, old, new="": text.replace(old, new) if old else text,
-    "instr": lambda _, text, part: text.find(part) + 1,
-}
 
 # -- dates and times -----------------------------------------------------------------------------------------------
 

@@ -29,7 +29,7 @@ from eddyline.expr.builtins.characters import Characters, code_points, plain_row
 from eddyline.expr.types import INT32, LONGEST_TEXT, STRING
 
 LONGEST_COLUMN = 1 << 31  # bytes; no text of a column has more parts
-LONG = 1000  # characters; a batch of texts that are not longer fits into a column
+COLUMN_SAFE_CHARACTERS = 1000  # characters; a batch of texts that are not longer fits into a column
 
 
 def substring(text: str, start: int, length: int | None = None) -> str:
@@ -204,7 +204,7 @@ def _check_length(length: int) -> None:
 
 
 def repeat(text: str, count: int) -> str:
-    if count > LONG:
+    if count > COLUMN_SAFE_CHARACTERS:
         _check_length(len(text) * count)
     return text * max(count, 0)
 
@@ -214,7 +214,7 @@ def _repeat(arguments: Sequence[Argument], returns: pa.DataType) -> Built:
 
     def kernel(texts: Value, count: Value) -> pa.Array:
         most = (pc.max(count) if isinstance(count, pa.Array) else count).as_py()
-        if most is not None and most > LONG:
+        if most is not None and most > COLUMN_SAFE_CHARACTERS:
             return by_row(texts, count)
         return pc.binary_repeat(texts, pc.max_element_wise(count, 0, skip_nulls=False))
 
@@ -238,7 +238,7 @@ def _split(texts: pa.Array, delimiter: str, part: int) -> pa.Array:
         return texts if part in (1, -1) else pc.utf8_slice_codeunits(texts, 0, 0)
     part = max(-LONGEST_COLUMN, min(part, LONGEST_COLUMN))
     # Those behind the one that is asked for need not be told apart. Arrow makes room for as many as it may find.
-    parts = pc.split_pattern(texts, pattern=delimiter, max_splits=part if 0 < part < LONG else None)
+    parts = pc.split_pattern(texts, pattern=delimiter, max_splits=part if 0 < part < COLUMN_SAFE_CHARACTERS else None)
     ends = parts.offsets.to_numpy().astype(np.int64)
     at = ends[:-1] + part - 1 if part > 0 else ends[1:] + part
     there = (at >= ends[:-1]) & (at < ends[1:])
@@ -257,7 +257,7 @@ def _code(texts: pa.Array) -> pa.Array:
 
 
 def _too_long(count: int | None, *_: Any) -> bool:
-    return count is None or count > LONG
+    return count is None or count > COLUMN_SAFE_CHARACTERS
 
 
 BUILDERS: dict[str, Builder] = {

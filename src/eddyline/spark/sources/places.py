@@ -72,7 +72,7 @@ class Place:
         return Place(plain["part"], mark, plain.get("ended", False), order, plain.get("files", 0))
 
 
-LONG: Final = 1000  # characters
+PLAIN_TEXT_CHARACTERS: Final = 1000  # a longer text is compressed
 
 
 def pack_names(names: Sequence[str]) -> str:
@@ -85,7 +85,7 @@ def pack_names(names: Sequence[str]) -> str:
     (True, True)
     """
     text = "/".join(names)
-    return text if len(text) < LONG else "/" + base64.b64encode(zlib.compress(text.encode())).decode()
+    return text if len(text) < PLAIN_TEXT_CHARACTERS else "/" + base64.b64encode(zlib.compress(text.encode())).decode()
 
 
 def unpack_names(text: str) -> tuple[str, ...]:

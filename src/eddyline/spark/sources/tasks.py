@@ -16,7 +16,7 @@ from eddyline.io.source import SourceBatch, shorten
 from eddyline.spark.sources.parts import Piece, Slice
 
 FEWEST_ROWS: Final = 20_000  # below this a task of its own costs more than it saves
-CARRIED: Final = 8 << 20  # bytes that a task may bring along
+CARRIED_BYTES_PER_TASK: Final = 8 << 20  # that a task may bring along
 SNAP: Final = 0.15  # of a task: a source that ends so close to a task's end is not cut
 
 
@@ -49,7 +49,7 @@ def number_of_tasks(pieces: Mapping[str, Sequence[Piece]], cores: int, most_rows
     rows = sum(p.rows for ps in pieces.values() for p in ps)
     carried = sum(p.size for ps in pieces.values() for p in ps)
     useful = min(cores, max(1, math.ceil(rows / FEWEST_ROWS)))
-    return max(useful, math.ceil(rows / most_rows), math.ceil(carried / CARRIED))
+    return max(useful, math.ceil(rows / most_rows), math.ceil(carried / CARRIED_BYTES_PER_TASK))
 
 
 def deal(pieces: Mapping[str, Sequence[Piece]], tasks: int) -> Dealt:
