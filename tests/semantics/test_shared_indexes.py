@@ -117,9 +117,9 @@ def test_shared_and_alone_they_answer_the_same(tmp_path: Path) -> None:
         changes["left, far apart" if self.home is self.stub.store else "left" if self.home else "began"] += 1
         change(self)
 
-    def resized(self: SharedIndex, room: int) -> None:
+    def resized(self: SharedIndex, room: int, low: int) -> None:
         changes["grown" if room > self.room else "made smaller"] += bool(self.room)
-        resize(self, room)
+        resize(self, room, low)
 
     def brought(self: SharedIndex, first: int, tail: int, insert: Any) -> int:
         changes["brought back"] += not self.empty and self.end > tail

@@ -84,16 +84,16 @@ class Reader:
 @pytest.mark.parametrize("seed", range(6))
 def test_each_join_finds_its_own_rows_wherever_others_stand(seed: int) -> None:
     rng, seen = random.Random(seed), Counter[str]()
-    codes = np.array([rng.randint(0, 5) for _ in range(4000)])
-    valid = np.array([int(rng.random() < 0.8) for _ in range(4000)])
+    codes = np.array([rng.randint(0, 5) for _ in range(13_000)])
+    valid = np.array([int(rng.random() < 0.8) for _ in range(13_000)])
     with patch.object(shared_index, "FIRST_ROOM", 2):
         index = SharedIndex(IndexPool(), ["k"], lambda: seen.update(gone=1))
         readers: list[tuple[Reader, int]] = []
         at = 0
         while at < 3000:
-            if not readers or (len(readers) < 4 and rng.random() < 0.05):
+            if len(readers) < 2 or (len(readers) < 4 and rng.random() < 0.05):
                 readers.append((Reader(index, codes, valid, at), rng.choice((1, 5, 40, 300))))
-            elif len(readers) > 1 and rng.random() < 0.02:
+            elif len(readers) > 2 and rng.random() < 0.02:
                 index.remove(readers.pop(rng.randrange(len(readers)))[0].reader)
             reader, width = rng.choice(readers)
             room = index.room
@@ -103,6 +103,10 @@ def test_each_join_finds_its_own_rows_wherever_others_stand(seed: int) -> None:
             seen["smaller"] += index.room < room
             at = max(r.tail for r, _ in readers)
         assert seen["moved"] > 50 and seen["grown"] > 2, seen
+        ahead, width = max(readers, key=lambda r: r[0].tail)
+        for _ in range(300):  # others wait, and what they wait for takes no room
+            ahead.run(30, width)
+        assert index.room <= shared_index.SHRINKS_AT * (width + 30)
         for reader, _ in readers:
             index.remove(reader.reader)
         assert seen["gone"] and index.pool.nbytes == 0

@@ -85,15 +85,18 @@ class SharedIndex:
     # ── room ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def make_room(self, reader: IndexReader, first: int, end: int) -> None:
-        """Have room for the rows that all readers need, of whom one will come to row ``end``."""
+        """Have room for the rows that a reader needs who will come to row ``end``, and for those of the readers near.
+        One that has no row in common with it (it waits for another stream) puts its rows in anew when it goes on."""
         self.readers[reader] = (first, end)
-        need = max(FIRST_ROOM, max(tail for _, tail in self.readers.values()) - self._low)
+        near = [(f, t) for f, t in self.readers.values() if f <= end and first <= t]
+        low = min(f for f, _ in near)
+        need = max(FIRST_ROOM, max(t for _, t in near) - low)
         if need > self.room or need * SHRINKS_AT < self.room:
-            self._resize(1 << (SPARE_ROOM * need - 1).bit_length())
+            self._resize(1 << (SPARE_ROOM * need - 1).bit_length(), low)
 
-    def _resize(self, room: int) -> None:
+    def _resize(self, room: int, low: int) -> None:
         """Move the records that are needed, and hash all rows anew."""
-        low, old, was = max(self.floor, self._low), self.row.copy(), self.room
+        low, old, was = max(self.floor, low, self.end - room), self.row.copy(), self.room
         self.floor = low
         linked = np.zeros(max(0, self.end - low), np.int64)
         if len(linked):
@@ -154,7 +157,8 @@ class SharedIndex:
         """A join has put its rows in up to ``tail`` − 1, and needs those from ``first`` on."""
         self.end = tail
         self.readers[reader] = (first, tail)
-        self.floor = max(self.floor, min(self._low, tail))
+        # Rows that have lain a ring's length behind are overwritten.
+        self.floor = max(self.floor, min(self._low, tail), tail - self.room)
 
     def remove(self, reader: IndexReader) -> None:
         self.readers.pop(reader, None)
