@@ -9,7 +9,7 @@ from experiments.constraints.harness import Input, Run
 
 import eddyline as ed
 
-DELAY, PHASE = 60, 1_500  # ticks
+DELAY, PHASE = 60, 1_000  # ticks
 SCHEMA = pa.schema([("ts", pa.int64()), ("a", pa.int64())])
 TEXT = "SELECT Istream(P.ts, C.ts AS t) FROM P [RANGE 2000] P, C [RANGE 2000] C WHERE P.a = C.a"
 

@@ -35,7 +35,7 @@ from eddyline.streamon.decision import Decision
 from eddyline.streamon.log import DecisionLog
 
 MOST_VALUES = 1 << 20  # arrivals for which the values of a clustered attribute are remembered
-SAMPLED_ROWS = 1_024  # useless rows that lossy joins keep as a sample, about: fewer notice losses later, and cost less
+SAMPLED_ROWS = 512  # useless rows that lossy joins keep as a sample, about: fewer notice losses later, and cost less
 QUIET = 2.0  # times as long as elements take from one collection to the next: then time alone is a reason for one
 
 
@@ -217,12 +217,14 @@ class ConstraintWatch:
             ca.p = min(ca.p, p)
 
     def _leave_clusters(self, join: ConstrainedJoin) -> None:
-        """CA is not watched along one-one edges whose child waits for its only parent no longer than RIDS says."""
+        """CA is watched of parents, and not along one-one edges whose child waits for its only parent no longer than
+        RIDS says."""
         assert self.graph is not None
         for q in self.clustered:
             back, waits = self.rids.get(self.other[q]), self.input_of(self.other[q])
             alone = self.graph.edges[self._edge(q)].one_one and len(self.graph.parents(waits)) == 1
-            idle = alone and back is not None and self.usable(join, back, self.input_of(q))
+            covered = alone and back is not None and self.usable(join, back, self.input_of(q))
+            idle = covered or not self.is_parent(q)
             if idle and q not in self.unwatched:
                 self.unwatched.add(q)
                 self.clustered[q] = ClusteredArrival(self.options.forms(CA))

@@ -18,7 +18,7 @@ MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
 SHARE = 64  # one key in so many, a power of two: fewer follow a change later, and cost less
 FEWER = 8  # times fewer once ``KNOWN`` were followed to their end
 KNOWN = 64
-MOST = 256  # children at a time
+MOST = 128  # children at a time
 FIELDS = ("began", "came", "at", "first", "last", "parents", "after")
 REMEMBERED = 256  # children that were followed to their end: an average over as many
 

@@ -310,7 +310,7 @@ def run(
             arrived[owner] += 1
         else:
             s = cursor[len(cursor) - 1]
-            if s < 0 or live[owner] > 2 * mask[owner * width]:
+            if s < 0 or live[owner] > mask[owner * width]:
                 return np.int64(GROW)
             fill(rows, width, s, owner, arrived[owner], leave[at], now, place[at], rejected, keys, at)
             arrive(rows, width, plan, measures, s, now)

@@ -97,6 +97,7 @@ class Segment:
         self.bytes = 0
         self.runs: list[list[Block]] = []
         self.first: list[Int64s] = []  # keys of the blocks of each run
+        self.largest: list[int] = []  # and its last key
         self.rows: list[Block] = []
         self.schema = pa.schema([])
         try:
@@ -123,6 +124,7 @@ class Segment:
             first.append(run[0])
         self.runs.append(blocks)
         self.first.append(np.array(first, np.int64))
+        self.largest.append(int(keys[order[-1]]))
 
     def _write_rows(self, out: IO[bytes], rows: SpilledRows) -> None:
         whole: dict[str, pa.Array] = {f"row {n}": _plain(c) for n, c in rows.columns.items()}
@@ -163,9 +165,13 @@ class Segment:
     def find(self, port: int, keys: Int64s) -> Int64s:
         """The places of rows with one of these keys."""
         first = self.first[port]
+        keys = keys[(keys >= first[0]) & (keys <= self.largest[port])]  # most segments have other keys
         low, high = np.searchsorted(first, keys, "left") - 1, np.searchsorted(first, keys, "right") - 1
-        low, high = np.maximum(low, 0), np.maximum(high, 0)
-        wanted = sorted({b for x, y in zip(low.tolist(), high.tolist(), strict=True) for b in range(x, y + 1)})
+        low = np.maximum(low, 0)
+        # A key lies in one block, or in all from the last that begins before it to the last that begins with it.
+        longer = np.flatnonzero(high > low)
+        several = [np.arange(x, y + 1) for x, y in zip(low[longer].tolist(), high[longer].tolist(), strict=True)]
+        wanted = np.unique(np.concatenate([low, *several])).tolist()
         found = []
         for run, place in self._run(port, wanted):
             found.append(place[np.isin(run, keys)])
@@ -221,7 +227,7 @@ class Segment:
     def nbytes(self) -> int:
         """Bytes in memory: the manifest, and which rows are there."""
         blocks = sum(map(len, self.runs)) + len(self.rows)
-        return self.taken.nbytes + blocks * (16 + DIGEST_BYTES) + sum(f.nbytes for f in self.first)
+        return self.taken.nbytes + blocks * (16 + DIGEST_BYTES) + sum(f.nbytes + 8 for f in self.first)
 
     def remove(self) -> None:
         with contextlib.suppress(OSError):

@@ -22,6 +22,7 @@ from eddyline.core.delta import Int64s
 
 CHOSEN, ARRIVALS, TICKS = "chosen", "arrivals", "ticks"
 MARGIN = 0.9  # of the rows that the form in use keeps: the other has to be better than that
+PATIENCE = 4  # choices for which a form that was refuted is waited for: fewer lose more, more keep more
 UNKNOWN = 1 << 62  # ticks that are looked at as long as no rate is known
 NONE: Int64s = np.empty(0, np.int64)
 
@@ -31,10 +32,10 @@ class Forms:
 
     >>> rids = Forms(Adherence(W=4), Adherence(W=4))
     >>> rids.passed(1_000, rate=0.5)
-    >>> rids.arrivals.observe(np.array([1, 9]), np.array([1, 8]), 9)
+    >>> rids.arrivals.observe(np.array([1, 9]), np.array([1, 8]), 12)
     >>> rids.observe_ticks(np.array([1_002, 1_010]), np.array([3, 4]), 1_012)
     >>> rids.used.k_u, rids.in_ticks, rids.length
-    (inf, False, inf)
+    (8, False, 8.0)
     >>> rids.choose()
     >>> rids.used.k_u, rids.in_ticks, rids.length
     (4, True, 2.0)
@@ -45,6 +46,7 @@ class Forms:
         self.in_ticks = given == TICKS
         self.begun = False  # ticks: a time is known
         self.rate = 0.0  # arrivals for each tick
+        self.unknown = 0  # choices since the k of the form in use became infinite
         ticks.W = UNKNOWN
 
     @property
@@ -79,12 +81,14 @@ class Forms:
             self.begun, self.ticks.reset_at = True, now
 
     def choose(self) -> None:
-        """Use the form that keeps fewer rows."""
+        """Use the form that keeps fewer rows. What refutes the one will often refute the other a little later, so a
+        form that has just been refuted is not left for the other at once."""
         if self.given != CHOSEN:
             return
         here, there = self._lengths()[:: -1 if self.in_ticks else 1]
-        if there < MARGIN * here:
-            self.in_ticks = not self.in_ticks
+        self.unknown = self.unknown + 1 if math.isinf(here) else 0
+        if there < MARGIN * here and (self.unknown == 0 or self.unknown > PATIENCE):
+            self.in_ticks, self.unknown = not self.in_ticks, 0
 
     def refuted(self, arrived: int, now: int) -> None:
         """A row was needed that the form in use had made useless."""
