@@ -35,7 +35,8 @@ EXPERIMENTS = {
     "scheduling": ("bursts",),
     "inputs": ("slack_auto",),
     "indexes": ("figure_8_amri", "figure_9_amri", "figure_10_amri", "phases_amri", "room_climate_amri", "map_amri"),
-    "models": ("figure_2_4", "figures_2_5_6", "figures_2_7_8", "figure_2_9", "figure_2_10", "figure_2_12"),
+    "models": ("figure_2_4", "figures_2_5_6", "figures_2_7_8", "figure_2_9", "figure_2_10", "figure_2_11",
+               "figure_2_12"),
     "constraints": (
         "section_6_1_1", "figure_6_10", "figure_6_11", "figures_6_12_14", "figures_6_13_15", "figures_6_16_17",
         "figure_6_18", "table_6_1", "table_6_3", "real_constraints", "handover",

@@ -4,13 +4,15 @@ Aircraft report position and velocity every few seconds. ``MODEL`` says how a re
 of instants to come, and ``ERROR WITHIN`` lets reports within the bound only confirm what was said. When an aircraft
 turns, what was predicted for it is taken back (−) and said anew (+).
 
-    python examples/aircraft/closer_than.py
+    python examples/aircraft/closer_than.py [picture.png]
 """
 
 from __future__ import annotations
 
 import math
 import random
+import sys
+from typing import Any
 
 import eddyline as ed
 
@@ -45,7 +47,8 @@ def main() -> None:
     session = ed.Session()
     session.stream("reports", reports(), timestamp="ts")
     query = session.query(CLOSER)
-    for row in query.to_arrow().to_pylist():
+    rows = query.to_arrow().to_pylist()
+    for row in rows:
         ahead = row["_at"] - row["_time"]
         said = "will be" if row["_sign"] > 0 else "after all, will not be"
         sure = " (uncertain)" if row["_uncertain"] else ""
@@ -57,6 +60,39 @@ def main() -> None:
         f"{counts['a: validated']} of {len(reports())} reports only confirmed their model, {counts['runs']} runs, "
         f"{counts['predictions taken back']} predictions taken back"
     )
+    if sys.argv[-1].endswith(".png"):
+        draw(rows, sys.argv[-1])
+
+
+def draw(rows: list[dict[str, Any]], path: str) -> None:
+    """How far two aircraft are apart, and what was said of it ahead: with its bound, until it was taken back."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    pair = ("LX8", "SR1")
+    at = {(r["id"], r["ts"] // 5): (r["x"], r["y"]) for r in reports()}
+    times = sorted({t for _, t in at if all((p, t) in at for p in pair)})
+    apart = [math.dist(at[pair[0], t], at[pair[1], t]) for t in times]
+    figure, axis = plt.subplots(figsize=(8, 4))
+    axis.plot([5 * t for t in times], apart, "k.", ms=3, label="reported, every 5 s")
+    axis.axhline(5, color="tab:red", lw=1, label="closer than 5 nm")
+    said = [r for r in rows if (r["id"], r["other"]) == pair]
+    taken_back = {(r["_at"], round(r["miles"], 9)): r["_time"] for r in said if r["_sign"] < 0}
+    for r in (r for r in said if r["_sign"] > 0):
+        back = taken_back.get((r["_at"], round(r["miles"], 9)))
+        color = "tab:blue" if back is None else "tab:orange"
+        axis.plot([r["_time"], r["_at"]], [r["miles"]] * 2, color=color, lw=0.4, alpha=0.4)
+        axis.errorbar(r["_at"], r["miles"], yerr=0.4, fmt="o" if back is None else "x", color=color, ms=4, lw=1)
+    said_as = "predicted within 0.4 nm (the line begins when it was said), and taken back"
+    axis.plot([], [], "x-", color="tab:orange", label=said_as)
+    axis.axvspan(100, 130, color="0.85", lw=0, zorder=0, label="LX8 turns")
+    axis.set(xlabel="seconds", ylabel="nautical miles", title="LX8 and SR1: answers before it happens")
+    axis.set(xlim=(60, 200), ylim=(0, 22))
+    axis.legend(fontsize=8, loc="upper right")
+    figure.tight_layout()
+    figure.savefig(path, dpi=110)
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from typing import Any
 
 import numpy as np
@@ -254,6 +255,21 @@ def test_samples_that_differ_at_one_instant_are_counted() -> None:
     _, _, query = run("SELECT k, x FROM S ERROR WITHIN 0.1 SAMPLE EVERY 1", {"S": rows})
     counts = query.statistics()["model-query 1"]
     assert (counts["S: samples"], counts["S: violations"], counts["S: invalid"]) == (6, 1, 1)
+
+
+def test_a_key_that_tells_samples_apart_is_told() -> None:
+    rows = [{"ts": t, "n": t, "k": "a", "x": 1.0} for t in range(600)]
+    text = "SELECT k, x FROM S ERROR WITHIN 1 {} SAMPLE EVERY 1"
+    for by, told in (("", True), ("BY (k)", False)):
+        session = ed.Session()
+        session.stream("S", rows, timestamp="ts")
+        with warnings.catch_warnings(record=True) as seen:
+            warnings.simplefilter("always")
+            session.query(text.format(by)).to_arrow()
+        messages = [str(w.message) for w in seen if w.category is ed.ManySignalsWarning]
+        assert [m.partition("signals, ")[2] for m in messages] == [
+            "which n, k tell apart: name the columns that really do, ERROR WITHIN … BY (column)."
+        ] * told
 
 
 def test_results_wait_no_longer_than_a_segment_may_be() -> None:

@@ -92,6 +92,7 @@ def test_a_function_of_ones_own_divides_the_bound() -> None:
         (lambda result, attributes: {}, "a share above 0 and at most 1, and gave {} for 'gap'"),
         (lambda result, attributes: dict.fromkeys(attributes, 0.0), "a share above 0"),
         (lambda result, attributes: [0.5, 0.5], "gives a share for each attribute, as a dictionary"),
+        (lambda attributes: {}, "'mine' failed for 'gap': TypeError: .* with the name of a result and its attributes"),
     ],
 )
 def test_shares_that_are_none_are_refused(given: Any, told: str) -> None:
@@ -104,6 +105,10 @@ def test_a_split_that_nobody_knows_is_refused() -> None:
         planned("SELECT k, a FROM R ERROR WITHIN 1 SPLIT thirds")
     with pytest.raises(ed.CqlError, match=r"'gradiant' is none.*Did you mean 'gradient'"):
         planned("SELECT k, a FROM R ERROR WITHIN 1 SPLIT gradiant")
+    with pytest.raises(
+        ed.CqlError, match="expected EQUI, GRADIENT or the name of a split function, but found 'SAMPLE'"
+    ):
+        planned("SELECT k, a FROM R ERROR WITHIN 1 SPLIT SAMPLE EVERY 2")
     for name, given, told in (("equi", weighted, "is built in"), ("f", 3, "must be callable"), ("", weighted, "name")):
         with pytest.raises(ed.JobError, match=told):
             ed.Session().split(name, given)  # type: ignore[arg-type]

@@ -12,7 +12,7 @@ import pytest
 import eddyline as ed
 from eddyline.core.time import SystemClock
 from eddyline.kernels import interpolate
-from eddyline.models import tuples_or_models
+from eddyline.models import phase_costs, tuples_or_models
 from eddyline.models.fitting import Fitter
 from eddyline.models.phase_costs import FIT, INSTANT, SEGMENT, SHOWN, WALK, PhaseCosts
 from eddyline.models.tuples_or_models import Prices
@@ -153,10 +153,10 @@ def test_prices_are_those_of_one_more_row_of_each_phase() -> None:
     clock = Ticking()
     costs = PhaseCosts(clock)
     assert costs.prices() == Prices()
-    for rows in (100, 400, 200, 800, 100):
+    for rows in (100, 400, 200, 800, 20_000):
         for phase, price in ((WALK, 3), (INSTANT, 20), (FIT, 90), (SEGMENT, 500), (SHOWN, 40)):
             costs.begin()
-            clock.now_ns += 7000 + price * rows  # what a call costs is nobody's price
+            clock.now_ns += (7000 if phase in (FIT, SEGMENT, SHOWN) else 0) + price * rows  # a call is nobody's price
             costs.end(phase, rows)
     costs.asked, costs.kept = 100, 25
     found = costs.prices()
@@ -171,6 +171,7 @@ def test_a_measured_price_decides(fit: int, monkeypatch: pytest.MonkeyPatch) -> 
     """The same signals twice; where a fit turns out to be dear, keys go back to tuples."""
     for name, value in {"FIRST": 16, "PROFILE": 16, "PERIOD": 64, "LONGEST": 64}.items():
         monkeypatch.setattr(tuples_or_models, name, value)
+    monkeypatch.setattr(phase_costs, "ENOUGH", 30)
     clock, real = Ticking(), {"fit": Fitter.add_coded, "walk": interpolate.pass_samples}
 
     def add_coded(self: Fitter, code: Any, *rest: Any) -> None:

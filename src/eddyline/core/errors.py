@@ -109,6 +109,10 @@ class MissedRowsWarning(DivertedRowsWarning):
     """A query was registered when a source that it reads had been read to its end: it sees none of those rows."""
 
 
+class ManySignalsWarning(UserWarning):
+    """Most signals under ``ERROR WITHIN`` have one sample only: a column of their key tells samples apart."""
+
+
 @dataclass(frozen=True, slots=True)
 class Span:
     """A place in a text: ``start`` and ``end`` are character offsets, end exclusive."""

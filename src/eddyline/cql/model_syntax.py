@@ -112,7 +112,10 @@ def _bound(cursor: Cursor) -> dict[str, object]:
             cursor.expect(TokenType.R_PAREN, ")")
         found["by"] = tuple(names)
     if cursor.word("SPLIT"):
-        found["split"] = cursor.name("EQUI, GRADIENT or the name of a split function")
+        needed = "EQUI, GRADIENT or the name of a split function"
+        if cursor.current is not None and _begins(cursor.tokens, cursor.index):
+            raise cursor.error(f"expected {needed}, but {cursor.found()}.")
+        found["split"] = cursor.name(needed)
     return found
 
 

@@ -19,6 +19,7 @@ from eddyline.core.schema import Schema
 from eddyline.core.time import Clock, TimeKind
 from eddyline.expr.nodes import Expr
 from eddyline.kernels import interpolate as kernels
+from eddyline.kernels.fit import group_rows
 from eddyline.kernels.interpolate import AHEAD, HELD, LAST, MODE, MODELS, ROW, SEEN, TUPLES
 from eddyline.models.fitted import FittedStore
 from eddyline.models.instants import holds
@@ -144,9 +145,8 @@ class ChoosingStore(FittedStore):
             return held
         before = keys[held, MODE]
         self.choice.prices = self.costs.prices()
-        segments = self.fitter.segments_of(held)
-        for decision in self.choice.review(held, segments, self._key):
-            self.decisions.append(decision)
+        if not self.choice.stay_on_tuples(held):
+            self.decisions += self.choice.review(held, self.fitter.segments_of(held), self._key)
         keys[held, HELD] = 0
         after = keys[held, MODE]
         self._hand_over(held[(before == MODELS) & (after == TUPLES)])
@@ -188,7 +188,7 @@ class ChoosingStore(FittedStore):
         index = np.flatnonzero(ready)
         found, values = found.take(index, axis=0), values.take(index, axis=0)
         if not _in_order(found):
-            order = np.lexsort((found[:, 0], found[:, 1]))
+            order = _by_instant(found, self.step)
             found, values = found.take(order, axis=0), values.take(order, axis=0)
         names = [f"{self.prefix}{n}" for n in self.model.key]
         keys = self.fitter.table_of_keys.values(np.ascontiguousarray(found[:, 0])) if names else []
@@ -222,6 +222,23 @@ class ChoosingStore(FittedStore):
         self.instants = int(state["instants"])
         self.fitter.segments_by_key = np.array(state["segments by key"])
         self.costs.load(state["costs"])
+
+
+def _by_instant(found: Int64s, step: int) -> Int64s:
+    """The order of (key, instant) by instant and key, by counting: instants are multiples of the step."""
+    key, number = for_kernel(found[:, 0], found[:, 1] // step)
+    number -= number.min()
+    if number.max() > 4 * len(number):
+        order: Int64s = np.lexsort((key, number))
+        return order
+    by_key = _grouped(key)
+    return by_key[_grouped(number[by_key])]
+
+
+def _grouped(numbers: Int64s) -> Int64s:
+    begin, order = np.zeros(int(numbers.max()) + 2, np.int64), np.empty(len(numbers), np.int64)
+    group_rows(numbers, begin, order)
+    return order
 
 
 def _in_order(found: Int64s) -> bool:

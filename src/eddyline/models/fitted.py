@@ -28,6 +28,7 @@ from eddyline.models.segments import TO, ModelledValue, SegmentLayout
 from eddyline.models.sources import BoundedSegments, FittedRows, RowStore
 
 CODE = "#key"  # the column of a segment's key as a number, in order of first appearance
+FEW_SAMPLES = 256  # before which nothing is said of how many signals there are
 KEPT_EPOCHS = 8  # before old ones are looked for
 MOST_SAMPLES = 4096  # of a segment: what bounds the wait for the segments of a signal that any line fits
 
@@ -88,6 +89,16 @@ class FittedStore:
             for j, bound in enumerate(self.epochs[k][1]):
                 bounds[mine, j] = bound.at(values[mine, j])
         return bounds
+
+    def single_samples(self) -> str | None:
+        """A sentence, if so many signals have few samples that a column of the key must tell samples apart."""
+        samples, signals = self.fitter.counts.samples, len(self.fitter.table_of_keys)
+        if not self.model.key or samples < FEW_SAMPLES or signals <= samples / 2:
+            return None
+        return (
+            f"{samples} samples are of {signals} signals, which {', '.join(self.model.key)} tell apart: name the "
+            "columns that really do, ERROR WITHIN … BY (column)."
+        )
 
     def samples(self, time: Int64s, columns: Mapping[str, pa.Array], coded: bool) -> Samples:
         """The samples that have numbers; ``coded``: with the numbers of their signals."""

@@ -1,11 +1,16 @@
 """What the phases of a query within a bound cost, measured while it runs: the prices of ``models.tuples_or_models``.
 
-A phase is timed once for a batch, never for a row, and what one more row of it costs is estimated apart from what the
-call costs (``streamon.call_times``). Phases that were not measured yet cost what they do on a typical machine.
+A phase is timed once for a batch, never for a row. Phases on tuples see all rows of a batch, and their price is that of
+the quickest of the recent batches with enough rows: a pause of the process is no price, and would speak for models.
+Those on models may see few rows: what one more costs is estimated apart from what the call costs
+(``streamon.call_times``). That takes tens of microseconds for a call, which a query on tuples alone does not spend.
+Phases that were not measured yet cost what they do on a typical machine.
 """
 
 from __future__ import annotations
 
+import json
+from collections import deque
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -18,8 +23,10 @@ from eddyline.streamon.call_times import CallTimes
 
 # Walk along samples and instants on tuples; what is asked of an instant there; the fit of a sample; the equations of a
 # segment; a row of the result on models.
-WALK, INSTANT, FIT, SEGMENT, SHOWN = range(5)
-PHASES: Final = 5
+FIT, SEGMENT, SHOWN, WALK, INSTANT = range(5)
+ON_MODELS: Final = 3  # phases that are so
+BATCHES: Final = 16  # whose times count on tuples
+ENOUGH: Final = 1 << 12  # rows of a call on tuples that says what a row costs: of few it is mostly what the call does
 
 
 class PhaseCosts:
@@ -27,7 +34,8 @@ class PhaseCosts:
 
     def __init__(self, clock: Clock | None) -> None:
         self.clock = clock
-        self.times = CallTimes(PHASES)
+        self.times = CallTimes(ON_MODELS)
+        self.on_tuples: dict[int, deque[float]] = {p: deque(maxlen=BATCHES) for p in (WALK, INSTANT)}
         self.asked = self.kept = 0  # instants on tuples, and those of them that are in the result
         self._began = 0
 
@@ -37,17 +45,24 @@ class PhaseCosts:
 
     def end(self, phase: int, rows: int) -> None:
         """A call of a phase has ended that began at the last ``begin``."""
-        if self.clock is not None and rows:
-            many, seconds = np.zeros(PHASES, np.int64), np.zeros(PHASES)
-            many[phase], seconds[phase] = rows, (self.clock.nanoseconds() - self._began) / 1e9
-            self.times.add(many, seconds)
+        if self.clock is None or not rows:
+            return
+        spent = self.clock.nanoseconds() - self._began
+        if phase in self.on_tuples:
+            if rows >= ENOUGH:
+                self.on_tuples[phase].append(spent / rows)
+            return
+        many, seconds = np.zeros(ON_MODELS, np.int64), np.zeros(ON_MODELS)
+        many[phase], seconds[phase] = rows, spent / 1e9
+        self.times.add(many, seconds)
 
     def prices(self) -> Prices:
         """In nanoseconds; typical ones where nothing is known."""
         typical = tuples_or_models.Prices()
-        if self.clock is None or not self.times.settled.any():
+        if self.clock is None:
             return typical
-        walk, instant, fit, segment, shown = (1e9 * self.times.prices).tolist()
+        walk, instant = (min(self.on_tuples[phase], default=np.nan) for phase in (WALK, INSTANT))
+        fit, segment, shown = (1e9 * self.times.prices).tolist()
         walk = _or(walk, typical.sample)
         share = self.kept / self.asked if self.asked else 1.0
         return Prices(
@@ -56,10 +71,14 @@ class PhaseCosts:
         )  # fmt: skip
 
     def state(self) -> dict[str, Any]:
-        return {"times": self.times.state(), "asked": self.asked, "kept": self.kept}
+        tuples = json.dumps([list(w) for w in self.on_tuples.values()])
+        return {"models": self.times.state(), "tuples": tuples, "asked": self.asked, "kept": self.kept}
 
     def load(self, state: Mapping[str, Any]) -> None:
-        self.times.load(state["times"])
+        self.times.load(state["models"])
+        for window, own in zip(self.on_tuples.values(), json.loads(state["tuples"]), strict=True):
+            window.clear()
+            window.extend(own)
         self.asked, self.kept = int(state["asked"]), int(state["kept"])
 
 

@@ -64,7 +64,13 @@ def split_named(name: str, own: Mapping[str, SplitDef]) -> SplitDef:
 
 def shares(split: SplitDef, result: str, attributes: Mapping[Attribute, float]) -> dict[Attribute, float]:
     """What a split function gives, checked: no share is missing, none is 0, and all are at most the whole."""
-    found = split.function(result, dict(sorted(attributes.items())))
+    try:
+        found = split.function(result, dict(sorted(attributes.items())))
+    except Exception as error:
+        raise JobError(
+            f"the split function {split.name!r} failed for {result!r}: {type(error).__name__}: {error}. It is called "
+            "with the name of a result and its attributes, and gives each a share."
+        ) from error
     if not isinstance(found, Mapping):
         raise JobError(f"the split function {split.name!r} gives a share for each attribute, as a dictionary.")
     if found.keys() != attributes.keys() or not all(isinstance(s, int | float) and 0 < s <= 1 for s in found.values()):

@@ -9,6 +9,7 @@ can still matter instead: those that reach behind the earliest result that is no
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -18,6 +19,7 @@ import pyarrow as pa
 
 from eddyline.core.bound import Bound
 from eddyline.core.delta import Bools, Delta, Float64s, Int64s
+from eddyline.core.errors import ManySignalsWarning
 from eddyline.core.schema import Field, Schema
 from eddyline.core.time import Clock, TimeKind
 from eddyline.kernels.polynomials import HIGH_CLOSED, LOW_CLOSED, multiples
@@ -62,6 +64,7 @@ class ModelOperator(Operator):
         self.done: float = -np.inf  # all before it was emitted
         self.last: int | None = None  # the largest time of an element
         self.solved = self.slivers = self.uncertain = 0
+        self.warned = self.program.bound is None  # of signals with single samples; there are none to warn of
 
     def process(self, deltas: Sequence[Delta], frontier: int) -> Delta:
         given = [
@@ -74,6 +77,8 @@ class ModelOperator(Operator):
             if len(delta):
                 self.last = max(int(delta.time[-1]), self.last or int(delta.time[-1]))
                 store.add(delta.time, columns)
+        if not self.warned:
+            self._warn()
         ended = frontier >= END_OF_MODELS and self.last is not None
         known = max(self.done, min(s.known(frontier, ended) for s in self.stores))
         end = max(float(self.last or 0) + 1.0, self.done) if ended else None
@@ -105,6 +110,13 @@ class ModelOperator(Operator):
             store.forget(needed - self.program.reach)
         self.done = known
         return out
+
+    def _warn(self) -> None:
+        found = (s.single_samples() for s in self.stores if isinstance(s, FittedStore))
+        told = next((sentence for sentence in found if sentence is not None), None)
+        if told is not None:
+            self.warned = True
+            warnings.warn(told, ManySignalsWarning, stacklevel=2)
 
     def _invert(self, inverter: Inverter, deltas: Sequence[Delta], given: Sequence[dict[str, pa.Array]]) -> None:
         """Bounds of the samples that these elements change."""
