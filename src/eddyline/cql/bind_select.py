@@ -23,7 +23,8 @@ from eddyline.cql.dialect import StreamList, StreamQuery
 from eddyline.cql.modifiers import refuse_modifiers
 from eddyline.cql.places import item_text, span_of
 from eddyline.cql.renaming import renamed
-from eddyline.cql.scope import Context, Scope, Visible, outer_columns
+from eddyline.cql.scope import Context, Scope, outer_columns
+from eddyline.cql.select_items import SelectItem, star_items, unique_names
 from eddyline.cql.window_syntax import WindowClause
 from eddyline.expr.nodes import Column, Expr, columns_of, substitute
 from eddyline.expr.types import NULL, STRING, type_name
@@ -62,15 +63,6 @@ _READ = (
     "offset",
     "qualify",
 )
-
-
-@dataclass(frozen=True, slots=True)
-class SelectItem:
-    """An output column: its name as written, the alias that tells it from a namesake, and its value."""
-
-    name: str
-    qualifier: str
-    value: Expr
 
 
 @dataclass(slots=True)
@@ -215,7 +207,8 @@ class SelectBinder:
         for node in projections:
             star = node.this if isinstance(node, exp.Column) else node
             if isinstance(star, exp.Star):
-                items.extend(self._star(star, node.table if isinstance(node, exp.Column) else ""))
+                table = node.table if isinstance(node, exp.Column) else ""
+                items.extend(star_items(self.context, self.scope, star, table))
                 continue
             value = node.this if isinstance(node, exp.Alias) else node
             if isinstance(value, StreamQuery):
@@ -286,34 +279,6 @@ class SelectBinder:
         if over.ranks.call is None and not over.calls:
             message = "QUALIFY keeps rows by a rank or another value with OVER (…): write WHERE, or HAVING for groups."
             raise self.context.error(message, node)
-
-    def _star(self, star: exp.Star, alias: str) -> list[SelectItem]:
-        if star.args.get("replace") or star.args.get("rename"):
-            message = "'*' does not take REPLACE or RENAME: write the columns that stay, and the others with AS."
-            raise self.context.error(message, star)
-        items = self._star_items(alias)
-        left_out = {e.name.lower(): e for e in star.args.get("except_") or ()}
-        for name, e in left_out.items():
-            if all(i.name.lower() != name for i in items):
-                raise self.scope.unknown(exp.Column(this=exp.to_identifier(e.name)))
-        if left_out and len(items) == sum(i.name.lower() in left_out for i in items):
-            raise self.context.error("EXCEPT leaves no column.", star)
-        return [i for i in items if i.name.lower() not in left_out]
-
-    def _star_items(self, alias: str) -> list[SelectItem]:
-        if alias:
-            found = [v for v in self.scope.of_alias(alias) if not v.implicit]
-            if not found:
-                raise self.scope.unknown(exp.Column(this=exp.to_identifier("*"), table=exp.to_identifier(alias)))
-            return [self._star_item(v) for v in found]
-        shown = (v for v in self.scope.visible if not v.implicit and v.plan_name not in self.scope.hidden)
-        return [self._star_item(v, merge=True) for v in shown]
-
-    def _star_item(self, v: Visible, merge: bool = False) -> SelectItem:
-        merged = self.scope.merged.get(v.name.lower()) if merge else None
-        if merged is not None and v.plan_name in columns_of(merged):
-            return SelectItem(v.name, v.alias, merged)
-        return SelectItem(v.name, v.alias, Column(v.plan_name, v.type))
 
     # Grouping -------------------------------------------------------------------------------------------------
 
@@ -436,23 +401,6 @@ class SelectBinder:
         plan = as_relation(Bound(Project(self.below, (*outputs, *extra)), None, self.judged))
         on = tuple(substitute(c, inner) for c in self.outer)
         return Correlated(plan, tuple(Column(n, e.type) for n, e in outputs), on)
-
-
-def unique_names(items: list[SelectItem]) -> list[tuple[str, Expr]]:
-    """Output names: the first keeps its name ``a``, a namesake becomes ``alias_a``, and then ``a_2``, ``a_3`` …"""
-    taken: set[str] = set()
-    counts: dict[str, int] = {}  # the next number to try for a name: without it, n namesakes take n² tries
-    named = []
-    for item in items:
-        name = item.name
-        if name.lower() in taken and item.qualifier:
-            name = f"{item.qualifier}_{item.name}"
-        while name.lower() in taken:
-            count = counts.get(item.name, 2)
-            name, counts[item.name] = f"{item.name}_{count}", count + 1
-        taken.add(name.lower())
-        named.append((name, item.value))
-    return named
 
 
 def _is_explode(node: Any) -> bool:

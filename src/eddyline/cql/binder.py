@@ -69,7 +69,7 @@ def bind(query: str | Statement, catalog: Catalog) -> BoundQuery:
 
         plan: Plan = model_query(context, statement.query, bound)
     else:
-        plan = result(bound)
+        plan = context.arrival_order.together(result(bound))
     if depth(plan) > DEEPEST:
         message = f"this query has more than {DEEPEST} operators one below another: {SHALLOWER}."
         raise CqlError(message, statement.text, statement.span)

@@ -28,7 +28,10 @@ from eddyline.plan.logical import (
     Select,
     Window,
     WithArrivals,
+    children,
+    each,
 )
+from eddyline.plan.rewrite import with_children
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +67,24 @@ class ArrivalOrder:
         if id(p) not in self.known:
             self.known[id(p)] = p, self._of(p)
         return self.known[id(p)][1]
+
+    def together(self, plan: Plan) -> Plan:
+        """A plan in which whoever else reads a join that has its columns of arrival reads that one, without them: what
+        is named once and read several times is computed once."""
+        joins = {id(p): a for p, a in self.known.values() if a.arrivals and isinstance(p, Join | OuterJoin | MarkJoin)}
+        done: dict[int, Plan] = {}
+
+        def of(n: Plan) -> Plan:
+            if id(n) not in done:
+                found = joins.get(id(n))
+                if found is None:
+                    done[id(n)] = with_children(n, [of(c) for c in children(n)])
+                else:
+                    own = tuple((f.name, Column(f.name, f.type)) for f in n.schema)
+                    done[id(n)] = Project(of(found.plan), own)
+            return done[id(n)]
+
+        return of(plan) if any(id(n) in joins for n in each(plan)) else plan
 
     def _of(self, p: Plan) -> Arrived:
         match p:

@@ -35,6 +35,7 @@ _TEXTS = (
     "SELECT a, window_start, v FROM S [TUMBLE 4]",
     "SELECT a, v FROM S [RANGE 6] ORDER BY v DESC, a LIMIT 3",
     "SELECT a FROM (SELECT a, ROW_NUMBER() OVER (PARTITION BY a ORDER BY v) AS rn FROM S [RANGE 6]) x WHERE rn <= 2",
+    "SELECT S.v, T.v AS w FROM S [RANGE 5], T [ROWS 4] WHERE S.a = T.a ORDER BY S.b LIMIT 2",
     "SELECT Istream(S.v, T.v AS w) FROM S ASOF JOIN T ON S.a = T.a AND T.ts <= S.ts",
     "SELECT Istream(S.v, T.v AS w) FROM S ASOF JOIN T ON S.a = T.a AND T.ts >= S.ts WITHIN 3",
     "SELECT Istream(S.v, T.v AS w) FROM S LEFT ASOF JOIN T ON S.a = T.a AND T.ts < S.ts WITHIN 3",
