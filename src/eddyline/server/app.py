@@ -17,11 +17,12 @@ from eddyline.cql.steering import PinQuery  # noqa: F401  - the parser's stateme
 from eddyline.engine.strategies import strategy_lines
 from eddyline.expr.functions import function_names
 from eddyline.server import inputs, queries, results
+from eddyline.server.commands import Refused
 from eddyline.server.context import Context, context_of
 from eddyline.server.guard import TOKEN_KEY, Guard
 from eddyline.server.journal import Gone
 from eddyline.server.metrics import metrics
-from eddyline.server.service import Missing, Refused, Service
+from eddyline.server.service import Missing, Service
 
 PAGE = resources.files("eddyline.server") / "static"
 

@@ -14,8 +14,9 @@ from typing import Any, TypeVar
 
 from starlette.requests import Request
 
+from eddyline.server.commands import Refused
 from eddyline.server.followers import Followers
-from eddyline.server.service import Refused, Service
+from eddyline.server.service import Service
 
 T = TypeVar("T")
 

@@ -20,9 +20,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
+from eddyline.server.commands import Refused
 from eddyline.server.guard import SECURITY_HEADERS
 from eddyline.server.journal import Journal
-from eddyline.server.service import Refused
 
 START_SECONDS: Final = 60.0  # until the process is there: it loads Arrow
 HAND_OVER_SECONDS: Final = 10.0

@@ -30,8 +30,9 @@ from eddyline.engine.query import Query
 from eddyline.io import durable
 from eddyline.plan.logical import streams_of
 from eddyline.plan.plan_data import PlanGraph
+from eddyline.server.commands import Refused
 from eddyline.server.declarations import Declaration, declare, reads, register_functions
-from eddyline.server.service import Refused, Running, Service, declaration_of
+from eddyline.server.service import Running, Service, declaration_of
 from eddyline.server.settings import Settings
 from eddyline.server.store import Entry
 from eddyline.spark.collect import settings as spark_settings
