@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 _ESCAPE = re.compile(r"\x1b\[([0-9;?]*)([A-Za-z])")
+ASKS_FOR_CURSOR = b"\x1b[6n"
 Act = Callable[["Terminal"], None]
 
 
@@ -188,6 +189,8 @@ class Dialogue:
         except OSError:
             return False
         self._terminal.written += data.decode(errors="replace")
+        for _ in range(data.count(ASKS_FOR_CURSOR)):
+            self.type("\x1b[10;1R")  # as terminals do: line 10, the first column
         return bool(data)
 
 

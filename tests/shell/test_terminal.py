@@ -9,8 +9,7 @@ import pytest
 from tests.server.running import RunningServer
 from tests.terminal import Dialogue, dialogue, eddyline
 
-# The terminal of the test does not answer where its cursor is.
-TERMINAL = {"PROMPT_TOOLKIT_NO_CPR": "1", "TERM": "xterm-256color", "COLUMNS": "100", "LINES": "50"}
+TERMINAL = {"TERM": "xterm-256color", "COLUMNS": "100", "LINES": "50"}
 PROMPT, MORE = "cql>", r"\.\.\.>"  # the blank behind them is drawn by moving the cursor
 UNDERLINED = r"\x1b\[0;[0-9;]*\b4m{}"
 CTRL_C, CTRL_D, ENTER, TAB = "\x03", "\x04", "\r", "\t"

@@ -175,7 +175,11 @@ function Tools(props: { history: History | null; replay: History | null; setRepl
         !props.replay && (
           <>
             <button onClick={() => chooser.current?.click()}>open bundle</button>
-            <input ref={chooser} id="open-bundle" type="file" accept=".json" aria-label="bundle to open" hidden onChange={(e) => void open(e.currentTarget.files?.[0])} />
+            <input ref={chooser} id="open-bundle" type="file" accept=".json" aria-label="bundle to open" hidden onChange={(e) => {
+                const chosen = e.currentTarget;
+                void open(chosen.files?.[0]).then(() => (chosen.value = "")); // so that the same file can be chosen again
+              }}
+            />
           </>
         )
       )}

@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.live import Live
 from rich.markup import escape
 from rich.table import Table
+from rich.text import Text
 
 from eddyline.core.errors import EddylineError, JobError, did_you_mean
 from eddyline.cql.job import QueryStatement, parse_job
@@ -134,12 +135,14 @@ class Shell:
         last: deque[dict[str, Any]] = deque(maxlen=SHOWN_ROWS)
         count = 0
         try:
-            with Live(console=self.console, refresh_per_second=8, transient=False) as live:
+            waiting = Text(f"{name}: waiting for results (Ctrl-C ends)")
+            with Live(waiting, console=self.console, refresh_per_second=8, transient=False) as live:
                 for batch in self.target.results(name):
                     if batch is not None:
                         count += len(batch)
                         last.extend(batch.slice(max(0, len(batch) - SHOWN_ROWS)).to_pylist())
                     live.update(_table(name, list(last), count))
+                live.update(_table(name, list(last), count))
         except KeyboardInterrupt:
             self._say(f"{name} goes on; \\watch {name} shows it again.")
 
@@ -156,8 +159,10 @@ class Shell:
             self._say("(0 rows)")
 
 
-def _table(name: str, rows: list[dict[str, Any]], count: int) -> Table:
+def _table(name: str, rows: list[dict[str, Any]], count: int) -> Table | Text:
     title = f"{name}: {count:,} {'row' if count == 1 else 'rows'}"
+    if not rows:  # a table without columns is drawn as nothing
+        return Text(title)
     table = Table(title=title, header_style="bold", title_justify="left")
     for column in rows[-1] if rows else ():
         number = isinstance(rows[-1][column], int | float)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from prompt_toolkit import PromptSession
+from prompt_toolkit.application.current import get_app_or_none
 from prompt_toolkit.completion import CompleteEvent, Completer, Completion, ThreadedCompleter
 from prompt_toolkit.document import Document
 from prompt_toolkit.enums import DEFAULT_BUFFER
@@ -35,6 +36,10 @@ class Names:
         self._known: dict[str, list[str]] = {}
         self._queries: list[str] = []
         self._functions: list[str] = []
+
+    def forget(self) -> None:
+        """Something may have been declared."""
+        self._when = float("-inf")
 
     def get(self) -> tuple[dict[str, list[str]], list[str], list[str]]:
         if time.monotonic() - self._when > KNOWN_SECONDS:
@@ -95,6 +100,9 @@ class CqlLexer(Lexer):
             except EddylineError as error:
                 self.message = str(error)
             self._checked = text, place
+            app = get_app_or_none()
+            if app is not None:  # the line below was laid out before: draw once more, with the message
+                app.invalidate()
         return self._checked[1]
 
 
@@ -131,7 +139,7 @@ def complete(text: str) -> bool:
 
 def editor(target: Target, history: Path | None, **more: Any) -> PromptSession[str]:
     keys = KeyBindings()
-    lexer = CqlLexer(target)
+    lexer, names = CqlLexer(target), Names(target)
 
     @Condition
     def ready() -> bool:
@@ -141,6 +149,7 @@ def editor(target: Target, history: Path | None, **more: Any) -> PromptSession[s
 
     @keys.add("enter", filter=has_focus(DEFAULT_BUFFER) & ready)
     def send(event: Any) -> None:
+        names.forget()
         event.current_buffer.validate_and_handle()
 
     @keys.add("c-c")
@@ -156,7 +165,7 @@ def editor(target: Target, history: Path | None, **more: Any) -> PromptSession[s
         prompt_continuation="...> ",
         key_bindings=keys,
         lexer=lexer,
-        completer=ThreadedCompleter(CqlCompleter(Names(target))),
+        completer=ThreadedCompleter(CqlCompleter(names)),
         complete_while_typing=True,
         history=InMemoryHistory() if history is None else FileHistory(str(history)),
         bottom_toolbar=lambda: lexer.message or None,
