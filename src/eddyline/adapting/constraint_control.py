@@ -24,7 +24,7 @@ from eddyline.adaptive.constraints.directions import DirectedGraph, Edge, direct
 from eddyline.adaptive.constraints.forms import Forms
 from eddyline.adaptive.constraints.missed import MissedResults
 from eddyline.adaptive.constraints.no_rows import Prediction, choose, predict
-from eddyline.adaptive.constraints.ordered import OrderedArrival
+from eddyline.adaptive.constraints.ordered_arrival import OrderedArrival
 from eddyline.adaptive.constraints.policies import CA, OAC, OAP, RIDS, ConstraintOptions
 from eddyline.core.bound import bound_of
 from eddyline.core.delta import Int64s

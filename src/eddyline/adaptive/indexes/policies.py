@@ -10,13 +10,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from eddyline.adaptive.indexes.amri import Amri, StaticBitmap
 from eddyline.adaptive.indexes.assessment import ASSESSMENTS
 from eddyline.adaptive.indexes.cost import UnitCosts
 from eddyline.adaptive.indexes.fitting import Fitting
 from eddyline.adaptive.indexes.migration import MIGRATIONS
 from eddyline.adaptive.indexes.routes import POLICIES as ROUTES
 from eddyline.adaptive.indexes.scheduling import CHANGE, SCHEDULES
-from eddyline.adaptive.indexes.tuners import AdaptiveHashes, Amri, IndexTuner, SingleHashes, StaticBitmap
+from eddyline.adaptive.indexes.tuners import AdaptiveHashes, IndexTuner, SingleHashes
 from eddyline.streamon.parameters import SEED, NamedChoice, Parameter
 from eddyline.streamon.strategies import find, strategy
 

@@ -1,4 +1,6 @@
-"""Index tuning as policies: AMRI, adaptive hash indices, single-attribute hashes and a static bitmap.
+"""Index tuning as policies: what all tuners share, adaptive hash indices and single-attribute hashes.
+
+AMRI and the static bitmap are in ``amri.py``.
 
 A tuner receives how often each state is searched by which access pattern, and decides with which indexes new partitions
 of a state are made and which stored partitions are re-indexed. It knows no operator: an index is a tuple of *bits*
@@ -15,11 +17,11 @@ from typing import Any
 
 from eddyline.adaptive.indexes.access_patterns import attributes_of, spelled
 from eddyline.adaptive.indexes.assessment import Assessment, make_assessment
-from eddyline.adaptive.indexes.cost import EQUAL_COSTS, Configuration, UnitCosts, Workload, dependent_cost
-from eddyline.adaptive.indexes.index_sets import HEAD_BYTES, IndexKey, IndexSet, bits_of
-from eddyline.adaptive.indexes.migration import EXPECTED, StoredPartition, least_expected, runs_of, to_migrate
+from eddyline.adaptive.indexes.cost import EQUAL_COSTS, UnitCosts, Workload
+from eddyline.adaptive.indexes.index_sets import IndexKey, IndexSet
+from eddyline.adaptive.indexes.migration import least_expected, runs_of
 from eddyline.adaptive.indexes.scheduling import Schedule, make_schedule
-from eddyline.adaptive.indexes.selection import Choice, divide, most_frequent, select
+from eddyline.adaptive.indexes.selection import most_frequent
 from eddyline.streamon.decision import Decision
 from eddyline.streamon.wording import Evidence, sentence
 
@@ -224,105 +226,6 @@ class Costed(Assessed):
             "rows": facts.rows,
             "moved_rows": sum(facts.partitions[i][1] for i in moved),
         }
-
-
-class Amri(Costed):
-    """The Adaptive Multi-Route Index: a bit-address index for each state, its bits chosen anew as searches change. The
-    budget is that of the buckets."""
-
-    name = "amri"
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self.configurations: list[Configuration] = [bits_of(self.initial(n), n) for n in self.attributes]
-
-    def initial(self, attributes: int) -> tuple[IndexKey, ...]:
-        """Bits for all attributes alike, as many in all as a partition can use: 12 with 2,500 rows."""
-        each, rest = divmod(min(MOST_BITS, (self.partition - 1).bit_length()), max(1, attributes))
-        return (("bits", *(each + (a < rest) for a in range(attributes))),)
-
-    def take_over(self, state: int, indexes: tuple[IndexKey, ...]) -> None:
-        self.configurations[state] = bits_of(indexes, self.attributes[state])
-
-    def decide(self, state: int, facts: Sequence[StateFacts]) -> list[Tuning]:
-        if self.budget is None:
-            chosen = {state: select(self.attributes[state], facts[state].bits, self.workload(state, facts), self.unit)}
-        else:
-            chosen = self._divided(facts)
-        return [t for s, best in chosen.items() if (t := self._tuning(s, best, facts)) is not None]
-
-    def _divided(self, facts: Sequence[StateFacts]) -> dict[int, Configuration]:
-        assert self.budget is not None
-        assessed = [s for s in range(len(facts)) if self.known[s]]
-        choices: list[list[Choice]] = []
-        for s in assessed:
-            load, options = self.workload(s, facts), []
-            for bits in range(facts[s].bits + 1):
-                best = select(self.attributes[s], bits, load, self.unit)
-                used = sum(best)
-                options.append(Choice(best, dependent_cost(best, load, self.unit), (HEAD_BYTES << used) if used else 0))
-            choices.append(options)
-        return {s: c.configuration for s, c in zip(assessed, divide(self.budget, choices), strict=True)}
-
-    def _tuning(self, state: int, best: Configuration, facts: Sequence[StateFacts]) -> Tuning | None:
-        before, mine = self.configurations[state], facts[state]
-        if best == before:
-            return None
-        load = self.workload(state, facts)
-        if self.migration == EXPECTED:
-            costs, moved = self.expected((("bits", *before),), (("bits", *best),), load, mine)
-            worth = EXPECTED_WORTH
-        else:
-            stored = [
-                StoredPartition(bits_of(indexes, len(best)), rows, mine.in_process) for indexes, rows in mine.partitions
-            ]
-            costs = (dependent_cost(before, load, self.unit), dependent_cost(best, load, self.unit))
-            worth, moved = WORTH, to_migrate(self.migration, stored, best, self.known[state], self.unit)
-        if costs[0] < worth * costs[1]:
-            return None
-        self.configurations[state] = best
-        names = mine.names
-        decision = Decision(
-            "index bits",
-            dict(zip(names, before, strict=True)),
-            dict(zip(names, best, strict=True)),
-            SEARCHES,
-            self.evidence(state, mine, moved),
-            {"rows": "rows", "moved_rows": "rows"},
-            expected_gain=costs[0] / costs[1] if costs[1] > 0 else None,
-        )  # fmt: skip
-        return Tuning(state, (("bits", *best),), tuple(moved), decision)
-
-    def state(self) -> dict[str, Any]:
-        return {**super().state(), "configurations": [list(c) for c in self.configurations]}
-
-    def load(self, state: Mapping[str, Any]) -> None:
-        super().load(state)
-        self.configurations = [tuple(int(b) for b in c) for c in state["configurations"]]
-
-
-class StaticBitmap(Amri):
-    """A bit-address index whose bits are chosen once for each state, from its first requests, and then stay."""
-
-    name = "bitmap"
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self.settled = [False] * len(self.attributes)
-
-    def round_ended(self) -> list[int]:
-        return [s for s in super().round_ended() if not self.settled[s]]
-
-    def decide(self, state: int, facts: Sequence[StateFacts]) -> list[Tuning]:
-        self.settled[state] = True
-        return super().decide(state, facts)
-
-    def state(self) -> dict[str, Any]:
-        return {**super().state(), "settled": list(self.settled)}
-
-    def load(self, state: Mapping[str, Any]) -> None:
-        super().load(state)
-        self.settled = [bool(s) for s in state["settled"]]
 
 
 class AdaptiveHashes(Assessed):
