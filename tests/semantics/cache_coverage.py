@@ -83,6 +83,11 @@ def watching() -> Iterator[CacheCoverage]:
         yield coverage
 
 
+def runs_with(column: str) -> str:
+    """The name under which a row of the table counts the runs in which something happened at all."""
+    return f"runs with {column}"
+
+
 class Table:
     """Runs by what they were, and what the caches did in them."""
 
@@ -95,6 +100,7 @@ class Table:
             row = self.rows.setdefault(fact, Counter())
             row.update({c: seen[c] for c in COLUMNS})
             row.update(["runs", *(["in use"] if seen["hits"] else [])])
+            row.update(runs_with(c) for c in COLUMNS if seen[c])
 
     def values(self, name: str) -> Sequence[tuple[str, Counter[str]]]:
         return sorted((value, row) for (part, value), row in self.rows.items() if part == name)
@@ -106,4 +112,5 @@ class Table:
             lines.append(f"{part:<60}" + "".join(f"{c:>12}" for c in columns))
             for value, row in self.values(part):
                 lines.append(f"  {value:<58}" + "".join(f"{row[c]:>12,}" for c in columns))
+                lines.append(f"    {'in how many runs':<80}" + "".join(f"{row[runs_with(c)]:>12,}" for c in COLUMNS))
         return "\n".join(lines)

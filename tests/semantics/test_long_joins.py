@@ -22,7 +22,7 @@ from eddyline.core.time import TimeKind
 from eddyline.cql import bind
 from eddyline.testing.reference import Reference
 from tests.adapting.join_cases import draw_tree
-from tests.semantics.cache_coverage import Table, watching
+from tests.semantics.cache_coverage import Table, runs_with, watching
 from tests.semantics.long_joins import SCHEMA, SHAPES, WINDOWS, draw, run
 
 FACTOR = float(os.environ.get("EDDYLINE_CASES", "1"))
@@ -30,6 +30,9 @@ SEED = os.environ.get("EDDYLINE_SEED", "2005")
 GRAPHS = round(10 * FACTOR) if FACTOR > 1 else max(2, round(6 * FACTOR))
 PARTS = 10
 MOST = 4000 if FACTOR >= 1 else 150  # elements of a stream; fewer where kernels are not compiled
+# Runs of the deep form in which each thing that caches do must have happened: of a fault that spoils the answer of one
+# such run in thirty, a hundred of them miss 3 % (0.967 ** 100). What happens within one run is not independent.
+RUNS_WITH_EACH = 100
 TABLE = Table()
 IN_USE: Counter[bool] = Counter()  # graphs, by whether a cache was hit
 
@@ -110,4 +113,4 @@ def test_caches_were_in_use() -> None:
             rows = TABLE.values(part)
             assert len(rows) == count and all(row["in use"] > 0 for _, row in rows), part
         for column in ("chosen", "supported", "filled", "hits", "updates", "pushed out", "exchanged", "dropped"):
-            assert sum(row[column] for _, row in TABLE.values("joins")) > 1000, column
+            assert sum(row[runs_with(column)] for _, row in TABLE.values("joins")) >= RUNS_WITH_EACH, column
