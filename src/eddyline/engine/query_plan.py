@@ -53,7 +53,9 @@ def _store(store: Store) -> dict[str, Any]:
 
 
 def _index(index: SharedIndex) -> dict[str, Any]:
-    readers = dict.fromkeys(name for r in index.readers for name in r.stub.readers())
+    stubs = next(iter(index.readers)).stub.store.stubs  # in the order in which their queries came
+    joined = {id(r.stub) for r in index.readers}
+    readers = dict.fromkeys(name for s in stubs if id(s) in joined for name in s.readers())
     return {"on": index.on, "joins": len(index.readers), "bytes": index.nbytes, "readers": list(readers)}
 
 

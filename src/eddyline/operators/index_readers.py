@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 
 from eddyline.core.window import Stepping
-from eddyline.expr.nodes import Expr, UserCall, walk
+from eddyline.expr.nodes import Column, Expr, UserCall, columns_of, walk
 from eddyline.operators.join_side import JoinSide
 from eddyline.synopses.attributes import attributes_of
 from eddyline.synopses.shared_index import IndexReader
@@ -29,5 +29,10 @@ def index_readers(join: object, sides: Sequence[JoinSide], keys: Sequence[Sequen
         attributes = attributes_of(exprs, side.ordered, stub.prefix)
         filters = attributes_of(spec.filters, frozenset(), stub.prefix)
         kind = (attributes, filters, spec.window if isinstance(spec.window, Stepping) else None)
-        side.reader = IndexReader(stub, (kind, met.count(kind)), join, [str(a.expr) for a in attributes])
+        side.reader = IndexReader(stub, (kind, met.count(kind)), join, [_named(a.expr) for a in attributes])
         met.append(kind)
+
+
+def _named(key: Expr) -> str:
+    """A key as explain calls it."""
+    return key.name if isinstance(key, Column) else f"an expression of {' and '.join(sorted(columns_of(key)))}"
