@@ -80,8 +80,8 @@ def run(options: Options) -> Outcome:
     note = (
         "Processor time of the query; the grid is laid over samples and over segments before. The paper's 1,000 and "
         "4,400 tuples a second are those of a join without a grid and of an engine whose queues are full. A "
-        "segment of an aircraft holds a dozen positions, and is in two to three cells: on a grid a position meets few others, and "
-        "costs less than half a microsecond on tuples."
+        "segment of an aircraft holds a dozen positions, and is in two to three cells: on a grid a position "
+        "meets few others, and costs less than half a microsecond on tuples."
     )
     return Outcome(lines, Verdict("Figure 2.11", claims, numbers, note), figure)
 
