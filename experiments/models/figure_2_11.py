@@ -1,19 +1,21 @@
 """Figure 2.11: who is near whom, on stored segments and on tuples, with the same spatial grid on both sides.
 
-Aircraft over Switzerland (``adsb_switzerland``, a position every 10 s, fitted within 200 m, pairs within 10 km) and
-moving objects of the generator (10 positions a second, legs of 20 s, fitted within 1 m, pairs within 100 m). The paper
-asks which of its vessels follow each other; we have none whose tracks hold more than 8 samples a segment. Precision and
-recall are those of the pairs at the instants of the samples.
+Aircraft over Switzerland (``adsb_switzerland``, a position every 10 s, fitted within 200 m, pairs within 10 km; the day
+is run eight times over) and moving objects of the generator (10 positions a second, legs of 20 s, fitted within 1 m,
+pairs within 100 m). The paper asks which of its vessels follow each other; we have none whose tracks hold more than 8
+samples a segment. Precision and recall are those of the pairs at the instants of the samples.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import timedelta
 
 import matplotlib.pyplot as plt
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 import eddyline as ed
 from eddyline.datasets.moving import moving
@@ -27,6 +29,9 @@ TEXT = (
     "AND (a.x - b.x) * (a.x - b.x) + (a.y - b.y) * (a.y - b.y) < {3}"
 )
 EARTH = 6_371_000.0  # metres
+DAYS = (
+    8  # times that the day of the aircraft is run, one behind the other: to plan a query takes as long as one of them
+)
 
 
 @dataclass(frozen=True)
@@ -74,23 +79,27 @@ def run(options: Options) -> Outcome:
     figure.tight_layout()
     note = (
         "Processor time of the query; the grid is laid over samples and over segments before. The paper's 1,000 and "
-        "4,400 tuples a second are those of a join without a grid and of an engine whose queues are full."
+        "4,400 tuples a second are those of a join without a grid and of an engine whose queues are full. A "
+        "segment of an aircraft holds a dozen positions, and is in two to three cells: on a grid a position "
+        "meets few others, and costs less than half a microsecond on tuples."
     )
     return Outcome(lines, Verdict("Figure 2.11", claims, numbers, note), figure)
 
 
 def given(options: Options) -> list[Objects]:
-    made = moving(objects=200, seconds=options.tuples(120_000, 16_000) / 2000, rate=2000.0, leg=20.0).table()
+    made = moving(objects=200, seconds=options.tuples(1_200_000, 16_000) / 2000, rate=2000.0, leg=20.0).table()
     found = [Objects("generator", made, 1.0, 100.0, 400.0, "[RANGE 0.1 SECONDS]", 100_000)]
     try:
         table = real(options, "adsb_switzerland", ["ts", "icao24", "latitude", "longitude"])
     except NotHereError:
         return found
-    table = table.slice(0, options.tuples(len(table), 20_000))
     latitude, longitude = (np.radians(table[n].to_numpy()) for n in ("latitude", "longitude"))
     x, y = EARTH * longitude * np.cos(np.radians(46.9)), EARTH * latitude
     stamps = table["ts"].cast(pa.timestamp("us", "UTC")).cast(pa.timestamp("us"))
     flat = pa.table({"ts": stamps, "id": table["icao24"], "x": x, "y": y})
+    days = options.times(DAYS, 1)
+    by = [pa.scalar(timedelta(days=d), pa.duration("us")) for d in range(days)]
+    flat = pa.concat_tables([flat.set_column(0, "ts", pc.add(flat["ts"], d)) for d in by]).combine_chunks()
     return [Objects("aircraft", flat, 200.0, 10_000.0, 40_000.0, "[NOW]", 10_000_000), *found]
 
 

@@ -8,14 +8,20 @@ import numpy as np
 import pyarrow as pa
 
 from eddyline.core.delta import Bools, Int64s, combine
+from eddyline.expr.nodes import Expr, columns_of
 from eddyline.kernels.polynomials import HIGH_CLOSED, LOW_CLOSED
 from eddyline.kernels.time_join import overlaps
+from eddyline.models.arithmetic import constant
 from eddyline.models.pieces import Pieces, for_kernel
+from eddyline.models.solving import truths
 from eddyline.synopses.keys import numbered
 
 
-def joined(left: Pieces, right: Pieces, keys: Sequence[tuple[str, str]], scale: float) -> Pieces:
-    """Pairs of pieces whose constant columns ``keys`` are equal (NULL equals nothing), where both are defined."""
+def joined(
+    left: Pieces, right: Pieces, keys: Sequence[tuple[str, str]], scale: float, conjuncts: Sequence[Expr] = ()
+) -> Pieces:
+    """Pairs of pieces whose constant columns ``keys`` are equal (NULL equals nothing), where both are defined. Of
+    ``conjuncts`` those that read constant columns alone are asked before the values of a pair are brought together."""
     code_left, code_right, count = _codes(left, right, keys)
     a, b = _pairs(left, right, code_left, code_right, count)
     low_a, low_b, high_a, high_b = left.low[a], right.low[b], left.high[a], right.high[b]
@@ -26,12 +32,33 @@ def joined(left: Pieces, right: Pieces, keys: Sequence[tuple[str, str]], scale: 
     ends = np.where(high_a == high_b, closed_a & closed_b, np.where(high_a < high_b, closed_a, closed_b)) & HIGH_CLOSED
     closed = (opens | ends).astype(np.uint8)
     keep = (low < high) | ((low == high) & (closed == LOW_CLOSED | HIGH_CLOSED))
+    keep = _constants_hold(left, right, a, b, np.flatnonzero(keep), conjuncts)
     a, b, low, high, closed = a[keep], b[keep], low[keep], high[keep], closed[keep]
     one, other = left.take(a), right.take(b)
     base = np.maximum(one.base, other.base)
     one, other = one.rebased(base, scale), other.rebased(base, scale)
     doubt = one.doubt if other.doubt is None else other.doubt if one.doubt is None else one.doubt | other.doubt
     return Pieces(low, high, closed, base, {**one.values, **other.values}, {**one.columns, **other.columns}, doubt)
+
+
+def _constants_hold(
+    left: Pieces, right: Pieces, a: Int64s, b: Int64s, keep: Int64s, conjuncts: Sequence[Expr]
+) -> Int64s:
+    """Which of the pairs ``keep`` satisfy all conjuncts on constant columns."""
+    modelled = left.values.keys() | right.values.keys()
+    for c in conjuncts:
+        names = columns_of(c)
+        if names & modelled or not len(keep):
+            continue
+        columns = {
+            n: (left.columns[n] if n in left.columns else right.columns[n]).take(
+                pa.array((a if n in left.columns else b)[keep])
+            )
+            for n in names
+        }
+        none = np.zeros(len(keep))
+        keep = keep[truths(constant(c, Pieces(none, none, none.astype(np.uint8), none, {}, columns)))]
+    return keep
 
 
 def _pairs(left: Pieces, right: Pieces, code_left: Int64s, code_right: Int64s, count: int) -> tuple[Int64s, Int64s]:

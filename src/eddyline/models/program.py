@@ -116,8 +116,9 @@ def run(node: Node, inputs: Sequence[Pieces], scale: float) -> Pieces:
         case Map():
             return _mapped(run(node.input, inputs, scale), node.items, scale)
         case Join():
-            both = joined(run(node.left, inputs, scale), run(node.right, inputs, scale), node.keys, scale)
-            return _restricted(both, node.conjuncts, scale)
+            left, right = run(node.left, inputs, scale), run(node.right, inputs, scale)
+            both = joined(left, right, node.keys, scale, node.conjuncts)
+            return _restricted(both, [c for c in node.conjuncts if columns_of(c) & both.values.keys()], scale)
         case Aggregate():
             return _aggregated(node, run(node.input, inputs, scale), scale)
 
