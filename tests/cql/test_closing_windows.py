@@ -77,6 +77,7 @@ def test_columns_and_partitions_are_printed_with_their_stream() -> None:
         ("SELECT a FROM S [TUMBLE 0]", "the width of a window must be larger than 0", "0"),
         ("SELECT a FROM S [TUMBLE -5]", "the width of a window must be larger than 0", "-5"),
         ("SELECT a FROM S [TUMBLE]", "expected a number", "]"),
+        ("SELECT a FROM S [SESSION GAP 10]", "GAP stands behind its length: [SESSION 10 SECONDS GAP", "10"),
         ("SELECT a FROM S [SESSION 10]", "expected GAP after its length", "]"),
         ("SELECT a FROM S [SESSION 0 GAP]", "the gap of a session must be larger than 0", "0"),
         ("SELECT a FROM S [SESSION 5 GAP PARTITION BY missing]", "unknown column 'missing'", "missing"),

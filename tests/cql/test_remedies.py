@@ -113,7 +113,7 @@ SHOWN = {
     "SELECT * FROM bids b WHERE NOT EXISTS (SELECT 1 AS one FROM auctions a WHERE b.auction = a.id)",
     "SELECT user, max_by(auction, price) FROM bids GROUP BY user":
     "SELECT user, auction FROM bids QUALIFY ROW_NUMBER() OVER (PARTITION BY user ORDER BY price DESC) = 1",
-    "SELECT arg_min(user, price) FROM bids": "SELECT user FROM bids QUALIFY ROW_NUMBER() OVER (ORDER BY price) = 1",
+    "SELECT arg_min(user, price) FROM bids": "SELECT user FROM bids QUALIFY ROW_NUMBER() OVER (ORDER BY price NULLS LAST) = 1",
     "SELECT user FROM bids WHERE price > ANY (SELECT price FROM bids [RANGE 5])":
     "SELECT user FROM bids WHERE price > (SELECT min(price) FROM bids [RANGE 5])",
     "SELECT user FROM bids WHERE price >= ALL (SELECT price FROM bids [RANGE 5])":

@@ -217,7 +217,7 @@ def test_only_row_numbers_of_joins_pay_for_the_order_of_arrival(text: str, opera
     for name in "ST":
         session.stream(name, schema=pa.schema(dict.fromkeys(("ts", "k", "x"), pa.int64())), timestamp="ts")
     query = session.query(text)
-    made = [n.operator for n in query.running.physical.nodes]  # type: ignore[attr-defined]
+    made = [n.operator for n in query.running.physical.nodes]
     assert sum(isinstance(o, NumberOperator) for o in made) == operators
 
 
@@ -227,7 +227,7 @@ def test_a_named_join_that_is_ranked_and_read_otherwise_runs_once() -> None:
     session.stream("T", [{"ts": t, "k": t % 4} for t in range(9)], timestamp="ts")
     query = session.query("""WITH j AS (SELECT S.k, S.x, T.ts AS at FROM S [ROWS 9], T [ROWS 9] WHERE S.k = T.k)
         SELECT f.k, f.at, c.n FROM (SELECT * FROM j ORDER BY x LIMIT 1) f, (SELECT count(*) AS n FROM j) c""")
-    names = [n.name for n in query.running.physical.nodes]  # type: ignore[attr-defined]
+    names = [n.name for n in query.running.physical.nodes]
     assert sum("join" in n for n in names) == 2, names  # that of j, and the one around
     found: Counter[Any] = Counter()
     for r in query.to_arrow().to_pylist():

@@ -157,7 +157,7 @@ def best_row(r: RemedyReader) -> Remedy | None:
         i, close = call.at, call.close
         value, by = map(r.written, call.parts)
         keys = r.group_keys(i)
-        turned = " DESC" if "MAX" in call.name else ""
+        turned = " DESC" if "MAX" in call.name else " NULLS LAST"  # neither of them looks at NULLs
         partition = f"PARTITION BY {keys} " if keys else ""
         listed = f"{keys}, {value}" if keys else value
         query = f"SELECT {listed} FROM {r.stream(i)} QUALIFY ROW_NUMBER() OVER ({partition}ORDER BY {by}{turned}) = 1"

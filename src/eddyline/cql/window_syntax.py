@@ -128,6 +128,8 @@ class WindowParser(Parser):
             slide = self._parse_duration()
             return WindowClause(kind="hop", size=size, slide=slide, offset=self._parse_window_offset())
         if self._match_text_seq("SESSION"):
+            if self._match_text_seq("GAP"):
+                self.raise_error("GAP stands behind its length: [SESSION 10 SECONDS GAP PARTITION BY user].")
             size = self._parse_duration()
             if not self._match_text_seq("GAP"):
                 self.raise_error("expected GAP after its length: [SESSION 10 SECONDS GAP PARTITION BY user].")
