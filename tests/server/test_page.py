@@ -190,6 +190,7 @@ def test_a_property_is_edited_in_place_and_takes_effect(page: Any, server: Runni
     page.select_option("#edit-filters", "a-greedy")
     page.click("text=pin the plans")
     page.wait_for_selector(".badge:has-text('pinned')")
+    page.wait_for_selector(".decisions .mistake", state="detached")  # what was wrong is not said any more
     shot(page, "edit")
     page.click("text=unpin the plans")
     page.select_option("#metric", "selectivity")
