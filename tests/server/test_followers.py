@@ -6,6 +6,7 @@ import json
 import socket
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import psutil
@@ -160,6 +161,22 @@ def test_followers_are_served_by_a_process_of_their_own(tmp_path: Path) -> None:
         _, followed = server.follow("live", "700")
         assert next(followed).data["rows"][0]["ts"] == 700
     assert not relay.is_running()
+
+
+def test_a_process_that_is_killed_while_it_starts_is_started_again(tmp_path: Path) -> None:
+    with RunningServer(tmp_path / "state") as server, ThreadPoolExecutor(1) as other:
+        server.request("POST", "/v1/streams", {"name": "L", "columns": [["ts", "bigint"]], "timestamp": "ts"})
+        server.request("POST", "/v1/queries", {"text": "SELECT Istream(ts) FROM L", "name": "live"})
+        _push(server, 0, 11)
+        following = other.submit(server.follow, "live")
+        while (starting := server.followers_process()) is None:
+            assert not following.done()
+        starting.kill()
+        connection, followed = following.result(60)  # the follower does not notice
+        assert next(followed).data["first"] == 1
+        text = server.request("GET", "/metrics").body.decode()
+        assert "eddyline_followers 1\n" in text and "eddyline_followers_process_starts_total 2\n" in text
+        connection.close()
 
 
 def test_each_process_notices_that_the_other_was_killed(tmp_path: Path) -> None:

@@ -190,6 +190,7 @@ def test_a_property_is_edited_in_place_and_takes_effect(page: Any, server: Runni
     page.select_option("#edit-filters", "a-greedy")
     page.click("text=pin the plans")
     page.wait_for_selector(".badge:has-text('pinned')")
+    page.wait_for_selector(".decisions .mistake", state="detached")  # what was wrong is not said any more
     shot(page, "edit")
     page.click("text=unpin the plans")
     page.select_option("#metric", "selectivity")
@@ -234,6 +235,9 @@ def test_graphs_are_queries_over_the_system_stream(page: Any, server: RunningSer
     page.click("#add-graph")
     page.wait_for_selector(".graph-card code:has-text('FROM SysStream')")
     page.wait_for_selector(".key:has-text('filtered')")
+    for _ in range(20 if SHOTS else 0):  # a picture of a graph needs some of it
+        push(server, (0.5, 0.5, 0.5), 2000)
+        page.wait_for_timeout(500)
     shot(page, "time")
     page.click("[aria-label^='remove the graph']")
     page.wait_for_selector("text=No graph yet")

@@ -14,6 +14,7 @@ export interface Line {
 const COLOURS = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9"];
 const DASHES = [[], [6, 3], [2, 3], [8, 3, 2, 3], [12, 4], [4, 4]];
 const HEIGHT = 190;
+const LEAST_SPAN = 5; // seconds: of a single point uPlot would show years
 
 export interface ChartProps {
   lines: Line[];
@@ -81,7 +82,10 @@ function options(element: HTMLElement, props: ChartProps, marks: { current: numb
     height: HEIGHT,
     legend: { show: false },
     cursor: { drag: { x: false, y: false } },
-    scales: { x: { time: !!props.clock }, y: { range: (_, low, high) => [Math.min(0, low ?? 0), Math.max(1e-9, (high ?? 1) * 1.1)] } },
+    scales: {
+      x: { time: !!props.clock, range: (_, low, high) => ((high ?? 0) - (low ?? 0) < LEAST_SPAN ? [(high ?? 0) - LEAST_SPAN, high ?? 0] : [low, high]) },
+      y: { range: (_, low, high) => [Math.min(0, low ?? 0), (high ?? 0) > 0 ? high * 1.1 : 1] },
+    },
     axes: [axis, { ...axis, size: 76, values: (_, ticks) => ticks.map((v) => amount(v, props.unit)) }],
     series: [{}, ...props.lines.map((l, i) => ({ label: l.name, stroke: COLOURS[i % 6]!, dash: DASHES[i % 6]!, width: 2, spanGaps: true, points: { show: false } }))],
     hooks: { draw: [(u) => drawMarks(u, marks.current, ink)] },

@@ -17,7 +17,7 @@ from eddyline.cql.steering import PinQuery  # noqa: F401  - the parser's stateme
 from eddyline.engine.strategies import strategy_lines
 from eddyline.expr.functions import function_names
 from eddyline.server import inputs, queries, results
-from eddyline.server.commands import Refused
+from eddyline.server.commands import ComeBack, Refused
 from eddyline.server.context import Context, context_of
 from eddyline.server.guard import TOKEN_KEY, Guard
 from eddyline.server.journal import Gone
@@ -101,7 +101,7 @@ def _status(error: EddylineError) -> int:
             return 404
         case Gone():
             return 410
-        case OverloadError():
+        case OverloadError() | ComeBack():
             return 503
         case Refused():
             return 409

@@ -26,6 +26,10 @@ class Refused(EddylineError):
     """A limit of the server, or something that stands in the way."""
 
 
+class ComeBack(Refused):
+    """It cannot be done now, and may be in a moment."""
+
+
 @dataclass(slots=True)
 class _Command(Generic[T]):
     work: Callable[[], T]

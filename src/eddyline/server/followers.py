@@ -20,12 +20,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from eddyline.server.commands import Refused
+from eddyline.server.commands import ComeBack, Refused
 from eddyline.server.guard import SECURITY_HEADERS
 from eddyline.server.journal import Journal
 
 START_SECONDS: Final = 60.0  # until the process is there: it loads Arrow
 HAND_OVER_SECONDS: Final = 10.0
+ATTEMPTS: Final = 3  # to hand a connection over to a process that ends meanwhile
 RETRY_SECONDS: Final = 0.01
 TELL_SECONDS: Final = 0.02  # at least, between two messages about the same query
 LOOK_SECONDS: Final = 1.0  # at most, between two looks at a query that is followed
@@ -37,6 +38,10 @@ HEAD: Final = b"".join(
         b"\r\n",
     ]
 ).decode("latin-1")
+
+
+class Ended(ComeBack):
+    """The process ended before it had a connection."""
 
 
 class _Process:
@@ -89,7 +94,17 @@ class Followers:
         return None if self._process is None else self._process.popen.pid
 
     async def hand_over(self, transport: asyncio.Transport, journal: Journal, position: int) -> None:
-        """Let the process answer with the events after a row. Afterwards this process has no part in the connection."""
+        """Let the process answer with the events after a row. Afterwards this process has no part in the connection. A
+        process that was killed before it had the connection is started again: the follower does not notice."""
+        for attempt in range(1, ATTEMPTS + 1):
+            try:
+                await self._hand_over(transport, journal, position)
+                return
+            except Ended:
+                if attempt == ATTEMPTS or transport.is_closing():
+                    raise
+
+    async def _hand_over(self, transport: asyncio.Transport, journal: Journal, position: int) -> None:
         self._following[journal.entry] += 1
         process = None
         try:
@@ -120,9 +135,9 @@ class Followers:
                 if error.errno not in FULL:
                     if not transport.is_closing():
                         self._lost(process)
-                    raise Refused("the process that serves followers has ended: come back.") from error
+                    raise Ended("the process that serves followers has ended: come back.") from error
             if time.monotonic() > until:
-                raise Refused("the process that serves followers has too much to do: come back later.")
+                raise ComeBack("the process that serves followers has too much to do: come back later.")
             await asyncio.sleep(RETRY_SECONDS)
 
     async def _running(self) -> _Process:
@@ -137,9 +152,12 @@ class Followers:
             process = self._process
             try:
                 await asyncio.wait_for(asyncio.shield(process.ready), START_SECONDS)
-            except (TimeoutError, ConnectionError) as error:
+            except ConnectionError as error:
                 self._lost(process)
-                raise Refused(
+                raise Ended("the process that serves followers has ended while it started: come back.") from error
+            except TimeoutError as error:
+                self._lost(process)
+                raise ComeBack(
                     "the process that serves followers could not be started: see the server's log."
                 ) from error
             return process
@@ -202,12 +220,14 @@ class Followers:
         process.control.close()
         process.popen.kill()
         process.popen.wait()
-        if not process.ready.done():
+        started = process.ready.done()
+        if not started:
             process.ready.set_exception(ConnectionError("it has ended"))
             process.ready.exception()  # somebody may wait for it, or nobody
         if self._process is process:
             self._process = None
-            self._following.clear()
+            if started:  # otherwise nobody was handed over yet, and those who wait are counted
+                self._following.clear()
 
     def close(self) -> None:
         """End the process; connections end with it."""
