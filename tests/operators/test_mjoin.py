@@ -183,4 +183,4 @@ def test_the_most_rows_of_a_run_are_counted_exactly() -> None:
         session.push(name, pa.table({"ts": times, "k": range(len(times))}, schema=schema))
     assert sum(b.num_rows for b in query.fetch()) == 7
     (join,) = (n.operator for n in query.running.physical.nodes if isinstance(n.operator, MJoin))
-    assert join.size()[0] == 0 and join.most_rows() == 1307
+    assert join.size()[0] == 0 and join.most_rows(0) == 1307

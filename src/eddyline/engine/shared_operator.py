@@ -87,7 +87,7 @@ class SharedOperator:
         """Look at what it holds after a run."""
         operator: Operator = self.task.operator  # type: ignore[assignment]
         rows, bytes = now = operator.size()
-        within = max(0, operator.most_rows() - rows)
+        within = operator.most_rows(rows) - rows
         if now == self.held and not within:
             return
         rows_then, bytes_then = self.held

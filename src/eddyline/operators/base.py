@@ -114,9 +114,10 @@ class Operator(ABC):
         """Rows and bytes outside of memory."""
         return 0, 0
 
-    def most_rows(self) -> int:
-        """The most rows of state during the last run, if the operator counted them; fewer than it has now if not."""
-        return 0
+    def most_rows(self, now: int) -> int:
+        """The most rows of state during the last run, as far as the operator counted: at least ``now``, the rows that
+        it has at the end of the run. Given, because to count them again costs as much as a small run."""
+        return now
 
     def describe(self) -> str:
         """One line for explain: what is kept, its bound and why. Empty for a stateless operator."""

@@ -303,8 +303,8 @@ class ConstrainedJoin(Operator):
     def statistics(self) -> dict[str, Any]:
         return self.control.statistics(self)
 
-    def most_rows(self) -> int:
-        return max(self._most, len(self.slots))
+    def most_rows(self, now: int) -> int:
+        return max(self._most, now)
 
     def size(self) -> tuple[int, int]:
         bytes = self.slots.nbytes + sum(s.rows.nbytes for s in self.sides)

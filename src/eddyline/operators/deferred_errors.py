@@ -64,8 +64,8 @@ class Within(Operator):
     def spilled(self) -> tuple[int, int]:
         return self.inner.spilled()
 
-    def most_rows(self) -> int:
-        return self.inner.most_rows()
+    def most_rows(self, now: int) -> int:
+        return self.inner.most_rows(now)
 
     def describe(self) -> str:
         return self.inner.describe()

@@ -147,8 +147,8 @@ class JudgedOnce(Within):
         rows, size = self.inner.size()
         return rows + len(self.memory), size + self.memory.nbytes
 
-    def most_rows(self) -> int:
-        return self.inner.most_rows() + len(self.memory)
+    def most_rows(self, now: int) -> int:
+        return self.inner.most_rows(now - len(self.memory)) + len(self.memory)
 
     def describe(self) -> str:
         own = (

@@ -142,8 +142,8 @@ class MatchOperator(Operator):
         rows, bytes = self.join.size()
         return rows + len(self.bag), bytes + self.bag.nbytes + self.present.nbytes + self.matched.nbytes
 
-    def most_rows(self) -> int:
-        return self.join.most_rows() + len(self.bag)
+    def most_rows(self, now: int) -> int:
+        return self.join.most_rows(now - len(self.bag)) + len(self.bag)
 
     def describe(self) -> str:
         if self.passing == "left":

@@ -232,8 +232,8 @@ class MJoin(Operator):
         ends = zip(self.sides, (self.arrays.tail - self.arrays.first).tolist(), strict=False)
         return sum(n if s.stub is not None else len(s.bag or ()) for s, n in ends)
 
-    def most_rows(self) -> int:
-        return max(self._most, self._rows())
+    def most_rows(self, now: int) -> int:
+        return max(self._most, now)
 
     def size(self) -> tuple[int, int]:
         rows, bytes = self._rows(), 0

@@ -347,8 +347,8 @@ class RoutedJoin(Operator):
     def _rows(self) -> int:
         return sum(len(s) for s in self.states)
 
-    def most_rows(self) -> int:
-        return max(self._most, self._rows())
+    def most_rows(self, now: int) -> int:
+        return max(self._most, now)
 
     def size(self) -> tuple[int, int]:
         bytes = sum(s.nbytes for s in self.states)

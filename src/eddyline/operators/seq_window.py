@@ -117,8 +117,8 @@ class TimeWindow(Operator):
     def size(self) -> tuple[int, int]:
         return _stub_size(self.stub, self.enter.nbytes + self.leave.nbytes)
 
-    def most_rows(self) -> int:
-        return max(self._most, len(self.stub))
+    def most_rows(self, now: int) -> int:
+        return max(self._most, now)
 
     def describe(self) -> str:
         return f"the elements of {self.label}, to delete them when they leave"

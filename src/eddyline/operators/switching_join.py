@@ -140,8 +140,8 @@ class SwitchingJoin(ConstrainedJoin):
         made["runs"], made["handovers"] = "constrained" if self.plain is None else "plain", self.handovers
         return made if self.plain is None else {**self.plain.statistics(), **made}
 
-    def most_rows(self) -> int:
-        return super().most_rows() if self.plain is None else self.plain.most_rows()
+    def most_rows(self, now: int) -> int:
+        return super().most_rows(now) if self.plain is None else self.plain.most_rows(now)
 
     def size(self) -> tuple[int, int]:
         return super().size() if self.plain is None else self.plain.size()

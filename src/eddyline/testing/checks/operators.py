@@ -325,7 +325,8 @@ def _size(example: OperatorExample) -> None:
         require(rows >= 0 and size >= 0, f"its size is {rows} rows and {size} bytes")
         # Rows of which no column is read (count(*)) take no bytes.
         require(rows == 0 or size > 0 or not operator.schema.names, f"it keeps {rows} rows in 0 bytes")
-        require(operator.most_rows() >= rows, f"it has {rows} rows, and had {operator.most_rows()} at most")
+        most = operator.most_rows(rows)
+        require(most >= rows, f"it has {rows} rows, and had {most} at most")
     restored = example.make()
     restored.load(saved(operator.state()))
     require(
