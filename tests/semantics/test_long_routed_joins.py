@@ -16,7 +16,7 @@ from unittest.mock import patch
 import pytest
 
 from eddyline.adapting.route_control import RoutesAndIndexes
-from eddyline.adaptive.indexes import fitting, tuners
+from eddyline.adaptive.indexes import amri, fitting
 from eddyline.adaptive.indexes.selection import Choice
 from tests.scale import FACTOR, scaled
 from tests.semantics.long_joins import draw, run
@@ -66,7 +66,7 @@ def any_bits(rng: random.Random) -> Iterator[None]:
         return [Choice(indexes, -float(at), 300 * at) for at, indexes in enumerate(sets)]
 
     with (
-        patch.multiple(tuners, select=bits, WORTH=0.0, EXPECTED_WORTH=0.0),
+        patch.multiple(amri, select=bits, WORTH=0.0, EXPECTED_WORTH=0.0),
         patch.multiple(fitting, candidates=kinds, WORTH=0.0, EXPECTED_WORTH=-1.0),
     ):
         yield

@@ -209,7 +209,7 @@ def format_rank(p: Rank) -> str:
     >>> from eddyline.plan.logical import SortKey
     >>> from eddyline.core.schema import Schema
     >>> scan = RelationScan("R", "R", Schema(()), (), True)
-    >>> format_rank(Rank(scan, "rank", ("R.a",), (SortKey("R.b", True, False),), "r", False, 3))
+    >>> format_rank(Rank(scan, "rank", ("R.a",), (SortKey("R.b", True, False),), "r", False, limit=3))
     'rank() over (partition by R.a order by R.b desc nulls last) <= 3'
     """
     partition = f"partition by {', '.join(p.partition)} " if p.partition else ""

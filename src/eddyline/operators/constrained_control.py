@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
 from eddyline.core.delta import Int64s
 from eddyline.kernels import constrained_layout as k
 
-if TYPE_CHECKING:
-    from eddyline.operators.constrained_join import ConstrainedJoin
+Join = TypeVar("Join", contravariant=True)  # the operator, which imports this file
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,35 +30,35 @@ class Collection:
     due: int = k.NEVER_USED
 
 
-class ConstraintControl(Protocol):
+class ConstraintControl(Protocol[Join]):
     """Who measures constraints and decides which are used. The operator knows no policy."""
 
     @property
     def nbytes(self) -> int:
         """Bytes of what it remembers of rows and keys."""
 
-    def arrived(self, join: ConstrainedJoin, stream: int, keys: Int64s, times: Int64s) -> None:
+    def arrived(self, join: Join, stream: int, keys: Int64s, times: Int64s) -> None:
         """Rows came with these keys, by port, at these times."""
 
-    def measured(self, join: ConstrainedJoin, distances: Int64s) -> None:
+    def measured(self, join: Join, distances: Int64s) -> None:
         """Join distances: lines of port, count of the neighbour's rows, distance; of ports behind the last in ticks."""
 
-    def collection(self, join: ConstrainedJoin, now: int) -> Collection | None:
+    def collection(self, join: Join, now: int) -> Collection | None:
         """Before a garbage collection: what may be inferred; None: nothing."""
 
-    def collected(self, join: ConstrainedJoin, removed: Int64s) -> None:
+    def collected(self, join: Join, removed: Int64s) -> None:
         """How many rows were found useless since the last call, by input and kind (BY_RIDS, …)."""
 
-    def hit(self, join: ConstrainedJoin, why: Int64s, now: int) -> None:
+    def hit(self, join: Join, why: Int64s, now: int) -> None:
         """Spilled rows were needed after all."""
 
-    def sampled(self, join: ConstrainedJoin, keys: Int64s) -> None:
+    def sampled(self, join: Join, keys: Int64s) -> None:
         """Results came that would be missing, had their rows not been kept: hashes of the keys."""
 
-    def describe(self, join: ConstrainedJoin) -> list[str]:
+    def describe(self, join: Join) -> list[str]:
         """Lines for explain."""
 
-    def statistics(self, join: ConstrainedJoin) -> dict[str, Any]:
+    def statistics(self, join: Join) -> dict[str, Any]:
         """What is known and was done, as plain data."""
 
     def restart(self) -> None:

@@ -65,7 +65,7 @@ class ConstrainedJoin(Operator):
         residual: Sequence[Expr],
         output: Sequence[str],
         context: Context,
-        control: ConstraintControl,
+        control: ConstraintControl[ConstrainedJoin],
         spill: Spill | None,
         collect_every: int = COLLECT_EVERY,
     ) -> None:

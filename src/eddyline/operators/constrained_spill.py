@@ -2,21 +2,33 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import numpy as np
+import numpy.typing as npt
 
 from eddyline.core.delta import Bools, Int64s
 from eddyline.kernels import constrained_filter as kernel_filter
 from eddyline.operators.constrained_events import Arrivals
-
-if TYPE_CHECKING:
-    from eddyline.operators.constrained_join import ConstrainedJoin
+from eddyline.operators.constrained_side import ConstrainedSide
+from eddyline.synopses.constrained_slots import Slots
+from eddyline.synopses.spill import Spill
 
 Members = np.ndarray[Any, Any]  # a set of arriving keys, in bits
 
 
-def bring_back(join: ConstrainedJoin, arrivals: Arrivals) -> None:
+class SpillingJoin(Protocol):
+    """What of a constrained join is needed here. ``ends`` and ``limits`` are by input; ``fetches`` counts rows."""
+
+    spill: Spill | None
+    slots: Slots
+    sides: list[ConstrainedSide]
+    ends: npt.NDArray[np.uint8]
+    limits: Int64s
+    fetches: int
+
+
+def bring_back(join: SpillingJoin, arrivals: Arrivals) -> None:
     """Before a run: all spilled rows that it may need for a result."""
     assert join.spill is not None
     streams, keys = arrivals.joining()
@@ -35,7 +47,7 @@ def bring_back(join: ConstrainedJoin, arrivals: Arrivals) -> None:
         streams, keys = np.empty(0, np.int64), np.empty((0, slots.width), np.int64)
 
 
-def _fetch(join: ConstrainedJoin, asked: Int64s, members: Members, now: int) -> Int64s:
+def _fetch(join: SpillingJoin, asked: Int64s, members: Members, now: int) -> Int64s:
     """Bring rows of some keys back from the spill: their slots. They go again after the run, unless one of them is
     part of a result: that is what refutes a constraint."""
     assert join.spill is not None
@@ -58,7 +70,7 @@ def _fetch(join: ConstrainedJoin, asked: Int64s, members: Members, now: int) -> 
     return np.concatenate(back) if back else np.empty(0, np.int64)
 
 
-def _may_complete(join: ConstrainedJoin, members: Members, port: int, keys: Int64s) -> Bools:
+def _may_complete(join: SpillingJoin, members: Members, port: int, keys: Int64s) -> Bools:
     """Which spilled rows that were found at a port may be part of a result of this run."""
     assert join.spill is not None
     worth = np.zeros(len(keys), np.int64)
@@ -69,7 +81,7 @@ def _may_complete(join: ConstrainedJoin, members: Members, port: int, keys: Int6
     return accepted
 
 
-def put_away(join: ConstrainedJoin) -> None:
+def put_away(join: SpillingJoin) -> None:
     """After a run: put what is useless outside of memory."""
     assert join.spill is not None
     slots, victims = join.slots, join.slots.victims()

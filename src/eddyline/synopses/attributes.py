@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -26,9 +27,11 @@ def attributes_of(keys: Sequence[Expr], ordered: frozenset[int], prefix: str) ->
     'a'
     """
     found: list[Attribute] = []
+    uses: Counter[Expr] = Counter()
     for j, key in enumerate(keys):
         expr = renamed(key, lambda name: name.removeprefix(prefix))
-        found.append(Attribute(expr, j in ordered, sum(a.expr == expr for a in found)))
+        found.append(Attribute(expr, j in ordered, uses[expr]))
+        uses[expr] += 1
     return tuple(found)
 
 
