@@ -9,6 +9,7 @@ import queue
 import threading
 import time
 import traceback
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass
@@ -37,7 +38,7 @@ class _Command(Generic[T]):
     durable: bool
 
 
-class CommandThread:
+class CommandThread(ABC):
     """Between commands it reads sources and looks at the clock, as the subclass says."""
 
     def __init__(self, store: Store, commit_seconds: float) -> None:
@@ -69,20 +70,21 @@ class CommandThread:
 
     # ── what the thread does ──────────────────────────────────────────────────────────────────────────────────────
 
+    @abstractmethod
     def _readable(self, now: float) -> bool:
         """Whether a source may have something new."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _read_sources(self) -> None:
-        raise NotImplementedError
+        """Push what sources have into the session."""
 
+    @abstractmethod
     def _tick(self) -> None:
         """Look at the clock."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _commit(self) -> None:
         """Save all that was done, and give the answers for which somebody waits (``_answer``)."""
-        raise NotImplementedError
 
     def _answer(self, began: float) -> None:
         """The commit that began then is on the disk."""
