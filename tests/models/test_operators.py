@@ -186,6 +186,56 @@ def test_joins_meet_at_an_instant(keyed: bool, comparison: str | None) -> None:
     assert pairs > 300
 
 
+@pytest.mark.parametrize("turned", [False, True])
+@pytest.mark.parametrize("kind", ["integers", "texts", "other texts", "real numbers"])
+@pytest.mark.parametrize("comparison", [*COMPARE, "eq"])
+def test_joins_compare_keys(comparison: str, kind: str, turned: bool) -> None:
+    """Columns of both sides are compared inside the join. Pieces touch each other with any closedness, some are points,
+    and a column that is NULL compares with nothing."""
+    rng = np.random.default_rng(6)
+    compare = {**COMPARE, "eq": lambda a, b: a == b}[comparison]
+    pairs = 0
+    for _ in range(5):
+        a = with_ids(rng, touching(rng, "S"), "S", kind)
+        b = with_ids(rng, touching(rng, "R"), "R", kind)
+        if kind == "texts":  # a self-join: both sides are the same rows
+            b = renamed(a, "S.", "R.")
+        columns = [Column("R.id", b.columns["R.id"].type), Column("S.id", a.columns["S.id"].type)]
+        condition = Call(comparison, tuple(columns if turned else columns[::-1]), pa.bool_())
+        keys = () if kind == "texts" else (("S.k", "R.k"),)
+        found = run(Join(Source(0), Source(1), keys, (condition,)), [a, b], 1.0)
+        ends = np.unique(np.concatenate([a.low, a.high, b.low, b.high]))
+        for t in [*ends.tolist(), *(ends + 0.5).tolist()]:
+            both = [{**r, **s} for r in rows_at(a, t) for s in rows_at(b, t) if not keys or r["S.k"] == s["R.k"]]
+            both = [r for r in both if r["S.id"] is not None and r["R.id"] is not None]
+            wanted = [r for r in both if compare(*(r[f"{n}.id"] for n in ("RS" if turned else "SR")))]
+            shown = ["S.k", "R.k", "S.x", "R.x"]
+            assert same_rows([{n: r[n] for n in shown} for r in rows_at(found, t)],
+                             [{n: r[n] for n in shown} for r in wanted])  # fmt: skip
+            pairs += len(wanted)
+    assert pairs > 50
+
+
+def touching(rng: np.random.Generator, alias: str) -> Pieces:
+    p = random_pieces(rng, alias, 3, 12, 1, gaps=False)
+    high = np.where(rng.random(len(p)) < 0.2, p.low, p.high)
+    closed = np.where(high == p.low, 3, rng.integers(0, 4, len(p))).astype(np.uint8)
+    return Pieces(p.low, high, closed, p.base, p.values, p.columns)
+
+
+def with_ids(rng: np.random.Generator, p: Pieces, alias: str, kind: str) -> Pieces:
+    ids: list[Any] = rng.integers(-3, 4, len(p)).tolist()
+    if kind != "integers":
+        ids = [f"é{i}" if i % 2 else str(i) for i in ids] if "texts" in kind else [i / 2 for i in ids]
+    ids = [None if rng.random() < 0.1 else i for i in ids]
+    return p.with_columns(p.values, {**p.columns, f"{alias}.id": pa.array(ids)})
+
+
+def renamed(p: Pieces, before: str, after: str) -> Pieces:
+    values = {n.replace(before, after): v for n, v in p.values.items()}
+    return p.with_columns(values, {n.replace(before, after): c for n, c in p.columns.items()})
+
+
 @pytest.mark.parametrize("degree", [0, 1, 2, 3])
 @pytest.mark.parametrize("function", ["min", "max"])
 def test_envelopes_over_keys(degree: int, function: str) -> None:

@@ -17,6 +17,9 @@ from eddyline.kernels.compile import kernel
 
 MOST = 20  # coefficients of a polynomial
 NOISE = 2.0**-44  # of the sum of the terms' magnitudes: what counts as zero
+FAR = (
+    2.0**20
+)  # times the noise: a polynomial that stays as far from zero as this has no root, nor one that is nearly so
 LT, LE, EQ, NE, GE, GT = 0, 1, 2, 3, 4, 5
 LOW_CLOSED, HIGH_CLOSED = 1, 2  # bits of an interval's closedness
 
@@ -211,6 +214,21 @@ def solve_row(
             out_low[made] = low if edge[0] == 0.0 else low + edge[0] * wide / scale
             out_high[made] = high if edge[1] == span / wide else low + edge[1] * wide / scale
             return made + 1
+    if width > 2 and span > 0.0:
+        # Lower and upper bounds from the signs of the terms: far from zero there is no root to look for.
+        lowest, highest, magnitude, power = c[0], c[0], abs(c[0]), span
+        for k in range(1, width):
+            term = c[k] * power
+            lowest += min(term, 0.0)
+            highest += max(term, 0.0)
+            magnitude += abs(c[k]) * power
+            power *= span
+        clear = FAR * NOISE * max(magnitude, size)
+        if lowest > clear or highest < -clear:
+            if holds(1 if lowest > 0.0 else -1, comparison):
+                row[made], out_low[made], out_high[made], out_closed[made] = i, low, high, closed
+                made += 1
+            return made
     largest = 0.0
     stretch = 1.0
     for k in range(width):

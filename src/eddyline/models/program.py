@@ -117,8 +117,7 @@ def run(node: Node, inputs: Sequence[Pieces], scale: float) -> Pieces:
             return _mapped(run(node.input, inputs, scale), node.items, scale)
         case Join():
             left, right = run(node.left, inputs, scale), run(node.right, inputs, scale)
-            both = joined(left, right, node.keys, scale, node.conjuncts)
-            return _restricted(both, [c for c in node.conjuncts if columns_of(c) & both.values.keys()], scale)
+            return joined(left, right, node.keys, scale, node.conjuncts, _restricted)
         case Aggregate():
             return _aggregated(node, run(node.input, inputs, scale), scale)
 

@@ -155,6 +155,7 @@ class RowStore:
         self.columns: dict[str, pa.Array] = {n: pa.array([], schema[n].type) for n in schema.names}
         self.invalid = 0
         self._next: Float64s | None = None
+        self.twin: RowStore | None = None  # another input that may read the same rows, as in a self-join
 
     def __len__(self) -> int:
         return len(self.time)
@@ -190,7 +191,9 @@ class RowStore:
         errors = self.model.errors(self.columns)
         for name, c in self.model.coefficients(self.columns).items():
             values[f"{self.prefix}{name}"] = Value(c, error=errors.get(name))
-            keep &= np.isfinite(c).all(axis=1)
+            finite = np.isfinite(c)
+            if not finite.all():
+                keep &= finite.all(axis=1)
         constants = {f"{self.prefix}{c}": self.columns[c] for c in self.model.constants(self.schema)}
         found = Pieces(low, high, closed, low, values, constants)
         return found if keep.all() and n else found.take(np.flatnonzero(keep))
@@ -215,12 +218,19 @@ class RowStore:
     def _following(self, low: Float64s) -> Float64s:
         """Where the next row of each row's key begins. It is asked for twice between two changes, and so remembered."""
         if self._next is None or len(self._next) != len(low):
+            if self.twin is not None and self._same_keys(self.twin):
+                self._next = self.twin._following(low)
+                return self._next
             code, keys = np.zeros(len(low), np.int64), 1
             if self.model.key:
                 code, keys = numbered([self.columns[k] for k in self.model.key], len(low))
             self._next = np.empty(len(low))
             next_starts(*for_kernel(code, low), max(keys, 1), self._next)
         return self._next
+
+    def _same_keys(self, other: RowStore) -> bool:
+        keys = self.model.key
+        return np.array_equal(self.time, other.time) and all(self.columns[k].equals(other.columns[k]) for k in keys)
 
     def forget(self, before: float) -> None:
         """Drop rows that hold for no instant from ``before`` on. One that ends there stays: a result that begins there

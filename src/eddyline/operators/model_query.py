@@ -9,6 +9,7 @@ can still matter instead: those that reach behind the earliest result that is no
 
 from __future__ import annotations
 
+import itertools
 import warnings
 from collections.abc import Sequence
 from dataclasses import replace
@@ -28,6 +29,7 @@ from eddyline.models.describe import span
 from eddyline.models.fitted import FittedStore
 from eddyline.models.instants import at_instants, by_instants, first_conditions
 from eddyline.models.inverting import Inverter
+from eddyline.models.joining import decoded
 from eddyline.models.margins import exceeds, judged
 from eddyline.models.phase_costs import SEGMENT, SHOWN
 from eddyline.models.pieces import Pieces, for_kernel, shifted
@@ -59,6 +61,9 @@ class ModelOperator(Operator):
             _store(model, _own(s, alias), f"{alias}.", horizon, program, kind, choice, clock)
             for model, s, alias in zip(models, inputs, aliases, strict=True)
         ]
+        for one, other in itertools.pairwise(self.stores):
+            if isinstance(one, RowStore) and isinstance(other, RowStore) and one.model.key == other.model.key:
+                other.twin = one
         inverter = Inverter(program, models, aliases) if any(isinstance(m, FittedRows) for m in models) else None
         self.inverter = inverter if inverter is not None and inverter.changes else None
         self.done: float = -np.inf  # all before it was emitted
@@ -283,10 +288,6 @@ def _doubts(p: Pieces) -> Bools:
 
 def _own(schema: Schema, alias: str) -> Schema:
     return Schema(tuple(Field(f.name.removeprefix(f"{alias}."), f.type) for f in schema))
-
-
-def decoded(column: pa.Array) -> pa.Array:
-    return column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
 
 
 def _doubles(values: Float64s) -> pa.Array:

@@ -23,12 +23,13 @@ import pyarrow as pa
 from eddyline.core.catalog import Attribute
 from eddyline.core.delta import Delta
 from eddyline.models.declared_bounds import DeclaredBounds
+from eddyline.models.joining import decoded
 from eddyline.models.pieces import Pieces
 from eddyline.models.predicted import Key, Offer, PredictedStore
 from eddyline.models.program import run
 from eddyline.models.slack import measurable, slacks
 from eddyline.models.splits import EQUI
-from eddyline.operators.model_query import AT, ModelOperator, decoded
+from eddyline.operators.model_query import AT, ModelOperator
 from eddyline.streamon.decision import Decision
 
 _NO_END = float(1 << 61)
