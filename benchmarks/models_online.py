@@ -20,6 +20,7 @@ SAMPLES, KEYS = 500_000, 50
 CELLS = ((1, 20, 0.02), (1, 1, 0.02), (1, 1, 0.3), (10, 5, 0.02), (10, 1, 0.02), (10, 1, 0.3))
 FILTER = "SELECT k, x FROM S WHERE x > 24"
 WITHIN = " ERROR WITHIN 0.2 MAX GAP 100 SAMPLE EVERY {}"
+ROUNDS = 15  # turns at least: a run takes some 25 ms, and the median of a few of them is off by more than 5 %
 WAYS = ("never", "always", "auto")
 
 
@@ -33,9 +34,11 @@ class Online:
         for every, step, noise in CELLS:
             many = options.scaled(SAMPLES) // KEYS * KEYS
             table = waves(many, every, noise)
-            rounds = 2 if options.quick else max(5, options.rounds)
+            rounds = 2 if options.quick else max(ROUNDS, options.rounds)
             texts = {w: f"{FILTER}{WITHIN.format(step)} WITH (models = '{w}')" for w in WAYS} | {"plain": FILTER}
-            turns = [{w: cost(table, t) for w, t in texts.items()} for _ in range(rounds + 1)][1:]
+            # Every other turn runs backwards: what a run leaves to the next one then counts on both sides.
+            orders = (list(texts), list(texts)[::-1])
+            turns = [{w: cost(table, texts[w]) for w in orders[i % 2]} for i in range(rounds + 1)][1:]
             spent = {w: float(np.median([turn[w] for turn in turns])) for w in texts}
             behind = float(np.median([turn["auto"] / turn["never"] for turn in turns]))
             best = float(np.median([turn["auto"] / min(turn["never"], turn["always"]) for turn in turns]))

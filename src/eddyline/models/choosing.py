@@ -87,6 +87,8 @@ class ChoosingStore(FittedStore):
         meta = np.zeros(6, np.int64)
         room = int(self.room * len(rows)) + 64
         done, all_made = False, 0
+        self.choice.prices = self.costs.prices()
+        prices = self.choice.terms()
         while not done:
             out, found = np.empty((room, 2), np.int64), np.empty((room, values.shape[1]))
             meta[kernels.MADE] = 0
@@ -94,7 +96,7 @@ class ChoosingStore(FittedStore):
             self.costs.begin()
             done = kernels.pass_samples(
                 rows, code, time, values, self.step, self.model.max_gap or 0, self.choice.keys, self.choice.last,
-                fitted, waiting, out, found, meta,
+                self.choice.rate, self.choice.since, prices, fitted, waiting, out, found, meta,
             )  # fmt: skip
             made = int(meta[kernels.MADE])
             self.costs.end(WALK, int(meta[kernels.NEXT]) - first + made)
@@ -145,8 +147,7 @@ class ChoosingStore(FittedStore):
             return held
         before = keys[held, MODE]
         self.choice.prices = self.costs.prices()
-        if not self.choice.stay_on_tuples(held):
-            self.decisions += self.choice.review(held, self.fitter.segments_of(held), self._key)
+        self.decisions += self.choice.review(held, self.fitter.segments_of(held), self._key)
         keys[held, HELD] = 0
         after = keys[held, MODE]
         self._hand_over(held[(before == MODELS) & (after == TUPLES)])

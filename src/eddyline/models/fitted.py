@@ -53,6 +53,7 @@ class FittedStore:
         # (key, instant) at which an open segment was ended because its signal goes on in another way.
         self.handed_over: set[tuple[int, int]] = set()
         self.rows = RowStore(BoundedSegments(self.layout), Schema(fields), prefix, None, self.layout.scale)
+        self._none: Pieces | None = None
 
     def __len__(self) -> int:
         return len(self.rows) + int((self.fitter.open_segments[:, 0] > 0).sum())
@@ -196,7 +197,11 @@ class FittedStore:
         return ends
 
     def pieces(self, known: float, end: float | None) -> Pieces:
-        return self.rows.pieces(known, None)
+        if len(self.rows):
+            return self.rows.pieces(known, None)
+        if self._none is None:  # where all signals are on tuples there is never a segment
+            self._none = self.rows.pieces(known, None)
+        return self._none
 
     def forget(self, before: float) -> None:
         self.rows.forget(before)

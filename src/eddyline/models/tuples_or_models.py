@@ -89,20 +89,11 @@ class KeyChoice:
         self.rate, self.length = (np.concatenate([a, np.zeros(more)]) for a in (self.rate, self.length))
         self.since = np.concatenate([self.since, np.zeros((more, 3), np.int64)])
 
-    def stay_on_tuples(self, held: Int64s) -> bool:
-        """Whether keys that are held are all on tuples, and would be with endless segments: the usual case, in which
-        there is nothing to weigh. They are reviewed then."""
-        keys, since = self.keys, self.since
-        if keys[held, MODE].any() or since[held, 2].any():
-            return False
-        seen = keys[held, SEEN]
-        rate = keys[held, INSTANTS] / np.maximum(seen - since[held, 0], 1)
-        if (self.prices.models(rate, np.inf) < CLEARLY * self.prices.tuples(rate)).any():
-            return False
-        self.rate[held] = rate
-        keys[held, LIMIT] = seen + np.clip(seen, PERIOD, LONGEST)
-        keys[held, INSTANTS], since[held, 0] = 0, seen
-        return True
+    def terms(self) -> Float64s:
+        """What the walk along samples needs to review the usual case by itself: a key on tuples that would stay there
+        with endless segments, too. Nothing is held then, and no row is walked along twice."""
+        p = self.prices
+        return np.array([p.sample, p.instant, p.fit, p.shown, CLEARLY, PERIOD, LONGEST], np.float64)
 
     def review(self, held: Int64s, segments: Int64s, shown: Callable[[int], str]) -> list[Decision]:
         """Decide about keys that are held; ``segments`` are those each had so far, the open one included. The way of a
