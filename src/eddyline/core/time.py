@@ -64,5 +64,5 @@ class SystemClock:
     def now(self) -> int:
         return time.time_ns() // 1000
 
-    def nanoseconds(self) -> int:
-        return time.perf_counter_ns()
+    # Asked twice in each run of an operator: without a function of our own in between.
+    nanoseconds = staticmethod(time.perf_counter_ns)

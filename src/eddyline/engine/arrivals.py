@@ -18,6 +18,7 @@ from eddyline.core.delta import Int64s
 from eddyline.core.errors import JobError, did_you_mean
 from eddyline.core.time import BEGINNING, TimeKind
 from eddyline.io.conform import cast, fit
+from eddyline.io.nested import flat_batch, has_structures
 
 # Timestamps stay within ±2^62 so that adding a window's or a slack's width to one can never wrap around, and so that
 # no timestamp equals the sentinels BEGINNING and NEVER.
@@ -38,7 +39,7 @@ def ticks(column: pa.Array) -> Int64s:
     if pa.types.is_int64(kind):
         return column.to_numpy()  # type: ignore[no-any-return]
     if pa.types.is_timestamp(kind):
-        values: Int64s = column.view(pa.int64()).to_numpy()
+        values: Int64s = column.to_numpy().view(np.int64)
         if kind.unit == "us":
             return values
         if kind.unit == "ns":
@@ -133,6 +134,8 @@ class Judge:
         check_timestamp(definition)
         self.definition = definition
         self._seen: pa.Schema | None = None
+        self._came: pa.Schema | None = None
+        self._nested = False  # whether batches of that schema have structures
         self._layout = _Layout({}, (), pa.schema([]))
         self._selected: tuple[str, ...] | None = None
         self._places: list[int] = []
@@ -142,6 +145,13 @@ class Judge:
     def position(self) -> dict[str, int]:
         """Where each declared column stands in the batches of the last call."""
         return self._layout.position
+
+    def flat(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """The batch with its structures taken apart. Whether there are any is asked once for each schema."""
+        if self._came is None or not batch.schema.equals(self._came):
+            self._came = batch.schema
+            self._nested = has_structures(batch.schema)
+        return flat_batch(batch) if self._nested else batch
 
     def __call__(self, batch: pa.RecordBatch, needed: Sequence[str]) -> tuple[pa.RecordBatch, Failures]:
         """The batch in declared types, and the invalid rows that are still in it."""

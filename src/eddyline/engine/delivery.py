@@ -34,6 +34,7 @@ class Delivery:
         self.queue, self.line = queue, line
         self.columns, self.kind, self.signed = columns, kind, signed
         self.schema = result_schema(columns, kind, signed)
+        self._time = pa.timestamp("us") if kind is TimeKind.TIMESTAMP else pa.int64()
         self.receivers: list[Receiver] = []
 
     def serves(self, line: Limit, columns: Schema, kind: TimeKind, signed: bool) -> bool:
@@ -58,8 +59,8 @@ class Delivery:
 
     def _batch(self, delta: Delta) -> pa.RecordBatch:
         columns = [_decoded(delta.columns[f.name]) for f in self.columns]
-        time = pa.array(delta.time)
-        columns.append(time.view(pa.timestamp("us")) if self.kind is TimeKind.TIMESTAMP else time)
+        time = pa.py_buffer(np.ascontiguousarray(delta.time, np.int64))
+        columns.append(pa.Array.from_buffers(self._time, len(delta.time), [None, time]))
         if self.signed:
             columns.append(pa.array(delta.weights.astype(np.int8)))
         return pa.RecordBatch.from_arrays(columns, schema=self.schema)

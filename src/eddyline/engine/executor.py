@@ -35,7 +35,7 @@ class Executor:
         self.scheduler: Scheduler = Fifo() if scheduler is None else scheduler
         self.tasks: tuple[Task, ...] = ()
         self.current: Task | None = None  # the one that runs, or that failed
-        self._following: dict[Task, list[Task]] = {}
+        self._affected: dict[Task, tuple[Task, ...]] = {}  # by task itself and those that read it
         self._filled: dict[Task, tuple[tuple[Queue, Task], ...]] = {}  # by task the queues that it fills, with readers
         self.replan(tasks)
 
@@ -49,8 +49,9 @@ class Executor:
             self.scheduler = scheduler
         for position, t in enumerate(self.tasks):
             t.position = position
-        self._following = consumers(self.tasks)
-        for t, after in self._following.items():
+        following = consumers(self.tasks)
+        self._affected = {t: (t, *after) for t, after in following.items()}
+        for t, after in following.items():
             for c in after:
                 if c.position <= t.position:
                     raise ValueError(f"{c.name!r} reads from {t.name!r} but stands before it in the plan")
@@ -76,7 +77,7 @@ class Executor:
             task.run(self.clock, self.most)
             done += 1
             # Nothing else can have become ready, or have ceased to be.
-            for t in (task, *self._following[task]):
+            for t in self._affected[task]:
                 if t.ready:
                     ready[t.position] = t
                 else:

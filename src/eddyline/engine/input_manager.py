@@ -139,7 +139,8 @@ class InputStream:
     def late_before(self) -> int:
         """What comes now with a smaller time is late. Others may have closed more than this stream has shown: while it
         was idle, or with another slack before the last start."""
-        return max(self.shown_bound, self._closed + 1) if self._closed > BEGINNING else self.shown_bound
+        bound, closed = self.watermark.bound, self._closed
+        return bound if closed < bound or closed == BEGINNING else closed + 1
 
     @property
     def bound(self) -> int:
@@ -193,7 +194,8 @@ class InputStream:
 
     def saw(self, low: int) -> None:
         """An element on time has come with this time, here or in another shard."""
-        self.first_time = low if self.first_time is None else min(self.first_time, low)
+        if self.first_time is None or low < self.first_time:
+            self.first_time = low
         for r in self._readers:
             r.saw(low)
 
@@ -211,8 +213,8 @@ class InputStream:
         """Take the next rows in order of arrival. ``arrival_time`` (µs) stands in for the clock."""
         if self.finished:
             raise EddylineError(f"{self.name!r} has ended; no more rows can be pushed to it.")
-        raw = batch
-        batch, failures = self._judge(batch, self._brought)
+        raw = self._judge.flat(batch)
+        batch, failures = self._judge(raw, self._brought)
         count = batch.num_rows
         if not count:
             return  # no rows show no time: an empty poll does not end an idle interval
@@ -256,32 +258,31 @@ class InputStream:
                     return
                 in_order, low, high = extent(time)
         mark.show(high)
-        keep, weights = self._sift(batch, time)
+        keep, weights = (None, None) if self.guard is None else self._sift(self.guard, batch, time)
         if keep is not None:
             batch, time = batch.filter(pa.array(keep)), time[keep]
             if not len(time):
                 return
             in_order, low, high = extent(time)
-        self.last_time = high if self.last_time is None else max(self.last_time, high)
+        if self.last_time is None or high > self.last_time:
+            self.last_time = high
         self.saw(low)
         if self._kept:
             rows = self._judge.select(batch, self._brought)
-            chunk = Chunk(time, self._weighted(rows, weights), self.accepted)
+            chunk = Chunk(time, rows if weights is None else self._weighted(rows, weights), self.accepted)
             self._buffer.add(chunk if in_order else chunk.sorted())
         self.accepted += len(time)
         if self.keys is not None and not self._readers:
             self.release(BEGINNING)  # nobody will ask for what is final
 
-    def _sift(self, raw: pa.RecordBatch, time: Int64s) -> tuple[Bools | None, Float64s | None]:
+    def _sift(self, guard: OverloadGuard, raw: pa.RecordBatch, time: Int64s) -> tuple[Bools | None, Float64s | None]:
         """Which of the rows that are on time are kept under overload (None: all), and the weights of those."""
-        if self.guard is None:
-            return None, None
-        found = self.guard.sift(raw, time, self._waiting(), self.accepted, self._clock.now(), self.shown)
-        self._record(self.guard.policy.taken_decisions())
+        found = guard.sift(raw, time, self._waiting(), self.accepted, self._clock.now(), self.shown)
+        self._record(guard.policy.taken_decisions())
         return found
 
-    def _weighted(self, rows: pa.RecordBatch, weights: Float64s | None) -> pa.RecordBatch:
-        return with_weights(rows, weights) if WEIGHT in self._needed and weights is not None else rows
+    def _weighted(self, rows: pa.RecordBatch, weights: Float64s) -> pa.RecordBatch:
+        return with_weights(rows, weights) if WEIGHT in self._needed else rows
 
     def _record(self, decisions: Sequence[Decision]) -> None:
         for decision in decisions:
@@ -313,7 +314,7 @@ class InputStream:
                 raise DataError(f"a row of {self.name!r} is {part.reason[0]}: {part.rows.slice(0, 1).to_pylist()[0]}.")
             self.invalid.add(part)
         for chunk, raw in placed.on_time:
-            keep, weights = self._sift(raw, chunk.time)
+            keep, weights = (None, None) if self.guard is None else self._sift(self.guard, raw, chunk.time)
             if keep is not None:
                 chunk = chunk.filter(keep)
                 if not len(chunk):
@@ -322,7 +323,8 @@ class InputStream:
             self.last_time = high if self.last_time is None else max(self.last_time, high)
             self.saw(int(chunk.time[0]))
             if self._kept:
-                chunk.rows = self._weighted(chunk.rows, weights)
+                if weights is not None:
+                    chunk.rows = self._weighted(chunk.rows, weights)
                 self._buffer.add(chunk)
         if self.auto is not None:
             decisions, self.auto.slack.decisions = self.auto.slack.decisions, []
@@ -422,7 +424,8 @@ class InputStream:
 
     def release(self, frontier: int) -> None:
         """Close the instants up to ``frontier`` and move all final elements from the buffer to the readers."""
-        self._closed = max(self._closed, frontier)
+        if frontier > self._closed:
+            self._closed = frontier
         # shown_bound is exclusive and BEGINNING while nothing was shown; then nothing is held either.
         final = NEVER if self.finished else max(self.shown_bound - 1, self._closed)
         for chunk in self._buffer.release(final):

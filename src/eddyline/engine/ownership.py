@@ -43,6 +43,13 @@ class Turn:
         _turns.add(self)
 
     def __enter__(self) -> None:
+        # As good as always nobody has it: then this is all. A lock that a thread of another process held when this one
+        # was forked is never released here, so a session that cannot be used is found below, too.
+        if not self._lock.acquire(blocking=False):
+            self._wait()
+        self._owner = threading.get_ident()
+
+    def _wait(self) -> None:
         if self._owner == threading.get_ident():
             raise EddylineError(
                 "the session is at work and called what uses it: a function, an aggregate or a source must not push"
@@ -55,7 +62,6 @@ class Turn:
                 " here; make a new one."
             )
         self._lock.acquire()
-        self._owner = threading.get_ident()
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

@@ -50,6 +50,7 @@ class Query:
 
     def __init__(self, session: QuerySession, name: str, running: RunningQuery) -> None:
         self.session, self.name, self.running = session, name, running
+        self.turn = session.turn  # a query is used in the turn of its session
         self.companion: Query | None = None  # which the estimator follows
         self.estimator: Estimator | None = None  # of its counts, sums and averages, where a stream of it samples
         running.physical.context.log.belongs_to(name)
@@ -111,11 +112,6 @@ class Query:
         from eddyline.engine.result_segments import result_segments  # queries on tuples do without the models
 
         return result_segments(self.running.plan, self.to_arrow())
-
-    @property
-    def turn(self) -> Turn:
-        """A query is used in the turn of its session."""
-        return self.session.turn
 
     @in_turn
     def _collected(self) -> bool:

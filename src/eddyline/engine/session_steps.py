@@ -16,7 +16,6 @@ from eddyline.core.time import TimeKind, from_datetime
 from eddyline.engine.left_out import LeftOut
 from eddyline.engine.ownership import in_turn
 from eddyline.engine.session_queries import Registering
-from eddyline.io.nested import flat_batch
 from eddyline.io.resolve import open_source
 
 
@@ -38,7 +37,7 @@ class Stepping(Registering):
         if self._graph.is_full(stream):
             self._advance(drain=True)
         if isinstance(rows, pa.RecordBatch):
-            stream.accept(flat_batch(rows))
+            stream.accept(rows)
         else:
             schema = pa.schema([f for f in stream.definition.schema.to_arrow() if f.name != WEIGHT])
             for batch in open_source(rows, schema=schema).open():
@@ -104,7 +103,8 @@ class Stepping(Registering):
         if self.system.read:
             self.system.publish()
         while True:
-            errors += [error for _, error in self._graph.advance(drain)]
+            for _, error in self._graph.advance(drain):
+                errors.append(error)
             # What a query turns away may close instants of those that read it.
             for side in self.sides.values():
                 side.progress()
@@ -121,11 +121,14 @@ class Stepping(Registering):
 
     @property
     def _loses(self) -> bool:
-        if self.invalid_of_relations or any(
-            s.late.count or s.invalid.count or s.shed.count for s in self.inputs.values()
-        ):
-            return True
-        return any(r.invalid.count for r in self._diverting)
+        # Plain loops, not any(): this is asked after every push.
+        for s in self.inputs.values():
+            if s.late.count or s.invalid.count or s.shed.count:
+                return True
+        for r in self._diverting:
+            if r.invalid.count:
+                return True
+        return bool(self.invalid_of_relations)
 
     def left_out(self) -> list[LeftOut]:
         """What streams, relations and queries have turned away so far, those that turned nothing away included."""

@@ -51,7 +51,9 @@ class SharedOperator:
         self.stubs = tuple(stubs)
         self.readers: list[Reader] = []
         self.held = (0, 0)
-        task.measure = self.measure
+        kind = type(self.operator)
+        if kind.size is not Operator.size or kind.most_rows is not Operator.most_rows:
+            task.measure = self.measure  # an operator without state has nothing to look at
         self.observers: list[HeldState] = []
 
     @property

@@ -51,9 +51,14 @@ class StreamReader:
         What is left over of one large batch and the next large batch are not copied together: pieces are of at most
         ``most`` elements, or came as they are. There is always one piece, be it empty.
         """
+        taken = self._taken(frontier)
+        if not taken:
+            return [(self._empty, frontier)]
+        if len(taken) == 1:
+            return [(self._delta(taken[0]), frontier)]
         groups: list[list[Chunk]] = []
         held = 0
-        for c in self._taken(frontier):
+        for c in taken:
             # An instant is never divided between two pieces.
             if groups and (held + len(c) <= most or c.time[0] == groups[-1][-1].time[-1]):
                 groups[-1].append(c)
@@ -61,8 +66,6 @@ class StreamReader:
             else:
                 groups.append([c])
                 held = len(c)
-        if not groups:
-            return [(self._empty, frontier)]
         ends = [*(int(g[-1].time[-1]) for g in groups[:-1]), frontier]
         return [(self._delta(joined(g)), end) for g, end in zip(groups, ends, strict=True)]
 
@@ -93,7 +96,8 @@ class StreamReader:
 
     def saw(self, low: int) -> None:
         """An element on time has come, though it may be held yet."""
-        self.first_time = low if self.first_time is None else min(self.first_time, low)
+        if self.first_time is None or low < self.first_time:
+            self.first_time = low
 
     def widen(self, columns: Sequence[str]) -> None:
         """Ask for more columns; those elements that are here already must have them."""

@@ -157,18 +157,22 @@ class Task:
         elif limits:
             frontier = min(frontier, min([w.limit for w in limits if w.limit > self.frontier]))
         limit = most if self.quantum is None else self.quantum
-        if limit is not None and self.queued > limit:
+        if limit is not None and (inputs[0].size if len(inputs) == 1 else self.queued) > limit:
             frontier = self._horizon(frontier, limit)
-        ticket = self.ticket
-        deltas = [q.pop(frontier) for q in self.inputs]
+        ticket = inputs[0].ticket if len(inputs) == 1 else self.ticket
+        deltas: list[Delta] = []
+        consumed = 0
+        for q in inputs:
+            delta = q.pop(frontier)
+            deltas.append(delta)
+            consumed += len(delta.time)
         begin = clock.nanoseconds()
         try:
             made = self.operator.process(deltas, frontier)
         except Exception as error:
             error.add_note(f"in the operator {self.name!r}, at the instants up to {frontier}")
             raise
-        consumed = sum([len(d) for d in deltas])
-        self.statistics.record(consumed, len(made), clock.nanoseconds() - begin, len(self.outputs))
+        self.statistics.record(consumed, len(made.time), clock.nanoseconds() - begin, len(self.outputs))
         self.frontier = frontier
         reached = self.operator.complete_to(frontier)
         for q in self.outputs:

@@ -42,10 +42,14 @@ class Watermark:
     @property
     def bound(self) -> int:
         """All smaller times are late; BEGINNING while nothing was shown."""
-        return self.floor if self.shown is None else max(self.floor, self.shown - self.slack)
+        shown = self.shown
+        if shown is None or shown - self.slack < self.floor:
+            return self.floor
+        return shown - self.slack
 
     def show(self, time: int) -> None:
-        self.shown = time if self.shown is None else max(self.shown, time)
+        if self.shown is None or time > self.shown:
+            self.shown = time
 
     def change(self, slack: int) -> None:
         """Another slack from now on."""

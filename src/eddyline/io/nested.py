@@ -45,13 +45,17 @@ def path_of(field: pa.Field) -> tuple[str, ...]:
     return (field.name,) if stored is None else tuple(stored.decode().split("\0"))
 
 
+def has_structures(schema: pa.Schema) -> bool:
+    return STRUCTURE in [t.id for t in schema.types]
+
+
 def flat_batch(batch: pa.RecordBatch) -> pa.RecordBatch:
     """
     >>> batch = pa.RecordBatch.from_pylist([{"p": {"a": 1}}, {"p": None}])
     >>> flat_batch(batch).to_pydict()
     {'p.a': [1, None]}
     """
-    if STRUCTURE not in [t.id for t in batch.schema.types]:  # asked of every batch, and small ones feel it
+    if not has_structures(batch.schema):
         return batch
     names, columns = list[str](), list[pa.Array]()
     for name, column in zip(batch.schema.names, batch.columns, strict=True):
