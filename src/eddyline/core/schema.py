@@ -31,13 +31,11 @@ class Schema:
 
     fields: tuple[Field, ...]
     _by_name: dict[str, Field] = field(init=False, repr=False, compare=False)
+    names: tuple[str, ...] = field(init=False, repr=False, compare=False)  # asked several times for each batch
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "_by_name", {f.name: f for f in reversed(self.fields)})
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        return tuple(f.name for f in self.fields)
+        object.__setattr__(self, "names", tuple([f.name for f in self.fields]))
 
     def __getitem__(self, name: str) -> Field:
         return self._by_name[name]

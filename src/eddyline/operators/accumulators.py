@@ -80,7 +80,8 @@ class Objects:
 
 def writable(array: npt.NDArray[S]) -> npt.NDArray[S]:
     """Kernels' signatures ask for contiguous arrays that are not read-only (Arrow's views are)."""
-    return np.require(array, requirements=["C", "W"])
+    flags = array.flags
+    return array if flags.c_contiguous and flags.writeable else np.require(array, requirements=["C", "W"])
 
 
 def grown(array: npt.NDArray[S], rows: int) -> npt.NDArray[S]:

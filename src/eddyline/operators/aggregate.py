@@ -328,9 +328,12 @@ class AggregateOperator(Operator):
         where = slice(base, base + made) if self.inserts_only and k == made else source[:k]
         columns: dict[str, pa.Array] = {}
         if self.key_names:
-            index = pa.array(keys[:k])
-            for name, values in zip(self.key_names, self.groups.values(touched), strict=True):
-                columns[name] = values.take(index)
+            # Where no group is shown twice, the values of groups are made in the order of the result.
+            once = k <= base
+            index = None if once else pa.array(keys[:k])
+            found = self.groups.values(touched[keys[:k]] if once else touched)
+            for name, values in zip(self.key_names, found, strict=True):
+                columns[name] = values if index is None else values.take(index)
         for name, o in zip(self.schema.names[len(self.key_names) :], self.outputs, strict=True):
             columns[name] = o.column(where)
         return Delta(time[:k], columns, self._weights(weight[:k]))

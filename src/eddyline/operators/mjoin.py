@@ -85,6 +85,7 @@ class MJoin(Operator):
         self.room = self.ROOM
         self.adapter: JoinAdapter | None = None
         self._most = 0  # rows, during the last run
+        self._nothing = Delta.empty(schema)
 
     @property
     def orders(self) -> list[tuple[int, ...]]:
@@ -97,7 +98,7 @@ class MJoin(Operator):
             s.accept(delta)
         self._share_indexes()
         self.arrays.make_room()
-        lengths = [int(np.searchsorted(s.time, frontier, side="right")) for s in self.sides]
+        lengths = [int(s.time.searchsorted(frontier, "right")) for s in self.sides]
         events = self.arrays.events(lengths)
         next_event = np.zeros(len(self.sides), np.int64)
         parts: list[Delta] = []
@@ -108,9 +109,10 @@ class MJoin(Operator):
         while status != k.DONE:
             if adapter is not None and status == k.PAUSE:
                 limit = adapter.begin(self.arrays, next_event, lengths)
-            before = int(next_event.sum())
+            before = 0 if adapter is None else int(next_event.sum())
             status = self.arrays.run(frontier, events, next_event, self.room, limit)
-            limit -= int(next_event.sum()) - before
+            if adapter is not None:  # only it sets limits
+                limit -= int(next_event.sum()) - before
             if self.arrays.found >= self.PAIRS and not self.to_rows.can_fail:
                 parts.append(self._materialise(*_joined([*found, self.arrays.take()])))
                 found = []
@@ -128,7 +130,7 @@ class MJoin(Operator):
         for i, (s, n) in enumerate(zip(self.sides, lengths, strict=True)):
             self._after(i, s, n)
         parts = [p for p in parts if len(p)]
-        return Delta.concat(parts) if parts else Delta.empty(self.schema)
+        return Delta.concat(parts) if parts else self._nothing
 
     def _reached(self, next_event: Int64s) -> int:
         """The time of the last event that has been applied; if only rows have left so far, of the one that waits."""

@@ -22,12 +22,13 @@ class ProjectOperator(Operator):
         super().__init__(name, Schema(tuple(Field(n, e.type) for n, e in items)))
         self.items = [(n, compile_expr(e)) for n, e in items]
         self.context = context
+        self._nothing = Delta.empty(self.schema)
 
     def process(self, deltas: Sequence[Delta], frontier: int) -> Delta:
         (delta,) = deltas
         n = len(delta)
         if n == 0:
-            return Delta.empty(self.schema)
+            return self._nothing
         columns: dict[str, pa.Array] = {}
         errors: dict[int, DataError] = {}
         for name, compiled in self.items:

@@ -166,7 +166,7 @@ def _weight(value: Any) -> int:
 
 def direct_values(codes: Int64s, type: pa.DataType, nulls: Bools | None = None) -> pa.Array:
     """The inverse of ``direct_codes``."""
-    mask = nulls if nulls is not None and nulls.any() else None
+    mask = nulls if nulls is not None and np.count_nonzero(nulls) else None
     if pa.types.is_null(type):
         return pa.nulls(len(codes))
     if pa.types.is_floating(type):

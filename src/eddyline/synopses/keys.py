@@ -106,7 +106,7 @@ class KeyTable:
             nulls = (rows[:, -1] >> j) & 1 == 1
             if d is None:
                 out.append(direct_values(np.ascontiguousarray(rows[:, j]), type, nulls))
-            elif nulls.any():
+            elif np.count_nonzero(nulls):
                 kept = d.decode(rows[~nulls, j], type)
                 index = np.cumsum(~nulls) - 1
                 out.append(kept.take(pa.array(index, mask=nulls)))

@@ -14,7 +14,7 @@ it), so a stub can be moved to a store of its own and back while the query runs.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
@@ -27,6 +27,9 @@ from eddyline.core.delta import Int64s, combine
 from eddyline.core.schema import Field, Schema
 from eddyline.synopses.index_pool import IndexPool
 from eddyline.synopses.meeting import Beginning, Meeting
+
+NUMBERS = frozenset(t.id for t in (pa.int64(), pa.float64(), pa.int32(), pa.float32(), pa.timestamp("us")))
+ROWS_TO_CUT_OUT = 4  # up to this many rows, to cut out each costs less than to select them by an array of numbers
 
 
 class Store:
@@ -91,6 +94,8 @@ class Store:
         names = self.schema.names if names is None else names
         if len(rows) == 0 or not names:
             return {n: pa.array([], self.schema[n].type) for n in names}
+        if len(rows) <= ROWS_TO_CUT_OUT:
+            return self._cut_out(rows.tolist(), names)
         a, b = (bisect_right(self.starts, int(row)) - 1 for row in (rows.min(), rows.max()))
         index = pa.array(rows - self.starts[a])
         if a == b:
@@ -112,6 +117,18 @@ class Store:
         back[order] = np.arange(len(order))
         index = pa.array(back)
         return {n: combine([chunk[n].take(pick) for chunk, pick in picks]).take(index) for n in names}
+
+    def _cut_out(self, rows: Sequence[int], names: tuple[str, ...]) -> dict[str, pa.Array]:
+        """Columns of a few rows, each cut out of its chunk. They are copied, even one alone: a slice would keep the
+        whole chunk as long as the result."""
+        cuts: list[tuple[dict[str, pa.Array], int]] = []
+        for row in rows:
+            i = bisect_right(self.starts, row) - 1
+            cuts.append((self.chunks[i], row - self.starts[i]))
+        if len(cuts) == 1:
+            chunk, at = cuts[0]
+            return {n: pa.concat_arrays([chunk[n].slice(at, 1)]) for n in names}
+        return {n: combine([chunk[n].slice(at, 1) for chunk, at in cuts]) for n in names}
 
     def trim(self, copying: bool = False) -> None:
         """Drop the chunks that no stub needs; with ``copying`` also the part of the oldest that none does."""
@@ -141,10 +158,23 @@ class Store:
         # Asked after every batch, however small: chunks that were there the last time are not measured again.
         before, self._sizes = self._sizes, {}
         for c in self.chunks:
-            self._sizes[id(c)] = before.get(id(c)) or (c, sum(a.nbytes for a in c.values()))
-        total = sum(size for _, size in self._sizes.values())
+            self._sizes[id(c)] = before.get(id(c)) or (c, _bytes(c.values()))
+        total = sum([size for _, size in self._sizes.values()])
         held = self.end - self.first
         return total if rows is None or held == 0 else total * min(rows, held) // held
+
+
+def _bytes(columns: Iterable[pa.Array]) -> int:
+    """What the columns of a chunk take. Arrow is asked only where it has to look at the data: to ask costs as much as
+    to append a row."""
+    total = 0
+    for a in columns:
+        kind = a.type
+        if kind.id in NUMBERS and a.buffers()[0] is None:
+            total += kind.byte_width * len(a)
+        else:
+            total += a.nbytes
+    return total
 
 
 @dataclass(frozen=True, slots=True)
