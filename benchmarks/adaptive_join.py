@@ -30,8 +30,8 @@ import numpy as np
 import pyarrow as pa
 
 from benchmarks import skewed_star as skewed
-from benchmarks.filters_equal import interval
 from benchmarks.harness import Limit, Options, Report
+from benchmarks.interval import interval
 from benchmarks.three_way import EVENTS, QUERY
 
 PHASE, SECONDS = 800_000, 400  # elements of R a phase; the whole lasts so long

@@ -13,8 +13,7 @@ distribution (order statistics).
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
-from math import comb
+from collections.abc import Callable
 from statistics import median
 from typing import Any
 
@@ -23,6 +22,7 @@ import pyarrow as pa
 
 from benchmarks.filters import count
 from benchmarks.harness import Limit, Options, Report
+from benchmarks.interval import interval
 from eddyline.adaptive.filters.simulate import draw
 from eddyline.core.delta import Bools
 
@@ -122,20 +122,6 @@ def paired(rows: int, n: int, rounds: int) -> list[float]:
         if turn:  # the first round warms both up
             ratios.append(seconds[False] / seconds[True])
     return ratios
-
-
-def interval(ratios: Sequence[float], level: float = 0.95) -> tuple[float, float]:
-    """The k-th smallest and the k-th largest, the innermost that hold the true median with this probability.
-
-    >>> interval([1.0, 1.1, 1.2, 1.3, 1.4, 1.5, 1.6, 1.7])
-    (1.0, 1.7)
-    """
-    ordered, n = sorted(ratios), len(ratios)
-    k = 0
-    while k < (n - 1) // 2 and 2 * sum(comb(n, i) for i in range(k + 1)) / 2**n <= 1 - level:
-        k += 1
-    k = max(0, k - 1)
-    return ordered[k], ordered[n - 1 - k]
 
 
 if __name__ == "__main__":

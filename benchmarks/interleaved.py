@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterator
 from statistics import median
 
-from benchmarks.filters_equal import interval
+from benchmarks.interval import interval
 
 Steps = Iterator[object]  # does a part of the work whenever it is asked for the next
 

@@ -20,8 +20,8 @@ import numpy as np
 import pyarrow as pa
 
 from benchmarks.adaptive_join import STAYS
-from benchmarks.filters_equal import interval
 from benchmarks.harness import Limit, Options, Report
+from benchmarks.interval import interval
 
 FLIGHTS, AIRCRAFT, A_DAY = 85_000, 3_950, 920
 PIECES = 16

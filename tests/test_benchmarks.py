@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
-from benchmarks import bare_kernel, harness, linearity, registry
+from benchmarks import bare_kernel, harness, interval, linearity, pair_side, pairs, registry
 from benchmarks.harness import Limit, Measured, ratio
 from benchmarks.spark import configuration, contests, data, driver, nexmark, nexmark_native, processes, truth
 from benchmarks.spark.configuration import Configuration, Outcome
@@ -120,8 +120,48 @@ def test_memory_is_that_of_the_whole_tree() -> None:
 
 @pytest.mark.parametrize(
     "module",
-    [bare_kernel, harness, linearity, configuration, contests, driver, nexmark, nexmark_native, processes, truth],
+    [
+        bare_kernel,
+        harness,
+        interval,
+        linearity,
+        pairs,
+        configuration,
+        contests,
+        driver,
+        nexmark,
+        nexmark_native,
+        processes,
+        truth,
+    ],
     ids=lambda m: m.__name__,
 )
 def test_doctests(module: object) -> None:
     assert doctest.testmod(module, optionflags=doctest.NORMALIZE_WHITESPACE).failed == 0  # type: ignore[arg-type]
+
+
+def test_pairs_compare_this_checkout_with_the_base(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Each ratio is of one pair, ours over the base's, and the sides take turns at going first."""
+    ours, asked = pairs.HERE.parent, []
+
+    def measured(tree: Path, workload: str, quick: bool) -> dict[str, float]:
+        asked.append(tree)
+        return {"whole": (6.0 if tree == ours else 4.0) * len(asked)}
+
+    monkeypatch.setattr(pairs, "measured", measured)
+    found = pairs.paired(tmp_path, "three-way", 2, quick=True)
+    assert asked == [ours, tmp_path, tmp_path, ours]
+    assert found == {"whole": [6 / 8, 24 / 12]}
+
+
+def test_a_base_is_a_folder_or_a_revision(tmp_path: Path) -> None:
+    with pairs.checkout(str(tmp_path)) as tree:
+        assert tree == tmp_path
+    with pytest.raises(subprocess.CalledProcessError), pairs.checkout("no-such-revision"):
+        pass
+
+
+def test_processor_time_of_processes_below_is_counted() -> None:
+    before = pair_side.tree_seconds()
+    subprocess.run([sys.executable, "-c", "sum(range(8_000_000))"], check=True)
+    assert pair_side.tree_seconds() - before >= 0.05

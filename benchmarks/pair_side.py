@@ -1,0 +1,164 @@
+"""One side of a pair: a workload of the checkout that is first on the path, once, in a process of its own.
+
+``python …/benchmarks/pair_side.py WORKLOAD DATA [--quick]`` prints processor seconds by part as JSON. The workloads and
+the engine are those of the checkout that ``PYTHONPATH`` names, so only what old checkouts have, too, is used here.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+Parts = dict[str, float]
+
+
+def processor_seconds(work: Callable[[], Any]) -> float:
+    begin = time.process_time()
+    work()
+    return time.process_time() - begin
+
+
+def contest(name: str, options: Any) -> Parts:
+    """Our contestant of a benchmark, after a run over a tenth of the data that loads and compiles everything."""
+    from benchmarks.harness import Options
+    from benchmarks.registry import find
+
+    found: Any = find(name)
+    ours = next(c for c in found.contestants if c.name == "eddyline")
+    ours.open(found.data(Options(quick=True)))()
+    return {name: processor_seconds(ours.open(found.data(options)))}
+
+
+def join_adaptive(options: Any) -> Parts:
+    """Where nothing can be gained, with the default policies; and where the best order changes with each phase."""
+    from benchmarks import adaptive_join as a
+    from eddyline.datasets.joins import three_way
+
+    def uniform(seconds: int) -> None:
+        pieces = a.cut(three_way(2_500 * seconds, seconds), 0, seconds * 1_000_000, a.PAIRED)
+        session, query = a._started(pieces[0], {})
+        for piece in pieces:
+            for stream, rows in piece.items():
+                session.push(stream, rows)
+            query.fetch()
+
+    def skewed(rows: int) -> None:
+        a.together(a.skewed_data(rows), {a.ADAPTIVE: ("".join(sorted(a.skewed.OTHERS)), {})})
+
+    uniform(60)
+    phase = options.scaled(a.PHASE // 4)
+    a.skewed_data(phase)
+    return {
+        "nothing to gain": processor_seconds(lambda: uniform(options.scaled(600))),
+        "skewed": processor_seconds(lambda: skewed(phase)),
+    }
+
+
+def filters(kind: str, options: Any) -> Parts:
+    from benchmarks import filter_cases
+    from benchmarks.filters import opened
+
+    make, rows = {"expensive": (filter_cases.expensive, 300_000), "cheap": (filter_cases.cheap, 2_000_000)}[kind]
+    case = make(options.scaled(rows))
+    opened(make(2_000), case.text)()
+    return {kind: processor_seconds(opened(case, case.text))}
+
+
+def latency(options: Any) -> Parts:
+    """The median push, of each query with batches of 1, 10 and 100 rows."""
+    import numpy as np
+
+    from benchmarks import latency as bench
+
+    bench.time = SimpleNamespace(perf_counter=time.process_time)  # type: ignore[assignment]
+    pushes = 100 if options.quick else 1_000
+    return {
+        f"{name}, {rows} row{'s' * (rows > 1)}": float(np.median(bench.measure(name, text, rows, pushes)))
+        for name, text in bench.QUERIES.items()
+        for rows in (1, 10, 100)
+    }
+
+
+def startup(options: Any) -> Parts:
+    """The import, and a trivial job from process start to end."""
+    from benchmarks.startup import JOB
+
+    def spent(arguments: list[str]) -> float:
+        before = os.times()
+        subprocess.run([sys.executable, *arguments], check=True, stdout=subprocess.DEVNULL)
+        after = os.times()
+        return after.children_user + after.children_system - before.children_user - before.children_system
+
+    with tempfile.TemporaryDirectory() as folder:
+        (Path(folder) / "job.cql").write_text(JOB)
+        (Path(folder) / "calls.csv").write_text("ts,number,seconds\n1,555-1,30\n2,555-2,90\n3,555-3,61\n")
+        job = ["-m", "eddyline.cli", "run", f"{folder}/job.cql", "--runtime", "inline"]
+        spent(job)
+        return {"import": spent(["-c", "import eddyline"]), "a trivial job": spent(job)}
+
+
+def spark(options: Any) -> Parts:
+    """Three-way over DataFrames: the driver, its JVM and all Python workers, after a short run of the same query."""
+    from benchmarks.spark.configuration import Configuration
+    from benchmarks.spark.driver import run, session
+
+    with tempfile.TemporaryDirectory(prefix="pairs-", ignore_cleanup_errors=True) as folder:
+        short = Configuration("three-way", "ours", 200_000, 100_000, memory="2g")
+        whole = short if options.quick else Configuration("three-way", "ours", 1_500_000, 250_000, memory="2g")
+        made = session(short, folder)
+        try:
+            run(made, short, folder, time.time())
+            before = tree_seconds()
+            run(made, whole, folder, time.time())
+            return {"three-way": tree_seconds() - before}
+        finally:
+            made.stop()
+
+
+def tree_seconds() -> float:
+    """Processor seconds of this process and of all below it, those that have ended included (Linux)."""
+    parents, ticks = {}, {}
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                facts = (entry / "stat").read_text().rpartition(")")[2].split()
+            except OSError:  # it has ended
+                continue
+            parents[int(entry.name)] = int(facts[1])
+            ticks[int(entry.name)] = sum(map(int, facts[11:15]))
+    below, found = [os.getpid()], 0
+    while below:
+        found += ticks.get(below[0], 0)
+        below = [*below[1:], *(child for child, parent in parents.items() if parent == below[0])]
+    return found / os.sysconf("SC_CLK_TCK")
+
+
+WORKLOADS: dict[str, Callable[[Any], Parts]] = {
+    **{n: partial(contest, n) for n in ("three-way", "chain", "four-way", "sliding-aggregate")},
+    "join-adaptive": join_adaptive,
+    "filters-expensive": partial(filters, "expensive"),
+    "filters-cheap": partial(filters, "cheap"),
+    "latency": latency,
+    "start-up": startup,
+    "spark": spark,
+}
+
+
+def main(workload: str, data: str, *flags: str) -> None:
+    from benchmarks import harness
+
+    harness.FOLDER = Path(data)
+    print(json.dumps(WORKLOADS[workload](harness.Options(quick="--quick" in flags))))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

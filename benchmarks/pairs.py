@@ -1,0 +1,94 @@
+"""This checkout against another one, in pairs: ``python -m benchmarks.pairs --base REVISION_OR_FOLDER``.
+
+Each workload runs in fresh processes, the two sides in turn and each first in every other pair, over the same data. A
+ratio is processor time of this checkout over that of the base in one pair; the median of the pairs is printed with its
+interval, beside the bound.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from statistics import median
+
+from benchmarks.harness import FOLDER, HERE
+from benchmarks.interval import interval
+from benchmarks.pair_side import WORKLOADS
+
+BOUND = 1.03
+PAIRS = 10
+
+
+@contextmanager
+def checkout(base: str) -> Iterator[Path]:
+    """A folder as it is, or a revision in a worktree of git that is removed at the end."""
+    if Path(base).is_dir():
+        yield Path(base).resolve()
+        return
+    with tempfile.TemporaryDirectory(prefix="pairs-") as folder:
+        tree = Path(folder) / "base"
+        git = ["git", "-C", str(HERE.parent), "worktree"]
+        subprocess.run([*git, "add", "--quiet", "--detach", str(tree), base], check=True)
+        try:
+            yield tree
+        finally:
+            subprocess.run([*git, "remove", "--force", str(tree)], check=True)
+
+
+def measured(tree: Path, workload: str, quick: bool) -> dict[str, float]:
+    """Processor seconds of each part of a workload in the engine of a checkout."""
+    path = os.pathsep.join([str(tree / "src"), str(tree)])
+    command = [sys.executable, str(HERE / "pair_side.py"), workload, str(FOLDER), *["--quick"] * quick]
+    told = subprocess.run(
+        command, env={**os.environ, "PYTHONPATH": path, "EDDYLINE_COMPILE": "at-once"}, stdout=subprocess.PIPE,
+        cwd=tree, text=True, check=True,
+    )  # fmt: skip
+    found: dict[str, float] = json.loads(told.stdout.splitlines()[-1])
+    return found
+
+
+def paired(base: Path, workload: str, pairs: int, quick: bool) -> dict[str, list[float]]:
+    """The ratios of each part of a workload."""
+    ours = HERE.parent
+    ratios: dict[str, list[float]] = {}
+    for turn in range(pairs):
+        order = (base, ours) if turn % 2 else (ours, base)
+        found = {side: measured(side, workload, quick) for side in order}
+        for part, seconds in found[ours].items():
+            ratios.setdefault(part, []).append(seconds / found[base][part])
+    return ratios
+
+
+def line(workload: str, part: str, ratios: Sequence[float]) -> str:
+    """
+    >>> line("latency", "join, 1 row", [1.0, 1.02, 1.04])
+    'met     latency: join, 1 row                    1.020 × [1.000, 1.040], 3 pairs, at most 1.03'
+    """
+    low, high = interval(ratios)
+    verdict = "met   " if median(ratios) <= BOUND else "MISSED"
+    told = f"{median(ratios):.3f} × [{low:.3f}, {high:.3f}], {len(ratios)} pairs, at most {BOUND}"
+    return f"{verdict}  {f'{workload}: {part}':38s} {told}"
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.pairs", description=__doc__.split("\n")[0])
+    parser.add_argument("--base", required=True, help="the other side: a revision of git, or a folder with a checkout")
+    parser.add_argument("--only", action="append", choices=WORKLOADS, help="one workload; several times for several")
+    parser.add_argument("--pairs", type=int, default=PAIRS, help="more give a narrower interval")
+    parser.add_argument("--quick", action="store_true", help="a tenth of the data: does it work?")
+    options = parser.parse_args(arguments)
+    with checkout(options.base) as base:
+        for workload in options.only or WORKLOADS:
+            for part, ratios in paired(base, workload, options.pairs, options.quick).items():
+                print(line(workload, part, ratios), flush=True)
+
+
+if __name__ == "__main__":
+    main()
