@@ -35,7 +35,7 @@ from eddyline.operators.join_side import JoinInput
 from eddyline.operators.mjoin import MJoin
 from eddyline.streamon.decision import Decision
 from eddyline.synopses.join_contents import Laid
-from eddyline.synopses.store import Registry
+from eddyline.synopses.registry import Registry
 from eddyline.synopses.store_id import StoreId
 
 STEP = 1024  # elements after which a forced cache may get more room, while the run is warming up

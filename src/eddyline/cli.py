@@ -171,7 +171,7 @@ def _add_run(commands: Any) -> Any:
         help="begin with the plans that an earlier run of the same queries ended with, and keep those of this one here",
     )
     run.add_argument(
-        "--spill", metavar="DIR", type=_path, help="where joins under constraints put rows outside of memory (inline)"
+        "--spill", metavar="DIR", type=_path, help="where rows are put that do not fit into memory (inline)"
     )
     run.add_argument("--report", metavar="FILE", type=_path, help="write what happened, as JSON ('-': standard output)")
     run.add_argument(

@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 
 import eddyline
 from eddyline.core.schema import Field, Schema
-from eddyline.synopses.store import Elements, Registry, Store, Stub
+from eddyline.synopses.registry import Registry
+from eddyline.synopses.store import Elements, Store, Stub
 from tests.engine.sessions import as_tuples, fetched, rows, session
 
 # ── stores and stubs by themselves ────────────────────────────────────────────────────────────────────────────────────

@@ -26,7 +26,7 @@ from eddyline.operators.join_plan import CacheSpec, Condition, JoinGraph, Member
 from eddyline.operators.join_side import JoinInput
 from eddyline.operators.mjoin import MJoin
 from eddyline.operators.windows import leave_times
-from eddyline.synopses.store import Registry
+from eddyline.synopses.registry import Registry
 
 END = 30
 COLUMNS = "abc"

@@ -20,7 +20,7 @@ from eddyline.operators.join_plan import JoinGraph, Member
 from eddyline.operators.join_side import JoinInput
 from eddyline.operators.mjoin import MJoin
 from eddyline.operators.windows import enter_times, leave_times
-from eddyline.synopses.store import Registry
+from eddyline.synopses.registry import Registry
 
 END = 40
 

@@ -21,7 +21,7 @@ from eddyline.operators.join_side import JoinInput
 from eddyline.operators.routed_join import RoutedJoin
 from eddyline.operators.windows import enter_times, leave_times
 from eddyline.synopses.index_maps import BitAddress, Hashed
-from eddyline.synopses.store import Registry
+from eddyline.synopses.registry import Registry
 
 END = 40
 ATTRIBUTES = ("a", "b", "s")

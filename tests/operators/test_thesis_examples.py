@@ -18,7 +18,7 @@ from eddyline.operators.base import Context
 from eddyline.operators.join_plan import CacheSpec, JoinGraph, Member
 from eddyline.operators.join_side import JoinInput
 from eddyline.operators.mjoin import MJoin
-from eddyline.synopses.store import Registry
+from eddyline.synopses.registry import Registry
 
 SCHEMAS = [Schema(tuple(Field(n, pa.int64()) for n in names)) for names in (("R1.A",), ("R2.A", "R2.B"), ("R3.B",))]
 ORDERS = [(1, 2), (2, 0), (1, 0)]

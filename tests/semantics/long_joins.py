@@ -196,12 +196,15 @@ def start(case: LongJoin, options: dict[str, Any]) -> tuple[ed.Session, Any]:
     return session, session.query(case.text, **options)
 
 
-def run(case: LongJoin, rng: random.Random, options: dict[str, Any]) -> pa.Table:
-    """The engine's answer, from batches of random sizes, sometimes with a restart while caches are filled."""
+def run(
+    case: LongJoin, rng: random.Random, options: dict[str, Any], batches_drawn: Sequence[int] = (1, 5, 40)
+) -> pa.Table:
+    """The engine's answer, from batches of random sizes, sometimes with a restart while caches are filled. The number
+    of batches is one of ``batches_drawn``."""
     session, query = start(case, options)
     tables = {name: case.arrow(name) for name in case.tables}
     last = int(case.instants[-1])
-    cuts = sorted({*(rng.randint(0, last) for _ in range(rng.choice([1, 5, 40]))), last + 1})
+    cuts = sorted({*(rng.randint(0, last) for _ in range(rng.choice(batches_drawn))), last + 1})
     stop = rng.choice(cuts) if rng.random() < 0.3 else None
     batches: list[pa.RecordBatch] = []
     before = 0

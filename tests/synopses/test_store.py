@@ -9,7 +9,8 @@ import pyarrow as pa
 import pytest
 
 from eddyline.core.schema import Field, Schema
-from eddyline.synopses.store import Elements, Registry, Store, Stub
+from eddyline.synopses.registry import Registry
+from eddyline.synopses.store import Elements, Store, Stub
 
 SCHEMA = Schema((Field("a", pa.int64()), Field("s", pa.string())))
 

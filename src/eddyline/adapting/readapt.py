@@ -125,10 +125,19 @@ def _carry(old: object, new: object) -> None:
         new.seen.load(old.seen.state())
 
 
+def cache_bytes(operators: Iterable[Operator]) -> int:
+    """What the caches of joins take."""
+    return sum(j.arrays.cache_operators.nbytes for j in _caching(operators))
+
+
+def _caching(operators: Iterable[Operator]) -> list[MJoin]:
+    joins = [o for o in operators if isinstance(o, MJoin) and isinstance(o.adapter, AdaptiveJoin)]
+    return [j for j in joins if isinstance(j.adapter, AdaptiveJoin) and j.adapter.caching is not None]
+
+
 def share_memory(operators: Iterable[Operator], memory: int | None) -> None:
     """Divide a budget evenly between the joins that have caches (thesis 5.6)."""
-    joins = [o for o in operators if isinstance(o, MJoin) and isinstance(o.adapter, AdaptiveJoin)]
-    caching = [j for j in joins if isinstance(j.adapter, AdaptiveJoin) and j.adapter.caching is not None]
+    caching = _caching(operators)
     for join in caching:
         assert isinstance(join.adapter, AdaptiveJoin)
         join_steering.resize(join.adapter, None if memory is None else memory // len(caching), join.arrays)

@@ -26,6 +26,7 @@ from eddyline.engine.executor import Executor
 from eddyline.engine.held_state import HeldState
 from eddyline.engine.input_manager import InputStream
 from eddyline.engine.intake import Intake
+from eddyline.engine.memory_limit import MemoryLimit
 from eddyline.engine.queues import Queue
 from eddyline.engine.renaming import Renaming, RenamingQueue
 from eddyline.engine.running_query import RunningQuery
@@ -37,7 +38,7 @@ from eddyline.plan.closing_windows import goes_on
 from eddyline.plan.graph import Node
 from eddyline.plan.logical import Plan
 from eddyline.streamon.decision import Decision
-from eddyline.synopses.store import Registry
+from eddyline.synopses.registry import Registry
 
 CHUNK = 1 << 16  # elements an operator gets at once: large enough for speed, small enough to stay in cache
 _NOTHING = Delta(np.empty(0, np.int64), {})
@@ -66,6 +67,7 @@ class OperatorGraph:
         self._by_task: dict[Task, SharedOperator] = {}
         self._deliveries: dict[Delivery, Source] = {}
         self._held: dict[frozenset[SharedOperator], HeldState] = {}
+        self._limits: dict[RunningQuery, MemoryLimit] = {}  # of queries whose memory is limited
 
     # ── queries come and go ───────────────────────────────────────────────────────────────────────────────────────
 
@@ -267,6 +269,8 @@ class OperatorGraph:
         self._left_over = self.budget is not None or self.bound is not None
         for delivery in self._deliveries:
             delivery.collect()
+        for memory in self._limits.values():
+            memory.step()
         return failed
 
     def _wanted(self, lines: Sequence[TimeLine]) -> Iterable[tuple[Intake, int]]:
@@ -324,6 +328,14 @@ class OperatorGraph:
                 for o in mine:
                     o.observers = [x for x in o.observers if x is not query.held]
                 del self._held[mine]
+
+    def limit_memory(self, query: RunningQuery, bytes: int | None) -> None:
+        """Keep the state of a query to so many bytes; None: there is no limit."""
+        former = self._limits.pop(query, None)
+        if former is not None:
+            former.end()
+        if bytes is not None:
+            self._limits[query] = MemoryLimit(query, bytes, self.registry.files)
 
     def record(self, decision: Decision) -> None:
         """A decision about the graph as a whole is in the log of every query."""

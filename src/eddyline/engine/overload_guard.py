@@ -22,6 +22,7 @@ class OverloadGuard:
     def __init__(self, spec: Overload, stream: str, output: SideOutput) -> None:
         self.spec, self.stream, self.output = spec, stream, output
         self.policy = Shedding(spec, stream)
+        self._pressing: set[object] = set()  # queries whose state is above their limits of memory
         self._came: deque[tuple[int, int]] = deque()  # number after the last row of a batch, and when it came (µs)
 
     def sift(
@@ -33,7 +34,7 @@ class OverloadGuard:
         self._came.append((first + len(time), now))
         if not self.sheds:
             return None, None
-        keep = self.policy.keeps(len(time), load, each, shown)
+        keep = self.policy.keeps(len(time), load, each, shown, bool(self._pressing))
         weights = np.ones(len(time))
         if keep is None:
             return None, weights
@@ -53,6 +54,10 @@ class OverloadGuard:
     def full(self, held: list[Chunk], now: int) -> bool:
         """Whether as much waits as may."""
         return self._load(held, now)[0] >= self.spec.limit
+
+    def press(self, query: object, above: bool) -> None:
+        """Whether the state of a query that reads the stream is above its limit of memory, and nothing else helps."""
+        (self._pressing.add if above else self._pressing.discard)(query)
 
     def _load(self, held: list[Chunk], now: int, raw: pa.RecordBatch | None = None) -> tuple[float, float]:
         """What waits, and what one more row adds to it, in the unit of the bound."""

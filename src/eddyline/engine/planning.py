@@ -28,7 +28,7 @@ from eddyline.plan.physical import build
 from eddyline.plan.rules import optimize_again, optimize_together
 from eddyline.plan.rules.share_subplans import Cuts, Shared, worth_sharing
 from eddyline.plan.sameness import Sameness, knows_its_start
-from eddyline.synopses.store import Registry
+from eddyline.synopses.registry import Registry
 
 RUNNING = ("on_error", "priority", "scheduler")  # options that no operator is built by
 

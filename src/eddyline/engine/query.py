@@ -41,6 +41,7 @@ class QuerySession(Protocol):
     def _advance(self, drain: bool = False) -> None: ...
     def _schedule(self, policy: str) -> None: ...
     def _prioritise(self, query: RunningQuery, priority: int) -> None: ...
+    def _limit_memory(self, query: RunningQuery, bytes: int | None) -> None: ...
 
     def drop(self, query: Query) -> None: ...
 
@@ -258,8 +259,8 @@ class Query:
                     "seconds": o.task.statistics.nanoseconds / 1e9,
                     "rows": sizes[name][0],
                     "bytes": sizes[name][1],
-                    "spilled_rows": o.operator.spilled()[0],
-                    "spilled_bytes": o.operator.spilled()[1],
+                    "spilled_rows": o.spilled()[0],
+                    "spilled_bytes": o.spilled()[1],
                 }
                 for name, o in r.operators.items()
             ],
@@ -268,8 +269,8 @@ class Query:
                 "bytes": sum(b for _, b in sizes.values()),
                 "peak_rows": r.peak[0],
                 "peak_bytes": r.peak[1],
-                "spilled_rows": sum(o.operator.spilled()[0] for o in r.operators.values()),
-                "spilled_bytes": sum(o.operator.spilled()[1] for o in r.operators.values()),
+                "spilled_rows": sum(o.spilled()[0] for o in r.operators.values()),
+                "spilled_bytes": sum(o.spilled()[1] for o in r.operators.values()),
                 "synopses": [
                     {"operator": name, **s}
                     for name, known in self._statistics().items()

@@ -13,7 +13,7 @@ from eddyline.plan.plan_data import Kept, PlanEdge, PlanGraph, PlanNode, Propert
 from eddyline.synopses.shared_index import SharedIndex
 from eddyline.synopses.store import Store
 
-Totals = Mapping[str, Mapping[str, Any]]  # by operator: elements_in, elements_out, seconds, rows, bytes
+Totals = Mapping[str, Mapping[str, Any]]  # by operator: elements_in, elements_out, seconds, rows, bytes, spilled
 
 
 def plan_of(running: RunningQuery, name: str = "", *, decisions: bool = True) -> PlanGraph:
@@ -69,6 +69,7 @@ def operator_totals(running: RunningQuery) -> dict[str, dict[str, Any]]:
             "seconds": o.task.statistics.nanoseconds / 1e9,
             "rows": sizes[name][0],
             "bytes": sizes[name][1],
+            "spilled": o.spilled(),
             "waiting": [q.size for q in o.task.inputs],
         }
         for name, o in running.operators.items()
@@ -100,7 +101,8 @@ def _node(node: Node, id: str, inputs: tuple[str, ...], totals: Totals, readers:
         return PlanNode(id, "stream" if isinstance(node.scan, StreamScan) else "relation", inputs)
     mine = totals.get(node.name, {})
     what = operator.describe()
-    kept = Kept(what, int(mine.get("rows", 0)), int(mine.get("bytes", 0)), operator.bounds()) if what else None
+    rows, bytes, spilled = int(mine.get("rows", 0)), int(mine.get("bytes", 0)), mine.get("spilled", (0, 0))
+    kept = Kept(what, rows, bytes, operator.bounds(), *spilled) if what else None
     knows = operator.statistics()
     return PlanNode(
         id,

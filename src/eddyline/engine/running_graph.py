@@ -18,7 +18,7 @@ from eddyline.engine.running_query import RunningQuery
 from eddyline.engine.scheduler import make_scheduler
 from eddyline.plan.choice import PlannedQuery, exchanged
 from eddyline.plan.logical import BoundQuery
-from eddyline.synopses.store import Registry
+from eddyline.synopses.registry import Registry
 
 # The default schedulers. Without a budget every step ends with empty queues, whoever chooses. Under one, chain keeps
 # less than half of FIFO's elements in queues on a bursty stream, and results come 2 % later
@@ -155,6 +155,7 @@ class RunningGraph(OperatorGraph):
 
     def _release(self, query: RunningQuery) -> None:
         """What a query read from is closed when no other reads from it."""
+        self.limit_memory(query, None)
         query.line.queries -= 1
         for intake in query.intakes.values():
             intake.users -= 1

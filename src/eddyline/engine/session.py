@@ -22,7 +22,7 @@ class Session(Saved):
     rows of windows over the same elements (assign ``session.sharing`` to switch it while queries run); ``scheduler``
     names the policy that chooses which operator runs next (by default ``fifo``, and ``chain`` under a budget);
     ``learned`` is a file, or the directory of a snapshot, with what earlier runs learned, where the same queries begin
-    (``save_learned`` writes it); ``spill`` is a folder for rows that joins under constraints keep outside of memory;
+    (``save_learned`` writes it); ``spill`` is a folder for rows that are kept outside of memory;
     ``memory`` (``'256 MB'``) is the option of that name of each query that has none of its own; ``clock`` is for tests.
 
     >>> session = Session()

@@ -163,7 +163,6 @@ class Registering(Scheduled, Declaring[Query]):
         }
         label = bound.name or f"query {self._started + 1}"
         running = self._graph.start(bound, label, inputs, planned)
-        physical = running.physical
         running.context.log.clock = self.clock
         if "scheduler" in bound.options:
             self._graph.schedule(str(bound.options["scheduler"]))
@@ -171,11 +170,8 @@ class Registering(Scheduled, Declaring[Query]):
         running.context.locate = self._locate
         query = Query(self, label, running)
         for stream in inputs.values():
-            stream.logs.append(physical.context.log)
-        if (memory := memory_of(bound.options)) is not None:
-            from eddyline.adapting.readapt import share_memory
-
-            share_memory((n.operator for n in physical.nodes if n.operator is not None), memory)
+            stream.logs.append(running.physical.context.log)
+        self._graph.limit_memory(running, memory_of(bound.options))
         self.queries.append(query)
         if running.context.divert is not None:
             self._diverting.append(running)
@@ -230,10 +226,7 @@ class Registering(Scheduled, Declaring[Query]):
             if q.running is running:
                 saved = self._steered.pop(id(running), None) or q.steering.state()
                 q.steering.options, q.steering.pinned = dict(running.query.options), False
-                if (memory := memory_of(running.query.options)) is not None:
-                    from eddyline.adapting.readapt import share_memory
-
-                    share_memory((n.operator for n in running.physical.nodes if n.operator is not None), memory)
+                self._graph.limit_memory(running, memory_of(running.query.options))
                 q.steering.load(saved)
 
     def _want(self, stream: InputStream, columns: Sequence[str]) -> None:

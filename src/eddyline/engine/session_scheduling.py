@@ -87,3 +87,6 @@ class Scheduled(ABC):
 
     def _prioritise(self, query: RunningQuery, priority: int) -> None:
         self._graph.prioritise(query, priority)
+
+    def _limit_memory(self, query: RunningQuery, bytes: int | None) -> None:
+        self._graph.limit_memory(query, bytes)

@@ -79,6 +79,11 @@ class SharedOperator:
         """The instant up to which its output is complete: what its readers have seen."""
         return self.operator.complete_to(self.task.frontier)
 
+    def spilled(self) -> tuple[int, int]:
+        """Rows and bytes outside of memory: those of the operator, and of its windows' stores."""
+        found = [self.operator.spilled(), *(stub.spilled() for stub in self.stubs)]
+        return sum(rows for rows, _ in found), sum(bytes for _, bytes in found)
+
     def serve(self) -> None:
         """Work for those who read it: up to the furthest of their limits, with the highest of their priorities."""
         self.task.limits = tuple({id(q.line): q.line for q in self.readers}.values())

@@ -84,7 +84,7 @@ class Steering:
         if "priority" in altered.changed:
             self._query.session._prioritise(self._query.running, int(altered.after.get("priority", 0)))
         if altered.joins or "memory" in altered.changed:
-            readapt.share_memory(self._operators, memory_of(altered.after))
+            self._query.session._limit_memory(self._query.running, memory_of(altered.after))
         self.options = dict(altered.after)
         if self.pinned:
             readapt.pin(self._operators, True)

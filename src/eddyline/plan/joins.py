@@ -25,7 +25,8 @@ from eddyline.plan.rewrite import movable
 from eddyline.plan.time_columns import never_earlier
 from eddyline.plan.window_columns import in_one_window
 from eddyline.streamon.decision import PLANNER, Decision
-from eddyline.synopses.store import Registry, Stub
+from eddyline.synopses.registry import Registry
+from eddyline.synopses.store import Stub
 
 Adapt = Callable[[Any, Sequence[str]], None]  # gets an MJoin and the names of its inputs
 

@@ -74,8 +74,9 @@ from eddyline.plan.logical import (
 from eddyline.plan.matching import Matching
 from eddyline.plan.numbering import Numbering
 from eddyline.plan.panes import panes_below, same_panes
+from eddyline.synopses.registry import Registry
 from eddyline.synopses.sparse_store import SparseStub
-from eddyline.synopses.store import Elements, Registry, Stub
+from eddyline.synopses.store import Elements, Stub
 
 
 def build(planned: PlannedQuery, catalog: Catalog, registry: Registry, load: Callable[[str], pa.Table],

@@ -18,12 +18,15 @@ from eddyline.core.plain import plain_copy
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """What an operator keeps: in words with the reason, its bounds by input, and how much it is now."""
+    """What an operator keeps: in words with the reason, its bounds by input, how much it is now, and how much of it is
+    outside of memory."""
 
     what: str
     rows: int = 0
     bytes: int = 0
     bounds: Mapping[str, Bound] = field(default_factory=dict)
+    spilled_rows: int = 0
+    spilled_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)

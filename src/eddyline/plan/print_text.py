@@ -65,7 +65,9 @@ def _tree(plan: PlanGraph, id: str, first: str, rest: str, shown: set[str]) -> I
 def _kept(plan: PlanGraph) -> Iterator[str]:
     for node in plan.nodes:
         if node.kept is not None:
-            yield f"{node.id}: {node.kept.what}. Now {rows_of(node.kept.rows)}, {size(node.kept.bytes)}."
+            kept = node.kept
+            disk = f"; {rows_of(kept.spilled_rows)} on disk, {size(kept.spilled_bytes)}" if kept.spilled_rows else ""
+            yield f"{node.id}: {kept.what}. Now {rows_of(kept.rows)}, {size(kept.bytes)}{disk}."
     for store in plan.shared:
         readers = store.get("readers", ())
         who = f", read by {_listed(readers)}" if len(readers) > 1 else ""

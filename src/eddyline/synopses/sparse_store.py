@@ -21,6 +21,7 @@ import pyarrow as pa
 
 from eddyline.core.delta import Int64s, combine
 from eddyline.core.schema import Schema
+from eddyline.synopses.row_files import RowFiles
 from eddyline.synopses.store import Elements, Store, Stub
 from eddyline.synopses.tail import Tail
 
@@ -104,6 +105,12 @@ class SparseStore(Store):
     def nbytes(self, rows: int | None = None) -> int:
         total = self._rows.nbytes() + self.numbers.nbytes
         return total if rows is None or not len(self) else total * min(rows, len(self)) // len(self)
+
+    def spill(self, bytes: int, files: RowFiles) -> int:
+        return self._rows.spill(bytes, files)
+
+    def on_disk(self) -> tuple[int, int]:
+        return self._rows.on_disk()
 
 
 class SparseStub(Stub):

@@ -9,6 +9,9 @@ the operator reads (a row that another stub has already brought is not stored ag
 needs; the store drops what no stub needs. An operator counts rows from its query's first element on. The rows of the
 store begin earlier where an older query brought them: ``Stub.shift`` lies between the two (``synopses.meeting`` finds
 it), so a stub can be moved to a store of its own and back while the query runs.
+
+Where memory is short, the oldest chunks go to the disk (``Store.spill``, ``synopses.row_files``). They are read as
+before, at the price of reading the disk; row numbers, indexes and the answer do not change.
 """
 
 from __future__ import annotations
@@ -24,9 +27,13 @@ import pyarrow as pa
 from eddyline.core.aligned import Aligned, plain
 from eddyline.core.bound import Bound
 from eddyline.core.delta import Int64s, combine
-from eddyline.core.schema import Field, Schema
+from eddyline.core.schema import Schema
 from eddyline.synopses.index_pool import IndexPool
 from eddyline.synopses.meeting import Beginning, Meeting
+from eddyline.synopses.row_files import RowFiles
+
+MERGED_ROWS = 1 << 16  # a chunk with as many rows is not copied into a larger one
+LEAST_SPILLED_BYTES = 1 << 16  # of a chunk that goes to the disk: smaller ones are many files for little memory
 
 NUMBERS = frozenset(t.id for t in (pa.int64(), pa.float64(), pa.int32(), pa.float32(), pa.timestamp("us")))
 ROWS_TO_CUT_OUT = 4  # up to this many rows, to cut out each costs less than to select them by an array of numbers
@@ -45,7 +52,8 @@ class Store:
         self.stubs: list[Stub] = []
         self.company = 0  # how often stubs have come
         self.indexes: dict[Hashable, object] = {}  # over its rows that several joins share (``shared_index``)
-        self._sizes: dict[int, tuple[dict[str, pa.Array], int]] = {}  # of chunks, by their identity
+        self._sizes: dict[int, tuple[dict[str, pa.Array], int]] = {}  # of chunks in memory, by their identity
+        self._on_disk: dict[int, int] = {}  # bytes of the files of chunks, by their identity
 
     def __len__(self) -> int:
         return self.end - self.first
@@ -67,7 +75,7 @@ class Store:
         self.lengths.append(length)
         self.chunks.append({n: columns[n] for n in self.schema.names})
         self.end += length
-        while len(self.chunks) > 1 and self.lengths[-2] <= 2 * self.lengths[-1] and self.lengths[-2] < 1 << 16:
+        while len(self.chunks) > 1 and self.lengths[-2] <= 2 * self.lengths[-1] and self.lengths[-2] < MERGED_ROWS:
             self._merge_last()
 
     def _merge_last(self) -> None:
@@ -138,7 +146,7 @@ class Store:
             self.lengths.pop(0)
             self.chunks.pop(0)
             self.first = self.starts[0] if self.starts else self.end
-        if copying and self.chunks and low > self.starts[0]:
+        if copying and self.chunks and low > self.starts[0] and id(self.chunks[0]) not in self._on_disk:
             dead = low - self.starts[0]
             needed = pa.array(np.arange(dead, self.lengths[0]))
             self.chunks[0] = {n: c.take(needed) for n, c in self.chunks[0].items()}  # a slice would keep all of it
@@ -159,9 +167,35 @@ class Store:
         before, self._sizes = self._sizes, {}
         for c in self.chunks:
             self._sizes[id(c)] = before.get(id(c)) or (c, _bytes(c.values()))
+        if self._on_disk:
+            self._on_disk = {i: n for i, n in self._on_disk.items() if i in self._sizes}
         total = sum([size for _, size in self._sizes.values()])
         held = self.end - self.first
         return total if rows is None or held == 0 else total * min(rows, held) // held
+
+    def spill(self, bytes: int, files: RowFiles) -> int:
+        """Put the oldest chunks on the disk until so many bytes of memory are free, as far as there are chunks: the
+        bytes that were freed. A chunk that will be copied into a larger one soon stays."""
+        freed = 0
+        self.nbytes()
+        for place, chunk in enumerate(self.chunks):
+            if freed >= bytes:
+                break
+            size = self._sizes[id(chunk)][1]
+            if size >= LEAST_SPILLED_BYTES and (place < len(self.chunks) - 1 or self.lengths[place] >= MERGED_ROWS):
+                moved, disk = files.put(chunk)
+                self.chunks[place] = moved
+                del self._sizes[id(chunk)]
+                self._sizes[id(moved)], self._on_disk[id(moved)] = (moved, 0), disk
+                freed += size
+        return freed
+
+    def on_disk(self) -> tuple[int, int]:
+        """Rows outside of memory, and the bytes of their files."""
+        if not self._on_disk:
+            return 0, 0
+        found = [(n, self._on_disk.get(id(c), 0)) for c, n in zip(self.chunks, self.lengths, strict=True)]
+        return sum(n for n, bytes in found if bytes), sum(bytes for _, bytes in found)
 
 
 def _bytes(columns: Iterable[pa.Array]) -> int:
@@ -278,6 +312,12 @@ class Stub:
         """Its share of the store, which stubs of other windows may need too."""
         return self.store.nbytes(len(self)) // max(1, len(self.store.stubs))
 
+    def spilled(self) -> tuple[int, int]:
+        """Its share of the rows and bytes that the store has on the disk."""
+        rows, bytes = self.store.on_disk()
+        many = max(1, len(self.store.stubs))
+        return min(rows, len(self)), bytes // many
+
     def give_back(self, bytes: int) -> int:
         """Copy what is needed out of the oldest chunk, if that frees anything: a chunk is dropped as a whole, and one
         row can hold many that are not needed."""
@@ -355,110 +395,3 @@ class Stub:
         own.append(rows, self.end - self.low)
         self._move(own)
         self.shift = 0
-
-
-class Registry:
-    """The stores of a session by what they hold; ``sharing`` may be switched while queries run. ``spill`` is the folder
-    for rows that are kept outside of memory; None: one that is made for the time being."""
-
-    def __init__(self, sharing: bool = True, spill: str | None = None) -> None:
-        self.sharing, self.spill = sharing, spill
-        self.stubs: list[Stub] = []
-        self.began: dict[tuple[str, int], int] = {}  # by stream and epoch the largest time that had come before it
-        self.joined = 0  # stubs that moved to a store of an older query
-        self.pool = IndexPool()
-
-    def stub(self, what: Elements | None, fields: Schema, prefix: str, kind: type[Stub] = Stub) -> Stub:
-        """A stub for an operator about to start; one that is told nothing of its elements (None) shares with nobody.
-
-        Whether or not they share now, stores of the same elements have the same columns, so that they can later. So
-        has a store that will be given up for that of an older query.
-        """
-        named = Schema(tuple(Field(f.name[len(prefix) :], f.type) for f in fields))
-        peers = [s for s in self.stubs if s.what == what] if what is not None else []
-        store = peers[0].store if peers and self.sharing else kind.make_store(named)
-        for peer in peers:
-            store.widen(peer.store.schema)
-            peer.store.widen(named)
-        made = kind(store, prefix, what)
-        made.pool = self.pool
-        self.stubs.append(made)
-        if what is not None:
-            after = self.began.get((what.stream, what.epoch))
-            made.beginning = Beginning(after)
-            older = self._older(made) if after is not None else []
-            if older:
-                for one in {id(s.store): s for s in (made, *peers)}.values():
-                    one.store.widen(older[0].store.schema)
-            if older and self.sharing:
-                made.seek = self._seek
-        return made
-
-    def _older(self, stub: Stub) -> list[Stub]:
-        """Stubs of queries that were registered before, over the same elements and more, whose stores have the columns
-        that this one needs: those that will stay where they are first, and of them those with most company."""
-        what, needed = stub.what, set(stub.store.schema)
-        assert what is not None
-        found = [
-            s for s in self.stubs
-            if s.what is not None and s.what.epoch < what.epoch and s.what.any_epoch == what.any_epoch
-            and s.store is not stub.store and needed <= set(s.store.schema)
-        ]  # fmt: skip
-        return sorted(found, key=lambda s: (s.seek is not None, -len(s.store.stubs)))
-
-    def _seek(self, stub: Stub) -> None:
-        """Move a stub to the store of an older query, as soon as both have the same rows under known numbers."""
-        mine = [m for m in stub.meetings if m.younger is stub]
-        if not mine:
-            columns = set(stub.store.schema)
-            older = [s for s in self._older(stub) if s.last is not None and set(s.store.schema) == columns]
-            if not older:
-                return
-            mine = [Meeting(older[0], stub)]
-            for s in (older[0], stub):
-                s.meetings.append(mine[0])
-        shift, host, left = mine[0].shift, mine[0].older, stub.store
-        if shift is not None and stub.join(host.store, shift + host.shift):
-            stub.seek = None
-            self._part(mine[0])
-            self.joined += host.store is not left
-            for s in left.stubs if host.store is not left else ():  # they followed this one
-                s.seek = self._seek if s.beginning.after is not None else None
-
-    def _part(self, meeting: Meeting) -> None:
-        for s in (meeting.older, meeting.younger):
-            s.meetings = [m for m in s.meetings if m is not meeting]
-
-    def forget(self, stub: Stub) -> None:
-        """A query is gone: its stub no longer holds rows."""
-        self.stubs = [s for s in self.stubs if s is not stub]
-        for meeting in list(stub.meetings):
-            self._part(meeting)  # whoever waited for it looks for another
-        if stub.companion is not None:
-            stub.companion.forget()
-        if stub in stub.store.stubs:
-            stub.store.stubs.remove(stub)
-            stub.store.trim()
-
-    def switch(self, sharing: bool) -> None:
-        self.sharing = sharing
-        homes: dict[Elements, list[tuple[Store, int]]] = {}
-        for stub in self.stubs:
-            stub.seek = None
-            for meeting in list(stub.meetings):
-                self._part(meeting)
-            if not sharing:
-                stub.detach()
-            elif stub.what is not None:
-                known = homes.setdefault(stub.what, [])
-                if not any(stub.attach(store, shift) for store, shift in known):
-                    known.append((stub.store, stub.shift))
-        for stub in self.stubs if sharing else ():
-            if stub.what is not None and stub.beginning.after is not None and self._older(stub):
-                alone = all(s.what == stub.what for s in stub.store.stubs)
-                stub.seek = self._seek if alone else None
-
-    def size(self) -> tuple[int, int]:
-        """Rows and bytes of all stores, shared ones once."""
-        stores = {id(s.store): s.store for s in self.stubs}.values()
-        return sum(len(s) for s in stores), sum(s.nbytes() for s in stores)

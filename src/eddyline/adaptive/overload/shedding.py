@@ -38,20 +38,23 @@ class Shedding:
         self.coins = Coins(spec.seed)
         self._decisions: list[Decision] = []
 
-    def keeps(self, count: int, load: float, each: float, now: int | None = None) -> Bools | None:
+    def keeps(
+        self, count: int, load: float, each: float, now: int | None = None, above_memory: bool = False
+    ) -> Bools | None:
         """Which of the next ``count`` rows are kept; None: all. ``load`` is what is held now, ``each`` what one more
-        row adds to it, both in the unit of the bound."""
+        row adds to it, both in the unit of the bound. Where the state of a query is above its limit of memory, the
+        stream is overloaded however little is held."""
         limit, spec = self.spec.limit, self.spec
         self.since = None
-        if self.overloaded and load <= LOW * limit:
+        if self.overloaded and load <= LOW * limit and not above_memory:
             self._decide(False, load, now)
         first = 0
         if not self.overloaded:
-            room = limit - load
+            room = 0 if above_memory else limit - load
             first = count if room > 0 and each == 0 else max(0, min(count, int(np.ceil(room / each)) if each else 0))
             if first == count:
                 return None
-            self._decide(True, load + first * each, now)
+            self._decide(True, load + first * each, now, above_memory)
         self.since = first
         keep = np.zeros(count, np.bool_)
         keep[:first] = True
@@ -61,10 +64,12 @@ class Shedding:
         self.shed += count - int(keep.sum())
         return keep
 
-    def _decide(self, begins: bool, load: float, now: int | None) -> None:
+    def _decide(self, begins: bool, load: float, now: int | None, above_memory: bool = False) -> None:
         self.overloaded = begins
         before, after = ("all rows", str(self.spec)) if begins else (str(self.spec), "all rows")
         because = "{held} wait, and the bound is {bound}" if begins else "{held} wait; {shed} rows were shed so far"
+        if above_memory:
+            because = "the state of a query is above its limit of memory"
         unit = self.spec.unit
         evidence: dict[str, Any] = {"held": round(load), "bound": self.spec.limit, "shed": self.shed}
         if unit == "µs":
