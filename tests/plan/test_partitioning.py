@@ -27,14 +27,8 @@ from eddyline.plan.partitioning.places import Places
 from eddyline.plan.rules import optimize
 from eddyline.spark import program
 from eddyline.spark.packing import coordinates
-from eddyline.testing.case_queries import (
-    CLOSING_TO_STREAM,
-    CLOSING_WINDOWS,
-    OPERATORS,
-    TO_STREAM,
-    WINDOWS,
-    Focus,
-)
+from eddyline.testing.case_queries import CLOSING_TO_STREAM, OPERATORS, TO_STREAM, Focus
+from eddyline.testing.case_windows import CLOSING_WINDOWS, WINDOWS
 from eddyline.testing.cases import Case, draw_case
 from tests.plan.sharded import planned, run_sharded
 from tests.semantics.engine import mismatch

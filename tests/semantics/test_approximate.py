@@ -12,7 +12,8 @@ import pytest
 
 import eddyline as ed
 from eddyline.core.errors import CqlError
-from eddyline.testing.case_queries import CLOSING_TO_STREAM, CLOSING_WINDOWS, TO_STREAM, WINDOWS, Focus
+from eddyline.testing.case_queries import CLOSING_TO_STREAM, TO_STREAM, Focus
+from eddyline.testing.case_windows import CLOSING_WINDOWS, WINDOWS
 from eddyline.testing.cases import draw_case
 from tests.scale import scaled
 from tests.semantics.engine import Way, mismatch, run_engine

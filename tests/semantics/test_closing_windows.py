@@ -16,7 +16,8 @@ from eddyline.operators.session_window import SessionWindow
 from eddyline.operators.until_window import UntilWindow
 from eddyline.operators.window_columns import ElementColumns, WindowColumns
 from eddyline.operators.wstream import WStream
-from eddyline.testing.case_queries import CLOSING_TO_STREAM, CLOSING_WINDOWS, Focus
+from eddyline.testing.case_queries import CLOSING_TO_STREAM, Focus
+from eddyline.testing.case_windows import CLOSING_WINDOWS
 from eddyline.testing.cases import draw_case
 from eddyline.testing.coverage import Coverage
 from tests.scale import scaled

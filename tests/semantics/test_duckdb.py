@@ -18,7 +18,8 @@ import duckdb
 import pyarrow as pa
 import pytest
 
-from eddyline.testing.case_queries import OPERATORS, WINDOWS, Focus
+from eddyline.testing.case_queries import OPERATORS, Focus
+from eddyline.testing.case_windows import WINDOWS
 from eddyline.testing.cases import Case, draw_case
 from eddyline.testing.tables import comparable
 from tests.semantics.engine import Way, run_engine

@@ -14,7 +14,8 @@ from collections import Counter
 import pytest
 
 from eddyline.plan.logical import Rank, each
-from eddyline.testing.case_queries import CLOSING_TO_STREAM, OPERATORS, TO_STREAM, WINDOWS, Focus
+from eddyline.testing.case_queries import CLOSING_TO_STREAM, OPERATORS, TO_STREAM, Focus
+from eddyline.testing.case_windows import WINDOWS
 from eddyline.testing.cases import Case, draw_case
 from tests.scale import FACTOR
 from tests.semantics.engine import Way, mismatch, run_engine

@@ -15,7 +15,8 @@ from eddyline.operators.bound_match import BoundMatch
 from eddyline.operators.match import MatchOperator
 from eddyline.operators.match_select import MatchSelect
 from eddyline.testing.case_data import TimeScale, draw_scale
-from eddyline.testing.case_queries import TO_STREAM, WINDOWS, Focus, QueryWriter
+from eddyline.testing.case_queries import TO_STREAM, Focus, QueryWriter
+from eddyline.testing.case_windows import WINDOWS
 from eddyline.testing.cases import Case, draw_data
 from tests.scale import scaled
 from tests.semantics.engine import HASTY, ROUTES, Way, mismatch, run_engine, start

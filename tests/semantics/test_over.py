@@ -15,7 +15,8 @@ import pytest
 import eddyline as ed
 from eddyline.core.errors import CqlError
 from eddyline.operators import over
-from eddyline.testing.case_queries import TO_STREAM, WINDOWS, Focus
+from eddyline.testing.case_queries import TO_STREAM, Focus
+from eddyline.testing.case_windows import WINDOWS
 from eddyline.testing.cases import draw_case
 from tests.scale import scaled
 from tests.semantics.engine import Way, mismatch, run_engine

@@ -16,7 +16,8 @@ import eddyline as ed
 from eddyline.operators.number import NumberOperator
 from eddyline.operators.rank import RankOperator
 from eddyline.synopses import order_codes
-from eddyline.testing.case_queries import TO_STREAM, WINDOWS, Focus
+from eddyline.testing.case_queries import TO_STREAM, Focus
+from eddyline.testing.case_windows import WINDOWS
 from eddyline.testing.cases import draw_case
 from tests.scale import scaled
 from tests.semantics.engine import Way, mismatch, run_engine

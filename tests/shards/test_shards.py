@@ -29,7 +29,8 @@ from eddyline.spark.shard import ShardEngine
 from eddyline.spark.shard_keys import group_of, key_of
 from eddyline.spark.statistics import Account
 from eddyline.testing.case_data import TimeScale, draw_stream
-from eddyline.testing.case_queries import TO_STREAM, WINDOWS, Focus
+from eddyline.testing.case_queries import TO_STREAM, Focus
+from eddyline.testing.case_windows import WINDOWS
 from eddyline.testing.cases import Case, draw_case
 from eddyline.testing.clock import ManualClock
 from eddyline.testing.reference import RelationData, StreamData

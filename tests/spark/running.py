@@ -28,7 +28,8 @@ from eddyline.spark.packing import PACKED, Packer
 from eddyline.spark.program import Group, Program, plan_group
 from eddyline.spark.statistics import Account
 from eddyline.testing.case_data import TimeScale, draw_relation, draw_stream
-from eddyline.testing.case_queries import OPERATORS, RELATIONS, STREAMS, TO_STREAM, WINDOWS, Focus, QueryWriter
+from eddyline.testing.case_queries import OPERATORS, RELATIONS, STREAMS, TO_STREAM, Focus, QueryWriter
+from eddyline.testing.case_windows import WINDOWS
 from eddyline.testing.cases import Case
 from tests.shards.shards import Answer, Arrived, Expected, expect, in_time, schema_of, to_batch
 

@@ -6,7 +6,8 @@ import math
 import random
 
 from eddyline.core.window import PartitionRows, Range, Rows, Slide, Unbounded
-from eddyline.testing.case_queries import OPERATORS, TO_STREAM, WINDOWS, Focus
+from eddyline.testing.case_queries import OPERATORS, TO_STREAM, Focus
+from eddyline.testing.case_windows import WINDOWS
 from eddyline.testing.cases import Case, draw_case
 from eddyline.testing.coverage import Coverage, features, window_kind
 from eddyline.testing.reference import StreamData, split_late

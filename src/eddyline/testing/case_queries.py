@@ -17,6 +17,7 @@ from eddyline.testing.case_blocks import Block, Scale, Source
 from eddyline.testing.case_expressions import Attribute, Expressions, Type
 from eddyline.testing.case_over import over_block
 from eddyline.testing.case_ranks import ranked_block
+from eddyline.testing.case_windows import CLOSING_WINDOWS, WINDOWS, window_text
 
 OPERATORS: Final = (
     "select",
@@ -37,10 +38,8 @@ OPERATORS: Final = (
     "top-n",
 )
 SET_OPERATORS: Final = OPERATORS[5:11]
-WINDOWS: Final = ("rows", "range", "now", "slide", "partition", "unbounded")
 TO_STREAM: Final = ("istream", "dstream", "rstream", "none")
-# Windows that close, and the one whose elements have a time of their own: a second plane of cases, with Wstream.
-CLOSING_WINDOWS: Final = ("tumble", "hop", "session", "until")
+# With windows that close there is a second plane of cases.
 CLOSING_TO_STREAM: Final = ("istream", "dstream", "rstream", "wstream", "none")
 
 STREAMS: Final = ("S", "T", "U", "V")
@@ -164,38 +163,7 @@ class QueryWriter:
                 kind = "hop"
         self.windows += 1
         self.drawn = kind
-        pick = self.rng.randint
-        match kind:
-            case "rows":
-                return f"[ROWS {pick(1, 6)}]"
-            case "range":
-                return f"[RANGE {self.scale.width(pick(1, 15), self.rng)}]"
-            case "now":
-                return "[NOW]"
-            case "slide":
-                width, slide = (self.scale.width(n, self.rng) for n in (pick(1, 12), pick(1, 5)))
-                return self.rng.choice([f"[RANGE {width} SLIDE {slide}]", f"[size {width} advance {slide}]"])
-            case "partition":
-                by = self.rng.sample(list(columns), self.rng.randint(1, min(2, len(columns))))
-                return f"[PARTITION BY {', '.join(by)} ROWS {pick(1, 3)}]"
-            case "tumble":
-                return f"[TUMBLE {self.scale.width(pick(1, 10), self.rng)}{self.offset()}]"
-            case "hop":
-                width, slide = (self.scale.width(n, self.rng) for n in (pick(1, 12), pick(1, 5)))
-                return f"[HOP {width} EVERY {slide}{self.offset()}]"
-            case "session":
-                by = self.rng.sample(list(columns), self.rng.choice([0, 1, 1, 1, min(2, len(columns))]))
-                parts = f" PARTITION BY {', '.join(by)}" if by else ""
-                return f"[SESSION {self.scale.width(pick(1, 9), self.rng)} GAP{parts}]"
-            case "until":
-                return "[UNTIL u]"
-            case _:
-                return self.rng.choice(["[ROWS UNBOUNDED]", "[RANGE UNBOUNDED]"])
-
-    def offset(self) -> str:
-        if self.rng.random() < 0.7:
-            return ""
-        return f" OFFSET {self.rng.choice(['', '-'])}{self.scale.width(self.rng.randint(1, 7), self.rng)}"
+        return window_text(kind, columns, self.scale, self.rng)
 
     def edges(self) -> tuple[tuple[str, Type], ...]:
         """The columns of the window that was drawn last, now and then."""

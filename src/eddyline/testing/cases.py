@@ -16,16 +16,8 @@ from eddyline.core.errors import JobError
 from eddyline.core.schema import Schema
 from eddyline.plan.logical import BoundQuery
 from eddyline.testing.case_data import TimeScale, draw_relation, draw_scale, draw_stream
-from eddyline.testing.case_queries import (
-    CLOSING_TO_STREAM,
-    CLOSING_WINDOWS,
-    OPERATORS,
-    RELATIONS,
-    TO_STREAM,
-    WINDOWS,
-    Focus,
-    QueryWriter,
-)
+from eddyline.testing.case_queries import CLOSING_TO_STREAM, OPERATORS, RELATIONS, TO_STREAM, Focus, QueryWriter
+from eddyline.testing.case_windows import CLOSING_WINDOWS, WINDOWS
 from eddyline.testing.coverage import Cell, features
 from eddyline.testing.reference import Element, Reference, RelationData, ResultRow, StreamData
 

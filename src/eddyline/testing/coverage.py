@@ -27,7 +27,8 @@ from eddyline.plan.logical import (
     Window,
     walk,
 )
-from eddyline.testing.case_queries import OPERATORS, TO_STREAM, WINDOWS, Focus
+from eddyline.testing.case_queries import OPERATORS, TO_STREAM, Focus
+from eddyline.testing.case_windows import WINDOWS
 
 Cell = tuple[str, str, str]
 

@@ -26,8 +26,7 @@ import pyarrow as pa
 from eddyline.core.catalog import Catalog
 from eddyline.core.window import PartitionRows, Rows, Session
 from eddyline.expr.describe import describe, describe_aggregate
-from eddyline.expr.nodes import Call, Column, Expr, UserCall
-from eddyline.expr.nodes import walk as walk_expr
+from eddyline.expr.nodes import Call, Column
 from eddyline.plan.closing_windows import own_sessions
 from eddyline.plan.conjuncts import bare_mark
 from eddyline.plan.deletions import cannot_net
@@ -69,6 +68,7 @@ from eddyline.plan.partitioning.layout import (
 )
 from eddyline.plan.partitioning.momentary import momentary
 from eddyline.plan.partitioning.places import Places
+from eddyline.plan.partitioning.unpredictable import unpredictable
 
 
 class Layouts:
@@ -86,7 +86,7 @@ class Layouts:
         if all(isinstance(n, RelationScan) and n.constant for n in each(plan) if _is_scan(n)):
             self.obstacles.append("only constant relations are read, at one instant")
             return []
-        for function in _unpredictable(plan):
+        for function in unpredictable(plan):
             self.obstacles.append(f"{function} is declared as not deterministic, and shards would not agree on it")
             return []
         found = self.of(plan)
@@ -435,23 +435,3 @@ def _preferred(p: StreamScan | RelationScan, timestamp: str | None) -> list[str]
     pairs = [(f.type, c) for f, c in zip(p.schema, p.columns, strict=True) if not pa.types.is_nested(f.type)]
     pairs.sort(key=lambda pair: (pair[1] == timestamp, pa.types.is_boolean(pair[0]), pa.types.is_floating(pair[0])))
     return list(dict.fromkeys(c for _, c in pairs))
-
-
-def _unpredictable(plan: Plan) -> list[str]:
-    """User's functions that may answer differently to the same question. No built-in function does."""
-    calls = [e for n in each(plan) for top in _expressions(n) for e in walk_expr(top)]
-    return [e.function.name for e in calls if isinstance(e, UserCall) and not e.function.deterministic]
-
-
-def _expressions(p: Plan) -> list[Expr]:
-    match p:
-        case Select() | Join() | OuterJoin():
-            return list(p.conjuncts)
-        case Project():
-            return [e for _, e in p.items]
-        case MarkJoin():
-            return [*p.on, *(e for pair in p.operands for e in pair)]
-        case Aggregate():
-            return [*(e for _, e in p.keys), *(e for _, a in p.aggregates for e in a.args)]
-        case _:
-            return []
