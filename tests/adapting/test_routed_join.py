@@ -16,7 +16,7 @@ from eddyline.testing.cases import Case
 from tests.semantics.engine import Way, mismatch, run_engine
 from tests.shards import shards
 
-QUICK = "window=40, periodic=80, triggered=100, partition=5, batch=4"
+QUICK = "window=40, periodic=80, triggered=100, partition=5, batch=4, costs=counted"
 INDEXES = (f"amri({QUICK}, migration=partial)", f"hash(count=2, {QUICK}, routes=random)", "single(batch=3)",
            f"fitting({QUICK}, memory=300)")  # fmt: skip
 
@@ -69,7 +69,7 @@ def feed(session: ed.Session, after: int, upto: int) -> None:
 
 
 def test_explain_shows_bits_patterns_and_decisions() -> None:
-    session, query = start("amri(window=500, periodic=2000, triggered=2000, partition=20)")
+    session, query = start("amri(window=500, periodic=2000, triggered=2000, partition=20, costs=counted)")
     feed(session, -1, 20_000)
     session.finish()
     text = query.explain()
@@ -83,8 +83,10 @@ def test_explain_shows_bits_patterns_and_decisions() -> None:
     assert sum(s["comparisons"] for s in told["states"].values()) > 1000
 
 
-@pytest.mark.parametrize("then", ["fitting(window=300)", "hash(2)", "single"])
-@pytest.mark.parametrize("now", ["amri(window=300)", "hash(3)", "fitting(memory=3000, window=300)"])
+@pytest.mark.parametrize("then", ["fitting(window=300, costs=counted)", "hash(2)", "single"])
+@pytest.mark.parametrize(
+    "now", ["amri(window=300, costs=counted)", "hash(3)", "fitting(memory=3000, window=300, costs=counted)"]
+)
 def test_another_index_takes_over_the_stored_rows(then: str, now: str, tmp_path: Path) -> None:
     session, query = start()
     feed(session, -1, 20_000)

@@ -25,7 +25,7 @@ SEED = os.environ.get("EDDYLINE_SEED", "2012")
 GRAPHS = scaled(5, least=2, most=8)
 PARTS = 5
 MOST = 1500 if FACTOR >= 1 else 100  # elements of a stream
-QUICK = "window=200, periodic=600, triggered=900, partition=64, batch=50"
+QUICK = "window=200, periodic=600, triggered=900, partition=64, batch=50, costs=counted"
 INDEXES = (
     f"amri({QUICK})",
     f"amri({QUICK}, assessment=cdia-random, migration=all, routes=lottery, explore=3)",
@@ -59,7 +59,7 @@ def any_bits(rng: random.Random) -> Iterator[None]:
             drawn[rng.randrange(n)] += 1
         return tuple(drawn)
 
-    def kinds(n: int, load: object, unit: object) -> list[Choice]:
+    def kinds(n: int, load: object, unit: object, arriving: float) -> list[Choice]:
         hashes = [("hashed", *sorted(rng.sample(range(n), rng.randint(1, n)))) for _ in range(rng.randint(1, 3)) if n]
         other = tuple(dict.fromkeys(hashes)), (("bits", *bits(n, 8, load, unit)),)
         sets = [(), *rng.sample(other, rng.randint(0, 2))]

@@ -25,7 +25,7 @@ SEED = os.environ.get("EDDYLINE_SEED", "2012")
 CASES = max(4, round(12 * FACTOR))
 PARTS = 4
 ELEMENTS = 600 if FACTOR >= 1 else 80  # of each stream
-INDEX = "(window=150, periodic=400, triggered=600, partition=32, batch=40)"
+INDEX = "(window=150, periodic=400, triggered=600, partition=32, batch=40, costs=counted)"
 SEEN: Counter[str] = Counter()
 
 WINDOWS = ("[RANGE 12]", "[RANGE 30]", "[ROWS 9]", "[ROWS 25]", "[RANGE 12]", "[ROWS 9]", "[RANGE 20 SLIDE 5]")

@@ -1,8 +1,9 @@
 """What the operations of an index cost on this machine: measured once in a process, when the kernels are compiled.
 
-Six small runs are timed, each dominated by one operation: insertions without an index, with one and with hashes;
+Small runs are timed, each dominated by one operation: insertions without an index, with one and with hashes;
 searches that visit empty buckets, searches that compare the rows of one long chain, and searches without an index that
-compare all rows. Of three repetitions the quickest counts.
+compare all rows; then calls with hardly any rows, for what a search of one index more and a new index cost in
+themselves. Of three repetitions the quickest counts.
 """
 
 from __future__ import annotations
@@ -12,12 +13,14 @@ from collections.abc import Callable
 import numpy as np
 
 from eddyline.adaptive.indexes.cost import TYPICAL_COSTS, UnitCosts
+from eddyline.core.delta import Int64s
 from eddyline.core.time import Clock, SystemClock
 from eddyline.kernels import bit_address
 from eddyline.synopses.index_maps import BitAddress
 from eddyline.synopses.state_module import Search, StateModule, Weights
 
 ROWS, REQUESTS = 2_048, 64  # of each run: milliseconds in all
+FEW, CALLS = 4, 16  # rows of an index that hardly cost anything, and calls that are timed together
 
 _measured: UnitCosts | None = None
 
@@ -59,7 +62,34 @@ def measure(clock: Clock) -> UnitCosts:
     plain_rows = StateModule(4, ROWS, ())
     plain_rows.insert(codes, times, times + 1)
     scanned = _least(clock, lambda: plain_rows.search(asked)) / (REQUESTS * ROWS)
-    return UnitCosts(hash_cost, max(0.2, compared), max(0.2, visits), insert_cost, 0.5, max(0.05, scanned))
+    call, build = _fixed_costs(clock, codes, times)
+    return UnitCosts(hash_cost, max(0.2, compared), max(0.2, visits), insert_cost, 0.5, max(0.05, scanned), call, build)
+
+
+def _fixed_costs(clock: Clock, codes: Int64s, times: Int64s) -> tuple[float, float]:
+    """What it costs to search one index more for a batch, and to index stored rows anew, both beside their rows."""
+    one, two = (StateModule(4, FEW, (BitAddress((1, 0, 0, 0)),)) for _ in range(2))
+    for module in (one, two):
+        module.insert(codes[:FEW], times[:FEW], times[:FEW] + 1)
+    two.spec = (BitAddress((0, 1, 0, 0)),)
+    for module in (one, two):
+        module.insert(codes[FEW : 2 * FEW], times[:FEW], times[:FEW] + 1)
+    at = np.zeros(1, np.int64)
+    asked = Search(np.arange(2), codes[-1:, :2].copy(), codes[-1:, :2].copy(), at, at, frozenset({0, 1}))
+
+    def search(module: StateModule) -> Callable[[], None]:
+        def run() -> None:
+            for _ in range(CALLS):
+                module.search(asked)
+
+        return run
+
+    def rebuild() -> None:
+        for _ in range(CALLS):
+            one.migrate([0, 1], one.spec)
+
+    single, double, rebuilt = (_least(clock, run) / CALLS for run in (search(one), search(two), rebuild))
+    return max(100.0, double - single), max(100.0, rebuilt)
 
 
 def _least(clock: Clock, run: Callable[[], object]) -> float:

@@ -10,7 +10,7 @@ it goes, the next one takes the indexes over as they are.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import replace
 from functools import partial
@@ -18,12 +18,14 @@ from typing import Any
 
 import numpy as np
 
+from eddyline.adapting.decision_pace import DecisionPace
 from eddyline.adaptive.indexes.access_patterns import spelled
 from eddyline.adaptive.indexes.cost import UnitCosts
 from eddyline.adaptive.indexes.index_sets import IndexKey
 from eddyline.adaptive.indexes.routes import Routes
 from eddyline.adaptive.indexes.tuners import IndexTuner, StateFacts, Tuning
 from eddyline.core.delta import Int64s
+from eddyline.core.time import Clock
 from eddyline.core.window import Rows
 from eddyline.expr.describe import describe
 from eddyline.kernels.bit_address import FOUND
@@ -79,6 +81,27 @@ def known_patterns(view: ModuleView) -> Mapping[int, float]:
     return leader.tuner.frequencies(place) if leader.views else {}
 
 
+class _Agreeing(Mapping[int, float]):
+    """For each attribute of a state how often rows agree, computed when it is first read: a decision about one state
+    needs of the others mostly their size."""
+
+    def __init__(self, attributes: int, compute: Callable[[int], float]) -> None:
+        self._attributes, self._compute, self._known = attributes, compute, dict[int, float]()
+
+    def __len__(self) -> int:
+        return self._attributes
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(range(self._attributes))
+
+    def __getitem__(self, attribute: int) -> float:
+        if attribute not in self._known:
+            if not 0 <= attribute < self._attributes:
+                raise KeyError(attribute)
+            self._known[attribute] = self._compute(attribute)
+        return self._known[attribute]
+
+
 class _Facts(Sequence[StateFacts]):
     """Facts of all states, each gathered when it is first read."""
 
@@ -97,7 +120,8 @@ class _Facts(Sequence[StateFacts]):
 class RoutesAndIndexes:
     """The control of one join. ``attributes`` are the names of each input's join attributes; ``make_tuner`` makes a
     tuner for states with these numbers of attributes, ``unit`` gives the costs of operations as far as they are
-    known: they are measured as soon as the kernels are compiled."""
+    known: they are measured as soon as the kernels are compiled. With a ``clock`` what decisions take is measured, too,
+    and they wait until they can pay."""
 
     def __init__(
         self,
@@ -107,6 +131,7 @@ class RoutesAndIndexes:
         make_tuner: Callable[..., IndexTuner],
         unit: Callable[[], UnitCosts] = UnitCosts,
         log: DecisionLog | None = None,
+        clock: Clock | None = None,
     ) -> None:
         self.operator, self.attributes = operator, [tuple(a) for a in attributes]
         self.routes, self.log = routes, log
@@ -114,7 +139,9 @@ class RoutesAndIndexes:
         self.tuner = make_tuner(states=self._sizes, unit=unit())
         self.views: Sequence[ModuleView] = ()
         self._led: list[bool] = []
-        self.due: list[int] = []  # states that the tuner wants to decide about
+        self.pace = DecisionPace(self.tuner.name, clock)
+        self.waiting: list[int] = []  # states that the tuner wants to decide about as soon as that pays
+        self.due: list[int] = []  # those about which it decides now
         self.tunings = self.migrated = 0
         self.pinned = False  # by the user: routes and indexes stay as they are
         self._suggested: dict[int, tuple[IndexKey, ...]] = {}  # by state what would have been done last, while pinned
@@ -134,7 +161,7 @@ class RoutesAndIndexes:
         self.attributes = [tuple(describe(e) for e in view.key_exprs()) for view in self.views]
         self._led = [view.leads for view in self.views]
         if self._sizes != before:  # other joins brought attributes of theirs
-            self.tuner, self.due = self._make_tuner(states=self._sizes, unit=self._unit()), []
+            self.tuner, self.due, self.waiting = self._make_tuner(states=self._sizes, unit=self._unit()), [], []
             for i, view in enumerate(self.views):
                 if view.leads:  # states that have begun keep their indexes
                     self.tuner.take_over(i, to_keys(view.module.spec))
@@ -163,7 +190,18 @@ class RoutesAndIndexes:
             if view.leads and not self._led[i]:
                 self.tuner.take_over(i, to_keys(view.module.spec))
             self._led[i] = view.leads
-        self.due += [s for s in self.tuner.round_ended() if s not in self.due and self._led[s]]
+        self.waiting += [s for s in self.tuner.round_ended() if s not in (*self.due, *self.waiting) and self._led[s]]
+        for s in tuple(self.waiting):
+            if self.pace.pays(s, len(self.attributes[s]), self._spent(s)):
+                self.waiting.remove(s)
+                self.due.append(s)
+
+    def _spent(self, state: int) -> float:
+        """What the searches of a state have taken since the start, by the operations that were counted."""
+        module, unit = self.views[state].module, self.tuner.unit
+        hashes, visits, comparisons, _ = module.counts.tolist()
+        compare = unit.compare if module.spec else unit.scan
+        return float(hashes * unit.hash + visits * unit.visit + comparisons * compare)
 
     def inserted(self, target: int, rows: int) -> None:
         leader, place = leader_of(self.views[target])
@@ -176,7 +214,8 @@ class RoutesAndIndexes:
             if self.pinned:
                 self._suggest(target, join, now)
                 continue
-            for tuning in self._decided(target, join, self.tuner):
+            decide = partial(self._decided, target, join, self.tuner)
+            for tuning in self.pace.timed(target, len(self.attributes[target]), self._spent(target), decide):
                 state, spec = join.states[tuning.state].module, to_spec(tuning.indexes)
                 state.spec = spec
                 self.migrated += state.migrate(tuning.migrate, spec) if tuning.migrate else 0
@@ -214,7 +253,7 @@ class RoutesAndIndexes:
             len(state),
             tuple((to_keys(p.group.spec), p.end - max(p.start, state.first)) for p in state.partitions),
             join.in_process(i),
-            {a: self._agreeing(join, i, a, newest[:, a]) for a in range(state.attributes)},
+            _Agreeing(state.attributes, lambda a: self._agreeing(join, i, a, newest[:, a])),
             dict.fromkeys(np.flatnonzero(state.ranged).tolist(), ADMITTED),
             max((v.window.count for v in join.states[i].shared.views if isinstance(v.window, Rows)), default=0),
         )
@@ -304,7 +343,7 @@ class RoutesAndIndexes:
         return {
             "routes": self.routes.state(),
             "tuner": [self.tuner.name, self._sizes, self.tuner.state()],
-            "due": list(self.due),
+            "due": [*self.due, *self.waiting],
             "tunings": self.tunings,
             "migrated": self.migrated,
         }

@@ -13,7 +13,7 @@ from eddyline.adaptive.indexes import selection
 from eddyline.adaptive.indexes.access_patterns import attributes_of
 from eddyline.adaptive.indexes.cost import UnitCosts, Workload, dependent_cost
 from eddyline.adaptive.indexes.fitting import candidates, first_choice
-from eddyline.adaptive.indexes.index_sets import best_hashes, bytes_of, costs_of_searches, upkeep
+from eddyline.adaptive.indexes.index_sets import best_hashes, bytes_of, costs_of_hash_sets, costs_of_searches, upkeep
 from eddyline.adaptive.indexes.selection import Choice, best_by_bits, divide, divide_by_gain, exhaustive, select
 from eddyline.synopses.state_module import Search, StateModule
 
@@ -124,3 +124,21 @@ def test_a_state_without_room_has_no_index_and_one_with_room_a_hash_index_for_ea
     unit = UnitCosts()
     assert first_choice(3, ROWS, 0, unit).configuration == ()
     assert len(first_choice(3, ROWS, None, unit).configuration) == 3
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_costs_of_many_sets_of_hash_indices_are_those_of_each(seed):
+    rng = random.Random(f"sets/{seed}")
+    n = rng.randint(1, 5)
+    load, unit = random_load(rng, n), UnitCosts(hash=rng.choice([0.5, 4.0]), scan=rng.choice([0.3, 1.0]))
+    sets = [s for s in (random_indexes(rng, n) for _ in range(12)) if not s or s[0][0] == "hashed"]
+    one_by_one = [float(costs_of_searches(s, n, np.array([load.rows]), load, unit)[0]) for s in sets]
+    assert costs_of_hash_sets(sets, n, load, unit).tolist() == pytest.approx(one_by_one)
+
+
+def test_rows_of_a_batch_take_memory_beside_a_full_window():
+    load = Workload(ROWS, ROWS, 1.0, {0b10: 0.5, 0b01: 0.5})
+    alone, with_batch = (candidates(2, load, UnitCosts(), arriving) for arriving in (0.0, ROWS))
+    assert [c.configuration for c in alone if len(c.configuration) == 2] == [(("hashed", 0), ("hashed", 1))]
+    assert with_batch[-1].bytes == pytest.approx(2 * alone[-1].bytes, rel=0.1)
+    assert with_batch[-1].cost == alone[-1].cost

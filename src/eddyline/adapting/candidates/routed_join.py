@@ -83,7 +83,8 @@ class RoutedJoinCandidate(Candidate):
         tuner = partial(make_tuner, tuner_name, options)
         routes = Routes(connected(parts), options.routes, options.explore, options.seed)
         attributes = [[describe(e) for e in keys] for keys in parts.graph.keys]
-        control = RoutesAndIndexes(name, attributes, routes, tuner, unit, builder.context.log)
+        clock = builder.clock if options.costs == "measured" else None
+        control = RoutesAndIndexes(name, attributes, routes, tuner, unit, builder.context.log, clock)
         registry = builder.registry
         stubs = [stub for stub in parts.stubs if stub is not None]
         operator = RoutedJoin(
@@ -122,8 +123,9 @@ def resolved_index(node: Join, options: Mapping[str, Any]) -> tuple[str, IndexOp
     size = size_of(node) if name == FITTING else None
     if name != FITTING or size is None or written.memory is None:
         return name, written
-    # Rows of a batch are in the index before others have left: few against the windows.
-    batch, partition = min(written.batch, max(64, size.rows // 8)), min(written.partition, max(1, size.largest // 4))
+    # Rows of a batch are in the index before others have left, so they take memory; but every batch costs the same time
+    # beside its searches, so that half the rows in a batch take nearly twice the time.
+    batch, partition = min(written.batch, max(64, size.rows // 2)), min(written.partition, max(1, size.largest // 4))
     return name, replace(written, batch=batch, partition=partition, rows=size.rows, largest=size.largest)
 
 

@@ -30,7 +30,10 @@ Configuration = tuple[int, ...]  # bits of each join attribute
 class UnitCosts:
     """Average costs in one unit, nanoseconds where they were measured: C_h of a hash, C_c of a comparison with a row of
     a bucket, C_b of a bucket visit; ``scan`` of a comparison with the next row of all, where no index is used; C_insert
-    and C_delete move a tuple into or out of a bucket."""
+    and C_delete move a tuple into or out of a bucket.
+
+    ``call`` is what it costs to search one index more for a batch of requests, whatever they are, and ``build`` to make
+    an index for stored rows beside inserting them. Neither is an operation: where operations are counted both are 0."""
 
     hash: float = 1.0
     compare: float = 1.0
@@ -38,11 +41,13 @@ class UnitCosts:
     insert: float = 1.0
     delete: float = 1.0
     scan: float = 1.0
+    call: float = 0.0
+    build: float = 0.0
 
 
 EQUAL_COSTS = UnitCosts()
 # Nanoseconds, for where nothing was measured yet.
-TYPICAL_COSTS = UnitCosts(hash=4.0, compare=3.0, visit=4.0, insert=6.0, delete=1.0, scan=1.0)
+TYPICAL_COSTS = UnitCosts(4.0, compare=3.0, visit=4.0, insert=6.0, delete=1.0, scan=1.0, call=15e3, build=60e3)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +56,7 @@ class Workload:
 
     ``frequencies`` are F_ap by pattern, ``indexes`` is P, the number of different indexes that a search goes through,
     ``agreeing`` the probability that two rows agree in an attribute, ``admitted`` the share of the rows that a range
-    admits.
+    admits, ``batch`` the requests of a batch that search a state together.
     """
 
     arrivals: float
@@ -61,6 +66,7 @@ class Workload:
     indexes: float = 1.0
     agreeing: Mapping[int, float] = field(default_factory=dict)
     admitted: Mapping[int, float] = field(default_factory=dict)
+    batch: float = 1.0
 
     @property
     def rows(self) -> float:
@@ -93,18 +99,14 @@ def _by_pattern(configurations: Int64s, load: Workload, unit: UnitCosts) -> tupl
     compared; and the frequency of each pattern."""
     n = configurations.shape[1]
     patterns = np.array(list(load.frequencies), np.int64)
-    shares, ranges = _shares(configurations, load), _open_bits_of_ranges(configurations, load.admitted)
-    shape = len(configurations), len(patterns)
-    given, open_of_ranges, hashes, share = np.zeros(shape), np.zeros(shape), np.zeros(shape), np.ones(shape)
-    for a in range(n):
-        asked = (patterns >> (n - 1 - a) & 1 == 1)[None, :]
-        bits = configurations[:, a, None]
-        given += np.where(asked, bits, 0)
-        hashes += asked & (bits > 0)
-        share *= np.where(asked, shares[:, a, None], 1.0)
-        open_of_ranges += np.where(asked, ranges[:, a, None], 0.0)
-    visited = load.indexes * np.exp2(configurations.sum(axis=1)[:, None] - given + open_of_ranges)
-    return hashes * unit.hash + visited * unit.visit, share, np.array(list(load.frequencies.values()))
+    asked = (patterns >> np.arange(n - 1, -1, -1)[:, None] & 1).astype(np.float64)  # attributes down, patterns across
+    bits = configurations.astype(np.float64)
+    open_bits = bits @ (1.0 - asked)
+    if load.admitted:
+        open_bits += _open_bits_of_ranges(configurations, load.admitted) @ asked
+    share = np.exp2(np.log2(_shares(bits, load)) @ asked)  # the product over the attributes that are asked for
+    fixed = ((bits > 0) @ asked) * unit.hash + load.indexes * np.exp2(open_bits) * unit.visit
+    return fixed, share, np.array(list(load.frequencies.values()))
 
 
 def search_costs(configuration: Sequence[int], rows: Float64s, load: Workload, unit: UnitCosts) -> Float64s:
@@ -120,12 +122,12 @@ def search_costs(configuration: Sequence[int], rows: Float64s, load: Workload, u
     return costs
 
 
-def _shares(configurations: Int64s, load: Workload) -> Float64s:
-    """The share of the rows that are in the buckets of a search, as far as one attribute decides."""
-    shares = np.exp2(-configurations.astype(np.float64))
-    for attribute, same in load.agreeing.items():
-        indexed = configurations[:, attribute] > 0
-        shares[:, attribute] = np.where(indexed, same + (1 - same) * shares[:, attribute], 1.0)
+def _shares(configurations: Float64s, load: Workload) -> Float64s:
+    """The share of the rows that are in the buckets of a search, as far as one attribute decides; never 0."""
+    shares = np.exp2(-configurations)
+    if load.agreeing:
+        same = np.array([load.agreeing.get(a, 0.0) for a in range(configurations.shape[1])])
+        shares = same + (1 - same) * shares  # without bits that is 1
     for attribute, share in load.admitted.items():
         indexed = configurations[:, attribute] > 0
         shares[:, attribute] = np.where(indexed, np.maximum(shares[:, attribute], share), 1.0)

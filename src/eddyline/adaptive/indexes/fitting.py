@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 
 from eddyline.adaptive.indexes.access_patterns import attributes_of, pattern_of, spelled
-from eddyline.adaptive.indexes.cost import UnitCosts, Workload
+from eddyline.adaptive.indexes.cost import UnitCosts, Workload, dependent_costs
 from eddyline.adaptive.indexes.index_sets import (
     BITS,
     HASHED,
@@ -32,6 +32,7 @@ from eddyline.adaptive.indexes.index_sets import (
     IndexSet,
     best_hashes,
     bytes_of,
+    costs_of_hash_sets,
     costs_of_searches,
     upkeep,
 )
@@ -56,14 +57,17 @@ NAMES = {BITS: "bit-address", HASHED: "hash indices"}
 
 class Fitting(Costed):
     """``budget`` is the bytes of all indexes together; ``rows`` are those of all windows and ``largest`` those of the
-    largest one when they are full, 0 where that is not known."""
+    largest one when they are full, 0 where that is not known. Of ``batch`` rows each state has its part in its indexes
+    beside a full window: they are inserted before the rows leave that their searches must still find."""
 
     name = "fitting"
 
-    def __init__(self, *args: Any, rows: int = 0, largest: int = 0, **kwargs: Any) -> None:
+    def __init__(self, *args: Any, rows: int = 0, largest: int = 0, batch: int = 0, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
+        self.arriving = batch / max(1, len(self.attributes))
         self.largest = largest or PARTITIONS * self.partition
         self.rows = rows or self.largest * len(self.attributes)
+        self._initial: dict[int, IndexSet] = {}  # by number of attributes
         self.indexes: list[IndexSet] = [self.initial(n) for n in self.attributes]
         self.choices: list[list[Choice]] = [[] for _ in self.attributes]  # of the last decision about each state
         self.requests = [0] * len(self.attributes)  # searches of each state that have been assessed
@@ -72,9 +76,11 @@ class Fitting(Costed):
 
     def initial(self, attributes: int) -> IndexSet:
         """The least cost for searches by one attribute each."""
-        share = None if self.budget is None else self.budget * self.largest / self.rows
-        found: IndexSet = first_choice(attributes, self.largest, share, self.unit).configuration
-        return found
+        if attributes not in self._initial:
+            share = None if self.budget is None else self.budget * self.largest / self.rows
+            best = first_choice(attributes, self.largest, share, self.unit, self.arriving)
+            self._initial[attributes] = best.configuration
+        return self._initial[attributes]
 
     def take_over(self, state: int, indexes: IndexSet) -> None:
         self.indexes[state] = tuple(indexes)
@@ -93,20 +99,21 @@ class Fitting(Costed):
         for a in range(n):
             p = pattern_of([a], n)
             shares[p] = shares.get(p, 0.0) + prior / n
-        return Workload(rows, rows * self.load_ratio[state], 1.0, shares, 1.0, mine.agreeing, mine.admitted)
+        searches = rows * self.load_ratio[state]
+        return Workload(rows, searches, 1.0, shares, 1.0, mine.agreeing, mine.admitted, self.batch[state])
 
     def _prior(self, state: int) -> float:
         """The share of what is not known from searches that were counted."""
         return max(LEAST_PRIOR, FIRST / (FIRST + self.requests[state]))
 
     def decide(self, state: int, facts: Sequence[StateFacts]) -> list[Tuning]:
-        self.choices[state] = candidates(self.attributes[state], self.workload(state, facts), self.unit)
+        self.choices[state] = candidates(self.attributes[state], self.workload(state, facts), self.unit, self.arriving)
         if self.budget is None:
             best = min(self.choices[state], key=lambda c: c.cost).configuration
             found = self._tuning(state, best, facts, room=math.inf)
             return [] if found is None else [found]
         known = [s for s in range(len(facts)) if self.choices[s]]
-        taken = [bytes_of(self.indexes[s], max(f.rows, f.full)) for s, f in enumerate(facts)]
+        taken = [bytes_of(self.indexes[s], max(f.rows, f.full) + self.arriving) for s, f in enumerate(facts)]
         left = self.budget - sum(taken[s] for s in range(len(facts)) if s not in known)
         chosen = dict(zip(known, divide_by_gain(left, [self.choices[s] for s in known]), strict=True))
         spare = max(0.0, left - sum(c.bytes for c in chosen.values()))
@@ -129,17 +136,20 @@ class Fitting(Costed):
         if set(best) == set(before):
             return None
         load = self.workload(state, facts)
+        n = len(mine.names)
+        costs = (_total(before, n, load, self.unit), _total(best, n, load, self.unit))
         if self.migration == EXPECTED:
-            costs, moved = self.expected(before, best, load, mine)
             worth = EXPECTED_WORTH + self._prior(state) - LEAST_PRIOR  # the less is known, the more must be gained
+            # Where all rows have the same indexes, no change gains more than one that moved all of them for nothing.
+            if all(indexes == before for indexes, _ in mine.partitions) and costs[0] < worth * costs[1] and not forced:
+                return None
+            costs, moved = self.expected(before, best, load, mine)
         else:
-            n = len(mine.names)
-            costs = (_total(before, n, load, self.unit), _total(best, n, load, self.unit))
             worth, moved = WORTH, list(range(len(mine.partitions))) if self.migration == "all" else []
         if costs[0] < worth * costs[1] and not forced:
             return None
         kept = runs_of(mine.partitions[: len(mine.partitions) - len(moved)])
-        rest = max(mine.rows, mine.full) - sum(run.rows for run in kept)
+        rest = max(mine.rows, mine.full) + self.arriving - sum(run.rows for run in kept)
         if bytes_of(best, rest) + sum(bytes_of(run.indexes, run.rows) for run in kept) > room:
             moved = list(range(len(mine.partitions)))  # old indexes would not fit beside the new ones
         self.indexes[state] = best
@@ -174,9 +184,10 @@ class Fitting(Costed):
         self.requests = [int(r) for r in state["requests"]]
 
 
-def candidates(n: int, load: Workload, unit: UnitCosts) -> list[Choice]:
+def candidates(n: int, load: Workload, unit: UnitCosts, arriving: float = 0.0) -> list[Choice]:
     """No index, bit-address indexes, and sets of hash indices (those that are added one by one, one on each attribute,
-    those of the most frequent patterns): what no other one beats in cost and bytes.
+    those of the most frequent patterns): what no other one beats in cost and bytes. Bytes are those of a full window
+    and of ``arriving`` rows more.
 
     >>> load = Workload(1000, 9000, 1.0, {0b10: 0.6, 0b01: 0.4}, agreeing={0: 0.001, 1: 0.001})
     >>> for c in candidates(2, load, UnitCosts())[-3:]:
@@ -186,13 +197,20 @@ def candidates(n: int, load: Workload, unit: UnitCosts) -> list[Choice]:
     (('hashed', 0), ('hashed', 1)) 5.4 6548
     """
     bits = min(MOST_BITS, max(0, math.ceil(math.log2(max(1.0, load.rows)))))
-    sets: list[IndexSet] = [(), *(((BITS, *c),) for c in best_by_bits(n, bits, load, unit)[1:])]
-    sets += best_hashes(n, load, unit)
-    sets.append(tuple((HASHED, a) for a in range(n) if a not in load.admitted))
+    by_bits = best_by_bits(n, bits, load, unit)[1:]
+    hashes: list[IndexSet] = [(), *best_hashes(n, load, unit)]
+    hashes.append(tuple((HASHED, a) for a in range(n) if a not in load.admitted))
     asked = [attributes_of(p, n) for p in most_frequent(load.frequencies, MOST_HASHES)]
     frequent = [(HASHED, *a) for a in asked if load.admitted.keys().isdisjoint(a)]
-    sets += [tuple(frequent[: count + 1]) for count in range(len(frequent))]
-    found = [Choice(s, _total(s, n, load, unit), round(bytes_of(s, load.rows))) for s in sets]
+    hashes += [tuple(frequent[: count + 1]) for count in range(len(frequent))]
+    hashes = list(dict.fromkeys(hashes))
+    searching = load.searches * costs_of_hash_sets(hashes, n, load, unit)
+    costs = [float(c) + load.arrivals * upkeep(s, unit) for s, c in zip(hashes, searching, strict=True)]
+    if by_bits:
+        costs += (dependent_costs(np.array(by_bits), load, unit) + load.arrivals * unit.insert).tolist()
+    sets: list[IndexSet] = [*hashes, *(((BITS, *c),) for c in by_bits)]
+    rows = load.rows + arriving
+    found = [Choice(s, c, round(bytes_of(s, rows))) for s, c in zip(sets, costs, strict=True)]
     found.sort(key=lambda c: (c.bytes, c.cost))
     kept: list[Choice] = []
     for c in found:
@@ -201,7 +219,7 @@ def candidates(n: int, load: Workload, unit: UnitCosts) -> list[Choice]:
     return kept
 
 
-def first_choice(n: int, rows: int, share: float | None, unit: UnitCosts) -> Choice:
+def first_choice(n: int, rows: int, share: float | None, unit: UnitCosts, arriving: float = 0.0) -> Choice:
     """The indexes of a state of which nothing is known but its attributes and rows, within ``share`` bytes; its cost is
     that of a search.
 
@@ -209,7 +227,8 @@ def first_choice(n: int, rows: int, share: float | None, unit: UnitCosts) -> Cho
     [(('bits', 4, 4, 4),), (('hashed', 0), ('hashed', 1), ('hashed', 2))]
     """
     load = Workload(float(rows), float(n * rows), 1.0, {pattern_of([a], n): 1 / max(1, n) for a in range(n)})
-    best = min((c for c in candidates(n, load, unit) if share is None or c.bytes <= share), key=lambda c: c.cost)
+    fit = (c for c in candidates(n, load, unit, arriving) if share is None or c.bytes <= share)
+    best = min(fit, key=lambda c: c.cost)
     return replace(best, cost=best.cost / max(1.0, load.searches))
 
 

@@ -15,13 +15,14 @@ on each attribute are among the sets that it could find.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 from typing import Any
 
 import numpy as np
 
 from eddyline.adaptive.indexes.access_patterns import attributes_of, pattern_of
 from eddyline.adaptive.indexes.cost import EQUAL_COSTS, UnitCosts, Workload, search_costs
-from eddyline.core.delta import Bools, Float64s, Int64s
+from eddyline.core.delta import Bools, Float64s
 
 IndexKey = tuple[Any, ...]  # ("bits", …) or ("hashed", …)
 IndexSet = tuple[IndexKey, ...]
@@ -81,15 +82,28 @@ def costs_of_searches(
     """
     if any(kind == BITS for kind, *_ in indexes):
         return search_costs(bits_of(indexes, n), rows, load, unit)
-    patterns = np.array(list(load.frequencies), np.int64)
-    costs = rows[:, None] * unit.scan * np.ones(len(patterns))
-    # A search takes the index with the most attributes, of several the first: what is written last counts.
-    for i in sorted(range(len(indexes)), key=lambda i: (len(indexes[i]), -i)):
-        attributes = indexes[i][1:]
-        served = _serves(np.array([pattern_of(attributes, n)]), patterns)[0]
-        costs[:, served] = _cost_of_hash(attributes, rows, load, unit)[:, None]
-    average: Float64s = (costs * np.array(list(load.frequencies.values()))).sum(axis=1)
+    keys = [*_by_attributes(indexes), ()]  # comparing all rows serves every search
+    first = np.argmax(_serves(keys, n, load), axis=0)
+    average: Float64s = _costs_by_hash(keys, rows, load, unit)[:, first] @ np.array(list(load.frequencies.values()))
     return average
+
+
+def costs_of_hash_sets(sets: Sequence[IndexSet], n: int, load: Workload, unit: UnitCosts = EQUAL_COSTS) -> Float64s:
+    """As ``costs_of_searches`` for each of several sets of hash indices, in a state with the rows of the load.
+
+    >>> load = Workload(1024, 1000, 1.0, {0b10: 0.5, 0b11: 0.5}, agreeing={0: 0.01, 1: 0.01})
+    >>> costs_of_hash_sets([(), (("hashed", 0),), (("hashed", 1),)], 2, load).round(2).tolist()
+    [1024.0, 13.23, 518.62]
+    """
+    ordered = [_by_attributes(s) for s in sets]
+    keys = [(), *dict.fromkeys(attributes for some in ordered for attributes in some)]
+    place = {attributes: i for i, attributes in enumerate(keys)}
+    width = max(map(len, ordered), default=0) + 1  # the last place of each set is that of comparing all rows
+    chosen = np.array([[*(place[a] for a in some), *[0] * (width - len(some))] for some in ordered], np.int64)
+    each = _costs_by_hash(keys, np.array([load.rows]), load, unit)[0]
+    first = np.argmax(_serves(keys, n, load)[chosen], axis=1)
+    costs: Float64s = each[np.take_along_axis(chosen, first, axis=1)] @ np.array(list(load.frequencies.values()))
+    return costs
 
 
 def best_hashes(n: int, load: Workload, unit: UnitCosts = EQUAL_COSTS, most: int = MOST_HASHES) -> list[IndexSet]:
@@ -100,47 +114,55 @@ def best_hashes(n: int, load: Workload, unit: UnitCosts = EQUAL_COSTS, most: int
     >>> best_hashes(3, load)
     [(('hashed', 0),), (('hashed', 0), ('hashed', 2)), (('hashed', 0, 1), ('hashed', 0), ('hashed', 2))]
     """
-    patterns = np.array(list(load.frequencies), np.int64)
     asked = np.array(list(load.frequencies.values())) * load.searches
     ranges = pattern_of(load.admitted, n)  # a hash index serves searches by values
     wanted = {*(p & ~ranges for p in load.frequencies), *(pattern_of([a], n) & ~ranges for a in range(n))} - {0}
     masks = np.array(sorted(wanted), np.int64)
     candidates = [attributes_of(int(m), n) for m in masks]
-    served = _serves(masks, patterns)
+    served = _serves(candidates, n, load)
     given = masks[:, None] >> np.arange(n - 1, -1, -1) & 1 == 1
     same = np.where(given, [load.agreeing.get(a, 0.0) for a in range(n)], 1.0).prod(axis=1)
     compared = load.rows * (same + (1 - same) / hash_buckets(load.rows))
     each = given.sum(axis=1) * unit.hash + unit.visit + compared * unit.compare
     costs = np.where(served, each[:, None], np.inf)
     more = load.arrivals * np.array([len(a) * unit.hash + unit.insert for a in candidates])
-    now, total = np.full(len(patterns), load.rows * unit.scan), float((asked * load.rows * unit.scan).sum())
+    now, total = np.full(len(asked), load.rows * unit.scan), float((asked * load.rows * unit.scan).sum())
     sets: list[IndexSet] = []
-    chosen: IndexSet = ()
+    chosen: list[tuple[float, IndexKey]] = []
     while len(chosen) < min(most, len(candidates)):
-        after = (np.minimum(now, costs) * asked).sum(axis=1) + more
+        after = np.minimum(now, costs) @ asked + more
         at = int(np.argmin(after))
         if after[at] * WORTH_A_HASH >= total:
             break
-        chosen = (*chosen, (HASHED, *candidates[at]))
-        sets.append(tuple(sorted(chosen, key=lambda index: (_agreeing(index[1:], load), index))))
+        chosen = sorted([*chosen, (float(same[at]), (HASHED, *candidates[at]))])
+        sets.append(tuple(index for _, index in chosen))
         now = np.minimum(now, costs[at])
         total = float((now * asked).sum())
     return sets
 
 
-def _cost_of_hash(attributes: Sequence[int], rows: Float64s, load: Workload, unit: UnitCosts) -> Float64s:
-    same = _agreeing(attributes, load)
-    buckets = np.array([hash_buckets(float(r)) for r in rows])
-    costs: Float64s = len(attributes) * unit.hash + unit.visit + rows * (same + (1 - same) / buckets) * unit.compare
+def _by_attributes(indexes: IndexSet | Sequence[IndexKey]) -> list[tuple[int, ...]]:
+    """The attributes of hash indices. A search takes the index with the most attributes, of several the first: these
+    come first."""
+    return sorted((tuple(index[1:]) for index in indexes), key=len, reverse=True)
+
+
+def _costs_by_hash(keys: Sequence[tuple[int, ...]], rows: Float64s, load: Workload, unit: UnitCosts) -> Float64s:
+    """What a search costs in a state with these numbers of rows (down) by a hash index on these attributes (across);
+    without attributes: what it costs to compare all rows."""
+    # The probability that two rows agree in all attributes of an index, as if these were independent.
+    same = np.array([prod(load.agreeing.get(a, 0.0) for a in key) for key in keys])
+    buckets = np.array([hash_buckets(r) for r in rows.tolist()])[:, None]
+    hashes = np.array([len(key) for key in keys])
+    compared = rows[:, None] * (same + (1 - same) / buckets)
+    costs: Float64s = hashes * unit.hash + unit.visit + compared * unit.compare
+    costs[:, hashes == 0] = rows[:, None] * unit.scan
     return costs
 
 
-def _agreeing(attributes: Sequence[int], load: Workload) -> float:
-    """The probability that two rows agree in all of these attributes, as if these were independent."""
-    return float(np.prod([load.agreeing.get(a, 0.0) for a in attributes]))
-
-
-def _serves(masks: Int64s, patterns: Int64s) -> Bools:
-    """Which index (down) serves which pattern (across): each of its attributes is asked for."""
+def _serves(keys: Sequence[tuple[int, ...]], n: int, load: Workload) -> Bools:
+    """Which index (down) serves which pattern of the load (across): each of its attributes is asked for."""
+    masks = np.array([pattern_of(key, n) for key in keys], np.int64)
+    patterns = np.array(list(load.frequencies), np.int64)
     found: Bools = (masks[:, None] & patterns[None, :]) == masks[:, None]
     return found

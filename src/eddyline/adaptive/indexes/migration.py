@@ -128,7 +128,8 @@ def expected_cost(
     runs: Sequence[IndexedRun], indexes: IndexSet, n: int, moved: int, load: Workload, unit: UnitCosts = EQUAL_COSTS
 ) -> float:
     """The cost of one window to come: the upkeep of arriving rows, the migration of the newest ``moved`` runs, which
-    puts their rows into new indexes and leaves the old ones, and searches."""
+    puts their rows into new indexes and leaves the old ones, and searches: each batch of them goes through the indexes
+    of all runs that still have rows."""
     kept = len(runs) - moved
     while kept and runs[kept - 1].indexes == indexes:
         kept -= 1  # equal neighbours share their indexes
@@ -141,9 +142,10 @@ def expected_cost(
         alive = np.maximum(0.0, run.rows - gone)
         gone = np.maximum(0.0, gone - run.rows)
         cost += each * float(costs_of_searches(run.indexes, n, alive, load, unit).sum())
+        cost += each / load.batch * unit.call * float((alive > 0).sum())
     newest = arrived + np.maximum(0.0, sum(r.rows for r in runs[kept:]) - gone)
     cost += each * float(costs_of_searches(indexes, n, newest, load, unit).sum())
     if moved:
         # Where a run in the middle moves, those beside it that have the index already are put together with it.
-        cost += sum(r.rows for r in runs[kept:]) * upkeep(indexes, unit)
+        cost += sum(r.rows for r in runs[kept:]) * upkeep(indexes, unit) + unit.build
     return cost

@@ -121,7 +121,7 @@ def _fitting(states: Sequence[int], unit: UnitCosts, options: IndexOptions) -> I
     have bit-address or hash indexes, whichever cost least, chosen again as searches change."""
     return Fitting(
         *options.assessed(states), unit=unit, budget=options.memory, partition=options.partition, rows=options.rows,
-        largest=options.largest,
+        largest=options.largest, batch=options.batch,
     )  # fmt: skip
 
 

@@ -27,7 +27,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from eddyline.streamon.draws import uniform_draws
+from eddyline.streamon.draws import uniform_draw
 
 POLICIES = ("greedy", "lottery", "random", "written")
 KEPT = 0.95  # share of the past in an average with each batch: larger is steadier and slower to follow a change
@@ -115,7 +115,7 @@ class Routes:
 
     def _draw(self) -> tuple[float, float]:
         self.draws += 1
-        first, second = uniform_draws(self.seed, self.draws, 1, 2)[0].tolist()
+        first, second = uniform_draw(self.seed, self.draws, 2)
         return first, second
 
     def searched(self, bound: Sequence[int], target: int, requests: int, matches: int) -> None:

@@ -84,9 +84,7 @@ def best_by_bits(n: int, bits: int, load: Workload, unit: UnitCosts = EQUAL_COST
         costs, totals = dependent_costs(every, load, unit), every.sum(axis=1)
         best = [int(np.argmin(np.where(totals == b, costs, np.inf))) for b in range(bits + 1)]
         return [tuple(int(x) for x in every[at]) for at in best]
-    each = np.eye(n, dtype=np.int64)
-    moves = np.array([each[a] + each[b] - each[c] for a in range(n) for b in range(a, n) for c in range(n)])
-    steps = np.unique(moves[moves.sum(axis=1) == 1], axis=0)
+    steps = _one_bit_more(n)
     now, found = np.zeros(n, np.int64), [(0,) * n]
     for _ in range(bits):
         near = now + steps
@@ -94,6 +92,15 @@ def best_by_bits(n: int, bits: int, load: Workload, unit: UnitCosts = EQUAL_COST
         now = near[int(np.argmin(dependent_costs(near, load, unit)))]
         found.append(tuple(int(x) for x in now))
     return found
+
+
+@lru_cache(maxsize=64)
+def _one_bit_more(n: int) -> Int64s:
+    """The steps to configurations with one bit more, or one bit more and another moved."""
+    each = np.eye(n, dtype=np.int64)
+    moves = np.array([each[a] + each[b] - each[c] for a in range(n) for b in range(a, n) for c in range(n)])
+    steps: Int64s = np.unique(moves, axis=0)
+    return steps
 
 
 def _climb(n: int, attributes: Sequence[int], bits: int, load: Workload, unit: UnitCosts) -> Configuration:

@@ -30,6 +30,7 @@ WORTH = 1.2  # ratio of costs from which bits are changed: each change brings on
 EXPECTED_WORTH = 1.05  # the same where migration and the indexes of old partitions are part of both costs
 BLEND = 0.5  # weight of the newest assessment: routes change from batch to batch, and bits last for a partition
 NEGLIGIBLE = 0.001  # share below which a pattern is forgotten
+FIRST_BATCH, BATCH_WEIGHT = 128.0, 1 / 32  # searches of a batch before any came; weight of the newest batch
 SEARCHES = "searches of a state by access pattern"
 
 
@@ -126,12 +127,14 @@ class Assessed(IndexTuner):
         self.arrived = [0] * len(states)
         self.known: list[dict[int, float]] = [{} for _ in states]  # of the last assessment
         self.load_ratio = [1.0] * len(states)  # searches for each arriving row, in the last assessment
+        self.batch = [FIRST_BATCH] * len(states)  # searches that a batch brings, on average; not saved
         self.counting: set[int] = set(range(len(states)))  # states assessed in this round
         self.full: set[int] = set()  # those of them that have had enough requests
         for s in range(len(states)):
             self.schedule.start(s)  # nothing is known yet: the first requests decide
 
     def searched(self, state: int, pattern: int, requests: int) -> None:
+        self.batch[state] += BATCH_WEIGHT * (requests - self.batch[state])
         if state not in self.counting:
             self.schedule.count(state, pattern, requests)
             return
@@ -206,7 +209,7 @@ class Costed(Assessed):
         rows, mine = float(max(1, facts[state].rows)), facts[state]
         # One unit of time is one window: as many rows arrive as it holds.
         searches = rows * self.load_ratio[state]
-        return Workload(rows, searches, 1.0, self.known[state], 1.0, mine.agreeing, mine.admitted)
+        return Workload(rows, searches, 1.0, self.known[state], 1.0, mine.agreeing, mine.admitted, self.batch[state])
 
     def expected(
         self, before: IndexSet, after: IndexSet, load: Workload, facts: StateFacts

@@ -126,7 +126,7 @@ def query_examples() -> Iterator[QueryExample]:
     caches = {"joins": "a-greedy(p=0.5, window=12)", "caches": "global(interval=8, W=1, W_d=2, threshold=0.001)"}
     three = next(t for t in _TEXTS if " U " in t)
     yield QueryExample(three, streams, relations, functions, caches)
-    index = "amri(window=20, periodic=30, triggered=40, partition=4, batch=3, migration=partial)"
+    index = "amri(window=20, periodic=30, triggered=40, partition=4, batch=3, migration=partial, costs=counted)"
     yield QueryExample(three, streams, relations, functions, {"joins": "routes", "index": index})
     yield QueryExample(three, streams, relations, functions, {"constraints": "exact(collect=3, W=2)"})
 

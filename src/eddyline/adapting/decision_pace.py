@@ -1,0 +1,60 @@
+"""When a decision about the indexes of a state can pay: what it takes against what the searches of the state take.
+
+A decision compares dozens of index sets and takes about a millisecond. The searches of a state over some hundred rows
+may take less than that in the whole run. So an assessment that is complete waits until the searches of its state have
+taken ``WORTH`` times what a decision takes: then deciding costs at most 1 / ``WORTH`` of what it can save.
+
+What a decision takes is measured at each one, and known to all joins of the process.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from eddyline.core.time import Clock
+
+T = TypeVar("T")
+
+WORTH = 4.0  # larger decides later and less often, and takes less time for deciding
+TYPICAL = 500_000.0  # nanoseconds of a decision before one was measured
+RISE = 2.0  # most that the known price rises by at once: the first decision fills caches, and others are interrupted
+
+_known: dict[tuple[str, int], float] = {}  # nanoseconds by kind of decision and attributes of a state
+
+
+class DecisionPace:
+    """Decisions of one ``kind``; without a ``clock`` they cost nothing, so that runs can be repeated.
+
+    >>> class Ticking:
+    ...     time = 0
+    ...     def nanoseconds(self):
+    ...         self.time += 100
+    ...         return self.time
+    >>> pace = DecisionPace("example", Ticking())
+    >>> pace.pays(0, attributes=3, spent=1e6), pace.pays(0, 3, 2e6)
+    (False, True)
+    >>> pace.timed(0, 3, 2e6, lambda: "decided"), pace.pays(0, 3, 2e6), pace.pays(0, 3, 2e6 + 400)
+    ('decided', False, True)
+    """
+
+    def __init__(self, kind: str, clock: Clock | None = None) -> None:
+        self.kind, self.clock = kind, clock
+        self._spent: dict[int, float] = {}  # by state what its searches had taken at its last decision
+
+    def pays(self, state: int, attributes: int, spent: float) -> bool:
+        """Whether to decide about a state now whose searches have taken ``spent`` nanoseconds since the start."""
+        if self.clock is None:
+            return True
+        return spent - self._spent.get(state, 0.0) >= WORTH * _known.get((self.kind, attributes), TYPICAL)
+
+    def timed(self, state: int, attributes: int, spent: float, decide: Callable[[], T]) -> T:
+        """Decide, and learn what that takes."""
+        if self.clock is None:
+            return decide()
+        self._spent[state] = spent
+        began = self.clock.nanoseconds()
+        decided = decide()
+        taken = float(self.clock.nanoseconds() - began)
+        _known[self.kind, attributes] = min(taken, RISE * _known.get((self.kind, attributes), TYPICAL))
+        return decided
