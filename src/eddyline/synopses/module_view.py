@@ -56,6 +56,7 @@ class SharedModule:
         self.rows: StateModule | None = None
         self.several = False  # whether several views were there when the attributes were fixed
         self._attributes: tuple[Attribute, ...] = ()
+        self.known: dict[Attribute, int] = {}  # by attribute the first row that has its codes; 0 where none is named
 
     @property
     def attributes(self) -> tuple[Attribute, ...]:
@@ -86,10 +87,13 @@ class SharedModule:
         if self.rows is not None and self.views:  # else the rows are nobody's
             self.rows.drop(min(v.first + v.offset for v in self.views))
 
-    def serves(self, view: ModuleView) -> bool:
-        """Whether a join that begins later could search here: by the attributes that there are, by ranges where they
-        are meant for ranges."""
+    def serves(self, view: ModuleView, first: int) -> bool:
+        """Whether a join that begins later could search here from row number ``first`` on: by the attributes that there
+        are, by ranges where they are meant for ranges. After a restart the older rows have the codes of those views
+        only that needed them."""
         if self.rows is None or not set(view.attributes) <= set(self._attributes):
+            return False
+        if any(first < self.known.get(a, 0) for a in view.attributes):
             return False
         return all(self.rows.ranged[self._attributes.index(view.attributes[j])] for j in view.ranged)
 
@@ -273,7 +277,9 @@ class ModuleView:
                 continue
             offset = self.stub.shift - stub.shift + view.offset
             module = view.shared.rows
-            if module is None or not view.shared.serves(self) or not stub.began_before(self.stub):
+            if module is None or not view.shared.serves(self, self.first + offset):
+                continue
+            if not stub.began_before(self.stub):
                 continue
             if module.start <= self.first + offset <= module.end:
                 return view.shared, offset
@@ -354,6 +360,12 @@ class ModuleView:
             "ends": ends, "specs": specs, "spec": spec,
         }  # fmt: skip
         module.load(self._with_others(saved) if others else saved)
+        known = self.shared.known
+        if not others:
+            known.clear()
+            known.update(dict.fromkeys(self.shared.attributes, start + n))
+        for a in self.attributes:
+            known[a] = min(known[a], self.first)
 
     def _with_others(self, mine: dict[str, Any]) -> dict[str, Any]:
         """What the module has, and this view's codes in their columns. The rows of both end at the same number. Rows
