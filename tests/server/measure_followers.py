@@ -1,23 +1,22 @@
 """What 1,000 followers cost the query: ``python -m tests.server.measure_followers``.
 
-With ``--pin 0,1`` the engine's process has a core of its own; the client that pushes, the process for followers and the
-thousand clients share another one, so that by the clock one sees what followers cost the engine, and not what they cost
-the machine. Rounds without followers, with them, and beside a *stranger* take turns: a process that has nothing to do
-with the server and copies bytes between two sockets on the core of the followers. What it costs is what any work beside
-the engine costs on a machine whose cores share caches and memory. Printed: rows a second by the clock, CPU of the
+A client pushes as fast as the server takes rows. Rounds without followers, with them, and beside a *stranger* take turns:
+a process that has nothing to do with the server and copies bytes between two sockets. What it costs is what any work
+beside the engine costs on a machine whose cores share caches and memory. Printed: rows a second by the clock, CPU of the
 engine's thread and of its process for a row, CPU of the process for followers; and the ratio of each pair of rounds,
 their geometric mean and its 95 % interval.
 
-Every follower checks that it gets each row once. One that is dropped as too slow comes back with its last id.
+The thousand clients (``load_followers``) stand for other machines, but run on this one: their process has the lowest
+priority, and what it takes of a core while rows are pushed is printed apart. By the clock their part is contained in what
+followers seem to cost. Followers go on after a round until they have all of its rows; how long that takes is printed.
+With ``--pin 0,1`` the engine's process has one core, and everything else shares the other one.
 """
 
 from __future__ import annotations
 
 import argparse
-import asyncio
 import math
 import os
-import re
 import socket
 import subprocess
 import sys
@@ -28,12 +27,13 @@ from pathlib import Path
 from statistics import mean, median, stdev
 from threading import Thread
 
+from eddyline.server.relay import NICENESS
+from tests.server import load_followers
 from tests.server.running import RunningServer
 
-ROWS, PUSHES = 20_000, 120
+ROWS, PUSHES = 20_000, 300
 TICK = os.sysconf("SC_CLK_TCK")
 STUDENT = {2: 12.71, 3: 4.30, 4: 3.18, 5: 2.78, 6: 2.57, 7: 2.45, 8: 2.36, 9: 2.31, 10: 2.26}  # 97.5 %, by pairs
-EVENT = re.compile(rb'data: \{"first": (\d+), "last": (\d+)')
 
 
 def threads(pid: int) -> dict[int, float]:
@@ -54,50 +54,9 @@ def pin(pid: int, core: int | None) -> None:
         os.sched_setaffinity(thread, {core})
 
 
-class Clients:
-    """Many followers in one process. ``last`` is the row that each has."""
-
-    def __init__(self, port: int, count: int, after: int) -> None:
-        self._port, self.last = port, [after] * count
-        self.dropped = self.faults = 0
-
-    async def run(self) -> None:
-        await asyncio.gather(*(self._follow(n) for n in range(len(self.last))), self._report())
-
-    async def _follow(self, n: int) -> None:
-        while True:
-            reader, writer = await asyncio.open_connection("127.0.0.1", self._port, limit=1 << 20)
-            path = f"/v1/queries/q/follow?after={self.last[n]}"
-            writer.write(f"GET {path} HTTP/1.0\r\nHost: 127.0.0.1:{self._port}\r\n\r\n".encode())
-            rest = b""
-            while data := await reader.read(1 << 18):
-                *events, rest = (rest + data).split(b"\n\n")
-                for event in events:
-                    self._take(n, event)
-            writer.close()
-
-    def _take(self, n: int, event: bytes) -> None:
-        found = EVENT.search(event)
-        if found is not None:
-            first, last = map(int, found.groups())
-            self.faults += first != self.last[n] + 1
-            self.last[n] = last
-        else:
-            self.dropped += b"event: dropped" in event
-
-    async def _report(self) -> None:
-        """For each row that standard input names: say when all followers have it."""
-        loop = asyncio.get_running_loop()
-        while line := await loop.run_in_executor(None, sys.stdin.readline):
-            while min(self.last) < int(line):
-                await asyncio.sleep(0.05)
-            print(self.dropped, self.faults, flush=True)
-        os._exit(0)
-
-
 def stranger() -> None:
     """Copies bytes for ever, at the priority of the followers' process."""
-    os.nice(5)
+    os.nice(NICENESS)
     ours, theirs = socket.socketpair()
     data = bytes(1 << 16)
     while True:
@@ -121,6 +80,7 @@ class Measuring:
         self._engine_core, self._other_core = (None, None) if cores is None else cores
         self._at, self._thread = 0, 0
         self.dropped = self.faults = 0
+        self.received = 0.0  # bytes, by all followers together
         self.behind: list[float] = []  # seconds until the last follower had the rows of a round
 
     def beside_a_stranger(self) -> tuple[float, ...]:
@@ -134,7 +94,8 @@ class Measuring:
             process.wait()
 
     def round(self, followers: int) -> tuple[float, ...]:
-        """Rows a second; CPU a row in µs of the engine's thread, of its process, of the process for followers."""
+        """Rows a second; CPU a row in µs of the engine's thread and of its process; shares of a core that the process
+        for followers and that of the clients took meanwhile."""
         waiting, clients = bodies(self._at), self._clients(followers) if followers else None
         self._at += ROWS * PUSHES
         process = self.server.followers_process()
@@ -142,16 +103,19 @@ class Measuring:
         if relay is not None:
             pin(relay, self._other_core)
         pin(self.server.process.pid, self._engine_core)
-        before, served, began = threads(self.server.process.pid), cpu(relay), time.monotonic()
+        load = None if clients is None else clients.pid
+        before, served, read = threads(self.server.process.pid), cpu(relay), cpu(load)
+        began = time.monotonic()
         self._push(waiting)
         seconds = time.monotonic() - began
         after = threads(self.server.process.pid)
         spent = {t: s - before.get(t, 0.0) for t, s in after.items()}
         self._thread = self._thread or max(spent, key=lambda t: spent[t])
-        each = spent.get(self._thread, 0.0), sum(spent.values()), cpu(relay) - served
+        each = spent.get(self._thread, 0.0), sum(spent.values())
+        beside = cpu(relay) - served, cpu(load) - read
         if clients is not None:
             self._end(clients, time.monotonic())
-        return ROWS * PUSHES / seconds, *(1e6 * s / (ROWS * PUSHES) for s in each)
+        return ROWS * PUSHES / seconds, *(1e6 * s / (ROWS * PUSHES) for s in each), *(s / seconds for s in beside)
 
     def _push(self, waiting: list[bytes]) -> None:
         """One request behind the other on one connection, without waiting for the answers: so the server always finds
@@ -190,8 +154,9 @@ class Measuring:
     def _end(self, clients: subprocess.Popen[str], began: float) -> None:
         assert clients.stdin is not None and clients.stdout is not None
         print(self._last(), file=clients.stdin, flush=True)
-        dropped, faults = map(int, clients.stdout.readline().split())
-        self.dropped, self.faults = self.dropped + dropped, self.faults + faults
+        dropped, faults, received, _ = map(float, clients.stdout.readline().split())
+        self.dropped, self.faults = self.dropped + int(dropped), self.faults + int(faults)
+        self.received += received
         self.behind.append(time.monotonic() - began)
         clients.kill()
         clients.wait()
@@ -218,8 +183,7 @@ def main() -> None:
     if options.stranger:
         stranger()
     if options.follow:
-        os.nice(19)
-        asyncio.run(Clients(options.follow, options.followers, options.after).run())
+        load_followers.main(options.follow, options.followers, options.after)
         return
     cores = [int(c) for c in options.pin.split(",")] if options.pin else None
     if cores is not None:
@@ -233,6 +197,7 @@ def main() -> None:
         measuring = Measuring(server, cores)
         measuring.round(0)  # compiles
         measuring.round(0)
+        measuring.round(options.followers)  # starts the process for followers
         rounds: dict[str, Callable[[], tuple[float, ...]]] = {
             "without": lambda: measuring.round(0),
             f"with {options.followers}": lambda: measuring.round(options.followers),
@@ -244,10 +209,10 @@ def main() -> None:
                 found[name].append(rounds[name]())
                 print(f"{name:>10}: {found[name][-1][0]:9,.0f} rows/s", flush=True)
     for name, measured in found.items():
-        wall, thread, process, relay = (median(m[n] for m in measured) for n in range(4))
+        wall, thread, process, relay, load = (median(m[n] for m in measured) for n in range(5))
         print(
-            f"{name:>10}: {wall:9,.0f} rows/s; CPU a row: engine's thread {thread:.2f} µs,"
-            f" its process {process:.2f} µs, followers' process {relay:.2f} µs"
+            f"{name:>10}: {wall:9,.0f} rows/s; CPU a row: engine's thread {thread:.2f} µs, its process {process:.2f} µs;"
+            f" of a core: followers' process {relay:.1%}, the clients (not the server's) {load:.1%}"
         )
     without, followed, beside = found
     for one, other in ((followed, without), (beside, without), (followed, beside)):
@@ -256,7 +221,8 @@ def main() -> None:
             print(f"{one}/{other}: {what} {interval(ratios)}; {' '.join(f'{r:.3f}' for r in ratios)}")
     print(
         f"dropped and come back {measuring.dropped}, rows lost or repeated {measuring.faults},"
-        f" the last follower had all rows of a round after {max(measuring.behind):.1f} s"
+        f" {measuring.received / 1e9:.1f} GB received, the last follower had all rows of a round"
+        f" {median(measuring.behind):.1f} s after its end (median; at most {max(measuring.behind):.1f} s)"
     )
 
 

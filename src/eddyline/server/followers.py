@@ -30,6 +30,7 @@ ATTEMPTS: Final = 3  # to hand a connection over to a process that ends meanwhil
 RETRY_SECONDS: Final = 0.01
 TELL_SECONDS: Final = 0.02  # at least, between two messages about the same query
 LOOK_SECONDS: Final = 1.0  # at most, between two looks at a query that is followed
+BUSY_SECONDS: Final = 0.25  # over which the CPU of this process is taken
 FULL: Final = (errno.EAGAIN, errno.EWOULDBLOCK, errno.ENOBUFS, errno.ETOOMANYREFS)
 HEAD: Final = b"".join(
     [
@@ -79,6 +80,7 @@ class Followers:
 
     def __init__(self, catalog: Path, slow_seconds: float) -> None:
         self._catalog, self._slow = catalog, slow_seconds
+        self._busy, self._looked = 0.0, (time.monotonic(), time.process_time())
         self._process: _Process | None = None
         self._starting = asyncio.Lock()
         self._following: Counter[int] = Counter()  # by entry
@@ -128,7 +130,7 @@ class Followers:
                 if transport.is_closing():
                     raise ConnectionError("the follower has gone")
                 if not transport.get_write_buffer_size():  # an earlier answer on this connection is out
-                    message = {**_progress(journal), "after": position, "head": HEAD}
+                    message = {**self._progress(journal), "after": position, "head": HEAD}
                     process.send(message, transport.get_extra_info("socket").fileno())
                     return
             except OSError as error:
@@ -192,7 +194,7 @@ class Followers:
         told: dict[str, Any] = {}
         try:
             while process.alive and self._following[journal.entry] > 0:
-                progress = _progress(journal)
+                progress = self._progress(journal)
                 if progress != told:
                     try:
                         process.send(progress)
@@ -202,13 +204,26 @@ class Followers:
                     except OSError:
                         self._lost(process)
                         return
-                    if journal.over and told == progress:
-                        return
                     await asyncio.sleep(TELL_SECONDS)
-                if _progress(journal) == told:
+                if self._progress(journal) == told:
                     await journal.changed.wait(LOOK_SECONDS)
         finally:
             process.telling.pop(journal.entry, None)
+
+    def _progress(self, journal: Journal) -> dict[str, Any]:
+        now, spent = time.monotonic(), time.process_time()
+        if now - self._looked[0] >= BUSY_SECONDS:
+            # In tenths and up to a whole core: each change is a message.
+            self._busy = round(min(1.0, (spent - self._looked[1]) / (now - self._looked[0])), 1)
+            self._looked = now, spent
+        return {
+            "entry": journal.entry,
+            "first": journal.first,
+            "last": journal.last,
+            "status": journal.status,
+            "message": journal.message,
+            "busy": self._busy,
+        }
 
     def _lost(self, process: _Process) -> None:
         """The process is of no use any more: end it, and forget what it had."""
@@ -233,7 +248,3 @@ class Followers:
         """End the process; connections end with it."""
         if self._process is not None:
             self._lost(self._process)
-
-
-def _progress(journal: Journal) -> dict[str, Any]:
-    return {"entry": journal.entry, "last": journal.last, "status": journal.status, "message": journal.message}

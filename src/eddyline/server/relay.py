@@ -6,8 +6,8 @@ results from the catalog, makes their events once, and writes them to all connec
 however that was; when it is killed, its connections end, and followers come back with their last id.
 
 Followers have no queues: each has a position in the retained results, and one that reads slowly holds one packet.
-Packets are sent in rounds. A round follows the last one after a pause of several times what that took, so that many
-followers get more rows at once and less often.
+Packets are sent in rounds. A round follows the last one after a pause of several times what that took (``pacing``), so
+that many followers get more rows at once and less often.
 """
 
 from __future__ import annotations
@@ -29,23 +29,24 @@ from typing import Any, Final
 from eddyline.server.committed import CommittedResults
 from eddyline.server.follow import event
 from eddyline.server.journal import Gone
+from eddyline.server.pacing import cores, pause, share
 
 PACKET_BYTES: Final = 64 << 10  # written at once: larger costs fewer calls, and more memory for a reader that is slow
-PACKETS_A_ROUND: Final = 8  # that a follower gets which is behind
+PACKETS_A_ROUND: Final = 2  # that a follower gets which is behind: more makes rounds and the pauses between them longer
 SHORTEST_PAUSE: Final = 0.005  # seconds between two rounds
-PAUSE_SHARE: Final = 3  # times the CPU of a round until the next: larger costs less and shows results later
 KEEP_ALIVE: Final = 10.0  # seconds without rows after which a comment is sent
 DEAD: Final = 6  # times the bound for slow readers after which one that takes nothing is cut off
 CHECK_SECONDS: Final = 0.25  # between two looks at connections that wait
-NICENESS: Final = 5  # where cores are few the engine comes first
+NICENESS: Final = 10  # where cores are few the engine comes first
 SPARE_DESCRIPTORS: Final = 64  # that are not for followers
 FIRST: Final = b"retry: 1000\n\n"
 
 
 @dataclass(slots=True)
 class Progress:
-    """How far the results of a query are committed."""
+    """How far the results of a query are committed, and from which row on they are retained."""
 
+    first: int = 1
     last: int = 0
     status: str = "running"
     message: str = ""
@@ -53,6 +54,10 @@ class Progress:
     @property
     def over(self) -> bool:
         return self.status != "running"
+
+    def soon_gone(self, position: int) -> bool:
+        """Whether the row after this one is in the older half of what is retained, while old rows are being forgotten."""
+        return self.first > 1 and position < (self.first + self.last) // 2
 
 
 @dataclass(slots=True, eq=False)
@@ -84,6 +89,8 @@ class Relay:
         self._hungry: set[Follower] = set()  # that may get more in the next round
         self._packets: dict[tuple[int, int], tuple[bytes, int]] = {}  # of this round, by entry and position
         self._next_round = self._next_check = 0.0
+        self._busy, self._cores = 0.0, cores()  # of a core, that the server's process takes
+        self._urgent = False  # a follower of this round was in danger of missing rows
         self._closed: Counter[int] = Counter()  # by entry, not reported yet
         self._dropped = 0  # not reported yet
         self._running = True
@@ -141,7 +148,8 @@ class Relay:
 
     def _take(self, message: Mapping[str, Any]) -> None:
         entry = int(message["entry"])
-        progress = self._progress[entry] = Progress(message["last"], message["status"], message["message"])
+        self._busy = float(message["busy"])
+        progress = self._progress[entry] = Progress(*(message[k] for k in ("first", "last", "status", "message")))
         if "after" in message:
             connection = socket.socket(fileno=self._descriptors.popleft())
             connection.setblocking(False)
@@ -164,11 +172,12 @@ class Relay:
 
     def _round(self) -> None:
         began = time.process_time()
-        hungry, self._hungry = self._hungry, set()
+        hungry, self._hungry, self._urgent = self._hungry, set(), False
         for follower in hungry:
             self._feed(follower)
         self._packets.clear()
-        self._next_round = time.monotonic() + max(SHORTEST_PAUSE, PAUSE_SHARE * (time.process_time() - began))
+        allowed = share(self._busy, self._cores, self._urgent)
+        self._next_round = time.monotonic() + max(SHORTEST_PAUSE, pause(time.process_time() - began, allowed))
 
     def _feed(self, follower: Follower) -> None:
         """Write the next packets; a follower that is still behind comes again in the next round."""
@@ -180,6 +189,7 @@ class Relay:
                 if progress.over:
                     self._finish(follower, "end", {"status": progress.status, "message": progress.message})
                 return
+            self._urgent = self._urgent or progress.soon_gone(follower.position)
             try:
                 packet, last = self._packet(follower.entry, follower.position, progress.last)
             except Gone as error:
@@ -290,6 +300,8 @@ def main(arguments: list[str]) -> None:
     """``DESCRIPTOR CATALOG SECONDS``: of the connection to the server, the catalog, the bound for slow readers."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the server is interrupted, and this process ends with it
     os.nice(NICENESS)
+    if hasattr(os, "SCHED_BATCH"):  # a process of this kind takes no core from another one when it wakes up
+        os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
     results = CommittedResults(Path(arguments[1]))
     relay = Relay(socket.socket(fileno=int(arguments[0])), results, float(arguments[2]))
     relay.say({"ready": descriptors()})
