@@ -1,14 +1,14 @@
 """What 1,000 followers cost the query: ``python -m tests.server.measure_followers``.
 
-A client pushes as fast as the server takes rows. Rounds without followers, with them, and beside a *stranger* take turns:
-a process that has nothing to do with the server and copies bytes between two sockets. What it costs is what any work
-beside the engine costs on a machine whose cores share caches and memory. Printed: rows a second by the clock, CPU of the
-engine's thread and of its process for a row, CPU of the process for followers; and the ratio of each pair of rounds,
-their geometric mean and its 95 % interval.
+A client pushes as fast as the server takes rows. Rounds without followers, with them, and beside a *stranger* take
+turns: a process that has nothing to do with the server and copies bytes between two sockets. What it costs is what any
+work beside the engine costs on a machine whose cores share caches and memory. Printed: rows a second by the clock, CPU
+of the engine's thread and of its process for a row, CPU of the process for followers; and the ratio of each pair of
+rounds, their geometric mean and its 95 % interval.
 
 The thousand clients (``load_followers``) stand for other machines, but run on this one: their process has the lowest
-priority, and what it takes of a core while rows are pushed is printed apart. By the clock their part is contained in what
-followers seem to cost. Followers go on after a round until they have all of its rows; how long that takes is printed.
+priority, and what it takes of a core while rows are pushed is printed apart. By the clock, what followers seem to cost
+contains their part. They go on after a round until they have all of its rows; how long that takes is printed.
 With ``--pin 0,1`` the engine's process has one core, and everything else shares the other one.
 """
 
@@ -211,8 +211,8 @@ def main() -> None:
     for name, measured in found.items():
         wall, thread, process, relay, load = (median(m[n] for m in measured) for n in range(5))
         print(
-            f"{name:>10}: {wall:9,.0f} rows/s; CPU a row: engine's thread {thread:.2f} µs, its process {process:.2f} µs;"
-            f" of a core: followers' process {relay:.1%}, the clients (not the server's) {load:.1%}"
+            f"{name:>10}: {wall:9,.0f} rows/s; CPU a row: engine's thread {thread:.2f} µs, its process {process:.2f}"
+            f" µs; of a core: followers' process {relay:.1%}, the clients (not the server's) {load:.1%}"
         )
     without, followed, beside = found
     for one, other in ((followed, without), (beside, without), (followed, beside)):

@@ -28,9 +28,9 @@ START_SECONDS: Final = 60.0  # until the process is there: it loads Arrow
 HAND_OVER_SECONDS: Final = 10.0
 ATTEMPTS: Final = 3  # to hand a connection over to a process that ends meanwhile
 RETRY_SECONDS: Final = 0.01
-TELL_SECONDS: Final = 0.02  # at least, between two messages about the same query
+TELL_SECONDS: Final = 0.05  # at least, between two messages about the same query
 LOOK_SECONDS: Final = 1.0  # at most, between two looks at a query that is followed
-BUSY_SECONDS: Final = 0.25  # over which the CPU of this process is taken
+BUSY_SECONDS: Final = 0.1  # over which the CPU of this process is taken
 FULL: Final = (errno.EAGAIN, errno.EWOULDBLOCK, errno.ENOBUFS, errno.ETOOMANYREFS)
 HEAD: Final = b"".join(
     [

@@ -12,10 +12,8 @@ from __future__ import annotations
 import os
 from typing import Final
 
-IDLE_SHARE: Final = (
-    0.5  # of a core while the server has nothing to do: larger shows results sooner, and heats an idle machine
-)
-BUSY_SHARE: Final = 0.05  # of a core while the server works and cores are few: smaller shows results later
+IDLE_SHARE: Final = 0.5  # of a core while the server has little to do: larger shows results sooner
+BUSY_SHARE: Final = 0.03  # of a core while the server works and cores are few: smaller shows results later
 MANY_SHARE: Final = 0.25  # of a core where the engine has others, and where followers are in danger of missing rows
 WORKING: Final = 0.5  # of a core, that the server's process takes when it works: less makes followers wait sooner
 FEW_CORES: Final = 2  # that the server's process can keep busy alone: one computes, one reads and parses
@@ -26,7 +24,7 @@ def share(busy: float, cores: int, urgent: bool = False) -> float:
     about to be forgotten.
 
     >>> share(0.0, cores=2), share(0.25, cores=2), share(0.8, cores=2)
-    (0.5, 0.25, 0.05)
+    (0.5, 0.25, 0.03)
     >>> share(1.0, cores=8), share(1.0, cores=2, urgent=True)
     (0.25, 0.25)
     """

@@ -56,7 +56,7 @@ class Progress:
         return self.status != "running"
 
     def soon_gone(self, position: int) -> bool:
-        """Whether the row after this one is in the older half of what is retained, while old rows are being forgotten."""
+        """Whether the row after this one is in the older half of what is retained, while old rows are forgotten."""
         return self.first > 1 and position < (self.first + self.last) // 2
 
 
@@ -87,10 +87,12 @@ class Relay:
         self._progress: dict[int, Progress] = {}
         self._followers: dict[int, set[Follower]] = {}  # by entry
         self._hungry: set[Follower] = set()  # that may get more in the next round
+        self._told: set[int] = set()  # entries with news since the last round
         self._packets: dict[tuple[int, int], tuple[bytes, int]] = {}  # of this round, by entry and position
         self._next_round = self._next_check = 0.0
         self._busy, self._cores = 0.0, cores()  # of a core, that the server's process takes
         self._urgent = False  # a follower of this round was in danger of missing rows
+        self._spent = time.process_time()  # until the end of the last round
         self._closed: Counter[int] = Counter()  # by entry, not reported yet
         self._dropped = 0  # not reported yet
         self._running = True
@@ -107,7 +109,7 @@ class Relay:
                 if mask & selectors.EVENT_WRITE and not key.data.closed:
                     self._write(key.data)
             now = time.monotonic()
-            if self._hungry and now >= self._next_round:
+            if (self._hungry or self._told) and now >= self._next_round:
                 self._round()
             if now >= self._next_check:
                 self._check(now)
@@ -116,7 +118,7 @@ class Relay:
     def _pause(self) -> float:
         now = time.monotonic()
         until = self._next_check
-        if self._hungry:
+        if self._hungry or self._told:
             until = min(until, self._next_round)
         return max(0.0, until - now)
 
@@ -149,7 +151,7 @@ class Relay:
     def _take(self, message: Mapping[str, Any]) -> None:
         entry = int(message["entry"])
         self._busy = float(message["busy"])
-        progress = self._progress[entry] = Progress(*(message[k] for k in ("first", "last", "status", "message")))
+        self._progress[entry] = Progress(*(message[k] for k in ("first", "last", "status", "message")))
         if "after" in message:
             connection = socket.socket(fileno=self._descriptors.popleft())
             connection.setblocking(False)
@@ -157,9 +159,7 @@ class Relay:
             self._followers.setdefault(entry, set()).add(follower)
             self._selector.register(connection, selectors.EVENT_READ, follower)
             self._start_writing(follower, message["head"].encode("latin-1") + FIRST)
-        for follower in self._followers.get(entry, ()):
-            if not follower.pending and (follower.position < progress.last or progress.over):
-                self._hungry.add(follower)
+        self._told.add(entry)
 
     def _report(self) -> None:
         """Tell the server how many have gone."""
@@ -171,13 +171,16 @@ class Relay:
     # ── followers ─────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _round(self) -> None:
-        began = time.process_time()
         hungry, self._hungry, self._urgent = self._hungry, set(), False
+        for entry in self._told:  # once a round, and not with each of the messages since the last one
+            hungry |= self._followers.get(entry, set())
+        self._told.clear()
         for follower in hungry:
             self._feed(follower)
         self._packets.clear()
+        began, self._spent = self._spent, time.process_time()  # with what was done between the rounds
         allowed = share(self._busy, self._cores, self._urgent)
-        self._next_round = time.monotonic() + max(SHORTEST_PAUSE, pause(time.process_time() - began, allowed))
+        self._next_round = time.monotonic() + max(SHORTEST_PAUSE, pause(self._spent - began, allowed))
 
     def _feed(self, follower: Follower) -> None:
         """Write the next packets; a follower that is still behind comes again in the next round."""
