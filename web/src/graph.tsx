@@ -117,7 +117,14 @@ interface LineProps {
   rate: number | null;
 }
 
-const Line = memo(drawLine, (p: LineProps) => [p.link, p.layout, p.sizes, p.rate]);
+const Line = memo(
+  drawLine,
+  (p: LineProps) => [rateText(p.rate), stroke(p.rate)],
+  (p: LineProps) => [p.link, p.layout, p.sizes],
+);
+
+const rateText = (rate: number | null): string => (rate === null ? "" : `${amount(rate)}/s`);
+const stroke = (rate: number | null): string => `${(1 + Math.min(5, Math.log10(1 + (rate ?? 0)))).toFixed(1)}px`;
 
 function drawLine(props: LineProps) {
   const { link, layout, sizes } = props;
@@ -135,11 +142,11 @@ function drawLine(props: LineProps) {
   const path = route.map((p, i) => `${i ? "L" : "M"}${i === route.length - 1 && tip ? p.x - 5 : p.x} ${p.y}`).join(" ");
   return (
     <g class="edge">
-      <path d={path} style={{ strokeWidth: `${1 + Math.min(5, Math.log10(1 + (props.rate ?? 0)))}px` }} />
+      <path d={path} style={{ strokeWidth: stroke(props.rate) }} />
       {tip && <path class="tip" d={`M${last.x - 8} ${last.y - 5} L${last.x} ${last.y} L${last.x - 8} ${last.y + 5} Z`} />}
       {link.rated && (
         <text x={(first.x + second.x) / 2} y={first.y - 7} text-anchor="middle">
-          {props.rate === null ? "" : `${amount(props.rate)}/s`}
+          {rateText(props.rate)}
         </text>
       )}
     </g>
@@ -153,7 +160,11 @@ interface SmallProps {
   waiting: number;
 }
 
-const Small = memo(drawSmall, (p: SmallProps) => [p.item, p.node.kept, p.node.readers, p.at, p.waiting]);
+const Small = memo(
+  drawSmall,
+  (p: SmallProps) => [p.node.kept, p.node.readers, p.waiting],
+  (p: SmallProps) => [p.item, p.at],
+);
 
 function drawSmall(props: SmallProps) {
   const { item, node } = props;
@@ -196,7 +207,14 @@ interface BoxProps {
   select: (id: string) => void;
 }
 
-const Box = memo(drawBox, (p: BoxProps) => [p.item, p.node.text, p.node.strategy, p.at, p.heat, p.text, p.selected]);
+const Box = memo(
+  drawBox,
+  (p: BoxProps) => [p.node.text, p.node.strategy, heat(p), p.text],
+  (p: BoxProps) => [p.item, p.at, p.selected],
+);
+
+/** The width of the bar that shows the metric, in whole pixels. */
+const heat = (p: BoxProps): number => Math.round(Math.max(0, (p.item.width - 8) * p.heat));
 
 function drawBox(props: BoxProps) {
   const { node: n, item } = props;
@@ -209,7 +227,7 @@ function drawBox(props: BoxProps) {
   return (
     <g class={`node ${isSource(n) ? "source" : ""} ${props.selected ? "selected" : ""}`} transform={`translate(${props.at.x} ${props.at.y})`} tabindex={0} role="button" data-node={n.id} data-inputs={n.inputs.join("\n")} aria-label={`${n.id}. ${n.text}. ${props.text}`} aria-pressed={props.selected} onClick={() => props.select(n.id)} onKeyDown={press}>
       <rect width={item.width} height={item.height} rx="6" />
-      <rect class="heat" x="4" y={item.height - 9} width={Math.max(0, (item.width - 8) * props.heat)} height="5" rx="2" />
+      <rect class="heat" x="4" y={item.height - 9} width={heat(props)} height="5" rx="2" />
       <text x="10" y="19" class="title">
         {clip(n.id.replace(/ \(.*\)$/, ""), 21)}
         {n.strategy ? " ⟳" : ""}

@@ -2,7 +2,7 @@
 
 import type { Decision, Sample } from "./api";
 
-const MOST = 1200; // samples: ten minutes at two a second
+const KEPT = 600; // seconds of samples
 const APART = 0.45; // seconds between two samples that are kept; the last one is always the newest
 const MOST_DECISIONS = 200; // the server keeps more
 
@@ -27,7 +27,8 @@ export class History {
     const kept = { ...sample, plan: shared(last?.plan ?? before?.plan, sample.plan), decisions: [] };
     if (before && last && last.at - before.at < APART) this.samples[this.samples.length - 1] = kept;
     else this.samples.push(kept);
-    if (this.samples.length > MOST) this.samples.splice(0, this.samples.length - MOST);
+    const old = this.samples.findIndex((s) => s.at >= sample.at - KEPT);
+    if (old > 0) this.samples.splice(0, old);
   }
 
   note(d: Decision): void {

@@ -88,24 +88,38 @@ interface RowProps {
   select: (id: string) => void;
 }
 
-const Row = memo(drawRow, ({ node, rate, waits, selected }: RowProps) => [node.statistics, node.kept, rate?.rowsIn, rate?.rowsOut, rate?.busy, waits, selected]);
+const Row = memo(
+  drawRow,
+  (p: RowProps) => cells(p),
+  (p: RowProps) => [p.node.id, p.selected],
+);
 
-function drawRow({ node: n, rate: r, waits, selected, select }: RowProps) {
+/** What is written into the columns behind the first. */
+function cells({ node: n, rate: r, waits }: RowProps): string[] {
   const rows = n.statistics["elements_in"] ?? 0;
+  return [
+    amount(r?.rowsIn),
+    amount(r?.rowsOut),
+    rows ? ((n.statistics["elements_out"] ?? 0) / rows).toFixed(3) : "–",
+    r ? `${(100 * r.busy).toFixed(1)} %` : "–",
+    rows ? duration((n.statistics["seconds"] ?? 0) / rows) : "–",
+    n.kept ? `${amount(n.kept.rows)} rows, ${amount(n.kept.bytes, "B")}` : "–",
+    amount(waits),
+  ];
+}
+
+function drawRow(props: RowProps) {
+  const { node, selected, select } = props;
   return (
-    <tr class={selected ? "selected" : ""} onClick={() => select(n.id)}>
+    <tr class={selected ? "selected" : ""} onClick={() => select(node.id)}>
       <td>
-        <button class="link" onClick={() => select(n.id)}>
-          {n.id}
+        <button class="link" onClick={() => select(node.id)}>
+          {node.id}
         </button>
       </td>
-      <td class="number">{amount(r?.rowsIn)}</td>
-      <td class="number">{amount(r?.rowsOut)}</td>
-      <td class="number">{rows ? ((n.statistics["elements_out"] ?? 0) / rows).toFixed(3) : "–"}</td>
-      <td class="number">{r ? `${(100 * r.busy).toFixed(1)} %` : "–"}</td>
-      <td class="number">{rows ? duration((n.statistics["seconds"] ?? 0) / rows) : "–"}</td>
-      <td class="number">{n.kept ? `${amount(n.kept.rows)} rows, ${amount(n.kept.bytes, "B")}` : "–"}</td>
-      <td class="number">{amount(waits)}</td>
+      {cells(props).map((text) => (
+        <td class="number">{text}</td>
+      ))}
     </tr>
   );
 }
