@@ -20,6 +20,7 @@ from typing import Any
 import pytest
 
 from tests.server.conftest import BROWSER
+from tests.server.measure_page import FRAMES, dropped
 from tests.server.running import PATIENCE, RunningServer
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -367,35 +368,21 @@ def test_a_plan_of_two_hundred_nodes_is_updated_ten_times_a_second(page: Any, se
     pushing.start()
     try:
         found = page.evaluate(FRAMES, 4000)
+        # What was out of sight is caught up with when it comes into sight.
+        last = page.locator("#operators tbody tr").last
+        last.scroll_into_view_if_needed()
+        until(lambda: last.locator("td").nth(1).inner_text() not in ("–", "0"))
     finally:
         ended.set()
         pushing.join()
+    times = sorted(found["times"])
     print(
-        f"200 nodes: {found['updates']} updates in {found['seconds']:.1f} s, {found['frames']} frames,"
-        f" median {found['median']:.1f} ms, 99 % {found['late']:.1f} ms, over 34 ms {found['over']}"
+        f"200 nodes: {found['updates']} updates in {found['seconds']:.1f} s, {len(times)} frames,"
+        f" dropped {dropped(times)}, median {times[len(times) // 2]:.1f} ms, longest {times[-1]:.1f} ms"
     )
-    assert found["updates"] >= 4, found  # a busy machine brings fewer than ten a second
+    assert found["updates"] >= 4  # a busy machine brings fewer than ten a second
     server.request("DELETE", "/v1/queries/large")
 
-
-FRAMES = """(milliseconds) => new Promise((done) => {
-  const times = [];
-  let updates = 0, last = null, first = null;
-  const seen = new MutationObserver(() => { updates++; });
-  const all = {subtree: true, childList: true, characterData: true, attributes: true};
-  seen.observe(document.querySelector('section.plan'), all);
-  const step = (now) => {
-    first ??= now;
-    if (last !== null) times.push(now - last);
-    last = now;
-    if (now - first < milliseconds) { requestAnimationFrame(step); return; }
-    times.sort((a, b) => a - b);
-    const at = (share) => times[Math.min(times.length - 1, Math.floor(share * times.length))];
-    done({updates, seconds: (now - first) / 1000, frames: times.length, median: at(0.5), late: at(0.99),
-          over: times.filter((t) => t > 34).length});
-  };
-  requestAnimationFrame(step);
-})"""
 
 CONTRAST = """() => {
   const parse = (c) => (c.match(/[\\d.]+/g) || []).map(Number);

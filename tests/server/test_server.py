@@ -225,3 +225,8 @@ def test_a_misspelt_field_is_refused_and_others_are_left_out(server: RunningServ
     assert listed.data == {"rows": 0, "invalid": 1, "repeated": False}
     taken = server.request("POST", "/v1/streams/spelt/rows", b'{"ts": 1, "note": "x"}\n{"ts": 2, "Size": 5}\n', kind)
     assert taken.data["rows"] == 2
+    right = b"".join(b'{"ts": %d, "size": 5, "note": "sise: 1"}\n' % t for t in range(3, 3000))
+    late = server.request("POST", "/v1/streams/spelt/rows", right + b'{"ts": 3000, "sise": 5}\n', kind)
+    assert late.status == 422 and "row 2998 has a field 'sise' and none called 'size'" in late.data["error"]
+    without = server.request("POST", "/v1/streams/spelt/rows", right + b'{"ts": 3000, "note": "sise"}\n', kind)
+    assert without.data["rows"] == 2998  # a column may be absent

@@ -143,6 +143,38 @@ def test_rate_and_memory_are_bounded(tmp_path: Path) -> None:
         assert sum(a.status == 429 for a in claims) >= 10
 
 
+def test_a_proxy_that_is_named_says_whose_requests_it_passes_on(tmp_path: Path) -> None:
+    def refused(small: RunningServer, claims: list[str]) -> int:
+        answers = [small.request("GET", "/healthz", headers={"X-Forwarded-For": c}) for c in claims]
+        return sum(a.status == 429 for a in answers)
+
+    with RunningServer(tmp_path / "state", "--max-rate", "5", "--proxy", "127.0.0.1") as small:
+        assert refused(small, [f"10.0.0.{n}" for n in range(40)]) == 0  # each client has its own bound
+        assert refused(small, ["10.0.1.1"] * 40) >= 10
+        # What a client says itself stands before the address that the proxy adds, and does not count.
+        assert refused(small, [f"10.0.2.{n}, 10.0.3.1" for n in range(40)]) >= 10
+    with RunningServer(tmp_path / "other", "--max-rate", "5", "--proxy", "10.9.9.9") as small:
+        assert refused(small, [f"10.0.0.{n}" for n in range(40)]) >= 10  # it came from another address
+
+
+def test_behind_a_proxy_with_tls_the_own_page_may_write(tmp_path: Path) -> None:
+    arguments = ("--proxy", "127.0.0.1", "--allow-host", "streams.example")
+    with RunningServer(tmp_path / "state", *arguments) as behind:
+        body = {"name": "S", "columns": [["ts", "bigint"]], "timestamp": "ts"}
+        passed_on = {"Host": "streams.example", "X-Forwarded-For": "10.0.0.1", "X-Forwarded-Proto": "https"}
+        other = behind.request("POST", "/v1/streams", body, passed_on | {"Origin": "https://evil.example"})
+        assert other.status == 403
+        own = behind.request("POST", "/v1/streams", body, passed_on | {"Origin": "https://streams.example"})
+        assert own.status == 201, own
+        behind.request("POST", "/v1/queries", {"text": "SELECT Istream(ts) FROM S", "name": "q"}, passed_on)
+        behind.request(
+            "POST", "/v1/streams/S/rows", b'{"ts": 1}\n{"ts": 2}\n', {"Content-Type": "application/x-ndjson"}
+        )
+        connection, followed = behind.follow("q")
+        assert next(followed).data["rows"][0]["ts"] == 1
+        connection.close()
+
+
 def test_beyond_loopback_reading_needs_the_token() -> None:
     """The rule itself: no test listens on other addresses."""
 

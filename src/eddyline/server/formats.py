@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import io
 import json
+import re
 from collections.abc import Iterator, Sequence
+from difflib import get_close_matches
 from typing import Final
 
 import pyarrow as pa
 import pyarrow.csv as pacsv
 
-from eddyline.core.errors import JobError, did_you_mean, quoted
+from eddyline.core.errors import JobError, quoted
 from eddyline.core.overload import WEIGHT
 from eddyline.io.conform import declared_columns
 from eddyline.io.csv import CsvStream
-from eddyline.io.jsonl import JsonLinesStream, learn
+from eddyline.io.jsonl import JsonLinesStream
 from eddyline.io.memory import memory_source
 from eddyline.io.render import csv_ready, json_lines
 from eddyline.io.source import BATCH_ROWS, Source, SourceBatch
@@ -27,7 +29,8 @@ TYPES: Final = {
     CSV: "csv",
     ARROW: "arrow",
 }
-SAMPLED_BYTES: Final = 1 << 14  # of a body, whose names are compared with those of the columns
+NAMES: Final = re.compile(rb'"([^"\\]{1,200})"\s*:')  # of fields, as they are written
+ALIKE: Final = 0.75  # of two names, one of which may be the other misspelt: a letter of four differs
 ANSWERS: Final = {"jsonl": JSON_LINES, "csv": CSV, "arrow": ARROW}
 
 
@@ -73,23 +76,42 @@ def parsed(body: bytes, kind: str, schema: pa.Schema) -> Parsed:
 
 
 def _check_names(body: bytes, wanted: pa.Schema) -> None:
-    """Refuse a field that looks like a column which no row has: a misspelt name would make the column NULL in silence.
-    Other fields that the stream does not have are left out, as documented.
+    """Refuse a row with a field that looks like a column which the row lacks: a misspelt name would make the column
+    NULL in silence. Other fields that the stream does not have are left out, as documented.
 
-    >>> _check_names(b'{"ts": 1, "sise": 5, "note": "x"}', pa.schema({"ts": pa.int64(), "size": pa.int64()}))
+    >>> _check_names(b'{"ts": 1, "size": 5}\\n{"ts": 1, "sise": 5, "note": "x"}', pa.schema({"size": pa.int64()}))
     Traceback (most recent call last):
     ...
-    eddyline.core.errors.JobError: the rows have a field 'sise' and none called 'size'. Did you mean 'size'? ...
+    eddyline.core.errors.JobError: row 2 has a field 'sise' and none called 'size'. Did you mean 'size'? ...
     """
-    found = learn(io.BytesIO(body).read, "the body", SAMPLED_BYTES)
-    here = [] if found is None else [n.lower() for n in found.names]
     columns = {f.name.lower() for f in wanted}
-    missing = [f.name for f in wanted if f.name.lower() not in here]
-    for name in here:
-        hint = "" if name in columns or not missing else did_you_mean(name, missing)
-        if hint:
-            near = next(m for m in missing if repr(m) in hint)
-            raise JobError(f"the rows have a field {quoted(name)} and none called {near!r}.{hint} Nothing was taken.")
+    folded = body.lower()
+    lines = folded.splitlines()
+    for column in wanted.names:
+        written = json.dumps(column.lower(), ensure_ascii=False).encode()
+        if folded.count(written) >= len(lines):
+            continue
+        without = [n for n, line in enumerate(lines) if written not in line]
+        found = set(NAMES.findall(b"\n".join(lines[n] for n in without)))
+        for name in sorted(n.decode(errors="replace") for n in found - {c.encode() for c in columns}):
+            row = _row_with(name, lines, without) if get_close_matches(name, [column.lower()], 1, ALIKE) else None
+            if row is not None:
+                raise JobError(
+                    f"row {row + 1} has a field {quoted(name)} and none called {column!r}. Did you mean {column!r}?"
+                    " Nothing was taken."
+                )
+
+
+def _row_with(name: str, lines: list[bytes], numbers: list[int]) -> int | None:
+    """The first of these rows that has a field of this name: the text may occur within a value, too."""
+    for n in numbers:
+        if name.encode() in lines[n]:
+            try:
+                if name in json.loads(lines[n]):
+                    return n
+            except (ValueError, RecursionError):
+                pass  # a malformed row is none that is taken
+    return None
 
 
 def _arrow(body: bytes, wanted: pa.Schema) -> Source:

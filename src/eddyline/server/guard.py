@@ -132,7 +132,8 @@ class Guard:
         if host not in self._hosts():
             raise Refusal(421, f"this server is not called {host!r}; start it with --allow-host if it should be.")
         origin = headers.get(b"origin")
-        if origin is not None and origin not in {f"http://{h}" for h in self._hosts()}:
+        # The scheme is that of the client where a proxy that was named says it (X-Forwarded-Proto), otherwise http.
+        if origin is not None and origin not in {f"{scope.get('scheme', 'http')}://{h}" for h in self._hosts()}:
             raise Refusal(403, "requests from pages of other origins are refused.")
         address = scope["client"][0] if scope.get("client") else ""
         if not self._rate.take(address, time.monotonic()):
@@ -158,7 +159,9 @@ class Guard:
 
     def _hosts(self) -> set[str]:
         names = {"localhost", "127.0.0.1", "[::1]", self._settings.host, *self._settings.hosts}
-        return {f"{n}:{self.port}" for n in names} | (names if self.port == 80 else set())
+        found = {f"{n}:{self.port}" for n in names} | (names if self.port == 80 else set())
+        # Behind a proxy the server is addressed by the proxy's name, whose port is the usual one or part of the name.
+        return found | set(self._settings.hosts) if self._settings.proxies else found
 
 
 class _Body:
