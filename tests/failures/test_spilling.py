@@ -19,6 +19,7 @@ import eddyline as ed
 from eddyline import cli
 from eddyline.core.errors import EddylineError, JobError
 from eddyline.synopses import spill
+from eddyline.synopses.spill_file import SpillFile
 from eddyline.synopses.spill_folder import SpillFolder
 from eddyline.synopses.spill_segment import Segment, SpilledRows
 from tests.failures.attack import Attack, spilling
@@ -90,7 +91,7 @@ def test_every_flipped_bit_is_noticed(tmp_path: Path) -> None:
     number, keys = np.arange(3000), rng.integers(0, 900, (3000, 2))
     texts = pa.array([f"text {i}" if i % 7 else None for i in range(3000)])
     rows = SpilledRows(number, number + 9, number % 5, keys, {"v": texts, "w": texts.dictionary_encode()})
-    segment = Segment(tmp_path / "0.rows", rows, 2, 0)
+    segment = Segment(SpillFile(tmp_path / "0.rows"), rows, 2, 0)
     whole = segment.read(number)
     assert whole.columns["v"].equals(texts) and whole.columns["w"].equals(texts)
     assert (whole.keys == keys).all() and (whole.why == number % 5).all()

@@ -1,10 +1,10 @@
 """Rows that nobody is expected to need, outside of memory: found again by key, should somebody need them after all.
 
-Rows are gathered and written as *segments*, files of at most ``SEGMENT_BYTES`` that never change (``spill_segment``). A
-segment has, for each port of its input, its keys in order (a *sorted run*) with the places of the rows. In memory are
-the rows that wait to be written, which rows of a segment were taken back, digests, and for each port a blocked Bloom
-filter in two generations: when the newer is full it becomes the older, if no row is left that only the older knows;
-else both are built anew.
+Rows are gathered and written as *segments*, at most ``SEGMENT_BYTES`` that never change, one or more in a file
+(``spill_segment``). A segment has, for each port of its input, its keys in order (a *sorted run*) with the places of
+the rows. In memory are the rows that wait to be written, which rows of a segment were taken back, checksums, and for
+each port a blocked Bloom filter in two generations: when the newer is full it becomes the older, if no row is left that
+only the older knows; else both are built anew.
 """
 
 from __future__ import annotations
@@ -20,10 +20,11 @@ from eddyline.core.delta import Bools, Int64s
 from eddyline.core.schema import Schema
 from eddyline.kernels.constrained_filter import add_to_filter
 from eddyline.kernels.constrained_layout import BLOCK
+from eddyline.synopses.spill_file import FILE_BYTES, SpillFile
 from eddyline.synopses.spill_folder import SpillFolder
 from eddyline.synopses.spill_segment import Segment, SpilledRows
 
-SEGMENT_BYTES = 8 << 20
+SEGMENT_BYTES = FILE_BYTES
 BUFFER_BYTES = 1 << 20  # rows of one input that wait in memory to be written, at most
 LEAST_BUFFER, BUFFER_SHARE = 1 << 16, 32  # … and of little that is spilled no more than this share: smaller segments
 BITS_PER_ROW = 12  # of a filter: about one in a hundred look-ups that find nothing goes to the segments
@@ -39,7 +40,8 @@ class Spill:
         self.segments: list[list[Segment]] = [[] for _ in schemas]
         self.waiting: list[list[SpilledRows]] = [[] for _ in schemas]
         self._folder: SpillFolder | None = None
-        self._written = 0
+        self._files: list[SpillFile | None] = [None for _ in schemas]  # to which the next segments are appended
+        self._made = 0
         self.generation = [0] * len(schemas)
         self.room = [0] * len(schemas)  # keys that fit into the newer filter of an input
         self.filled = [0] * len(schemas)
@@ -77,9 +79,21 @@ class Spill:
         parts = -(-rows.nbytes * 2 // SEGMENT_BYTES)
         for at in np.array_split(np.arange(len(rows)), parts):
             if len(at):
-                path = self.folder() / f"{self._written}.rows"
-                self._written += 1
-                self.segments[i].append(Segment(path, rows.take(at), self.width, self.generation[i]))
+                part = rows.take(at) if parts > 1 else rows
+                run_of = self.filter_of[i * self.width : (i + 1) * self.width]
+                runs = [int(q) - i * self.width if q >= 0 else -1 for q in run_of.tolist()]
+                file = self._file(i, 2 * part.nbytes)
+                self.segments[i].append(Segment(file, part, self.width, self.generation[i], runs))
+
+    def _file(self, i: int, more: int) -> SpillFile:
+        """Where a segment of an input goes that has about so many bytes."""
+        file = self._files[i]
+        if file is None or not file.has_room(more):
+            if file is not None:
+                file.close()
+            file = self._files[i] = SpillFile(self.folder() / f"{self._made}.rows")
+            self._made += 1
+        return file
 
     def folder(self) -> Path:
         """Where segments are; made when the first is written, and gone with the spill."""
@@ -108,10 +122,14 @@ class Spill:
             self.waiting[i] = [r for r in self.waiting[i] if len(r)]
             for segment in self.segments[i]:
                 at = segment.find(p, keys)
-                if worth_it is not None and len(at):
-                    at = at[worth_it(port, segment.keys_of(at))]
+                if len(at) == 0:
+                    continue
+                rows = segment.read(at)
+                if worth_it is not None:
+                    here = worth_it(port, rows.keys)
+                    at, rows = at[here], rows.filter(here)
                 if len(at):
-                    found.append(segment.read(at))
+                    found.append(rows)
                     segment.take(at)
             if found:
                 rows = SpilledRows.concat(found)
@@ -193,7 +211,7 @@ class Spill:
                 else:
                     s.remove()
             self.segments[i] = kept
-            if self.waiting[i] and (limits[i] or int(min(r.leave.min() for r in self.waiting[i])) <= now):
+            if any(r.number[0] < oldest if limits[i] else int(r.leave.min()) <= now for r in self.waiting[i]):
                 rows = [r.filter(r.number >= oldest if limits[i] else r.leave > now) for r in self.waiting[i]]
                 self.waiting[i] = [r for r in rows if len(r)]
 
@@ -203,12 +221,12 @@ class Spill:
 
     def by_input(self) -> list[tuple[int, int]]:
         """Rows, those that wait to be written included, and bytes in files."""
-        return [(n, sum(s.bytes for s in mine)) for n, mine in zip(self.rows(), self.segments, strict=True)]
+        return list(zip(self.rows(), map(_in_files, self.segments), strict=True))
 
     @property
     def disk(self) -> int:
         """Bytes in files."""
-        return sum(s.bytes for mine in self.segments for s in mine)
+        return sum(map(_in_files, self.segments))
 
     @property
     def nbytes(self) -> int:
@@ -241,3 +259,8 @@ class Spill:
                 keys = np.array(p["keys"]).reshape(len(number), self.width)
                 self.add(i, number, np.array(p["leave"]), keys, np.array(p["why"]), p["rows"])
         self.total, self.taken = int(state["total"]), int(state["taken"])
+
+
+def _in_files(segments: Sequence[Segment]) -> int:
+    """Bytes of the files that some segments of an input are in, with those of others that are gone."""
+    return sum(f.bytes for f in {id(s.file): s.file for s in segments}.values())

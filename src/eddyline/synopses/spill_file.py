@@ -1,0 +1,68 @@
+"""Files of spilled rows: segments are appended to one, and it is removed when none of its segments is left.
+
+To make a file costs as much as to write a hundred thousand bytes, and segments of little state are small: so they share
+files of at most ``FILE_BYTES``. What was written is never changed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import weakref
+from pathlib import Path
+
+from eddyline.core.errors import EddylineError
+
+FILE_BYTES = 8 << 20
+
+
+class SpillFile:
+    """
+    >>> import tempfile
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> file = SpillFile(Path(folder.name, "0.rows"))
+    >>> file.append(b"some"), file.append(b"rows"), file.path.read_bytes()
+    (0, 4, b'somerows')
+    >>> file.release(), file.path.exists(), file.release(), file.path.exists()
+    (None, True, None, False)
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path, self.bytes = path, 0
+        self.segments = 0  # that are in use
+        try:
+            self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            raise self._refused(error) from error
+        self._close = weakref.finalize(self, os.close, self._file)
+
+    def has_room(self, more: int) -> bool:
+        """Whether a segment of so many bytes may be appended."""
+        return self._close.alive and (self.bytes == 0 or self.bytes + more <= FILE_BYTES)
+
+    def append(self, data: bytes) -> int:
+        """Write a segment; returns where it begins."""
+        start, view = self.bytes, memoryview(data)
+        try:
+            while view:
+                done = os.pwrite(self._file, view, self.bytes)
+                self.bytes, view = self.bytes + done, view[done:]
+        except OSError as error:
+            raise self._refused(error) from error
+        self.segments += 1
+        return start
+
+    def release(self) -> None:
+        """A segment is needed no longer."""
+        self.segments -= 1
+        if self.segments == 0:
+            self.close()
+            with contextlib.suppress(OSError):
+                self.path.unlink()
+
+    def close(self) -> None:
+        """Nothing more is written."""
+        self._close()
+
+    def _refused(self, error: OSError) -> EddylineError:
+        return EddylineError(f"rows cannot be spilled to {self.path.parent}: {error.strerror or error}.")
