@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from eddyline.core.bound import bound_of
+from eddyline.core.bound import Bound, bound_of
 from eddyline.core.delta import Int64s
 from eddyline.kernels import constrained_layout as k
 from eddyline.operators.constrained_join import ConstrainedJoin
@@ -23,9 +23,16 @@ class ArrivalRates:
     def __init__(self, inputs: int) -> None:
         self.inputs = inputs
         self.history: deque[tuple[int, Int64s]] = deque()
+        self._bounds: list[Bound] = []
+
+    def bound(self, join: ConstrainedJoin, i: int) -> Bound:
+        """The bound of the window of an input, which never changes."""
+        if not self._bounds:
+            self._bounds = [bound_of(s.spec.window) for s in join.sides]
+        return self._bounds[i]
 
     def note(self, join: ConstrainedJoin, now: int) -> None:
-        ticks = max((bound_of(s.spec.window).ticks or 0 for s in join.sides), default=0)
+        ticks = max((self.bound(join, i).ticks or 0 for i in range(self.inputs)), default=0)
         self.history.append((now, join.slots.arrived.copy()))
         while len(self.history) > (1 if ticks else LOOKS) and (not ticks or self.history[1][0] <= now - ticks):
             self.history.popleft()
@@ -37,7 +44,7 @@ class ArrivalRates:
 
     def in_window(self, join: ConstrainedJoin, i: int) -> float:
         """Arrivals of an input during its window."""
-        bound = bound_of(join.sides[i].spec.window)
+        bound = self.bound(join, i)
         if bound.rows is not None:
             return bound.rows
         if bound.ticks is None or not self.history:

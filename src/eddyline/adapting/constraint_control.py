@@ -11,6 +11,7 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -26,7 +27,6 @@ from eddyline.adaptive.constraints.missed import MissedResults
 from eddyline.adaptive.constraints.no_rows import Prediction, choose, predict
 from eddyline.adaptive.constraints.ordered_arrival import OrderedArrival
 from eddyline.adaptive.constraints.policies import CA, OAC, OAP, RIDS, ConstraintOptions
-from eddyline.core.bound import bound_of
 from eddyline.core.delta import Int64s
 from eddyline.kernels import constrained_layout as k
 from eddyline.operators.constrained_control import Collection
@@ -62,6 +62,7 @@ class ConstraintWatch:
     ) -> None:
         self.operator, self.options, self.log, self.width = operator, options, log, width
         self.join_edges = tuple(join_edges)  # input, port, input, port
+        self.edge_of = {i * width + j: n for n, e in enumerate(join_edges) for i, j in (e[:2], e[2:])}
         self.size = len(facts)
         self.facts = {i * width + j: f for i, mine in enumerate(facts) for j, f in enumerate(mine)}
         self.other = {a * width + p: b * width + q for a, p, b, q in self.join_edges}
@@ -80,6 +81,8 @@ class ConstraintWatch:
         # Keys that came twice: how many, the arrivals at the last, and by how much longer the next is waited for.
         self.repeated = {q: [0, 0, 1] for q in ports}
         self.graph: DirectedGraph | None = None
+        self.graph_facts: Int64s = np.zeros((3, self.size), np.int64)  # ``DirectedGraph.facts`` by input
+        self.parents_of: set[int] = set()  # ports that lead to a parent
         self.used: dict[str, str] = {}
         self.rates = ArrivalRates(self.size)
         self.unwatched: set[int] = set()  # ports at which CA could save nothing
@@ -103,16 +106,19 @@ class ConstraintWatch:
                 self.ordered[q].arrived(np.ascontiguousarray(keys[:, j]), times)
 
     def measured(self, join: ConstrainedJoin, distances: Int64s) -> None:
+        # Lines come port by port, those of each by increasing count.
         ports = self.size * self.width
-        for line in np.unique(distances[:, 0]).tolist():
-            q, in_ticks = line % ports, line >= ports
-            if q in self.rids:
-                mine = distances[distances[:, 0] == line]
-                mine = mine[np.argsort(mine[:, 1], kind="stable")]
-                if in_ticks:
-                    self.rids[q].observe_ticks(mine[:, 1], mine[:, 2], int(join.progress[k.NOW]))
-                else:
-                    self.rids[q].arrivals.observe(mine[:, 1], mine[:, 2], self._counted(join, q))
+        cuts = np.flatnonzero(np.diff(distances[:, 0], prepend=-1, append=-1)).tolist()
+        for start, stop in pairwise(cuts):
+            line = int(distances[start, 0])
+            rids = self.rids.get(line % ports)
+            if rids is None:
+                continue
+            counts, mine = distances[start:stop, 1], distances[start:stop, 2]
+            if line >= ports:
+                rids.observe_ticks(counts, mine, int(join.progress[k.NOW]))
+            else:
+                rids.arrivals.observe(counts, mine, self._counted(join, line))
 
     def hit(self, join: ConstrainedJoin, why: Int64s, now: int) -> None:
         for each, many in zip(*np.unique(why, return_counts=True), strict=True):
@@ -151,7 +157,7 @@ class ConstraintWatch:
         ports = self.size * self.width
         wait, low = np.full(ports, k.NEVER_USED, np.int64), np.full(ports, k.LOWEST, np.int64)
         lag, units = wait.copy(), np.zeros((2, ports), np.int64)
-        parents_of = {q for q in self.facts if self.is_parent(self.other[q])}  # ports that lead to a parent
+        parents_of = self.parents_of
         for q, rids in self.rids.items():
             if self.usable(join, rids, self.input_of(self.other[q])) and self.unique(join, self.other[q]):
                 wait[q], units[0, q] = int(rids.used.k_e), rids.in_ticks
@@ -160,7 +166,7 @@ class ConstraintWatch:
             if self.options.may_use(purpose) and self.usable(join, oa.forms, self.input_of(q)):
                 low[waits], lag[waits], units[1, waits] = oa.low(now), int(oa.forms.used.k_e), oa.forms.in_ticks
         facts = np.zeros((4, self.size), np.int64)
-        facts[:3] = np.array(self.graph.facts(), np.int64).T
+        facts[:3] = self.graph_facts
         for i in range(self.size):
             upper = [self.other[q] for q in parents_of if self.input_of(q) == i]
             # Nothing says that no parent will come: no need to look for rows that none needs.
@@ -168,11 +174,12 @@ class ConstraintWatch:
             facts[3, i] = bool(upper) and all(wait[q] < k.NEVER_USED or low[q] > k.LOWEST for q in upper)
             if facts[3, i] and self.followed:
                 facts[3, i] = self._drops(join, i, [q for q in upper if wait[q] < k.NEVER_USED], now)
-        for q in parents_of & {self.other[p] for p in self.clustered}:
+        closing = parents_of & {self.other[p] for p in self.clustered}
+        for q in closing:
             self._close(join, q, now)
         self._tell(wait, low, now)
         share = self.losses.share if join.spill is None else 0
-        return Collection(wait, low, share, facts, lag, units, self._due(join))
+        return Collection(wait, low, share, facts, lag, units, self._due(join), bool(closing))
 
     def _counted(self, join: ConstrainedJoin, q: int) -> int:
         """Arrivals of the neighbour at a port."""
@@ -300,14 +307,13 @@ class ConstraintWatch:
         return self.graph.down[self._edge(q)] == self.input_of(self.other[q])
 
     def _edge(self, q: int) -> int:
-        i, j = divmod(q, self.width)
-        return next(n for n, e in enumerate(self.join_edges) if (i, j) in (e[:2], e[2:]))
+        return self.edge_of[q]
 
     def usable(self, join: ConstrainedJoin, forms: Forms, counting: int) -> bool:
         """k-Mon's threshold (6.1.6): a constraint is used if its k is at most half of what arrives in a window."""
         if math.isinf(forms.used.k_u):
             return False
-        ticks = bound_of(join.sides[counting].spec.window).ticks
+        ticks = self.rates.bound(join, counting).ticks
         if forms.in_ticks and ticks is not None:
             return forms.used.k_e <= ticks / 2
         return forms.length <= self.in_window(join, counting) / 2
@@ -342,6 +348,8 @@ class ConstraintWatch:
             return
         graph = direct(self.size, edges)
         before, self.graph = self.graph, graph
+        self.graph_facts = np.array(graph.facts(), np.int64).T
+        self.parents_of = {q for q in self.facts if self.is_parent(self.other[q])}
         self.set_ports(join)
         if self.log is not None and (before is None or before.down != graph.down):
             was = None if before is None else self.spelled(before)

@@ -81,25 +81,33 @@ def follow(rows, width, owner, j, key, ends, seen, stack, top):
 
 
 @kernel(
-    f"int64({I1}, {I2}, {I1}, {ROWS}, {I3}, {B1}, {B1}, {B1}, {I1}, {I2})",
-    work=lambda *args: len(args[0]) + len(args[2]),
+    f"int64({I1}, {I2}, {I1}, {I1}, {I1}, {ROWS}, {I3}, {B1}, {B1}, {B1}, {I1}, {I2})",
+    work=lambda *args: len(args[0]) + len(args[4]),
     borrows=True,
 )
 def reach(
-    streams, keys, starts, ports, status, stream, r64, r32, r16, head, base, mask, fifo, live, cursor, stack, filters,
-    bits, ends, seen, reached, asked,
+    state, keys, begin, stop, starts, ports, status, stream, r64, r32, r16, head, base, mask, fifo, live, cursor, stack,
+    filters, bits, ends, seen, reached, asked,
 ):  # fmt: skip
-    """Lines of port and key that rows of the spill may have which can be in a result with some of the rows given
-    (inputs and keys by port), or with rows that were brought back, in the slots ``starts``. ``ends`` are inputs with
-    one port; ``seen`` and ``reached`` have room for every slot and port. Returns how many lines."""
+    """Lines of port and key that rows of the spill may have which can be in a result with some of the elements given
+    (of each input those from ``begin`` to ``stop`` whose ``state`` is 0, with their keys by port), or with rows that
+    were brought back, in the slots ``starts``. ``ends`` are inputs with one port; ``seen`` and ``reached`` have room
+    for every slot and port. Returns how many lines."""
     rows = Rows(ports, status, stream, r64, r32, r16, head, base, mask, fifo, live, cursor, stack)
     width = ports.shape[1]
     many, top = np.int64(0), np.int64(0)
-    for i in range(len(streams)):
+    for owner in range(len(begin)):
         for j in range(width):
-            if ports[streams[i], j, NB] >= 0:
-                many = ask(rows, width, streams[i], j, keys[i, j], filters, bits, asked, many)
-                top = follow(rows, width, streams[i], j, keys[i, j], ends, seen, reached, top)
+            other = ports[owner, j, NB]
+            if other < 0:
+                continue
+            port = other * width + ports[owner, j, NBP]
+            if filters[0, port, 1] == 0 and filters[1, port, 1] == 0 and ends[other]:
+                continue
+            for i in range(begin[owner], stop[owner]):
+                if state[i] == 0:
+                    many = ask(rows, width, np.int64(owner), j, keys[i, j], filters, bits, asked, many)
+                    top = follow(rows, width, np.int64(owner), j, keys[i, j], ends, seen, reached, top)
     for i in range(len(starts)):
         # It was asked for at one port, and others may have asked for it at another, when it was not there any more.
         s = starts[i]
@@ -127,15 +135,18 @@ def places_in_set(port, key, members):
     return h & last, (h >> np.int64(32)) & last
 
 
-@kernel(f"void({I1}, {I2}, {I3}, {B1})", borrows=True)
-def note_arrivals(streams, keys, ports, members):
+@kernel(f"void({I1}, {I2}, {I1}, {I1}, {I3}, {B1})", borrows=True)
+def note_arrivals(state, keys, begin, stop, ports, members):
     """Enter arriving keys, by port, into a set; what is not in it is certain not to come."""
     width = ports.shape[1]
-    for i in range(len(streams)):
-        for j in range(width):
-            a, b = places_in_set(streams[i] * width + j, keys[i, j], members)
-            members[a >> 3] |= np.uint8(1 << (a & 7))
-            members[b >> 3] |= np.uint8(1 << (b & 7))
+    for owner in range(len(begin)):
+        for i in range(begin[owner], stop[owner]):
+            if state[i] != 0:
+                continue
+            for j in range(width):
+                a, b = places_in_set(np.int64(owner) * width + j, keys[i, j], members)
+                members[a >> 3] |= np.uint8(1 << (a & 7))
+                members[b >> 3] |= np.uint8(1 << (b & 7))
 
 
 @kernel(f"void({I2}, int64, {ROWS}, {I3}, {B1}, {B1}, {I1})", borrows=True)

@@ -60,7 +60,7 @@ from eddyline.kernels.constrained_rows import (
     push,
     settle,
 )
-from eddyline.kernels.hashing import mix
+from eddyline.kernels.hashing import mix, u
 
 
 class Measures(NamedTuple):
@@ -92,7 +92,7 @@ class Search(NamedTuple):
 def emit(rows, width, search, measures, s, weight, time):
     """Results of a row that is YES; False if there is no room for all of them, and then none is out."""
     many = rows.ports.shape[0]
-    owner = np.int64(rows.stream[s])
+    owner = np.int64(rows.stream[u(s)])
     flags = 12 * width + 19
     found = search.progress[FOUND]
     search.bound[owner] = s
@@ -101,14 +101,14 @@ def emit(rows, width, search, measures, s, weight, time):
     while depth >= 0:
         target, p = search.order[owner, depth, 0], search.order[owner, depth, 1]
         source, q = search.order[owner, depth, 2], search.order[owner, depth, 3]
-        key = rows.r64[search.bound[source], q]
+        key = rows.r64[u(search.bound[source]), u(q)]
         if search.cursor[depth] == -2 and source == owner and weight > 0:
-            node = np.int64(rows.stack[len(rows.stack) - width + q])
+            node = np.int64(rows.stack[u(len(rows.stack) - width + q)])
         elif search.cursor[depth] == -2:
             node = first(rows, width, target * width + p, p, key)
         else:
             node = after(rows, width, p, search.cursor[depth], key)
-        while node >= 0 and rows.status[node] != YES:
+        while node >= 0 and rows.status[u(node)] != YES:
             node = after(rows, width, p, node, key)
         search.cursor[depth] = node
         if node < 0:
@@ -126,13 +126,13 @@ def emit(rows, width, search, measures, s, weight, time):
         search.time[at], search.weight[at], search.sampled[at] = time, weight, 0
         for i in range(many):
             x = search.bound[i]
-            search.places[i, at] = rows.r32[x, 5 * width + 8]
-            if rows.r16[x, flags] & (SAMPLED | VICTIM):
-                if rows.r16[x, flags] & SAMPLED:
-                    search.sampled[at] = mix(np.int64(17), rows.r64[x, 0]) | 1
+            search.places[i, at] = rows.r32[u(x), u(5 * width + 8)]
+            if rows.r16[u(x), u(flags)] & (SAMPLED | VICTIM):
+                if rows.r16[u(x), u(flags)] & SAMPLED:
+                    search.sampled[at] = mix(np.int64(17), rows.r64[u(x), 0]) | 1
                 elif weight > 0:  # it is useful after all
-                    rows.r16[x, flags] &= 65535 - VICTIM
-                    measures.hits[rows.r16[x, 12 * width + 18]] += 1
+                    rows.r16[u(x), u(flags)] &= 65535 - VICTIM
+                    measures.hits[rows.r16[u(x), u(12 * width + 18)]] += 1
         search.progress[FOUND] = at + 1
     return True
 
@@ -156,18 +156,18 @@ def measure(measures, port, arrived, distance):
 def arrive(rows, width, plan, measures, s, now):
     """Count and measure an arrival, put the row into its chains and settle who depends on it. Inferences that it
     contradicts are taken back."""
-    owner = np.int64(rows.stream[s])
+    owner = np.int64(rows.stream[u(s)])
     gone, flags = 10 * width + 18, 12 * width + 19
     measures.arrived[owner] += 1
     arrived = measures.arrived[owner]
     top = np.int64(0)
     for j in range(width):
-        other, p = rows.ports[owner, j, NB], rows.ports[owner, j, NBP]
+        other, p = rows.ports[u(owner), u(j), NB], rows.ports[u(owner), u(j), NBP]
         if other < 0:
             continue
-        key = rows.r64[s, j]
+        key = rows.r64[u(s), u(j)]
         port = other * width + p
-        rows.r32[s, 2 * width + 6 + j] = np.int32(measures.arrived[other])
+        rows.r32[u(s), u(2 * width + 6 + j)] = np.int32(measures.arrived[other])
         if key < plan.low[port]:
             plan.low[port] = LOWEST
         plan.marks[port, 0] += 1
@@ -176,15 +176,15 @@ def arrive(rows, width, plan, measures, s, now):
         measures.duplicates[owner * width + j] += again
         farthest, longest = np.int64(0), np.int64(0)
         node = first(rows, width, port, p, key)
-        rows.stack[len(rows.stack) - width + j] = node
+        rows.stack[u(len(rows.stack) - width + j)] = node
         while node >= 0:
-            farthest = max(farthest, (arrived - np.int64(rows.r32[node, 2 * width + 6 + p])) & np.int64(WRAP))
-            longest = max(longest, now - rows.r64[node, width + 2])
-            if rows.r16[node, gone + p] != 0:
-                if rows.r16[node, flags] & VICTIM:
-                    rows.r16[node, flags] &= 65535 - VICTIM
-                    measures.hits[rows.r16[node, gone + p]] += 1
-                rows.r16[node, gone + p] = 0
+            farthest = max(farthest, (arrived - np.int64(rows.r32[u(node), u(2 * width + 6 + p)])) & np.int64(WRAP))
+            longest = max(longest, now - rows.r64[u(node), u(width + 2)])
+            if rows.r16[u(node), u(gone + p)] != 0:
+                if rows.r16[u(node), u(flags)] & VICTIM:
+                    rows.r16[u(node), u(flags)] &= 65535 - VICTIM
+                    measures.hits[rows.r16[u(node), u(gone + p)]] += 1
+                rows.r16[u(node), u(gone + p)] = 0
                 top = push(rows, width, node, top)
             node = after(rows, width, p, node, key)
         if farthest > 0 and not again:
@@ -193,7 +193,7 @@ def arrive(rows, width, plan, measures, s, now):
                 measure(measures, len(plan.wait) + port, now, longest)
             if (longest if plan.units[0, port] == TICKS else farthest) > plan.wait[port]:
                 plan.wait[port] = NEVER_USED
-    enlist(rows, width, s, rows.fifo[owner, 1])
+    enlist(rows, width, s, rows.fifo[u(owner), 1])
     settle(rows, width, push(rows, width, s, top), s)
 
 
@@ -204,18 +204,18 @@ def leave_until(rows, width, search, measures, limits, deletes, until):
     while True:
         s, when = np.int64(-1), until
         for i in range(many):
-            oldest = rows.fifo[i, 0]
+            oldest = rows.fifo[u(i), 0]
             if limits[i] > 0 or oldest < 0:
                 continue
-            leave = rows.r64[oldest, width + 1]
+            leave = rows.r64[u(oldest), u(width + 1)]
             if leave < when or (leave == when and s < 0):
                 s, when = oldest, leave
         if s < 0:
             return True
         if (
             deletes
-            and rows.status[s] == YES
-            and not emit(rows, width, search, measures, s, np.int64(-1), rows.r64[s, width + 1])
+            and rows.status[u(s)] == YES
+            and not emit(rows, width, search, measures, s, np.int64(-1), rows.r64[u(s), u(width + 1)])
         ):
             return False
         depart(rows, width, s)
@@ -240,17 +240,17 @@ def collect_garbage(rows, width, plan, measures, progress, every, rows_per_eleme
 @inlined
 def fill(rows, width, s, owner, number, leave, time, place, rejected, keys, at):
     """Take the first free slot for an arriving row."""
-    rows.cursor[len(rows.cursor) - 1] = rows.r32[s, 5 * width + 6]
-    rows.stream[s] = owner
+    rows.cursor[u(len(rows.cursor) - 1)] = rows.r32[u(s), u(5 * width + 6)]
+    rows.stream[u(s)] = owner
     for j in range(width):
-        rows.r64[s, j] = keys[at, j]
-    rows.r64[s, width], rows.r64[s, width + 1], rows.r64[s, width + 2] = number, leave, time
-    rows.r32[s, 5 * width + 8] = -1 if rejected else place
+        rows.r64[u(s), u(j)] = keys[at, j]
+    rows.r64[u(s), u(width)], rows.r64[u(s), u(width + 1)], rows.r64[u(s), u(width + 2)] = number, leave, time
+    rows.r32[u(s), u(5 * width + 8)] = -1 if rejected else place
     for c in range(10 * width + 18, 12 * width + 20):
-        rows.r16[s, c] = 0
+        rows.r16[u(s), u(c)] = 0
     if rejected:
-        rows.r16[s, 12 * width + 19] = FAILED
-    rows.status[s] = FREE
+        rows.r16[u(s), u(12 * width + 19)] = FAILED
+    rows.status[u(s)] = FREE
 
 
 @kernel(

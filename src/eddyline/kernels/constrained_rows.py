@@ -29,9 +29,10 @@ from eddyline.kernels.constrained_layout import (
     QUEUED,
     TWO_WAY,
     UNKNOWN,
+    VICTIM,
     YES,
 )
-from eddyline.kernels.hashing import mix
+from eddyline.kernels.hashing import mix, u
 
 I1, I2, I3, B1 = "int64[::1]", "int64[:, ::1]", "int64[:, :, ::1]", "uint8[::1]"
 ROWS = f"{I3}, {B1}, {B1}, {I2}, int32[:, ::1], uint16[:, ::1], int32[::1], {I1}, {I1}, {I2}, {I1}, {I1}, int32[::1]"
@@ -62,166 +63,166 @@ class Rows(NamedTuple):
 def next_match(rows, width, p, s, key):
     """The next slot from ``s`` on in a chain of port p that has a key; −1: none."""
     at = 3 * width + 6 + p
-    while s >= 0 and rows.r64[s, p] != key:
-        s = np.int64(rows.r32[s, at])
+    while s >= 0 and rows.r64[u(s), u(p)] != key:
+        s = np.int64(rows.r32[u(s), u(at)])
     return s
 
 
 @inlined
 def first(rows, width, port, p, key):
     """The first slot of a key at a port, whose number within its input is p; −1: none."""
-    s = np.int64(rows.head[rows.base[port] + (mix(np.int64(0), key) & rows.mask[port])])
+    s = np.int64(rows.head[u(rows.base[u(port)] + (mix(np.int64(0), key) & rows.mask[u(port)]))])
     return next_match(rows, width, p, s, key)
 
 
 @inlined
 def after(rows, width, p, s, key):
     """The next slot of the same key."""
-    return next_match(rows, width, p, np.int64(rows.r32[s, 3 * width + 6 + p]), key)
+    return next_match(rows, width, p, np.int64(rows.r32[u(s), u(3 * width + 6 + p)]), key)
 
 
 @inlined
 def link(rows, width, s):
     """Put a row in front of the chains of its keys."""
-    owner = np.int64(rows.stream[s])
+    owner = np.int64(rows.stream[u(s)])
     following, before = 3 * width + 6, 4 * width + 6
     for j in range(width):
-        if rows.ports[owner, j, NB] < 0:
+        if rows.ports[u(owner), u(j), NB] < 0:
             continue
         port = owner * width + j
-        bucket = rows.base[port] + (mix(np.int64(0), rows.r64[s, j]) & rows.mask[port])
-        old = np.int64(rows.head[bucket])
-        rows.r32[s, following + j] = old
-        rows.r32[s, before + j] = -1 - bucket
+        bucket = rows.base[u(port)] + (mix(np.int64(0), rows.r64[u(s), u(j)]) & rows.mask[u(port)])
+        old = np.int64(rows.head[u(bucket)])
+        rows.r32[u(s), u(following + j)] = old
+        rows.r32[u(s), u(before + j)] = -1 - bucket
         if old >= 0:
-            rows.r32[old, before + j] = s
-        rows.head[bucket] = s
+            rows.r32[u(old), u(before + j)] = s
+        rows.head[u(bucket)] = s
 
 
 @inlined
 def link_and_compare(rows, width, s, j):
     """Put a row in front of the chain of its key at one port; whether another row of its input has that key."""
-    port = np.int64(rows.stream[s]) * width + j
-    key = rows.r64[s, j]
-    bucket = rows.base[port] + (mix(np.int64(0), key) & rows.mask[port])
-    old = np.int64(rows.head[bucket])
-    rows.r32[s, 3 * width + 6 + j] = old
-    rows.r32[s, 4 * width + 6 + j] = -1 - bucket
+    port = np.int64(rows.stream[u(s)]) * width + j
+    key = rows.r64[u(s), u(j)]
+    bucket = rows.base[u(port)] + (mix(np.int64(0), key) & rows.mask[u(port)])
+    old = np.int64(rows.head[u(bucket)])
+    rows.r32[u(s), u(3 * width + 6 + j)] = old
+    rows.r32[u(s), u(4 * width + 6 + j)] = -1 - bucket
     if old >= 0:
-        rows.r32[old, 4 * width + 6 + j] = s
-    rows.head[bucket] = s
+        rows.r32[u(old), u(4 * width + 6 + j)] = s
+    rows.head[u(bucket)] = s
     return next_match(rows, width, j, old, key) >= 0
 
 
 @inlined
 def unlink(rows, width, s):
     """Take a row out of its chains."""
-    owner = np.int64(rows.stream[s])
+    owner = np.int64(rows.stream[u(s)])
     following, before = 3 * width + 6, 4 * width + 6
     for j in range(width):
-        if rows.ports[owner, j, NB] < 0:
+        if rows.ports[u(owner), u(j), NB] < 0:
             continue
-        later, earlier = np.int64(rows.r32[s, following + j]), np.int64(rows.r32[s, before + j])
+        later, earlier = np.int64(rows.r32[u(s), u(following + j)]), np.int64(rows.r32[u(s), u(before + j)])
         if earlier < 0:
-            rows.head[-1 - earlier] = later
+            rows.head[u(-1 - earlier)] = later
         else:
-            rows.r32[earlier, following + j] = later
+            rows.r32[u(earlier), u(following + j)] = later
         if later >= 0:
-            rows.r32[later, before + j] = earlier
+            rows.r32[u(later), u(before + j)] = earlier
 
 
 @inlined
 def enlist(rows, width, s, behind):
     """Put a row into the list of its input, behind a slot; −1: in front."""
-    owner = np.int64(rows.stream[s])
+    owner = np.int64(rows.stream[u(s)])
     later, earlier = 5 * width + 6, 5 * width + 7
-    ahead = rows.fifo[owner, 0] if behind < 0 else np.int64(rows.r32[behind, later])
-    rows.r32[s, earlier], rows.r32[s, later] = behind, ahead
+    ahead = rows.fifo[u(owner), 0] if behind < 0 else np.int64(rows.r32[u(behind), u(later)])
+    rows.r32[u(s), u(earlier)], rows.r32[u(s), u(later)] = behind, ahead
     if behind < 0:
-        rows.fifo[owner, 0] = s
+        rows.fifo[u(owner), 0] = s
     else:
-        rows.r32[behind, later] = s
+        rows.r32[u(behind), u(later)] = s
     if ahead < 0:
-        rows.fifo[owner, 1] = s
+        rows.fifo[u(owner), 1] = s
     else:
-        rows.r32[ahead, earlier] = s
+        rows.r32[u(ahead), u(earlier)] = s
     for j in range(width):
-        if rows.cursor[owner * width + j] < 0:
-            rows.cursor[owner * width + j] = s
-    rows.live[owner] += 1
+        if rows.cursor[u(owner * width + j)] < 0:
+            rows.cursor[u(owner * width + j)] = s
+    rows.live[u(owner)] += 1
 
 
 @inlined
 def delist(rows, width, s):
     """Take a row out of the list of its input."""
-    owner = np.int64(rows.stream[s])
-    later, earlier = np.int64(rows.r32[s, 5 * width + 6]), np.int64(rows.r32[s, 5 * width + 7])
+    owner = np.int64(rows.stream[u(s)])
+    later, earlier = np.int64(rows.r32[u(s), u(5 * width + 6)]), np.int64(rows.r32[u(s), u(5 * width + 7)])
     if earlier < 0:
-        rows.fifo[owner, 0] = later
+        rows.fifo[u(owner), 0] = later
     else:
-        rows.r32[earlier, 5 * width + 6] = later
+        rows.r32[u(earlier), u(5 * width + 6)] = later
     if later < 0:
-        rows.fifo[owner, 1] = earlier
+        rows.fifo[u(owner), 1] = earlier
     else:
-        rows.r32[later, 5 * width + 7] = earlier
+        rows.r32[u(later), u(5 * width + 7)] = earlier
     for j in range(width):
-        if rows.cursor[owner * width + j] == s:
-            rows.cursor[owner * width + j] = later
-    rows.live[owner] -= 1
+        if rows.cursor[u(owner * width + j)] == s:
+            rows.cursor[u(owner * width + j)] = later
+    rows.live[u(owner)] -= 1
 
 
 @inlined
 def look_again(rows, width, s):
     """A row goes: the waits of its one-one partners were looked at while it matched them, and are looked at again."""
-    owner = np.int64(rows.stream[s])
+    owner = np.int64(rows.stream[u(s)])
     for j in range(width):
-        if rows.ports[owner, j, NB] >= 0 and rows.ports[owner, j, TWO_WAY]:
-            other = rows.ports[owner, j, NB]
-            rows.cursor[other * width + rows.ports[owner, j, NBP]] = rows.fifo[other, 0]
+        if rows.ports[u(owner), u(j), NB] >= 0 and rows.ports[u(owner), u(j), TWO_WAY]:
+            other = rows.ports[u(owner), u(j), NB]
+            rows.cursor[u(other * width + rows.ports[u(owner), u(j), NBP])] = rows.fifo[u(other), 0]
 
 
 @inlined
 def release(rows, width, s):
     """Free the slot of a row that is in no chain and no list."""
     free = len(rows.cursor) - 1
-    rows.status[s] = FREE
-    rows.r32[s, 5 * width + 6] = rows.cursor[free]
-    rows.cursor[free] = s
+    rows.status[u(s)] = FREE
+    rows.r32[u(s), u(5 * width + 6)] = rows.cursor[u(free)]
+    rows.cursor[u(free)] = s
 
 
 @inlined
 def evaluate(rows, width, s, arrives):
     """The status of a row by Theorems 6.3.1 and 6.3.2; a NO row is told why. Those that ``arrive`` know matches."""
     flags, gone, why = 12 * width + 19, 10 * width + 18, 12 * width + 18
-    if rows.r16[s, flags] & FAILED:
-        rows.r16[s, why] = BY_FILTER
+    if rows.r16[u(s), u(flags)] & FAILED:
+        rows.r16[u(s), u(why)] = BY_FILTER
         return np.int64(NO)
-    owner = np.int64(rows.stream[s])
+    owner = np.int64(rows.stream[u(s)])
     found = np.int64(YES)
     for j in range(width):
-        other, p = rows.ports[owner, j, NB], rows.ports[owner, j, NBP]
-        down = rows.ports[owner, j, DOWN] != 0
-        if other < 0 or (not down and rows.r16[s, gone + j] == 0):
+        other, p = rows.ports[u(owner), u(j), NB], rows.ports[u(owner), u(j), NBP]
+        down = rows.ports[u(owner), u(j), DOWN] != 0
+        if other < 0 or (not down and rows.r16[u(s), u(gone + j)] == 0):
             continue
-        key = rows.r64[s, j]
+        key = rows.r64[u(s), u(j)]
         best, reason = np.int64(FREE), np.int64(0)
         if arrives:
-            node = np.int64(rows.stack[len(rows.stack) - width + j])
+            node = np.int64(rows.stack[u(len(rows.stack) - width + j)])
         else:
             node = first(rows, width, other * width + p, p, key)
         while node >= 0 and best != YES:
-            here = np.int64(rows.status[node])
+            here = np.int64(rows.status[u(node)])
             if here == NO:
-                reason = np.int64(rows.r16[node, why])
+                reason = np.int64(rows.r16[u(node), u(why)])
             if here == YES or best == FREE or (here == UNKNOWN and best == NO):
                 best = here
             node = after(rows, width, p, node, key)
-        if best == FREE and rows.r16[s, gone + j] != 0:
-            rows.r16[s, why] = rows.r16[s, gone + j]
+        if best == FREE and rows.r16[u(s), u(gone + j)] != 0:
+            rows.r16[u(s), u(why)] = rows.r16[u(s), u(gone + j)]
             return np.int64(NO)
         if down:
             if best == NO:
-                rows.r16[s, why] = reason
+                rows.r16[u(s), u(why)] = reason
                 return np.int64(NO)
             if best != YES:
                 found = np.int64(UNKNOWN)
@@ -232,10 +233,10 @@ def evaluate(rows, width, s, arrives):
 def push(rows, width, s, top):
     """Have a row looked at, once."""
     flags = 12 * width + 19
-    if rows.r16[s, flags] & QUEUED:
+    if rows.r16[u(s), u(flags)] & QUEUED:
         return top
-    rows.r16[s, flags] |= QUEUED
-    rows.stack[top] = s
+    rows.r16[u(s), u(flags)] |= QUEUED
+    rows.stack[u(top)] = s
     return top + 1
 
 
@@ -245,22 +246,22 @@ def settle(rows, width, top, arriving):
     row whose matches are known, −1 if there is none."""
     while top > 0:
         top -= 1
-        s = np.int64(rows.stack[top])
-        rows.r16[s, 12 * width + 19] &= 65535 - QUEUED
+        s = np.int64(rows.stack[u(top)])
+        rows.r16[u(s), u(12 * width + 19)] &= 65535 - QUEUED
         new = evaluate(rows, width, s, s == arriving)
-        if new == rows.status[s]:
+        if new == rows.status[u(s)]:
             continue
-        rows.status[s] = new
-        changed = rows.cursor[len(rows.cursor) - 2]
+        rows.status[u(s)] = new
+        changed = rows.cursor[u(len(rows.cursor) - 2)]
         if new != UNKNOWN and changed <= CHANGED:
             if changed < CHANGED:
-                rows.stack[len(rows.status) + 1 + changed] = s
-            rows.cursor[len(rows.cursor) - 2] = changed + 1
-        owner = np.int64(rows.stream[s])
+                rows.stack[u(len(rows.status) + 1 + changed)] = s
+            rows.cursor[u(len(rows.cursor) - 2)] = changed + 1
+        owner = np.int64(rows.stream[u(s)])
         for j in range(width):
-            other, p = rows.ports[owner, j, NB], rows.ports[owner, j, NBP]
-            if other >= 0 and rows.ports[other, p, DOWN]:
-                key = rows.r64[s, j]
+            other, p = rows.ports[u(owner), u(j), NB], rows.ports[u(owner), u(j), NBP]
+            if other >= 0 and rows.ports[u(other), u(p), DOWN]:
+                key = rows.r64[u(s), u(j)]
                 node = first(rows, width, other * width + p, p, key)
                 while node >= 0:
                     top = push(rows, width, node, top)
@@ -270,22 +271,22 @@ def settle(rows, width, top, arriving):
 @inlined
 def depart(rows, width, s):
     """A row leaves its window; parents that have no other match will get none (6.3.2)."""
-    owner = np.int64(rows.stream[s])
+    owner = np.int64(rows.stream[u(s)])
     look_again(rows, width, s)
     unlink(rows, width, s)
     delist(rows, width, s)
     release(rows, width, s)
     top = np.int64(0)
     for j in range(width):
-        other, p = rows.ports[owner, j, NB], rows.ports[owner, j, NBP]
-        if other < 0 or rows.ports[other, p, DOWN] == 0:
+        other, p = rows.ports[u(owner), u(j), NB], rows.ports[u(owner), u(j), NBP]
+        if other < 0 or rows.ports[u(other), u(p), DOWN] == 0:
             continue
-        key = rows.r64[s, j]
+        key = rows.r64[u(s), u(j)]
         if first(rows, width, owner * width + j, j, key) >= 0:
             continue
         node = first(rows, width, other * width + p, p, key)
         while node >= 0:
-            rows.r16[node, 10 * width + 18 + p] = BY_EXPIRY + KINDS * (other * width + p)
+            rows.r16[u(node), u(10 * width + 18 + p)] = BY_EXPIRY + KINDS * (other * width + p)
             top = push(rows, width, node, top)
             node = after(rows, width, p, node, key)
     settle(rows, width, top, np.int64(-1))
@@ -366,3 +367,49 @@ def remove(
         unlink(rows, width, slots[i])
         delist(rows, width, slots[i])
         release(rows, width, slots[i])
+
+
+@kernel("int64(int64, int32[:, ::1], int64[::1], int64[::1])", borrows=True)
+def take_free(width, r32, cursor, out):
+    """Slots for rows out of the list of the free ones; returns how many there were, and takes none if too few."""
+    s, many = cursor[len(cursor) - 1], np.int64(0)
+    while s >= 0 and many < len(out):
+        out[many] = s
+        many += 1
+        s = np.int64(r32[s, 5 * width + 6])
+    if many == len(out):
+        cursor[len(cursor) - 1] = s
+    return many
+
+
+@kernel(f"int64(int64, int64, {B1}, {B1}, int32[:, ::1], {I1}, {I1})", work=lambda *args: len(args[2]), borrows=True)
+def stored(owner, width, status, stream, r32, slots, places):
+    """The slots of the rows of an input that are stored, and where; returns how many."""
+    many = np.int64(0)
+    for s in range(len(status)):
+        if status[s] != FREE and stream[s] == owner and r32[s, 5 * width + 8] >= 0:
+            slots[many], places[many] = s, r32[s, 5 * width + 8]
+            many += 1
+    return many
+
+
+@kernel(f"int64(int64, {B1}, uint16[:, ::1], {I1})", work=lambda *args: len(args[1]), borrows=True)
+def victims(width, status, r16, slots):
+    """The slots of the rows that are to be spilled; returns how many."""
+    many = np.int64(0)
+    for s in range(len(status)):
+        if status[s] != FREE and r16[s, 12 * width + 19] & VICTIM:
+            slots[many] = s
+            many += 1
+    return many
+
+
+@kernel(f"void({I1}, int64, {I2}, int32[:, ::1], uint16[:, ::1], {I2}, {I2})", borrows=True)
+def copy_out(slots, width, r64, r32, r16, fields, keys):
+    """Of rows the number, the time at which they leave, why they are useless and their place; and their keys."""
+    for i in range(len(slots)):
+        s = slots[i]
+        fields[0, i], fields[1, i] = r64[s, width], r64[s, width + 1]
+        fields[2, i], fields[3, i] = r16[s, 12 * width + 18], r32[s, 5 * width + 8]
+        for j in range(width):
+            keys[i, j] = r64[s, j]

@@ -19,7 +19,8 @@ class Collection:
     may be raised to the largest key that came ``lag`` arrivals ago (NEVER_USED: stays as it is); ``units`` (wait, then
     lag) say what they count (ARRIVALS, TICKS). ``facts`` by input: root, only root, all roots are parents, NO rows are
     not kept. ``share`` of 65,536 useless rows stay as a sample. After ``due`` ticks garbage is collected, however few
-    elements came."""
+    elements came. ``closes``: the control finds keys whose rows have all come (CA), so it is asked at the end of a
+    call, too."""
 
     wait: Int64s
     low: Int64s
@@ -28,6 +29,7 @@ class Collection:
     lag: Int64s | None = None
     units: Int64s | None = None
     due: int = k.NEVER_USED
+    closes: bool = True
 
 
 class ConstraintControl(Protocol[Join]):

@@ -57,14 +57,6 @@ class Arrivals:
     def __len__(self) -> int:
         return len(self.time)
 
-    def joining(self) -> tuple[Int64s, Int64s]:
-        """The inputs and the keys of all elements that can join."""
-        stream = np.repeat(np.arange(len(self.stop)), np.diff(self.stop, prepend=0))
-        if not self.state.any():
-            return stream, self.keys
-        able = self.state == 0
-        return stream[able], np.ascontiguousarray(self.keys[able])
-
     def untold(self) -> Iterator[tuple[int, Int64s, Int64s]]:
         """By input the keys and times of the elements that were applied and that the control does not know yet."""
         for i, (a, b) in enumerate(zip(self.told.tolist(), self.next.tolist(), strict=True)):

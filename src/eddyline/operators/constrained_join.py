@@ -149,7 +149,7 @@ class ConstrainedJoin(Operator):
         """Apply arrivals, and let rows leave whose time has come."""
         if self.spill is not None and self.spill.total > 0 and len(arrivals):
             bring_back(self, arrivals)
-        self.slots.reserve(min(self._last_most, len(self.slots) + len(arrivals)), np.diff(arrivals.stop, prepend=0))
+        self.slots.reserve(self._last_most, arrivals.stop - arrivals.next)
         before = self.collections
         self.progress[k.MOST] = 0
         self._apply(arrivals, until, found)
@@ -173,11 +173,12 @@ class ConstrainedJoin(Operator):
     def _apply(self, arrivals: Arrivals, until: int, found: FoundResults) -> None:
         many = self.tree.size
         bound, loops = np.empty(many, np.int64), np.empty(many, np.int64)
-        status, progress = k.FULL, self.progress
+        status, progress, told = k.FULL, self.progress, 0
         while status != k.DONE:
+            if status == k.FULL:  # results of all calls go into the same arrays, as long as there is room
+                times, weights, sampled = (np.empty(self.room, np.int64) for _ in range(3))
+                places = np.empty((many, self.room), np.int64)
             slots, plan = self.slots, self.plan
-            times, weights, sampled = (np.empty(self.room, np.int64) for _ in range(3))
-            places = np.empty((many, self.room), np.int64)
             status = int(
                 kernel.run(
                     arrivals.time, arrivals.leave, arrivals.place, arrivals.state, arrivals.keys, arrivals.next,
@@ -188,11 +189,15 @@ class ConstrainedJoin(Operator):
                     progress, times, weights, sampled, places,
                 )
             )  # fmt: skip
-            n, progress[k.FOUND] = int(progress[k.FOUND]), 0
-            if n:
-                found.add(times[:n], weights[:n], places[:, :n])
-                if self.spill is None and (keys := sampled[:n][(sampled[:n] != 0) & (weights[:n] > 0)]).size:
+            n = int(progress[k.FOUND])
+            if self.spill is None and n > told:
+                keys = sampled[told:n][(sampled[told:n] != 0) & (weights[told:n] > 0)]
+                if keys.size:
                     self.control.sampled(self, keys)
+            told = n
+            if status in (k.FULL, k.DONE) and n:
+                found.add(times[:n], weights[:n], places[:, :n])
+                progress[k.FOUND] = told = 0
             if status == k.FULL:
                 self.room *= 2
             elif status == k.GROW:
@@ -230,7 +235,8 @@ class ConstrainedJoin(Operator):
     def _consult(self, arrivals: Arrivals, now: int, asks: bool = False) -> None:
         """Before a garbage collection: what may be inferred from now on."""
         self._note_arrivals(arrivals)
-        if not asks and self.progress[k.COLLECTED] + 1 < LEAST_COLLECTIONS and self.collections > LEARNING:
+        least = LEAST_COLLECTIONS if self.plan.closes else COLLECTIONS_PER_QUESTION
+        if not asks and self.progress[k.COLLECTED] + 1 < least and self.collections > LEARNING:
             self.progress[k.COLLECT] = 1
             return
         self._tell_arrivals()
@@ -250,9 +256,7 @@ class ConstrainedJoin(Operator):
 
     def _stored(self, i: int) -> tuple[Int64s, Int64s]:
         """The slots of the rows of an input that are stored, and the places of these and of the rows that wait."""
-        used = self.slots.of(i)
-        places = self.slots.place(used)
-        used, places = used[places >= 0], places[places >= 0]
+        used, places = self.slots.stored(i)
         return used, np.concatenate([places, self.sides[i].slot])
 
     def _move_together(self, i: int) -> None:

@@ -28,26 +28,43 @@ class SpillingJoin(Protocol):
     fetches: int
 
 
+class ArrivingKeys:
+    """A set of the keys that arrive in a run, in bits. It is made when it is first asked for: most runs find no spilled
+    row that they may need."""
+
+    def __init__(self, arrivals: Arrivals, ports: Members) -> None:
+        self.arrivals, self.ports = arrivals, ports
+        self._bits: Members | None = None
+
+    @property
+    def bits(self) -> Members:
+        if self._bits is None:
+            a = self.arrivals
+            self._bits = np.zeros(max(8, 1 << (2 * a.keys.size).bit_length()), np.uint8)
+            kernel_filter.note_arrivals(a.state, a.keys, a.next, a.stop, self.ports, self._bits)
+        return self._bits
+
+
 def bring_back(join: SpillingJoin, arrivals: Arrivals) -> None:
     """Before a run: all spilled rows that it may need for a result."""
     assert join.spill is not None
-    streams, keys = arrivals.joining()
-    members = np.zeros(max(8, 1 << (2 * keys.size).bit_length()), np.uint8)
-    kernel_filter.note_arrivals(streams, keys, join.slots.ports, members)
-    now = int(arrivals.time.min())
-    starts = np.empty(0, np.int64)
-    while len(streams) or len(starts):
-        slots = join.slots
+    members = ArrivingKeys(arrivals, join.slots.ports)
+    now, begin = int(arrivals.time.min()), arrivals.next
+    starts: Int64s | None = None
+    while starts is None or len(starts):
+        slots, starts = join.slots, np.empty(0, np.int64) if starts is None else starts
         room = slots.capacity * slots.width
-        asked = np.empty(((len(streams) + len(starts) + room) * slots.width, 2), np.int64)
+        elements = int((arrivals.stop - begin).sum())
+        asked = np.empty(((elements + len(starts) + room) * slots.width, 2), np.int64)
         seen, reached = np.zeros(room, np.uint8), np.empty(room, np.int64)
         known = join.spill.filters, join.spill.bits, join.ends, seen, reached, asked
-        many = int(kernel_filter.reach(streams, keys, starts, *slots.arrays, *known))
+        given = arrivals.state, arrivals.keys, begin, arrivals.stop, starts
+        many = int(kernel_filter.reach(*given, *slots.arrays, *known))
         starts = _fetch(join, asked[:many], members, now) if many else np.empty(0, np.int64)
-        streams, keys = np.empty(0, np.int64), np.empty((0, slots.width), np.int64)
+        begin = arrivals.stop  # from now on only rows that were brought back
 
 
-def _fetch(join: SpillingJoin, asked: Int64s, members: Members, now: int) -> Int64s:
+def _fetch(join: SpillingJoin, asked: Int64s, members: ArrivingKeys, now: int) -> Int64s:
     """Bring rows of some keys back from the spill: their slots. They go again after the run, unless one of them is
     part of a result: that is what refutes a constraint."""
     assert join.spill is not None
@@ -61,7 +78,7 @@ def _fetch(join: SpillingJoin, asked: Int64s, members: Members, now: int) -> Int
             continue
         join.fetches += len(rows)
         start = join.sides[i].rows.insert(rows.columns, len(rows))
-        places = slots.take_free(len(rows))
+        places = slots.take_free(len(rows) * (np.arange(slots.inputs) == i))
         slots.fill(places, i, rows.number, rows.leave, rows.keys, now)
         slots.set_place(places, start + np.arange(len(rows)))
         slots.mark_victims(places, rows.why)
@@ -70,13 +87,13 @@ def _fetch(join: SpillingJoin, asked: Int64s, members: Members, now: int) -> Int
     return np.concatenate(back) if back else np.empty(0, np.int64)
 
 
-def _may_complete(join: SpillingJoin, members: Members, port: int, keys: Int64s) -> Bools:
+def _may_complete(join: SpillingJoin, members: ArrivingKeys, port: int, keys: Int64s) -> Bools:
     """Which spilled rows that were found at a port may be part of a result of this run."""
     assert join.spill is not None
     worth = np.zeros(len(keys), np.int64)
     filters = join.spill.filters, join.spill.bits
     keys = np.ascontiguousarray(keys)
-    kernel_filter.may_complete(keys, port, *join.slots.arrays, *filters, members, worth)
+    kernel_filter.may_complete(keys, port, *join.slots.arrays, *filters, members.bits, worth)
     accepted: Bools = worth != 0
     return accepted
 
@@ -84,11 +101,9 @@ def _may_complete(join: SpillingJoin, members: Members, port: int, keys: Int64s)
 def put_away(join: SpillingJoin) -> None:
     """After a run: put what is useless outside of memory."""
     assert join.spill is not None
-    slots, victims = join.slots, join.slots.victims()
-    for i, side in enumerate(join.sides):
-        mine = victims[slots.stream[victims] == i]
-        if len(mine):
-            columns = side.rows.probe(slots.place(mine), side.spec.schema.names)
-            join.spill.add(i, slots.number(mine), slots.leave(mine), slots.keys(mine), slots.why(mine), columns)
-    if len(victims):
-        slots.remove(victims)
+    slots = join.slots
+    for i, (side, victims) in enumerate(zip(join.sides, slots.victims(), strict=True)):
+        if len(victims):
+            number, leave, why, place, keys = slots.copy_out(victims)
+            join.spill.add(i, number, leave, keys, why, side.rows.probe(place, side.spec.schema.names))
+            slots.remove(victims)

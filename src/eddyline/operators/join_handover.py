@@ -84,7 +84,7 @@ def to_constrained(plain: MJoin, join: ConstrainedJoin, now: int) -> Int64s:
         columns = there.rows_at(live[joins])
         codes, _ = side.key_codes(columns, len(number))
         start = side.rows.insert(columns, len(number))
-        slots = join.slots.take_free(len(number))
+        slots = join.slots.take_free(len(number) * (np.arange(len(join.sides)) == i))
         join.slots.fill(slots, i, number, leave, port_keys(codes, join.keys[i], join.slots.width), now)
         join.slots.set_place(slots, start + np.arange(len(number)))
         join.slots.put(slots)

@@ -9,11 +9,12 @@ import numpy as np
 from eddyline.core.delta import Int64s
 from eddyline.kernels import constrained_layout as k
 from eddyline.kernels.constrained_collect import close_keys
-from eddyline.kernels.constrained_rows import insert, link_all, remove
+from eddyline.kernels.constrained_rows import copy_out, insert, link_all, remove, stored, take_free, victims
 
 FIRST = 64  # slots at first
 GROWTH = 1.3  # of the slots: more are copied less often and stay empty more often
-FULL = 2 / 3  # of the slots in use: fewer let go of memory, which copies the others
+SPARE = 16  # one slot in so many beyond what the last run needed: more find room more often and stay empty more often
+FULL = 1 / 2  # of the slots in use: fewer let go of memory, which copies the others
 Array = np.ndarray[Any, Any]
 
 
@@ -71,28 +72,33 @@ class Slots:
         return int(self.live.sum())
 
     def grow(self, many: int = 1) -> None:
-        """Have room for so many rows more."""
+        """Have room for so many rows more, of any input."""
         need = len(self) + many
         if need > self.capacity:
             self._resize(max(FIRST, need, int(self.capacity * GROWTH)))
-        self._make_heads()
-        link_all(*self.arrays, False)
+        self._have_heads(self.live + 1)
 
     def reserve(self, rows: int, coming: Int64s) -> None:
-        """Have room for so many rows in all, of which those of each input may come soon: to grow step by step copies
-        them again and again."""
-        if rows <= self.capacity:
-            return
-        self._resize(rows)
-        share = min(1.0, (rows - len(self)) / max(1, int(coming.sum())))
-        self._make_heads(self.live + (share * coming).astype(np.int64))
-        link_all(*self.arrays, False)
+        """Have room for so many rows in all and a few more, of which those of each input may come soon: to grow step
+        by step copies them again and again."""
+        here, most = len(self), int(coming.sum())
+        rows = min(rows + rows // SPARE, here + most)
+        if rows > self.capacity:
+            self._resize(rows)
+        if rows > here:
+            self._have_heads(self.live + (min(1.0, (rows - here) / most) * coming).astype(np.int64))
 
     def shrink(self) -> None:
         """Give up memory for slots that are not in use, where there are many."""
         if self.capacity > 4 * FIRST and len(self) < FULL * self.capacity:
             self._resize(max(FIRST, len(self) + len(self) // 8))
             self._make_heads()
+            link_all(*self.arrays, False)
+
+    def _have_heads(self, rows: Int64s) -> None:
+        """Have hash tables for so many rows of each input."""
+        if (rows > self.mask[:: self.width] + 1).any():
+            self._make_heads(np.maximum(rows, self.live))
             link_all(*self.arrays, False)
 
     def _enlarge(self, size: int) -> None:
@@ -131,19 +137,14 @@ class Slots:
         self.r32[free, later] = np.append(free[1:], -1) if len(free) else free
         self.cursor = np.append(ports, [k.CHANGED + 1, int(free[0]) if len(free) else -1])
 
-    def take_free(self, many: int) -> Int64s:
-        """Slots for so many rows, which ``fill`` and ``put`` put there."""
-        free, s = [], int(self.cursor[-1])
-        for _ in range(many):
-            if s < 0:
-                break
-            free.append(s)
-            s = int(self.r32[s, k.later_at(self.width)])
-        if len(free) < many:
-            self.grow(many)
-            return self.take_free(many)
-        self.cursor[-1] = s
-        return np.array(free, np.int64)
+    def take_free(self, rows: Int64s) -> Int64s:
+        """Slots for so many rows of each input, which ``fill`` and ``put`` put there."""
+        free = np.empty(int(rows.sum()), np.int64)
+        if take_free(self.width, self.r32, self.cursor, free) < len(free):
+            self.grow(len(free))
+            take_free(self.width, self.r32, self.cursor, free)
+        self._have_heads(self.live + rows)
+        return free
 
     def fill(self, slots: Int64s, stream: int, number: Int64s, leave: Int64s, keys: Int64s, now: int) -> None:
         """Put rows into free slots, as if they had come just now."""
@@ -169,12 +170,20 @@ class Slots:
         close_keys(np.ascontiguousarray(keys), child, p, why, *self.arrays, kept)
         return kept
 
-    def victims(self) -> Int64s:
-        """The slots of the rows that are to be spilled, by input and number."""
-        used = np.flatnonzero(self.status != k.FREE)
-        marked = used[(self.r16[used, k.why_at(self.width) + 1] & k.VICTIM) != 0]
-        by_age: Int64s = marked[np.lexsort((self.number(marked), self.stream[marked]))].astype(np.int64)
-        return by_age
+    def victims(self) -> list[Int64s]:
+        """By input the slots of the rows that are to be spilled, by number."""
+        slots = np.empty(len(self), np.int64)
+        marked = slots[: int(victims(self.width, self.status, self.r16, slots))]
+        streams = self.stream[marked]
+        mine = [marked[streams == i] for i in range(self.inputs)]
+        return [m[np.argsort(self.number(m), kind="stable")] for m in mine]
+
+    def copy_out(self, slots: Int64s) -> tuple[Int64s, Int64s, Int64s, Int64s, Int64s]:
+        """Numbers, times of leaving, why they are useless, places and keys of rows."""
+        fields, keys = np.empty((4, len(slots)), np.int64), np.empty((len(slots), self.width), np.int64)
+        copy_out(slots, self.width, self.r64, self.r32, self.r16, fields, keys)
+        number, leave, why, place = fields
+        return number, leave, why, place, keys
 
     def mark_victims(self, slots: Int64s, why: Int64s) -> None:
         """Rows that go into the spill at the end of the run, and why they are useless."""
@@ -190,6 +199,12 @@ class Slots:
         """The slots of the rows of an input."""
         slots: Int64s = np.flatnonzero((self.status != k.FREE) & (self.stream == stream))
         return slots
+
+    def stored(self, stream: int) -> tuple[Int64s, Int64s]:
+        """The slots and the places of the rows of an input that are stored."""
+        slots, places = np.empty((2, int(self.live[stream])), np.int64)
+        many = int(stored(stream, self.width, self.status, self.stream, self.r32, slots, places))
+        return slots[:many], places[:many]
 
     def keys(self, slots: Int64s) -> Int64s:
         keys: Int64s = self.r64[slots, : self.width].astype(np.int64)
@@ -218,13 +233,14 @@ class Slots:
     def take_steps(self) -> Int64s:
         """Lines of port, count of the neighbour's arrivals and distance, of those not told yet; ports behind the last
         have times and distances in ticks."""
-        made = [
-            (q, int(self.steps[q, 2 * i + 1]), int(self.steps[q, 2 * i + 2]))
-            for q in np.flatnonzero(self.steps[:, 0]).tolist()
-            for i in range(int(self.steps[q, 0]))
-        ]
+        lines = []
+        for q in np.flatnonzero(self.steps[:, 0]).tolist():
+            many = int(self.steps[q, 0])
+            made = np.empty((many, 3), np.int64)
+            made[:, 0], made[:, 1:] = q, self.steps[q, 1 : 2 * many + 1].reshape(-1, 2)
+            lines.append(made)
         self.steps[:, 0] = 0
-        return np.array(made, np.int64).reshape(-1, 3)
+        return np.concatenate(lines) if lines else np.empty((0, 3), np.int64)
 
     def counts(self) -> Int64s:
         """Rows by input and status (UNKNOWN, YES, NO)."""
@@ -258,7 +274,7 @@ class Slots:
     def load(self, state: dict[str, Any]) -> None:
         """Into slots that have no rows."""
         many, w = len(state["stream"]), self.width
-        slots = self.take_free(many)
+        slots = self.take_free(np.bincount(np.array(state["stream"]), minlength=self.inputs))
         self.stream[slots] = state["stream"]
         self.r64[slots, : w + 3] = np.array(state["numbers"]).reshape(many, w + 3)
         self.r32[slots, k.since_at(w) : k.since_at(w) + w] = np.array(state["since"]).reshape(many, w)

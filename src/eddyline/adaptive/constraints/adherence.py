@@ -18,6 +18,7 @@ from eddyline.core.delta import Int64s
 MARGIN = 1.2  # times the largest distance seen: arrivals for which a careful monitor looks before it lowers k_u
 BACK_OFF = 2.0  # each increase doubles the arrivals until k_u is set again, where a wrong k is paid for with look-ups
 MOST_BACK_OFF = 1024.0
+FEW = 32  # distances that are looked at one by one: of more the largest are found first
 
 
 class Adherence:
@@ -72,12 +73,17 @@ class Adherence:
             else:
                 self.increased(int(positions[np.argmax(distances > (self.k_e if self.careful else self.k_u))]))
         self.largest = max(self.largest, largest)
-        # Of a window's largest distance only those matter that no later one reaches.
-        later = np.maximum.accumulate(distances[::-1])
-        at = len(distances) - 1 - np.flatnonzero(np.concatenate([[True], later[1:] > later[:-1]]))[::-1]
         while self._recent and self._recent[-1][1] <= largest:
             self._recent.pop()
-        self._recent.extend(zip(positions[at].tolist(), distances[at].tolist(), strict=True))
+        # Of a window's largest distance only those matter that no later one reaches.
+        if len(distances) > FEW:
+            later = np.maximum.accumulate(distances[::-1])
+            at = len(distances) - 1 - np.flatnonzero(np.concatenate([[True], later[1:] > later[:-1]]))[::-1]
+            positions, distances = positions[at], distances[at]
+        for position, distance in zip(positions.tolist(), distances.tolist(), strict=True):
+            while self._recent and self._recent[-1][1] <= distance:
+                self._recent.pop()
+            self._recent.append((position, distance))
 
     def increased(self, arrived: int) -> None:
         """A distance above k_u was seen."""
