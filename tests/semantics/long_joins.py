@@ -233,7 +233,7 @@ def draw(rng: random.Random, number: int, most: int, inputs: Sequence[int] = (3,
     """The shape and the kind of window follow from the number; ``most`` elements a stream. Windows are made smaller
     until the join has no more results than a run can afford."""
     shape, kind = SHAPES[number % len(SHAPES)], WINDOWS[number // len(SHAPES) % len(WINDOWS)]
-    m = 4 if shape == "pairs" else max(4, rng.choice(inputs)) if shape == "chord" else rng.choice(inputs)
+    m = 4 if shape == "pairs" else max({"chord": 4, "shared": 3}.get(shape, 0), rng.choice(inputs))
     equalities = edges(rng, shape, m)
     streams = ["RSTUVW"[i] for i in range(m)]
     if rng.random() < 0.2:  # a stream that is joined with itself
