@@ -11,22 +11,23 @@ run can be repeated. CPU times are the least of ``ROUNDS`` runs with costs as th
 only there the MJoin takes part, because its operations are index accesses.
 
 The whole map is some 900 runs. ``--parts counted second timed`` and ``--attributes 3 5 8`` run a part of it, and the
-verdict is of that part.
+verdict is of that part. Each cell is written to ``map_amri.cells`` when it is complete; ``--resume`` goes on with the
+cells that this file lacks, and ``--minutes 7`` stops measuring after so many.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from time import monotonic
 
 import matplotlib.pyplot as plt
 import numpy as np
 
 from eddyline.datasets.multi_route import multi_route
 from experiments.indexes.harness import Measured, check_same, measure
-from experiments.report import Claim, Number, Options, Outcome, Verdict, options_of, parser, write
-
-Cell = tuple[int, int, int]
+from experiments.indexes.map_cells import Cell, Cells
+from experiments.report import OUT, Claim, Number, Options, Outcome, Verdict, options_of, parser, write
 
 ATTRIBUTES, CARDINALITIES, PHASES = (3, 5, 8), (16, 100, 1_000, 10_000), (250, 2_000)
 MAP: list[Cell] = [(a, c, p) for a in ATTRIBUTES for c in CARDINALITIES for p in PHASES]
@@ -58,6 +59,10 @@ class Survey:
     by: str  # what is compared: operations or seconds
     found: dict[tuple[Cell, str], Measured] = field(default_factory=dict)
 
+    @property
+    def cells(self) -> list[Cell]:
+        return list(dict.fromkeys(cell for cell, _ in self.found))
+
     def cost(self, cell: Cell, name: str) -> float:
         return float(getattr(self.found[cell, name], self.by))
 
@@ -82,35 +87,59 @@ def limit_name(limit: float) -> str:
 PLANNER = [limit_name(limit) for limit in LIMITS]
 
 
-def survey(by: str, cells: list[Cell], options: Options) -> Survey:
-    """All indexes and the planner within all limits, in all cells."""
-    told, timed = Survey(by), by == "seconds"
+def measure_cell(by: str, cell: Cell, options: Options) -> dict[str, Measured]:
+    """All indexes and the planner within all limits, in one cell. Of times the least of ``ROUNDS`` runs, in turns, so
+    that a machine which is busy for a while is so for all of them."""
+    attributes, cardinality, phase = cell
+    timed = by == "seconds"
     tuned = f"{TUNED}, costs={'measured' if timed else 'counted'}"
-    for attributes, cardinality, phase in cells:
-        values = tuple(max(2, round(cardinality * s)) for s in SPREAD)
-        tables = multi_route(attributes + 1, options.tuples(TUPLES, 800), phase, values=values)
-        rows = ROWS * (attributes + 1)
-        runs: dict[str, str | None] = {name: text.format(tuned) for name, text in INDEXES.items()}
-        for limit in LIMITS:
-            if limit < float("inf"):
-                runs[limit_name(limit)] = f"fitting(memory={round(limit * rows)}, {tuned})"
-        runs |= {"mjoin": None} if timed else {limit_name(float("inf")): f"fitting({tuned})"}
-        for _ in range(ROUNDS if timed else 1):
-            some = {name: measure(tables, index, WINDOW) for name, index in runs.items()}
-            check_same(list(some.values()))
-            for name, m in some.items():
-                before = told.found.get(((attributes, cardinality, phase), name), m)
-                told.found[(attributes, cardinality, phase), name] = min(before, m, key=lambda x: x.seconds)
+    values = tuple(max(2, round(cardinality * s)) for s in SPREAD)
+    tables = multi_route(attributes + 1, options.tuples(TUPLES, 800), phase, values=values)
+    rows = ROWS * (attributes + 1)
+    runs: dict[str, str | None] = {name: text.format(tuned) for name, text in INDEXES.items()}
+    for limit in LIMITS:
+        if limit < float("inf"):
+            runs[limit_name(limit)] = f"fitting(memory={round(limit * rows)}, {tuned})"
+    runs |= {"mjoin": None} if timed else {limit_name(float("inf")): f"fitting({tuned})"}
+    found: dict[str, Measured] = {}
+    for _ in range(ROUNDS if timed else 1):
+        some = {name: measure(tables, index, WINDOW) for name, index in runs.items()}
+        check_same(list(some.values()))
+        found = {name: min(found.get(name, m), m, key=lambda x: x.seconds) for name, m in some.items()}
+    return found
+
+
+def survey(part: str, cells: list[Cell], options: Options, known: Cells, until: float) -> Survey:
+    """The cells of one part of the map that are known, or can be measured before the time is over."""
+    told = Survey(BY[part])
+    for cell in cells:
+        found = known.known(part, cell)
+        if found is None:
+            if monotonic() >= until:
+                continue
+            found = measure_cell(BY[part], cell, options)
+            known.add(part, cell, found)
+        told.found |= {(cell, name): m for name, m in found.items()}
     return told
 
 
-def run(options: Options, parts: Sequence[str] = PARTS, attributes: Sequence[int] | None = None) -> Outcome:
+def run(
+    options: Options,
+    parts: Sequence[str] = PARTS,
+    attributes: Sequence[int] | None = None,
+    known: Cells | None = None,
+    minutes: float = float("inf"),
+) -> Outcome:
+    known = known or Cells(OUT / "map_amri.cells", options.scale, resume=False)
+    until = monotonic() + 60 * minutes
     for index in (*(text.format(TUNED) for text in INDEXES.values()), f"fitting({TUNED})", None):
         measure(multi_route(4, 800, 250, values=(20,)), index, WINDOW)  # the first run of each loads and compiles
-    cells = {
+    asked = {
         part: [c for c in (OTHERS if part == SECOND else MAP) if not attributes or c[0] in attributes] for part in parts
     }
-    surveys = {part: survey(BY[part], cells[part], options) for part in parts if cells[part]}
+    surveys = {part: survey(part, asked[part], options, known, until) for part in parts}
+    cells = {part: s.cells for part, s in surveys.items() if s.found}
+    surveys = {part: surveys[part] for part in cells}
     rows = [
         {"map": part, "attributes": a, "values": c, "phase": p, "index": n, "judged_by": s.by,
          "operations": m.operations, "seconds": m.seconds, "bytes_per_row": m.bytes_per_row, "changes": m.changes}
@@ -180,10 +209,13 @@ def _picture(won: dict[float, dict[Cell, str]]) -> plt.Figure:
     figure, axes = plt.subplots(len(phases), len(LIMITS), figsize=(13, 5), squeeze=False)
     for row, phase in zip(axes, phases, strict=True):
         for axis, limit in zip(row, LIMITS, strict=True):
-            shade = np.array([[names.index(won[limit][a, c, phase]) for c in values] for a in attributes])
+            shade = np.full((len(attributes), len(values)), np.nan)  # cells that were not run stay empty
+            for (a, c, p), name in won[limit].items():
+                if p == phase:
+                    y, x = attributes.index(a), values.index(c)
+                    shade[y, x] = names.index(name)
+                    axis.text(x, y, name, ha="center", va="center", fontsize=7)
             axis.imshow(shade, cmap="tab10", vmin=0, vmax=9, aspect="auto")
-            for (y, x), which in np.ndenumerate(shade):
-                axis.text(x, y, names[which], ha="center", va="center", fontsize=7)
             axis.set_xticks(range(len(values)), [f"{c:,}" for c in values], fontsize=7)
             axis.set_yticks(range(len(attributes)), [str(a) for a in attributes])
             axis.set_title(f"{limit_name(limit)}, phases of {phase:,}", fontsize=8)
@@ -196,12 +228,18 @@ def main(argv: Sequence[str] | None = None) -> None:
     arguments = parser(__doc__ or "")
     arguments.add_argument("--parts", nargs="+", choices=PARTS, default=PARTS, help="which maps (default: all)")
     arguments.add_argument("--attributes", nargs="+", type=int, metavar="N", help="cells with so many attributes only")
+    arguments.add_argument("--resume", action="store_true", help="go on with the cells that an earlier run left")
+    arguments.add_argument(
+        "--minutes", type=float, default=float("inf"), help="begin no cell after so many (default: all)"
+    )
     given = arguments.parse_args(argv)
     known = {c[0] for c in (*MAP, *OTHERS)}
     for n in given.attributes or ():
         if n not in known:
             arguments.error(f"no cell has {n} attributes; there are {', '.join(map(str, sorted(known)))}")
-    print(write(given.out, "map_amri", run(options_of(given), given.parts, given.attributes)))
+    options = options_of(given)
+    cells = Cells(given.out / "map_amri.cells", options.scale, resume=given.resume)
+    print(write(given.out, "map_amri", run(options, given.parts, given.attributes, cells, given.minutes)))
 
 
 if __name__ == "__main__":
