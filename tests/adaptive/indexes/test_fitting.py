@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import random
 
@@ -14,7 +15,9 @@ from eddyline.adaptive.indexes.access_patterns import attributes_of
 from eddyline.adaptive.indexes.cost import UnitCosts, Workload, dependent_cost
 from eddyline.adaptive.indexes.fitting import candidates, first_choice
 from eddyline.adaptive.indexes.index_sets import best_hashes, bytes_of, costs_of_hash_sets, costs_of_searches, upkeep
+from eddyline.adaptive.indexes.policies import make_tuner, parse_index
 from eddyline.adaptive.indexes.selection import Choice, best_by_bits, divide, divide_by_gain, exhaustive, select
+from eddyline.adaptive.indexes.tuners import StateFacts
 from eddyline.synopses.state_module import Search, StateModule
 
 ROWS, REQUESTS = 1_000, 400
@@ -142,3 +145,22 @@ def test_rows_of_a_batch_take_memory_beside_a_full_window():
     assert [c.configuration for c in alone if len(c.configuration) == 2] == [(("hashed", 0), ("hashed", 1))]
     assert with_batch[-1].bytes == pytest.approx(2 * alone[-1].bytes, rel=0.1)
     assert with_batch[-1].cost == alone[-1].cost
+
+
+def test_the_rows_of_a_batch_are_not_counted_twice():
+    """A decision amid a batch sees a window that is full and the rows that arrived: indexes that fit stay."""
+    n, rows, batch = 2, ROWS, 400
+    single = tuple(("hashed", a) for a in range(n))
+    budget = round(2 * 1.01 * bytes_of(single, rows + batch / 2))
+    name, options = parse_index(f"fitting(memory={budget}, costs=counted, batch={batch})")
+    options = dataclasses.replace(options, rows=2 * rows, largest=rows)
+    tuner = make_tuner(name, options, [n, n], UnitCosts())
+    assert tuner.initial(n) == single
+    stored = rows + batch // 2
+    facts = StateFacts(("a", "b"), stored, ((single, stored),), 0, {0: 0.001, 1: 0.001}, full=rows)
+    for state in range(2):
+        for pattern in (0b01, 0b10):
+            tuner.searched(state, pattern, 2_000)
+    due = tuner.round_ended()
+    assert due == [0, 1]
+    assert [tuner.decide(s, [facts, facts]) for s in due] == [[], []]

@@ -102,18 +102,25 @@ class Fitting(Costed):
         searches = rows * self.load_ratio[state]
         return Workload(rows, searches, 1.0, shares, 1.0, mine.agreeing, mine.admitted, self.batch[state])
 
+    def indexed(self, mine: StateFacts) -> float:
+        """The rows of a state that are in its indexes at most. Decisions are made amid a batch: of a full window the
+        rows that a state has then include those that arrived with the batch, and these must not be counted twice."""
+        return max(mine.rows, mine.full + self.arriving)
+
     def _prior(self, state: int) -> float:
         """The share of what is not known from searches that were counted."""
         return max(LEAST_PRIOR, FIRST / (FIRST + self.requests[state]))
 
     def decide(self, state: int, facts: Sequence[StateFacts]) -> list[Tuning]:
-        self.choices[state] = candidates(self.attributes[state], self.workload(state, facts), self.unit, self.arriving)
+        load = self.workload(state, facts)
+        more = self.indexed(facts[state]) - load.rows
+        self.choices[state] = candidates(self.attributes[state], load, self.unit, more)
         if self.budget is None:
             best = min(self.choices[state], key=lambda c: c.cost).configuration
             found = self._tuning(state, best, facts, room=math.inf)
             return [] if found is None else [found]
         known = [s for s in range(len(facts)) if self.choices[s]]
-        taken = [bytes_of(self.indexes[s], max(f.rows, f.full) + self.arriving) for s, f in enumerate(facts)]
+        taken = [bytes_of(self.indexes[s], self.indexed(f)) for s, f in enumerate(facts)]
         left = self.budget - sum(taken[s] for s in range(len(facts)) if s not in known)
         chosen = dict(zip(known, divide_by_gain(left, [self.choices[s] for s in known]), strict=True))
         spare = max(0.0, left - sum(c.bytes for c in chosen.values()))
@@ -149,7 +156,7 @@ class Fitting(Costed):
         if costs[0] < worth * costs[1] and not forced:
             return None
         kept = runs_of(mine.partitions[: len(mine.partitions) - len(moved)])
-        rest = max(mine.rows, mine.full) + self.arriving - sum(run.rows for run in kept)
+        rest = self.indexed(mine) - sum(run.rows for run in kept)
         if bytes_of(best, rest) + sum(bytes_of(run.indexes, run.rows) for run in kept) > room:
             moved = list(range(len(mine.partitions)))  # old indexes would not fit beside the new ones
         self.indexes[state] = best
