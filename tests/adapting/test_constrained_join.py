@@ -12,9 +12,13 @@ import pyarrow as pa
 import pytest
 
 import eddyline as ed
+from eddyline.adapting.candidates import constrained_join as candidates
 from eddyline.adapting.join_switch import JoinSwitch
+from eddyline.adaptive.constraints.handover import HandOver
 from eddyline.core.errors import JobError
+from eddyline.operators import offered_join
 from eddyline.operators.constrained_join import ConstrainedJoin
+from eddyline.operators.offered_join import OfferedJoin
 from eddyline.synopses import spill as spilling
 from eddyline.testing.case_data import TimeScale, draw_scale
 from eddyline.testing.cases import Case
@@ -153,6 +157,31 @@ def test_the_join_may_change_after_any_call(part: int) -> None:
     assert SEEN["handed over"] > 20
 
 
+@pytest.mark.parametrize("part", range(2))
+def test_the_ordinary_join_may_hand_its_rows_over_after_any_call(part: int) -> None:
+    """Under ``auto``, the default: with its shared stores, orders and caches, and elements that wait."""
+    for i in range(part, max(10, round(24 * FACTOR)), 2):
+        rng = random.Random(f"offered/{i}")
+        case, chosen = draw(rng), options(rng)
+        chosen = {"constraints": chosen["constraints"].replace("exact", "auto")} if rng.random() < 0.5 else {}
+        coin = random.Random(i)
+
+        def changes(self, join, elements, now, coin=coin):  # type: ignore[no-untyped-def]
+            runs_plain, self.watching = coin.random() < 0.7, coin.random() < 0.5
+            SEEN["offered"] += not runs_plain and isinstance(join.plain, OfferedJoin)
+            return runs_plain
+
+        with (
+            patch.object(JoinSwitch, "runs_plain", changes),
+            patch.object(offered_join, "ASK_EVERY", 1),
+            patch.object(candidates, "HandOver", lambda: HandOver(large=0)),
+        ):
+            for way in (Way(i, small=True, options=chosen), Way(i, small=True, snapshot=True, options=chosen)):
+                answer = run_engine(case, way)
+                assert mismatch(case, case.expected(), answer) is None, f"{i} {chosen}\n{case.snippet()}"
+    assert SEEN["offered"] >= 6
+
+
 def test_rows_were_spilled_and_brought_back() -> None:
     print(dict(SEEN))
     assert SEEN["cases"] > CASES / 2
@@ -213,7 +242,10 @@ def test_explain_says_why_a_join_is_not_taken_and_what_stays() -> None:
     said = start(text.format("PARTITION BY a ROWS 2"), constraints="exact").explain()
     assert "not constrained-join: R is neither constant nor a stream under a RANGE or ROWS window" in said
     said = start(text.format("RANGE 5"), constraints="auto").explain()
-    assert "constrained-join 1" in said and "the plain join runs: no constraint is known to hold" in said
+    assert "binary-join 1" in said and "the plain join runs: constraints are watched from 32.0 MB of state on" in said
+    assert "constraints" not in start(text.format("RANGE 5")).explain()
+    said = start(text.format("PARTITION BY a ROWS 2"), constraints="auto").explain()
+    assert "not constrained-join: R is neither constant" in said
     said = start(text.format("RANGE 5"), constraints="exact").explain()
     assert "rows of current results stay until they leave their windows, because deletions can show" in said
 

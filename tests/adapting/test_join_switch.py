@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -9,8 +11,10 @@ import pyarrow as pa
 import pytest
 
 import eddyline as ed
+from eddyline.adapting.candidates import constrained_join
 from eddyline.adapting.join_switch import JoinSwitch
 from eddyline.adaptive.constraints.handover import HandOver
+from eddyline.operators.offered_join import OfferedJoin
 from eddyline.operators.switching_join import SwitchingJoin
 
 TEXT = "SELECT Istream(R.ts, S.ts AS t2) FROM R [RANGE 1200], S [RANGE 1200] WHERE R.a = S.a"
@@ -30,11 +34,13 @@ def streams(parts: list[str], many: int = 6_000) -> dict[str, pa.Table]:
             for i, (name, keys) in enumerate((("R", parent), ("S", child)))}  # fmt: skip
 
 
-def run(tables: dict[str, pa.Table], limit: str | None = None, **options: Any) -> tuple[ed.Query, pa.Table]:
+def run(
+    tables: dict[str, pa.Table], limit: str | None = None, text: str = TEXT, **options: Any
+) -> tuple[ed.Query, pa.Table]:
     session = ed.Session(memory=limit)
     for name, table in tables.items():
         session.stream(name, table.to_batches(max_chunksize=200), schema=table.schema, timestamp="ts")
-    query = session.query(TEXT, **options)
+    query = session.query(text, **options)
     return query, query.to_arrow().sort_by([("ts", "ascending"), ("t2", "ascending")])
 
 
@@ -43,7 +49,10 @@ def changes(query: ed.Query) -> list[tuple[str, str]]:
 
 
 def joins(query: ed.Query) -> SwitchingJoin:
-    return next(t.operator for t in query.running.tasks if isinstance(t.operator, SwitchingJoin))
+    """The constrained join of a query, or the one that took over."""
+    operators = [t.operator for t in query.running.tasks]
+    operators += [o.taken for o in operators if isinstance(o, OfferedJoin)]
+    return next(o for o in operators if isinstance(o, SwitchingJoin))
 
 
 def test_the_plain_join_takes_over_where_constraints_save_nothing_and_gives_way_when_they_hold_again() -> None:
@@ -83,6 +92,57 @@ def test_auto_saves_memory_where_the_limit_asks_for_it() -> None:
     assert changes(query) == []
 
 
+def test_auto_is_the_default_and_begins_as_the_ordinary_join() -> None:
+    tables = streams(["tame"])
+    off, expected = run(tables, constraints="off")
+    query, found = run(tables)
+    assert found.equals(expected) and changes(query) == []
+    assert query.explain() == off.explain() and query.report()["state"] == off.report()["state"]
+    query, found = run(tables, memory="32 kB")
+    assert found.equals(expected) and changes(query) == [("plain join", "constrained join")]
+    assert query.report()["state"]["spilled_rows"] > 0
+    assert "the constrained join runs again: " in query.explain() and "RIDS on R.a → S.a" in query.explain()
+
+
+def test_a_join_that_hands_over_leaves_shared_stores_to_the_others(tmp_path: Path) -> None:
+    """Two joins share stores until one of them is near its limit; it gives them up, and the other goes on."""
+    tables, longer = streams(["tame"]), TEXT.replace("R [RANGE 1200]", "R [RANGE 1300]")
+    alone, _ = run(tables, constraints="off")
+    expected = [Counter(map(str, run(tables, text=t, constraints="off")[1].to_pylist())) for t in (TEXT, longer)]
+
+    def start(constraints: str) -> tuple[ed.Session, list[ed.Query]]:
+        session = ed.Session()
+        for name, table in tables.items():
+            session.stream(name, schema=table.schema, timestamp="ts")
+        small = session.query(TEXT, constraints=constraints, memory="32 kB")
+        return session, [small, session.query(longer)]
+
+    chosen = "auto(W=100, collect=100)"
+    session, queries = start(chosen)
+    found: list[Counter[str]] = [Counter(), Counter()]
+    for n in range(30):
+        for name, table in tables.items():
+            session.push(name, table.slice(200 * n, 200))
+        if n == 2:
+            assert "shared" in queries[0].explain()
+        if n == 20:  # the constrained join has taken over: its state is saved, and goes into that of a new session
+            assert changes(queries[0]) == [("plain join", "constrained join")] and changes(queries[1]) == []
+            for rows, query in zip(found, queries, strict=True):
+                rows.update(str(r) for b in query.fetch() for r in b.to_pylist())
+            session.snapshot(tmp_path)
+            other, _ = start("off")
+            with pytest.raises(ed.EddylineError, match="had handed its rows over to a constrained join"):
+                other.restore(tmp_path)
+            session, queries = start(chosen)
+            session.restore(tmp_path)
+    session.finish()
+    for rows, query, wanted in zip(found, queries, expected, strict=True):
+        rows.update(str(r) for b in query.fetch() for r in b.to_pylist())
+        assert rows == wanted
+    assert joins(queries[0]).plain is None
+    assert queries[0].report()["state"]["rows"] < alone.report()["state"]["rows"] / 2
+
+
 class TwoPaces:
     """A clock: an element takes 100 ns in the plain join, and ``constrained`` ns in the other."""
 
@@ -101,15 +161,16 @@ def test_above_the_threshold_of_state_the_faster_join_stays(
     tables, clock = streams(["tame"], 12_000), TwoPaces(each)
     begin, decide = JoinSwitch.__init__, JoinSwitch.runs_plain
 
-    def small(self: JoinSwitch, *arguments: Any, **options: Any) -> None:
+    def by_two_paces(self: JoinSwitch, *arguments: Any, **options: Any) -> None:
         begin(self, *arguments, **options)
-        self.limits, self.clock = HandOver(large=32_000, trial=3_000), clock
+        self.clock = clock
 
     def timed(self: JoinSwitch, join: SwitchingJoin, elements: int, now: int) -> bool:
         clock.now += elements * (clock.constrained if join.plain is None else 100)
         return decide(self, join, elements, now)
 
-    monkeypatch.setattr(JoinSwitch, "__init__", small)
+    monkeypatch.setattr(constrained_join, "HandOver", lambda: HandOver(large=32_000, trial=3_000))
+    monkeypatch.setattr(JoinSwitch, "__init__", by_two_paces)
     monkeypatch.setattr(JoinSwitch, "runs_plain", timed)
     _, expected = run(tables, constraints="off")
     query, found = run(tables, constraints="auto(W=100, collect=100)")

@@ -71,10 +71,6 @@ class JoinSwitch:
         self.why = ""
 
     @property
-    def begins_plain(self) -> bool:
-        return self.auto
-
-    @property
     def watches(self) -> bool:
         return self.watching
 
@@ -148,8 +144,7 @@ class JoinSwitch:
         assert join.plain is not None
         bytes = join.plain.size()[1] if self.auto else 0
         if self.auto:
-            limit = self.limits.large if self.memory is None else min(self.limits.large, self.limits.full * self.memory)
-            self.watching = bytes > self.limits.watched * limit
+            self.watching = bytes > self.limits.watched * self.limits.bytes_under(self.memory)
         if not self.watching or self.since < self._pause():
             return None
         found = self.sample.adheres(self.windows)

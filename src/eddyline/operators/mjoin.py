@@ -14,6 +14,7 @@ import numpy as np
 from eddyline.core.aligned import Aligned, plain
 from eddyline.core.bound import Bound, bound_of
 from eddyline.core.delta import Delta, Int64s
+from eddyline.core.errors import JobError
 from eddyline.core.schema import Schema
 from eddyline.core.window import Unbounded
 from eddyline.expr.nodes import Expr
@@ -27,6 +28,7 @@ from eddyline.operators.join_side import JoinInput, JoinSide
 from eddyline.synopses.store import Stub
 
 EVENTS = ("time", "leave", "weight", "slot", "valid")  # of a side, as they are saved
+TAKEN = "taken over"  # of saved state: that of the join that took over from this one
 
 
 class JoinAdapter(Protocol):
@@ -174,6 +176,11 @@ class MJoin(Operator):
         return out
 
     def load(self, state: dict[str, Any]) -> None:
+        if TAKEN in state:
+            raise JobError(
+                f"{self.name} had handed its rows over to a constrained join, which the option 'constraints' no longer"
+                " allows: bring back the options that the query had."
+            )
         for reader in self.arrays.readers.values():
             reader.leave()
         for i, s in enumerate(self.sides):

@@ -25,10 +25,6 @@ class SwitchControl(Protocol):
     """Who decides which of the joins runs. The operator knows no policy."""
 
     @property
-    def begins_plain(self) -> bool:
-        """Whether the plain join runs first."""
-
-    @property
     def watches(self) -> bool:
         """Whether arrivals are to be told while the plain join runs."""
 
@@ -61,7 +57,6 @@ class SwitchingJoin(ConstrainedJoin):
         self.switch, self.make_plain = switch, make_plain
         self.earlier = np.zeros(self.tree.size, np.int64)  # rows of each window that came before those counted
         self.handovers = 0
-        self.plain = make_plain() if switch.begins_plain else None
 
     # ── running ───────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -81,12 +76,16 @@ class SwitchingJoin(ConstrainedJoin):
             return plain.process(deltas, frontier)
         for side, delta in zip(plain.sides, deltas, strict=True):
             side.accept(delta)
+        self.tell_arrivals(plain, deltas)
+        return plain.process([Delta.empty(s.spec.schema) for s in plain.sides], frontier)
+
+    def tell_arrivals(self, plain: MJoin, deltas: Sequence[Delta]) -> None:
+        """While a plain join runs, which has accepted these elements and not applied them."""
         width = self.slots.width
         self.switch.arrived([
             port_keys(s.codes[len(s.codes) - len(d) :], keys, width)
             for s, d, keys in zip(plain.sides, deltas, self.keys, strict=True)
         ])  # fmt: skip
-        return plain.process([Delta.empty(s.spec.schema) for s in plain.sides], frontier)
 
     def hand_over(self, to_be_plain: bool, now: int) -> None:
         """Change the join between two instants, of which ``now`` is the first."""

@@ -43,6 +43,9 @@ class JoinParts(NamedTuple):
     append_only: bool
 
 
+MakeOffer = Callable[[str, JoinParts], Any]  # the name of an MJoin and its parts → an ``operators.offered_join.Offer``
+
+
 class Joins(ClosingWindows):
     """The part of the builder that builds MJoins."""
 
@@ -52,16 +55,21 @@ class Joins(ClosingWindows):
     def stub_for(self, stream: Plan) -> Callable[[], Stub]:
         raise AssertionError("the builder knows how")
 
-    def mjoin(self, p: Join, need: Deletions, adapt: Adapt | None = None) -> Output:
-        """An MJoin over the inputs of a join; ``adapt`` gives it a plan, or somebody who changes its plan."""
+    def mjoin(self, p: Join, need: Deletions, adapt: Adapt | None = None, offer: MakeOffer | None = None) -> Output:
+        """An MJoin over the inputs of a join; ``adapt`` gives it a plan, or somebody who changes its plan; ``offer``
+        another join that may take over while it runs."""
         from eddyline.operators.mjoin import MJoin
 
         parts = self.join_parts(p, need)
-        kind = "binary-join" if len(parts.inputs) == 2 else "mjoin"
-        operator = MJoin(
-            self.name(kind), parts.inputs, parts.graph, parts.residual, parts.stubs, p.schema.names, self.context,
-            parts.conditions,
-        )  # fmt: skip
+        name = self.name("binary-join" if len(parts.inputs) == 2 else "mjoin")
+        given = parts.inputs, parts.graph, parts.residual, parts.stubs, p.schema.names, self.context, parts.conditions
+        if offer is None:
+            operator = MJoin(name, *given)
+        else:
+            from eddyline.operators.offered_join import OfferedJoin
+
+            operator = offered = OfferedJoin(name, *given)
+            offered.offer = offer(name, parts)
         written = list(operator.orders)
         if adapt is not None:
             adapt(operator, [alias_of(i) for i in p.inputs])

@@ -93,6 +93,11 @@ class Registry:
             stub.store.stubs.remove(stub)
             stub.store.trim()
 
+    def release(self, stub: Stub) -> None:
+        """The operator of a stub keeps its rows elsewhere from now on, and its query goes on."""
+        self.forget(stub)
+        stub.store, stub.low, stub.seek, stub.companion = stub.make_store(stub.store.schema), stub.end, None, None
+
     def switch(self, sharing: bool) -> None:
         self.sharing = sharing
         homes: dict[Elements, list[tuple[Store, int]]] = {}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from eddyline.adapting.candidates.constrained_join import offer_for
 from eddyline.adapting.index_memory import memory_factor
 from eddyline.adapting.join_choice import Joining
 from eddyline.plan.candidates import Candidate, Planning, Refused, candidate
@@ -35,4 +36,5 @@ class AdaptiveJoinCandidate(Candidate):
         return memory_factor(node, planning.options) * (1.0 + best_order(len(node.inputs)) * (1 + PROFILING))
 
     def build(self, node: Join, builder: Builder, need: Deletions) -> Output:
-        return builder.mjoin(node, need, Joining.of(builder.planning.options, builder.clock).attach)
+        joining = Joining.of(builder.planning.options, builder.clock)
+        return builder.mjoin(node, need, joining.attach, offer_for(node, builder))

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from eddyline.adapting.candidates.routed_join import is_kept_by_join
 from eddyline.adapting.join_choice import Joining, memory_of
+from eddyline.adaptive.constraints.handover import HandOver
 from eddyline.adaptive.constraints.policies import KIND, ConstraintOptions, parse_constraints
+from eddyline.core.amounts import size as spelled_bytes
 from eddyline.core.bound import bound_of
 from eddyline.core.catalog import Catalog
 from eddyline.core.errors import JobError
@@ -40,11 +42,14 @@ if TYPE_CHECKING:
     from eddyline.adapting.constraint_control import PortFacts
     from eddyline.operators.join_tree import JoinTree
     from eddyline.operators.mjoin import MJoin
+    from eddyline.operators.offered_join import Offer
+    from eddyline.operators.switching_join import SwitchingJoin
     from eddyline.plan.graph import Output
-    from eddyline.plan.joins import JoinParts
+    from eddyline.plan.joins import JoinParts, MakeOffer
     from eddyline.plan.physical import Builder
     from eddyline.synopses.store import Stub
 
+NAMING = ("joins", "caches", "tree")  # options that ask for another join than the one under constraints
 STATUSES = 1.0  # accesses more than a join without them: a row's status is computed when it comes
 
 
@@ -58,13 +63,14 @@ class ConstrainedJoinCandidate(Candidate):
 
     def suits(self, node: Join, planning: Planning) -> str | Refused:
         mode, _ = planning.read(constraint_options)
-        if mode == "off":
+        asked = KIND in planning.options
+        if not asked or mode == "off":
             return Refused("the option 'constraints' does not ask for it")
-        why = self.obstacle(node, planning)
+        why = obstacle(node, planning.options)
         if why:
             return Refused(why, asked=True)
         if mode == "auto":
-            return "it runs as the plain join, until less state is needed or faster and constraints hold"
+            return Refused("it is offered to the join that runs, and takes over when a decision says so")
         return "rows stay only as long as constraints allow that they are needed"
 
     def check_plan(self, plan: Plan, options: Mapping[str, Any]) -> None:
@@ -84,56 +90,85 @@ class ConstrainedJoinCandidate(Candidate):
                     " 'exact' instead."
                 )
 
-    def obstacle(self, node: Join, planning: Planning) -> str | None:
-        from eddyline.operators.join_plan import JoinGraph
-        from eddyline.operators.join_tree import JoinTree, tree_of
-
-        for option in ("joins", "caches", "tree"):
-            if planning.options.get(option) is not None:
-                return f"the option '{option}' asks for another join"
-        for child in node.inputs:
-            if not is_kept_by_join(child):
-                return f"{alias_of(child)} is neither constant nor a stream under a RANGE or ROWS window"
-        keys, equalities, _ = split_conjuncts(node.conjuncts, [i.schema for i in node.inputs])
-        tree = tree_of(JoinGraph(keys, equalities))
-        return None if isinstance(tree, JoinTree) else tree
-
     def cost(self, node: Join, planning: Planning) -> float:
         """Less state is what it is asked for, not fewer accesses: it is taken where it suits."""
         return 0.5 * (1.0 + any_order(len(node.inputs)) + STATUSES)
 
     def build(self, node: Join, builder: Builder, need: Deletions) -> Output:
-        from eddyline.adapting.constraint_control import ConstraintWatch
-        from eddyline.adapting.join_switch import JoinSwitch, sample_of
-        from eddyline.operators.join_plan import JoinGraph
-        from eddyline.operators.join_tree import JoinTree, tree_of
-        from eddyline.operators.switching_join import SwitchingJoin
-        from eddyline.synopses.spill import Spill
-
-        given = builder.planning.options
-        mode, options = constraint_options(given)
         parts = builder.join_parts(node, need)
-        keys, equalities, residual = split_conjuncts(node.conjuncts, [i.schema for i in node.inputs])
-        graph = JoinGraph(keys, equalities)
-        tree = tree_of(graph)
-        assert isinstance(tree, JoinTree)
-        facts = port_facts(node, tree, keys, builder.planning.catalog)
-        name, log = builder.name("constrained-join"), builder.context.log
-        edges = [(e.a, e.a_port, e.b, e.b_port) for e in tree.edges]
-        control = ConstraintWatch(name, edges, facts, tree.width, options, log)
-        schemas = [i.schema for i in parts.inputs]
-        spill = None if mode == "lossy" else Spill(schemas, tree.width, builder.registry.spill)
-        operator = SwitchingJoin(
-            name, parts.inputs, graph, tree, residual, node.schema.names, builder.context, control, spill,
-            collect_every=options.collect,
-        )  # fmt: skip
-        ordered = [(i, p) for i, mine in enumerate(facts) for p, f in enumerate(mine) if f.ordered]
-        switch = JoinSwitch(
-            name, sample_of(edges, ordered, tree.size), control.in_window, mode == "auto", memory_of(given),
-            options.patience, log, builder.clock,
-        )  # fmt: skip
-        operator.follow(switch, partial(plain_join, name, node, builder, parts))
-        return builder.add_join(node, operator, parts)
+        name = builder.name("constrained-join")
+        return builder.add_join(node, switching_join(name, node, builder, parts), parts)
+
+
+def obstacle(node: Join, options: Mapping[str, Any]) -> str | None:
+    """Why constraints cannot be used in a join; None where they can."""
+    from eddyline.operators.join_plan import JoinGraph
+    from eddyline.operators.join_tree import JoinTree, tree_of
+
+    for option in NAMING:
+        if options.get(option) is not None:
+            return f"the option '{option}' asks for another join"
+    for child in node.inputs:
+        if not is_kept_by_join(child):
+            return f"{alias_of(child)} is neither constant nor a stream under a RANGE or ROWS window"
+    keys, equalities, _ = split_conjuncts(node.conjuncts, [i.schema for i in node.inputs])
+    tree = tree_of(JoinGraph(keys, equalities))
+    return None if isinstance(tree, JoinTree) else tree
+
+
+def offer_for(node: Join, builder: Builder) -> MakeOffer | None:
+    """Under ``constraints = 'auto'``: what an MJoin over a node needs to hand its rows over; None: it never does."""
+    options = builder.planning.options
+    mode, _ = builder.planning.read(constraint_options)
+    if mode != "auto" or any(options.get(option) is not None for option in NAMING):
+        return None
+
+    def offer(name: str, parts: JoinParts) -> Offer:
+        from eddyline.operators.offered_join import Offer
+
+        def make() -> SwitchingJoin | str:
+            return obstacle(node, options) or switching_join(name, node, builder, parts)
+
+        limits, memory = HandOver(), memory_of(options)
+        watched = limits.watched * limits.bytes_under(memory)
+        asked = KIND in options or memory is not None
+        told = f"the plain join runs: constraints are watched from {spelled_bytes(round(watched))} of state on"
+        return Offer(watched, make, builder.registry.release, told if asked else "")
+
+    return offer
+
+
+def switching_join(name: str, node: Join, builder: Builder, parts: JoinParts) -> SwitchingJoin:
+    """The join under constraints over a node without obstacles, which the plain join's kernel may run, too."""
+    from eddyline.adapting.constraint_control import ConstraintWatch
+    from eddyline.adapting.join_switch import JoinSwitch, sample_of
+    from eddyline.operators.join_plan import JoinGraph
+    from eddyline.operators.join_tree import JoinTree, tree_of
+    from eddyline.operators.switching_join import SwitchingJoin
+    from eddyline.synopses.spill import Spill
+
+    given = builder.planning.options
+    mode, options = constraint_options(given)
+    keys, equalities, residual = split_conjuncts(node.conjuncts, [i.schema for i in node.inputs])
+    graph = JoinGraph(keys, equalities)
+    tree = tree_of(graph)
+    assert isinstance(tree, JoinTree)
+    facts, log = port_facts(node, tree, keys, builder.planning.catalog), builder.context.log
+    edges = [(e.a, e.a_port, e.b, e.b_port) for e in tree.edges]
+    control = ConstraintWatch(name, edges, facts, tree.width, options, log)
+    schemas = [i.schema for i in parts.inputs]
+    spill = None if mode == "lossy" else Spill(schemas, tree.width, builder.registry.spill)
+    operator = SwitchingJoin(
+        name, parts.inputs, graph, tree, residual, node.schema.names, builder.context, control, spill,
+        collect_every=options.collect,
+    )  # fmt: skip
+    ordered = [(i, p) for i, mine in enumerate(facts) for p, f in enumerate(mine) if f.ordered]
+    switch = JoinSwitch(
+        name, sample_of(edges, ordered, tree.size), control.in_window, mode == "auto", memory_of(given),
+        options.patience, log, builder.clock, HandOver(),
+    )  # fmt: skip
+    operator.follow(switch, partial(plain_join, name, node, builder, parts))
+    return operator
 
 
 def plain_join(name: str, node: Join, builder: Builder, parts: JoinParts) -> MJoin:
@@ -194,9 +229,9 @@ def constraint_options(options: Mapping[str, Any]) -> tuple[str, ConstraintOptio
     """What the option 'constraints' says, checked.
 
     >>> constraint_options({})[0], constraint_options({"constraints": "lossy(p=0.02)"})[1].p
-    ('off', 0.02)
+    ('auto', 0.02)
     """
-    written = options.get(KIND, "off")
+    written = options.get(KIND, "auto")
     if not isinstance(written, str):
         raise JobError(f"the option 'constraints' is a text such as 'exact' or 'off', not {written!r}.")
     return parse_constraints(written)

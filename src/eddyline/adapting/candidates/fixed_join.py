@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from eddyline.adapting.candidates.constrained_join import offer_for
 from eddyline.adapting.index_memory import memory_factor
 from eddyline.adapting.join_choice import Joining, named_in
 from eddyline.plan.candidates import Candidate, Planning, Refused, candidate
@@ -39,4 +40,4 @@ class FixedJoinCandidate(Candidate):
 
     def build(self, node: Join, builder: Builder, need: Deletions) -> Output:
         joining = Joining.of(builder.planning.options, builder.clock)
-        return builder.mjoin(node, need, joining.stay if joining.tree is None else None)
+        return builder.mjoin(node, need, joining.stay if joining.tree is None else None, offer_for(node, builder))

@@ -46,3 +46,11 @@ class HandOver:
     watched: float = 0.5
     trial: int = 200_000
     faster: float = 0.95
+
+    def bytes_under(self, memory: int | None) -> float:
+        """The bytes of state at which ``auto`` changes the join, under a limit of a query's memory or without one.
+
+        >>> HandOver().bytes_under(1_000_000), HandOver().bytes_under(None)
+        (700000.0, 67108864)
+        """
+        return self.large if memory is None else min(self.large, self.full * memory)
