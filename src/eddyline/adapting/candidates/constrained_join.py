@@ -56,7 +56,7 @@ STATUSES = 1.0  # accesses more than a join without them: a row's status is comp
 @candidate
 class ConstrainedJoinCandidate(Candidate):
     name = "constrained-join"
-    version = 3  # 2: the join may be run as the plain one; 3: rows know when they came
+    version = 4  # 2: the join may be run as the plain one; 3: rows know when they came; 4: fewer maxima are remembered
 
     def check(self, options: Mapping[str, Any]) -> None:
         constraint_options(options)

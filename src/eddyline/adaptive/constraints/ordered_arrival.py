@@ -11,13 +11,20 @@ from eddyline.adaptive.constraints.forms import UNKNOWN, Forms
 from eddyline.core.delta import Int64s
 
 LOWEST = -(1 << 63)
+FEW = 512  # maxima that are remembered one by one
+RESOLUTION = 100  # of more, those of about one hundredth of their age are taken together: more measure k more exactly
 LEAST_KEPT = 2  # times k_e, or W: arrivals remembered while k is known; a row that is later than that is an increase
+REMEMBERED = ("maxima", "at", "when", "last", "until")
 
 
 class OrderedArrival:
     """The running maximum of an attribute at the arrivals at which it rises, and the scrambling distances that it
     shows. Of the last ``most`` arrivals at least, fewer where k is known: a row that is further out of order counts as
     an increase.
+
+    Where there are many maxima, neighbours are remembered together as the last of them, with the arrivals of the first
+    and the last. A distance is counted from the first, and a maximum counts from the last on: both err on the side of a
+    larger k, by a few hundredths.
 
     >>> from eddyline.adaptive.constraints.adherence import Adherence
     >>> oa = OrderedArrival(Forms(*(Adherence(c=1.2, W=3, careful=False) for _ in range(2))))
@@ -30,9 +37,12 @@ class OrderedArrival:
         self.forms, self.most = forms, most
         self.count = 0
         self.maxima: Int64s = np.empty(0, np.int64)  # increasing
-        self.at: Int64s = np.empty(0, np.int64)  # the number of the arrival that raised it
+        self.at: Int64s = np.empty(0, np.int64)  # the number of the arrival that raised it, the first of several
         self.when: Int64s = np.empty(0, np.int64)  # and its time
+        self.last: Int64s = np.empty(0, np.int64)  # the same of the last of several
+        self.until: Int64s = np.empty(0, np.int64)
         self.cut = False  # older maxima were forgotten
+        self._dense = FEW  # maxima above which neighbours are taken together
 
     def arrived(self, values: Int64s, times: Int64s) -> None:
         """The values of rows, in order of arrival, and when they came."""
@@ -44,8 +54,8 @@ class OrderedArrival:
         rise[0] |= len(self.maxima) == 0
         rises = np.flatnonzero(rise)
         self.maxima = np.concatenate([self.maxima, running[1:][rises]])
-        self.at = np.concatenate([self.at, self.count + rises])
-        self.when = np.concatenate([self.when, times[rises]])
+        self.at, self.last = (np.concatenate([a, self.count + rises]) for a in (self.at, self.last))
+        self.when, self.until = (np.concatenate([a, times[rises]]) for a in (self.when, self.until))
         late = np.flatnonzero(values < running[1:])
         start, self.count = self.count, self.count + len(values)
         if len(late):
@@ -71,8 +81,21 @@ class OrderedArrival:
                 known.append(self._older(marks, end - LEAST_KEPT * max(form.W, int(form.k_e))))
         start = max(self._older(self.at, self.count - self.most), min(known, default=0))
         if start > 0 and 2 * start > len(self.at):
-            self.maxima, self.at, self.when = (a[start:].copy() for a in (self.maxima, self.at, self.when))
+            for name in REMEMBERED:
+                setattr(self, name, getattr(self, name)[start:].copy())
             self.cut = True
+        if len(self.at) > self._dense:
+            self._thin(now)
+            self._dense = max(FEW, 2 * len(self.at))
+
+    def _thin(self, now: int) -> None:
+        """Take maxima together whose first arrivals, and the times of these, are about equally long ago."""
+        ages = (self.count - self.at, now - self.when + 1)
+        cells = [np.floor(RESOLUTION * np.log(np.maximum(age, 1))) for age in ages]
+        changes = np.flatnonzero((np.diff(cells[0]) != 0) | (np.diff(cells[1]) != 0))
+        first, last = np.append(0, changes + 1), np.append(changes, len(self.at) - 1)
+        self.at, self.when = self.at[first], self.when[first]
+        self.maxima, self.last, self.until = self.maxima[last], self.last[last], self.until[last]
 
     @staticmethod
     def _older(marks: Int64s, end: int) -> int:
@@ -85,20 +108,21 @@ class OrderedArrival:
         if math.isinf(k):
             return LOWEST
         if self.forms.in_ticks:
-            place = int(np.searchsorted(self.when, now - int(k), side="left")) - 1
+            place = int(np.searchsorted(self.until, now - int(k), side="left")) - 1
         else:
-            place = int(np.searchsorted(self.at, self.count - 1 - int(k), side="right")) - 1
+            place = int(np.searchsorted(self.last, self.count - 1 - int(k), side="right")) - 1
         return int(self.maxima[place]) if place >= 0 else LOWEST
 
     @property
     def nbytes(self) -> int:
-        return self.maxima.nbytes + self.at.nbytes + self.when.nbytes
+        return sum(int(getattr(self, name).nbytes) for name in REMEMBERED)
 
     def state(self) -> dict[str, Any]:
-        held = {"maxima": self.maxima.copy(), "at": self.at.copy(), "when": self.when.copy()}
+        held = {name: getattr(self, name).copy() for name in REMEMBERED}
         return {"forms": self.forms.state(), "count": self.count, "cut": int(self.cut), **held}
 
     def load(self, state: dict[str, Any]) -> None:
         self.forms.load(state["forms"])
         self.count, self.cut = int(state["count"]), bool(state["cut"])
-        self.maxima, self.at, self.when = (np.array(state[n], np.int64) for n in ("maxima", "at", "when"))
+        for name in REMEMBERED:
+            setattr(self, name, np.array(state[name], np.int64))
