@@ -5,8 +5,8 @@
 - *Adherence returns*: samples that are taken while the plain join runs show a constraint that could be used. The
   constrained join takes over again, and each time it does so in vain it takes twice as long until the next.
 - *auto*: the plain join runs first. The constrained one takes over where a constraint could be used and state is above
-  the memory limit; or where there is so much of it that less could be faster, which is then measured: who takes longer
-  for an element gives way.
+  the memory limit, and gives way again if it takes more than the plain one did; or where there is so much state that
+  less could be faster, which is then measured: who takes longer for an element gives way.
 """
 
 from __future__ import annotations
@@ -68,11 +68,15 @@ class JoinSwitch:
         self.pace = {PLAIN: Pace(), CONSTRAINED: Pace()}
         self.begun = 0  # when this call began
         self.for_speed = False  # the constrained join runs because it is thought to be faster
+        self.plain_bytes = 0  # in memory when the constrained join took over because of the limit
         self.why = ""
 
     @property
     def watches(self) -> bool:
         return self.watching
+
+    def limit_memory(self, bytes: int | None) -> None:
+        self.memory = bytes
 
     def begin(self) -> None:
         self.begun = self.clock.nanoseconds() if self.auto else 0
@@ -122,6 +126,13 @@ class JoinSwitch:
         if self.idle > patience:
             return f"constraints saved nothing for {self.idle:,} arrivals"
         pace, plain = self.pace[CONSTRAINED], self.pace[PLAIN]
+        # Rows of results that can be deleted stay, however well constraints hold: that is seen soon.
+        settled = min(patience, 2 * self.limits.least_patience) if join.deletes else patience
+        if self.auto and not self.for_speed and self.since > settled:
+            # The plain join would have its oldest rows on the disk.
+            bytes = join.size()[1]
+            if bytes > max(self.plain_bytes, self.memory or 0):
+                return f"{bytes:,} bytes of state are not less than the {self.plain_bytes:,} before"
         if self.for_speed and pace.elements > self.limits.trial and pace.each() > self.limits.faster * plain.each():
             return "less state was not faster"
         return None
@@ -142,7 +153,8 @@ class JoinSwitch:
     def _takes_over(self, join: SwitchingJoin) -> str | None:
         """Why the constrained join should run."""
         assert join.plain is not None
-        bytes = join.plain.size()[1] if self.auto else 0
+        # Rows that the limit has put on the disk are state all the same: of less of it fewer would have to be read.
+        bytes = join.plain.size()[1] + join.plain.on_disk() if self.auto else 0
         if self.auto:
             self.watching = bytes > self.limits.watched * self.limits.bytes_under(self.memory)
         if not self.watching or self.since < self._pause():
@@ -151,7 +163,7 @@ class JoinSwitch:
         if found is None or not self.auto:
             return None if found is None else f"samples show {found}"
         if self.memory is not None and bytes > self.limits.full * self.memory:
-            self.for_speed = False
+            self.for_speed, self.plain_bytes = False, join.plain.size()[1]
             return f"{bytes:,} bytes of state are near the limit of {self.memory:,}, and samples show {found}"
         if bytes > self.limits.large and self.pace[PLAIN].elements > self.limits.trial:
             self.for_speed = True
@@ -182,12 +194,12 @@ class JoinSwitch:
 
     def state(self) -> dict[str, Any]:
         return {"idle": self.idle, "since": self.since, "back_off": self.back_off, "why": self.why,
-                "for_speed": int(self.for_speed)}  # fmt: skip
+                "for_speed": int(self.for_speed), "plain_bytes": self.plain_bytes}  # fmt: skip
 
     def load(self, state: dict[str, Any]) -> None:
         self.idle, self.since = int(state["idle"]), int(state["since"])
         self.back_off, self.why = int(state["back_off"]), str(state["why"])
-        self.for_speed = bool(state["for_speed"])
+        self.for_speed, self.plain_bytes = bool(state["for_speed"]), int(state.get("plain_bytes", 0))
 
 
 def _window(join: SwitchingJoin, i: int, held: float) -> float:

@@ -154,6 +154,7 @@ def pin(operators: Sequence[Operator], pinned: bool) -> None:
             operator.routes.pin(pinned)
         elif isinstance(operator, MJoin) and isinstance(operator.adapter, AdaptiveJoin):
             join_steering.pin(operator.adapter, pinned, operator.arrays)
+            operator.pin(pinned)
         else:
             operator.pin(pinned)
 

@@ -16,6 +16,12 @@ class MemoryLimit:
         self.query, self.files = query, files
         self.order = MemoryOrder(limit)
         self._share(limit)
+        self._tell(limit)
+
+    def _tell(self, limit: int | None) -> None:
+        for node in self.query.physical.nodes:
+            if node.operator is not None:
+                node.operator.limit_memory(limit)
 
     def _share(self, caches: int | None) -> None:
         from eddyline.adapting.readapt import share_memory
@@ -54,7 +60,7 @@ class MemoryLimit:
     @property
     def _stores(self) -> list[Store]:
         """The row stores that it reads: largest in memory first."""
-        found = {id(s.store): s.store for o in self.query.uses for s in o.stubs}
+        found = {id(s.store): s.store for o in self.query.uses for s in (*o.stubs, *o.operator.private_stubs())}
         return sorted(found.values(), key=Store.nbytes, reverse=True)
 
     def _give_back(self, bytes: int) -> None:
@@ -74,6 +80,7 @@ class MemoryLimit:
     def end(self) -> None:
         """There is no limit any more. Rows on the disk stay there until they leave their windows."""
         self._share(None)
+        self._tell(None)
         for stream in self.query.inputs.values():
             if stream.guard is not None:
                 stream.guard.press(self.query, False)

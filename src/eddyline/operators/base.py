@@ -20,6 +20,7 @@ from eddyline.core.schema import Schema
 from eddyline.core.time import TimeKind
 from eddyline.operators.failed_rows import Locate, described, for_row
 from eddyline.streamon.log import DecisionLog
+from eddyline.synopses.store import Stub
 
 # An operator counts the rows it holds within one run, whose elements may span many windows: every so many elements, and
 # so many times at most. More counts give a truer maximum and cost time.
@@ -113,6 +114,13 @@ class Operator(ABC):
     def spilled(self) -> tuple[int, int]:
         """Rows and bytes outside of memory."""
         return 0, 0
+
+    def limit_memory(self, bytes: int | None) -> None:  # noqa: B027 (most operators cannot do with less)
+        """The state of its query is to stay within so many bytes; None: there is no limit."""
+
+    def private_stubs(self) -> Sequence[Stub]:
+        """Views of row stores that it made while it ran, beside those of its plan: their rows may go to the disk."""
+        return ()
 
     def most_rows(self, now: int) -> int:
         """The most rows of state during the last run, as far as the operator counted: at least ``now``, the rows that

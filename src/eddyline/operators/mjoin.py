@@ -254,6 +254,10 @@ class MJoin(Operator):
                 bytes += s.bag.nbytes
         return rows, bytes + self.arrays.nbytes
 
+    def on_disk(self) -> int:
+        """Bytes of the files that its rows take (``Store.spill``)."""
+        return sum(s.stub.spilled()[1] for s in self.sides if s.stub is not None)
+
     def give_back(self, bytes: int) -> int:
         freed = self.arrays.give_back(bytes)
         for i, s in enumerate(self.sides):

@@ -27,10 +27,11 @@ ASK_EVERY = 1_024  # elements between two looks at the bytes of state: fewer not
 class Offer(NamedTuple):
     """``make`` makes the join that may take over, or says why there is none; ``release`` gives a stub's rows up."""
 
-    from_bytes: float  # state above which it is watched whether the other join should take over
+    from_bytes: Callable[[int | None], float]  # under a memory limit: from which state on it is watched
     make: Callable[[], SwitchingJoin | str]
     release: Callable[[Stub], None]
-    told: str = ""  # the line of explain before it is watched; none where nobody asked for the offer
+    told: Callable[[int | None], str]  # under a memory limit: the line of explain before it is watched, if any
+    memory: int | None = None  # the limit
 
 
 class OfferedJoin(MJoin):
@@ -51,9 +52,12 @@ class OfferedJoin(MJoin):
         self._unasked += sum(map(len, deltas))
         if self._unasked >= ASK_EVERY:
             self._unasked = 0
-            if self.offer is not None and self.size()[1] > self.offer.from_bytes:
+            if self.offer is not None and self._is_large(self.offer):
                 self._prepare(self.offer)
         return made
+
+    def _is_large(self, offer: Offer) -> bool:
+        return self.size()[1] + self.on_disk() > offer.from_bytes(offer.memory)
 
     def _prepare(self, offer: Offer) -> None:
         found = offer.make()
@@ -61,6 +65,7 @@ class OfferedJoin(MJoin):
             self.offer = None
             return
         self.ready, found.plain = found, self
+        found.limit_memory(offer.memory)
 
     def _watched(self, ready: SwitchingJoin, deltas: Sequence[Delta], frontier: int) -> Delta:
         ready.switch.begin()
@@ -81,6 +86,8 @@ class OfferedJoin(MJoin):
         """The other join has the rows: keep none, and share none."""
         assert self.offer is not None
         self.taken = self.ready
+        assert self.taken is not None
+        self.taken.pin(self.pinned)
         for side in self.sides:
             if side.stub is not None:
                 self.offer.release(side.stub)
@@ -91,6 +98,14 @@ class OfferedJoin(MJoin):
 
     def pin(self, pinned: bool) -> None:
         self.pinned = pinned
+        if self.taken is not None:
+            self.taken.pin(pinned)
+
+    def limit_memory(self, bytes: int | None) -> None:
+        if self.offer is not None:
+            self.offer = self.offer._replace(memory=bytes)
+        if self.ready is not None:
+            self.ready.limit_memory(bytes)
 
     # ── state ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -99,6 +114,7 @@ class OfferedJoin(MJoin):
 
     def load(self, state: dict[str, Any]) -> None:
         if TAKEN not in state or self.offer is None:
+            self.ready = self.taken = None
             super().load(state)
             return
         if self.ready is None:
@@ -119,6 +135,9 @@ class OfferedJoin(MJoin):
     def spilled(self) -> tuple[int, int]:
         return super().spilled() if self.taken is None else self.taken.spilled()
 
+    def private_stubs(self) -> Sequence[Stub]:
+        return () if self.taken is None else self.taken.private_stubs()
+
     def most_rows(self, now: int) -> int:
         return super().most_rows(now) if self.taken is None else self.taken.most_rows(now)
 
@@ -133,7 +152,8 @@ class OfferedJoin(MJoin):
             return self.taken.adapts()
         if self.ready is not None:
             return [*super().adapts(), *self.ready.switch.describe(self.ready)]
-        return [*super().adapts(), self.offer.told] if self.offer is not None and self.offer.told else super().adapts()
+        told = "" if self.offer is None else self.offer.told(self.offer.memory)
+        return [*super().adapts(), told] if told else super().adapts()
 
     def statistics(self) -> dict[str, Any]:
         return super().statistics() if self.taken is None else self.taken.statistics()

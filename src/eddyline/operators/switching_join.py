@@ -19,6 +19,7 @@ from eddyline.operators.join_handover import to_constrained, to_plain
 from eddyline.operators.join_tree import port_keys
 from eddyline.operators.mjoin import MJoin
 from eddyline.synopses.constrained_slots import Slots
+from eddyline.synopses.store import Stub
 
 
 class SwitchControl(Protocol):
@@ -37,6 +38,9 @@ class SwitchControl(Protocol):
     def runs_plain(self, join: SwitchingJoin, elements: int, now: int) -> bool:
         """After a call with so many elements: whether the plain join runs from now on."""
 
+    def limit_memory(self, bytes: int | None) -> None:
+        """The limit of the query's state is this from now on."""
+
     def describe(self, join: SwitchingJoin) -> list[str]:
         """Lines for explain."""
 
@@ -51,6 +55,7 @@ class SwitchingJoin(ConstrainedJoin):
     """``make_plain`` makes the plain join over the same inputs; ``plain`` is that join while it runs."""
 
     plain: MJoin | None = None
+    pinned = False  # the join that runs now goes on
 
     def follow(self, switch: SwitchControl, make_plain: Callable[[], MJoin]) -> None:
         """Before there are elements: who decides, and what to change to."""
@@ -67,8 +72,10 @@ class SwitchingJoin(ConstrainedJoin):
         else:
             made = self._process_plain(self.plain, deltas, frontier)
         elements = sum(map(len, deltas))
-        if elements and (wanted := self.switch.runs_plain(self, elements, frontier)) != (self.plain is not None):
-            self.hand_over(wanted, frontier)
+        if elements and not self.pinned:
+            wanted = self.switch.runs_plain(self, elements, frontier)
+            if wanted != (self.plain is not None):
+                self.hand_over(wanted, frontier)
         return made
 
     def _process_plain(self, plain: MJoin, deltas: Sequence[Delta], frontier: int) -> Delta:
@@ -116,6 +123,12 @@ class SwitchingJoin(ConstrainedJoin):
         self.collected_at = NEVER
         self.skip[:] = 0
 
+    def pin(self, pinned: bool) -> None:
+        self.pinned = pinned
+
+    def limit_memory(self, bytes: int | None) -> None:
+        self.switch.limit_memory(bytes)
+
     # ── what others read ──────────────────────────────────────────────────────────────────────────────────────────
 
     def row_counts(self) -> Int64s:
@@ -147,6 +160,15 @@ class SwitchingJoin(ConstrainedJoin):
 
     def give_back(self, bytes: int) -> int:
         return super().give_back(bytes) if self.plain is None else self.plain.give_back(bytes)
+
+    def private_stubs(self) -> Sequence[Stub]:
+        return () if self.plain is None else [s.stub for s in self.plain.sides if s.stub is not None]
+
+    def spilled(self) -> tuple[int, int]:
+        if self.plain is None:
+            return super().spilled()
+        found = [stub.spilled() for stub in self.private_stubs()]
+        return sum(rows for rows, _ in found), sum(bytes for _, bytes in found)
 
     def describe(self) -> str:
         return super().describe() if self.plain is None else self.plain.describe()

@@ -129,11 +129,18 @@ def offer_for(node: Join, builder: Builder) -> MakeOffer | None:
         def make() -> SwitchingJoin | str:
             return obstacle(node, options) or switching_join(name, node, builder, parts)
 
-        limits, memory = HandOver(), memory_of(options)
-        watched = limits.watched * limits.bytes_under(memory)
-        asked = KIND in options or memory is not None
-        told = f"the plain join runs: constraints are watched from {spelled_bytes(round(watched))} of state on"
-        return Offer(watched, make, builder.registry.release, told if asked else "")
+        limits = HandOver()
+
+        def watched(memory: int | None) -> float:
+            return limits.watched * limits.bytes_under(memory)
+
+        def told(memory: int | None) -> str:
+            if KIND not in options and memory is None:
+                return ""
+            large = spelled_bytes(round(watched(memory)))
+            return f"the plain join runs: constraints are watched from {large} of state on"
+
+        return Offer(watched, make, builder.registry.release, told, memory_of(options))
 
     return offer
 
