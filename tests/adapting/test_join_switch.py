@@ -78,6 +78,9 @@ def test_a_constraint_that_never_holds_leaves_the_plain_join_running() -> None:
     assert "the plain join runs: constraints saved nothing for" in query.explain()
     assert query.statistics()["constrained-join 1"]["runs"] == "plain"
     assert query.report()["state"]["spilled_rows"] == 0
+    held = [s["window_rows"] for s in query.statistics()["constrained-join 1"]["synopses"]]
+    assert held == [600, 601]
+    assert "S [RANGE 1200]: window 601 rows" in query.explain()
 
 
 def test_auto_saves_memory_where_the_limit_asks_for_it() -> None:

@@ -110,7 +110,8 @@ def synopses(watch: Watched, join: ConstrainedJoin) -> list[dict[str, Any]]:
     made = []
     for i, label in enumerate(join.labels):
         unknown, yes, no = counts[i].tolist()
-        window = watch.in_window(join, i)
+        counted = join.counted_in_window(i)  # arrivals are not counted while the plain join runs
+        window = watch.in_window(join, i) if counted is None else counted
         made.append({
             "input": label, "rows": unknown + yes + no, "unknown": unknown, "yes": yes, "no": no,
             "bytes": join.bytes_of(i), "spilled": spilled[i][0], "spilled_bytes": spilled[i][1],

@@ -280,6 +280,10 @@ class ConstrainedJoin(Operator):
         window = self.sides[i].spec.window
         return window.count if isinstance(window, Rows) else None
 
+    def counted_in_window(self, i: int) -> int | None:
+        """How many rows the window of an input holds, where somebody counts them; None: it is estimated."""
+        return None
+
     def row_counts(self) -> Int64s:
         """Rows by input and status (UNKNOWN, YES, NO)."""
         return self.slots.counts()

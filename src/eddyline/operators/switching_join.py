@@ -137,6 +137,11 @@ class SwitchingJoin(ConstrainedJoin):
             counts[:, 0] = self.plain.arrays.tail - self.plain.arrays.first
         return counts
 
+    def counted_in_window(self, i: int) -> int | None:
+        if self.plain is None:
+            return None
+        return int(self.plain.arrays.tail[i] - self.plain.arrays.first[i])
+
     def bytes_of(self, i: int) -> int:
         if self.plain is None:
             return super().bytes_of(i)
