@@ -6,7 +6,8 @@ import pytest
 
 from eddyline.core.time import TimeKind
 from eddyline.core.window import Hop, Session, Slide, Until, WindowSpec, spelled
-from eddyline.plan.logical import Aggregate, ToStream, Window, walk
+from eddyline.plan.logical import Aggregate, ToStream, Window
+from eddyline.plan.traverse import walk
 from tests.cql.build import bound, error, underlined
 
 SECOND = 1_000_000

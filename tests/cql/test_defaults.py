@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from eddyline.core.window import Range, Unbounded
-from eddyline.plan.logical import StreamScan, ToStream, Window, walk
+from eddyline.plan.logical import StreamScan, ToStream, Window
+from eddyline.plan.traverse import walk
 from tests.cql.build import bound, error, plan
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from eddyline.plan.logical import Aggregate, walk
+from eddyline.plan.logical import Aggregate
+from eddyline.plan.traverse import walk
 from tests.cql.build import bound, error, names, plan, underlined
 
 

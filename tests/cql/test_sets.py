@@ -6,7 +6,8 @@ import pyarrow as pa
 import pytest
 
 from eddyline.core.errors import CqlError
-from eddyline.plan.logical import SetOperation, walk
+from eddyline.plan.logical import SetOperation
+from eddyline.plan.traverse import walk
 from tests.cql.build import bound, error, names
 
 

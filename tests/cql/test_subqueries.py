@@ -8,7 +8,8 @@ import pytest
 from eddyline.core.catalog import RelationDef
 from eddyline.cql import bind
 from eddyline.expr.nodes import columns_of
-from eddyline.plan.logical import MarkJoin, walk
+from eddyline.plan.logical import MarkJoin
+from eddyline.plan.traverse import walk
 from tests.cql.build import bound, error, make_catalog, plan, schema, underlined
 
 

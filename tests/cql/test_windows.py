@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from eddyline.core.window import PartitionRows, Range, Rows, Slide, Unbounded, WindowSpec
-from eddyline.plan.logical import Window, walk
+from eddyline.plan.logical import Window
+from eddyline.plan.traverse import walk
 from tests.cql.build import bound, error, underlined
 
 

@@ -18,13 +18,14 @@ from eddyline.core.errors import JobError
 from eddyline.core.schema import Schema
 from eddyline.core.time import TimeKind
 from eddyline.cql import bind
-from eddyline.plan.logical import MANY_PLACES, Plan, StreamScan, walk
+from eddyline.plan.logical import Plan, StreamScan
 from eddyline.plan.partitioning import Partitioning, lay_out, partition, sources_of
 from eddyline.plan.partitioning import places as places_module
 from eddyline.plan.partitioning.enumerate_layouts import Layouts
 from eddyline.plan.partitioning.grid import Grid
 from eddyline.plan.partitioning.places import Places
 from eddyline.plan.rules import optimize
+from eddyline.plan.traverse import MANY_PLACES, walk
 from eddyline.spark import program
 from eddyline.spark.packing import coordinates
 from eddyline.testing.case_queries import CLOSING_TO_STREAM, OPERATORS, TO_STREAM, Focus

@@ -13,7 +13,7 @@ from eddyline.core.catalog import Catalog, StreamDef
 from eddyline.core.schema import Schema
 from eddyline.core.time import TimeKind
 from eddyline.cql import bind
-from eddyline.plan.logical import count_places
+from eddyline.plan.traverse import count_places
 from eddyline.spark.compatibility import facts
 from eddyline.spark.program import Program, plan_group
 from eddyline.spark.shard import ShardEngine

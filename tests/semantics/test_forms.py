@@ -13,7 +13,8 @@ from collections import Counter
 
 import pytest
 
-from eddyline.plan.logical import Rank, each
+from eddyline.plan.logical import Rank
+from eddyline.plan.traverse import each
 from eddyline.testing.case_queries import CLOSING_TO_STREAM, OPERATORS, TO_STREAM, Focus
 from eddyline.testing.case_windows import WINDOWS
 from eddyline.testing.cases import Case, draw_case

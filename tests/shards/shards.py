@@ -18,7 +18,7 @@ from typing import Any
 import pyarrow as pa
 
 from eddyline.core import time as core
-from eddyline.plan.logical import streams_of
+from eddyline.plan.traverse import streams_of
 from eddyline.spark.letters import STEERING, Letter
 from eddyline.spark.packing import ARRIVAL, Packer, Route
 from eddyline.spark.program import Group, Program, plan_group

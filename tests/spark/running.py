@@ -20,8 +20,9 @@ import pyarrow.parquet as pq
 
 from eddyline.core.catalog import Catalog
 from eddyline.core.errors import JobError
-from eddyline.plan.logical import BoundQuery, Plan, RelationScan, StreamScan, streams_of
+from eddyline.plan.logical import BoundQuery, Plan, RelationScan, StreamScan
 from eddyline.plan.rewrite import bottom_up
+from eddyline.plan.traverse import streams_of
 from eddyline.spark import pipeline
 from eddyline.spark.output_columns import TAG
 from eddyline.spark.packing import PACKED, Packer

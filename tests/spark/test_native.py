@@ -25,7 +25,7 @@ from eddyline.expr.nodes import Call, Case, Cast, Column, Expr, Literal, columns
 from eddyline.expr.predicates import Conjunction
 from eddyline.expr.types import castable, type_name
 from eddyline.plan.logical import Select
-from eddyline.plan.logical import walk as plan_walk
+from eddyline.plan.traverse import walk as plan_walk
 from eddyline.spark.native import _COMPARISONS, _FUNCTIONS, native, to_column
 from eddyline.spark.types import from_spark, made_of_ntz, to_engine, to_spark, with_ntz
 from tests.expr.build import call, lit, same

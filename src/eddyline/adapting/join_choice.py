@@ -23,7 +23,8 @@ from eddyline.core.time import Clock, SystemClock
 from eddyline.operators.join_plan import CacheSpec
 from eddyline.plan.candidates import named_by
 from eddyline.plan.graph import alias_of, distinct
-from eddyline.plan.logical import Join, Plan, each
+from eddyline.plan.logical import Join, Plan
+from eddyline.plan.traverse import each
 from eddyline.streamon.decision import USER, Decision
 
 if TYPE_CHECKING:  # A job without joins starts without their kernels.

@@ -26,8 +26,9 @@ from eddyline.expr.types import type_name
 from eddyline.models.fitting import ErrorBound
 from eddyline.models.segments import SegmentLayout
 from eddyline.models.sources import DeclaredRows, FittedRows, Monomials, SegmentRows
-from eddyline.plan.logical import ModelQuery, StreamScan, each
+from eddyline.plan.logical import ModelQuery, StreamScan
 from eddyline.plan.models import ModelOptions, translate
+from eddyline.plan.traverse import each
 
 
 def stream_scan(context: Context, node: Source, stream: StreamDef, alias: str) -> StreamScan:

@@ -15,7 +15,8 @@ from eddyline.cql.scope import Context, outer_columns
 from eddyline.expr.functions import resolve
 from eddyline.expr.nodes import Call, Column, Expr, Literal, columns_of
 from eddyline.expr.types import INT32, INT64, STRING, type_name
-from eddyline.plan.logical import Plan, Project, Rank, Select, SortKey, has_arrivals
+from eddyline.plan.arrival_order import has_arrivals
+from eddyline.plan.logical import Plan, Project, Rank, Select, SortKey
 
 if TYPE_CHECKING:
     from eddyline.cql.bind_expr import ExpressionBinder

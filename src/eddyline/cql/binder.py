@@ -30,7 +30,8 @@ from eddyline.cql.text_numbers import text_beside_number
 from eddyline.cql.window_syntax import WindowClause
 from eddyline.expr.nodes import Column
 from eddyline.expr.types import common_type, type_name
-from eddyline.plan.logical import BoundQuery, Plan, Project, SetOperation, depth
+from eddyline.plan.logical import BoundQuery, Plan, Project, SetOperation
+from eddyline.plan.traverse import depth
 
 _SET_OPERATORS = {exp.Union: "union", exp.Except: "except", exp.Intersect: "intersect"}
 

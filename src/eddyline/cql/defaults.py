@@ -41,8 +41,8 @@ from eddyline.plan.logical import (
     ToStream,
     Window,
     WithArrivals,
-    each,
 )
+from eddyline.plan.traverse import each
 
 StreamKind = Literal["istream", "dstream", "rstream", "wstream"]
 

@@ -8,7 +8,6 @@ from eddyline.expr.describe import literal_text
 from eddyline.expr.nodes import AggregateCall, Call, Case, Cast, Column, Expr, Literal, UserCall
 from eddyline.expr.types import type_name
 from eddyline.plan.logical import (
-    MANY_PLACES,
     Aggregate,
     AsOfJoin,
     BoundQuery,
@@ -32,8 +31,8 @@ from eddyline.plan.logical import (
     Window,
     WithArrivals,
     children,
-    count_places,
 )
+from eddyline.plan.traverse import MANY_PLACES, count_places
 
 # Operators with how tightly they bind: an operand that binds less tightly than its parent gets parentheses.
 _INFIX: Final = {

@@ -16,7 +16,8 @@ import pyarrow as pa
 from eddyline.adaptive.overload.horvitz_thompson import Estimate, average, total
 from eddyline.core.overload import WEIGHT
 from eddyline.expr.nodes import AggregateCall, Call, Case, Cast, Column, Expr, Literal
-from eddyline.plan.logical import Aggregate, BoundQuery, Plan, Project, Select, StreamScan, Window, each
+from eddyline.plan.logical import Aggregate, BoundQuery, Plan, Project, Select, StreamScan, Window
+from eddyline.plan.traverse import each
 
 DOUBLE: Final = pa.float64()
 GROUPS: Final = 100  # groups that a report shows

@@ -34,7 +34,7 @@ from eddyline.core.catalog import StreamDef
 from eddyline.core.delta import Bools, Float64s, Int64s
 from eddyline.core.errors import DataError, EddylineError, JobError, did_you_mean
 from eddyline.core.overload import WEIGHT, Overload
-from eddyline.core.time import BEGINNING, NEVER, Clock, TimeKind
+from eddyline.core.time import BEGINNING, NEVER, Clock
 from eddyline.engine import input_state
 from eddyline.engine.arrivals import FARTHEST, Definition, Failures, Judge, extent, ticks, times_reached
 from eddyline.engine.auto_rows import AutoRows, JudgedRows, Placed
@@ -42,15 +42,16 @@ from eddyline.engine.overload_guard import OverloadGuard, with_weights
 from eddyline.engine.reorder import Chunk, ReorderBuffer
 from eddyline.engine.side_output import KEEP, Diverted, SideOutput
 from eddyline.engine.stream_reader import StreamReader
+from eddyline.engine.stream_time import StreamTime
 from eddyline.engine.unique_keys import Locate, UniqueKeys
-from eddyline.engine.watermark import BEFORE, BEHIND, SHUT, Watermark
+from eddyline.engine.watermark import BEFORE, BEHIND, SHUT
 from eddyline.streamon.decision import Decision
 from eddyline.streamon.log import DecisionLog
 
 __all__ = ["InputStream", "StreamReader"]
 
 
-class InputStream:
+class InputStream(StreamTime):
     """One declared stream or timed relation.
 
     ``columns`` are those that any reader may ask for (None: all declared); the batches must have them. ``strict``
@@ -81,7 +82,7 @@ class InputStream:
         strict: bool = False,
         keep: int = KEEP,
     ) -> None:
-        self.definition = definition
+        super().__init__(definition, clock)
         self.strict = strict
         self.late = SideOutput(keep)
         self.invalid = SideOutput(keep)
@@ -91,13 +92,8 @@ class InputStream:
         self.accepted = 0  # elements on time: the next arrival number
         self.first_time: int | None = None
         self.last_time: int | None = None
-        self.finished = False
-        self.idle = False
         self.patient = False  # whether what is late is taken all the same; only right while no instant was closed
-        self._clock = clock
         self._judge = Judge(definition)
-        slack = 0 if definition.timestamp is None else min(getattr(definition, "slack", 0), FARTHEST)
-        self.watermark = Watermark(slack)
         policy: str | None = None if definition.timestamp is None else getattr(definition, "auto", None)
         self.auto: JudgedRows | None = None
         if policy is not None:
@@ -108,10 +104,6 @@ class InputStream:
         self.keys = UniqueKeys(definition) if unique and isinstance(definition, StreamDef) else None
         self.locate: Locate | None = None  # where an element stands in its file
         self.logs: list[DecisionLog] = []  # of the queries that read it, which its decisions are entered in
-        self._idle_after: int | None = getattr(definition, "idle", None)
-        self.altered: dict[str, int | None] = {}  # widths that somebody has changed since the declaration
-        self.spoke_at = clock.now()
-        self._closed = BEGINNING  # the largest instant that a reader has taken as closed
         self._buffer = ReorderBuffer()
         self._readers: list[StreamReader] = []
         self._allowed = self._known(definition.schema.names if columns is None else columns)
@@ -119,33 +111,7 @@ class InputStream:
         self._brought: tuple[str, ...] = ()  # those of them that batches bring
         self.plan_columns()
 
-    @property
-    def name(self) -> str:
-        return self.definition.name
-
     # What is closed.
-
-    @property
-    def shown(self) -> int | None:
-        """The largest time shown by element or heartbeat."""
-        return self.watermark.shown
-
-    @property
-    def shown_bound(self) -> int:
-        """What this stream closed by its own elements and heartbeats, be it idle or finished by now."""
-        return self.watermark.bound
-
-    @property
-    def late_before(self) -> int:
-        """What comes now with a smaller time is late. Others may have closed more than this stream has shown: while it
-        was idle, or with another slack before the last start."""
-        bound, closed = self.watermark.bound, self._closed
-        return bound if closed < bound or closed == BEGINNING else closed + 1
-
-    @property
-    def bound(self) -> int:
-        """All instants < ``bound`` are complete; BEGINNING while nothing was shown, NEVER when finished or idle."""
-        return NEVER if self.finished or self.idle else self.late_before
 
     def heartbeat(self, time: int) -> None:
         """Promise that no element before ``time`` − slack will come: those that do are late."""
@@ -168,25 +134,6 @@ class InputStream:
             self._settle()
             self.idle = True
 
-    @property
-    def idle_at(self) -> int | None:
-        """The wall-clock time (µs) from which on silence makes it idle; None: never."""
-        return None if self._idle_after is None else self.spoke_at + self._idle_after
-
-    @property
-    def widths(self) -> dict[str, int | None]:
-        """How long it is waited for, in ticks: for late rows, and in silence (microseconds)."""
-        return {"slack": self.watermark.slack, "idle": self._idle_after}
-
-    def widen_wait(self, what: str, ticks: int | None) -> None:
-        """Wait longer or shorter from now on. What was closed stays closed."""
-        self.altered[what] = ticks
-        if what == "slack":
-            self.watermark.change(min(ticks or 0, FARTHEST))
-        else:
-            self._idle_after = ticks
-            self.idle = self.idle and ticks is not None and self._clock.now() - self.spoke_at >= ticks
-
     def finish(self) -> None:
         """The end of the input: nothing holds anything back any more."""
         self._settle()
@@ -198,14 +145,6 @@ class InputStream:
             self.first_time = low
         for r in self._readers:
             r.saw(low)
-
-    def _speak(self, now: int) -> None:
-        self.spoke_at = now
-        self.idle = False
-
-    def _stamp(self, now: int) -> int:
-        stamp = now if self.definition.time_kind is not TimeKind.INTEGER else now // 1_000_000
-        return stamp if self.shown is None else max(stamp, self.shown)  # a clock set back must not disorder a stream
 
     # What comes in.
 

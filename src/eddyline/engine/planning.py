@@ -22,12 +22,13 @@ from eddyline.expr.evaluate import can_fail
 from eddyline.expr.nodes import AggregateCall, Expr
 from eddyline.plan.choice import PlannedQuery
 from eddyline.plan.graph import Node
-from eddyline.plan.logical import BoundQuery, Plan, Project, RelationScan, StreamScan, Window, each
+from eddyline.plan.logical import BoundQuery, Plan, Project, RelationScan, StreamScan, Window
 from eddyline.plan.numbering import Numbering
 from eddyline.plan.physical import build
 from eddyline.plan.rules import optimize_again, optimize_together
 from eddyline.plan.rules.share_subplans import Cuts, Shared, worth_sharing
 from eddyline.plan.sameness import Sameness, knows_its_start
+from eddyline.plan.traverse import each
 from eddyline.synopses.registry import Registry
 
 RUNNING = ("on_error", "priority", "scheduler")  # options that no operator is built by

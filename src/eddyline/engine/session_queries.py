@@ -33,7 +33,8 @@ from eddyline.engine.side_streams import SideStream
 from eddyline.engine.system_streams import SystemStreams
 from eddyline.io.source import Source
 from eddyline.plan.choice import PlannedQuery
-from eddyline.plan.logical import BoundQuery, streams_of
+from eddyline.plan.logical import BoundQuery
+from eddyline.plan.traverse import streams_of
 from eddyline.streamon.decision import Decision
 from eddyline.synopses.spill_folder import check_directory
 

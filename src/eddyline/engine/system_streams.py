@@ -21,7 +21,8 @@ from eddyline.engine.declaration_checks import duration
 from eddyline.engine.input_manager import InputStream
 from eddyline.engine.system_wanted import Wanted, wanted_by
 from eddyline.engine.watched import WatchedQuery, WatchedSession
-from eddyline.plan.logical import Plan, streams_of
+from eddyline.plan.logical import Plan
+from eddyline.plan.traverse import streams_of
 from eddyline.streamon.decision import Decision
 from eddyline.streamon.log import Follower
 from eddyline.streamon.wording import brief

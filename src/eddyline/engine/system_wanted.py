@@ -12,7 +12,8 @@ from typing import Final
 
 from eddyline.core.system_streams import SYS_STREAM
 from eddyline.expr.nodes import Call, Column, Expr, Literal
-from eddyline.plan.logical import Plan, Select, StreamScan, children, each
+from eddyline.plan.logical import Plan, Select, StreamScan, children
+from eddyline.plan.traverse import each
 
 COLUMNS: Final = ("query", "entity", "kind", "property")
 

@@ -29,9 +29,9 @@ from eddyline.plan.logical import (
     Window,
     WithArrivals,
     children,
-    each,
 )
 from eddyline.plan.rewrite import with_children
+from eddyline.plan.traverse import each
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,3 +128,14 @@ class ArrivalOrder:
 def _both(plan: Plan, *sides: Arrived) -> Arrived:
     arrivals = tuple(a for s in sides for a in s.arrivals)
     return Arrived(plan, arrivals, all(s.whole for s in sides))
+
+
+def has_arrivals(p: Plan) -> bool:
+    """Whether the rows of a relation have an order of arrival: they are elements of one window."""
+    match p:
+        case Window():
+            return True
+        case Select() | Project():
+            return has_arrivals(p.input)
+        case _:
+            return False

@@ -11,7 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from eddyline.core.window import Session, Stepping, closes, last_close
-from eddyline.plan.logical import ModelQuery, Plan, ToStream, Window, children, each
+from eddyline.plan.logical import ModelQuery, Plan, ToStream, Window, children
+from eddyline.plan.traverse import each
 
 Step = tuple[int, int]  # the multiples of the first, shifted by the second
 

@@ -26,8 +26,8 @@ from eddyline.plan.logical import (
     SetOperation,
     StreamScan,
     Window,
-    each,
 )
+from eddyline.plan.traverse import each
 from eddyline.plan.window_columns import in_one_window
 
 __all__ = ["Deletions", "cannot_cancel", "cannot_net", "is_constant", "only_grows"]

@@ -17,7 +17,8 @@ from eddyline.operators.deferred_errors import Computation, Compute, DeferredErr
 from eddyline.operators.project import ProjectOperator
 from eddyline.operators.streams import ConstantRelation
 from eddyline.plan.deletions import Deletions
-from eddyline.plan.logical import Plan, Project, RelationScan, Select, StreamScan, Window, each
+from eddyline.plan.logical import Plan, Project, RelationScan, Select, StreamScan, Window
+from eddyline.plan.traverse import each
 from eddyline.streamon.log import DecisionLog
 from eddyline.synopses.store import Stub
 

@@ -10,7 +10,7 @@ only way back.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -426,26 +426,6 @@ def children(p: Plan) -> tuple[Plan, ...]:
             return ()
 
 
-def depth(p: Plan) -> int:
-    """The number of operators one below another; without recursion, because this guards what recurses."""
-    level, nodes = 0, [p]
-    while nodes:
-        # By identity: a plan that uses one part twice has it once at a level.
-        level, nodes = level + 1, list({id(c): c for n in nodes for c in children(n)}.values())
-    return level
-
-
-def has_arrivals(p: Plan) -> bool:
-    """Whether the rows of a relation have an order of arrival: they are elements of one window."""
-    match p:
-        case Window():
-            return True
-        case Select() | Project():
-            return has_arrivals(p.input)
-        case _:
-            return False
-
-
 def is_stream(p: Plan) -> bool:
     match p:
         case StreamScan() | AsOfJoin() | Over() | WithArrivals() | ToStream():
@@ -456,51 +436,3 @@ def is_stream(p: Plan) -> bool:
             return is_stream(p.input)
         case _:
             return False
-
-
-def walk(p: Plan) -> Iterator[Plan]:
-    """Every place of a plan, from left to right: a part that is read twice comes twice.
-
-    A query whose named queries read each other repeatedly has very many places; who needs none twice asks ``each``.
-    """
-    yield p
-    for c in children(p):
-        yield from walk(c)
-
-
-MANY_PLACES = 1024  # with more of them, a plan is gone through node by node: equal parts are treated alike
-
-
-def count_places(p: Plan) -> int:
-    """How many places ``walk`` would come to, without going there."""
-    known: dict[int, int] = {}
-
-    def of(n: Plan) -> int:
-        if id(n) not in known:
-            known[id(n)] = 1 + sum(map(of, children(n)))
-        return known[id(n)]
-
-    return of(p)
-
-
-def each(p: Plan) -> Iterator[Plan]:
-    """Every node of a plan (the very object) once, in the order in which ``walk`` meets it first."""
-    seen: set[int] = set()
-    stack = [p]
-    while stack:
-        n = stack.pop()
-        if id(n) not in seen:
-            seen.add(id(n))
-            yield n
-            stack.extend(reversed(children(n)))
-
-
-def streams_of(p: Plan) -> tuple[str, ...]:
-    """The declared streams (and timed relations) a plan reads, each once, in order of appearance."""
-    seen: dict[str, None] = {}
-    for n in each(p):
-        if isinstance(n, StreamScan):
-            seen.setdefault(n.stream)
-        elif isinstance(n, RelationScan) and not n.constant:
-            seen.setdefault(n.relation)
-    return tuple(seen)

@@ -24,8 +24,9 @@ from eddyline.expr.describe import describe
 from eddyline.expr.nodes import Call, Column, Expr, columns_of, substitute
 from eddyline.plan.conjuncts import split_conjuncts
 from eddyline.plan.deletions import is_constant
-from eddyline.plan.logical import MarkJoin, Plan, Project, RelationScan, Select, StreamScan, Window, WithArrivals, each
+from eddyline.plan.logical import MarkJoin, Plan, Project, RelationScan, Select, StreamScan, Window, WithArrivals
 from eddyline.plan.membership_keys import lift
+from eddyline.plan.traverse import each
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,8 @@ from dataclasses import dataclass
 from eddyline.core.window import Stepping
 from eddyline.expr.nodes import Column, Expr, substitute
 from eddyline.operators.bundles import Bundles
-from eddyline.plan.logical import Aggregate, Plan, StreamScan, ToStream, Window, children, each
+from eddyline.plan.logical import Aggregate, Plan, StreamScan, ToStream, Window, children
+from eddyline.plan.traverse import each
 from eddyline.plan.window_columns import without_columns
 from eddyline.synopses.store import Elements
 

@@ -68,12 +68,12 @@ from eddyline.plan.logical import (
     ToStream,
     Window,
     WithArrivals,
-    each,
     is_stream,
 )
 from eddyline.plan.matching import Matching
 from eddyline.plan.numbering import Numbering
 from eddyline.plan.panes import panes_below, same_panes
+from eddyline.plan.traverse import each
 from eddyline.synopses.registry import Registry
 from eddyline.synopses.sparse_store import SparseStub
 from eddyline.synopses.store import Elements, Stub

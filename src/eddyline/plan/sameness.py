@@ -27,8 +27,8 @@ from eddyline.plan.logical import (
     Select,
     StreamScan,
     children,
-    each,
 )
+from eddyline.plan.traverse import each
 
 _CHILDREN = ("input", "inputs", "left", "right")
 Elements = Callable[[str], Hashable]  # which elements of an input are read, by its name

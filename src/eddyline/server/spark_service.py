@@ -28,8 +28,8 @@ import pyarrow.parquet as pq
 from eddyline.core.errors import JobError
 from eddyline.engine.query import Query
 from eddyline.io import durable
-from eddyline.plan.logical import streams_of
 from eddyline.plan.plan_data import PlanGraph
+from eddyline.plan.traverse import streams_of
 from eddyline.server.commands import Refused
 from eddyline.server.declarations import Declaration, declare, reads, register_functions
 from eddyline.server.service import Running, Service, declaration_of

@@ -13,7 +13,8 @@ import pyarrow as pa
 
 from eddyline.core.errors import EddylineError
 from eddyline.engine.left_out import LeftOut, Notices
-from eddyline.plan.logical import Plan, streams_of
+from eddyline.plan.logical import Plan
+from eddyline.plan.traverse import streams_of
 from eddyline.spark import pipeline
 from eddyline.spark.cores import PARTITIONS
 from eddyline.spark.failures import original, stopped

@@ -11,11 +11,11 @@ from eddyline.adapting.eddy_statistics import matched
 from eddyline.adapting.join_history import bracketed
 from eddyline.core.amounts import size
 from eddyline.engine.query_plan import graph_of
-from eddyline.plan.logical import streams_of
 from eddyline.plan.partitioning import partition
 from eddyline.plan.plan_data import PlanGraph
 from eddyline.plan.print_text import LEGEND, SHOWN_DECISIONS
 from eddyline.plan.print_text import explain as print_plan
+from eddyline.plan.traverse import streams_of
 from eddyline.spark.program import SHARDS_PER_PARTITION, panes_by_lane, told_of_panes
 from eddyline.spark.shard import ShardEngine
 from eddyline.streamon.wording import decided_line

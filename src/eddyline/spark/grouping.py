@@ -18,13 +18,14 @@ from dataclasses import replace
 from eddyline.adapting.planning import choose_operators, optimized
 from eddyline.core.catalog import Catalog
 from eddyline.plan.choice import PlannedQuery
-from eddyline.plan.logical import BoundQuery, Plan, children, each
+from eddyline.plan.logical import BoundQuery, Plan, children
 from eddyline.plan.numbering import Numbering
 from eddyline.plan.partitioning import Lane, Partitioning
 from eddyline.plan.partitioning.grid import travel_together
 from eddyline.plan.rules import optimize_together
 from eddyline.plan.rules.share_subplans import worth_sharing
 from eddyline.plan.sameness import Sameness
+from eddyline.plan.traverse import each
 
 Split = Callable[[Plan], Partitioning]
 

@@ -33,11 +33,10 @@ from eddyline.plan.logical import (
     StreamScan,
     Window,
     WithArrivals,
-    each,
-    streams_of,
 )
 from eddyline.plan.panes import SourcePanes, panes_for_all
 from eddyline.plan.partitioning import ANY, Lane, Partitioning, partition
+from eddyline.plan.traverse import each, streams_of
 from eddyline.spark.packing import ARRIVAL, ARRIVED, NOTHING, Route
 from eddyline.spark.shard_keys import key_of
 

@@ -25,8 +25,9 @@ from eddyline.engine.steering import named_query
 from eddyline.io.memory import is_frame as is_frame
 from eddyline.io.row_places import in_files
 from eddyline.io.source import Source
-from eddyline.plan.logical import BoundQuery, streams_of
+from eddyline.plan.logical import BoundQuery
 from eddyline.plan.partitioning import partition
+from eddyline.plan.traverse import streams_of
 from eddyline.spark import requirements
 from eddyline.spark.grouping import Split, planned_together, together_in
 from eddyline.spark.job_run import answer_together

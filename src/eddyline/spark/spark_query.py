@@ -20,9 +20,10 @@ from eddyline.core.time import SystemClock
 from eddyline.engine.delivery import result_schema
 from eddyline.engine.left_out import LeftOut, Notices
 from eddyline.engine.steering import Steering, merged
-from eddyline.plan.logical import BoundQuery, Plan, streams_of
+from eddyline.plan.logical import BoundQuery, Plan
 from eddyline.plan.plan_data import PlanGraph
 from eddyline.plan.print_html import notebook
+from eddyline.plan.traverse import streams_of
 from eddyline.spark import cores, pipeline, requirements
 from eddyline.spark.explain_shards import explain, plan_of
 from eddyline.spark.frame_reports import FrameObservation, answered, observation

@@ -70,8 +70,8 @@ from eddyline.plan.logical import (
     ToStream,
     Window,
     WithArrivals,
-    streams_of,
 )
+from eddyline.plan.traverse import streams_of
 
 _MARK: Final = {b"spark": b"timestamp_ntz"}
 _SIMPLE: Final[dict[type[DataType], pa.DataType]] = {

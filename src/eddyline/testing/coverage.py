@@ -25,8 +25,8 @@ from eddyline.plan.logical import (
     Select,
     SetOperation,
     Window,
-    walk,
 )
+from eddyline.plan.traverse import walk
 from eddyline.testing.case_queries import OPERATORS, TO_STREAM, Focus
 from eddyline.testing.case_windows import WINDOWS
 

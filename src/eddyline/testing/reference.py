@@ -45,8 +45,8 @@ from eddyline.plan.logical import (
     WithArrivals,
     children,
     is_stream,
-    walk,
 )
+from eddyline.plan.traverse import walk
 from eddyline.testing.auto_slack import AutoByRow
 from eddyline.testing.reference_windows import Timed, closing_sessions, last_close, window_rows
 from eddyline.testing.relational import apply, as_of_join, holds, named, over, project

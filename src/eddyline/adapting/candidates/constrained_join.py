@@ -34,8 +34,8 @@ from eddyline.plan.logical import (
     StreamScan,
     Window,
     WithArrivals,
-    each,
 )
+from eddyline.plan.traverse import each
 from eddyline.synopses.codes import is_direct
 
 if TYPE_CHECKING:

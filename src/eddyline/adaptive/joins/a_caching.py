@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from copy import deepcopy
+from functools import partial
 from typing import Any, ClassVar
 
 from eddyline.adaptive.joins import reasons
 from eddyline.adaptive.joins.cache_states import CacheStates
 from eddyline.adaptive.joins.candidates import Candidate, Store
-from eddyline.adaptive.joins.memory import MIN_SAVING_SHARE, Allocation, priorities, remembered, shares, squeezed
-from eddyline.adaptive.joins.model import Statistics, Value, net, upkeep
+from eddyline.adaptive.joins.memory import Allocation, priorities
+from eddyline.adaptive.joins.memory_selection import Ample, select_within
+from eddyline.adaptive.joins.model import Statistics, Value, upkeep
 from eddyline.adaptive.joins.parameters import A_CACHING
 from eddyline.adaptive.joins.profiler import Profiler
 from eddyline.adaptive.joins.selection import select
@@ -23,9 +25,8 @@ _WAIT_SHARE = 0.25  # for which a selection waits for the slowest candidate: les
 _RATE_SHARE = 0.5  # over which rates are averaged: less follows changes sooner, and more noise
 _FILL_INTERVALS = 4  # for which a new cache may fill before it is judged: more is fairer to slow ones, and costs longer
 
-_SELECTIONS_AFTER_JUMP = (
-    2  # selections after a jump that are not the last word: at first windows hold what came before it
-)
+# Selections after a jump that are not the last word: at first windows hold what came before it.
+_SELECTIONS_AFTER_JUMP = 2
 
 # Profiled elements of a pipeline in an average: one in so many of an interval, within these limits. More are surer,
 # fewer are sooner there.
@@ -221,10 +222,8 @@ class ACaching:
         if self.profiled and jumped:  # what they have seen until now is of another time
             for c in self.profiled:
                 self.profiler.restart(c)
-        if jumped and self._hasty in (
-            0,
-            _SELECTIONS_AFTER_JUMP,
-        ):  # but jump after jump must not put off every selection
+        # But jump after jump must not put off every selection.
+        if jumped and self._hasty in (0, _SELECTIONS_AFTER_JUMP):
             self._hasty = _SELECTIONS_AFTER_JUMP - (self._hasty == _SELECTIONS_AFTER_JUMP)
             if self.profiled:
                 self._begin(now)
@@ -348,33 +347,14 @@ class ACaching:
         statistics: Statistics,
         before: Sequence[Candidate],
     ) -> tuple[Candidate, ...]:
-        """The best set, as if there were memory enough (section 5.6). If there is not, what does not pay with the share
-        that its priority gives it is left out, worst first, and what is then best is looked for again."""
-        pool, orders = list(values), self.states.pipelines
+        """The best set (section 5.5.4), or the best one that fits into the memory (section 5.6)."""
+        orders = self.states.pipelines
         if self.memory is None:
-            return select(pool, values, statistics, orders, before)
-        ample = {c: self.profiler.ample(c, m) for c, m in misses.items()}
-        best = self.profiler.values(ample, statistics, self._tuples)
-        sizes = {c: self.profiler.expected_bytes(c, statistics, m, self.W_d) for c, m in ample.items()}
-        budget = self.memory.budget * self.memory.page_bytes
-        while True:
-            chosen = select(pool, best, statistics, orders, before)
-            given = shares(chosen, best, sizes, budget)
-            kept, fitted = {s: remembered(s, share) for s, share in given.items()}, {}
-            for c in chosen:
-                work, held = statistics.work(c.pipeline, c.operators), self.memory.pages.get(c.store, 0)
-                as_now = c in self.used and given[c.store] * sizes[c] <= (held + 1) * self.memory.page_bytes
-                fitted[c] = values[c] if as_now else squeezed(ample[c], best[c], work, kept[c.store])
-            gains = {}
-            for s in given:
-                sharing = [c for c in chosen if c.store == s]
-                work = sum(statistics.work(c.pipeline, c.operators) for c in sharing)
-                gains[s] = net(sharing, fitted) - (MIN_SAVING_SHARE * work if given[s] < 1 else 0.0)
-            worst = min(gains, key=lambda s: (gains[s], s), default=None)
-            if worst is None or gains[worst] > 0:
-                self.profiler.kept = kept
-                return chosen
-            pool = [c for c in pool if c.store != worst]
+            return select(list(values), values, statistics, orders, before)
+        ample = Ample.of(self.profiler, misses, statistics, self._tuples, self.W_d)
+        best_of = partial(select, values=ample.values, statistics=statistics, orders=orders, current=before)
+        chosen, self.profiler.kept = select_within(self.memory, best_of, ample, values, self.used, statistics)
+        return chosen
 
     def _filling(self, candidate: Candidate, statistics: Statistics) -> int:
         """Tuples for which a new cache fills. Elements of the window that were there before it miss once more when they

@@ -51,7 +51,6 @@ from eddyline.plan.logical import (
     ToStream,
     Window,
     WithArrivals,
-    each,
     is_stream,
 )
 from eddyline.plan.partitioning.grid import ANY, Choice
@@ -69,6 +68,7 @@ from eddyline.plan.partitioning.layout import (
 from eddyline.plan.partitioning.momentary import momentary
 from eddyline.plan.partitioning.places import Places
 from eddyline.plan.partitioning.unpredictable import unpredictable
+from eddyline.plan.traverse import each
 
 
 class Layouts:

@@ -11,9 +11,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from eddyline.core.window import Rows
-from eddyline.plan.logical import MANY_PLACES, Plan, RelationScan, StreamScan, Window, children, count_places, walk
+from eddyline.plan.logical import Plan, RelationScan, StreamScan, Window, children
 from eddyline.plan.numbering import Numbering
 from eddyline.plan.rewrite import with_children
+from eddyline.plan.traverse import MANY_PLACES, count_places, walk
 
 Scan = StreamScan | RelationScan
 

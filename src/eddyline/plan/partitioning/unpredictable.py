@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from eddyline.expr.nodes import Expr, UserCall, walk
-from eddyline.plan.logical import Aggregate, Join, MarkJoin, OuterJoin, Plan, Project, Select, each
+from eddyline.plan.logical import Aggregate, Join, MarkJoin, OuterJoin, Plan, Project, Select
+from eddyline.plan.traverse import each
 
 
 def unpredictable(plan: Plan) -> list[str]:

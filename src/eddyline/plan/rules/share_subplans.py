@@ -35,11 +35,11 @@ from eddyline.plan.logical import (
     SetOperation,
     StreamScan,
     children,
-    each,
     is_stream,
 )
 from eddyline.plan.numbering import Numbering
 from eddyline.plan.rewrite import with_children
+from eddyline.plan.traverse import each
 
 Rules = Callable[[Plan, frozenset[str]], Plan]
 _PLACE = "#"  # no declared name begins so

@@ -1,4 +1,4 @@
-"""No function is too long to be read at once."""
+"""No function and no file is too long to be read at once."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 SOURCE = Path(__file__).parents[2] / "src" / "eddyline"
+LONGEST_FILE = 450  # lines; a longer one is split where it has parts that can be read alone
 LONGEST = 80  # lines, docstring included
 LONGEST_IN_KERNELS = 150  # a loop over many local variables is cut where it has parts with names of their own
 
@@ -24,6 +25,21 @@ def too_long(folder: Path, longest: int, but: str = "") -> list[str]:
                 if lines > longest:
                     found.append(f"{path.relative_to(SOURCE)}: {node.name} has {lines} lines")
     return found
+
+
+def long_files(folder: Path, longest: int) -> list[str]:
+    counted = {p: len(p.read_text(encoding="utf-8").splitlines()) for p in sorted(folder.rglob("*.py"))}
+    return [f"{p.relative_to(folder)} has {n} lines" for p, n in counted.items() if n > longest]
+
+
+def test_files() -> None:
+    assert long_files(SOURCE, LONGEST_FILE) == []
+
+
+def test_a_long_file_is_found(tmp_path: Path) -> None:
+    (tmp_path / "long.py").write_text("pass\n" * 451)
+    (tmp_path / "short.py").write_text("pass\n" * 450)
+    assert long_files(tmp_path, LONGEST_FILE) == ["long.py has 451 lines"]
 
 
 def test_functions_outside_kernels() -> None:
