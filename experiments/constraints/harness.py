@@ -57,7 +57,7 @@ def measure(tables: Mapping[str, pa.Table], text: str, constraints: str | None) 
     session = ed.Session()
     for name, table in tables.items():
         session.stream(name, table.to_batches(max_chunksize=20_000), schema=table.schema, timestamp="ts")
-    query = session.query(text, **({} if constraints is None else {"constraints": constraints}))
+    query = session.query(text, constraints="off" if constraints is None else constraints)
     start = process_time()
     results = sum(batch.num_rows for batch in query.results())
     seconds = process_time() - start

@@ -142,7 +142,7 @@ class ConstrainedJoin(Operator):
         for i, (side, count) in enumerate(zip(self.sides, lengths, strict=True)):
             side.drop_events(count)
             self._move_together(i)
-        self.slots.shrink()
+        self.slots.shrink(sum(lengths))
         return made
 
     def _run(self, arrivals: Arrivals, until: int, found: FoundResults) -> None:

@@ -15,6 +15,7 @@ FIRST = 64  # slots at first
 GROWTH = 1.3  # of the slots: more are copied less often and stay empty more often
 SPARE = 16  # one slot in so many beyond what the last run needed: more find room more often and stay empty more often
 FULL = 1 / 2  # of the slots in use: fewer let go of memory, which copies the others
+TIGHT = 7 / 8  # … after a call that brought as many rows as there are: to copy them is little beside what it did
 Array = np.ndarray[Any, Any]
 
 
@@ -88,10 +89,12 @@ class Slots:
         if rows > here:
             self._have_heads(self.live + (min(1.0, (rows - here) / most) * coming).astype(np.int64))
 
-    def shrink(self) -> None:
-        """Give up memory for slots that are not in use, where there are many."""
-        if self.capacity > 4 * FIRST and len(self) < FULL * self.capacity:
-            self._resize(max(FIRST, len(self) + len(self) // 8))
+    def shrink(self, came: int) -> None:
+        """After a call with so many elements: give up memory for slots that are not in use, where there are many."""
+        here = len(self)
+        full, spare = (TIGHT, 16) if came >= here else (FULL, 8)
+        if self.capacity > 4 * FIRST and here < full * self.capacity:
+            self._resize(max(FIRST, here + here // spare))
             self._make_heads()
             link_all(*self.arrays, False)
 
