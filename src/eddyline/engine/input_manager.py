@@ -59,6 +59,7 @@ class InputStream(StreamTime):
 
     >>> from eddyline.core.catalog import StreamDef
     >>> from eddyline.core.schema import Schema
+    >>> from eddyline.core.time import TimeKind
     >>> from eddyline.testing.clock import ManualClock
     >>> schema = Schema.from_arrow(pa.schema([("ts", pa.int64()), ("a", pa.string())]))
     >>> s = InputStream(StreamDef("S", schema, TimeKind.INTEGER, "ts", slack=2), ManualClock())

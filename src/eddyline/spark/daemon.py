@@ -78,6 +78,7 @@ MODULES: Final = (
             "match_select",
             "membership",
             "model_query",
+            "offered_join",
             "over",
             "predictive_query",
             "switching_join",
