@@ -244,3 +244,18 @@ def test_importing_and_asking_for_the_version_load_nothing_heavy() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines()[-1] == "[]"
+
+
+def test_a_filter_needs_no_compiler(tmp_path: Path) -> None:
+    """numba takes a seventh of the processor time of a trivial job; the first operator that has kernels loads it."""
+    (tmp_path / "calls.csv").write_text("ts,number,seconds\n1,555-1,30\n2,555-2,90\n")
+    job = "CREATE STREAM calls (ts int, number string, seconds int) FROM 'calls.csv' TIMESTAMP BY ts;\n"
+    (tmp_path / "job.cql").write_text(job + "SELECT Istream(number) FROM calls WHERE seconds > 60;\n")
+    code = (
+        "import sys, eddyline.cli\n"
+        f"eddyline.cli.main(['run', {str(tmp_path / 'job.cql')!r}, '--runtime', 'inline'])\n"
+        "print([m for m in ('numba', 'llvmlite', 'pyspark') if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "555-2" in done.stdout
+    assert done.stdout.splitlines()[-1] == "[]"

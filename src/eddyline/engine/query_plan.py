@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from eddyline.engine.running_query import RunningQuery
 from eddyline.operators.base import Operator
 from eddyline.plan.graph import Node
 from eddyline.plan.logical import StreamScan
 from eddyline.plan.plan_data import Kept, PlanEdge, PlanGraph, PlanNode, Property
-from eddyline.synopses.shared_index import SharedIndex
 from eddyline.synopses.store import Store
+
+if TYPE_CHECKING:
+    from eddyline.synopses.shared_index import SharedIndex
 
 Totals = Mapping[str, Mapping[str, Any]]  # by operator: elements_in, elements_out, seconds, rows, bytes, spilled
 
@@ -46,6 +48,8 @@ def graph_of(
 
 
 def _store(store: Store) -> dict[str, Any]:
+    from eddyline.synopses.shared_index import SharedIndex  # with numba, which a query without joins does not need
+
     readers = dict.fromkeys(name for s in store.stubs for name in s.readers())
     indexes = [i for i in store.indexes.values() if isinstance(i, SharedIndex) and len(i.readers) > 1]
     shown = {"windows": len(store.stubs), "rows": len(store), "readers": list(readers)}
