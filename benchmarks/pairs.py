@@ -42,14 +42,18 @@ def checkout(base: str) -> Iterator[Path]:
             subprocess.run([*git, "remove", "--force", str(tree)], check=True)
 
 
+def environment(tree: Path) -> dict[str, str]:
+    """In which a checkout runs. Both sides keep Python's compiled files: a checkout without them would parse its source
+    at each start, and in each worker of Spark, and one that has them from earlier would not."""
+    path = os.pathsep.join([str(tree / "src"), str(tree)])
+    kept = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    return {**kept, "PYTHONPATH": path, "EDDYLINE_COMPILE": "at-once"}
+
+
 def measured(tree: Path, workload: str, quick: bool) -> dict[str, float]:
     """Processor seconds of each part of a workload in the engine of a checkout."""
-    path = os.pathsep.join([str(tree / "src"), str(tree)])
     command = [sys.executable, str(HERE / "pair_side.py"), workload, str(FOLDER), *["--quick"] * quick]
-    told = subprocess.run(
-        command, env={**os.environ, "PYTHONPATH": path, "EDDYLINE_COMPILE": "at-once"}, stdout=subprocess.PIPE,
-        cwd=tree, text=True, check=True,
-    )  # fmt: skip
+    told = subprocess.run(command, env=environment(tree), stdout=subprocess.PIPE, cwd=tree, text=True, check=True)
     found: dict[str, float] = json.loads(told.stdout.splitlines()[-1])
     return found
 

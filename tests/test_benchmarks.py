@@ -154,6 +154,13 @@ def test_pairs_compare_this_checkout_with_the_base(monkeypatch: pytest.MonkeyPat
     assert found == {"whole": [6 / 8, 24 / 12]}
 
 
+def test_both_sides_of_a_pair_keep_compiled_files(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
+    found = pairs.environment(tmp_path)
+    assert "PYTHONDONTWRITEBYTECODE" not in found
+    assert found["PYTHONPATH"].split(pairs.os.pathsep)[0] == str(tmp_path / "src")
+
+
 def test_a_base_is_a_folder_or_a_revision(tmp_path: Path) -> None:
     with pairs.checkout(str(tmp_path)) as tree:
         assert tree == tmp_path
