@@ -113,12 +113,16 @@ def _counts(query: Any, index: str | None) -> Counter[str]:
 
 
 def quickest(
-    tables: Mapping[str, pa.Table], indexes: Sequence[str | None], text: str | None = None, trained: int = 0
+    tables: Mapping[str, pa.Table],
+    indexes: Sequence[str | None],
+    text: str | None = None,
+    trained: int = 0,
+    rounds: int = 3,
 ) -> list[float]:
-    """CPU seconds with each index: the least of three runs, in turns, the first of which loads. Where time is judged,
+    """CPU seconds with each index: the least of several runs, in turns, the first of which loads. Where time is judged,
     indexes are chosen by what operations cost in time, not by their number."""
     timed = [i.replace("costs=counted", "costs=measured") if i is not None else None for i in indexes]
-    times = [[measure(tables, i, text=text, trained=trained).seconds for i in timed] for _ in range(3)]
+    times = [[measure(tables, i, text=text, trained=trained).seconds for i in timed] for _ in range(rounds)]
     return [min(t) for t in zip(*times, strict=True)]
 
 
