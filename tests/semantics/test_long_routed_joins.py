@@ -1,7 +1,9 @@
 """Multi-route joins that run long enough for indexes to be assessed, selected, exchanged and migrated.
 
-The same random graphs as for caches, with aggregates on top, each with seven ways to index and to route. At the end a
-table says what the indexes did.
+The same random graphs as for caches, with aggregates on top, each with nine ways to index and to route. At the end a
+table says what the indexes did. With counted costs every decision draws any indexes; with costs that are measured the
+policies choose, as in a user's run, by the costs of operations on a machine that is drawn. A call and a new index cost
+nothing there and decisions need not pay: windows of some hundred rows would otherwise keep their first indexes.
 """
 
 from __future__ import annotations
@@ -15,8 +17,10 @@ from unittest.mock import patch
 
 import pytest
 
+from eddyline.adapting import decision_pace, index_costs
 from eddyline.adapting.route_control import RoutesAndIndexes
 from eddyline.adaptive.indexes import amri, fitting
+from eddyline.adaptive.indexes.cost import UnitCosts
 from eddyline.adaptive.indexes.selection import Choice
 from tests.scale import FACTOR, scaled
 from tests.semantics.long_joins import draw, run
@@ -26,6 +30,7 @@ GRAPHS = scaled(5, least=2, most=8)
 PARTS = 5
 MOST = 1500 if FACTOR >= 1 else 100  # elements of a stream
 QUICK = "window=200, periodic=600, triggered=900, partition=64, batch=50, costs=counted"
+MEASURED = QUICK.replace("counted", "measured")
 INDEXES = (
     f"amri({QUICK})",
     f"amri({QUICK}, assessment=cdia-random, migration=all, routes=lottery, explore=3)",
@@ -34,6 +39,8 @@ INDEXES = (
     f"bitmap({QUICK}, assessment=dia, scheduling=periodic, routes=lottery)",
     "single(partition=64, batch=7, in_flight=1, routes=written)",
     f"fitting({QUICK}, memory=4000, routes=lottery)",
+    f"amri({MEASURED})",
+    f"fitting({MEASURED}, memory=4000)",
 )
 SEEN: dict[str, Counter[str]] = {index: Counter() for index in INDEXES}
 
@@ -72,6 +79,14 @@ def any_bits(rng: random.Random) -> Iterator[None]:
         yield
 
 
+@contextmanager
+def any_machine(rng: random.Random) -> Iterator[None]:
+    """Complete assessments lead to decisions at once, by the costs of a machine that is drawn for each join."""
+    costs = UnitCosts(*(rng.choice((0.5, 1.0, 3.0, 10.0, 30.0)) for _ in range(6)))
+    with patch.object(decision_pace, "WORTH", 0.0), patch.object(index_costs, "_measured", costs):
+        yield
+
+
 @pytest.mark.parametrize("part", range(PARTS))
 def test_answers_with_any_route_and_index_are_those_of_the_tensor_product(part: int) -> None:
     for number in range(part, GRAPHS, PARTS):
@@ -89,7 +104,8 @@ def test_answers_with_any_route_and_index_are_those_of_the_tensor_product(part: 
                 original(self, *args, **kwargs)
                 made.append(self)
 
-            with patch.object(RoutesAndIndexes, "__init__", remember), any_bits(rng):
+            decisions = any_machine(rng) if "measured" in index else any_bits(rng)
+            with patch.object(RoutesAndIndexes, "__init__", remember), decisions:
                 answer = run(case, rng, {"joins": "routes", "index": index})
             wrong = case.difference(answer, expected)
             assert wrong is None, f"graph {SEED}/{number}, {index}\n{case.text}\n{wrong}"
@@ -109,4 +125,5 @@ def test_indexes_were_exchanged_and_migrated() -> None:
         assert changes[4] > GRAPHS
         assert changes[5] == 0
         assert changes[6] > 5 * GRAPHS
+        assert all(changes[i] > GRAPHS for i in (7, 8))
         assert all(SEEN[INDEXES[i]]["rows moved"] > 100 * GRAPHS for i in (0, 1, 6))
