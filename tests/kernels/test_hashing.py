@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numba.core import config
 
-from eddyline.kernels.hashing import hash_bytes_python, mix, mix_python
+from eddyline.kernels.hashing import above, above_python, hash_bytes_python, mix, mix_python
 from eddyline.synopses.codes import hash_codes
 
 int64 = st.integers(-(1 << 63), (1 << 63) - 1)
@@ -19,6 +19,19 @@ int64 = st.integers(-(1 << 63), (1 << 63) - 1)
 @numba.njit
 def compiled_mix(h, key):  # type: ignore[no-untyped-def]
     return mix(h, key)
+
+
+@numba.njit
+def compiled_above(low, value):  # type: ignore[no-untyped-def]
+    return above(low, value)
+
+
+@given(int64, int64, int64)
+def test_a_value_is_in_a_range_if_it_is_no_farther_above_low_than_high_is(low: int, high: int, value: int) -> None:
+    far, span = (int(compiled_above(np.int64(low), np.int64(x))) for x in (value, high))
+    assert (far, span) == (above_python(low, value), above_python(low, high))
+    if low <= high:
+        assert (far <= span) == (low <= value <= high)
 
 
 @given(int64, int64)

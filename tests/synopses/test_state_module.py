@@ -154,6 +154,27 @@ def test_a_search_finds_what_a_plain_loop_finds(seed):
     assert migrations > 0
 
 
+@pytest.mark.parametrize("spec", [(), (BitAddress((3, 2)),), (Hashed((0,)),)])
+def test_ranges_up_to_the_ends_of_the_numbers_empty_ones_and_none(spec):
+    least, most = -(1 << 63), (1 << 63) - 1
+    module = StateModule(2, 100, spec, frozenset({1}))
+    codes = np.array([[1, x] for x in (least, -1, 0, 1, most)] * 8)
+    module.insert(codes, np.zeros(40, np.int64), np.full(40, 9))
+
+    def found(*ranges: tuple[int, int]) -> list[int]:
+        low, high = (np.array([[r[i] for r in ranges]], np.int64).reshape(1, -1) for i in (0, 1))
+        asked = np.arange(len(ranges))
+        equal = frozenset(a for a, r in enumerate(ranges) if r[0] == r[1])
+        return sorted(module.search(Search(asked, low, high, np.ones(1, np.int64), np.ones(1, np.int64), equal))[1])
+
+    assert found() == list(range(40))
+    for low in (least, -1, 0, most):
+        for high in (least, -1, 1, most):
+            expected = [i for i in range(40) if low <= codes[i, 1] <= high]
+            assert found((1, 1), (low, high)) == expected, (low, high)
+    assert found((2, 0), (0, 0)) == []
+
+
 def test_partitions_behind_are_dropped_and_their_places_used_again():
     module = StateModule(1, 100, (BitAddress((6,)),))
     for t in range(200):

@@ -28,10 +28,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from eddyline.kernels.compile import borrowed, inlined, kernel
-from eddyline.kernels.hashing import mix, u
+from eddyline.kernels.hashing import above, mix, u
 
 HASHES, VISITS, COMPARISONS, FOUND = 0, 1, 2, 3  # of ``counts``
 NARROW_SLOTS = 65_534  # most slots that two bytes can count, with 0 for none
+BLOCK = 16  # rows that are compared together: more take fewer branches, and are looked into more often
 
 _I1, _I2, _NARROW, _WIDE = "int64[::1]", "int64[:, ::1]", "uint16[::1]", "uint32[::1]"
 _ROWS = f"{_I2}, {_I1}, {_I1}"  # codes, enter, leave
@@ -65,12 +66,13 @@ class Rows(NamedTuple):
     leave: Any
 
 
-class Requests(NamedTuple):
-    """What is asked for: the attributes, and for each request the ranges of their values and its times."""
+class Wanted(NamedTuple):
+    """What a request asks for: of each attribute of ``asked`` a value not below ``low`` and at most ``span`` above it.
+    These are filled in for one request after another; the times are those of all requests."""
 
     asked: Any
     low: Any
-    high: Any
+    span: Any
     max_enter: Any
     min_leave: Any
 
@@ -83,13 +85,25 @@ class Answers(NamedTuple):
 
 
 @inlined
-def fits(row, request, requests, rows):
-    """Whether a row is an answer to a request. Most rows of a bucket differ in a value: values come first."""
-    for j in range(len(requests.asked)):
-        code = rows.codes[u(row), u(requests.asked[u(j)])]
-        if code < requests.low[u(request), u(j)] or code > requests.high[u(request), u(j)]:
+def want(request, low, high, wanted):
+    """Fill in the ranges of a request: whether each of them has a value."""
+    possible = True
+    for j in range(len(wanted.asked)):
+        least, most = low[u(request), u(j)], high[u(request), u(j)]
+        wanted.low[u(j)], wanted.span[u(j)] = least, above(least, most)
+        if least > most:
+            possible = False
+    return possible
+
+
+@inlined
+def fits(row, first, request, wanted, rows):
+    """Whether a row is an answer to a request, as far as the attributes from place ``first`` on and times decide. Most
+    rows of a bucket differ in a value: values come first."""
+    for j in range(first, len(wanted.asked)):
+        if above(wanted.low[u(j)], rows.codes[u(row), u(wanted.asked[u(j)])]) > wanted.span[u(j)]:
             return False
-    return rows.enter[u(row)] <= requests.max_enter[u(request)] and rows.leave[u(row)] >= requests.min_leave[u(request)]
+    return rows.enter[u(row)] <= wanted.max_enter[u(request)] and rows.leave[u(row)] >= wanted.min_leave[u(request)]
 
 
 @inlined
@@ -97,20 +111,22 @@ def write(row, request, found, answers):
     """Write an answer down: how many there are now, −1 if this one found no room."""
     if found == len(answers.rows):
         return np.int64(-1)
-    answers.requests[found], answers.rows[found] = request, row
+    answers.requests[u(found)], answers.rows[u(found)] = request, row
     return found + 1
 
 
 @inlined
-def follow_chain(slot, request, found, compared, first, newest, newest_slot, links, requests, rows, answers):
+def follow_chain(slot, request, found, compared, first, newest, newest_slot, links, wanted, rows, answers):
     """Compare the rows of a chain from ``slot`` on (negative: there is none): how many answers there are now, −1 if one
     found no room, and how many rows were compared so far."""
+    if slot < 0:
+        return found, compared
     row = newest - (newest_slot - slot)
     if slot > newest_slot:
         row -= len(links)
-    while slot >= 0 and row >= first:
+    while row >= first:
         compared += 1
-        if fits(row, request, requests, rows):
+        if fits(row, 0, request, wanted, rows):
             found = write(row, request, found, answers)
             if found < 0:
                 break
@@ -122,6 +138,17 @@ def follow_chain(slot, request, found, compared, first, newest, newest_slot, lin
         if slot < 0:
             slot += len(links)
     return found, compared
+
+
+@inlined
+def next_parts(now, lowest, highest):
+    """Go on to the next parts of the ranges, the last attribute fastest: whether there are any."""
+    for j in range(len(now) - 1, -1, -1):
+        if now[j] < highest[j]:
+            now[j] += 1
+            return True
+        now[j] = lowest[j]
+    return False
 
 
 @inlined
@@ -166,62 +193,65 @@ def search_bits(
     """Search a bit-address index whose last row is ``newest``; rows before ``first`` are no longer alive.
 
     The buckets of a search have the bits of its values, and any bits where it asks for nothing (``anything``). Only
-    attributes that a range leaves some of their parts go through these one after another.
+    attributes that a range leaves some of their parts (``ranges`` counts them) go through these one after another.
     """
-    requests = Requests(borrowed(asked), borrowed(low), borrowed(high), borrowed(max_enter), borrowed(min_leave))
+    n = len(asked)
+    lows, spans = np.zeros(n, np.int64), np.zeros(n, np.uint64)
+    wanted = Wanted(borrowed(asked), borrowed(lows), borrowed(spans), borrowed(max_enter), borrowed(min_leave))
     rows = Rows(borrowed(codes), borrowed(enter), borrowed(leave))
     answers = Answers(borrowed(out_requests), borrowed(out_rows))
-    n = len(bits)
-    lowest = np.zeros(n, np.int64)
-    highest = np.zeros(n, np.int64)
-    now = np.zeros(n, np.int64)
-    given = np.zeros(n, np.int64)
-    for j in range(len(asked)):
-        given[asked[j]] = j + 1
+    bits, ranged, boundaries = borrowed(bits), borrowed(ranged), borrowed(boundaries)
+    low, high, heads, links = borrowed(low), borrowed(high), borrowed(heads), borrowed(links)
+    lowest, highest, now = np.zeros(n, np.int64), np.zeros(n, np.int64), np.zeros(n, np.int64)
+    shift = np.zeros(n, np.int64)  # of the bits of each attribute that is asked for, in a bucket's number
+    not_asked, below = np.int64(0), np.int64(0)
+    for a in range(len(bits) - 1, -1, -1):
+        not_asked |= ((1 << bits[a]) - 1) << below
+        for j in range(n):
+            if asked[j] == a:
+                not_asked &= (1 << below) - 1
+                shift[j] = below
+        below += bits[a]
     found, hashes, visits, compared = counts[FOUND], counts[HASHES], counts[VISITS], counts[COMPARISONS]
     for request in range(start, len(max_enter)):
         counts[FOUND], counts[HASHES], counts[VISITS], counts[COMPARISONS] = found, hashes, visits, compared
-        anything = np.int64(0)
-        for a in range(n):
-            anything <<= bits[a]
-            lowest[a], highest[a] = 0, 0
-            j = given[a] - 1
-            if j >= 0 and bits[a] > 0 and (ranged[a] != 0 or low[request, j] == high[request, j]):
+        more = want(request, low, high, wanted)
+        anything, bits_of_values, ranges = not_asked, np.int64(0), 0
+        for j in range(n):
+            a = asked[u(j)]
+            width = bits[u(a)]
+            if width == 0:
+                continue
+            if spans[u(j)] == 0:
                 hashes += 1
-                lowest[a] = part(low[request, j], a, bits, ranged, boundaries)
-                highest[a] = lowest[a]
-                if low[request, j] != high[request, j]:
-                    highest[a] = part(high[request, j], a, bits, ranged, boundaries)
+                bits_of_values |= part(lows[u(j)], a, bits, ranged, boundaries) << shift[u(j)]
+            elif ranged[u(a)] == 0:  # any bits: hashes keep no order
+                anything |= ((1 << width) - 1) << shift[u(j)]
             else:
-                anything |= (1 << bits[a]) - 1
-            now[a] = lowest[a]
-        more = True
-        for j in range(len(asked)):
-            if low[request, j] > high[request, j]:
-                more = False
+                hashes += 1
+                ranges += 1
+                lowest[j] = part(lows[u(j)], a, bits, ranged, boundaries)
+                highest[j] = part(high[u(request), u(j)], a, bits, ranged, boundaries)
+                now[j] = lowest[j]
         while more:
-            bits_of_values = np.int64(0)
-            for a in range(n):
-                bits_of_values = (bits_of_values << bits[a]) | now[a]
+            here = bits_of_values
+            for j in range(n if ranges > 0 else 0):
+                here |= now[j] << shift[j]
             others = np.int64(0)
             while True:
                 visits += 1
-                slot = np.int64(heads[u(bits_of_values | others)]) - 1
+                slot = np.int64(heads[u(here | others)]) - 1
                 found, compared = follow_chain(
-                    slot, request, found, compared, first, newest, newest_slot, borrowed(links), requests, rows, answers
-                )  # fmt: skip
+                    slot, request, found, compared, first, newest, newest_slot, links, wanted, rows, answers
+                )
                 if found < 0:
                     return request
                 others = (others - anything) & anything
                 if others == 0:
                     break
-            more = False  # the next parts of the ranges, the last attribute fastest
-            for a in range(n - 1, -1, -1):
-                if now[a] < highest[a]:
-                    now[a] += 1
-                    more = True
-                    break
-                now[a] = lowest[a]
+            more = ranges > 0 and next_parts(now, lowest, highest)
+        for j in range(n if ranges > 0 else 0):
+            lowest[j], highest[j], now[j] = 0, 0, 0
     counts[FOUND], counts[HASHES], counts[VISITS], counts[COMPARISONS] = found, hashes, visits, compared
     return np.int64(len(max_enter))
 
@@ -231,19 +261,22 @@ def search_hashed(
     links, out_requests, out_rows, counts,
 ):  # fmt: skip
     """Search a hash index; ``places`` are the places of its attributes among those asked for."""
-    requests = Requests(borrowed(asked), borrowed(low), borrowed(high), borrowed(max_enter), borrowed(min_leave))
+    lows, spans = np.zeros(len(asked), np.int64), np.zeros(len(asked), np.uint64)
+    wanted = Wanted(borrowed(asked), borrowed(lows), borrowed(spans), borrowed(max_enter), borrowed(min_leave))
     rows = Rows(borrowed(codes), borrowed(enter), borrowed(leave))
     answers = Answers(borrowed(out_requests), borrowed(out_rows))
     mask = np.int64(len(heads) - 1)
     found, compared = counts[FOUND], counts[COMPARISONS]
     for request in range(start, len(max_enter)):
         counts[FOUND], counts[COMPARISONS] = found, compared
+        if not want(request, low, high, wanted):
+            continue
         h = np.int64(0)
         for p in range(len(places)):
-            h = mix(h, low[request, places[p]])
+            h = mix(h, lows[u(places[u(p)])])
         slot = np.int64(heads[u(h & mask)]) - 1
         found, compared = follow_chain(
-            slot, request, found, compared, first, newest, newest_slot, borrowed(links), requests, rows, answers
+            slot, request, found, compared, first, newest, newest_slot, borrowed(links), wanted, rows, answers
         )
         if found < 0:
             return request
@@ -277,18 +310,38 @@ SEARCH_HASHED = _both(_SEARCH_HASHED, search_hashed, _REQUESTED)
 def search_all(
     start, asked, low, high, max_enter, min_leave, begin, end, codes, enter, leave, out_requests, out_rows, counts
 ):
-    """Compare every row from ``begin`` to ``end`` − 1: for a search that no index serves."""
-    requests = Requests(borrowed(asked), borrowed(low), borrowed(high), borrowed(max_enter), borrowed(min_leave))
+    """Compare every row from ``begin`` to ``end`` − 1: for a search that no index serves.
+
+    The codes of the first attribute are put side by side, once for all requests. So the processor compares several at a
+    time, and only blocks with a row that fits are looked into.
+    """
+    n = len(asked)
+    lows, spans = np.zeros(max(1, n), np.int64), np.zeros(max(1, n), np.uint64)
+    wanted = Wanted(borrowed(asked), borrowed(lows), borrowed(spans), borrowed(max_enter), borrowed(min_leave))
     rows = Rows(borrowed(codes), borrowed(enter), borrowed(leave))
     answers = Answers(borrowed(out_requests), borrowed(out_rows))
+    column = np.zeros(max(0, end - begin), np.int64)  # all fit where no attribute is asked for
+    if n > 0:
+        for i in range(len(column)):
+            column[u(i)] = codes[u(begin + i), u(asked[0])]
     found = counts[FOUND]
     for request in range(start, len(max_enter)):
         counts[FOUND] = found
-        for row in range(begin, end):
-            if fits(row, request, requests, rows):
-                found = write(row, request, found, answers)
-                if found < 0:
-                    return request
+        if not want(request, low, high, wanted):
+            continue
+        least, span = lows[0], spans[0]
+        for block in range(0, len(column), BLOCK):
+            stop = min(len(column), block + BLOCK)
+            fitting = 0
+            for i in range(block, stop):
+                fitting += above(least, column[u(i)]) <= span
+            if fitting == 0:
+                continue
+            for i in range(block, stop):
+                if above(least, column[u(i)]) <= span and fits(begin + i, 1, request, wanted, rows):
+                    found = write(begin + i, request, found, answers)
+                    if found < 0:
+                        return request
         counts[COMPARISONS] += end - begin
     counts[FOUND] = found
     return np.int64(len(max_enter))

@@ -34,6 +34,15 @@ def mix_python(h: int, key: int) -> int:
     return x - (1 << 64) if x >> 63 else x
 
 
+def above_python(low: int, value: int) -> int:
+    """The uncompiled body of ``above``.
+
+    >>> above_python(3, 5), above_python(5, 3) == 2**64 - 2
+    (2, True)
+    """
+    return (int(value) - int(low)) & _MASK
+
+
 def hash_bytes_python(data: np.ndarray, start: int, stop: int) -> int:
     """The uncompiled body of ``hash_bytes``: eight bytes at a time, then the rest, then the length."""
     h, word, shift = 0, 0, 0
@@ -47,6 +56,7 @@ def hash_bytes_python(data: np.ndarray, start: int, stop: int) -> int:
 
 if config.DISABLE_JIT:
     mix: Any = mix_python
+    above: Any = above_python
     hash_bytes: Any = hash_bytes_python
     u: Any = int
 else:
@@ -73,6 +83,12 @@ else:
         return np.int64(x)
 
     @inlined
+    def above(low, value):
+        """How far ``value`` is above ``low``, modulo 2⁶⁴: a value is in [low, high] if it is no farther than ``high``
+        is. One comparison, and no branch, where two would be needed."""
+        return np.uint64(value) - np.uint64(low)
+
+    @inlined
     def hash_bytes(data, start, stop):
         """Hash the bytes in [start, stop)."""
         h = np.int64(0)
@@ -89,6 +105,7 @@ else:
 
     stands_for(u, int)
     stands_for(mix, mix_python)
+    stands_for(above, above_python)
     stands_for(hash_bytes, hash_bytes_python)
 
 
