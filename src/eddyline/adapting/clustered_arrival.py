@@ -10,9 +10,10 @@ from typing import Any
 
 import numpy as np
 
+from eddyline.adapting.steps import Steps
 from eddyline.adaptive.constraints.forms import Forms
 from eddyline.core.delta import Int64s
-from eddyline.kernels.constrained_collect import EMPTY, FORGOTTEN, clustering
+from eddyline.kernels.constrained_monitors import EMPTY, FORGOTTEN, clustering
 
 AT_ONCE = 512  # values that are looked up together: there has to be room for as many new ones
 FULL = 0.75  # of the places, after which more are made
@@ -45,22 +46,18 @@ class ClusteredArrival:
         """The values of rows, in order of arrival, and when they came."""
         if len(values) == 0:
             return
-        distances, spans = np.empty(len(values), np.int64), np.empty(len(values), np.int64)
-        start = 0
+        steps, start = Steps(self.forms, len(values)), 0
         while start < len(values):
             room = int(FULL * len(self.table)) - self.entries
             if room < min(AT_ONCE, len(values) - start):
                 self._rebuild(min(AT_ONCE, len(values) - start))
                 room = int(FULL * len(self.table)) - self.entries
             part = slice(start, start + room)
-            held = self.table, self.counts, self.times, distances[part], spans[part]
-            self.entries += int(clustering(values[part], times[part], self.count + start, *held))
+            held = self.table, self.counts, self.times
+            self.entries += int(clustering(values[part], times[part], self.count + start, *held, *steps.arrays))
             start += room
-        seen = np.flatnonzero(distances)
-        start, self.count = self.count, self.count + len(values)
-        self.forms.arrivals.observe(start + seen + 1, distances[seen], self.count)
-        seen = np.flatnonzero(spans)
-        self.forms.observe_ticks(times[seen], spans[seen], int(times[-1]))
+        self.count += len(values)
+        steps.tell(self.count, int(times[-1]))
 
     def complete(self, now: int) -> Int64s:
         """The places in the table of values all of whose rows have come, by CA(k_e) or CA_t(k_e)."""
@@ -86,7 +83,7 @@ class ClusteredArrival:
         values, counts, times = self.table[places], self.counts[places], self.times[places]
         self._make(max(FIRST, 1 << int((len(values) + more) / FULL).bit_length()))
         # Into an empty table each value goes for the first time, with the count before it less 1.
-        nothing = np.empty(len(values), np.int64), np.empty(len(values), np.int64)
+        nothing = Steps(self.forms, 0).arrays
         self.entries = int(clustering(values, times, 0, self.table, self.counts, self.times, *nothing))
         taken = np.flatnonzero(self.counts >= 0)
         self.counts[taken] = counts[self.counts[taken] - 1]

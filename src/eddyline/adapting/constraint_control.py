@@ -21,11 +21,11 @@ from eddyline.adapting.arrival_rates import ArrivalRates
 from eddyline.adapting.clustered_arrival import ClusteredArrival
 from eddyline.adapting.constraint_report import UNUSED, USED
 from eddyline.adapting.followed_children import FollowedChildren
+from eddyline.adapting.ordered_arrival import OrderedArrival
 from eddyline.adaptive.constraints.directions import DirectedGraph, Edge, direct
 from eddyline.adaptive.constraints.forms import Forms
 from eddyline.adaptive.constraints.missed import MissedResults
 from eddyline.adaptive.constraints.no_rows import Prediction, choose, predict
-from eddyline.adaptive.constraints.ordered_arrival import OrderedArrival
 from eddyline.adaptive.constraints.policies import CA, OAC, OAP, RIDS, ConstraintOptions
 from eddyline.core.delta import Int64s
 from eddyline.kernels import constrained_layout as k

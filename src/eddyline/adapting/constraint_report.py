@@ -13,11 +13,11 @@ from typing import Any, Protocol
 
 from eddyline.adapting.clustered_arrival import ClusteredArrival
 from eddyline.adapting.followed_children import FollowedChildren
+from eddyline.adapting.ordered_arrival import OrderedArrival
 from eddyline.adaptive.constraints.directions import DirectedGraph
 from eddyline.adaptive.constraints.forms import ARRIVALS, CHOSEN, TICKS, Forms
 from eddyline.adaptive.constraints.missed import MissedResults
 from eddyline.adaptive.constraints.no_rows import Prediction
-from eddyline.adaptive.constraints.ordered_arrival import OrderedArrival
 from eddyline.kernels import constrained_layout as k
 from eddyline.operators.constrained_join import ConstrainedJoin
 

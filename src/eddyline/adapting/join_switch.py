@@ -121,9 +121,7 @@ class JoinSwitch:
         # Of a window that is filling nothing can have been saved yet, so half of a full one is waited for.
         full = sum(w if math.isfinite(w) else h for w, h in zip(self.windows, held, strict=True))
         patience = (
-            self.patience
-            if self.patience is not None
-            else max(self.limits.least_patience, self.limits.patience * full)
+            self.patience if self.patience is not None else max(self.limits.least_patience, self.limits.patience * full)
         )
         if self.idle > patience:
             return f"constraints saved nothing for {self.idle:,} arrivals"

@@ -61,8 +61,6 @@ from eddyline.kernels.constrained_rows import (
 )
 from eddyline.kernels.hashing import mix
 
-EMPTY, FORGOTTEN = -2, -1  # counts of a place in CA-Aux that was never taken, and of a key whose entry is over
-
 
 class Inferences(NamedTuple):
     """What a collection may infer. By port: ``wait`` rows of the neighbour are waited for (RIDS), ``low`` is a bound on
@@ -371,26 +369,3 @@ def close_keys(
         while node >= 0:
             r16[node, 11 * width + 18 + p] = why
             node = after(rows, width, p, node, keys[i])
-
-
-@kernel(f"int64({I1}, {I1}, int64, {I1}, {I1}, {I1}, {I1}, {I1})")
-def clustering(keys, times, count, table, first_count, first_time, distances, spans):
-    """CA-Aux (6.7.2): for each arriving key its clustering distance so far, and the ticks since the first of its key.
-    ``table`` is an open hash table of keys, ``first_count`` has C_v = the count of arrivals less those of other keys
-    since the first of the key (EMPTY, FORGOTTEN), ``first_time`` when the first came. Returns how many places were
-    taken."""
-    mask = len(table) - 1
-    new = np.int64(0)
-    for i in range(len(keys)):
-        count += 1
-        at = mix(np.int64(3), keys[i]) & mask
-        while first_count[at] != EMPTY and table[at] != keys[i]:
-            at = (at + 1) & mask
-        if first_count[at] >= 0:
-            first_count[at] += 1
-            distances[i], spans[i] = count - first_count[at], times[i] - first_time[at]
-        else:
-            new += first_count[at] == EMPTY
-            table[at], first_count[at], first_time[at] = keys[i], count, times[i]
-            distances[i], spans[i] = 0, 0
-    return new

@@ -49,6 +49,11 @@ class Adherence:
         """The largest k that is certain to be noticed."""
         return math.inf if math.isinf(self.k_u) else math.ceil(self.c * self.k_u)
 
+    @property
+    def limit(self) -> float:
+        """The largest distance that is no increase."""
+        return self.k_e if self.careful else self.k_u
+
     def look(self) -> int:
         """Arrivals that are looked at."""
         return int(max(self.W, math.ceil(MARGIN * self.largest) if self.careful else 0))
@@ -71,7 +76,7 @@ class Adherence:
             if self.careful and largest <= self.k_e:
                 self.k_u = largest  # rows are kept for k_e: nothing was missed
             else:
-                self.increased(int(positions[np.argmax(distances > (self.k_e if self.careful else self.k_u))]))
+                self.increased(int(positions[np.argmax(distances > self.limit)]))
         self.largest = max(self.largest, largest)
         while self._recent and self._recent[-1][1] <= largest:
             self._recent.pop()

@@ -62,6 +62,11 @@ class Forms:
         ticks = math.inf if math.isinf(self.ticks.k_e) else self.ticks.k_e * self.rate
         return float(self.arrivals.k_e), ticks
 
+    @property
+    def limits(self) -> Int64s:
+        """The largest distances that are no increase, in arrivals and in ticks."""
+        return np.array([min(UNKNOWN, self.arrivals.limit), min(UNKNOWN, self.ticks.limit)], np.int64)
+
     def passed(self, now: int, rate: float) -> None:
         """Time has come to ``now``, whether there were arrivals or not; as many ticks are looked at as ``W`` arrivals
         take."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from eddyline.adapting.ordered_arrival import OrderedArrival
 from eddyline.adaptive.constraints.adherence import Adherence
 from eddyline.adaptive.constraints.forms import Forms
-from eddyline.adaptive.constraints.ordered_arrival import OrderedArrival
 from eddyline.core.delta import Int64s
 
 MANY = 40_000

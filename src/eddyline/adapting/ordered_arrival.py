@@ -7,14 +7,16 @@ from typing import Any
 
 import numpy as np
 
+from eddyline.adapting.steps import Steps
 from eddyline.adaptive.constraints.forms import UNKNOWN, Forms
 from eddyline.core.delta import Int64s
+from eddyline.kernels.constrained_monitors import HELD, scrambling
 
 LOWEST = -(1 << 63)
 FEW = 512  # maxima that are remembered one by one
 RESOLUTION = 100  # of more, those of about one hundredth of their age are taken together: more measure k more exactly
 LEAST_KEPT = 2  # times k_e, or W: arrivals remembered while k is known; a row that is later than that is an increase
-REMEMBERED = ("maxima", "at", "when", "last", "until")
+REMEMBERED = ("maxima", "at", "when", "last", "until")  # as the kernel has them
 
 
 class OrderedArrival:
@@ -48,30 +50,17 @@ class OrderedArrival:
         """The values of rows, in order of arrival, and when they came."""
         if len(values) == 0:
             return
-        before = self.maxima[-1:] if len(self.maxima) else values[:1]
-        running = np.maximum.accumulate(np.concatenate([before, values]))
-        rise = running[1:] > running[:-1]
-        rise[0] |= len(self.maxima) == 0
-        rises = np.flatnonzero(rise)
-        self.maxima = np.concatenate([self.maxima, running[1:][rises]])
-        self.at, self.last = (np.concatenate([a, self.count + rises]) for a in (self.at, self.last))
-        self.when, self.until = (np.concatenate([a, times[rises]]) for a in (self.when, self.until))
-        late = np.flatnonzero(values < running[1:])
-        start, self.count = self.count, self.count + len(values)
-        if len(late):
-            self._measure(values[late], start + late, times[late], int(times[-1]))
-        else:
-            none = np.empty(0, np.int64)
-            self.forms.arrivals.observe(none, none, self.count)
-            self.forms.observe_ticks(none, none, int(times[-1]))
+        many = len(self.maxima)
+        held = np.empty((HELD, many + len(values)), np.int64)
+        for line, name in enumerate(REMEMBERED):
+            held[line, :many] = getattr(self, name)
+        steps = Steps(self.forms, len(values))
+        known = int(scrambling(values, times, self.count, many, held, int(self.cut), *steps.arrays))
+        for line, name in enumerate(REMEMBERED):
+            setattr(self, name, held[line, :known].copy())
+        self.count += len(values)
+        steps.tell(self.count, int(times[-1]))
         self._trim(int(times[-1]))
-
-    def _measure(self, values: Int64s, at: Int64s, times: Int64s, now: int) -> None:
-        """Distances of rows that came after larger ones, from the first of these."""
-        first = np.searchsorted(self.maxima, values, side="right")
-        forgotten = (first == 0) & self.cut  # at least: what is older was forgotten
-        self.forms.arrivals.observe(at + 1, at - self.at[first] + forgotten, self.count)
-        self.forms.observe_ticks(times, times - self.when[first] + forgotten, now)
 
     def _trim(self, now: int) -> None:
         """Forget maxima that are older than ``most`` arrivals, and than a form looks at whose k is known."""

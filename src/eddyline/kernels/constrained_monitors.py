@@ -1,0 +1,85 @@
+"""What monitors of clustered and of ordered arrival measure of the rows of a batch (thesis 6.7.2 and 6.8.2).
+
+Distances are put out as *steps*: places of a (2, n + 1) array with the position and the distance of each that no later
+one of the batch reaches, for only these can become the largest of a window of arrivals. Place 0 has the first that is
+above a limit (distance 0: none is), which says when the constraint ceased to hold.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from eddyline.kernels.compile import inlined, kernel
+from eddyline.kernels.constrained_rows import I1, I2
+from eddyline.kernels.hashing import mix, u
+
+EMPTY, FORGOTTEN = -2, -1  # counts of a place in CA-Aux that was never taken, and of a key whose entry is over
+# Lines of what is remembered of ordered arrival: the maxima, and the arrival and the time of the first and of the last
+# of those that each stands for.
+MAXIMA, AT, WHEN, LAST, UNTIL, HELD = 0, 1, 2, 3, 4, 5
+
+
+@inlined
+def add_step(steps, many, limit, position, distance):
+    """Remember a distance, and forget those before it that are not larger; returns how many places are taken."""
+    if distance <= 0:
+        return many
+    if distance > limit and steps[1, 0] == 0:
+        steps[0, 0], steps[1, 0] = position, distance
+    while many > 1 and steps[1, u(many - 1)] <= distance:
+        many -= 1
+    steps[0, u(many)], steps[1, u(many)] = position, distance
+    return many + 1
+
+
+@kernel(f"int64({I1}, {I1}, int64, {I1}, {I1}, {I1}, {I1}, {I2}, {I2}, {I1})")
+def clustering(keys, times, count, table, first_count, first_time, limits, arrivals, ticks, taken):
+    """CA-Aux (6.7.2): of each arriving key the clustering distance so far, and the ticks since the first of its key, as
+    steps in ``arrivals`` and ``ticks`` with a limit each, behind those that are ``taken``. ``table`` is an open hash
+    table of keys, ``first_count`` has C_v = the count of arrivals less those of other keys since the first of the key
+    (EMPTY, FORGOTTEN), ``first_time`` when the first came. Returns how many places of the table were taken."""
+    mask = len(table) - 1
+    new, a, t = np.int64(0), taken[0], taken[1]
+    for i in range(len(keys)):
+        count += 1
+        at = mix(np.int64(3), keys[i]) & mask
+        while first_count[u(at)] != EMPTY and table[u(at)] != keys[i]:
+            at = (at + 1) & mask
+        if first_count[u(at)] >= 0:
+            first_count[u(at)] += 1
+            a = add_step(arrivals, a, limits[0], count, count - first_count[u(at)])
+            t = add_step(ticks, t, limits[1], times[i], times[i] - first_time[u(at)])
+        else:
+            new += first_count[u(at)] == EMPTY
+            table[u(at)], first_count[u(at)], first_time[u(at)] = keys[i], count, times[i]
+    taken[0], taken[1] = a, t
+    return new
+
+
+@kernel(f"int64({I1}, {I1}, int64, int64, {I2}, int64, {I1}, {I2}, {I2}, {I1})")
+def scrambling(values, times, count, many, held, cut, limits, arrivals, ticks, taken):
+    """The running maxima of values, ``many`` of which are ``held`` so far (with room for a new one for each value), and
+    of each value that comes after a larger one the arrivals and ticks since the first larger one, as steps. ``cut``:
+    older maxima were forgotten, so that such a distance is larger than what is measured. Returns how many maxima there
+    are."""
+    a, t = taken[0], taken[1]
+    for i in range(len(values)):
+        v = values[i]
+        if many == 0 or v > held[MAXIMA, u(many - 1)]:
+            held[MAXIMA, u(many)] = v
+            held[AT, u(many)], held[LAST, u(many)] = count + i, count + i
+            held[WHEN, u(many)], held[UNTIL, u(many)] = times[i], times[i]
+            many += 1
+        elif v < held[MAXIMA, u(many - 1)]:
+            low, high = np.int64(0), many - 1  # the first that is larger is among these
+            while low < high:
+                middle = (low + high) >> 1
+                if held[MAXIMA, u(middle)] > v:
+                    high = middle
+                else:
+                    low = middle + 1
+            more = np.int64(low == 0 and cut != 0)
+            a = add_step(arrivals, a, limits[0], count + i + 1, count + i - held[AT, u(low)] + more)
+            t = add_step(ticks, t, limits[1], times[i], times[i] - held[WHEN, u(low)] + more)
+    taken[0], taken[1] = a, t
+    return many
