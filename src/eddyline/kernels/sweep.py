@@ -1,14 +1,16 @@
 """One comparison of lines with many constants: what ``polynomials.compare`` finds for each of them, in one pass each.
 
 Most lines are on one side of a constant for as long as they last, which the signs at their two ends tell; a root is
-computed for the others only. Results leave as they are shown: ends, flags, and coefficients since the new start.
+computed for the others only. Which lines those are is told for all of them first, without a branch: the side on which
+a line lies cannot be foreseen, and a branch that is foreseen wrongly costs more than the comparison. Results leave as
+they are shown: ends, flags, and coefficients since the new start.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from eddyline.kernels.compile import kernel
+from eddyline.kernels.compile import inlined, kernel
 from eddyline.kernels.polynomials import (
     HIGH_CLOSED,
     LOW_CLOSED,
@@ -19,6 +21,26 @@ from eddyline.kernels.polynomials import (
     solve_line,
     solve_row,
 )
+
+NOWHERE, EVERYWHERE, PARTLY = 0, 1, 2  # where a line compares as wanted; partly: perhaps
+
+
+@inlined
+def told_by_ends(constant, over, under, level, slope, by, rise, size, told, chosen):
+    """Fill ``told`` with where each line compares with a constant as wanted, as far as its ends tell, and ``chosen``
+    with the lines that do so anywhere; returns how many. ``over``, ``under``: what is told of a line on that side."""
+    for i in range(len(level)):
+        begins = (level[i] - constant) + by[i] * slope[i]
+        ends = begins + rise[i]
+        margin = 4.0 * NOISE * (size[i] + abs(constant) + abs(rise[i]))
+        is_over = (begins > margin) & (ends > margin)
+        is_under = (begins < -margin) & (ends < -margin)
+        told[i] = over if is_over else (under if is_under else PARTLY)
+    found = 0
+    for i in range(len(level)):
+        chosen[found] = i
+        found += told[i] != NOWHERE
+    return found
 
 
 @kernel(
@@ -47,23 +69,17 @@ def sweep_lines(
         rise[i] = line[i, 1] * span
         reach = max(abs(low[i] - base[i]), abs(high[i] - base[i])) * scale
         size[i] = abs(line[i, 1]) * reach + abs(line[i, 0])
-    above = holds(1, comparison)
+    level, steep = line[:, 0].copy(), line[:, 1].copy()
+    told, chosen = np.empty(n, np.int64), np.empty(n, np.int64)
+    over, under = (EVERYWHERE, NOWHERE) if holds(1, comparison) else (NOWHERE, EVERYWHERE)
     for p in range(len(constants)):
         constant, first = constants[p], made
-        for i in range(n):
-            begins = line[i, 0] - constant
-            begins += by[i] * line[i, 1]
-            ends = begins + rise[i]
-            margin = 4.0 * NOISE * (size[i] + abs(constant) + abs(rise[i]))
-            if begins > margin and ends > margin:
-                if not above:
-                    continue
-            elif begins < -margin and ends < -margin:
-                if above:
-                    continue
-            else:
+        for place in range(told_by_ends(constant, over, under, level, steep, by, rise, size, told, chosen)):
+            i = chosen[place]
+            if told[i] == PARTLY:
                 if not np.isfinite(size[i]):
                     continue
+                begins = (level[i] - constant) + by[i] * steep[i]
                 flags = -1
                 a, b = low[i], high[i]
                 if a < b:

@@ -22,12 +22,12 @@ from eddyline.core.errors import JobError
 from eddyline.kernels.fit import LATE, REPEATED, VIOLATIONS, fit_greedy, group_rows
 from eddyline.kernels.fit_checked import fit_checked, fit_keogh
 from eddyline.kernels.fit_line import fit_lines
+from eddyline.models.near_keys import NearKeys
 from eddyline.models.pieces import for_kernel
 from eddyline.models.segments import MAX_INPUT_DEGREE, SegmentLayout, polynomial_array
 from eddyline.synopses.keys import KeyTable
 
 CW: Final = ("C", "W")  # as kernels take arrays
-NEAR_KEYS = 1 << 16  # whole keys within such a range are found in a table
 ROUNDING = 2.0**-48  # of a value: what the bound is narrowed by, so that rounding does not break it
 
 
@@ -67,10 +67,23 @@ class ErrorBound:
         bounds: Float64s = np.maximum(self.amount * np.abs(values), self.floor)
         return bounds
 
+    def narrowed(self, values: Float64s) -> Float64s:
+        """The bound of each value, narrowed so that rounding does not break it."""
+        return narrowed(self.at(values) if self.relative else self.amount, values)
+
     def __str__(self) -> str:
         if not self.relative:
             return f"{self.amount:g}"
         return f"{self.amount * 100:.4g}%" + (f" (floor {self.floor:.4g})" if self.floor else "")
+
+
+def narrowed(bounds: Float64s | float, values: Float64s) -> Float64s:
+    """Bounds of values, narrowed so that rounding does not break them."""
+    found: Float64s = np.abs(values)
+    found *= ROUNDING
+    np.minimum(found, bounds / 2, out=found)
+    np.subtract(bounds, found, out=found)
+    return found
 
 
 @dataclass(slots=True)
@@ -118,6 +131,7 @@ class Fitter:
         self.layout, self.key_types, self.errors, self.degree = layout, tuple(keys), tuple(errors), degree
         self.gap, self.share, self.longest, self.most = max_gap or 0, interpolate, longest, most
         self.table_of_keys = KeyTable(keys)
+        self._near_keys = NearKeys()
         self.counts = FitCounts()
         self._made = _Made()
         self.segments_by_key: Int64s | None = None  # complete ones, where somebody counts them
@@ -156,11 +170,12 @@ class Fitter:
         """Samples that are numbers, by the numbers of their keys (``codes``)."""
         n, known = len(time), self.known_keys
         values = np.require(values, requirements=CW)
-        if bounds is None and len(self.errors) == 1:
-            bounds = self.errors[0].at(values)
-        elif bounds is None:
-            bounds = np.column_stack([e.at(values[:, j]) for j, e in enumerate(self.errors)])
-        bounds = np.ascontiguousarray(bounds - np.minimum(bounds / 2, ROUNDING * np.abs(values)))
+        if bounds is not None:
+            bounds = narrowed(bounds, values)
+        elif len(self.errors) == 1:
+            bounds = self.errors[0].narrowed(values)
+        else:
+            bounds = np.column_stack([e.narrowed(values[:, j]) for j, e in enumerate(self.errors)])
         begin, order = np.zeros(known + 1, np.int64), np.empty(n, np.int64)
         group_rows(np.require(code, requirements=CW), begin, order)
         if self.degree <= 1:
@@ -174,22 +189,16 @@ class Fitter:
         return max(1, self.table_of_keys.capacity) if self.key_types else 1
 
     def codes(self, keys: Sequence[pa.Array], n: int) -> Int64s:
-        """Numbers of the keys. Of one key of whole numbers that lie near each other only the distinct ones are looked
-        up, in the order in which they come first."""
+        """Numbers of the keys. Of one key of whole numbers that lie near each other only new ones are looked up, in
+        the order in which they come first."""
         if not keys:
             return np.zeros(n, np.int64)
         one = keys[0]
-        if len(keys) == 1 and pa.types.is_integer(one.type) and not one.null_count:
-            given = one.cast(pa.int64()).to_numpy(zero_copy_only=False)
-            least, most = int(given.min()), int(given.max())
-            if most - least < NEAR_KEYS:
-                given = given - least
-                first = np.full(most - least + 1, n, np.int64)
-                first[given[::-1]] = np.arange(n - 1, -1, -1)
-                come = np.sort(first[first < n])
-                first[given[come]] = self.table_of_keys.intern([one.take(pa.array(come))], len(come))
-                codes: Int64s = first.take(given)
-                return codes
+        near = len(keys) == 1 and pa.types.is_integer(one.type) and one.type != pa.uint64()
+        if near and not one.null_count:
+            found = self._near_keys.numbers(one, self.table_of_keys)
+            if found is not None:
+                return found
         return self.table_of_keys.intern(list(keys), n)
 
     def _greedy(self, begin: Int64s, order: Int64s, time: Int64s, values: Float64s, bounds: Float64s) -> None:
@@ -331,7 +340,7 @@ class Fitter:
     @property
     def nbytes(self) -> int:
         arrays = (self._open, self._state, *self._hull, self._hull_at)
-        return self.table_of_keys.nbytes + sum(int(a.nbytes) for a in arrays)
+        return self.table_of_keys.nbytes + self._near_keys.nbytes + sum(int(a.nbytes) for a in arrays)
 
     def open_since(self) -> int | None:
         """Where the first segment of degree 0 or 1 begins that is not complete; None: all are."""
@@ -361,6 +370,7 @@ class Fitter:
     def load(self, state: Mapping[str, Any]) -> None:
         width = len(self.errors)
         self.table_of_keys.load(state["keys"])
+        self._near_keys = NearKeys()
         self.counts = FitCounts(**state["counts"])
         self._open, self._hull_at = for_kernel(state["open"], state["hull_at"])
         self._state = np.array(state["lines"]).reshape(-1, width, 6)
