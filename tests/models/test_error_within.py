@@ -214,8 +214,8 @@ def test_a_bound_that_is_too_small_is_found_each_time(text: str, share: float, m
 
 @pytest.mark.parametrize("share", [0.5, 0.9])
 def test_samples_beyond_their_bound_are_found_each_time(share: float, monkeypatch: pytest.MonkeyPatch) -> None:
-    at = ErrorBound.at
-    monkeypatch.setattr(ErrorBound, "at", lambda self, values: at(self, values) / share)
+    narrowed = ErrorBound.narrowed
+    monkeypatch.setattr(ErrorBound, "narrowed", lambda self, values: narrowed(self, values) / share)
     for case in range(2):
         with pytest.raises(AssertionError):
             check_edge(next(iter(EDGES)), case)
