@@ -69,6 +69,15 @@ def test_late_rows_of_a_streaming_dataframe(spark: Any, folder: Path, tmp_path: 
     assert rows and all(r["_reason"].startswith("late:") for r in rows) and eds.invalid(query) == []
 
 
+def test_metrics_of_the_users_without_a_form_in_json(spark: Any, folder: Path, tmp_path: Path) -> None:
+    """The listener reads the progress as JSON, from which Spark leaves such a metric out, and no other."""
+    from pyspark.sql import functions as F
+
+    found = eds.query(COUNT, {"S": streaming(spark, folder)}).observe("mine", F.max(F.expr("make_ym_interval(1, k)")))
+    _, (told,) = heard(lambda: run(found, tmp_path), 1)
+    assert told.category is ed.LateRowsWarning
+
+
 def test_results_that_are_fetched_warn_where_they_are_fetched(spark: Any, folder: Path) -> None:
     session = ed.Session(spark)
     session.stream("S", streaming(spark, folder), timestamp="ts")
