@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+from experiments.constraints.harness import Input, Run, two_parents
 
 import eddyline as ed
 from eddyline.adapting.candidates import constrained_join
@@ -81,6 +82,16 @@ def test_a_constraint_that_never_holds_leaves_the_plain_join_running() -> None:
     held = [s["window_rows"] for s in query.statistics()["constrained-join 1"]["synopses"]]
     assert held == [600, 601]
     assert "S [RANGE 1200]: window 601 rows" in query.explain()
+
+
+def test_windows_that_are_filling_are_no_reason_for_the_plain_join() -> None:
+    """Clusters of keys are spread over 2,000 rows: after the first call nothing is saved yet."""
+    tables = two_parents(2_000, 6_000)
+    inputs = {n: Input(tables[n], 20_000) for n in ("S1", "S2", "S3")}
+    join = Run(inputs, [("S1.a", "S3.a"), ("S2.a", "S3.a")], "lossy(uses=ca)")
+    for _ in join.steps(8_000):
+        assert join.join.plain is None
+    assert join.rows < 10_000 and join.join.handovers == 0
 
 
 def test_auto_saves_memory_where_the_limit_asks_for_it() -> None:

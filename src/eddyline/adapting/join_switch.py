@@ -118,11 +118,8 @@ class JoinSwitch:
             self.idle += elements
         else:
             self.idle = 0
-        # Of a window that is filling nothing can have been saved yet, so half of a full one is waited for.
         full = sum(w if math.isfinite(w) else h for w, h in zip(self.windows, held, strict=True))
-        patience = (
-            self.patience if self.patience is not None else max(self.limits.least_patience, self.limits.patience * full)
-        )
+        patience = float(self.patience) if self.patience is not None else self.limits.idle(sum(held), full)
         if self.idle > patience:
             return f"constraints saved nothing for {self.idle:,} arrivals"
         pace, plain = self.pace[CONSTRAINED], self.pace[PLAIN]

@@ -20,6 +20,9 @@ class HandOver:
     ``patience``
         Windows of arrivals without a saving before the plain join takes over; never less than ``least_patience``
         arrivals. Fewer change sooner, and change back and forth where a constraint fails for a while.
+    ``filling``
+        Of full windows no less than this is waited for: while they fill nothing can have been saved yet. More stays
+        longer with a join whose constraints never hold, less gives it up before a k is known.
     ``most_back_off``
         Each attempt in vain doubles the time until the next, up to so many windows: more cost less where constraints
         never hold, and notice later that they do again.
@@ -39,6 +42,7 @@ class HandOver:
 
     worthless: float = 0.9
     patience: float = 0.5
+    filling: float = 0.25
     least_patience: int = 4_000
     most_back_off: int = 64
     full: float = 0.7
@@ -46,6 +50,14 @@ class HandOver:
     watched: float = 0.5
     trial: int = 200_000
     faster: float = 0.95
+
+    def idle(self, held: float, full: float) -> float:
+        """Arrivals without a saving after which the plain join takes over: windows hold so many rows, and when full.
+
+        >>> HandOver().idle(20_000, 150_000), HandOver().idle(150_000, 150_000)
+        (37500.0, 75000.0)
+        """
+        return max(self.least_patience, self.patience * held, self.filling * full)
 
     def bytes_under(self, memory: int | None) -> float:
         """The bytes of state at which ``auto`` changes the join, under a limit of a query's memory or without one.
