@@ -175,6 +175,17 @@ def test_ranges_up_to_the_ends_of_the_numbers_empty_ones_and_none(spec):
     assert found((2, 0), (0, 0)) == []
 
 
+def test_comparisons_without_an_index_are_counted_apart():
+    module = StateModule(2, 100, (Hashed((0,)),))
+    module.insert(np.arange(80).reshape(40, 2), np.zeros(40, np.int64), np.full(40, 9))
+    one = np.ones(1, np.int64)
+    for a, scanned in ((0, 0), (1, 40)):  # only the first attribute has an index
+        values = np.array([[4 + a]])
+        assert module.search(Search(np.array([a]), values, values, one, one, frozenset({a})))[1].tolist() == [2]
+        assert module.scanned == scanned
+    assert 40 < module.counts[bit_address.COMPARISONS] < 60
+
+
 def test_partitions_behind_are_dropped_and_their_places_used_again():
     module = StateModule(1, 100, (BitAddress((6,)),))
     for t in range(200):

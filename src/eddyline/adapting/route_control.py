@@ -200,8 +200,8 @@ class RoutesAndIndexes:
         """What the searches of a state have taken since the start, by the operations that were counted."""
         module, unit = self.views[state].module, self.tuner.unit
         hashes, visits, comparisons, _ = module.counts.tolist()
-        compare = unit.compare if module.spec else unit.scan
-        return float(hashes * unit.hash + visits * unit.visit + comparisons * compare)
+        compared = (comparisons - module.scanned) * unit.compare + module.scanned * unit.scan
+        return float(hashes * unit.hash + visits * unit.visit + compared)
 
     def inserted(self, target: int, rows: int) -> None:
         leader, place = leader_of(self.views[target])

@@ -58,6 +58,7 @@ class Found:
     def __init__(self, room: int) -> None:
         self.requests, self.rows = np.empty(room, np.int64), np.empty(room, np.int64)
         self.counts = np.zeros(4, np.int64)
+        self.scanned = 0  # of the comparisons those with all rows, one after another
 
     def grow(self) -> None:
         self.requests = np.concatenate([self.requests, np.empty_like(self.requests)])
@@ -157,6 +158,8 @@ class IndexGroup:
         chosen = most_suitable(self.spec, s.equal)
         if chosen is not None and self._scan_is_cheaper(chosen, s, end - first, weights):
             chosen = None
+        if chosen is None:
+            out.scanned += len(s) * max(0, end - first)
         requests = (s.asked, s.low, s.high, s.max_enter, s.min_leave)
         stored = (rows.codes, rows.enter, rows.leave)
         at = 0

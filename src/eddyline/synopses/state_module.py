@@ -72,6 +72,7 @@ class StateModule:
         self.partitions: list[Partition] = []
         self._allocate(ROOM)
         self.counts = np.zeros(4, np.int64)  # hashes, visits, comparisons, matches since the start
+        self.scanned = 0  # of the comparisons those without an index
         self.insert_hashes = 0
         self.weights = Weights()
 
@@ -164,6 +165,7 @@ class StateModule:
             group.search(s, stored, out, self.weights)
         found = int(out.counts[k.FOUND])
         self.counts += out.counts
+        self.scanned += out.scanned
         return out.requests[:found], out.rows[:found] + self.origin
 
     def groups(self) -> list[IndexGroup]:
