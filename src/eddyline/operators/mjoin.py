@@ -237,20 +237,17 @@ class MJoin(Operator):
         bag = self.sides[i].bag
         return self.arrays.live(i) if bag is None else bag.table.live_ids()
 
-    def _rows(self) -> int:
-        ends = zip(self.sides, (self.arrays.tail - self.arrays.first).tolist(), strict=False)
-        return sum(n if s.stub is not None else len(s.bag or ()) for s, n in ends)
-
     def most_rows(self, now: int) -> int:
         return max(self._most, now)
 
     def size(self) -> tuple[int, int]:
-        rows, bytes = self._rows(), 0
-        for i, s in enumerate(self.sides):
+        rows = bytes = 0
+        for s, n in zip(self.sides, (self.arrays.tail - self.arrays.first).tolist(), strict=False):
             if s.stub is not None:
-                n = int(self.arrays.tail[i] - self.arrays.first[i])
+                rows += n
                 bytes += s.stub.store.nbytes(n) // max(1, len(s.stub.store.stubs))
             elif s.bag is not None:
+                rows += len(s.bag)
                 bytes += s.bag.nbytes
         return rows, bytes + self.arrays.nbytes
 

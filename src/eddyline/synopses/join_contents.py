@@ -417,8 +417,9 @@ class JoinContents:
     def nbytes(self) -> int:
         """What has been written to: room for rows that have not come takes no memory."""
         total = 8 * len(self.heads)
+        widths = self.indexes[:, k.IX_REC_WIDTH].tolist()  # asked after every batch: numpy takes longer for a few
         for i, s in enumerate(self.sides):
-            records = int(self.indexes[self._own(i), k.IX_REC_WIDTH].sum())
+            records = sum([widths[x] for x in self._own(i)])
             written = min(s.capacity, self._end(i) - int(self._from[i]))
             total += 8 * written * (len(s.keys) + records + (2 if s.ring else 4))
         return total
