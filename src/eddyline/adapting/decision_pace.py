@@ -16,7 +16,7 @@ from eddyline.core.time import Clock
 
 T = TypeVar("T")
 
-WORTH = 8.0  # larger decides later and less often, and takes less time for deciding
+WORTH = 4.0  # larger decides later and less often, and takes less time for deciding
 TYPICAL = 500_000.0  # nanoseconds of a decision before one was measured
 RISE = 2.0  # most that the known price rises by at once: the first decision fills caches, and others are interrupted
 
@@ -32,9 +32,9 @@ class DecisionPace:
     ...         self.time += 100
     ...         return self.time
     >>> pace = DecisionPace("example", Ticking())
-    >>> pace.pays(0, attributes=3, spent=1e6), pace.pays(0, 3, 4e6)
+    >>> pace.pays(0, attributes=3, spent=1e6), pace.pays(0, 3, 2e6)
     (False, True)
-    >>> pace.timed(0, 3, 4e6, lambda: "decided"), pace.pays(0, 3, 4e6), pace.pays(0, 3, 4e6 + 800)
+    >>> pace.timed(0, 3, 2e6, lambda: "decided"), pace.pays(0, 3, 2e6), pace.pays(0, 3, 2e6 + 400)
     ('decided', False, True)
     """
 
