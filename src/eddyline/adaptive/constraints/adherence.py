@@ -16,7 +16,6 @@ import numpy as np
 from eddyline.core.delta import Int64s
 
 MARGIN = 1.2  # times the largest distance seen: arrivals for which a careful monitor looks before it lowers k_u
-LOWERED = 0.3  # times k_u: arrivals whose largest distance lowers it, at least. More follow a decrease later
 BACK_OFF = 2.0  # each increase doubles the arrivals until k_u is set again, where a wrong k is paid for with look-ups
 MOST_BACK_OFF = 1024.0
 FEW = 32  # distances that are looked at one by one: of more the largest are found first
@@ -25,8 +24,7 @@ FEW = 32  # distances that are looked at one by one: of more the largest are fou
 class Adherence:
     """``c`` (k_e = c · k_u: what is kept to see an increase), ``p`` (of rows that are kept to the end of their window
     to see larger ones) and ``W`` (arrivals that are looked at before k_u is lowered) as in the thesis; ``careful``
-    sets k_u no sooner than 1.2 times the largest distance seen after an increase, lowers it by what it saw in the last
-    W arrivals or 0.3 times k_u, whichever are more, and takes a distance up to k_e as the new k_u.
+    looks at no fewer than 1.2 times the largest distance seen, and takes a distance up to k_e as the new k_u.
 
     >>> k = Adherence(W=4)
     >>> k.observe(np.array([1, 2, 4]), np.array([3, 1, 2]), 4)
@@ -57,7 +55,7 @@ class Adherence:
         return self.k_e if self.careful else self.k_u
 
     def look(self) -> int:
-        """Arrivals that are looked at after an increase, or at the start, before k_u is set."""
+        """Arrivals that are looked at."""
         return int(max(self.W, math.ceil(MARGIN * self.largest) if self.careful else 0))
 
     def observe(self, positions: Int64s, distances: Int64s, arrived: int) -> None:
@@ -65,8 +63,7 @@ class Adherence:
         if len(distances):
             self._seen(positions, distances)
         look = self.look()
-        recent = max(self.W, int(LOWERED * self.k_u)) if self.careful and not math.isinf(self.k_u) else look
-        while self._recent and self._recent[0][0] <= arrived - recent:
+        while self._recent and self._recent[0][0] <= arrived - look:
             self._recent.popleft()
         if arrived - self.reset_at >= look * self.back_off:
             found = self._recent[0][1] if self._recent else 0
