@@ -93,3 +93,14 @@ def test_what_spark_unpickles_before_the_first_micro_batch_is_light() -> None:
     program = "import eddyline.spark.processor, json, sys; print(json.dumps([*sys.modules]))"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert {"numba", "numpy", "pandas", "pyarrow", "sqlglot"} & set(json.loads(done.stdout)) == set()
+
+
+@pytest.mark.parametrize("module", ["guard", "packed"])
+def test_the_process_that_makes_a_data_source_loads_neither_numpy_nor_arrow(module: str) -> None:
+    """Spark starts it for each query, before the first micro-batch."""
+    program = "import sys, pyspark.daemon, pyspark.sql.worker.create_data_source; before = set(sys.modules)"
+    program += f"; import eddyline.spark.sources.{module}; print(*(set(sys.modules) - before))"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    found = set(done.stdout.split())
+    assert f"eddyline.spark.sources.{module}" in found
+    assert found.isdisjoint({"numpy", "pyarrow", "pandas", "numba"})

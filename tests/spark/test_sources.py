@@ -130,7 +130,7 @@ class Packed:
         self.keys = self.program.keys()
 
     def frame(self, spark: Any, **options: Any) -> Any:
-        from eddyline.spark.sources import packed_frame
+        from eddyline.spark.sources.packed import packed_frame
 
         definitions: dict[str, StreamDef | RelationDef] = {n: self.catalog.streams[n.lower()] for n in self.sources}
         return packed_frame(spark, self.program, self.sources, definitions, **{"rows_per_batch": 1000, **options})

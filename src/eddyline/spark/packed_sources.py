@@ -30,7 +30,7 @@ def packed(session: PackedSession, program: Program, streaming: bool) -> list[An
     frames = [pipeline.pack(theirs, program, tasks, streaming)] if theirs else []
     mine = {n: session.opened[n.lower()] for n in names if n.lower() in session.opened}
     if mine:
-        from eddyline.spark.sources import packed_frame
+        from eddyline.spark.sources.packed import packed_frame
 
         definitions = {n: session.definition(n) for n in mine}
         # One state partition and one task that reads: then a micro-batch is one task, without a shuffle.

@@ -16,7 +16,6 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStrea
 from pyspark.sql.types import StructType
 
 from eddyline.spark.failures import carried
-from eddyline.spark.sources.planner import Planner
 from eddyline.spark.sources.reading import Described, Planned, everything, registered
 
 if TYPE_CHECKING:
@@ -25,6 +24,7 @@ if TYPE_CHECKING:
     from eddyline.core.catalog import RelationDef, StreamDef
     from eddyline.io.source import Source
     from eddyline.spark.program import Program
+    from eddyline.spark.sources.planner import Planner
 
 FORMAT: Final = "eddyline_packed"
 
@@ -65,6 +65,8 @@ class _Packs:
         return {"_options": None, "_shipping": self._shipping}
 
     def make(self) -> Planner:
+        from eddyline.spark.sources.planner import Planner
+
         options = self._options
         assert options is not None
         sources = Described.from_text(options["parts"]).fresh()

@@ -9,14 +9,16 @@ import weakref
 from abc import abstractmethod
 from collections import OrderedDict
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from pyspark import cloudpickle
 from pyspark.sql.datasource import DataSource, InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 
 from eddyline.spark.failures import carried
-from eddyline.spark.sources.planner import Offset, Planner
+
+if TYPE_CHECKING:
+    from eddyline.spark.sources.planner import Offset, Planner
 
 BATCH_TASK_ROWS: Final = 2_000_000  # rows of a task of a batch query: its blobs must fit into memory
 KEPT: Final = 8  # objects that a worker keeps unpickled
