@@ -32,7 +32,7 @@ def test_large_files_and_stages_have_a_line(install: Any) -> None:
         "Installing collected packages: six, numpy, pyspark, eddyline",
         "Successfully installed eddyline-0.2.0",
     ]
-    assert list(install.told(pip)) == [
+    assert list(install.readable(pip)) == [
         "  fetching pyspark-4.1.1.tar.gz, 434 MB",
         "  taking from pip's cache numpy-2.3.5-cp311-cp311-manylinux.whl, 17 MB",
         "  unpacking and building pyspark, eddyline",

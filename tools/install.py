@@ -17,10 +17,10 @@ _FETCHED: Final = re.compile(r"\s*(Downloading|Using cached) (\S+?)(?:\.metadata
 _MEGABYTES: Final = {"B": 1e-6, "kB": 1e-3, "MB": 1.0, "GB": 1e3}
 
 
-def told(lines: Iterable[str]) -> Iterator[str]:
+def readable(lines: Iterable[str]) -> Iterator[str]:
     """What is worth saying of pip's own lines.
 
-    >>> for line in told(["Collecting pyspark", "  Downloading pyspark-4.1.1.tar.gz (434.2 MB)",
+    >>> for line in readable(["Collecting pyspark", "  Downloading pyspark-4.1.1.tar.gz (434.2 MB)",
     ...                   "  Downloading six-1.17-py2.py3-none-any.whl (11 kB)",
     ...                   "Building wheels for collected packages: pyspark, eddyline",
     ...                   "Installing collected packages: six, pyspark, eddyline"]): print(line)
@@ -44,7 +44,7 @@ def main(arguments: list[str]) -> int:
     command = [sys.executable, "-m", "pip", "install", "--disable-pip-version-check", "--progress-bar", "off"]
     with subprocess.Popen([*command, *arguments], stdout=subprocess.PIPE, text=True) as pip:
         assert pip.stdout is not None
-        for line in told(pip.stdout):
+        for line in readable(pip.stdout):
             print(line, flush=True)
         return pip.wait()
 

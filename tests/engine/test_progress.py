@@ -122,7 +122,7 @@ def test_what_comes_again_goes_on_counting() -> None:
     out, clock = Terminal(), HandClock()
     progress = Progress(out, clock)
     for _ in range(2):
-        with progress.noting("compiling"):
+        with progress.temporary_note("compiling"):
             clock.at += 4_000_000_000
         assert seen(out.getvalue()) == []
     assert lines(out) == ["compiling …", "", "compiling … 4 s", ""]

@@ -77,21 +77,21 @@ def test_a_large_input_waits_for_the_compiler(place: Path) -> None:
     assert not small.twice.compiled  # nobody has asked for it
 
 
-def test_who_waits_for_the_compiler_can_tell(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    told: list[str] = []
+def test_a_wait_for_the_compiler_is_announced(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    announced: list[str] = []
 
     @contextlib.contextmanager
-    def telling(text: str) -> Iterator[None]:
-        told.append(text)
+    def announce(text: str) -> Iterator[None]:
+        announced.append(text)
         yield
-        told.append("ready" if cache.holds(small.add_up.name) else "not yet")
+        announced.append("ready" if cache.holds(small.add_up.name) else "not yet")
 
-    monkeypatch.setattr(waiting, "telling", telling)
+    monkeypatch.setattr(waiting, "announce", announce)
     small = Fresh()
     small.module.add_up(FEW)
-    assert told == []
+    assert announced == []
     small.module.add_up(MANY)
-    assert told == [waiting.COMPILING, "ready"]
+    assert announced == [waiting.COMPILING, "ready"]
 
 
 def test_many_small_inputs_go_on_while_a_process_compiles(place: Path) -> None:

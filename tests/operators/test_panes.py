@@ -21,7 +21,7 @@ from eddyline.core.errors import DataError
 from eddyline.core.window import Slide
 from eddyline.expr.nodes import AggregateCall, Call, Column
 from eddyline.kernels import panes as kernels
-from eddyline.operators.bundles import Bundles, Kept
+from eddyline.operators.bundles import Bundles, SumKind
 from eddyline.operators.panes import BATCHES_PASSED_ON, Panes
 from eddyline.operators.windows import enter_times, leave_times
 from eddyline.plan import physical
@@ -148,7 +148,7 @@ def test_some_aggregates_need_the_elements() -> None:
 
 
 def test_the_kernel_knows_the_same_kinds() -> None:
-    assert tuple(Kept) == (kernels.COUNT, kernels.INTEGER, kernels.DOUBLE)
+    assert tuple(SumKind) == (kernels.COUNT, kernels.INTEGER, kernels.DOUBLE)
 
 
 # -- through the engine --------------------------------------------------------------------------------------------

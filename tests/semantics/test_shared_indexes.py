@@ -25,7 +25,7 @@ from eddyline.synopses import join_contents, shared_index
 from eddyline.synopses.shared_index import IndexReader, SharedIndex
 from tests.scale import FACTOR, scaled
 from tests.semantics.engine import JOINS, quick_pace
-from tests.semantics.stories import Row, Story
+from tests.semantics.session_scripts import Row, SessionScript
 
 SEED = os.environ.get("EDDYLINE_SEED", "2004")
 CASES = scaled(8, 4, 20)
@@ -52,7 +52,7 @@ def draw(rng: random.Random) -> tuple[str, dict[str, Any]]:
     return text, dict(rng.choice(JOINS)) if rng.random() < 0.5 else {}
 
 
-def story(seed: int) -> Story:
+def draw_script(seed: int) -> SessionScript:
     rng = random.Random(f"{SEED}/indexes/{seed}")
     slack = rng.choice((0, 0, 5))
     count = rng.choice((60, 120, 240))
@@ -64,7 +64,7 @@ def story(seed: int) -> Story:
             for t in range(many)
         ]  # fmt: skip
         rows[name] = sorted(made, key=lambda r: (r["ts"] or 0) + rng.randint(0, slack))
-    return Story(rng, SCHEMA, rows, slack, draw, rng.choice((5, 40)))
+    return SessionScript(rng, SCHEMA, rows, slack, draw, rng.choice((5, 40)))
 
 
 def indexes_of(session: ed.Session) -> list[SharedIndex]:
@@ -127,12 +127,12 @@ def test_shared_and_alone_they_answer_the_same(tmp_path: Path) -> None:
         return rewind(self, first, tail, insert)
 
     for seed in range(CASES):
-        told = story(seed)
+        script = draw_script(seed)
         with patch.multiple(IndexReader, change=changed), patch.multiple(
             SharedIndex, _resize=resized, bring_to=brought
         ):  # fmt: skip
-            shared = told.told(True, tmp_path / str(seed), seen, watch)
-        assert shared == told.told(False, tmp_path / str(seed), alone, watch), seed
+            shared = script.play(True, tmp_path / str(seed), seen, watch)
+        assert shared == script.play(False, tmp_path / str(seed), alone, watch), seed
     print()
     for what, times in sorted({**seen, **changes}.items()):
         print(f"  {what:<32} {times:>7,}")

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 import eddyline as ed
 from eddyline.synopses import sparse_store
-from tests.semantics.stories import Row, Story
+from tests.semantics.session_scripts import Row, SessionScript
 
 CASES = max(6, round(12 * float(os.environ.get("EDDYLINE_CASES", "1"))))
 SCHEMA = pa.schema([("ts", pa.int64()), ("k", pa.int64()), ("v", pa.int64())])
@@ -33,10 +33,10 @@ def rows(rng: random.Random, count: int, most: int) -> list[Row]:
     return sorted(made, key=lambda r: (r["ts"] or 0) + rng.randint(0, most))
 
 
-def story(seed: int) -> Story:
+def draw_script(seed: int) -> SessionScript:
     rng = random.Random(f"partitions/{seed}")
     slack = rng.choice((0, 6))
-    return Story(
+    return SessionScript(
         rng, SCHEMA, {"S": rows(rng, 260, slack)}, slack, lambda r: (r.choice(TEXTS).format(n=r.randint(1, 7)), {})
     )
 
@@ -44,10 +44,10 @@ def story(seed: int) -> Story:
 def test_shared_and_alone_they_answer_the_same(tmp_path: Path) -> None:
     moved = 0
     for seed in range(CASES):
-        told, seen, alone = story(seed), Counter[str](), Counter[str]()
+        script, seen, alone = draw_script(seed), Counter[str](), Counter[str]()
         with patch.object(sparse_store, "SPARE", seed % 3 * 8):
-            shared = told.told(True, tmp_path / str(seed), seen, lambda *_: None)
-            assert shared == told.told(False, tmp_path / str(seed), alone, lambda *_: None), seed
+            shared = script.play(True, tmp_path / str(seed), seen, lambda *_: None)
+            assert shared == script.play(False, tmp_path / str(seed), alone, lambda *_: None), seed
         assert alone["moved"] == 0
         moved += seen["moved"]
     assert moved > 2 * CASES, moved

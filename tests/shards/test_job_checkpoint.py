@@ -14,9 +14,8 @@ from eddyline.core.errors import EddylineError, JobError
 from eddyline.engine import job as inline
 from eddyline.engine.spools import Spools
 from eddyline.io.locking import DirectoryLock
-from eddyline.spark import compatibility
+from eddyline.spark import compatibility, job_checkpoint
 from eddyline.spark import job as on_spark
-from eddyline.spark import job_checkpoint as beginnings
 from eddyline.spark.program import Program
 from eddyline.testing.cases import Case
 from eddyline.testing.reference import StreamData
@@ -35,76 +34,76 @@ def commit(checkpoint: Path) -> None:
 
 
 def test_a_changed_job_is_refused_even_where_nothing_is_left_to_do(tmp_path: Path) -> None:
-    beginnings.check(tmp_path, program(), 8)
+    job_checkpoint.check(tmp_path, program(), 8)
     commit(tmp_path)
-    beginnings.check(tmp_path, program(), 8)
+    job_checkpoint.check(tmp_path, program(), 8)
     with pytest.raises(EddylineError, match=r"‹… S \[RANGE 5\].*› became ‹… S \[RANGE 6\]"):
-        beginnings.check(tmp_path, program(width=6), 8)
+        job_checkpoint.check(tmp_path, program(width=6), 8)
     with pytest.raises(EddylineError, match="it had 8 shards and now has 3; pass shards=8"):
-        beginnings.check(tmp_path, program(shards=3), 3)
-    beginnings.check(tmp_path, program(), 8)
+        job_checkpoint.check(tmp_path, program(shards=3), 3)
+    job_checkpoint.check(tmp_path, program(), 8)
 
 
 def test_the_number_of_shards_is_remembered(tmp_path: Path) -> None:
-    assert beginnings.shards_of(tmp_path) is None
-    beginnings.check(tmp_path, program(), 8)
-    assert beginnings.shards_of(tmp_path) is None  # nothing is done yet
+    assert job_checkpoint.shards_of(tmp_path) is None
+    job_checkpoint.check(tmp_path, program(), 8)
+    assert job_checkpoint.shards_of(tmp_path) is None  # nothing is done yet
     commit(tmp_path)
-    assert beginnings.shards_of(tmp_path) == 8
+    assert job_checkpoint.shards_of(tmp_path) == 8
 
 
 def test_before_the_first_commit_everything_may_change(tmp_path: Path) -> None:
-    beginnings.check(tmp_path, program(), 8)
-    beginnings.check(tmp_path, program(width=6), 8)
+    job_checkpoint.check(tmp_path, program(), 8)
+    job_checkpoint.check(tmp_path, program(width=6), 8)
     commit(tmp_path)
-    beginnings.check(tmp_path, program(width=6), 8)
+    job_checkpoint.check(tmp_path, program(width=6), 8)
 
 
 def test_a_checkpoint_without_the_file_is_refused(tmp_path: Path) -> None:
     """Nobody could tell a changed job from the one that began it."""
     commit(tmp_path)
     with pytest.raises(EddylineError, match=r"job\.json is missing: either the checkpoint is not whole, or an older"):
-        beginnings.check(tmp_path, program(), 8)
+        job_checkpoint.check(tmp_path, program(), 8)
     with pytest.raises(EddylineError, match=r"job\.json is missing"):
-        beginnings.shards_of(tmp_path)
+        job_checkpoint.shards_of(tmp_path)
 
 
 def test_a_damaged_file_is_one_sentence(tmp_path: Path) -> None:
-    beginnings.check(tmp_path, program(), 8)
+    job_checkpoint.check(tmp_path, program(), 8)
     commit(tmp_path)
-    path = tmp_path / beginnings.FILE
+    path = tmp_path / job_checkpoint.FILE
     whole = path.read_bytes()
     refused = r"the checkpoint is damaged|is missing|older version of Eddyline"
     for i in range(0, len(whole), 7):
         path.write_bytes(whole[:i] + bytes([whole[i] ^ 1]) + whole[i + 1 :])
         with pytest.raises(EddylineError, match=refused):
-            beginnings.check(tmp_path, program(), 8)
+            job_checkpoint.check(tmp_path, program(), 8)
         path.write_bytes(whole[:i])
         with pytest.raises(EddylineError, match=refused):
-            beginnings.check(tmp_path, program(), 8)
+            job_checkpoint.check(tmp_path, program(), 8)
     path.write_bytes(whole)
-    beginnings.check(tmp_path, program(), 8)
+    job_checkpoint.check(tmp_path, program(), 8)
 
 
 def test_a_file_of_an_older_version_is_one_sentence(tmp_path: Path) -> None:
     commit(tmp_path)
-    (tmp_path / beginnings.FILE).write_text(json.dumps({"shards": 8, "facts": compatibility.facts(program())}))
+    (tmp_path / job_checkpoint.FILE).write_text(json.dumps({"shards": 8, "facts": compatibility.facts(program())}))
     with pytest.raises(EddylineError, match="an older version of Eddyline made the checkpoint"):
-        beginnings.check(tmp_path, program(), 8)
+        job_checkpoint.check(tmp_path, program(), 8)
 
 
 def test_queries_in_another_order_are_refused(tmp_path: Path) -> None:
     """Results are kept by the place of their query in the job, which the program does not tell."""
-    beginnings.check(tmp_path, program(), 8, [0, 2, 1])
+    job_checkpoint.check(tmp_path, program(), 8, [0, 2, 1])
     commit(tmp_path)
-    beginnings.check(tmp_path, program(), 8, [0, 2, 1])
+    job_checkpoint.check(tmp_path, program(), 8, [0, 2, 1])
     with pytest.raises(EddylineError, match="the queries of the job stand in another order"):
-        beginnings.check(tmp_path, program(), 8, [0, 1, 2])
+        job_checkpoint.check(tmp_path, program(), 8, [0, 1, 2])
 
 
 def test_only_the_owner_reads_what_is_written(tmp_path: Path) -> None:
-    beginnings.check(tmp_path, program(), 8)
-    assert (tmp_path / beginnings.FILE).stat().st_mode & 0o777 == 0o600
+    job_checkpoint.check(tmp_path, program(), 8)
+    assert (tmp_path / job_checkpoint.FILE).stat().st_mode & 0o777 == 0o600
 
 
 def test_the_runtimes_do_not_share_a_checkpoint(tmp_path: Path) -> None:

@@ -28,7 +28,7 @@ def test_rows_of_all_shards_arrive_and_decisions_once() -> None:
             engine.queries[0].pin() if batch == 2 else None
             query.account.add([tagged(engine, 0, batch)])
         clock.advance(2_000_000)
-    session.told()
+    session.shards_reported()
     found = rows.to_arrow().to_pylist()
     assert {r["shard"] for r in found} == {0, 1, 2}
     assert {r["property"] for r in found} >= {"rows in", "rows out", "seconds"}

@@ -13,20 +13,20 @@ import pytest
 
 from eddyline.spark import shared_segments as near
 from eddyline.spark.shard_state import Head, SegmentLog
-from eddyline.spark.shared_segments import Near, show
+from eddyline.spark.shared_segments import SharedSegment, show
 from tests.shards.shards import Memory
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "memfd_create"), reason="files without a name are Linux's")
 
 READ = """
 import sys
-from eddyline.spark.shared_segments import Near
-found = Near(int(sys.argv[1]), int(sys.argv[2]), sys.argv[3]).read()
+from eddyline.spark.shared_segments import SharedSegment
+found = SharedSegment(int(sys.argv[1]), int(sys.argv[2]), sys.argv[3]).read()
 print(None if found is None else len(found))
 """
 
 
-def _another_process_reads(shown: Near) -> str:
+def _another_process_reads(shown: SharedSegment) -> str:
     arguments = [str(x) for x in shown.to_json()]
     return subprocess.run([sys.executable, "-c", READ, *arguments], capture_output=True, text=True).stdout.strip()
 
@@ -34,7 +34,7 @@ def _another_process_reads(shown: Near) -> str:
 def test_another_process_reads_a_segment_until_it_is_forgotten() -> None:
     shown = show(bytes(3_000_000))
     assert shown is not None
-    where = Near(*shown.to_json())  # type: ignore[arg-type]
+    where = SharedSegment(*shown.to_json())  # type: ignore[arg-type]
     assert _another_process_reads(where) == "3000000"
     del shown
     gc.collect()
@@ -45,7 +45,7 @@ def test_another_process_reads_a_segment_until_it_is_forgotten() -> None:
 def test_a_file_that_another_one_has_replaced_is_not_read() -> None:
     first = show(b"first")
     assert first is not None
-    where = Near(*first.to_json())  # type: ignore[arg-type]
+    where = SharedSegment(*first.to_json())  # type: ignore[arg-type]
     del first
     second = show(b"second")  # gets the number that has become free
     assert second is not None
@@ -56,7 +56,7 @@ def test_a_file_that_another_one_has_replaced_is_not_read() -> None:
 def test_an_ended_process_shows_nothing() -> None:
     code = "from eddyline.spark.shared_segments import show; print(*show(b'x').to_json())"
     told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.split()
-    assert Near(int(told[0]), int(told[1]), told[2]).read() is None
+    assert SharedSegment(int(told[0]), int(told[1]), told[2]).read() is None
 
 
 class _Counted(Memory):
@@ -94,7 +94,7 @@ def test_segments_that_live_on_are_still_shown_after_the_next_save() -> None:
     second = log.save({"a": np.arange(50_000), "b": np.arange(9)}, first, "program")
     del first
     gc.collect()
-    assert len(second.near) == len(second.sizes) == 2
+    assert len(second.shown_at) == len(second.sizes) == 2
     assert log.load(_told(log))["b"].tolist() == list(range(9))
     assert store.reads == 0
 
@@ -103,9 +103,9 @@ def test_large_state_is_not_kept_twice(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(near, "LARGEST", 1_000_000)
     log = SegmentLog(_Counted())
     head = log.save({"a": np.arange(100_000)}, None, "program")
-    assert len(head.near) == 1
+    assert len(head.shown_at) == 1
     head = log.save({"a": np.arange(100_000), "b": np.arange(40_000) * 3}, head, "program")
-    assert head.near == {}
+    assert head.shown_at == {}
     assert log.load(_told(log))["b"][-1] == 119_997
 
 

@@ -16,8 +16,7 @@ from eddyline.core.time import BEGINNING
 from eddyline.cql import bind
 from eddyline.plan.panes import panes_for_all
 from eddyline.plan.rules import optimize
-from eddyline.spark import packing
-from eddyline.spark import panes as paning
+from eddyline.spark import packing, panes
 from eddyline.spark import stream_progress as bounds
 from eddyline.spark.packing import MALFORMED, PANES, ROWS, Packer
 from eddyline.spark.program import Program
@@ -77,7 +76,7 @@ def draw(rng: random.Random) -> Case:
 @pytest.fixture
 def any_number(monkeypatch: pytest.MonkeyPatch) -> Counter[int]:
     """Panes are made however few elements they stand for; counts the packed rows of each kind."""
-    monkeypatch.setattr(paning, "MAX_PANES_PER_ELEMENT", 2.0)
+    monkeypatch.setattr(panes, "MAX_PANES_PER_ELEMENT", 2.0)
     kinds: Counter[int] = Counter()
     add = packing._Rows.add
 

@@ -94,7 +94,7 @@ class RouteHistory:
         self._kept = 0
 
 
-def told(s: Mapping[str, Any], pruned: Mapping[str, str], joins: bool = False) -> list[str]:
+def explain_lines(s: Mapping[str, Any], pruned: Mapping[str, str], joins: bool = False) -> list[str]:
     """Lines for explain from a router's statistics. ``joins``: operators are relations, and bring partners."""
     lines = [f"routed by the policy {s['policy']}, {s['rows']:,} rows in sub-batches of {s['size']:,}"]
     for f, text in enumerate(s["filters"]):

@@ -23,7 +23,7 @@ from eddyline.adaptive.filters.policies import POLICIES, make_policy, parse_poli
 from eddyline.core.errors import JobError
 from eddyline.core.schema import Schema
 from eddyline.core.time import Clock, SystemClock
-from eddyline.expr.members import Asked, Conjunct, answering, calls_of
+from eddyline.expr.members import Conjunct, Evaluable, answering, calls_of
 from eddyline.expr.nodes import Expr
 from eddyline.operators.adaptive_select import AdaptiveSelect, InOrder, OrdersItself
 from eddyline.operators.base import Context, Operator
@@ -202,7 +202,7 @@ class Filtering:
 class _Facts:
     """What is known of a conjunct before it runs."""
 
-    compiled: Asked
+    compiled: Evaluable
     pinned: bool
     declared: float | None
     by_row: bool

@@ -20,7 +20,7 @@ import numpy as np
 import pyarrow as pa
 
 from eddyline.adapting.eddy_attributes import Attributes
-from eddyline.adapting.eddy_statistics import RouteHistory, told
+from eddyline.adapting.eddy_statistics import RouteHistory, explain_lines
 from eddyline.adapting.plan_hold import PlanHold
 from eddyline.adapting.routing_options import Routing
 from eddyline.adaptive.filters.filter_statistics import FilterStatistics
@@ -229,7 +229,7 @@ class TupleRouter:
     def adapts(self) -> list[str]:
         """Lines for explain: the operators, the classifiers, and the routes of each class."""
         pruned = {} if self.attributes is None else self.attributes.pruned()
-        return told(self.statistics(), pruned, self.joins)
+        return explain_lines(self.statistics(), pruned, self.joins)
 
     # ── state ─────────────────────────────────────────────────────────────────────────────────────────────────────
 

@@ -31,7 +31,7 @@ _ENDS_SOURCE: Final = ("WHERE", "GROUP BY", "HAVING", "UNION", "EXCEPT", "INTERS
 
 
 @dataclass(slots=True)
-class Found:
+class Respelling:
     """What is to be said: where it stands, how it is changed; ``refused`` where we have no such window."""
 
     span: Span
@@ -67,9 +67,9 @@ def refuse_other_spellings(tokens: Sequence[Token], text: str) -> None:
 class _Reader(TokenReader):
     # ── a function around the table ───────────────────────────────────────────────────────────────────────────────
 
-    def around_table(self) -> Found | None:
+    def around_table(self) -> Respelling | None:
         """Flink's table functions; ``TABLE( … )`` may stand around them."""
-        found: Found | None = None
+        found: Respelling | None = None
         for i in range(len(self.tokens)):
             if self.word(i) not in _AROUND or not self.opens(i + 1) or (close := self.close(i + 1)) is None:
                 continue
@@ -79,7 +79,7 @@ class _Reader(TokenReader):
             first, last = i, close
             if self.word(i - 2) == "TABLE" and self.opens(i - 1) and close + 1 < len(self.tokens):
                 first, last = i - 2, close + 1
-            found = found or Found(self.span(first, last))
+            found = found or Respelling(self.span(first, last))
             window = self._flink_window(self.word(i), parts)
             if window is None:
                 found.refused = f"write the window behind the stream, in brackets: {_form(self.word(i))}."
@@ -109,7 +109,7 @@ class _Reader(TokenReader):
 
     # ── a function of the time in GROUP BY ────────────────────────────────────────────────────────────────────────
 
-    def grouping(self) -> Found | None:
+    def grouping(self) -> Respelling | None:
         """Spark's ``window`` and ``session_window``, and what Flink grouped by before it had table functions."""
         calls = [i for i in range(len(self.tokens)) if self._groups(i)]
         if not calls:
@@ -117,7 +117,7 @@ class _Reader(TokenReader):
         first = next((i for i in calls if self._in_group_by(i)), calls[0])
         close = self.close(first + 1)
         assert close is not None
-        found = Found(self.span(first, close))
+        found = Respelling(self.span(first, close))
         window = self._window(first, close)
         source = self._source(first)
         if window is None or source is None:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from eddyline.core.time import TimeKind
-from eddyline.engine.system_wanted import Wanted
+from eddyline.engine.system_wanted import WantedRows
 from eddyline.engine.watched import WatchedQuery, WatchedSession
 
 Row = tuple[str, str, str, str, float, str, int | None]  # query, entity, kind, property, value, unit, shard
@@ -38,7 +38,7 @@ class Collector:
     >>> session.stream("S", schema=__import__("pyarrow").schema([("ts", "int64"), ("a", "int64")]), timestamp="ts")
     >>> query = session.query("SELECT Istream(a) FROM S [RANGE 5] WHERE a > 1", name="q")
     >>> session.push("S", [{"ts": 1, "a": 1}, {"ts": 2, "a": 5}, {"ts": 3, "a": 7}])
-    >>> wanted = Wanted(kind=frozenset({"operator"}), property=frozenset({"rows in", "rows out"}))
+    >>> wanted = WantedRows(kind=frozenset({"operator"}), property=frozenset({"rows in", "rows out"}))
     >>> [(entity, name, value) for _, entity, _, name, value, *_ in Collector().rows(session, [wanted], 1)][:2]
     [('select 1', 'rows in', 2.0), ('select 1', 'rows out', 1.0)]
     """
@@ -46,7 +46,7 @@ class Collector:
     def __init__(self) -> None:
         self._before: dict[tuple[str, str], tuple[int, float]] = {}  # by query and entity: when, and the count then
 
-    def rows(self, session: WatchedSession, wanted: Sequence[Wanted], now: int) -> list[Row]:
+    def rows(self, session: WatchedSession, wanted: Sequence[WantedRows], now: int) -> list[Row]:
         """What is wanted by at least one query, at ``now`` (microseconds)."""
         found: list[Row] = []
         for query, entity, kind, properties in self._entities(session, wanted, now):
@@ -57,7 +57,7 @@ class Collector:
         return found
 
     def _entities(
-        self, session: WatchedSession, wanted: Sequence[Wanted], now: int
+        self, session: WatchedSession, wanted: Sequence[WantedRows], now: int
     ) -> Iterator[tuple[str, str, str, Iterable[Property]]]:
         def asked(query: str, kind: str) -> bool:
             return any(w.admits(query=query, kind=kind) and has_property(w, kind) for w in wanted)
@@ -139,6 +139,6 @@ def adapting(operator: str, known: Mapping[str, Any]) -> Iterator[tuple[str, str
             yield f"{operator}: {cache['cache']}", "cache", [("hit rate", hit, SHARE), *worth, *held]
 
 
-def has_property(wanted: Wanted, kind: str) -> bool:
+def has_property(wanted: WantedRows, kind: str) -> bool:
     """Whether a kind of entity has a property that is asked for."""
     return wanted.property is None or any(p in wanted.property for p in PROPERTIES[kind])

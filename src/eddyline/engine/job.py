@@ -238,13 +238,13 @@ def _run(
 @contextmanager
 def _compiling_shown(progress: Progress | None) -> Iterator[None]:
     """While a call waits for the compiler the progress line says so, and counts the seconds."""
-    before = waiting.telling
+    before = waiting.announce
     if progress is not None:
-        waiting.telling = progress.noting
+        waiting.announce = progress.temporary_note
     try:
         yield
     finally:
-        waiting.telling = before
+        waiting.announce = before
 
 
 def _restored(session: Session, snapshots: Snapshots) -> Mapping[str, Any]:

@@ -85,7 +85,7 @@ class Progress:
         threading.Thread(target=self._count_seconds, args=(text, self._changed), daemon=True).start()
 
     @contextlib.contextmanager
-    def noting(self, text: str) -> Iterator[None]:
+    def temporary_note(self, text: str) -> Iterator[None]:
         """A note that is removed at the end. The same one goes on counting where it was."""
         before, begin = self._taken.get(text, 0), self._clock.nanoseconds()
         try:

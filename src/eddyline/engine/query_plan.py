@@ -9,7 +9,7 @@ from eddyline.engine.running_query import RunningQuery
 from eddyline.operators.base import Operator
 from eddyline.plan.graph import Node
 from eddyline.plan.logical import StreamScan
-from eddyline.plan.plan_data import Kept, PlanEdge, PlanGraph, PlanNode, Property
+from eddyline.plan.plan_data import KeptState, PlanEdge, PlanGraph, PlanNode, Property
 from eddyline.synopses.store import Store
 
 if TYPE_CHECKING:
@@ -106,7 +106,7 @@ def _node(node: Node, id: str, inputs: tuple[str, ...], totals: Totals, readers:
     mine = totals.get(node.name, {})
     what = operator.describe()
     rows, bytes, spilled = int(mine.get("rows", 0)), int(mine.get("bytes", 0)), mine.get("spilled", (0, 0))
-    kept = Kept(what, rows, bytes, operator.bounds(), *spilled) if what else None
+    kept = KeptState(what, rows, bytes, operator.bounds(), *spilled) if what else None
     knows = operator.statistics()
     return PlanNode(
         id,

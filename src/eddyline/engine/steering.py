@@ -202,10 +202,10 @@ class Named(Protocol):
     name: str
 
 
-Found = TypeVar("Found", bound=Named)
+NamedItem = TypeVar("NamedItem", bound=Named)
 
 
-def named_query(queries: Sequence[Found], name: str | None) -> Found:
+def named_query(queries: Sequence[NamedItem], name: str | None) -> NamedItem:
     """The query that a statement is about; one that names none is about the only one."""
     if name is None:
         if len(queries) == 1:

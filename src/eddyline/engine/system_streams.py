@@ -19,7 +19,7 @@ from eddyline.core.time import Clock, TimeKind
 from eddyline.engine.collector import Collector, Row
 from eddyline.engine.declaration_checks import duration
 from eddyline.engine.input_manager import InputStream
-from eddyline.engine.system_wanted import Wanted, wanted_by
+from eddyline.engine.system_wanted import WantedRows, wanted_by
 from eddyline.engine.watched import WatchedQuery, WatchedSession
 from eddyline.plan.logical import Plan
 from eddyline.plan.traverse import streams_of
@@ -27,7 +27,7 @@ from eddyline.streamon.decision import Decision
 from eddyline.streamon.log import Follower
 from eddyline.streamon.wording import brief
 
-Collect = Callable[[WatchedSession, Sequence[Wanted], int], Iterable[Row]]
+Collect = Callable[[WatchedSession, Sequence[WantedRows], int], Iterable[Row]]
 EVERY: Final = 1_000_000  # microseconds between two rows about the same, unless the query says otherwise
 
 
@@ -71,7 +71,7 @@ class SystemStreams:
         self._sampled: dict[int, tuple[_Stream, Collect]] = {}  # SysStream, by its interval
         self._collect: Collect | None = None
         self._decide: Callable[[], Iterable[tuple[Any, ...]]] | None = None
-        self._wanted: dict[int, dict[int, tuple[Wanted, ...]]] = {}  # by interval and reading query
+        self._wanted: dict[int, dict[int, tuple[WantedRows, ...]]] = {}  # by interval and reading query
         self._decisions: _Stream | None = None
         self._followed: dict[int, tuple[WatchedQuery, Follower]] = {}
 

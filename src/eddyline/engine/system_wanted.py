@@ -19,7 +19,7 @@ COLUMNS: Final = ("query", "entity", "kind", "property")
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class WantedRows:
     """By column the values that can matter; None: all of them."""
 
     query: frozenset[str] | None = None
@@ -29,9 +29,9 @@ class Wanted:
 
     def admits(self, **values: str) -> bool:
         """
-        >>> Wanted(property=frozenset({"rate"})).admits(kind="query", property="rate")
+        >>> WantedRows(property=frozenset({"rate"})).admits(kind="query", property="rate")
         True
-        >>> Wanted(property=frozenset({"rate"}), query=frozenset({"q"})).admits(query="r", property="rate")
+        >>> WantedRows(property=frozenset({"rate"}), query=frozenset({"q"})).admits(query="r", property="rate")
         False
         """
         for column, value in values.items():
@@ -41,7 +41,7 @@ class Wanted:
         return True
 
 
-def wanted_by(plan: Plan, above: Sequence[Expr] = ()) -> Iterator[Wanted]:
+def wanted_by(plan: Plan, above: Sequence[Expr] = ()) -> Iterator[WantedRows]:
     """For each scan of SysStream in an optimized plan what it asks for."""
     if any(_is_system(p) for p in each(plan)):
         yield from _wanted_below(plan, above)
@@ -51,7 +51,7 @@ def _is_system(plan: Plan) -> bool:
     return isinstance(plan, StreamScan) and plan.stream.lower() == SYS_STREAM.lower()
 
 
-def _wanted_below(plan: Plan, above: Sequence[Expr]) -> Iterator[Wanted]:
+def _wanted_below(plan: Plan, above: Sequence[Expr]) -> Iterator[WantedRows]:
     if isinstance(plan, StreamScan):
         if _is_system(plan):
             yield _wanted(plan, above)
@@ -61,14 +61,14 @@ def _wanted_below(plan: Plan, above: Sequence[Expr]) -> Iterator[Wanted]:
         yield from _wanted_below(child, mine)
 
 
-def _wanted(scan: StreamScan, conjuncts: Sequence[Expr]) -> Wanted:
+def _wanted(scan: StreamScan, conjuncts: Sequence[Expr]) -> WantedRows:
     found: dict[str, frozenset[str]] = {}
     for conjunct in conjuncts:
         texts = _texts(conjunct)
         column = None if texts is None else texts[0].removeprefix(f"{scan.alias}.")
         if texts is not None and column in COLUMNS:
             found[column] = found.get(column, texts[1]) & texts[1]
-    return Wanted(**found)
+    return WantedRows(**found)
 
 
 def _texts(conjunct: Expr) -> tuple[str, frozenset[str]] | None:

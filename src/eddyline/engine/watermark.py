@@ -55,7 +55,7 @@ class Watermark:
         """Another slack from now on."""
         self.floor, self.slack = self.bound, slack
 
-    def late(self, time: Int64s, closed: int = BEGINNING) -> Late | None:
+    def late(self, time: Int64s, closed: int = BEGINNING) -> LateRows | None:
         """Which of the rows that come next, in order of arrival, are late; None: none of them.
 
         ``closed`` is the largest instant that was closed by others.
@@ -67,11 +67,11 @@ class Watermark:
         below: Bools = (time < self.floor) & ~behind
         shut: Bools = (time <= closed) & ~behind & ~below
         rows = behind | below | shut
-        return Late(rows, before, below * np.int8(1) + shut * np.int8(2)) if rows.any() else None
+        return LateRows(rows, before, below * np.int8(1) + shut * np.int8(2)) if rows.any() else None
 
 
 @dataclass(frozen=True, slots=True)
-class Late:
+class LateRows:
     """The late rows of a batch: ``rows`` says which, ``before`` what was shown before each row of the batch, ``why``
     is 0 for BEHIND, 1 for BEFORE and 2 for SHUT."""
 

@@ -20,7 +20,7 @@ from eddyline.expr.nodes import Expr, UserCall, walk
 INSTANT: Final = "_instant"  # the column with the instant at which a row is judged
 
 
-class Asked(Protocol):
+class Evaluable(Protocol):
     """As much of a compiled expression as its evaluation in a conjunction needs."""
 
     @property
@@ -35,7 +35,7 @@ class Asked(Protocol):
     ) -> tuple[pa.Array, dict[int, DataError]]: ...
 
 
-class Member(Asked, Protocol):
+class Member(Evaluable, Protocol):
     """A conjunct that is more than an expression over the row: ``parts`` are the expressions in it, keys that are
     sought included, ``text`` is for people."""
 
@@ -48,7 +48,7 @@ class Member(Asked, Protocol):
 Conjunct = Expr | Member
 
 
-def answering(conjunct: Conjunct) -> Asked:
+def answering(conjunct: Conjunct) -> Evaluable:
     """What answers for a conjunct."""
     return compile_expr(conjunct) if isinstance(conjunct, Expr) else conjunct
 

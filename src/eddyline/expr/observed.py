@@ -22,7 +22,7 @@ import pyarrow as pa
 from eddyline.core.errors import DataError
 from eddyline.core.time import Clock
 from eddyline.expr.arrays import Bools, Int64s, from_numpy, mask_of
-from eddyline.expr.members import Asked
+from eddyline.expr.members import Evaluable
 
 _MAX_SHARE_TO_CHOOSE_ROWS = 0.1  # up to which even a cheap conjunct is faster on chosen rows
 _INT64 = pa.int64()
@@ -48,7 +48,7 @@ class Observation:
 
 
 def observe(
-    conjuncts: Sequence[Asked],
+    conjuncts: Sequence[Evaluable],
     columns: Mapping[str, pa.Array],
     length: int,
     order: Sequence[int],
@@ -108,7 +108,7 @@ def observe(
 
 
 def ask(
-    compiled: Asked, columns: Mapping[str, pa.Array], length: int, rows: Int64s | None
+    compiled: Evaluable, columns: Mapping[str, pa.Array], length: int, rows: Int64s | None
 ) -> tuple[Bools, dict[int, DataError]]:
     """Which of the rows (None: all) a conjunct lets live, in their order; the failing ones live on."""
     if rows is None:

@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 
 from eddyline.core.errors import DataError
 from eddyline.expr.arrays import Bools, array_of, mask_of
-from eddyline.expr.members import Asked, Conjunct, answering
+from eddyline.expr.members import Conjunct, Evaluable, answering
 
 _MAX_SHARE_TO_CHOOSE_ROWS = 0.1  # up to which even a cheap conjunct is faster on filtered columns
 
@@ -73,7 +73,7 @@ class Conjunction:
     __slots__ = ("columns", "compiled")
 
     def __init__(self, conjuncts: Sequence[Conjunct]) -> None:
-        self.compiled: tuple[Asked, ...] = tuple(map(answering, conjuncts))
+        self.compiled: tuple[Evaluable, ...] = tuple(map(answering, conjuncts))
         self.columns: frozenset[str] = frozenset[str]().union(*(c.columns for c in self.compiled))
 
     def __len__(self) -> int:
@@ -94,7 +94,7 @@ class Conjunction:
         return _conclude(alive.mask(), failures)
 
 
-def _evaluate_alive(compiled: Asked, columns: Mapping[str, pa.Array], alive: _Survivors) -> dict[int, DataError]:
+def _evaluate_alive(compiled: Evaluable, columns: Mapping[str, pa.Array], alive: _Survivors) -> dict[int, DataError]:
     """Ask one conjunct about the surviving rows; update them, and return its errors by row."""
     mask = alive.mask()
     count = int(np.count_nonzero(mask))

@@ -99,7 +99,7 @@ class Kernel:
             if self._before + own < budget:
                 return self.uncompiled
             wait = own >= budget and expected > SHORT
-            with waiting.telling(waiting.COMPILING) if wait else contextlib.nullcontext():
+            with waiting.announce(waiting.COMPILING) if wait else contextlib.nullcontext():
                 ready = helper.compiled(self.name, wait=wait)
             if ready or (ready is None and (wait or self.spent > self.seconds)):
                 return self.compile()

@@ -1,4 +1,5 @@
-"""What is told while a call waits for the compiler. Apart from ``compile``, so that who tells need not load numba."""
+"""The message that is shown while a call waits for the compiler. Apart from ``compile``: whoever shows it need not load
+numba."""
 
 from __future__ import annotations
 
@@ -11,8 +12,8 @@ from typing import Final
 COMPILING: Final = "compiling kernels for larger inputs, once on this machine"
 
 
-def _tell(text: str) -> contextlib.AbstractContextManager[None]:
-    """Say once that compilation is under way: a first run is slow, and silence looks like a hang."""
+def _print_at_first_wait(text: str) -> contextlib.AbstractContextManager[None]:
+    """Print once that compilation is under way: a first run is slow, and silence looks like a hang."""
     _print_once(text)
     return contextlib.nullcontext()
 
@@ -23,5 +24,5 @@ def _print_once(text: str) -> None:
         print(f"eddyline: {text}; 'eddyline warm' compiles all in advance …", file=sys.stderr)
 
 
-# Entered while a call waits for the compiler; who has a progress line puts a note there in its place.
-telling: Callable[[str], contextlib.AbstractContextManager[None]] = _tell
+# Entered while a call waits for the compiler; a program with a progress line puts a note there instead.
+announce: Callable[[str], contextlib.AbstractContextManager[None]] = _print_at_first_wait

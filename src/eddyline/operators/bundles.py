@@ -17,7 +17,7 @@ from eddyline.expr.nodes import AggregateCall, Column, Expr
 ROWS = Column("_rows", pa.int64())
 
 
-class Kept(enum.IntEnum):
+class SumKind(enum.IntEnum):
     """What a pane holds of an argument. The values are those of the kernel (a test compares them)."""
 
     COUNT = 0
@@ -53,10 +53,10 @@ class Bundles:
         return Bundles(tuple(keys), tuple(arguments), tuple(arguments.values()))
 
     @property
-    def kinds(self) -> list[Kept]:
-        of = {True: Kept.DOUBLE, False: Kept.INTEGER}
+    def kinds(self) -> list[SumKind]:
+        of = {True: SumKind.DOUBLE, False: SumKind.INTEGER}
         return [
-            of[pa.types.is_floating(a.type)] if summed else Kept.COUNT
+            of[pa.types.is_floating(a.type)] if summed else SumKind.COUNT
             for a, summed in zip(self.arguments, self.summed, strict=True)
         ]
 
@@ -71,7 +71,7 @@ class Bundles:
         if call.function == "count":
             return (Column(f"_count{i}", pa.int64()),)
         counted = Column(f"_count{i}", pa.int64())
-        if self.kinds[i] == Kept.DOUBLE:
+        if self.kinds[i] == SumKind.DOUBLE:
             return Column(f"_sum{i}", pa.float64()), Column(f"_rest{i}", pa.float64()), counted
         return Column(f"_sum{i}", pa.int64()), counted
 
@@ -81,9 +81,9 @@ class Bundles:
         fields.append(Field(ROWS.name, ROWS.type))
         for i, kind in enumerate(self.kinds):
             fields.append(Field(f"_count{i}", pa.int64()))
-            if kind != Kept.COUNT:
-                fields.append(Field(f"_sum{i}", pa.float64() if kind == Kept.DOUBLE else pa.int64()))
-            if kind == Kept.DOUBLE:
+            if kind != SumKind.COUNT:
+                fields.append(Field(f"_sum{i}", pa.float64() if kind == SumKind.DOUBLE else pa.int64()))
+            if kind == SumKind.DOUBLE:
                 fields.append(Field(f"_rest{i}", pa.float64()))
         return Schema(tuple(fields))
 

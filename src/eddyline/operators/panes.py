@@ -29,7 +29,7 @@ from eddyline.expr.nodes import Column
 from eddyline.kernels import panes as kernels
 from eddyline.operators.accumulators import Argument, Float64s, writable
 from eddyline.operators.base import Operator
-from eddyline.operators.bundles import ROWS, Bundles, Kept
+from eddyline.operators.bundles import ROWS, Bundles, SumKind
 from eddyline.synopses.codes import direct_values, is_direct
 from eddyline.synopses.keys import KeyTable
 
@@ -135,7 +135,7 @@ class Panes(Operator):
         n, width = len(time), len(arguments)
         count, whole = np.ones((width, n), np.int64), np.zeros((width, n), np.int64)
         for k, a in enumerate(arguments):
-            if self.kinds[k] != Kept.COUNT:
+            if self.kinds[k] != SumKind.COUNT:
                 whole[k] = a.codes
             if len(a.valid):
                 count[k] = a.valid
@@ -149,9 +149,9 @@ class Panes(Operator):
         out[ROWS.name] = pa.array(rows)
         for k, kind in enumerate(self.kinds.tolist()):
             out[f"_count{k}"] = pa.array(count[k])
-            if kind != Kept.COUNT:
+            if kind != SumKind.COUNT:
                 out[f"_sum{k}"] = direct_values(whole[k], self.schema[f"_sum{k}"].type)
-            if kind == Kept.DOUBLE:
+            if kind == SumKind.DOUBLE:
                 out[f"_rest{k}"] = pa.array(rest[k])
         return Delta(time, out)
 

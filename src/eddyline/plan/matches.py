@@ -22,7 +22,7 @@ from eddyline.plan.deletions import Deletions
 from eddyline.plan.graph import Graph, Output, alias_of, conjunction
 from eddyline.plan.logical import MarkJoin, OuterJoin, Plan, Project, Select
 from eddyline.plan.matching import Matching
-from eddyline.plan.memberships import Flat, Sought, flatten, told
+from eddyline.plan.memberships import Flat, Sought, flatten, membership_text
 from eddyline.plan.partitioning.momentary import comes_with_elements
 from eddyline.synopses.store import Stub
 
@@ -46,7 +46,7 @@ class Matches(Graph):
         """Remember why memberships keep their places among the conjuncts, for the operators that say so."""
         sought = flat.sought(self.kind)
         if isinstance(sought, str) and len(flat.conjuncts) > 1:
-            self.obstacles |= {j.mark: f"{self.told(j, flat)} keeps its place: {sought}" for j in flat.joins}
+            self.obstacles |= {j.mark: f"{self.mark_text(j, flat)} keeps its place: {sought}" for j in flat.joins}
 
     def judged_elements(self, p: Plan) -> Output | None:
         """``Rstream`` over rows that are judged at their own instant, and gone at the next, is what passes: each
@@ -85,7 +85,7 @@ class Matches(Graph):
         texts = []
         for c in flat.conjuncts:
             read = [m for m in memberships if m.mark in columns_of(c)]
-            texts.append(told(c, flat.joins, self.kind))
+            texts.append(membership_text(c, flat.joins, self.kind))
             conjuncts.append(Marked(c, read, texts[-1]) if read else c)
         name = self.name("match-select")
 
@@ -96,8 +96,8 @@ class Matches(Graph):
 
         return replace(self.selection(make, conjuncts, left, tuple(nodes), " AND ".join(texts)), identity=None)
 
-    def told(self, join: MarkJoin, flat: Flat) -> str:
-        return told(Column(join.mark, pa.bool_()), flat.joins, self.kind)
+    def mark_text(self, join: MarkJoin, flat: Flat) -> str:
+        return membership_text(Column(join.mark, pa.bool_()), flat.joins, self.kind)
 
     def match(
         self, kind: str, left: Output, right: Output, on: Sequence[Expr], mark: str | None = None, why: str = ""

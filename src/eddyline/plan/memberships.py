@@ -152,7 +152,7 @@ def _positive(e: Expr, mark: str) -> bool:
     return isinstance(e, Call) and e.function in ("and", "or") and all(_positive(a, mark) for a in e.args)
 
 
-def told(conjunct: Expr, joins: Sequence[MarkJoin], kind: TimeKind) -> str:
+def membership_text(conjunct: Expr, joins: Sequence[MarkJoin], kind: TimeKind) -> str:
     """A conjunct as text, its marks as they are written: ``S.a IN (SELECT a FROM S1 [ROWS 2])``."""
     for j in joins:
         if conjunct == Call("not", (Column(j.mark, pa.bool_()),), pa.bool_()):

@@ -17,7 +17,7 @@ from eddyline.core.plain import plain_copy
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class KeptState:
     """What an operator keeps: in words with the reason, its bounds by input, how much it is now, and how much of it is
     outside of memory."""
 
@@ -53,7 +53,7 @@ class PlanNode:
     kind: str
     inputs: tuple[str, ...] = ()
     text: str = ""
-    kept: Kept | None = None
+    kept: KeptState | None = None
     properties: tuple[Property, ...] = ()
     statistics: Mapping[str, float] = field(default_factory=dict)
     strategy: str | None = None

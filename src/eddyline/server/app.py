@@ -70,7 +70,7 @@ def make_app(service: Service) -> tuple[Guard, Context]:
 def _errors(app: FastAPI) -> None:
     @app.exception_handler(EddylineError)
     def eddyline(_: Request, error: EddylineError) -> JSONResponse:
-        return JSONResponse(told(error), _status(error), {"retry-after": "1"} if _status(error) == 503 else None)
+        return JSONResponse(error_body(error), _status(error), {"retry-after": "1"} if _status(error) == 503 else None)
 
     @app.exception_handler(RequestValidationError)
     def invalid(_: Request, error: RequestValidationError) -> JSONResponse:
@@ -87,7 +87,7 @@ def _errors(app: FastAPI) -> None:
         return JSONResponse({"error": "this is nested too deeply."}, 422)
 
 
-def told(error: EddylineError) -> dict[str, Any]:
+def error_body(error: EddylineError) -> dict[str, Any]:
     """An error as data: the sentence and, where it is about a text, the place."""
     if isinstance(error, CqlError) and error.span is not None:
         place = {"start": error.span.start, "end": error.span.end, "line": error.line, "column": error.column}

@@ -63,7 +63,7 @@ class _Process:
             )
         self.control.setblocking(False)
         self.ready: asyncio.Future[int] = asyncio.get_running_loop().create_future()
-        self.telling: dict[int, asyncio.Task[None]] = {}  # by entry
+        self.progress_tasks: dict[int, asyncio.Task[None]] = {}  # by entry
         self.unread = b""
         self.alive = True
 
@@ -76,7 +76,7 @@ class _Process:
 
 
 class Followers:
-    """Of one server: who follows what, as far as the process has told."""
+    """Of one server: who follows what, as far as the process has reported."""
 
     def __init__(self, catalog: Path, slow_seconds: float) -> None:
         self._catalog, self._slow = catalog, slow_seconds
@@ -120,8 +120,8 @@ class Followers:
                 self._forget(journal.entry, 1)
             raise
         transport.abort()  # closes our descriptor alone; the connection lives on
-        if journal.entry not in process.telling:
-            process.telling[journal.entry] = asyncio.create_task(self._tell(process, journal))
+        if journal.entry not in process.progress_tasks:
+            process.progress_tasks[journal.entry] = asyncio.create_task(self._send_progress(process, journal))
 
     async def _pass(self, process: _Process, transport: asyncio.Transport, journal: Journal, position: int) -> None:
         until = time.monotonic() + HAND_OVER_SECONDS
@@ -189,26 +189,26 @@ class Followers:
         if self._following[entry] <= 0:
             del self._following[entry]
 
-    async def _tell(self, process: _Process, journal: Journal) -> None:
-        """Say how far a query is, as long as somebody follows it."""
-        told: dict[str, Any] = {}
+    async def _send_progress(self, process: _Process, journal: Journal) -> None:
+        """Send how far a query is committed, as long as it has followers."""
+        sent: dict[str, Any] = {}
         try:
             while process.alive and self._following[journal.entry] > 0:
                 progress = self._progress(journal)
-                if progress != told:
+                if progress != sent:
                     try:
                         process.send(progress)
-                        told = progress
+                        sent = progress
                     except BlockingIOError:
                         pass  # tried again below
                     except OSError:
                         self._lost(process)
                         return
                     await asyncio.sleep(TELL_SECONDS)
-                if self._progress(journal) == told:
+                if self._progress(journal) == sent:
                     await journal.changed.wait(LOOK_SECONDS)
         finally:
-            process.telling.pop(journal.entry, None)
+            process.progress_tasks.pop(journal.entry, None)
 
     def _progress(self, journal: Journal) -> dict[str, Any]:
         now, spent = time.monotonic(), time.process_time()

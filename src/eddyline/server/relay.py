@@ -87,7 +87,7 @@ class Relay:
         self._progress: dict[int, Progress] = {}
         self._followers: dict[int, set[Follower]] = {}  # by entry
         self._hungry: set[Follower] = set()  # that may get more in the next round
-        self._told: set[int] = set()  # entries with news since the last round
+        self._progressed: set[int] = set()  # entries with new results since the last round
         self._packets: dict[tuple[int, int], tuple[bytes, int]] = {}  # of this round, by entry and position
         self._next_round = self._next_check = 0.0
         self._busy, self._cores = 0.0, cores()  # of a core, that the server's process takes
@@ -109,7 +109,7 @@ class Relay:
                 if mask & selectors.EVENT_WRITE and not key.data.closed:
                     self._write(key.data)
             now = time.monotonic()
-            if (self._hungry or self._told) and now >= self._next_round:
+            if (self._hungry or self._progressed) and now >= self._next_round:
                 self._round()
             if now >= self._next_check:
                 self._check(now)
@@ -118,7 +118,7 @@ class Relay:
     def _pause(self) -> float:
         now = time.monotonic()
         until = self._next_check
-        if self._hungry or self._told:
+        if self._hungry or self._progressed:
             until = min(until, self._next_round)
         return max(0.0, until - now)
 
@@ -159,7 +159,7 @@ class Relay:
             self._followers.setdefault(entry, set()).add(follower)
             self._selector.register(connection, selectors.EVENT_READ, follower)
             self._start_writing(follower, message["head"].encode("latin-1") + FIRST)
-        self._told.add(entry)
+        self._progressed.add(entry)
 
     def _report(self) -> None:
         """Tell the server how many have gone."""
@@ -172,9 +172,9 @@ class Relay:
 
     def _round(self) -> None:
         hungry, self._hungry, self._urgent = self._hungry, set(), False
-        for entry in self._told:  # once a round, and not with each of the messages since the last one
+        for entry in self._progressed:  # once a round, and not with each of the messages since the last one
             hungry |= self._followers.get(entry, set())
-        self._told.clear()
+        self._progressed.clear()
         for follower in hungry:
             self._feed(follower)
         self._packets.clear()

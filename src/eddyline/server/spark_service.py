@@ -110,7 +110,7 @@ class SparkService(Service):
         query = own.query(text, entry.name, **entry.body.get("options", {}))
         if not isinstance(query, SparkQuery):  # it reads the system's streams, on the driver
             return self.session.query(text, entry.name, **entry.body.get("options", {}))
-        query.account.told = self.session.told
+        query.account.on_report = self.session.shards_reported
         self.session.queries.append(query)
         self.session.view(entry.name, text)
         return query
@@ -190,14 +190,14 @@ class SparkService(Service):
         rows = table.filter(tags.is_null()).drop_columns([TAG])
         found = [to_engine(b, query.schema) for b in rows.to_batches() if b.num_rows]
         results = in_order_of_time(found, query.schema)
-        told = tags.drop_null().to_pylist()
-        self.submit(lambda: self._take(number, batch, told, results)).result()
+        statistics = tags.drop_null().to_pylist()
+        self.submit(lambda: self._take(number, batch, statistics, results)).result()
 
-    def _take(self, number: int, batch: int, told: list[str], results: Sequence[pa.RecordBatch]) -> None:
+    def _take(self, number: int, batch: int, statistics: list[str], results: Sequence[pa.RecordBatch]) -> None:
         running = next((r for r in self.queries.values() if r.entry.id == number), None)
         if running is None or running.query is None:
             return
-        running.query.account.add(told)
+        running.query.account.add(statistics)
         if batch > int(self.store.get(f"batch {number}") or -1):
             self.store.put(f"batch {number}", str(batch))
             running.journal.stage(results)
@@ -213,7 +213,7 @@ class SparkService(Service):
         if self.broken or now - self._looked < LOOK_SECONDS:
             return
         self._looked = self._last_tick = now
-        self.session.told()
+        self.session.shards_reported()
         for running in list(self.queries.values()):
             stream = self._streams.get(running.entry.id)
             if stream is not None and running.query is not None and not self._ending and not stream.isActive:

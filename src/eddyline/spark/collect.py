@@ -59,7 +59,7 @@ class CollectedQuery(Protocol):
 
 
 def collect(query: CollectedQuery) -> Iterator[pa.RecordBatch]:
-    with _told():
+    with _own_sentences():
         if query.streaming and not is_connect(query.session.spark):
             yield from _stream(query)
             return
@@ -138,7 +138,7 @@ def settings_for(spark: Any, shards: int | None) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _told() -> Iterator[None]:
+def _own_sentences() -> Iterator[None]:
     """Our own sentence instead of Spark's exception around it."""
     try:
         yield

@@ -16,7 +16,7 @@ from eddyline.plan.plan_data import PlanGraph
 from eddyline.plan.print_text import LEGEND, SHOWN_DECISIONS
 from eddyline.plan.print_text import explain as print_plan
 from eddyline.plan.traverse import streams_of
-from eddyline.spark.program import SHARDS_PER_PARTITION, panes_by_lane, told_of_panes
+from eddyline.spark.program import SHARDS_PER_PARTITION, panes_by_lane, panes_text
 from eddyline.spark.shard import ShardEngine
 from eddyline.streamon.wording import decided_line
 
@@ -50,8 +50,8 @@ def explain(query: ExplainedQuery) -> str:
     if stateless is not None:
         said = [query.bound.text.strip(), "", "on Spark, without a shuffle: each element is judged where it is read"]
         said += [f"  {line}" for line in stateless.explain()]
-        told = [] if query.frame_observation is None else list(query.frame_observation.read().explain())
-        return "\n".join([*said, *(["", "by now", *(f"  {line}" for line in told)] if told else [])])
+        by_now = [] if query.frame_observation is None else list(query.frame_observation.read().explain())
+        return "\n".join([*said, *(["", "by now", *(f"  {line}" for line in by_now)] if by_now else [])])
     plan = plan_of(query)
     lines = [print_plan(plan), "", "on Spark", *(f"  {line}" for line in plan.partitioning)]
     if plan.shards:
@@ -71,8 +71,8 @@ def plan_of(query: ExplainedQuery) -> PlanGraph:
     planned = tuple({**d.to_dict(), "shard": None} for d in running.context.log)
     plan = graph_of(running, query.name, totals, decisions=planned)
     stateless = query.stateless
-    told = travel(group.shares, group.reasons) if stateless is None else list(stateless.explain())
-    plan = replace(plan, partitioning=tuple(told))
+    partitioning = travel(group.shares, group.reasons) if stateless is None else list(stateless.explain())
+    plan = replace(plan, partitioning=tuple(partitioning))
     if report is None:
         return plan
     adapting: dict[int, list[Any]] = {}
@@ -200,4 +200,4 @@ def travel_of(query: Query, session: Session) -> list[str]:
         return ["runs where the query is whose late or invalid rows it reads"]
     split = partition(running.plan, session.catalog, SHARDS_PER_PARTITION * (os.cpu_count() or 1))
     panes = panes_by_lane(split.plan, split.lanes, session.catalog)
-    return travel(split.shares, (*split.reasons, *map(told_of_panes, panes.items())))
+    return travel(split.shares, (*split.reasons, *map(panes_text, panes.items())))

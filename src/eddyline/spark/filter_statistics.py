@@ -22,16 +22,16 @@ from eddyline.engine.left_out import LeftOut
 from eddyline.operators.adaptive_select import InOrder, OrdersItself
 from eddyline.spark.worker_state import PlanHistory
 
-TOLD: Final = "eddyline_filters"  # the metric, whatever the observation is called
+FILTERS_METRIC: Final = "eddyline_filters"  # the metric, whatever the observation is called
 DECISIONS: Final = 32  # the last ones go along
 
 # ── in a worker ───────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def tell(plan: str, history: PlanHistory) -> str:
+def report_text(plan: str, history: PlanHistory) -> str:
     """Everything that a worker knows of a plan, as JSON."""
     selects = [{"select": f"select {n + 1}", **_facts(c)} for n, c in sorted(history.selects.items())]
-    told = {
+    report = {
         "plan": plan,
         "worker": f"{socket.gethostname()}:{os.getpid()}",
         "token": history.token,
@@ -42,7 +42,7 @@ def tell(plan: str, history: PlanHistory) -> str:
         "invalid_rows": list(history.invalid_rows),
         "selects": selects,
     }
-    return json.dumps(told, default=_plain)
+    return json.dumps(report, default=_plain)
 
 
 def _facts(c: OrdersItself) -> dict[str, Any]:
@@ -65,13 +65,13 @@ def _plain(value: Any) -> Any:
 # ── on the driver ─────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-class Told:
+class FilterReports:
     """The latest statistics of every worker.
 
-    >>> told = Told()
+    >>> reports = FilterReports()
     >>> said = {"plan": "p", "worker": "here:7", "token": "a", "tasks": 1, "rows": 9, "kept": 2, "selects": []}
-    >>> told.add([json.dumps(said), json.dumps({**said, "tasks": 2, "rows": 20, "kept": 5})])
-    >>> report = told.report()
+    >>> reports.add([json.dumps(said), json.dumps({**said, "tasks": 2, "rows": 20, "kept": 5})])
+    >>> report = reports.report()
     >>> report["rows"], report["kept"], [w["worker"] for w in report["workers"]]
     (20, 5, ['here:7'])
     """

@@ -11,7 +11,7 @@ from pyspark.sql.types import StructType
 from eddyline.core.errors import JobError, did_you_mean
 from eddyline.core.predicate import Predicate
 from eddyline.cql import bind
-from eddyline.spark.frame_reports import FrameObservation, Made, remember
+from eddyline.spark.frame_reports import FrameObservation, FrameRecord, remember
 from eddyline.spark.listening import listen
 from eddyline.spark.session import SparkRuntime
 from eddyline.spark.stateless import StatelessPlan
@@ -37,10 +37,10 @@ def filtered(
         lines = ["adaptive_filter on Spark", *(f"  {line}" for line in plan.explain())]
         if any(b.filters and b.judge is not None for b in plan.branches):
             lines.append("  what Spark filters is not shipped")
-        told = [] if observed is None else list(observed.read().explain())
-        return "\n".join([*lines, *(["", "by now", *(f"  {line}" for line in told)] if told else [])])
+        by_now = [] if observed is None else list(observed.read().explain())
+        return "\n".join([*lines, *(["", "by now", *(f"  {line}" for line in by_now)] if by_now else [])])
 
-    return remember(plan.keep(df, observed), Made(explain, observed, streaming=df.isStreaming))
+    return remember(plan.keep(df, observed), FrameRecord(explain, observed, streaming=df.isStreaming))
 
 
 def plan_filter(df: DataFrame, predicates: Sequence[Any], options: Mapping[str, Any]) -> StatelessPlan:

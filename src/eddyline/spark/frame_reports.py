@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 
 from eddyline.core.errors import JobError
 from eddyline.plan.plan_data import PlanGraph
-from eddyline.spark.filter_statistics import TOLD, Told
+from eddyline.spark.filter_statistics import FILTERS_METRIC, FilterReports
 from eddyline.spark.requirements import is_connect
 from eddyline.spark.row_counts import as_dict
 from eddyline.spark.statistics import NAME, Account
@@ -29,13 +29,13 @@ class FrameObservation:
 
     name: str = NAME
     streaming: bool = False
-    told: Told = field(default_factory=Told)
+    reports: FilterReports = field(default_factory=FilterReports)
     _observations: list[Any] = field(default_factory=list)
 
     def see(self, df: DataFrame, text: Column, plan: str) -> DataFrame:
         """Collect the texts as they pass. Names differ from plan to plan: Spark wants them unique in a query."""
         name = f"{self.name}:filters:{plan[:8]}"
-        metric = F.collect_list(text).alias(TOLD)
+        metric = F.collect_list(text).alias(FILTERS_METRIC)
         if self.streaming:
             return df.observe(name, metric)
         seen = observation(df, name)
@@ -47,14 +47,14 @@ class FrameObservation:
         """Whether a batch DataFrame has reported something. It does not wait."""
         return any(map(answered, self._observations))
 
-    def read(self, observed: Iterable[Mapping[str, Any]] = ()) -> Told:
+    def read(self, observed: Iterable[Mapping[str, Any]] = ()) -> FilterReports:
         """All that was reported: with the metrics of micro-batches, or by an action on a batch DataFrame."""
         for metrics in observed:
-            self.told.add(texts(metrics, self.name))
+            self.reports.add(texts(metrics, self.name))
         for seen in self._observations:
             if answered(seen):
-                self.told.add(seen.get[TOLD] or ())
-        return self.told
+                self.reports.add(seen.get[FILTERS_METRIC] or ())
+        return self.reports
 
 
 def texts(observed: Mapping[str, Any], name: str = NAME) -> list[str]:
@@ -62,7 +62,7 @@ def texts(observed: Mapping[str, Any], name: str = NAME) -> list[str]:
     found: list[str] = []
     for called, metrics in observed.items():
         if called.startswith(f"{name}:filters:"):
-            found += as_dict(metrics).get(TOLD) or ()
+            found += as_dict(metrics).get(FILTERS_METRIC) or ()
     return found
 
 
@@ -87,7 +87,7 @@ def answered(observation: Any) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
+class FrameRecord:
     """A DataFrame of ours: what explain says, who observes its filters (None where none run in Python), what the
     shards of a query with state have reported (None: nothing yet), and its plan where it is that of a query."""
 
@@ -98,16 +98,16 @@ class Made:
     plan: Callable[[], PlanGraph] | None = None
 
 
-_made: Final[WeakKeyDictionary[Any, Made]] = WeakKeyDictionary()
+_records: Final[WeakKeyDictionary[Any, FrameRecord]] = WeakKeyDictionary()
 
 
-def remember(df: DataFrame, made: Made) -> DataFrame:
-    _made[df] = made
+def remember(df: DataFrame, record: FrameRecord) -> DataFrame:
+    _records[df] = record
     return df
 
 
-def made(df: DataFrame) -> Made:
-    found = _made.get(df)
+def record_of(df: DataFrame) -> FrameRecord:
+    found = _records.get(df)
     if found is None:
         raise JobError(
             "this DataFrame did not come from eds.adaptive_filter or eds.query; pass the one that they returned,"
@@ -118,7 +118,7 @@ def made(df: DataFrame) -> Made:
 
 def report(df: DataFrame) -> dict[str, Any]:
     """What the workers reported of a batch DataFrame."""
-    mine = _ran(df)
+    mine = _reported(df)
     if mine.observation is not None:
         return mine.observation.read().report()
     assert mine.account is not None
@@ -127,14 +127,14 @@ def report(df: DataFrame) -> dict[str, Any]:
 
 def rows(df: DataFrame, which: str) -> list[dict[str, Any]]:
     """The late or invalid rows of a batch DataFrame, as many as were sent along."""
-    mine = _ran(df)
-    told = [] if mine.observation is None or which != "invalid" else mine.observation.read().invalid_rows()
-    return [*([] if mine.account is None else mine.account().rows(which)), *told]
+    mine = _reported(df)
+    failed = [] if mine.observation is None or which != "invalid" else mine.observation.read().invalid_rows()
+    return [*([] if mine.account is None else mine.account().rows(which)), *failed]
 
 
-def _ran(df: DataFrame) -> Made:
+def _reported(df: DataFrame) -> FrameRecord:
     """What is known of a batch DataFrame that has reported something; an error says why it has not."""
-    mine = made(df)
+    mine = record_of(df)
     if mine.streaming:
         raise JobError("a streaming DataFrame has no report of its own: pass the StreamingQuery that writes it.")
     if mine.observation is None and mine.account is None:
@@ -142,5 +142,7 @@ def _ran(df: DataFrame) -> Made:
     if not (mine.observation is not None and mine.observation.ran) and not (
         mine.account is not None and mine.account().shards
     ):
-        raise JobError("nothing was told of this DataFrame yet: take an action on it, or on one made from it, first.")
+        raise JobError(
+            "nothing of this DataFrame was reported yet: take an action on it, or on one made from it, first."
+        )
     return mine

@@ -234,10 +234,10 @@ def explain(
     ``query`` or ``adaptive_filter`` runs: what Spark computes, what Python, in which order by now. Takes no action. A
     notebook draws the plan of a query."""
     if not isinstance(what, str):
-        from eddyline.spark import frame_reports as watching
+        from eddyline.spark import frame_reports
 
-        made = watching.made(_a_frame(what, "explain"))
-        return made.explain() if made.plan is None else _explained(made.explain(), made.plan())
+        record = frame_reports.record_of(_a_frame(what, "explain"))
+        return record.explain() if record.plan is None else _explained(record.explain(), record.plan())
     if streams is None:
         raise JobError("explain needs the streams of the query: eds.explain(text, {'S': df}).")
     _check_streams(streams)
@@ -303,13 +303,13 @@ def _width(width: Width) -> str:
 
 def _remembered(asked: Any, observe: Any) -> DataFrame:
     """The DataFrame of a query, known to ``explain`` and ``report``."""
-    from eddyline.spark import frame_reports as watching
+    from eddyline.spark import frame_reports
 
     df = asked.dataframe(observe)
     counted = bool(observe) and asked.stateless is None
     account = asked.read if counted else None
-    made = watching.Made(asked.explain, asked.frame_observation, account, asked.streaming, asked.plan)
-    return watching.remember(df, made)
+    record = frame_reports.FrameRecord(asked.explain, asked.frame_observation, account, asked.streaming, asked.plan)
+    return frame_reports.remember(df, record)
 
 
 def _explained(text: str, plan: PlanGraph) -> str:

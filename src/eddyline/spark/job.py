@@ -31,8 +31,7 @@ from eddyline.engine.left_out import LeftOut, notes
 from eddyline.engine.outputs import Outputs, Result
 from eddyline.engine.progress import Progress
 from eddyline.engine.snapshot import Snapshots
-from eddyline.spark import job_checkpoint as beginnings
-from eddyline.spark import jvm
+from eddyline.spark import job_checkpoint, jvm
 from eddyline.spark.job_run import JobRun
 from eddyline.spark.program import state_partitions
 from eddyline.spark.session import SparkRuntime
@@ -82,7 +81,7 @@ def _run_job(
             if progress is not None:
                 progress.note(f"starting Spark on {master or DEFAULT_MASTER}")
                 jvm.before_words = progress.erase
-            begun = None if checkpoint is None else beginnings.shards_of(checkpoint)
+            begun = None if checkpoint is None else job_checkpoint.shards_of(checkpoint)
             with jvm.ended_if_interrupted():
                 spark = local_session(master, warm=True)
                 session.attach(spark, begun if shards is None else shards, sized=not connect)
@@ -105,7 +104,7 @@ def _run_job(
     results = [Result(b.name, b.target, q.schema) for b, q in zip(asked, queries, strict=True)]
     outputs = Outputs(results, out, job.base, stdout, checkpoint, finite=finite)
     if checkpoint is not None and outputs.spools is not None:
-        outputs.spools.keep_first(beginnings.done(checkpoint))
+        outputs.spools.keep_first(job_checkpoint.done(checkpoint))
     try:
         run = JobRun(session, queries, outputs, progress)
         _record(run, bundle, results)

@@ -24,8 +24,7 @@ from eddyline.engine.progress import Progress
 from eddyline.engine.stopping import StopRequest
 from eddyline.plan.logical import BoundQuery
 from eddyline.plan.plan_data import PlanGraph
-from eddyline.spark import job_checkpoint as beginnings
-from eddyline.spark import jvm, requirements
+from eddyline.spark import job_checkpoint, jvm, requirements
 from eddyline.spark.collect import settings_for
 from eddyline.spark.failures import original, stopped
 from eddyline.spark.packed_sources import PackedSession
@@ -45,7 +44,7 @@ class JobSession(PackedSession, Protocol):
     accounts: Callable[[], Mapping[str, Account]]
 
     def program(self, queries: list[BoundQuery]) -> Program: ...
-    def told(self) -> None: ...
+    def shards_reported(self) -> None: ...
     def end_monitor(self) -> None: ...
 
 
@@ -96,7 +95,7 @@ class JobRun:
                 raise KeyboardInterrupt
             return
         if checkpoint is not None:
-            beginnings.check(checkpoint, self.program, self.session.shards, list(self.program.places))
+            job_checkpoint.check(checkpoint, self.program, self.session.shards, list(self.program.places))
         folder = tempfile.TemporaryDirectory(prefix="eddyline-") if checkpoint is None else nullcontext(str(checkpoint))
         with folder as place:
             self._run(Path(place), finite, checkpoint is not None)
@@ -125,13 +124,13 @@ class JobRun:
         assert self.program is not None
         # A Connect server keeps micro-batches to itself.
         if self.at_once or requirements.is_connect(self.session.spark):
-            with _told():
+            with _own_sentences():
                 self._take(process(self.program, packed(self.session, self.program, False), None, streaming=False), 0)
             return
         frame = process(self.program, packed(self.session, self.program, True), None, streaming=True)
         writer = frame.writeStream.foreachBatch(self._taken).option("checkpointLocation", str(folder / SPARK_STATE))
         writer = writer.trigger(availableNow=True) if finite else writer.trigger(processingTime="0 seconds")
-        with _told():
+        with _own_sentences():
             problem = None if self.stop.asked else self._watch(writer.start())
             if self.stop.asked and self.failed is None:
                 raise KeyboardInterrupt(f"the state is in {folder}; the same command goes on from there." * lasting)
@@ -185,7 +184,7 @@ class JobRun:
                 with pa.ipc.open_stream(payload.as_buffer()) as reader:
                     found.setdefault(self.program.places[number], []).extend(reader)
         results = {self.numbers[p]: in_order_of_time(found.get(p, []), q.schema) for p, q in enumerate(self.queries)}
-        self.session.told()
+        self.session.shards_reported()
         try:
             self.outputs.put(batch, {**results, **{n: q.fetch() for n, q in self.watching}})
         except BrokenPipeError:  # the reader of standard output has seen enough
@@ -246,7 +245,7 @@ class JobRun:
         return [self.account.report(g, n) | {"query": q.name} for q, (g, n) in named]
 
 
-class Kept:
+class ResultsInMemory:
     """Results in memory. A micro-batch that is run again replaces its own."""
 
     def __init__(self) -> None:
@@ -270,7 +269,7 @@ def answer_together(session: JobSession, queries: Sequence[SparkQuery]) -> None:
             "run() answers all queries in one Spark query, and some of them read streaming DataFrames, others batch"
             " ones: make all of them streaming, or ask each query for its results."
         )
-    kept, before = Kept(), session.accounts
+    kept, before = ResultsInMemory(), session.accounts
     run = JobRun(session, queries, kept, None)
     run.at_once = streaming == {False}
     try:
@@ -285,7 +284,7 @@ def answer_together(session: JobSession, queries: Sequence[SparkQuery]) -> None:
 
 
 @contextmanager
-def _told() -> Iterator[None]:
+def _own_sentences() -> Iterator[None]:
     """Our own sentence instead of Spark's exception around it."""
     try:
         yield

@@ -21,7 +21,7 @@ from pyspark.sql.streaming.listener import (
 )
 
 from eddyline.engine.left_out import Notices
-from eddyline.spark.filter_statistics import TOLD, Told
+from eddyline.spark.filter_statistics import FILTERS_METRIC, FilterReports
 from eddyline.spark.row_counts import as_dict
 from eddyline.spark.statistics import OBSERVED, Account, left_out
 
@@ -45,7 +45,7 @@ class Heard:
         self.notices = Notices()
         # By query of ours (a streaming query may hold several), group and shard.
         self.shards: dict[tuple[str, int, int], dict[str, Any]] = {}
-        self.told = Told()
+        self.filter_reports = FilterReports()
 
     def take(self, observed: dict[str, Any]) -> list[tuple[type[Warning], str]]:
         """The metrics of one micro-batch; gives what is to be said now."""
@@ -58,8 +58,8 @@ class Heard:
                 wanted = ("group", "shard", "arrived", "left_out")
                 queries = [{n: q.get(n) for n in ("query", "failed")} for q in one["queries"]]
                 self.shards[called, one["group"], one["shard"]] = {**{n: one[n] for n in wanted}, "queries": queries}
-            self.told.add(metrics.get(TOLD) or ())
-        found = [*left_out(self.shards.values()), *self.told.left_out(self.name)]
+            self.filter_reports.add(metrics.get(FILTERS_METRIC) or ())
+        found = [*left_out(self.shards.values()), *self.filter_reports.left_out(self.name)]
         return list(self.notices.warnings(found, "eds.{}(query)"))
 
 
@@ -83,7 +83,7 @@ class _Listener(StreamingQueryListener):
         self.ended(str(event.runId))
 
     def progressed(self, name: str, run: str, observed: dict[str, Any]) -> None:
-        if not any(OBSERVED in (m := as_dict(metrics)) or TOLD in m for metrics in observed.values()):
+        if not any(OBSERVED in (m := as_dict(metrics)) or FILTERS_METRIC in m for metrics in observed.values()):
             return
         heard = self.queries.setdefault(run, Heard(name))
         for category, text in heard.take(observed):

@@ -13,7 +13,7 @@ from eddyline.core.time import Clock
 from eddyline.engine.collector import BYTES, PER_SECOND, ROWS, SECONDS, SHARE, Property, Row, adapting, has_property
 from eddyline.engine.session import Session
 from eddyline.engine.system_streams import decision_rows
-from eddyline.engine.system_wanted import Wanted
+from eddyline.engine.system_wanted import WantedRows
 from eddyline.engine.watched import WatchedSession
 from eddyline.spark.statistics import Account
 from eddyline.streamon.decision import Decision
@@ -29,11 +29,11 @@ class Monitor:
         self._published: dict[tuple[str, int, int], int] = {}  # by query, group and shard: the last decision
         self.session.system.collect_from(self.rows, self.decisions)
 
-    def told(self) -> None:
+    def shards_reported(self) -> None:
         """Shards have reported: publish what is due."""
         self.session.tick()
 
-    def rows(self, _: WatchedSession, wanted: Sequence[Wanted], now: int) -> list[Row]:
+    def rows(self, _: WatchedSession, wanted: Sequence[WantedRows], now: int) -> list[Row]:
         """What is wanted by at least one query, of all shards."""
         found: list[Row] = []
         for query, shard, entity, kind, properties in self._entities(wanted, now):
@@ -43,7 +43,7 @@ class Monitor:
                     found.append((query, entity, kind, name, float(value), unit, shard))
         return found
 
-    def _entities(self, wanted: Sequence[Wanted], now: int) -> Iterator[tuple[str, int, str, str, list[Property]]]:
+    def _entities(self, wanted: Sequence[WantedRows], now: int) -> Iterator[tuple[str, int, str, str, list[Property]]]:
         def asked(query: str, kind: str) -> bool:
             return any(w.admits(query=query, kind=kind) and has_property(w, kind) for w in wanted)
 

@@ -42,7 +42,7 @@ from eddyline.synopses.codes import hash_codes
 
 if TYPE_CHECKING:
     from eddyline.plan.panes import SourcePanes
-    from eddyline.spark.panes import Paning, Split
+    from eddyline.spark.panes import PaneSplitter, Split
 
 PACKED: Final = pa.schema(
     [
@@ -150,7 +150,7 @@ class Packer:
 
     def __init__(self, routes: Sequence[Route], timestamp: str, bound: Bound | None = None) -> None:
         self.routes, self.timestamp, self.bound = routes, timestamp, bound
-        self._paning: dict[int, Paning] = {}
+        self._pane_splitters: dict[int, PaneSplitter] = {}
         self._held: list[pa.RecordBatch] = []
         self._bytes = 0
         self._sampled = False  # how late rows are was told of the first rows
@@ -222,11 +222,11 @@ class Packer:
         bound = None if route.panes is None or self.bound is None else self.bound(route)
         if route.panes is None or bound is None:
             return None
-        if number not in self._paning:
-            from eddyline.spark.panes import Paning
+        if number not in self._pane_splitters:
+            from eddyline.spark.panes import PaneSplitter
 
-            self._paning[number] = Paning(route.panes, self.timestamp)
-        return self._paning[number].split(_typed(batch, route.schema), bound)
+            self._pane_splitters[number] = PaneSplitter(route.panes, self.timestamp)
+        return self._pane_splitters[number].split(_typed(batch, route.schema), bound)
 
     def malformed(self, rows: Sequence[InvalidRow]) -> pa.RecordBatch:
         """Rows that could not be read go to the first shard of the first lane of each group, where they are counted."""

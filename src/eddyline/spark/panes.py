@@ -25,7 +25,7 @@ def pane_schema(panes: SourcePanes) -> pa.Schema:
     return pa.schema([pa.field(AT, pa.int64()), *panes.bundles.schema.to_arrow()])
 
 
-class Paning:
+class PaneSplitter:
     """
     >>> from eddyline.core.window import Slide
     >>> from eddyline.expr.nodes import AggregateCall, Column
@@ -33,7 +33,7 @@ class Paning:
     >>> by, price = Column("k", pa.string()), Column("p", pa.float64())
     >>> bundles = Bundles.of([by], [AggregateCall("avg", (price,), pa.float64())])
     >>> rows = pa.RecordBatch.from_pydict({"ts": [3, 3, 4, 4, 1], "k": list("xxxxy"), "p": [1.0, 2.0, 4.0, 0.5, 9.0]})
-    >>> rest, panes, *_ = Paning(SourcePanes(bundles, (Slide(4, 2),)), "ts").split(rows, bound=3)
+    >>> rest, panes, *_ = PaneSplitter(SourcePanes(bundles, (Slide(4, 2),)), "ts").split(rows, bound=3)
     >>> rest.column("k").to_pylist(), panes.column("_sum0").to_pylist(), panes.column("_at").to_pylist()
     (['y'], [7.5], [4])
     """

@@ -1,8 +1,8 @@
-"""The stateful processor as Spark sees it: what it is made of, its state, and whom it calls.
+"""The stateful processor as Spark sees it: its parts, its state, and what it calls.
 
 Spark unpickles this in one more process, before the first micro-batch of a query and only to ask for the names of the
 state: a Python of its own, in no daemon, while everything waits. So this module imports nothing heavy. The work is in
-``visiting``, which is imported with the first row; in workers the daemon has loaded it long before.
+``shard_worker``, which is imported with the first row; in workers the daemon has loaded it long before.
 
 Two forms of output:
 

@@ -197,7 +197,7 @@ def assemble(
     tables = {lane.source: _ipc(load(lane.source)) for lane in constants}
     name = main.name or "the query"
     panes = {} if len(planned) > 1 else panes_by_lane(split.plan, shipped, lanes)
-    reasons = (*split.reasons, *map(told_of_panes, panes.items()))
+    reasons = (*split.reasons, *map(panes_text, panes.items()))
     return Group(name, planned, lanes, shipped, constants, split.shares, tables, strict, ordered, reasons, panes)
 
 
@@ -218,7 +218,7 @@ def panes_by_lane(plan: Plan, shipped: Sequence[Lane], catalog: Catalog) -> dict
     return found
 
 
-def told_of_panes(lane: tuple[str, SourcePanes]) -> str:
+def panes_text(lane: tuple[str, SourcePanes]) -> str:
     name, panes = lane
     return f"{name} travels as panes: sums {panes.bundles.describe()}"
 

@@ -18,13 +18,13 @@ def report(source: Any, name: str = "eddyline") -> dict[str, Any]:
     its selectivity and price by now. ``decisions`` have their evidence, the gain that was expected and the one that was
     measured. Of a DataFrame this is what the first action saw (on Spark Connect the last).
     """
-    from eddyline.spark import frame_reports as watching
+    from eddyline.spark import frame_reports
     from eddyline.spark.session import is_frame
 
     if is_frame(source):
-        return watching.report(source)
-    account, told, counts = _heard(source, name)
-    filters = told.report() if told.last else {}
+        return frame_reports.report(source)
+    account, filter_reports, counts = _observations_of(source, name)
+    filters = filter_reports.report() if filter_reports.last else {}
     if account.shards:
         found = account.report(0, 0)
         decisions = [*found["decisions"], *filters.get("decisions", ())]
@@ -57,26 +57,26 @@ def invalid(source: Any, name: str = "eddyline") -> list[dict[str, Any]]:
 
 
 def _turned_away(source: Any, name: str, which: str) -> list[dict[str, Any]]:
-    from eddyline.spark import frame_reports as watching
+    from eddyline.spark import frame_reports
     from eddyline.spark.session import is_frame
 
     if is_frame(source):
-        return watching.rows(source, which)
-    account, told, _ = _heard(source, name)
-    return [*account.rows(which), *(told.invalid_rows() if which == "invalid" else ())]
+        return frame_reports.rows(source, which)
+    account, filter_reports, _ = _observations_of(source, name)
+    return [*account.rows(which), *(filter_reports.invalid_rows() if which == "invalid" else ())]
 
 
-def _heard(source: Any, name: str) -> tuple[Any, Any, Any]:
+def _observations_of(source: Any, name: str) -> tuple[Any, Any, Any]:
     """What was observed: of shards, of the filters in workers, and counts (None: not counted)."""
-    from eddyline.spark import frame_reports as watching
-    from eddyline.spark.filter_statistics import Told
+    from eddyline.spark import frame_reports
+    from eddyline.spark.filter_statistics import FilterReports
     from eddyline.spark.row_counts import Counting, as_dict
     from eddyline.spark.statistics import OBSERVED, Account, is_of
 
     accounts: dict[str, Account] = {}
-    counts, told = None, Told()
+    counts, filter_reports = None, FilterReports()
     for observed in _observed(source, name):
-        told.add(watching.texts(observed, name))
+        filter_reports.add(frame_reports.texts(observed, name))
         shards = {n: found for n, m in observed.items() if is_of(n, name) and OBSERVED in (found := as_dict(m))}
         for called, metrics in shards.items():
             accounts.setdefault(called, Account()).add(metrics[OBSERVED] or ())
@@ -88,7 +88,7 @@ def _heard(source: Any, name: str) -> tuple[Any, Any, Any]:
             f"this streaming query holds {len(accounts)} queries of Eddyline: give each a name with observe='…', and"
             " ask with eds.report(query, '…')."
         )
-    return next(iter(accounts.values()), Account()), told, counts
+    return next(iter(accounts.values()), Account()), filter_reports, counts
 
 
 def sentence(error: BaseException) -> str | None:

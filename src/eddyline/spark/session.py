@@ -173,10 +173,10 @@ class SparkRuntime(Declaring[SparkQuery]):
     def definition(self, name: str) -> StreamDef | RelationDef:
         return self.catalog.streams.get(name.lower()) or self.catalog.relations[name.lower()]
 
-    def told(self) -> None:
+    def shards_reported(self) -> None:
         """Shards have reported."""
         if self._monitor is not None:
-            self._monitor.told()
+            self._monitor.shards_reported()
 
     def end_monitor(self) -> None:
         """The shards have said their last words: publish them, and end the system's streams."""

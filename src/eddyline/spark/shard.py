@@ -345,7 +345,7 @@ class ShardEngine:
             **({"refused": list(self.refused)} if self.refused else {}),
             "queries": [
                 {
-                    **told(q),
+                    **query_report(q),
                     "reached": q.running.reached,
                     "late": sum(s.late.count for s in q.running.inputs.values()),
                     "failed": q.running.invalid.count,
@@ -385,7 +385,7 @@ def _came(stream: InputStream, low: int, high: int, before: int) -> None:
         stream.saw(low)
 
 
-def told(query: Query) -> dict[str, Any]:
+def query_report(query: Query) -> dict[str, Any]:
     """The report of a query: as much of it as may travel with every micro-batch."""
     report = query.report()
     planned = [d for d in report["decisions"] if d["time"] is None]

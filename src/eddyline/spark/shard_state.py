@@ -21,9 +21,9 @@ from typing import Any, Final, Protocol
 
 from eddyline.core.errors import EddylineError
 from eddyline.engine.state_codec import Bytes, decode, encode
-from eddyline.spark import shared_segments as near
+from eddyline.spark import shared_segments
 from eddyline.spark.compatibility import FORMAT, wrong_format
-from eddyline.spark.shared_segments import Near
+from eddyline.spark.shared_segments import SharedSegment
 
 SEGMENT_BYTES: Final = 8 << 20
 HEAD: Final = -2  # the number under which a store without names keeps the head
@@ -49,7 +49,7 @@ class Place:
 
 @dataclass(slots=True)
 class Head:
-    """What the store says of itself. ``sizes`` are the bytes of each segment, dead ones included; ``near`` tells where
+    """What the store says of itself. ``sizes`` are the bytes of each segment, dead ones included; ``shown_at``: where
     a worker shows some of them."""
 
     nonce: str
@@ -58,7 +58,7 @@ class Head:
     skeleton: Any = None
     places: dict[str, Place] = field(default_factory=dict)
     sizes: dict[int, int] = field(default_factory=dict)
-    near: dict[int, Near] = field(default_factory=dict)
+    shown_at: dict[int, SharedSegment] = field(default_factory=dict)
 
     def pack(self) -> bytes:
         tree = {
@@ -69,7 +69,7 @@ class Head:
             "skeleton": self.skeleton,
             "places": {n: [p.segment, p.start, p.length] for n, p in self.places.items()},
             "sizes": {str(n): s for n, s in self.sizes.items()},
-            "near": {str(n): s.to_json() for n, s in self.near.items()},
+            "near": {str(n): s.to_json() for n, s in self.shown_at.items()},
         }
         return zlib.compress(json.dumps(tree).encode(), 1)
 
@@ -80,7 +80,7 @@ class Head:
             raise EddylineError(wrong_format(tree["format"]))
         places = {n: Place(*p) for n, p in tree["places"].items()}
         sizes = {int(n): s for n, s in tree["sizes"].items()}
-        shown = {int(n): Near(*s) for n, s in tree["near"].items()}
+        shown = {int(n): SharedSegment(*s) for n, s in tree["near"].items()}
         return Head(tree["nonce"], tree["program"], tree["batch"], tree["skeleton"], places, sizes, shown)
 
 
@@ -104,7 +104,7 @@ class _Gatherer:
 
 
 class SegmentLog:
-    """``showing``: what is written is also shown to other workers of this machine (``near``).
+    """``showing``: what is written is also shown to other workers of this machine (``shared_segments``).
 
     >>> class Memory:
     ...     def __init__(self): self.top, self.parts = None, {}
@@ -133,7 +133,7 @@ class SegmentLog:
         return decode(head.skeleton, _Reader(head.places, segments))
 
     def _segment(self, head: Head, number: int) -> bytes:
-        shown = head.near.get(number)
+        shown = head.shown_at.get(number)
         data = None if shown is None else shown.read()
         if data is None or len(data) != head.sizes[number]:
             return self.values.segment(number)
@@ -159,21 +159,21 @@ class SegmentLog:
             self.values.set_segment(number, data)
             head.places |= places
             head.sizes[number] = len(data)
-            shown = near.show(data) if self.showing else None
+            shown = shared_segments.show(data) if self.showing else None
             if shown is not None:
-                head.near[number] = shown
+                head.shown_at[number] = shown
             self.written += len(data)
             number += 1
         used = {p.segment for p in head.places.values()}
         for n, size in old.sizes.items():
             if n in used:
                 head.sizes[n] = size
-                if n in old.near:
-                    head.near[n] = old.near[n]
+                if n in old.shown_at:
+                    head.shown_at[n] = old.shown_at[n]
             else:
                 self.values.drop_segment(n)
-        if sum(head.sizes.values()) > near.LARGEST:
-            head.near.clear()
+        if sum(head.sizes.values()) > shared_segments.LARGEST:
+            head.shown_at.clear()
         packed = head.pack()
         self.values.set_head(packed)
         self.written += len(packed)

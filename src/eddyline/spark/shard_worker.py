@@ -29,7 +29,7 @@ from eddyline.spark.types import arrow_schema, from_engine
 STATISTICS: Final = -1
 
 
-class Asked(Protocol):
+class ProcessorCall(Protocol):
     """What the stateful processor (``processor.ShardProcessor``) hands over."""
 
     run: str
@@ -72,7 +72,7 @@ class SparkValues:
 class ShardTask:
     """Processes the shards of one Spark task."""
 
-    def __init__(self, asked: Asked) -> None:
+    def __init__(self, asked: ProcessorCall) -> None:
         self.asked = asked
         self.log = None if asked.segments is None else SegmentLog(SparkValues(asked.segments))
         self.schema = None if asked.result is None else arrow_schema(asked.result)

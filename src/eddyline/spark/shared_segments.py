@@ -27,7 +27,7 @@ _shown: set[int] = set()  # the files of this process
 
 
 @dataclass(slots=True)
-class Near:
+class SharedSegment:
     """Where a segment is shown: in a process, by a file that it has open. The process that shows it owns the file,
     which is closed with the last reference to this."""
 
@@ -40,9 +40,9 @@ class Near:
         """The segment, or None if it is not there any more.
 
         >>> shown = show(b"rows")
-        >>> Near(shown.process, shown.file, shown.token).read()
+        >>> SharedSegment(shown.process, shown.file, shown.token).read()
         b'rows'
-        >>> Near(shown.process, shown.file, "another").read()
+        >>> SharedSegment(shown.process, shown.file, "another").read()
         """
         link, name = Path(f"/proc/{self.process}/fd/{self.file}"), f"/memfd:{self.token} (deleted)"
         with contextlib.suppress(OSError):
@@ -62,7 +62,7 @@ class Near:
                 os.close(self.file)
 
 
-def show(data: bytes) -> Near | None:
+def show(data: bytes) -> SharedSegment | None:
     """Keep a segment where other workers find it, as long as the returned value lives; None where that is not known,
     or when enough is shown."""
     if not hasattr(os, "memfd_create") or len(_shown) >= FILES:
@@ -72,7 +72,7 @@ def show(data: bytes) -> Near | None:
         file = os.memfd_create(token)
     except OSError:  # no more files, or not allowed here
         return None
-    near = Near(os.getpid(), file, token, owned=True)
+    segment = SharedSegment(os.getpid(), file, token, owned=True)
     _shown.add(file)
     try:
         view = memoryview(data)
@@ -80,4 +80,4 @@ def show(data: bytes) -> Near | None:
             view = view[os.write(file, view) :]
     except OSError:  # no more memory for it
         return None
-    return near
+    return segment

@@ -47,7 +47,7 @@ class QuerySession(PackedSession, Protocol):
     invalid_of_relations: dict[str, Any]
 
     def program(self, queries: list[BoundQuery]) -> Program: ...
-    def told(self) -> None: ...
+    def shards_reported(self) -> None: ...
 
 
 class SparkQuery:
@@ -57,7 +57,7 @@ class SparkQuery:
         self.session, self.bound = session, bound
         self.name = bound.name or label
         self.account = Account()
-        self.account.told = session.told
+        self.account.on_report = session.shards_reported
         self.logical: Plan = optimized(bound)
         Joining.of(bound.options).check(self.logical)
         self.schema: pa.Schema = result_schema(self.logical.schema, bound.time_kind, signed=not bound.is_stream)
@@ -259,7 +259,7 @@ class SparkQuery:
         """Results and reports of a run that answered several queries."""
         keys = [(n, "ascending") for n in self.schema.names if n in ("_time", "_sign")]
         self._table = table.sort_by(keys)
-        account.told, self.account = self.account.told, account
+        account.on_report, self.account = self.account.on_report, account
 
     def read(self) -> Account:
         """What the shards have reported so far; of a DataFrame with an action behind it also what that saw."""

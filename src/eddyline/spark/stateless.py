@@ -3,11 +3,11 @@
 A query that only selects and projects the elements of one stream (or of several, side by side: ``UNION ALL``) has an
 answer that depends on each element alone, so every element is judged where Spark reads it:
 
-1. rows without a timestamp are invalid, and go;
+1. rows without a timestamp are invalid, and are removed;
 2. conjuncts that Spark can compute with the engine's own meaning (``native``) are its filter, where it may push them
    into the source;
-3. the rest is *one* Arrow function (``judging``), which gets only the columns that it reads. Columns that it does not
-   read never leave the JVM;
+3. the rest is *one* Arrow function (``stateless_worker``), which gets only the columns that it reads. Other
+   columns never leave the JVM;
 4. what remains is projected by Spark.
 
 A native conjunct may come first because it cannot fail, and because a row that it drops has no error. That holds for

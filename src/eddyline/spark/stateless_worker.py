@@ -28,7 +28,7 @@ from eddyline.operators.adaptive_select import OrdersItself
 from eddyline.operators.failed_rows import described, for_row
 from eddyline.spark import worker_state as learned
 from eddyline.spark.failures import carried
-from eddyline.spark.filter_statistics import tell
+from eddyline.spark.filter_statistics import report_text
 from eddyline.spark.types import engine_array, spark_array
 
 
@@ -61,7 +61,7 @@ class Judge:
 
     ``diverting``: a row with an error is marked with its text; otherwise the first error stops the query. ``filtering``
     says which conjunctions order themselves, and ``plan`` under which name a worker keeps what they have learned. With
-    ``tells`` the last answer of a task has a text beside it with what the worker knows by then (``telling``).
+    ``tells`` the last answer of a task has a text beside it with what the worker knows by then (``filter_statistics``).
 
     >>> from eddyline.expr.nodes import Call, Column, Literal
     >>> a = Column("a", pa.int64())
@@ -128,7 +128,7 @@ class Judge:
                     history.invalid_rows.extend(rows.failed(self.inputs, columns, learned.SHOWN))
         if history is not None and last is not None:
             history.tasks += 1
-            yield self._answer(last, tell(self.plan, history))
+            yield self._answer(last, report_text(self.plan, history))
 
     def _compile(self, number: int, step: Step) -> _Compiled:
         if isinstance(step, Compute):

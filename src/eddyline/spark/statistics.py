@@ -41,7 +41,7 @@ class Account:
         self.shards: dict[tuple[int, int], dict[str, Any]] = {}
         self.turned_away: list[dict[str, Any]] = []
         self.batches = 0
-        self.told: Callable[[], None] | None = None  # called when shards have reported
+        self.on_report: Callable[[], None] | None = None  # called when shards have reported
         self._seen: set[tuple[int, int, int]] = set()
 
     def add(self, texts: Iterable[str]) -> None:
@@ -58,8 +58,8 @@ class Account:
                 self._seen.add((*key, number))
                 self.turned_away = [*self.turned_away, *one["turned_away"]][-10_000:]
                 self.batches = max(self.batches, number)
-        if self.told is not None:
-            self.told()
+        if self.on_report is not None:
+            self.on_report()
 
     def of(self, group: int, query: int) -> Account:
         """What was said of one query of a job, as if it ran alone.

@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 from eddyline.core.errors import JobError, did_you_mean
 from eddyline.streamon.parameters import NamedChoice, Parameter
 
-Made = TypeVar("Made", bound=Callable[..., Any])
+Factory = TypeVar("Factory", bound=Callable[..., Any])
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +78,7 @@ def strategy(
     name: str | None = None,
     parameters: Iterable[Parameter | NamedChoice] | None = None,
     like: Callable[..., Any] | None = None,
-) -> Callable[[Made], Made]:
+) -> Callable[[Factory], Factory]:
     """Registers a class (or a function that makes an instance) under its ``name`` with its ``parameters``. Their
     defaults stand in its signature, or in that of ``like``.
 
@@ -91,7 +91,7 @@ def strategy(
     >>> withdraw("filters", "reversed-example")
     """
 
-    def register(make: Made) -> Made:
+    def register(make: Factory) -> Factory:
         own = tuple(getattr(make, "parameters", ()) if parameters is None else parameters)
         called = name or str(make.name)  # type: ignore[attr-defined]
         summary = (inspect.getdoc(make) or "").split("\n\n")[0].replace("\n", " ")

@@ -82,12 +82,12 @@ def tail(batches: Iterable[Any]) -> Iterator[Any]:
 def install() -> None:
     """Into a worker (or the daemon that workers are forked from)."""
     from eddyline.spark import engine_cache as hot
-    from eddyline.spark import shard_worker as visiting
+    from eddyline.spark import shard_worker
     from eddyline.spark.shard import ShardEngine
     from eddyline.spark.shard_state import SegmentLog
 
     process, save, take = ShardEngine.process, SegmentLog.save, hot.take
-    set_head, step = visiting.SparkValues.set_head, visiting.ShardTask.step
+    set_head, step = shard_worker.SparkValues.set_head, shard_worker.ShardTask.step
 
     def slow_process(self: Any, *arguments: Any, **named: Any) -> Iterator[Any]:
         reporter().say(RAN)
@@ -117,6 +117,6 @@ def install() -> None:
 
     ShardEngine.process = slow_process  # type: ignore[method-assign]
     SegmentLog.save = slow_save  # type: ignore[method-assign]
-    visiting.SparkValues.set_head = slow_set_head  # type: ignore[method-assign]
-    visiting.ShardTask.step = marked_step  # type: ignore[method-assign]
+    shard_worker.SparkValues.set_head = slow_set_head  # type: ignore[method-assign]
+    shard_worker.ShardTask.step = marked_step  # type: ignore[method-assign]
     hot.take = noted_take

@@ -53,7 +53,7 @@ class CarriedSlice:
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class DrainedSource:
     """A drained source: its rows, in this object or in a file beside the driver, and the malformed ones."""
 
     data: bytes | Path
@@ -67,11 +67,11 @@ class Kept:
             return reader.read_all()
 
 
-_drained: weakref.WeakKeyDictionary[ArrowSource | RowSource, Kept] = weakref.WeakKeyDictionary()
+_drained: weakref.WeakKeyDictionary[ArrowSource | RowSource, DrainedSource] = weakref.WeakKeyDictionary()
 _folders: list[tempfile.TemporaryDirectory[str]] = []  # they are removed when the process ends
 
 
-def drain(source: Source, name: str, in_file: bool) -> Kept:
+def drain(source: Source, name: str, in_file: bool) -> DrainedSource:
     """Everything that a source of this process has. What can be read only once is kept."""
     if not isinstance(source, ArrowSource | RowSource):
         return _drain(source, name, in_file)
@@ -81,7 +81,7 @@ def drain(source: Source, name: str, in_file: bool) -> Kept:
     return found
 
 
-def _drain(source: Source, name: str, in_file: bool) -> Kept:
+def _drain(source: Source, name: str, in_file: bool) -> DrainedSource:
     batches, invalid, count, size = list[pa.RecordBatch](), list[InvalidRow](), 0, 0
     for batch in source.open():
         invalid += [replace(r, before=count + r.before) for r in batch.invalid]
@@ -96,12 +96,12 @@ def _drain(source: Source, name: str, in_file: bool) -> Kept:
             )
     data = to_stream(pa.Table.from_batches(batches, source.schema))
     if len(data) <= INLINE or not in_file:
-        return Kept(data, tuple(invalid))
+        return DrainedSource(data, tuple(invalid))
     folder = tempfile.TemporaryDirectory(prefix="eddyline-")
     _folders.append(folder)
     path = Path(folder.name, "rows.arrow")
     path.write_bytes(data)
-    return Kept(path, tuple(invalid))
+    return DrainedSource(path, tuple(invalid))
 
 
 def to_stream(table: pa.Table) -> bytes:
@@ -113,7 +113,7 @@ def to_stream(table: pa.Table) -> bytes:
 
 @dataclass
 class TablePart:
-    kept: Kept
+    kept: DrainedSource
     timestamp: str | None
     columns: tuple[str, ...] | None = None
 

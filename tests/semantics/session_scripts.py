@@ -1,4 +1,4 @@
-"""What happens in a session, drawn once and told twice: with sharing, and without. Every query answers the same."""
+"""What happens in a session, drawn once and run twice: with sharing, and without. Every query answers the same."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import eddyline as ed
 Row = dict[str, int | None]
 
 
-class Story:
+class SessionScript:
     """``rows`` are those of each stream in the order of their arrival; ``draw`` gives a query's text and options."""
 
     def __init__(
@@ -44,7 +44,7 @@ class Story:
                 case _:
                     self.steps.append((kind, rng.random()))
 
-    def told(
+    def play(
         self, shared: bool, folder: Path, seen: Counter[str], watch: Callable[[ed.Session, Counter[str]], None]
     ) -> dict[str, list[Any]]:
         """The answers of all queries, in the order of time. ``watch`` looks at the session after each step."""
