@@ -25,10 +25,12 @@ from eddyline.models.fitted import FittedStore
 from eddyline.models.instants import holds
 from eddyline.models.phase_costs import FIT, INSTANT, WALK, PhaseCosts
 from eddyline.models.pieces import Pieces, Value, for_kernel
+from eddyline.models.program import Node
 from eddyline.models.sources import FittedRows
 from eddyline.models.tuples_or_models import KeyChoice
 from eddyline.streamon.decision import Decision
 
+COUNTS = 7  # of the walk
 _CLOSED = 3  # an instant contains both of its ends
 
 
@@ -38,18 +40,27 @@ class ChoosingStore(FittedStore):
 
     def __init__(
         self, model: FittedRows, schema: Schema, prefix: str, kind: TimeKind, step: int, conditions: Sequence[Expr],
-        fixed: bool = False, clock: Clock | None = None,
+        fixed: bool = False, clock: Clock | None = None, names: Sequence[str] | None = None,
     ) -> None:  # fmt: skip
+        """``names`` of the values at instants; None: those of the samples."""
         super().__init__(model, schema, prefix, kind)
         self.costs = PhaseCosts(None if fixed else clock)
         self.prefix, self.step, self.conditions = prefix, step, tuple(conditions)
+        self.names = tuple(f"{prefix}{n}" for n in model.values) if names is None else tuple(names)
         self.choice = KeyChoice(len(model.values), fixed=fixed)
         self.fitter.segments_by_key = np.zeros(0, np.int64)
         # Instants that wait until all signals are known there: (key, instant) with values, in parts.
-        self.parts = [(np.empty((0, 2), np.int64), np.empty((0, len(model.values))))]
+        self.parts = [(np.empty((0, 2), np.int64), np.empty((0, len(self.names))))]
+        self.root: Node | None = None  # the program of rows at instants; None: the query's own
         self.instants = 0
         self.room = 1.0  # instants for a row, as the last rows had
         self.decisions: list[Decision] = []
+
+    @property
+    def complete_segments(self) -> int:
+        """Since the beginning."""
+        assert self.fitter.segments_by_key is not None
+        return int(self.fitter.segments_by_key.sum())
 
     def __len__(self) -> int:
         return super().__len__() + sum(len(found) for found, _ in self.parts) + len(self.choice.keys)
@@ -73,7 +84,8 @@ class ChoosingStore(FittedStore):
         if not len(time):
             return
         code, time, values = for_kernel(self.fitter.codes(keys, len(time)), time, values)
-        self.choice.grow(self.fitter.known_keys)
+        self._grow(self.fitter.known_keys)
+        self._begin(time, values, dict(zip(self.model.key, keys, strict=True)))
         rows = np.arange(len(time))
         begin = np.empty(0, np.int64)  # rows with which keys begin to be fitted
         while len(rows) or len(begin):
@@ -81,32 +93,52 @@ class ChoosingStore(FittedStore):
             self._fit(np.concatenate([begin, fitted]), code, time, values)
             begin = self._review()
 
+    def _grow(self, known: int) -> None:
+        """Room for so many keys."""
+        self.choice.grow(known)
+
+    def _begin(self, time: Int64s, values: Float64s, keys: Mapping[str, pa.Array]) -> None:
+        """Samples are about to be walked along."""
+
     def _pass(self, rows: Int64s, code: Int64s, time: Int64s, values: Float64s) -> tuple[Int64s, Int64s]:
         """Walk along rows: those that are to be fitted, and those of keys that are held."""
         fitted, waiting = np.empty(len(rows), np.int64), np.empty(len(rows), np.int64)
-        meta = np.zeros(6, np.int64)
+        meta = np.zeros(COUNTS, np.int64)
         room = int(self.room * len(rows)) + 64
         done, all_made = False, 0
         self.choice.prices = self.costs.prices()
         prices = self.choice.terms()
         while not done:
-            out, found = np.empty((room, 2), np.int64), np.empty((room, values.shape[1]))
+            out, found = np.empty((room, 2), np.int64), np.empty((room, len(self.names)))
             meta[kernels.MADE] = 0
             first = int(meta[kernels.NEXT])
             self.costs.begin()
-            done = kernels.pass_samples(
-                rows, code, time, values, self.step, self.model.max_gap or 0, self.choice.keys, self.choice.last,
-                self.choice.rate, self.choice.since, prices, fitted, waiting, out, found, meta,
-            )  # fmt: skip
+            done = self._walk(rows, code, time, values, prices, fitted, waiting, out, found, meta)
             made = int(meta[kernels.MADE])
             self.costs.end(WALK, int(meta[kernels.NEXT]) - first + made)
             self._found(out[:made], found[:made])
             all_made += made
-            room = room if made else 4 * room
+            if not done and not self._more_room(meta):
+                room = room if made else 4 * room
         self.room = 1.1 * max(1.0, all_made / max(len(rows), 1))
         self.fitter.counts.violations += int(meta[kernels.VIOLATIONS])
         self.fitter.counts.repeated += int(meta[kernels.REPEATED])
         return fitted[: meta[kernels.FITTED]], waiting[: meta[kernels.WAITING]]
+
+    def _walk(
+        self, rows: Int64s, code: Int64s, time: Int64s, values: Float64s, prices: Float64s, fitted: Int64s,
+        waiting: Int64s, out: Int64s, found: Float64s, meta: Int64s,
+    ) -> bool:  # fmt: skip
+        return bool(
+            kernels.pass_samples(
+                rows, code, time, values, self.step, self.model.max_gap or 0, self.choice.keys, self.choice.last,
+                self.choice.rate, self.choice.since, prices, fitted, waiting, out, found, meta,
+            )
+        )  # fmt: skip
+
+    def _more_room(self, meta: Int64s) -> bool:
+        """Whether the walk stopped for another reason than that there were too many instants; that is mended then."""
+        return False
 
     def _found(self, out: Int64s, values: Float64s) -> None:
         if not len(out):
@@ -123,7 +155,7 @@ class ChoosingStore(FittedStore):
 
     def _rows(self, time: Int64s, values: Float64s) -> Pieces:
         t = time.astype(np.float64)
-        numbers = {f"{self.prefix}{n}": Value(values[:, j : j + 1]) for j, n in enumerate(self.model.values)}
+        numbers = {n: Value(values[:, j : j + 1]) for j, n in enumerate(self.names)}
         return Pieces(t, t, np.full(len(t), _CLOSED, np.uint8), t, numbers, {})
 
     def _waiting(self) -> tuple[Int64s, Float64s]:
@@ -151,12 +183,17 @@ class ChoosingStore(FittedStore):
         keys[held, HELD] = 0
         after = keys[held, MODE]
         self._hand_over(held[(before == MODELS) & (after == TUPLES)])
+        self._go_on(held, before, after)
+        begin: Int64s = keys[held[(before == TUPLES) & (after == MODELS)], ROW]
+        return begin
+
+    def _go_on(self, held: Int64s, before: Int64s, after: Int64s) -> None:
+        """The instants of keys that were held, from the sample on at which they were."""
+        keys = self.choice.keys
         walked = held[after == TUPLES]
         keys[walked, AHEAD] = (keys[walked, LAST] // self.step + 1) * self.step
         at = walked[keys[walked, LAST] % self.step == 0]  # the sample at which a key was held is on tuples, too
         self._found(np.column_stack([at, keys[at, LAST]]), self.choice.last[at])
-        begin: Int64s = keys[held[(before == TUPLES) & (after == MODELS)], ROW]
-        return begin
 
     def _hand_over(self, keys: Int64s) -> None:
         """End the open segments of keys at their last samples."""

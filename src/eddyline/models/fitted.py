@@ -206,6 +206,9 @@ class FittedStore:
     def forget(self, before: float) -> None:
         self.rows.forget(before)
 
+    def adapts(self) -> list[str]:
+        return []
+
     def statistics(self) -> dict[str, int]:
         return asdict(self.fitter.counts)
 

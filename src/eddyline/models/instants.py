@@ -18,6 +18,7 @@ from eddyline.models.arithmetic import constant, evaluate
 from eddyline.models.pieces import Pieces
 from eddyline.models.solving import truths
 
+AGGREGATED = "an aggregate reads more than an instant"
 _COMPARED = {
     "lt": np.less, "le": np.less_equal, "eq": np.equal, "ne": np.not_equal, "ge": np.greater_equal, "gt": np.greater,
 }  # fmt: skip
@@ -33,7 +34,7 @@ def by_instants(program: pg.Program) -> str | None:
         node = node.input
     if isinstance(node, pg.Join):
         return "signals are joined"
-    return "an aggregate reads more than an instant" if isinstance(node, pg.Aggregate) else None
+    return AGGREGATED if isinstance(node, pg.Aggregate) else None
 
 
 def first_conditions(program: pg.Program, keys: Collection[str]) -> tuple[Expr, ...]:

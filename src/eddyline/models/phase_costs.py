@@ -37,6 +37,7 @@ class PhaseCosts:
         self.times = CallTimes(ON_MODELS)
         self.on_tuples: dict[int, deque[float]] = {p: deque(maxlen=BATCHES) for p in (WALK, INSTANT)}
         self.asked = self.kept = 0  # instants on tuples, and those of them that are in the result
+        self.repeats = 1.0  # how often a segment is solved: again with each batch, as long as a window reaches it
         self._began = 0
 
     def begin(self) -> None:
@@ -67,12 +68,18 @@ class PhaseCosts:
         share = self.kept / self.asked if self.asked else 1.0
         return Prices(
             sample=walk, instant=_or(walk + instant, typical.instant), fit=_or(fit, typical.fit),
-            shown=_or(share * shown, typical.shown), segment=_or(segment, typical.segment),
+            shown=_or(share * shown, typical.shown), segment=_or(self.repeats * segment, typical.segment),
         )  # fmt: skip
 
     def state(self) -> dict[str, Any]:
         tuples = json.dumps([list(w) for w in self.on_tuples.values()])
-        return {"models": self.times.state(), "tuples": tuples, "asked": self.asked, "kept": self.kept}
+        return {
+            "models": self.times.state(),
+            "tuples": tuples,
+            "asked": self.asked,
+            "kept": self.kept,
+            "repeats": self.repeats,
+        }
 
     def load(self, state: Mapping[str, Any]) -> None:
         self.times.load(state["models"])
@@ -80,6 +87,7 @@ class PhaseCosts:
             window.clear()
             window.extend(own)
         self.asked, self.kept = int(state["asked"]), int(state["kept"])
+        self.repeats = float(state["repeats"])
 
 
 def _or(price: float, typical: float) -> float:

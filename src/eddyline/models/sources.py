@@ -168,6 +168,9 @@ class RowStore:
         """The instant before which all is known, when every row up to the frontier has come."""
         return float(frontier) + 1.0
 
+    def adapts(self) -> list[str]:
+        return []
+
     def statistics(self) -> dict[str, int]:
         return {}
 

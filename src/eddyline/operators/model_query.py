@@ -27,7 +27,7 @@ from eddyline.kernels.polynomials import HIGH_CLOSED, LOW_CLOSED, multiples
 from eddyline.models.choosing import ChoosingStore
 from eddyline.models.describe import span
 from eddyline.models.fitted import FittedStore
-from eddyline.models.instants import at_instants, by_instants, first_conditions
+from eddyline.models.instants import AGGREGATED, at_instants, by_instants, first_conditions
 from eddyline.models.inverting import Inverter
 from eddyline.models.joining import decoded
 from eddyline.models.margins import exceeds, judged
@@ -37,6 +37,8 @@ from eddyline.models.predicted import PredictedRows, PredictedStore
 from eddyline.models.program import END_OF_MODELS, Program, run
 from eddyline.models.sources import FittedRows, RowModel, RowStore
 from eddyline.models.tuples_or_models import ALWAYS, NEVER
+from eddyline.models.window_choosing import WindowStore
+from eddyline.models.window_instants import window_plan
 from eddyline.operators.base import Context, Operator
 from eddyline.streamon.decision import Decision
 
@@ -57,6 +59,9 @@ class ModelOperator(Operator):
         self.context = context or Context()
         self.program, self.kind = program, kind
         self.aliases = tuple(aliases)
+        self.only_models = ""  # why no key is evaluated on tuples, where that is not what was asked for
+        if choice != ALWAYS and any(isinstance(m, FittedRows) for m in models):
+            self.only_models = _hindered(program, models, aliases)
         self.stores = [
             _store(model, _own(s, alias), f"{alias}.", horizon, program, kind, choice, clock)
             for model, s, alias in zip(models, inputs, aliases, strict=True)
@@ -98,6 +103,7 @@ class ModelOperator(Operator):
         result = run(self.program.root, inputs, self.program.scale)
         if choosing is not None:
             choosing.costs.end(SEGMENT, sum(map(len, inputs)))
+            choosing.costs.repeats = max(1.0, self.solved / max(1, choosing.complete_segments))
             choosing.costs.begin()
         if self.program.bound is not None and self.program.sample is None:
             for name, modelled in self.program.columns:
@@ -147,7 +153,7 @@ class ModelOperator(Operator):
         rows = store.take_instants(known)
         if not len(rows):
             return Delta.empty(self.schema)
-        found = at_instants(self.program.root, rows)
+        found = at_instants(store.root or self.program.root, rows)
         zero = np.zeros(len(found))
         columns: dict[str, pa.Array] = {}
         for name, modelled in self.program.columns:
@@ -250,8 +256,8 @@ class ModelOperator(Operator):
         return f"the segments that hold now{back}"
 
     def adapts(self) -> list[str]:
-        found = [(a, s) for a, s in zip(self.aliases, self.stores, strict=True) if isinstance(s, ChoosingStore)]
-        return [f"{a}: {line}" for a, s in found for line in s.adapts()]
+        found = [f"{a}: {line}" for a, s in zip(self.aliases, self.stores, strict=True) for line in s.adapts()]
+        return [*found, *([f"all keys on models: {self.only_models}"] if self.only_models else [])]
 
     def bounds(self) -> dict[str, Bound]:
         return {a: Bound(ticks=self.program.reach) for a in self.aliases} if self.program.reach else {}
@@ -276,10 +282,24 @@ def _store(
         if choice != ALWAYS and program.sample is not None and by_instants(program) is None:
             conditions = first_conditions(program, [f"{prefix}{n}" for n in model.key])
             return ChoosingStore(model, schema, prefix, kind, program.sample, conditions, choice == NEVER, clock)
+        if choice != ALWAYS and program.sample is not None:
+            plan = window_plan(program, model, prefix)
+            if not isinstance(plan, str):
+                return WindowStore(model, schema, prefix, kind, program.sample, plan, choice == NEVER, clock)
         return FittedStore(model, schema, prefix, kind)
     if isinstance(model, PredictedRows):
         return PredictedStore(model, schema, prefix, horizon, program.scale)
     return RowStore(model, schema, prefix, horizon, program.scale)
+
+
+def _hindered(program: Program, models: Sequence[RowModel], aliases: Sequence[str]) -> str:
+    """Why no key of a query is evaluated on tuples; empty: keys are."""
+    because = by_instants(program)
+    model = models[0]
+    if because == AGGREGATED and isinstance(model, FittedRows):
+        found = window_plan(program, model, f"{aliases[0]}.")
+        return found if isinstance(found, str) else ""
+    return because or ""
 
 
 def _doubts(p: Pieces) -> Bools:
