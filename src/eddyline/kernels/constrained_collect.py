@@ -47,11 +47,13 @@ from eddyline.kernels.constrained_layout import (
     YES,
 )
 from eddyline.kernels.constrained_rows import (
+    AHEAD,
     I1,
     ROWS,
     Rows,
     after,
     delist,
+    fetch,
     first,
     look_again,
     push,
@@ -108,6 +110,21 @@ def infer_at(rows, width, s, owner, j, why):
 
 
 @inlined
+def infer_below(rows, width, owner, j, low):
+    """Make rows of an input NO that have no match at a port and whose keys are below all future ones there; returns how
+    many rows were looked at. They are all of the input, in the order in which they came: others are not touched."""
+    why = np.int64(BY_OAC) if rows.ports[owner, j, DOWN] else np.int64(BY_OAP)
+    looked = np.int64(0)
+    s = rows.fifo[owner, 0]
+    while s >= 0:
+        if rows.r64[s, j] < low and (rows.status[s] == UNKNOWN or rows.status[s] == YES):
+            infer_at(rows, width, s, owner, j, why)
+        s = np.int64(rows.r32[s, 5 * width + 6])
+        looked += 1
+    return looked
+
+
+@inlined
 def waited(rows, width, s, j, unit, arrived, now):
     """How long a row has waited for the neighbour at a port: rows that came there, or ticks that are over."""
     if unit == TICKS:
@@ -121,13 +138,13 @@ def infer(rows, width, plan, arrived, now):
 
     Rows of one input wait since they came, so RIDS looks at each once, the oldest first, when its wait is over."""
     looked = np.int64(0)
-    ordered = np.int64(0)
     for owner in range(rows.ports.shape[0]):
         for j in range(width):
             other, at = rows.ports[owner, j, NB], owner * width + j
             if other < 0:
                 continue
-            ordered += plan.low[at] > LOWEST
+            if plan.low[at] > LOWEST:
+                looked += infer_below(rows, width, np.int64(owner), j, plan.low[at])
             if plan.wait[at] >= NEVER_USED:
                 continue
             s = rows.cursor[at]
@@ -136,19 +153,6 @@ def infer(rows, width, plan, arrived, now):
                 s = np.int64(rows.r32[s, 5 * width + 6])
                 looked += 1
             rows.cursor[at] = s
-    if ordered == 0:
-        return looked
-    for s in range(len(rows.status)):
-        if rows.status[s] != UNKNOWN and rows.status[s] != YES:
-            continue
-        owner = np.int64(rows.stream[s])
-        for j in range(width):
-            low = plan.low[owner * width + j]
-            if rows.ports[owner, j, NB] >= 0 and low > LOWEST:
-                looked += 1
-                if rows.r64[s, j] < low:
-                    why = np.int64(BY_OAC) if rows.ports[owner, j, DOWN] else np.int64(BY_OAP)
-                    infer_at(rows, width, np.int64(s), owner, j, why)
     return looked
 
 
@@ -318,12 +322,10 @@ def take_out(rows, width, plan, s, many):
 @inlined
 def collect(rows, width, plan, whole):
     """Take useless rows out, or mark them as victims; returns how many rows were looked at, and how many are so. Rows
-    that became YES or NO since the last collection are looked at; all rows if it is to be a ``whole`` one, and where
-    rows can become useless without a change of their status."""
+    that became YES or NO since the last collection are looked at, and those that can become useless without a change of
+    their status; all rows if it is to be a ``whole`` one."""
     many, useless_rows, looked = np.int64(0), np.int64(0), np.int64(0)
     changed = rows.cursor[len(rows.cursor) - 2]
-    for i in range(rows.ports.shape[0]):
-        whole = whole or plan.facts[2, i] != 0
     if whole or changed > CHANGED:
         for s in range(len(rows.status)):
             if to_look_at(plan, np.int64(rows.stream[s]), rows.status[s]):
@@ -336,8 +338,24 @@ def collect(rows, width, plan, whole):
             if to_look_at(plan, np.int64(rows.stream[s]), rows.status[s]):
                 many, found = take_out(rows, width, plan, s, many)
                 useless_rows += found
+        ends = np.int64(0)
+        for i in range(rows.ports.shape[0]):
+            ends += plan.facts[2, i]
+        for i in range(rows.ports.shape[0] if ends > 0 else 0):
+            # NO rows of other inputs are useless as soon as they are NO, if they are roots or nobody will ask for them.
+            if plan.facts[2, i] == 0 and (plan.facts[0, i] or plan.facts[3, i]):
+                continue
+            s = rows.fifo[i, 0]
+            while s >= 0:
+                if to_look_at(plan, np.int64(i), rows.status[s]):
+                    looked += 1
+                    many, found = take_out(rows, width, plan, s, many)
+                    useless_rows += found
+                s = np.int64(rows.r32[s, 5 * width + 6])
     rows.cursor[len(rows.cursor) - 2] = 0
     for i in range(many):
+        if i + AHEAD < many:
+            fetch(rows, np.int64(plan.victims[i + AHEAD]))
         x = np.int64(plan.victims[i])
         rows.r16[x, 12 * width + 19] &= 65535 - QUEUED
         look_again(rows, width, x)

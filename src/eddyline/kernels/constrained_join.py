@@ -55,12 +55,15 @@ from eddyline.kernels.constrained_rows import (
     after,
     depart,
     enlist,
+    fetch_ahead,
     first,
     link_and_compare,
     push,
     settle,
 )
 from eddyline.kernels.hashing import mix, u
+
+FAR = 1 << 18  # places of 16 bits in all records, above which most lie outside of the processor's nearest cache
 
 
 class Measures(NamedTuple):
@@ -274,6 +277,7 @@ def run(
     measures = Measures(arrived, duplicates, steps, hits)
     search = Search(order, bound, loops, progress, out_time, out_weight, out_sampled, out_places)
     many, width = ports.shape[0], ports.shape[1]
+    far = r16.size >= FAR
     left = np.int64(0)
     for i in range(many):
         left += stop[i] - next_[i]
@@ -305,6 +309,8 @@ def run(
             depart(rows, width, oldest)
             continue
         at = next_[owner]
+        if far:
+            fetch_ahead(rows, width, owner, keys, at, stop[owner])
         rejected = state[at] & REJECTED != 0
         if state[at] & INVALID or (rejected and skip[owner]):
             arrived[owner] += 1

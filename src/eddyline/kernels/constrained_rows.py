@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from eddyline.kernels.compile import inlined, kernel
+from eddyline.kernels.compile import inlined, kernel, prefetch
 from eddyline.kernels.constrained_layout import (
     BY_EXPIRY,
     BY_FILTER,
@@ -32,8 +32,9 @@ from eddyline.kernels.constrained_layout import (
     VICTIM,
     YES,
 )
-from eddyline.kernels.hashing import mix, u
+from eddyline.kernels.hashing import spread, u
 
+AHEAD, NEARER = 16, 8  # elements before whose turn memory is fetched, as in ``join_ahead``
 I1, I2, I3, B1 = "int64[::1]", "int64[:, ::1]", "int64[:, :, ::1]", "uint8[::1]"
 ROWS = f"{I3}, {B1}, {B1}, {I2}, int32[:, ::1], uint16[:, ::1], int32[::1], {I1}, {I1}, {I2}, {I1}, {I1}, int32[::1]"
 
@@ -71,8 +72,35 @@ def next_match(rows, width, p, s, key):
 @inlined
 def first(rows, width, port, p, key):
     """The first slot of a key at a port, whose number within its input is p; −1: none."""
-    s = np.int64(rows.head[u(rows.base[u(port)] + (mix(np.int64(0), key) & rows.mask[u(port)]))])
+    s = np.int64(rows.head[u(rows.base[u(port)] + (spread(key) & rows.mask[u(port)]))])
     return next_match(rows, width, p, s, key)
+
+
+@inlined
+def fetch(rows, s):
+    """Have a row's record fetched while other work goes on: both lines of the processor's cache that it may lie in."""
+    size = np.int64(rows.r16.shape[1])
+    prefetch(rows.r16, s * size)
+    prefetch(rows.r16, (s + 1) * size - 1)
+
+
+@inlined
+def fetch_ahead(rows, width, owner, keys, at, stop):
+    """Have fetched what elements of an input that come soon will touch: the places of their keys in the tables of both
+    ends of their edges, then the first records that lie there. What changes meanwhile makes it useless, never wrong."""
+    for j in range(width):
+        other = rows.ports[u(owner), u(j), NB]
+        if other < 0:
+            continue
+        here, there = owner * width + j, other * width + rows.ports[u(owner), u(j), NBP]
+        if at + AHEAD < stop:
+            h = spread(keys[u(at + AHEAD), u(j)])
+            prefetch(rows.head, rows.base[u(here)] + (h & rows.mask[u(here)]))
+            prefetch(rows.head, rows.base[u(there)] + (h & rows.mask[u(there)]))
+        if at + NEARER < stop:
+            h = spread(keys[u(at + NEARER), u(j)])
+            fetch(rows, np.int64(rows.head[u(rows.base[u(here)] + (h & rows.mask[u(here)]))]))
+            fetch(rows, np.int64(rows.head[u(rows.base[u(there)] + (h & rows.mask[u(there)]))]))
 
 
 @inlined
@@ -90,7 +118,7 @@ def link(rows, width, s):
         if rows.ports[u(owner), u(j), NB] < 0:
             continue
         port = owner * width + j
-        bucket = rows.base[u(port)] + (mix(np.int64(0), rows.r64[u(s), u(j)]) & rows.mask[u(port)])
+        bucket = rows.base[u(port)] + (spread(rows.r64[u(s), u(j)]) & rows.mask[u(port)])
         old = np.int64(rows.head[u(bucket)])
         rows.r32[u(s), u(following + j)] = old
         rows.r32[u(s), u(before + j)] = -1 - bucket
@@ -104,7 +132,7 @@ def link_and_compare(rows, width, s, j):
     """Put a row in front of the chain of its key at one port; whether another row of its input has that key."""
     port = np.int64(rows.stream[u(s)]) * width + j
     key = rows.r64[u(s), u(j)]
-    bucket = rows.base[u(port)] + (mix(np.int64(0), key) & rows.mask[u(port)])
+    bucket = rows.base[u(port)] + (spread(key) & rows.mask[u(port)])
     old = np.int64(rows.head[u(bucket)])
     rows.r32[u(s), u(3 * width + 6 + j)] = old
     rows.r32[u(s), u(4 * width + 6 + j)] = -1 - bucket
