@@ -20,6 +20,7 @@ from eddyline.core.time import SystemClock
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from eddyline.plan.plan_data import PlanGraph
     from eddyline.streamon.decision import Decision
 
 ARROW = "application/vnd.apache.arrow.stream"
@@ -100,7 +101,10 @@ class Transport:
     def _unauthorized(self) -> str:
         """The server says which header it wants; here the reader needs to know where a token is given."""
         if self._token:
-            return f"the server at {self.address} does not know this token: it showed the right one at its first start."
+            return (
+                f"the server at {self.address} does not know this token: it showed the right one at its first start"
+                " (--new-token makes another one)."
+            )
         return (
             "this needs the server's token, which it showed at its first start: ed.connect(url, token), or --token or "
             "EDDYLINE_TOKEN for eddyline shell."
@@ -236,10 +240,21 @@ class RemoteSession:
         body = {"slack": _width(slack), "idle": _width(idle)}
         return _decisions(self._server.call("PATCH", f"/v1/streams/{_quoted(name)}", body))
 
+    def function(self, name: str, *_: Any, **__: Any) -> None:
+        """Refused: a server runs no code that comes over the network."""
+        raise JobError(
+            f"the function {name!r} cannot be sent to a server: start it with --functions MODULE, whose"
+            " register(session) adds functions."
+        )
+
     def drop(self, query: RemoteQuery | str) -> None:
-        """Deregister a query."""
+        """Deregister a query, or take back a stream, a relation or a view by its name; what others read stays."""
         name = query if isinstance(query, str) else query.name
-        self._server.call("DELETE", f"/v1/queries/{_quoted(name)}")
+        kind = "queries"
+        if isinstance(query, str):
+            known = {d["name"].lower(): kind for kind, declared in self.catalog.items() for d in declared}
+            kind = known.get(name.lower(), kind)
+        self._server.call("DELETE", f"/v1/{kind}/{_quoted(name)}")
 
 
 class RemoteQuery:
@@ -316,10 +331,11 @@ class RemoteQuery:
         """The plan that is running, what it keeps and why, and what was decided so far."""
         return self._server.bytes("GET", f"{self._path}/explain")[0].decode()
 
-    def plan(self) -> dict[str, Any]:
-        """The plan as plain data."""
-        found: dict[str, Any] = self._server.call("GET", f"{self._path}/plan")
-        return found
+    def plan(self) -> PlanGraph:
+        """The plan as data."""
+        from eddyline.plan.plan_data import PlanGraph
+
+        return PlanGraph.load(self._server.call("GET", f"{self._path}/plan"))
 
     @property
     def decisions(self) -> list[Decision]:

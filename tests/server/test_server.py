@@ -176,7 +176,18 @@ def test_mistakes_have_their_place(server: RunningServer) -> None:
     assert answer.data["place"] == {"start": 15, "end": 17, "line": 1, "column": 16}
     good = server.request("POST", "/v1/bind", {"text": "SELECT Istream(k) FROM placed"}, token=None)
     assert good.data["columns"] == [["k", "bigint"]]
-    assert server.request("POST", "/v1/queries", {"txt": "x"}).status == 422
+    job = "CREATE VIEW good AS\n  SELECT k FROM placed;\nSELECT Istream(kk) FROM good"
+    answer = server.request("POST", "/v1/execute", {"text": job})
+    assert answer.data["place"] == {"start": job.index("kk"), "end": job.index("kk") + 2, "line": 3, "column": 16}
+    for method, path, body, message in (
+        ("POST", "/v1/queries", {"txt": "x"}, "text is missing in the body."),
+        ("POST", "/v1/queries", {"text": "x", "txt": "x"}, "the body has a field 'txt', which is not known here."),
+        ("POST", "/v1/queries", b"no", "the body is no JSON: Expecting value."),
+        ("GET", "/v1/nothing", None, "there is nothing at /v1/nothing; /openapi.json says what there is."),
+        ("PUT", "/v1/queries", None, "PUT is no method of /v1/queries; /openapi.json says what there is."),
+    ):
+        wrong = server.request(method, path, body, {"Content-Type": "application/json"})
+        assert 404 <= wrong.status <= 422 and wrong.data["error"] == message
     server.request("POST", "/v1/queries", {"text": "SELECT Istream(k) FROM placed", "name": "spelled"})
     missing = server.request("GET", "/v1/queries/speled/explain")
     assert missing.status == 404 and "Did you mean 'spelled'?" in missing.data["error"]
@@ -222,7 +233,9 @@ def test_a_misspelt_field_is_refused_and_others_are_left_out(server: RunningServ
         refused.status == 422 and "'sise'" in refused.data["error"] and "Did you mean 'size'?" in refused.data["error"]
     )
     listed = server.request("POST", "/v1/streams/spelt/rows", [{"ts": 1, "sise": 5}])
-    assert listed.data == {"rows": 0, "invalid": 1, "repeated": False}
+    assert listed.status == 422 and listed.data["error"] == refused.data["error"]  # a row means the same in either form
+    listed = server.request("POST", "/v1/streams/spelt/rows", [{"ts": 0}, 7])
+    assert listed.data == {"rows": 1, "invalid": 1, "repeated": False}
     taken = server.request("POST", "/v1/streams/spelt/rows", b'{"ts": 1, "note": "x"}\n{"ts": 2, "Size": 5}\n', kind)
     assert taken.data["rows"] == 2
     right = b"".join(b'{"ts": %d, "size": 5, "note": "sise: 1"}\n' % t for t in range(3, 3000))

@@ -132,7 +132,7 @@ def test_ctrl_c_leaves_an_input_and_is_nothing_where_none_is_open() -> None:
 
 def test_decisions_show_orders_as_lists_of_conditions() -> None:
     def slow(values: pa.Array) -> pa.Array:  # so much dearer that no pause of the machine makes it the cheaper one
-        time.sleep(0.001)
+        time.sleep(0.01)
         return pc.less(values, 9)
 
     session = ed.Session()
@@ -162,13 +162,20 @@ def test_against_a_server(tmp_path: Path) -> None:
         assert query.to_arrow().num_rows == 4 and query.fetch() == [] and list(query.results()) == []
         assert query.schema == pa.schema({"size": pa.int64(), "_time": pa.int64()})
         assert [d.kind for d in query.pin()] == ["pinned"] and query.decisions[-1].by == "user"
-        assert query.plan()["query"] == "large" and query.report()["events"] == 6 and query.late() == []
+        assert query.plan().query == "large" and query.report()["events"] == 6 and query.late() == []
         assert "ended, 4 results" in repr(query)
         assert completed(target, "SELECT packets.po") == ["SELECT packets.port"]
         with pytest.raises(ed.CqlError, match="Did you mean 'size'"):
             session.query("SELECT Istream(sise) FROM packets")
         with pytest.raises(ed.JobError, match="Did you mean 'large'"):
             session.get("larg")
+        plan = query.plan()
+        assert plan.node("select 1").text == "packets.size > 500" and plan.edges[0].source == "stream packets (size)"
+        with pytest.raises(ed.JobError, match="cannot be sent to a server: start it with --functions"):
+            session.function("twice", lambda v: 2 * v)
+        session.view("small", "SELECT size FROM packets WHERE size < 400")
+        assert "is read by 'large': drop that first" in said(target, "\\drop packets")
+        assert said(target, "\\drop small").strip() == "dropped: small" and session.catalog["views"] == []
         query.drop()
         with pytest.raises(ed.EddylineError, match=r"needs the server's token.*--token or EDDYLINE_TOKEN"):
             ed.connect(f"http://127.0.0.1:{server.port}").finish("packets")

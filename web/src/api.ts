@@ -126,7 +126,7 @@ export function takeToken(): void {
 /** What to do when a change was refused. */
 export const unknownToken = (): string =>
   token.get()
-    ? "The server does not know this token. It showed the right one at its first start: enter that above."
+    ? "The server does not know this token. It showed the right one at its first start: enter that above, or start it with --new-token for another one."
     : "Changes need the server's token, which it showed at its first start: enter it above.";
 
 export async function ask<T>(method: string, path: string, body?: unknown): Promise<T> {

@@ -103,7 +103,8 @@ class Catalog:
         if kind in ("streams", "relations", "views"):
             for other in ("streams", "relations", "views"):
                 if key in getattr(self, other):
-                    raise JobError(f"the name {name or definition.name!r} is already taken by one of the {other}.")
+                    taken = "views and queries" if other == "views" else other
+                    raise JobError(f"the name {name or definition.name!r} is already taken by one of the {taken}.")
         getattr(self, kind)[key] = definition
 
     def sources(self) -> list[str]:

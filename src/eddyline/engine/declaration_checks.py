@@ -29,8 +29,8 @@ def column_named(name: str, schema: Schema, column: str) -> str:
     """The column of a source as it is spelled there; names are case-insensitive."""
     found = next((n for n in schema.names if n.lower() == column.lower()), None)
     if found is None:
-        known = ", ".join(schema.names)
-        raise JobError(f"{name!r} has no column {column!r}.{did_you_mean(column, schema.names)} It has: {known}.")
+        known = f"It has: {', '.join(schema.names)}." if schema.names else "It has none."
+        raise JobError(f"{name!r} has no column {column!r}.{did_you_mean(column, schema.names)} {known}")
     return found
 
 

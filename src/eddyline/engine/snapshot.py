@@ -24,6 +24,14 @@ from eddyline.engine.state_codec import FORMAT, Bytes, decode, encode, name_of, 
 from eddyline.io import durable
 
 
+class DamagedSnapshot(EddylineError):
+    """A snapshot is not what was written. ``damage`` says what, without the remedy."""
+
+    def __init__(self, damage: str, remedy: str) -> None:
+        super().__init__(f"{damage}; {remedy}")
+        self.damage = damage
+
+
 class Snapshots:
     """The snapshots in one directory, which no other process may use meanwhile (``locking``).
 
@@ -88,10 +96,8 @@ class Snapshots:
         try:
             tree = decode(skeleton, self)
         except FileNotFoundError as e:
-            raise EddylineError(
-                f"the snapshot in {str(self.directory)!r} is not whole: pieces/{Path(e.filename).name} is missing;"
-                f" {self._remedy(number)}"
-            ) from e
+            damage = f"the snapshot in {str(self.directory)!r} is not whole: pieces/{Path(e.filename).name} is missing"
+            raise DamagedSnapshot(damage, self._remedy(number)) from e
         except OSError as e:
             raise EddylineError(f"{e.filename} cannot be read: {e.strerror}.") from e
         self._named[number] = frozenset(references(skeleton))
@@ -108,11 +114,10 @@ class Snapshots:
         except OSError as e:
             raise EddylineError(f"{name} in {str(self.directory)!r} cannot be read: {e.strerror}.") from e
         except (ValueError, RecursionError) as e:
-            raise EddylineError(
-                f"{name} in {str(self.directory)!r} is no snapshot: {clipped(e)}; {self._remedy(number)}"
-            ) from e
+            damage = f"{name} in {str(self.directory)!r} is no snapshot: {clipped(e)}"
+            raise DamagedSnapshot(damage, self._remedy(number)) from e
         if not isinstance(manifest, dict) or "format" not in manifest:
-            raise EddylineError(f"{name} in {str(self.directory)!r} is no snapshot; {self._remedy(number)}")
+            raise DamagedSnapshot(f"{name} in {str(self.directory)!r} is no snapshot", self._remedy(number))
         if manifest["format"] != FORMAT:
             raise EddylineError(
                 f"the snapshot in {str(self.directory)!r} has format {manifest['format']}, this version reads {FORMAT};"
@@ -139,11 +144,9 @@ class Snapshots:
             raise self._damaged(f"pieces/{name}", self.newest())
         return data
 
-    def _damaged(self, what: str, number: int) -> EddylineError:
-        return EddylineError(
-            f"the snapshot in {str(self.directory)!r} is damaged: {what} does not hold what was written;"
-            f" {self._remedy(number)}"
-        )
+    def _damaged(self, what: str, number: int) -> DamagedSnapshot:
+        damage = f"the snapshot in {str(self.directory)!r} is damaged: {what} does not hold what was written"
+        return DamagedSnapshot(damage, self._remedy(number))
 
     def _remedy(self, number: int) -> str:
         before = [n for n in self.numbers() if n < number]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 from eddyline.core.bound import Bound
@@ -104,8 +104,34 @@ class PlanGraph:
         found: dict[str, Any] = plain_copy(self)
         return found
 
+    @staticmethod
+    def load(data: Mapping[str, Any]) -> PlanGraph:
+        """The inverse of ``to_dict``, also for data that went through JSON.
+
+        >>> kept = KeptState("rows", 2, 64, {"S": Bound(rows=2)})
+        >>> nodes = (PlanNode("stream S", "stream"), PlanNode("rows 1", "window", ("stream S",), kept=kept))
+        >>> plan = PlanGraph("q", "SELECT …", "istream", nodes, (PlanEdge("stream S", "rows 1", 5),), "rows 1")
+        >>> PlanGraph.load(json.loads(plan.to_json())) == plan
+        True
+        """
+        given = {f.name: data[f.name] for f in fields(PlanGraph) if f.name in data}
+        for name in ("decisions", "shared", "partitioning", "shards"):
+            given[name] = tuple(given.get(name, ()))
+        edges = tuple(PlanEdge(**e) for e in data["edges"])
+        return PlanGraph(**given | {"nodes": tuple(map(_node, data["nodes"])), "edges": edges})
+
     def to_json(self, indent: int | None = 2) -> str:
         return json.dumps(self.to_dict(), indent=indent, default=_plain, ensure_ascii=False)
+
+
+def _node(data: Mapping[str, Any]) -> PlanNode:
+    kept = data["kept"]
+    if kept is not None:
+        bounds = {name: Bound(**bound) for name, bound in kept["bounds"].items()}
+        kept = KeptState(**{**kept, "bounds": bounds})
+    lists = {name: tuple(data[name]) for name in ("inputs", "adapts", "readers")}
+    properties = tuple(Property(**p) for p in data["properties"])
+    return PlanNode(**{**data, **lists, "kept": kept, "properties": properties})
 
 
 def _plain(value: Any) -> Any:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sqlite3
+from collections.abc import Mapping
 from importlib import resources
 from typing import Any
 
@@ -74,17 +76,49 @@ def _errors(app: FastAPI) -> None:
 
     @app.exception_handler(RequestValidationError)
     def invalid(_: Request, error: RequestValidationError) -> JSONResponse:
-        first = error.errors()[0]
-        place = ".".join(str(p) for p in first["loc"])
-        return JSONResponse({"error": f"{place}: {first['msg']}."[:2000]}, 422)
+        return JSONResponse({"error": mistake_in_request(error.errors()[0])}, 422)
 
     @app.exception_handler(HTTPException)
-    def http(_: Request, error: HTTPException) -> JSONResponse:
-        return JSONResponse({"error": str(error.detail)}, error.status_code, error.headers)
+    def http(request: Request, error: HTTPException) -> JSONResponse:
+        text = str(error.detail)
+        if error.status_code == 404 and text == "Not Found":
+            text = f"there is nothing at {request.url.path[:200]}; /openapi.json says what there is."
+        elif error.status_code == 405 and text == "Method Not Allowed":
+            text = f"{request.method} is no method of {request.url.path[:200]}; /openapi.json says what there is."
+        return JSONResponse({"error": text}, error.status_code, error.headers)
+
+    @app.exception_handler(sqlite3.Error)
+    def unreadable(_: Request, error: sqlite3.Error) -> JSONResponse:
+        return JSONResponse({"error": f"the catalog cannot be read: {error}."}, 503)
 
     @app.exception_handler(RecursionError)
     def deep(_: Request, error: RecursionError) -> JSONResponse:
         return JSONResponse({"error": "this is nested too deeply."}, 422)
+
+
+def mistake_in_request(found: Mapping[str, Any]) -> str:
+    """A sentence for what validation found.
+
+    >>> mistake_in_request({"type": "extra_forbidden", "loc": ("body", "nme"), "msg": "Extra inputs are not permitted"})
+    "the body has a field 'nme', which is not known here."
+    >>> mistake_in_request({"type": "missing", "loc": ("body", "columns", 0, 1), "msg": "Field required"})
+    'columns.0.1 is missing in the body.'
+    >>> mistake_in_request({"type": "int_parsing", "loc": ("path", "number"), "msg": "Input should be a valid integer"})
+    'number in the path: input should be a valid integer.'
+    """
+    where, *fields = (str(p) for p in found["loc"])
+    field, message = ".".join(fields), str(found["msg"])
+    match found["type"]:
+        case "json_invalid":
+            text = f"the body is no JSON: {found.get('ctx', {}).get('error', message)}"
+        case "extra_forbidden":
+            text = f"the {where} has a field {field!r}, which is not known here"
+        case "missing":
+            text = f"{field} is missing in the {where}" if field else f"the {where} is missing"
+        case _:
+            text = f"{field} in the {where}" if field else f"the {where}"
+            text = f"{text}: {message[:1].lower()}{message[1:]}"
+    return f"{text[:2000]}."
 
 
 def error_body(error: EddylineError) -> dict[str, Any]:

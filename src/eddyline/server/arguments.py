@@ -59,14 +59,14 @@ def add_serve(commands: Any) -> None:
     serve.add_argument(
         "--slow",
         metavar="SECONDS",
-        type=float,
+        type=_seconds,
         default=_DEFAULTS.slow_seconds,
         help="that a reader may leave an event (10)",
     )
     serve.add_argument(
         "--header-seconds",
         metavar="SECONDS",
-        type=float,
+        type=_seconds,
         default=_DEFAULTS.header_seconds,
         help="for the head of a request (10)",
     )
@@ -78,6 +78,7 @@ def add_serve(commands: Any) -> None:
     )
     serve.add_argument("--master", metavar="URL", help="of Spark (all cores of this machine)")
     serve.add_argument("--shards", metavar="N", type=_positive, help="that a query on Spark is split over, for good")
+    serve.add_argument("--new-token", action="store_true", help="forget the token for changes, and make another one")
     serve.add_argument("--demo", action="store_true", help="bring a demo stream and queries that watch it")
     serve.add_argument("--traceback", action="store_true", help="show where an error came from")
     serve.set_defaults(action=_serve, parser=serve)
@@ -117,6 +118,13 @@ def _positive(text: str) -> int:
     if number < 1:
         raise argparse.ArgumentTypeError(f"a number from 1 on, not {text}.")
     return number
+
+
+def _seconds(text: str) -> float:
+    seconds = float(text)
+    if not 0 < seconds < float("inf"):
+        raise argparse.ArgumentTypeError(f"a number of seconds above 0, not {text}.")
+    return seconds
 
 
 def settings_of(options: argparse.Namespace) -> Settings:
@@ -168,4 +176,4 @@ def _serve(options: argparse.Namespace) -> int:
     from eddyline.engine.allocation import keep_memory
 
     keep_memory()
-    return serve(settings, demo=options.demo)
+    return serve(settings, demo=options.demo, new_token=options.new_token)

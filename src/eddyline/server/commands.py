@@ -5,7 +5,10 @@ An answer to a writer means: this is on the disk. Commands that come while a com
 
 from __future__ import annotations
 
+import contextlib
 import queue
+import sqlite3
+import sys
 import threading
 import time
 import traceback
@@ -115,9 +118,12 @@ class CommandThread(ABC):
 
     def _break(self, error: Exception) -> None:
         """The state cannot be saved, so nothing may be promised any more; what was committed stands."""
-        traceback.print_exc()
+        if not isinstance(error, EddylineError | OSError | sqlite3.Error):
+            traceback.print_exc()  # not the disk: a mistake of the server's own
         self.broken = f"the server cannot save its state and takes no changes any more: {error}"
-        self.store.rollback()
+        print(f"error: {self.broken}", file=sys.stderr, flush=True)
+        with contextlib.suppress(sqlite3.Error):
+            self.store.rollback()
         for answer, _ in self._waiting:
             answer.set_exception(Refused(self.broken))
         self._waiting = []

@@ -70,8 +70,7 @@ def parsed(body: bytes, kind: str, schema: pa.Schema) -> Parsed:
     elif form == "json":
         source = _json(body, wanted)
     else:
-        _check_names(body, wanted)
-        source = JsonLinesStream(io.BytesIO(body), "the body", wanted)
+        source = _json_lines(body, wanted)
     return Parsed(wanted, list(source.open()))
 
 
@@ -125,12 +124,25 @@ def _arrow(body: bytes, wanted: pa.Schema) -> Source:
 
 
 def _json(body: bytes, wanted: pa.Schema) -> Source:
+    """Rows as JSON lines: they mean the same in either form, missing columns and misspelt names included."""
     try:
         rows = json.loads(body)
+        lines = [_line(row) for row in (rows if isinstance(rows, list) else [rows])]
     except (ValueError, RecursionError) as error:
         raise JobError(f"the body is no JSON: {error}.") from None
-    rows = rows if isinstance(rows, list) else [rows]
-    return memory_source(rows, wanted)
+    return _json_lines(b"\n".join(lines), wanted) if lines else Parsed(wanted, [])
+
+
+def _line(row: object) -> bytes:
+    try:
+        return json.dumps(row, ensure_ascii=False).encode()
+    except UnicodeEncodeError:  # half of a character; as an escape it is read as it came
+        return json.dumps(row).encode()
+
+
+def _json_lines(body: bytes, wanted: pa.Schema) -> Source:
+    _check_names(body, wanted)
+    return JsonLinesStream(io.BytesIO(body), "the body", wanted)
 
 
 def rendered(rows: Sequence[pa.RecordBatch], schema: pa.Schema, form: str) -> bytes:

@@ -44,9 +44,9 @@ SECURITY_HEADERS: Final = [
 ]
 
 
-def make_token(store: Store) -> str | None:
-    """A new token, if there is none yet: shown once, and only its digest is kept."""
-    if store.get(TOKEN_KEY) is not None:
+def make_token(store: Store, *, anew: bool = False) -> str | None:
+    """A new token, if there is none yet or one is wanted ``anew``: shown once, and only its digest is kept."""
+    if store.get(TOKEN_KEY) is not None and not anew:
         return None
     token = secrets.token_urlsafe(32)
     store.put(TOKEN_KEY, digest(token))

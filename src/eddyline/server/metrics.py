@@ -21,10 +21,13 @@ def _lines(context: Context, refused: int) -> Iterator[str]:
     yield from _one("eddyline_commit_seconds_total", "counter", "time spent in commits", service.commit_seconds)
     yield from _one("eddyline_pushed_rows_total", "counter", "rows pushed", service.pushed_rows)
     yield from _one("eddyline_refused_requests_total", "counter", "requests that were refused", refused)
-    yield from _one("eddyline_followers", "gauge", "followers of results", followers.count)
-    yield from _one("eddyline_dropped_followers_total", "counter", "slow ones", followers.dropped)
-    yield from _one("eddyline_followers_process_starts_total", "counter", "of the process for them", followers.starts)
-    yield from _one("eddyline_up", "gauge", "0: the state cannot be saved any more", 0 if service.broken else 1)
+    yield from _one("eddyline_followers", "gauge", "connections that follow results", followers.count)
+    slow = "followers that were dropped as too slow"
+    yield from _one("eddyline_dropped_followers_total", "counter", slow, followers.dropped)
+    starts = "starts of the process that serves followers"
+    yield from _one("eddyline_followers_process_starts_total", "counter", starts, followers.starts)
+    up = "1, or 0 when the state cannot be saved any more"
+    yield from _one("eddyline_up", "gauge", up, 0 if service.broken else 1)
     yield from _head("eddyline_query_rows_total", "counter", "results of a query")
     for r in queries:
         yield f'eddyline_query_rows_total{{query="{_label(r.name)}"}} {r.journal.last}'

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from fastapi import APIRouter, Request
 from fastapi.responses import JSONResponse, PlainTextResponse, Response
 
-from eddyline.core.errors import JobError
+from eddyline.core.errors import CqlError, JobError, Span
 from eddyline.cql import bind as bind_query
 from eddyline.cql.job import CreateRelation, CreateStream, CreateView, QueryStatement, parse_job
 from eddyline.server.bodies import OptionsBody, QueryBody, TextBody
@@ -94,13 +96,26 @@ async def execute(request: Request, body: TextBody) -> Response:
     for statement in statements:
         if isinstance(statement, CreateStream | CreateRelation | CreateView | QueryStatement):
             declaration = from_statement(statement)
-            entry = await context.change(lambda d=declaration: context.service.create(d))  # type: ignore[misc]
+            with _places_within(body.text, statement.span.start):
+                entry = await context.change(lambda d=declaration: context.service.create(d))  # type: ignore[misc]
             done.append({"created": entry.kind, "name": entry.name})
         else:
             await context.change(lambda s=statement: context.service.session.declare(s))  # type: ignore[misc]
             done.append({"changed": type(statement).__name__})
             context.service.changed.notify()
     return plain({"done": done})
+
+
+@contextmanager
+def _places_within(text: str, start: int) -> Iterator[None]:
+    """The place of a mistake in a statement, as one in the whole text, where the statement begins at ``start``."""
+    try:
+        yield
+    except CqlError as error:
+        at = -1 if error.span is None or not error.text else text.find(error.text, start)
+        if error.span is None or at < 0:
+            raise
+        raise CqlError(error.message, text, Span(at + error.span.start, at + error.span.end)) from None
 
 
 @router.post("/bind")

@@ -45,25 +45,19 @@ class _Server(uvicorn.Server):
             running.journal.changed.notify()
 
 
-def serve(settings: Settings, *, demo: bool = False) -> int:
-    """Run until interrupted. ``demo`` brings a stream that drifts and queries over it."""
+def serve(settings: Settings, *, demo: bool = False, new_token: bool = False) -> int:
+    """Run until interrupted. ``demo`` brings a stream that drifts and queries over it; ``new_token`` replaces a token
+    that was lost or that others know."""
     listening = _listen(settings.host, settings.port)
     port = listening.getsockname()[1]
     service = make_service(settings)
-    token = make_token(service.store)
+    token = make_token(service.store, anew=new_token)
     guard, context = make_app(service)
     guard.port = port
     service.start()
-    feeder = Demo(service) if demo else None
-    if feeder is not None:
-        feeder.start()
+    feeder = None
     host = f"[{settings.host}]" if ":" in settings.host else settings.host
     address = f"http://{host}:{port}/"
-    print(f"eddyline listens on {address} (state in {settings.state})")
-    if token is not None:
-        print(f"the token for changes, shown this once: {token}")
-        print(f"the page with it: {address}#token={token}")
-    sys.stdout.flush()
     config = uvicorn.Config(
         guard,
         http=bounded_protocol(settings.limits.header_seconds),
@@ -82,7 +76,17 @@ def serve(settings: Settings, *, demo: bool = False) -> int:
     server = _Server(config)
     server.context = context
     try:
+        if demo:
+            feeder = Demo(service)
+            feeder.start()
+        print(f"eddyline listens on {address} (state in {settings.state})")
+        if token is not None:
+            print(f"the token for changes, shown this once: {token}")
+            print(f"the page with it: {address}#token={token}")
+        sys.stdout.flush()
         server.run(sockets=[listening])
+    except KeyboardInterrupt:
+        pass  # before the server has taken the signal over
     finally:
         if feeder is not None:
             feeder.stop()
@@ -91,7 +95,8 @@ def serve(settings: Settings, *, demo: bool = False) -> int:
         listening.close()
     if service.broken:
         raise EddylineError(service.broken)
-    print(f"stopped; all is saved in {settings.state}", flush=True)
+    beneath = "\n" if sys.stdout.isatty() else ""  # the terminal has written ^C at the left
+    print(f"{beneath}stopped; all is saved in {settings.state}", flush=True)
     return 0
 
 

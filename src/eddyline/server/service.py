@@ -7,6 +7,7 @@ visible and whoever waits for the command gets the answer.
 
 from __future__ import annotations
 
+import sqlite3
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -15,8 +16,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from eddyline.core.errors import JobError, did_you_mean
+from eddyline.core.errors import EddylineError, JobError, did_you_mean
 from eddyline.engine.feeds import Feed
+from eddyline.engine.snapshot import DamagedSnapshot, Snapshots
 from eddyline.io import durable
 from eddyline.io.locking import DirectoryLock
 from eddyline.plan.plan_data import PlanGraph
@@ -53,7 +55,11 @@ class Service(CommandThread):
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
-        durable.make_folder(settings.state)
+        try:
+            durable.make_folder(settings.state)
+        except OSError as error:
+            reason = error.strerror or error
+            raise JobError(f"--state {str(settings.state)!r} cannot be made a folder: {reason}.") from error
         self._lock = DirectoryLock(settings.state, "the server's directory")
         self._lock.__enter__()
         try:
@@ -66,6 +72,11 @@ class Service(CommandThread):
             self.changed = Signal()  # something was declared, dropped or decided by the user
             self.session: Any = self._new_session()
             self._restore()
+        except sqlite3.Error as error:
+            self._lock.close()
+            raise self._damaged(
+                f"the catalog {str(settings.state / 'catalog.sqlite')!r} is damaged: {error}"
+            ) from error
         except BaseException:
             self._lock.close()
             raise
@@ -103,8 +114,24 @@ class Service(CommandThread):
 
     def _restore_state(self) -> None:
         forget_uncommitted(self.snapshots, self.store.snapshot)
-        if self.store.snapshot:
+        if not self.store.snapshot:
+            return
+        newest = Snapshots(self.snapshots).newest()
+        if newest != self.store.snapshot:
+            # An older one would go on from another moment than the results and what producers were promised.
+            found = f"the newest in {str(self.snapshots)!r} is {newest}" if newest else "there is none"
+            raise self._damaged(f"the catalog was committed with snapshot {self.store.snapshot}, and {found}")
+        try:
             self.session.restore(self.snapshots)
+        except DamagedSnapshot as error:
+            raise self._damaged(error.damage) from error
+
+    def _damaged(self, damage: str) -> EddylineError:
+        """Catalog and snapshots are of one moment, so that nothing less than the whole directory can be put back."""
+        return EddylineError(
+            f"{damage}; put back a copy of the whole directory {str(self.settings.state)!r}, or begin with an empty one"
+            " (--state)."
+        )
 
     def _journal(self, entry: Entry, schema: Any) -> Journal:
         limits = self.settings.limits

@@ -26,7 +26,7 @@ A query that is typed is registered and watched until Ctrl-C.
 \\decisions [query]    the log of decisions
 \\pin, \\unpin [query]  keep the plans as they are, let them change again
 \\undo number [query]  set back what a decision changed
-\\drop query           deregister a query
+\\drop name            deregister a query; in a server also take back a stream, a relation or a view
 \\quit                 leave (also Ctrl-D)"""
 
 
@@ -87,7 +87,7 @@ class Shell:
                 self._undo(argument)
             case "\\drop":
                 if argument is None:
-                    raise JobError("\\drop needs the name of a query.")
+                    raise JobError("\\drop needs a name.")
                 self.target.drop(argument)
                 self._say(f"dropped: {argument}")
             case _:

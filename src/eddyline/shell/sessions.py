@@ -125,7 +125,7 @@ class Remote:
                 yield None
 
     def drop(self, name: str) -> None:
-        self.query(name).drop()
+        self.session.drop(name)
 
     def functions(self) -> list[str]:
         return sorted(self.session.words()["functions"])
