@@ -3,7 +3,7 @@
 A join S1 → S2 at rates 5:1 whose k stays, grows slowly, falls slowly, grows at once and falls at once. A block is 4,000
 elements. k is the largest join distance of the rows that came within the last 500 arrivals of S2 (6.6.3), counted from
 the data: a join distance is known when the child has come. The thesis' parameters (c = 1, p = 0.01, W = 500) stand
-beside the careful monitors that are the default, which look at no fewer than 1.2 times the largest distance.
+beside the careful monitors that are the default, which set k_u after 1.2 times the largest distance since an increase.
 """
 
 from __future__ import annotations

@@ -157,14 +157,19 @@ class ConstraintWatch:
         ports = self.size * self.width
         wait, low = np.full(ports, k.NEVER_USED, np.int64), np.full(ports, k.LOWEST, np.int64)
         lag, units = wait.copy(), np.zeros((2, ports), np.int64)
+        notice = np.stack([wait, low, wait, wait])
         parents_of = self.parents_of
         for q, rids in self.rids.items():
             if self.usable(join, rids, self.input_of(self.other[q])) and self.unique(join, self.other[q]):
                 wait[q], units[0, q] = int(rids.used.k_e), rids.in_ticks
+                notice[k.NOTICE_WAIT, q] = rids.used.growing
         for q, oa in self.ordered.items():
             purpose, waits = OAP if self.other[q] in parents_of else OAC, self.other[q]
             if self.options.may_use(purpose) and self.usable(join, oa.forms, self.input_of(q)):
                 low[waits], lag[waits], units[1, waits] = oa.low(now), int(oa.forms.used.k_e), oa.forms.in_ticks
+                growing = oa.forms.used.growing
+                notice[[k.NOTICE_LOW, k.NOTICE_LAG], waits] = oa.low(now, growing), growing
+                notice[k.MARK_EVERY, waits] = oa.marks_every()
         facts = np.zeros((4, self.size), np.int64)
         facts[:3] = self.graph_facts
         for i in range(self.size):
@@ -179,7 +184,7 @@ class ConstraintWatch:
             self._close(join, q, now)
         self._tell(wait, low, now)
         share = self.losses.share if join.spill is None else 0
-        return Collection(wait, low, share, facts, lag, units, self._due(join), bool(closing))
+        return Collection(wait, low, share, facts, lag, units, notice, self._due(join), bool(closing))
 
     def _counted(self, join: ConstrainedJoin, q: int) -> int:
         """Arrivals of the neighbour at a port."""
@@ -195,7 +200,7 @@ class ConstraintWatch:
             ca.most = int(min(MOST_VALUES, max(ca.forms.arrivals.W, self.in_window(join, self.input_of(q)))))
         for forms, i in self.all_forms():
             forms.passed(now, self.rates.per_tick(join, i))
-            forms.choose()
+            forms.choose(int(join.slots.arrived[i]), self.in_window(join, i))
 
     def all_forms(self) -> list[tuple[Forms, int]]:
         """The monitors of all constraints, with the inputs whose arrivals they count."""

@@ -10,12 +10,14 @@ import numpy as np
 from eddyline.adapting.steps import Steps
 from eddyline.adaptive.constraints.forms import UNKNOWN, Forms
 from eddyline.core.delta import Int64s
+from eddyline.kernels.constrained_layout import MARKS
 from eddyline.kernels.constrained_monitors import HELD, scrambling
 
 LOWEST = -(1 << 63)
 FEW = 512  # maxima that are remembered one by one
 RESOLUTION = 100  # of more, those of about one hundredth of their age are taken together: more measure k more exactly
 LEAST_KEPT = 2  # times k_e, or W: arrivals remembered while k is known; a row that is later than that is an increase
+LEAST_MARKED = 16  # arrivals between two marks: fewer notice a growth of a small k sooner
 REMEMBERED = ("maxima", "at", "when", "last", "until")  # as the kernel has them
 
 
@@ -91,9 +93,10 @@ class OrderedArrival:
         """The last maximum before those that are remembered, which is theirs, too."""
         return int(np.searchsorted(marks, end, side="right")) - 1
 
-    def low(self, now: int) -> int:
-        """A value that no future row is below: max_{k_e + 1}, the maximum before the last k_e arrivals or ticks."""
-        k = self.forms.used.k_e
+    def low(self, now: int, k: float | None = None) -> int:
+        """A value that no future row is below: max_{k_e + 1}, the maximum before the last k_e (or k) arrivals or
+        ticks."""
+        k = self.forms.used.k_e if k is None else k
         if math.isinf(k):
             return LOWEST
         if self.forms.in_ticks:
@@ -101,6 +104,13 @@ class OrderedArrival:
         else:
             place = int(np.searchsorted(self.last, self.count - 1 - int(k), side="right")) - 1
         return int(self.maxima[place]) if place >= 0 else LOWEST
+
+    def marks_every(self) -> int:
+        """Arrivals between two marks of the largest key in the kernel: half of those by which a row is kept longer than
+        is noticed, and so many that the last marks reach back as far as rows are kept."""
+        k_e, length = max(1.0, self.forms.used.k_e), self.forms.length
+        noticed = (k_e - self.forms.used.growing) / k_e * length
+        return max(LEAST_MARKED, int(noticed / 2), int(length / (MARKS - 2)))
 
     @property
     def nbytes(self) -> int:

@@ -29,17 +29,22 @@ from eddyline.kernels.constrained_layout import (
     CHANGED,
     DOWN,
     FAILED,
+    FIRST_MARK,
     FREE,
     KINDS,
     LOWEST,
+    MARKED,
     MARKS,
     NB,
     NBP,
     NEVER_USED,
     NO,
+    NOTICE_LAG,
+    NOTICE_LOW,
     QUEUED,
     SAMPLED,
     TICKS,
+    TURN,
     TWO_WAY,
     UNKNOWN,
     VICTIM,
@@ -67,8 +72,9 @@ from eddyline.kernels.hashing import mix
 class Inferences(NamedTuple):
     """What a collection may infer. By port: ``wait`` rows of the neighbour are waited for (RIDS), ``low`` is a bound on
     its future keys (OA), which follows the largest key that came ``lag`` arrivals ago (``marks``: how many arrivals of
-    the neighbour were counted, its largest key, then both and the time as they were at the last collections, in turn).
-    ``units`` says by port what ``wait`` and what ``lag`` count: rows of the neighbour or ticks.
+    the neighbour were counted, its largest key, then both and the time as they were some arrivals ago, in turn).
+    ``units`` says by port what ``wait`` and what ``lag`` count: rows of the neighbour or ticks. ``notice`` is the same
+    a little earlier than ``wait``, ``low`` and ``lag``, and whether a row was noticed.
 
     By input (``facts``): root; the one root of a graph all of whose edges are many-one; such a graph's roots are all
     parents of the input; NO rows need not stay, for parents learn from RIDS or OAC what they would tell. ``share`` of
@@ -82,6 +88,7 @@ class Inferences(NamedTuple):
     low: Any
     lag: Any
     units: Any
+    notice: Any
     marks: Any
     facts: Any
     removed: Any
@@ -157,27 +164,38 @@ def infer(rows, width, plan, arrived, now):
 
 
 @inlined
-def raise_low(plan, now):
-    """Raise the bounds on future keys to the largest that came ``lag`` arrivals or ticks ago, by what was marked."""
-    for at in range(len(plan.low)):
-        if plan.low[at] == LOWEST or plan.lag[at] >= NEVER_USED:
-            continue
-        for i in range(MARKS):
-            count, largest, time = plan.marks[at, 3 * i + 2], plan.marks[at, 3 * i + 3], plan.marks[at, 3 * i + 4]
-            over = (
-                time < now - plan.lag[at] if plan.units[1, at] == TICKS else count <= plan.marks[at, 0] - plan.lag[at]
-            )
-            if count > 0 and over:
-                plan.low[at] = max(plan.low[at], largest)
+def marked(plan, at, lag, now):
+    """The largest key that had come to a port ``lag`` arrivals or ticks ago, by its marks; LOWEST: there is none."""
+    turn = plan.marks[at, TURN]
+    for back in range(1, min(turn, MARKS) + 1):
+        place = FIRST_MARK + 3 * ((turn - back) % MARKS)
+        age = (
+            now - plan.marks[at, place + 2] - 1
+            if plan.units[1, at] == TICKS
+            else plan.marks[at, 0] - plan.marks[at, place]
+        )
+        if age >= lag:
+            return plan.marks[at, place + 1]
+    return np.int64(LOWEST)
 
 
 @inlined
-def mark(plan, turn, now):
-    """Remember counts, largest keys and the time."""
-    place = 2 + 3 * (turn % MARKS)
+def raise_low(plan, now):
+    """Raise the bounds on future keys to the largest that came ``lag`` arrivals or ticks ago."""
     for at in range(len(plan.low)):
-        plan.marks[at, place], plan.marks[at, place + 1] = plan.marks[at, 0], plan.marks[at, 1]
-        plan.marks[at, place + 2] = now
+        if plan.low[at] > LOWEST and plan.lag[at] < NEVER_USED:
+            plan.low[at] = max(plan.low[at], marked(plan, at, plan.lag[at], now))
+
+
+@inlined
+def mark(plan, at, now):
+    """Remember the count and the largest key of a port, and the time; and raise the bound below which keys are
+    noticed."""
+    place = FIRST_MARK + 3 * (plan.marks[at, TURN] % MARKS)
+    plan.marks[at, place], plan.marks[at, place + 1] = plan.marks[at, 0], plan.marks[at, 1]
+    plan.marks[at, place + 2] = now
+    plan.marks[at, MARKED], plan.marks[at, TURN] = plan.marks[at, 0], plan.marks[at, TURN] + 1
+    plan.notice[NOTICE_LOW, at] = max(plan.notice[NOTICE_LOW, at], marked(plan, at, plan.notice[NOTICE_LAG, at], now))
 
 
 @inlined

@@ -30,10 +30,15 @@ from eddyline.kernels.constrained_layout import (
     GROW,
     INVALID,
     LOWEST,
+    MARK_EVERY,
+    MARKED,
     MOST,
     NB,
     NBP,
     NEVER_USED,
+    NOTICE_LOW,
+    NOTICE_WAIT,
+    NOTICED,
     NOW,
     PENDING,
     REJECTED,
@@ -171,10 +176,14 @@ def arrive(rows, width, plan, measures, s, now):
         key = rows.r64[u(s), u(j)]
         port = other * width + p
         rows.r32[u(s), u(2 * width + 6 + j)] = np.int32(measures.arrived[other])
+        if key < plan.notice[NOTICE_LOW, u(port)]:
+            plan.notice[NOTICED, 0] = 1
         if key < plan.low[port]:
             plan.low[port] = LOWEST
         plan.marks[port, 0] += 1
         plan.marks[port, 1] = max(plan.marks[port, 1], key)
+        if plan.marks[port, 0] - plan.marks[port, MARKED] >= plan.notice[MARK_EVERY, u(port)]:
+            mark(plan, port, now)
         again = link_and_compare(rows, width, s, j)
         measures.duplicates[owner * width + j] += again
         farthest, longest = np.int64(0), np.int64(0)
@@ -194,7 +203,10 @@ def arrive(rows, width, plan, measures, s, now):
             measure(measures, port, arrived, farthest)
             if longest > 0:
                 measure(measures, len(plan.wait) + port, now, longest)
-            if (longest if plan.units[0, port] == TICKS else farthest) > plan.wait[port]:
+            waited = longest if plan.units[0, port] == TICKS else farthest
+            if waited > plan.notice[NOTICE_WAIT, u(port)]:
+                plan.notice[NOTICED, 0] = 1
+            if waited > plan.wait[port]:
                 plan.wait[port] = NEVER_USED
     enlist(rows, width, s, rows.fifo[u(owner), 1])
     settle(rows, width, push(rows, width, s, top), s)
@@ -230,7 +242,6 @@ def collect_garbage(rows, width, plan, measures, progress, every, rows_per_eleme
     for as many elements as that takes."""
     progress[MOST] = max(progress[MOST], rows.live.sum())
     raise_low(plan, progress[NOW])
-    mark(plan, progress[COLLECTIONS], progress[NOW])
     looked = infer(rows, width, plan, measures.arrived, progress[NOW])
     more, useless = collect(rows, width, plan, progress[COLLECTED] == 0)
     progress[DROPPED] += useless
@@ -258,22 +269,22 @@ def fill(rows, width, s, owner, number, leave, time, place, rejected, keys, at):
 
 @kernel(
     f"int64({I1}, {I1}, {I1}, {I1}, {I2}, {I1}, {I1}, int64, {I1}, {B1}, int64, int64, int64, {ROWS}, {I3}, {I1}, {I1},"
-    f" boolean, boolean, int64, {I1}, {I1}, {I1}, {I2}, {I2}, {I2}, {I2}, int32[::1], {I1}, {I1}, {I2}, {I1}, {I1},"
-    f" {I1}, {I1}, {I1}, {I2})",
+    f" boolean, boolean, int64, {I1}, {I1}, {I1}, {I2}, {I2}, {I2}, {I2}, {I2}, int32[::1], {I1}, {I1}, {I2}, {I1},"
+    f" {I1}, {I1}, {I1}, {I1}, {I2})",
     work=lambda *args: len(args[0]),
     borrows=True,
 )
 def run(
     time, leave, place, state, keys, next_, stop, until, limits, skip, every, per_question, rows_per_element, ports,
     status, stream, r64, r32, r16, head, base, mask, fifo, live, cursor, stack, order, bound, loops, deletes, spills,
-    share, wait, low, lag, units, marks, facts, removed, victims, arrived, duplicates, steps, hits, progress, out_time,
-    out_weight, out_sampled, out_places,
+    share, wait, low, lag, units, notice, marks, facts, removed, victims, arrived, duplicates, steps, hits, progress,
+    out_time, out_weight, out_sampled, out_places,
 ):  # fmt: skip
     """Apply the elements of all inputs, those of one after those of another, from ``next_`` to ``stop`` by input, and
     let rows leave up to ``until``. ``state`` says which cannot join or are rejected; rejected rows of inputs in
     ``skip`` are only counted. ``out_sampled`` is a hash of the key of a result that a sampled row is part of."""
     rows = Rows(ports, status, stream, r64, r32, r16, head, base, mask, fifo, live, cursor, stack)
-    plan = Inferences(deletes, spills, share, wait, low, lag, units, marks, facts, removed, victims)
+    plan = Inferences(deletes, spills, share, wait, low, lag, units, notice, marks, facts, removed, victims)
     measures = Measures(arrived, duplicates, steps, hits)
     search = Search(order, bound, loops, progress, out_time, out_weight, out_sampled, out_places)
     many, width = ports.shape[0], ports.shape[1]
@@ -289,7 +300,7 @@ def run(
         if progress[COLLECT] == 0 and progress[SINCE] >= progress[DUE]:
             # At first the control learns with every collection.
             question = min(per_question, 1 + progress[COLLECTIONS] // 4)
-            if progress[COLLECTED] + 1 >= question or left < progress[DUE]:
+            if progress[COLLECTED] + 1 >= question or left < progress[DUE] or notice[NOTICED, 0]:
                 return np.int64(CONSULT)
             progress[COLLECT] = 1
         if progress[COLLECT]:

@@ -123,6 +123,10 @@ class ConstrainedJoin(Operator):
         self.plan, many = plan, len(plan.low)
         self.lag = np.full(many, k.NEVER_USED, np.int64) if plan.lag is None else plan.lag
         self.units = np.full((2, many), k.ARRIVALS, np.int64) if plan.units is None else plan.units
+        self.notice = np.empty((k.NOTICES, many), np.int64)
+        self.notice[:] = np.array([k.NEVER_USED, k.LOWEST, k.NEVER_USED, k.NEVER_USED, 0])[:, None]
+        if plan.notice is not None:
+            self.notice[: k.NOTICED] = plan.notice
 
     # ── running ───────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -184,9 +188,9 @@ class ConstrainedJoin(Operator):
                     arrivals.time, arrivals.leave, arrivals.place, arrivals.state, arrivals.keys, arrivals.next,
                     arrivals.stop, until, self.limits, self.skip, self.collect_every, COLLECTIONS_PER_QUESTION,
                     ROWS_PER_ELEMENT, *slots.arrays, slots.order, bound, loops, self.deletes, self.spill is not None,
-                    plan.share, plan.wait, plan.low, self.lag, self.units, slots.marks, plan.facts, self.removed,
-                    np.empty(slots.capacity, np.int32), slots.arrived, slots.duplicates, slots.steps, self.hits,
-                    progress, times, weights, sampled, places,
+                    plan.share, plan.wait, plan.low, self.lag, self.units, self.notice, slots.marks, plan.facts,
+                    self.removed, np.empty(slots.capacity, np.int32), slots.arrived, slots.duplicates, slots.steps,
+                    self.hits, progress, times, weights, sampled, places,
                 )
             )  # fmt: skip
             n = int(progress[k.FOUND])
@@ -236,7 +240,8 @@ class ConstrainedJoin(Operator):
         """Before a garbage collection: what may be inferred from now on."""
         self._note_arrivals(arrivals)
         least = LEAST_COLLECTIONS if self.plan.closes else COLLECTIONS_PER_QUESTION
-        if not asks and self.progress[k.COLLECTED] + 1 < least and self.collections > LEARNING:
+        noticed = self.notice[k.NOTICED, 0] != 0
+        if not asks and not noticed and self.progress[k.COLLECTED] + 1 < least and self.collections > LEARNING:
             self.progress[k.COLLECT] = 1
             return
         self._tell_arrivals()

@@ -42,7 +42,7 @@ class Slots:
         self.duplicates = np.zeros(many, np.int64)
         self.steps = np.zeros((2 * many, 2 * k.STEPS + 1), np.int64)  # in arrivals, then in ticks
         # Not saved: after a restart bounds are raised by the control alone for a while.
-        self.marks = np.zeros((many, 2 + 3 * k.MARKS), np.int64)
+        self.marks = np.zeros((many, k.FIRST_MARK + 3 * k.MARKS), np.int64)
         self.marks[:, 1] = k.LOWEST
 
     def _see(self) -> None:

@@ -6,8 +6,10 @@ of order come within δ ticks. Where delays are delays of time and rates vary, t
 of the busiest time, and in quiet times rows wait long for as many arrivals; and without arrivals nothing is ever over,
 while heartbeats say that time has passed. Where rates are even, both forms say the same.
 
-Both are measured. By Little's law the rows that wait are as many as arrive while one waits: the form is used whose k_e
-lasts shorter at the present rate of the stream that is counted.
+Both are measured. By Little's law the rows that wait are as many as arrive while one waits: k_e arrivals, or k_e ticks
+at the present rate of the stream that is counted; and all that come while k is infinite. The form is used that kept, or
+would have kept, fewer rows on average over the last arrivals of a window. What each would keep at the present
+instant says less: in quiet times k in arrivals has fallen to that of quiet times, and is infinite when they end.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ from eddyline.adaptive.constraints.adherence import Adherence
 from eddyline.core.delta import Int64s
 
 CHOSEN, ARRIVALS, TICKS = "chosen", "arrivals", "ticks"
-MARGIN = 0.9  # of the rows that the form in use keeps: the other has to be better than that
+MARGIN = 0.9  # of the rows that the form in use kept: the other has to be better than that
 PATIENCE = 4  # choices for which a form that was refuted is waited for: fewer lose more, more keep more
 UNKNOWN = 1 << 62  # ticks that are looked at as long as no rate is known
 NONE: Int64s = np.empty(0, np.int64)
@@ -32,11 +34,12 @@ class Forms:
 
     >>> rids = Forms(Adherence(W=4), Adherence(W=4))
     >>> rids.passed(1_000, rate=0.5)
-    >>> rids.arrivals.observe(np.array([1, 9]), np.array([1, 8]), 12)
-    >>> rids.observe_ticks(np.array([1_002, 1_010]), np.array([3, 4]), 1_012)
+    >>> rids.choose(arrived=0, window=50)
+    >>> rids.arrivals.observe(np.array([1, 9]), np.array([1, 8]), 13)
+    >>> rids.observe_ticks(np.array([1_002, 1_010]), np.array([3, 4]), 1_018)
     >>> rids.used.k_u, rids.in_ticks, rids.length
     (8, False, 8.0)
-    >>> rids.choose()
+    >>> rids.choose(arrived=13, window=50)
     >>> rids.used.k_u, rids.in_ticks, rids.length
     (4, True, 2.0)
     """
@@ -47,6 +50,10 @@ class Forms:
         self.begun = False  # ticks: a time is known
         self.rate = 0.0  # arrivals for each tick
         self.unknown = 0  # choices since the k of the form in use became infinite
+        # By form the rows that wait, and these times the ticks for which they did, of the last arrivals of a window.
+        self.waiting, self.kept = np.zeros(2), np.zeros(2)
+        self.now, self.chosen_at = 0, 0  # the time, and the arrivals at the last choice
+        self.ticks_since = 0  # the last choice
         ticks.W = UNKNOWN
 
     @property
@@ -72,6 +79,8 @@ class Forms:
         take."""
         self._begin(now)
         self.rate = rate
+        self.ticks_since += now - self.now
+        self.now = now
         self.ticks.W = max(1, math.ceil(self.arrivals.W / rate)) if rate > 0 else UNKNOWN
         self.ticks.observe(NONE, NONE, now)
 
@@ -83,17 +92,37 @@ class Forms:
 
     def _begin(self, now: int) -> None:
         if not self.begun:
-            self.begun, self.ticks.reset_at = True, now
+            self.begun, self.ticks.reset_at, self.now = True, now, now
 
-    def choose(self) -> None:
-        """Use the form that keeps fewer rows. What refutes the one will often refute the other a little later, so a
-        form that has just been refuted is not left for the other at once."""
+    def choose(self, arrived: int, window: float) -> None:
+        """Use the form that keeps fewer rows, when so many have arrived and a window holds about so many. What refutes
+        the one will often refute the other a little later, so a form that has just been refuted is not left for the
+        other at once."""
         if self.given != CHOSEN:
             return
-        here, there = self._lengths()[:: -1 if self.in_ticks else 1]
-        self.unknown = self.unknown + 1 if math.isinf(here) else 0
-        if there < MARGIN * here and (self.unknown == 0 or self.unknown > PATIENCE):
+        lengths = self._lengths()
+        self._weigh(lengths, arrived, window)
+        here, there = int(self.in_ticks), 1 - int(self.in_ticks)
+        self.unknown = self.unknown + 1 if math.isinf(lengths[here]) else 0
+        if (
+            math.isfinite(lengths[there])
+            and self.kept[there] < MARGIN * self.kept[here]
+            and (self.unknown == 0 or self.unknown > PATIENCE)
+        ):
             self.in_ticks, self.unknown = not self.in_ticks, 0
+
+    def _weigh(self, lengths: tuple[float, float], arrived: int, window: float) -> None:
+        """Count what each form keeps since the last choice; what was before counts the less the more have arrived."""
+        came, elapsed = arrived - self.chosen_at, max(1, self.ticks_since)
+        self.chosen_at, self.ticks_since = arrived, 0
+        most = window if math.isfinite(window) else float(arrived)
+        # While a k is infinite no row that waits is given up.
+        self.waiting = np.array([
+            min(most, waiting + came if math.isinf(length) else length)
+            for waiting, length in zip(self.waiting.tolist(), lengths, strict=True)
+        ])  # fmt: skip
+        if not all(map(math.isinf, lengths)):  # else nothing tells the forms apart
+            self.kept = self.kept * math.exp(-came / max(1.0, most)) + self.waiting * elapsed
 
     def refuted(self, arrived: int, now: int) -> None:
         """A row was needed that the form in use had made useless."""
@@ -101,11 +130,14 @@ class Forms:
 
     def state(self) -> dict[str, Any]:
         return {"arrivals": self.arrivals.state(), "ticks": self.ticks.state(), "in_ticks": int(self.in_ticks),
-                "begun": int(self.begun)}  # fmt: skip
+                "begun": int(self.begun), "now": self.now, "waiting": self.waiting.copy(), "kept": self.kept.copy(),
+                "chosen_at": self.chosen_at, "ticks_since": self.ticks_since}  # fmt: skip
 
     def load(self, state: dict[str, Any]) -> None:
         self.arrivals.load(state["arrivals"])
         self.ticks.load(state["ticks"])
-        self.begun = bool(state["begun"])
+        self.begun, self.now = bool(state["begun"]), int(state.get("now", 0))
+        self.waiting, self.kept = (np.array(state.get(n, (0, 0)), np.float64) for n in ("waiting", "kept"))
+        self.chosen_at, self.ticks_since = int(state.get("chosen_at", 0)), int(state.get("ticks_since", 0))
         if self.given == CHOSEN:
             self.in_ticks = bool(state["in_ticks"])
