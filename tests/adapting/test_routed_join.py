@@ -13,6 +13,7 @@ import eddyline as ed
 from eddyline.core.errors import EddylineError, JobError
 from eddyline.testing.case_data import draw_scale, draw_stream
 from eddyline.testing.cases import Case
+from tests.scale import scaled
 from tests.semantics.engine import Way, mismatch, run_engine
 from tests.shards import shards
 
@@ -44,6 +45,26 @@ def test_answers_are_those_of_the_reference_inline_restored_and_on_shards() -> N
         sharded = shards.Way(shards=rng.choice([1, 4]), batches=3, seed=i, hot=0.5, options=options)
         assert shards.check(case, sharded) is None, case.snippet()
     assert rows > 16
+
+
+def draw_istream(rng: random.Random) -> Case:
+    """Few values and narrow windows: of the results that enter and leave at one instant many are equal."""
+    windows = ["[ROWS 1]", "[ROWS 2]", "[RANGE 1 SECONDS]", "[RANGE 2 SECONDS SLIDE 2 SECONDS]"]
+    sources = ", ".join(f"{n} {rng.choice(windows)}" for n in "RST")
+    edges = "R.a = S.a AND S.b = T.b" + rng.choice(["", " AND R.b <= T.b", " AND R.s <> T.s"])
+    text = f"SELECT Istream({rng.choice(['R.a', 'S.b, T.a', 'R.a + S.a AS x'])}) FROM {sources} WHERE {edges}"
+    scale = draw_scale(rng)
+    return Case(text, {n: draw_stream(rng, 40, 12, scale) for n in "RST"}, {}, scale=scale)
+
+
+@pytest.mark.parametrize("seed", range(scaled(30, least=8)))
+def test_of_deletions_only_those_that_cancel_an_insertion_are_searched_for(seed: int) -> None:
+    rng = random.Random(f"istream/{seed}")
+    case = draw_istream(rng)
+    expected = case.expected()
+    options = {"joins": "routes", "index": rng.choice(INDEXES)}
+    for way in (Way(seed, options=options), Way(seed, small=True, snapshot=True, options=options)):
+        assert mismatch(case, expected, run_engine(case, way)) is None, case.snippet()
 
 
 def table(seed: int, columns: str, rows: int = 3000) -> pa.Table:

@@ -9,7 +9,7 @@ from eddyline.core.time import NEVER
 from eddyline.kernels import bit_address
 from eddyline.synopses import index_group
 from eddyline.synopses.index_maps import BitAddress, Hashed, buckets_of_search, equi_depth
-from eddyline.synopses.state_module import Search, StateModule
+from eddyline.synopses.state_module import Search, StateModule, Weights
 
 
 def test_the_example_of_section_4_1():
@@ -152,6 +152,31 @@ def test_a_search_finds_what_a_plain_loop_finds(seed):
         matches += len(found)
     assert matches > 20
     assert migrations > 0
+
+
+@pytest.mark.parametrize("slots", [bit_address.NARROW_SLOTS, 24])
+@pytest.mark.parametrize("seed", range(20))
+def test_a_search_by_values_finds_and_counts_what_one_by_ranges_does(seed, slots, monkeypatch):
+    monkeypatch.setattr(bit_address, "NARROW_SLOTS", slots)
+    rng, draw = random.Random(f"values/{seed}"), np.random.default_rng(seed)
+    n, rows, requests = rng.randint(1, 4), rng.choice([3, 60, 400]), rng.choice([0, 1, 30])
+    ranged = frozenset(a for a in range(n) if rng.random() < 0.2)
+    hashed = [Hashed(tuple(sorted(rng.sample(range(n), rng.randint(1, n))))) for _ in range(2)]
+    bits = BitAddress(tuple(rng.randint(0, 3) for _ in range(n)))
+    module = StateModule(n, rng.choice([7, 100]), rng.choice([(bits,), tuple(hashed)]), ranged)
+    module.weights = Weights(visit=0.0, compare=0.0)  # the index is used, whatever it costs
+    codes, times = draw.integers(0, rng.choice([2, 9]), (rows, n)), np.sort(draw.integers(0, 50, rows))
+    module.insert(codes, times, times + 9)
+    module.spec = (BitAddress((1,) * n),)
+    module.insert(codes, times + 50, times + 70)
+    asked = sorted(rng.sample(range(n), rng.randint(1, n)))
+    values, at = draw.integers(0, 9, (requests, len(asked))), draw.integers(0, 100, requests)
+    found = []
+    for high in (values, values.copy()):
+        before = module.counts.copy()
+        rows_found = module.search(Search(np.array(asked), values, high, at, at + 1, frozenset(asked)))
+        found.append((*map(np.ndarray.tolist, rows_found), (module.counts - before).tolist()))
+    assert found[0] == found[1]
 
 
 @pytest.mark.parametrize("spec", [(), (BitAddress((3, 2)),), (Hashed((0,)),)])

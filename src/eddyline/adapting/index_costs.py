@@ -19,6 +19,7 @@ from eddyline.adaptive.indexes.cost import TYPICAL_COSTS, UnitCosts
 from eddyline.core.delta import Int64s
 from eddyline.core.time import Clock, SystemClock
 from eddyline.kernels import bit_address
+from eddyline.kernels.value_search import SEARCH_BITS_BY_VALUE
 from eddyline.synopses.index_maps import BitAddress
 from eddyline.synopses.state_module import Search, StateModule, Weights
 
@@ -34,7 +35,7 @@ def unit_costs(clock: Clock | None = None) -> UnitCosts:
     """The costs in nanoseconds; typical ones while the kernels are not compiled."""
     global _measured
     if _measured is None:
-        used = (bit_address.SEARCH_BITS[0], bit_address.INSERT_BITS[0], bit_address.search_all)
+        used = (SEARCH_BITS_BY_VALUE[0], bit_address.INSERT_BITS[0], bit_address.search_all)
         if not all(getattr(k, "overloads", True) for k in used):
             return TYPICAL_COSTS
         _measured = measure(clock or SystemClock())

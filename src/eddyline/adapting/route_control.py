@@ -28,6 +28,7 @@ from eddyline.core.delta import Int64s
 from eddyline.core.time import Clock
 from eddyline.core.window import Rows
 from eddyline.expr.describe import describe
+from eddyline.kernels.agreement import agreeing_pairs
 from eddyline.kernels.bit_address import FOUND
 from eddyline.operators.routed_join import RoutedJoin
 from eddyline.streamon.log import DecisionLog
@@ -53,19 +54,20 @@ def to_keys(spec: IndexSpec) -> tuple[IndexKey, ...]:
     return tuple(("bits", *m.bits) if isinstance(m, BitAddress) else ("hashed", *m.attributes) for m in spec)
 
 
-def agreeing(codes: Int64s, others: Int64s | None = None) -> float:
-    """The probability that two different rows agree, from a sample; with ``others`` that of a row and one of those.
+def agreeing(codes: Int64s, attribute: int, others: Int64s | None = None, attribute_of_others: int = 0) -> float:
+    """The probability that two different rows agree in an attribute, from a sample with a line for each row; with
+    ``others`` that a row and one of those do.
 
-    >>> agreeing(np.array([1, 1, 2, 3])), agreeing(np.array([1, 1, 2, 3]), np.array([1, 4]))
+    >>> rows, others = np.array([[1], [1], [2], [3]]), np.array([[0, 1], [0, 4]])
+    >>> agreeing(rows, 0), agreeing(rows, 0, others, 1)
     (0.16666666666666666, 0.25)
     """
     n = len(codes)
-    values, counts = np.unique(codes, return_counts=True)
     if others is None:
-        return float((counts * (counts - 1)).sum() / (n * (n - 1))) if n > 1 else 0.0
-    theirs, times = np.unique(others, return_counts=True)
-    _, mine, at = np.intersect1d(values, theirs, assume_unique=True, return_indices=True)
-    return float((counts[mine] * times[at]).sum() / max(1, n * len(others)))
+        pairs, most = agreeing_pairs(codes, attribute, codes, attribute) - n, n * (n - 1)
+    else:
+        pairs, most = agreeing_pairs(codes, attribute, others, attribute_of_others), n * len(others)
+    return int(pairs) / max(1, most)
 
 
 def leader_of(view: ModuleView) -> tuple[RoutesAndIndexes, int]:
@@ -253,7 +255,7 @@ class RoutesAndIndexes:
             len(state),
             tuple((to_keys(p.group.spec), p.end - max(p.start, state.first)) for p in state.partitions),
             join.in_process(i),
-            _Agreeing(state.attributes, lambda a: self._agreeing(join, i, a, newest[:, a])),
+            _Agreeing(state.attributes, lambda a: self._agreeing(join, i, a, newest)),
             dict.fromkeys(np.flatnonzero(state.ranged).tolist(), ADMITTED),
             max((v.window.count for v in join.states[i].shared.views if isinstance(v.window, Rows)), default=0),
         )
@@ -268,10 +270,10 @@ class RoutesAndIndexes:
         for c in join.graph.classes:
             if any(m.input == i and join.states[i].columns[m.key] == attribute for m in c):
                 for m in c:
-                    others = join.states[m.input].module.recent(SAMPLE) if m.input != i else newest[:0, None]
+                    others = join.states[m.input].module.recent(SAMPLE) if m.input != i else newest[:0]
                     if len(others):
-                        shares.append(agreeing(newest, others[:, join.states[m.input].columns[m.key]]))
-        return sum(shares) / len(shares) if shares else agreeing(newest)
+                        shares.append(agreeing(newest, attribute, others, join.states[m.input].columns[m.key]))
+        return sum(shares) / len(shares) if shares else agreeing(newest, attribute)
 
     # ── for people ────────────────────────────────────────────────────────────────────────────────────────────────
 

@@ -294,16 +294,16 @@ _SEARCH_BITS = f"int64({_REQUESTS}, int64, int64, int64, {_ROWS}, {_I1}, {_I1}, 
 _SEARCH_HASHED = f"int64({_REQUESTS}, int64, int64, int64, {_ROWS}, {_I1}, %s, %s, {_FOUND})"
 
 
-def _both(signature, function, work):
+def both_widths(signature, function, work):
     """The kernel for two bytes a slot and the one for four, by whether it is ``wide``."""
     forms = ((_NARROW, function.__name__), (_WIDE, f"{function.__name__}_wide"))
     return tuple(kernel(signature % (s, s), name=name, **work)(function) for s, name in forms)
 
 
-INSERT_BITS = _both(_INSERT_BITS, insert_bits, _INSERTED)
-INSERT_HASHED = _both(_INSERT_HASHED, insert_hashed, _INSERTED)
-SEARCH_BITS = _both(_SEARCH_BITS, search_bits, _REQUESTED)
-SEARCH_HASHED = _both(_SEARCH_HASHED, search_hashed, _REQUESTED)
+INSERT_BITS = both_widths(_INSERT_BITS, insert_bits, _INSERTED)
+INSERT_HASHED = both_widths(_INSERT_HASHED, insert_hashed, _INSERTED)
+SEARCH_BITS = both_widths(_SEARCH_BITS, search_bits, _REQUESTED)
+SEARCH_HASHED = both_widths(_SEARCH_HASHED, search_hashed, _REQUESTED)
 
 
 @kernel(f"int64({_REQUESTS}, int64, int64, {_ROWS}, {_FOUND})", work=lambda *a: len(a[4]) * max(1, a[7] - a[6]))

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
@@ -24,7 +24,8 @@ from eddyline.core.bound import Bound, bound_of
 from eddyline.core.delta import Delta, Int64s
 from eddyline.core.schema import Schema
 from eddyline.expr.nodes import Expr
-from eddyline.kernels.join_layout import NO_DELETIONS
+from eddyline.kernels.join_layout import AT_ARRIVALS, NO_DELETIONS
+from eddyline.kernels.routed_step import extend
 from eddyline.operators.base import Context, Operator
 from eddyline.operators.join_plan import Condition, JoinGraph, Member
 from eddyline.operators.join_results import JoinResults
@@ -35,8 +36,11 @@ from eddyline.synopses.index_maps import IndexSpec
 from eddyline.synopses.module_view import ModuleView, view_of
 from eddyline.synopses.store import Stub
 
+NONE = np.empty(0, np.int64)
 EVENTS = ("time", "leave", "valid")  # of a side, as they are saved
 PAIRS = 1 << 16  # results that are turned into rows at once
+ROOM_FACTOR = 1.25  # room for what a search finds, times what the last one by the same attributes found
+MOST_ROWS = 1 << 14  # of a batch that was put together from several: more save calls, and leave the processor's caches
 
 
 class RouteControl(Protocol):
@@ -81,24 +85,39 @@ class RouteControl(Protocol):
 
 @dataclass(slots=True)
 class Batch:
-    """Partial results of rows of one input, with the inputs that are bound, in that order. ``time`` is when their row
-    entered (``weight`` 1) or leaves (−1); ``rows`` has a line of row numbers for each input, unbound ones undefined."""
+    """Partial results with the same inputs ``bound``, in that order. A column of ``lines`` is one of them: a row number
+    for each input, undefined where it is not bound, then the time at which its newest row entered (``weight`` 1) or its
+    first one leaves (−1), and the input of that row."""
 
-    source: int
     weight: int
-    time: Int64s
-    rows: Int64s
+    lines: Int64s
     bound: tuple[int, ...]
 
     def __len__(self) -> int:
-        return len(self.time)
+        return int(self.lines.shape[1])
+
+    @property
+    def time(self) -> Int64s:
+        found: Int64s = self.lines[-2]
+        return found
+
+    @property
+    def source(self) -> Int64s:
+        found: Int64s = self.lines[-1]
+        return found
 
     def split(self, few: int) -> tuple[Batch, Batch]:
         """``few`` of its rows, from all parts of it, and the others."""
-        taken = np.zeros(len(self), np.bool_)
-        taken[np.arange(few) * len(self) // few] = True
-        parts = (replace(self, time=self.time[t], rows=self.rows[:, t]) for t in (taken, ~taken))
+        others = np.ones(len(self), np.bool_)
+        some = np.arange(few) * len(self) // few
+        others[some] = False
+        parts = (Batch(self.weight, self.lines.take(p, axis=1), self.bound) for p in (some, np.flatnonzero(others)))
         return next(parts), next(parts)
+
+    def takes_in(self, other: Batch) -> bool:
+        """Whether the other one may go on with it: what is searched next depends on the inputs that are bound alone."""
+        alike = self.weight == other.weight and frozenset(self.bound) == frozenset(other.bound)
+        return alike and len(self) + len(other) <= MOST_ROWS
 
 
 class RoutedJoin(Operator):
@@ -153,6 +172,7 @@ class RoutedJoin(Operator):
         self.results = JoinResults(self.sides, graph, residual, self.schema, context)
         self.left = [0] * len(inputs)  # rows of each input whose deletions have been computed, by number
         self.plans: dict[tuple[int, tuple[int, ...]], SearchPlan] = {}
+        self.fanouts: dict[tuple[int, tuple[int, ...]], float] = {}  # rows found for one, in the last batch
         self.flight: list[Batch] = []
         self._most = 0
 
@@ -194,7 +214,9 @@ class RoutedJoin(Operator):
         self._most = 0
         for now in self._chunks(frontier):
             arrived = [self._insert(i, now) for i in range(len(self.sides))]
-            self._drain(deque(self._batches(arrived, now)), found, now)
+            before = len(found)
+            self._drain(deque(self._entering(arrived)), found, now)
+            self._drain(deque(self._leaving(found[before:], now)), found, now)
             self.control.round_ended()
             self._most = max(self._most, self._rows())
             for state in self.states:
@@ -220,50 +242,68 @@ class RoutedJoin(Operator):
         side, state = self.sides[i], self.states[i]
         n = int(np.searchsorted(side.time, now, side="right"))
         if n == 0:
-            return np.empty(0, np.int64)
+            return NONE
         rows, new = state.insert(side.codes[:n], side.time[:n], side.leave[:n], side.valid[:n] != 0)
         self.control.inserted(i, new)
         side.drop_events(n)
         return rows
 
-    def _deletes(self, i: int) -> bool:
-        return self.sides[i].spec.deletes != NO_DELETIONS
-
-    def _batches(self, arrived: Sequence[Int64s], now: int) -> list[Batch]:
-        """The batches of a chunk: rows that entered, and rows that have left and whose deletions can show."""
+    def _entering(self, arrived: Sequence[Int64s]) -> list[Batch]:
+        """The batches of rows that entered."""
         batches = []
         for i, rows in enumerate(arrived):
             enter, _, lasting = self.states[i].stay(rows)
             batches += self._cut(i, 1, rows[lasting], enter[lasting])
-            if self._deletes(i):
-                leaving = self.states[i].rows_leaving(self.left[i], now)
-                self.left[i] += len(leaving)
-                _, leave, lasting = self.states[i].stay(leaving)
-                batches += self._cut(i, -1, leaving[lasting], leave[lasting])
+        return batches
+
+    def _leaving(self, inserted: Sequence[Batch], now: int) -> list[Batch]:
+        """The batches of rows that have left and whose deletions can show. Where deletions show at instants of arrivals
+        only, they do at those of the results that were ``inserted``: at any other instant they have nothing to cancel,
+        and most instants have no result."""
+        batches, instants = [], np.unique(np.concatenate([NONE, *(b.time for b in inserted)]))
+        for i, side in enumerate(self.sides):
+            if side.spec.deletes == NO_DELETIONS:
+                continue
+            leaving = self.states[i].rows_leaving(self.left[i], now)
+            self.left[i] += len(leaving)
+            _, leave, lasting = self.states[i].stay(leaving)
+            if side.spec.deletes == AT_ARRIVALS:
+                lasting &= np.isin(leave, instants)
+            batches += self._cut(i, -1, leaving[lasting], leave[lasting])
         return batches
 
     def _cut(self, source: int, weight: int, rows: Int64s, time: Int64s) -> list[Batch]:
         made = []
         for at in range(0, len(rows), self.batch_rows):
             part = slice(at, at + self.batch_rows)
-            numbers = np.zeros((len(self.sides), len(rows[part])), np.int64)
-            numbers[source] = rows[part]
-            made.append(Batch(source, weight, time[part], numbers, (source,)))
+            lines = np.zeros((len(self.sides) + 2, len(rows[part])), np.int64)
+            lines[source], lines[-2], lines[-1] = rows[part], time[part], source
+            made.append(Batch(weight, lines, (source,)))
         return made
 
     def _drain(self, waiting: deque[Batch], found: list[Batch], now: int) -> None:
-        """Route batches until none is left; those in flight take turns. A few rows that part from a batch to learn go
+        """Route batches until none is left. Of those in flight the one with the fewest inputs bound is the next, so
+        that those which come to have the same inputs bound go on as one. A few rows that part from a batch to learn go
         beside it: no other batch comes in while there are as many as may be in flight."""
         self.flight = []
         while waiting or self.flight:
             while waiting and len(self.flight) < self.in_flight:
                 self.flight.append(waiting.popleft())
-            for batch in self._steps(self.flight.pop(0)):
+            least = min(range(len(self.flight)), key=lambda i: len(self.flight[i].bound))
+            for batch in self._steps(self.flight.pop(least)):
                 if len(batch.bound) == len(self.sides):
                     found.append(batch)
                 elif len(batch):
-                    self.flight.append(batch)
+                    self._fly(batch)
             self.control.tune(self, now)
+
+    def _fly(self, batch: Batch) -> None:
+        """Put a batch to those in flight."""
+        for other in self.flight:
+            if other.takes_in(batch):
+                other.lines = np.concatenate([other.lines, batch.lines], axis=1)
+                return
+        self.flight.append(batch)
 
     def _steps(self, batch: Batch) -> list[Batch]:
         """Take a batch to the next state, maybe a few of its rows to another one."""
@@ -279,29 +319,37 @@ class RoutedJoin(Operator):
 
     def _step(self, batch: Batch, target: int) -> Batch:
         """Take a batch to a state."""
-        plan = self._plan(target, batch.bound)
-        state = self.states[target]
-        if batch.weight > 0:
-            max_enter = batch.time if target < batch.source else batch.time - 1
-            min_leave = batch.time + 1
+        key = (target, tuple(sorted(batch.bound)))  # inputs that are bound agree, in whatever order they were
+        plan = self._plan(*key)
+        state, lines = self.states[target], batch.lines
+        if batch.weight > 0:  # at one instant it matches the rows of the inputs before its own
+            max_enter, min_leave = batch.time - (batch.source < target), batch.time + 1
         else:
-            max_enter = batch.time - 1
-            min_leave = batch.time if target > batch.source else batch.time + 1
+            max_enter, min_leave = batch.time - 1, batch.time + (batch.source > target)
 
         def codes(member: Member) -> Int64s:
-            return self.states[member.input].codes_of(batch.rows[member.input], member.key)
+            return self.states[member.input].codes_of(lines[member.input], member.key)
+
+        def take(member: Member, out: Int64s, place: int) -> None:
+            self.states[member.input].take_codes(lines[member.input], member.key, out, place)
 
         module = state.module
         before = module.counts.copy()
-        requests, rows = state.search(plan.search(codes, len(batch), max_enter, min_leave))
-        for key, member in plan.unequal:
-            differ = state.codes_at(rows, key) != codes(member)[requests]
+        if plan.one_value_each:
+            search = plan.search_values(take, len(batch), max_enter, min_leave)
+        else:
+            search = plan.search(codes, len(batch), max_enter, min_leave)
+        requests, rows = state.search(search, int(ROOM_FACTOR * self.fanouts.get(key, 0.0) * len(batch)))
+        self.fanouts[key] = len(rows) / len(batch)
+        for attribute, member in plan.unequal:
+            differ = state.codes_at(rows, attribute) != codes(member)[requests]
             requests, rows = requests[differ], rows[differ]
         pattern = plan.pattern(module.attributes)
         self.control.searched(batch.bound, target, pattern, len(batch), module.counts - before)
-        numbers = batch.rows[:, requests]
-        numbers[target] = rows
-        return Batch(batch.source, batch.weight, batch.time[requests], numbers, (*batch.bound, target))
+        made = np.empty((len(lines), len(requests)), np.int64)
+        carried = np.array([*batch.bound, len(lines) - 2, len(lines) - 1], np.int64)
+        extend(lines, carried, requests, rows, target, made)
+        return Batch(batch.weight, made, (*batch.bound, target))
 
     def _plan(self, target: int, bound: tuple[int, ...]) -> SearchPlan:
         key = (target, bound)
@@ -317,7 +365,7 @@ class RoutedJoin(Operator):
             return []
         time = np.concatenate([b.time for b in full])
         weight = np.concatenate([np.full(len(b), b.weight, np.int64) for b in full])
-        rows = np.hstack([b.rows for b in full])
+        rows = np.hstack([b.lines[:-2] for b in full])
         order = np.argsort(time, kind="stable")
         time, weight, rows = time[order], weight[order], rows[:, order]
         step = len(time) if self.results.can_fail else PAIRS

@@ -7,7 +7,7 @@ bound of its range. The attributes that are asked for are the access pattern of 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -19,6 +19,7 @@ LEAST, GREATEST = -(1 << 63), (1 << 63) - 1
 MIRRORED = {"lt": "gt", "le": "ge", "gt": "lt", "ge": "le", "ne": "ne"}
 
 CodesOf = Callable[[Member], Int64s]  # of a bound member, for each partial result of the batch
+Take = Callable[[Member, Int64s, int], None]  # the same, into a column of a matrix
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +32,14 @@ class SearchPlan:
     equal: tuple[tuple[int, Member], ...]
     ranges: tuple[tuple[int, str, Member], ...]
     unequal: tuple[tuple[int, Member], ...]
+    attributes: Int64s = field(init=False, repr=False, compare=False)  # those asked for
+    by_value: frozenset[int] = field(init=False, repr=False, compare=False)  # those of which a search gives one value
+    one_value_each: bool = field(init=False, repr=False, compare=False)  # whether one member gives it, for each
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "attributes", np.array(self.asked, np.int64))
+        object.__setattr__(self, "by_value", frozenset(a for a, _ in self.equal))
+        object.__setattr__(self, "one_value_each", not self.ranges and len(self.equal) == len(self.asked))
 
     @staticmethod
     def of(
@@ -54,6 +63,13 @@ class SearchPlan:
         """The number of the access pattern, the first attribute its highest bit."""
         return sum(1 << (attributes - 1 - a) for a in self.asked)
 
+    def search_values(self, take: Take, requests: int, max_enter: Int64s, min_leave: Int64s) -> Search:
+        """The search of a plan with ``one_value_each``: both ends of each range are the value."""
+        values = np.empty((requests, len(self.asked)), np.int64)
+        for attribute, member in self.equal:
+            take(member, values, self.asked.index(attribute))
+        return Search(self.attributes, values, values, max_enter, min_leave, self.by_value)
+
     def search(self, codes: CodesOf, requests: int, max_enter: Int64s, min_leave: Int64s) -> Search:
         low = np.full((requests, len(self.asked)), LEAST, np.int64)
         high = np.full((requests, len(self.asked)), GREATEST, np.int64)
@@ -74,5 +90,4 @@ class SearchPlan:
                 low[:, j] = np.maximum(low[:, j], first)
                 if op == "gt":
                     high[values == GREATEST, j] = LEAST
-        asked = np.array(self.asked, np.int64)
-        return Search(asked, low, high, max_enter, min_leave, frozenset(key for key, _ in self.equal))
+        return Search(self.attributes, low, high, max_enter, min_leave, self.by_value)

@@ -18,6 +18,7 @@ import numpy as np
 from eddyline.core.delta import Int64s
 from eddyline.core.time import NEVER
 from eddyline.kernels import bit_address as k
+from eddyline.kernels.value_search import SEARCH_BITS_BY_VALUE, SEARCH_HASHED_BY_VALUE
 from eddyline.synopses.index_maps import BitAddress, Hashed, IndexSpec, equi_depth, most_suitable
 
 SLACK = 8  # one slot in so many is free, so that heads are cleared for many rows at once: more take less memory
@@ -61,6 +62,7 @@ class Found:
         self.scanned = 0  # of the comparisons those with all rows, one after another
 
     def grow(self) -> None:
+        """Twice the room."""
         self.requests = np.concatenate([self.requests, np.empty_like(self.requests)])
         self.rows = np.concatenate([self.rows, np.empty_like(self.rows)])
 
@@ -75,6 +77,21 @@ class StoredRows:
     codes: Int64s
     enter: Int64s
     leave: Int64s
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """How searches by certain attributes go through a group: the number of its index (None: all rows are compared), the
+    buckets that it visits, the share of the rows in them, and what its kernels take. A hash index is always used."""
+
+    index: int | None
+    visited: float = 0.0
+    share: float = 0.0
+    maps: tuple[Any, ...] = ()
+    kernels: tuple[Any, ...] = ()  # for ranges and for values
+
+    def cost(self, alive: int, weights: Weights) -> float:
+        return self.visited * weights.visit + self.share * alive * weights.compare
 
 
 class IndexGroup:
@@ -92,6 +109,7 @@ class IndexGroup:
         self.maps: list[Int64s] = [
             np.array(m.bits if isinstance(m, BitAddress) else m.attributes, np.int64) for m in spec
         ]
+        self._ways: dict[tuple[frozenset[int], bytes], Way] = {}
         self.boundaries: list[Int64s] = []  # one matrix for each bit-address index: attributes × boundaries
         for m in spec:
             self.heads.append(np.zeros(m.buckets if isinstance(m, BitAddress) else _buckets(len(sample)), np.uint16))
@@ -155,39 +173,52 @@ class IndexGroup:
     def search(self, s: Search, rows: StoredRows, out: Found, weights: Weights) -> None:
         """Find rows among those of the group that are alive, by their places in the arrays."""
         first, end = max(rows.first, self.start) - rows.origin, self.end - rows.origin
-        chosen = most_suitable(self.spec, s.equal)
-        if chosen is not None and self._scan_is_cheaper(chosen, s, end - first, weights):
-            chosen = None
-        if chosen is None:
-            out.scanned += len(s) * max(0, end - first)
-        requests = (s.asked, s.low, s.high, s.max_enter, s.min_leave)
-        stored = (rows.codes, rows.enter, rows.leave)
+        asked = s.asked.tobytes()
+        way = self._ways.get((s.equal, asked))
+        if way is None:
+            way = self._ways[s.equal, asked] = self._way(s)
+        alive = end - first
+        if way.index is None or way.cost(alive, weights) > alive * weights.scan:
+            out.scanned += len(s) * max(0, alive)
+            self._search_all(s, rows, out, first, end)
+            return
+        by_value = s.low is s.high and len(s.asked) > 0  # one value for each attribute
+        requests = (s.asked, s.low, *(() if by_value else (s.high,)), s.max_enter, s.min_leave)
+        newest = (first, end - 1, (self.slot - 1) % max(1, self.slots))  # a new group has no ring
+        index = (rows.codes, rows.enter, rows.leave, *way.maps, self.heads[way.index], self.links[way.index])
+        kernel = way.kernels[by_value][self.wide]
         at = 0
+        while True:
+            at = kernel(at, *requests, *newest, *index, out.requests, out.rows, out.counts)
+            if at == len(s):
+                break
+            out.grow()
+
+    def _search_all(self, s: Search, rows: StoredRows, out: Found, first: int, end: int) -> None:
+        requests, at = (s.asked, s.low, s.high, s.max_enter, s.min_leave), 0
         while at < len(s):
-            found = (out.requests, out.rows, out.counts)
-            if chosen is None:
-                at = k.search_all(at, *requests, first, end, *stored, *found)
-            else:
-                index = (self.heads[chosen], self.links[chosen])
-                newest = (first, end - 1, (self.slot - 1) % max(1, self.slots))  # a new group has no ring
-                if isinstance(self.spec[chosen], BitAddress):
-                    maps = (self.maps[chosen], self.ranged, self.boundaries[chosen])
-                    at = k.SEARCH_BITS[self.wide](at, *requests, *newest, *stored, *maps, *index, *found)
-                else:
-                    places = np.searchsorted(s.asked, self.maps[chosen])
-                    at = k.SEARCH_HASHED[self.wide](at, *requests, *newest, *stored, places, *index, *found)
+            at = k.search_all(
+                at, *requests, first, end, rows.codes, rows.enter, rows.leave, out.requests, out.rows, out.counts
+            )
             if at < len(s):
                 out.grow()
 
-    def _scan_is_cheaper(self, index: int, s: Search, alive: int, weights: Weights) -> bool:
-        """Whether to compare all rows costs less than to visit the buckets of a search, as many as the bits that it
-        leaves open number, and to compare the rows in them, as many as the bits that it gives leave."""
-        m = self.spec[index]
+    def _way(self, s: Search) -> Way:
+        """How searches by these attributes are made. Whether to compare all rows costs less than to visit the buckets
+        of a search, as many as the bits that it leaves open number, and to compare the rows in them, as many as the
+        bits that it gives leave, depends on the rows that are alive."""
+        chosen = most_suitable(self.spec, s.equal)
+        if chosen is None:
+            return Way(None)
+        m = self.spec[chosen]
         if isinstance(m, Hashed):
-            return False
-        opened = sum(b for a, b in enumerate(m.bits) if a not in s.equal and (not self.ranged[a] or a not in s.asked))
-        compared = alive / (1 << (sum(m.bits) - opened))
-        return (1 << opened) * weights.visit + compared * weights.compare > alive * weights.scan
+            places = np.searchsorted(s.asked, self.maps[chosen])
+            return Way(chosen, 0.0, 0.0, (places,), (k.SEARCH_HASHED, SEARCH_HASHED_BY_VALUE))
+        asked = s.asked.tolist()
+        opened = sum(b for a, b in enumerate(m.bits) if a not in s.equal and (not self.ranged[a] or a not in asked))
+        maps = (self.maps[chosen], self.ranged, self.boundaries[chosen])
+        share = 1.0 / (1 << (sum(m.bits) - opened))
+        return Way(chosen, float(1 << opened), share, maps, (k.SEARCH_BITS, SEARCH_BITS_BY_VALUE))
 
     @property
     def nbytes(self) -> int:

@@ -23,7 +23,6 @@ are not searched, so it sees nothing from before its registration.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -33,6 +32,7 @@ from eddyline.core.time import NEVER
 from eddyline.core.window import Range, Rows, Unbounded, WindowSpec
 from eddyline.expr.evaluate import compile_expr
 from eddyline.expr.nodes import Expr, UserCall, walk
+from eddyline.kernels.routed_step import take_values
 from eddyline.synopses.attributes import Attribute, renamed
 from eddyline.synopses.index_maps import IndexSpec
 from eddyline.synopses.row_flags import RowFlags
@@ -229,21 +229,29 @@ class ModuleView:
     def codes_of(self, rows: Int64s, key: int) -> Int64s:
         return self.codes_at(rows, self.columns[key])
 
+    def take_codes(self, rows: Int64s, key: int, out: Int64s, place: int) -> None:
+        """The same, into a column of a matrix."""
+        module = self.module
+        take_values(rows, self.offset - module.origin, module.codes, self.columns[key], out, place)
+
     def codes_at(self, rows: Int64s, attribute: int) -> Int64s:
         """Codes of an attribute of the module."""
         return self.module.codes_of(rows + self.offset, attribute)
 
-    def search(self, s: Search) -> tuple[Int64s, Int64s]:
-        """For every match the number of its request and of its row. Attributes are those of the module."""
-        module, leave = self.module, None
+    def search(self, s: Search, room: int = 0) -> tuple[Int64s, Int64s]:
+        """For every match the number of its request and of its row. Attributes are those of the module; ``room`` is for
+        how many matches there is room at first."""
+        module, leave, min_leave = self.module, None, s.min_leave
         match self.window:
             case Range(width=width):
-                s, leave = replace(s, min_leave=s.min_leave - (width + 1)), module.time
+                leave, min_leave = module.time, min_leave - (width + 1)
             case Rows(count=count):
                 leave = module.time[count:]
             case Unbounded():
-                s, leave = replace(s, min_leave=np.full(len(s), LEAST, np.int64)), module.time
-        requests, rows = module.search(s, leave, self.first + self.offset)
+                leave, min_leave = module.time, np.full(len(s), LEAST, np.int64)
+        if min_leave is not s.min_leave:
+            s = Search(s.asked, s.low, s.high, s.max_enter, min_leave, s.equal)
+        requests, rows = module.search(s, leave, self.first + self.offset, room)
         if self.offset:
             rows = rows - self.offset
         if self._invalid:

@@ -14,7 +14,7 @@ Joins read and write a module through views (``synopses.module_view``), several 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -153,24 +153,34 @@ class StateModule:
 
     # ── searches and indexes ──────────────────────────────────────────────────────────────────────────────────────
 
-    def search(self, s: Search, leave: Int64s | None = None, first: int | None = None) -> tuple[Int64s, Int64s]:
+    def search(
+        self, s: Search, leave: Int64s | None = None, first: int | None = None, room: int = 0
+    ) -> tuple[Int64s, Int64s]:
         """For every match the number of its request and of its row. ``leave`` says when rows leave, by place, where the
-        module does not; rows before number ``first`` are left out."""
-        out, stored = Found(max(256, 2 * len(s))), self._stored()
-        if leave is not None:
-            stored = replace(stored, leave=leave)
-        if first is not None:
-            stored = replace(stored, first=first)
+        module does not; rows before number ``first`` are left out. ``room`` is for how many matches there is room at
+        first, where more than two for a request are expected."""
+        out = Found(max(256, 2 * len(s), room))
+        stored = StoredRows(
+            self.origin, self.first if first is None else first, self.codes, self.enter,
+            self.leave if leave is None else leave,
+        )  # fmt: skip
         for group in self.groups():
             group.search(s, stored, out, self.weights)
         found = int(out.counts[k.FOUND])
         self.counts += out.counts
         self.scanned += out.scanned
-        return out.requests[:found], out.rows[:found] + self.origin
+        rows = out.rows[:found]
+        if self.origin:
+            rows += self.origin
+        return out.requests[:found], rows
 
     def groups(self) -> list[IndexGroup]:
         """The different indexes, those of the oldest rows first."""
-        return list({id(p.group): p.group for p in self.partitions}.values())
+        found: list[IndexGroup] = []
+        for p in self.partitions:  # consecutive ones share theirs
+            if not found or p.group is not found[-1]:
+                found.append(p.group)
+        return found
 
     def _stored(self) -> StoredRows:
         return StoredRows(self.origin, self.first, self.codes, self.enter, self.leave)

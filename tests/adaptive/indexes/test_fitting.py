@@ -52,7 +52,7 @@ def test_the_cost_of_searches_is_that_of_the_operations_that_are_counted(seed):
     wanted = np.stack([draw.integers(0, values[a], REQUESTS) for a in asked], axis=1)
     at = np.zeros(REQUESTS, np.int64)
     module.search(Search(np.array(asked), wanted, wanted, at, at, frozenset(asked)))
-    load = Workload(ROWS, 1, 1.0, {pattern: 1.0}, 1.0, {a: agreeing(codes[:, a]) for a in range(n)})
+    load = Workload(ROWS, 1, 1.0, {pattern: 1.0}, 1.0, {a: agreeing(codes, a) for a in range(n)})
     expected = float(costs_of_searches(indexes, n, np.array([float(ROWS)]), load)[0])
     assert module.counts[:3].sum() / REQUESTS == pytest.approx(expected, rel=0.4, abs=1.0)
 

@@ -8,10 +8,12 @@ import pytest
 
 from eddyline.adaptive.indexes import selection
 from eddyline.adaptive.indexes.cost import UnitCosts, Workload, dependent_cost, search_costs
+from eddyline.adaptive.indexes.index_sets import costs_of_searches, upkeep
 from eddyline.adaptive.indexes.migration import (
+    MOMENTS,
+    ExpectedCosts,
     IndexedRun,
     StoredPartition,
-    expected_cost,
     least_expected,
     migration_benefit,
     to_migrate,
@@ -120,6 +122,42 @@ def random_indexes(rng):
     return tuple(rng.sample(hashes, rng.randint(0, 3)))
 
 
+def expected_cost(runs, indexes, n, moved, load, unit):
+    """The cost of a window to come, moment by moment and run by run."""
+    kept = runs[: len(runs) - moved]
+    while kept and kept[-1].indexes == indexes:
+        kept = kept[:-1]
+    stored, rest = sum(r.rows for r in runs), sum(r.rows for r in runs[len(kept) :])
+    total = max(stored, load.rows)
+    cost = load.arrivals * upkeep(indexes, unit) + (rest * upkeep(indexes, unit) + unit.build if moved else 0.0)
+    for moment in range(MOMENTS):
+        arrived = total * (moment + 0.5) / MOMENTS
+        gone = max(0.0, arrived - (total - stored))
+        found = 0.0
+        for run in kept:
+            alive = max(0.0, run.rows - gone)
+            gone = max(0.0, gone - run.rows)
+            found += float(costs_of_searches(run.indexes, n, np.array([alive]), load, unit)[0])
+            found += unit.call / load.batch * (alive > 0)
+        newest = arrived + max(0.0, rest - gone)
+        found += float(costs_of_searches(indexes, n, np.array([newest]), load, unit)[0])
+        cost += load.searches / MOMENTS * found
+    return cost
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_costs_of_a_window_to_come_are_those_of_its_moments(seed):
+    rng = random.Random(f"moments/{seed}")
+    runs = [IndexedRun(random_indexes(rng), rng.randint(1, 3000), 1) for _ in range(rng.randint(0, 5))]
+    frequencies = {0b10: rng.random(), 0b01: rng.random(), 0b11: rng.random()}
+    unit = UnitCosts(rng.random(), rng.random(), rng.random(), call=100 * rng.random(), build=1000 * rng.random())
+    stored = float(max(1, sum(r.rows for r in runs)))
+    load = Workload(stored * rng.choice([0.5, 1, 3]), stored * 5, 1.0, frequencies, batch=rng.choice([1.0, 50.0]))
+    for indexes in (random_indexes(rng), *(r.indexes for r in runs)):
+        found = ExpectedCosts(runs, 2, load, unit).by_moved(indexes).tolist()
+        assert found == pytest.approx([expected_cost(runs, indexes, 2, m, load, unit) for m in range(len(runs) + 1)])
+
+
 @pytest.mark.parametrize("seed", range(40))
 def test_expected_migration_pays(seed):
     """What is moved is never dearer than nothing or everything; few searches move nothing, many move all."""
@@ -131,7 +169,8 @@ def test_expected_migration_pays(seed):
     rows = float(sum(r.rows for r in runs))
     load = Workload(rows, rows * rng.choice([0.01, 1, 50]), 1.0, frequencies)
     cost, partitions = least_expected(runs, best, 2, load)
-    assert cost <= min(expected_cost(runs, best, 2, 0, load), expected_cost(runs, best, 2, len(runs), load))
+    unit = UnitCosts()
+    assert cost <= 1.000001 * min(expected_cost(runs, best, 2, m, load, unit) for m in range(len(runs) + 1))
     assert partitions in {sum(r.partitions for r in runs[i:]) for i in range(len(runs) + 1)}
     never = Workload(rows, 1e-6, 1.0, frequencies)
     assert least_expected(runs, best, 2, never)[1] == 0

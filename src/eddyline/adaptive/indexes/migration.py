@@ -23,6 +23,7 @@ import numpy as np
 
 from eddyline.adaptive.indexes.cost import EQUAL_COSTS, Configuration, UnitCosts, Workload, dependent_cost
 from eddyline.adaptive.indexes.index_sets import IndexSet, costs_of_searches, upkeep
+from eddyline.core.delta import Float64s
 
 EXPECTED = "expected"
 MIGRATIONS = (EXPECTED, "nothing", "all", "partial")
@@ -119,33 +120,53 @@ def least_expected(
     >>> [least_expected(stored, (("bits", 0, 4),), 2, load)[1] for load in (few, many)]
     [0, 4]
     """
-    costs = [expected_cost(runs, indexes, n, moved, load, unit) for moved in range(len(runs) + 1)]
-    moved = min(range(len(costs)), key=costs.__getitem__)
-    return costs[moved], sum(r.partitions for r in runs[len(runs) - moved :])
+    return ExpectedCosts(runs, n, load, unit).least(indexes)
 
 
-def expected_cost(
-    runs: Sequence[IndexedRun], indexes: IndexSet, n: int, moved: int, load: Workload, unit: UnitCosts = EQUAL_COSTS
-) -> float:
-    """The cost of one window to come: the upkeep of arriving rows, the migration of the newest ``moved`` runs, which
-    puts their rows into new indexes and leaves the old ones, and searches: each batch of them goes through the indexes
-    of all runs that still have rows."""
-    kept = len(runs) - moved
-    while kept and runs[kept - 1].indexes == indexes:
-        kept -= 1  # equal neighbours share their indexes
-    stored = float(sum(r.rows for r in runs))
-    total = max(stored, load.rows)
-    arrived = total * (np.arange(MOMENTS) + 0.5) / MOMENTS
-    each, gone = load.searches / MOMENTS, np.maximum(0.0, arrived - (total - stored))  # none leaves before it is full
-    cost = load.arrivals * upkeep(indexes, unit)
-    for run in runs[:kept]:
-        alive = np.maximum(0.0, run.rows - gone)
-        gone = np.maximum(0.0, gone - run.rows)
-        cost += each * float(costs_of_searches(run.indexes, n, alive, load, unit).sum())
-        cost += each / load.batch * unit.call * float((alive > 0).sum())
-    newest = arrived + np.maximum(0.0, sum(r.rows for r in runs[kept:]) - gone)
-    cost += each * float(costs_of_searches(indexes, n, newest, load, unit).sum())
-    if moved:
-        # Where a run in the middle moves, those beside it that have the index already are put together with it.
-        cost += sum(r.rows for r in runs[kept:]) * upkeep(indexes, unit) + unit.build
-    return cost
+class ExpectedCosts:
+    """The cost of one window to come: the upkeep of arriving rows, the migration of the newest runs, which puts their
+    rows into new indexes and leaves the old ones, and searches: each batch of them goes through the indexes of all runs
+    that still have rows.
+
+    What the searches of a run cost until its rows have left does not depend on the indexes of the others, so it is
+    computed once for all that are compared."""
+
+    def __init__(self, runs: Sequence[IndexedRun], n: int, load: Workload, unit: UnitCosts = EQUAL_COSTS) -> None:
+        self.runs, self.n, self.load, self.unit = runs, n, load, unit
+        rows = np.array([r.rows for r in runs], np.float64)
+        self._older = np.concatenate([[0.0], np.cumsum(rows)])  # rows of the runs before each
+        stored = float(self._older[-1])
+        total = max(stored, load.rows)
+        self._arrived = total * (np.arange(MOMENTS) + 0.5) / MOMENTS
+        self._gone = np.maximum(0.0, self._arrived - (total - stored))  # none leaves before the window is full
+        self._each = load.searches / MOMENTS
+        alive = np.maximum(0.0, rows[:, None] - np.maximum(0.0, self._gone - self._older[:-1, None]))
+        calls = self._each / load.batch * unit.call * (alive > 0).sum(axis=1)
+        searches = [
+            float(costs_of_searches(run.indexes, n, left, load, unit).sum())
+            for run, left in zip(runs, alive, strict=True)
+        ]
+        self._kept = np.concatenate([[0.0], np.cumsum(self._each * np.array(searches, np.float64) + calls)])
+
+    def by_moved(self, indexes: IndexSet) -> Float64s:
+        """The cost if new rows get these indexes and none, the newest, the two newest … runs are re-indexed for it."""
+        before = [0]  # by number of runs that are not moved: how many keep indexes of their own
+        for number, run in enumerate(self.runs, 1):
+            before.append(before[-1] if run.indexes == indexes else number)  # equal neighbours share their indexes
+        kept = np.array(before[::-1], np.int64)
+        joined = self._older[-1] - self._older[kept]
+        newest = self._arrived + np.maximum(
+            0.0, joined[:, None] - np.maximum(0.0, self._gone - self._older[kept, None])
+        )
+        searches = costs_of_searches(indexes, self.n, newest.reshape(-1), self.load, self.unit).reshape(newest.shape)
+        moving = joined * upkeep(indexes, self.unit) + self.unit.build
+        moving[0] = 0.0
+        inserting = self.load.arrivals * upkeep(indexes, self.unit)
+        costs: Float64s = inserting + self._kept[kept] + moving + self._each * searches.sum(axis=1)
+        return costs
+
+    def least(self, indexes: IndexSet) -> tuple[float, int]:
+        """The least of these costs, and how many partitions are re-indexed for it."""
+        costs = self.by_moved(indexes)
+        moved = int(np.argmin(costs))
+        return float(costs[moved]), sum(r.partitions for r in self.runs[len(self.runs) - moved :])

@@ -17,21 +17,25 @@ followed it would avoid a good step whose index is bad, and indexes that follow 
 To learn, a few rows of a batch are taken another way (AMRI 9.1: "the router periodically sends a few tuples along
 suboptimal routes"): at most one row in ``explore``. A few rows of many batches tell more than all rows of one, because
 the rows of a batch came together and are often alike; and they cost less, because a route that is not taken is mostly
-one that is dear. What is known of all steps from the same inputs fades alike, with each batch that stands there,
-whichever step it takes: so steps are compared by what they did in the same stretch of time.
+one that is dear. Of a step that makes many rows of one, fewer rows are taken: ``MATCHES`` rows that come out tell what
+it does, and each of them has the rest of a route before it. What is known of all steps from the same inputs fades
+alike, with each batch that stands there, whichever step it takes: so steps are compared by what they did in the same
+stretch of time.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import ceil
 from typing import Any
 
 from eddyline.streamon.draws import uniform_draw
 
 POLICIES = ("greedy", "lottery", "random", "written")
 KEPT = 0.95  # share of the past in an average with each batch: larger is steadier and slower to follow a change
-FEW = 8  # rows that are taken another way together, and from which on a batch counts in full
+FEW = 8  # rows that are taken another way together at most, and from which on a batch counts in full
+MATCHES = 16  # rows that are expected to come out of them: more tell more of a dear step, and cost more
 LEAST_FANOUT = 0.01  # with a fanout of 0 a lottery would be certain for ever
 
 Step = tuple[frozenset[int], int]  # inputs bound, next input
@@ -71,17 +75,21 @@ class Routes:
         self.draws = 0
         self.stood: dict[frozenset[int], int] = {}  # batches by the inputs that they had bound
         self.fanout: dict[Step, Fanout] = {}
+        self._candidates: dict[frozenset[int], list[int]] = {}
 
-    def candidates(self, bound: Sequence[int]) -> list[int]:
+    def candidates(self, bound: frozenset[int]) -> list[int]:
         """Inputs that may come next: connected ones, if there are any."""
-        rest = [i for i in range(len(self.neighbours)) if i not in bound]
-        connected = [i for i in rest if self.neighbours[i] & set(bound)]
-        return connected or rest
+        found = self._candidates.get(bound)
+        if found is None:
+            rest = [i for i in range(len(self.neighbours)) if i not in bound]
+            found = [i for i in rest if self.neighbours[i] & bound] or rest
+            self._candidates[bound] = found
+        return found
 
     def next(self, bound: Sequence[int]) -> int:
         """The input that a batch with these inputs bound goes to."""
-        possible = self.candidates(bound)
         known = frozenset(bound)
+        possible = self.candidates(known)
         self.stood[known] = self.stood.get(known, 0) + 1
         if len(possible) == 1 or self.policy == "written":
             return possible[0]
@@ -103,15 +111,22 @@ class Routes:
 
     def aside(self, bound: Sequence[int], rows: int, target: int) -> tuple[int, int] | None:
         """Another input than ``target`` for a few rows of a batch, and for how many of them."""
-        others = [i for i in self.candidates(bound) if i != target]
+        known = frozenset(bound)
+        others = [i for i in self.candidates(known) if i != target]
         if self.policy == "random" or not others or rows < 2:
             return None
         first, second = self._draw()
-        new = [i for i in others if (frozenset(bound), i) not in self.fanout]
+        new = [i for i in others if (known, i) not in self.fanout]
         if first * self.explore * FEW >= rows and not new:
             return None
         chosen = new or others
-        return chosen[int(second * len(chosen))], min(FEW, rows // 2)
+        other = chosen[int(second * len(chosen))]
+        return other, min(self._few(known, other), rows // 2)
+
+    def _few(self, bound: frozenset[int], target: int) -> int:
+        """How many rows tell enough about a step."""
+        past = self.fanout.get((bound, target))
+        return FEW if past is None else max(1, min(FEW, ceil(MATCHES / max(past.mean, LEAST_FANOUT))))
 
     def _draw(self) -> tuple[float, float]:
         self.draws += 1

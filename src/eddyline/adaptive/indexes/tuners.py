@@ -19,7 +19,7 @@ from eddyline.adaptive.indexes.access_patterns import attributes_of, spelled
 from eddyline.adaptive.indexes.assessment import Assessment, make_assessment
 from eddyline.adaptive.indexes.cost import EQUAL_COSTS, UnitCosts, Workload
 from eddyline.adaptive.indexes.index_sets import IndexKey, IndexSet
-from eddyline.adaptive.indexes.migration import least_expected, runs_of
+from eddyline.adaptive.indexes.migration import ExpectedCosts, runs_of
 from eddyline.adaptive.indexes.scheduling import Schedule, make_schedule
 from eddyline.adaptive.indexes.selection import most_frequent
 from eddyline.streamon.decision import Decision
@@ -216,8 +216,8 @@ class Costed(Assessed):
     ) -> tuple[tuple[float, float], list[int]]:
         """The least expected cost of the window to come with the old and with the new indexes of arriving rows, and the
         places of the partitions that get the new ones."""
-        runs, n = runs_of(facts.partitions), len(facts.names)
-        (old, _), (new, newest) = (least_expected(runs, indexes, n, load, self.unit) for indexes in (before, after))
+        costs = ExpectedCosts(runs_of(facts.partitions), len(facts.names), load, self.unit)
+        (old, _), (new, newest) = costs.least(before), costs.least(after)
         return (old, new), list(range(len(facts.partitions) - newest, len(facts.partitions)))
 
     def evidence(self, state: int, facts: StateFacts, moved: Sequence[int]) -> dict[str, Any]:
