@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from eddyline.expr.nodes import Call, Column
 from eddyline.plan.logical import ModelQuery, Plan, StreamScan
-from eddyline.plan.partitioning.layout import Columns, Layout, classes, closure, hashed_like
+from eddyline.plan.partitioning.layout import Columns, Layout, Scans, classes, closure, hashed_like
 
 
 class NotTogether(Exception):
@@ -33,7 +33,7 @@ def layouts_of_models(p: ModelQuery, given: Sequence[Sequence[Layout]]) -> tuple
             (before.on(scans), (*places, None if y.visible is None else y.visible & key))
             for before, places in zip(ways, lying, strict=True)
             for y in fit
-            if (scans := before.beside(y) if before.places else y) is not None
+            if (scans := before.beside(y) if before.places else Scans(y.choice, y.places)) is not None
         ]
         ways, lying = [w for w, _ in pairs], [v for _, v in pairs]
     found = []
