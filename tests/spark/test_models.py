@@ -43,7 +43,10 @@ def test_a_query_on_models_answers_as_inline(spark: Any, name: str) -> None:
     session = ed.Session()
     session.stream("S", table, timestamp="ts")
     want = session.query(text, **options).to_arrow()
-    found = eds.query(text, {"S": spark.createDataFrame(table)}, timestamp="ts", **options)
+    frames = {"S": spark.createDataFrame(table)}
+    said = eds.explain(text, frames, timestamp="ts", shards=4)
+    assert ("4 shards: 4 by S.k" in said) == (name not in ("split", "predict")), said
+    found = eds.query(text, frames, timestamp="ts", shards=4, **options)
     assert found.columns == want.column_names
     assert rows_of(found.toArrow()) == rows_of(want) and len(want) > 20
 

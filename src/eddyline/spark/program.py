@@ -26,6 +26,7 @@ from eddyline.plan.logical import (
     Aggregate,
     AsOfJoin,
     BoundQuery,
+    ModelQuery,
     Over,
     Plan,
     Rank,
@@ -263,7 +264,7 @@ def needs_order(plan: Plan) -> bool:
             return True
         if isinstance(n, RelationScan) and not n.constant:
             return True
-        if isinstance(n, AsOfJoin | Over | WithArrivals) or (isinstance(n, Rank) and n.by_arrival):
+        if isinstance(n, AsOfJoin | Over | WithArrivals | ModelQuery) or (isinstance(n, Rank) and n.by_arrival):
             return True
     return False
 

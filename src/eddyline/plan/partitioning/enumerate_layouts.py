@@ -65,6 +65,7 @@ from eddyline.plan.partitioning.layout import (
     met,
     projected,
 )
+from eddyline.plan.partitioning.model_places import layouts_of_models
 from eddyline.plan.partitioning.momentary import momentary
 from eddyline.plan.partitioning.places import Places
 from eddyline.plan.partitioning.unpredictable import unpredictable
@@ -296,12 +297,9 @@ class Layouts:
         return self.noted((*lefts, *rights), found, told)
 
     def model_query(self, p: ModelQuery) -> list[Layout]:
-        """Segments of different keys meet in envelopes and joins, so all of them are together."""
+        """Segments of a signal are together; whether signals must meet depends on the program."""
         given = [self.of(i) for i in p.inputs]
-        found = [x for x in given[0] if x.visible is None]
-        for right in given[1:]:
-            found = [x.on(scans) for x, y, scans in _pairs(found, right) if y.visible is None]
-        told = "segments of models are not split over shards"
+        found, told = layouts_of_models(p, given)
         return self.noted([x for layouts in given for x in layouts], found, told)
 
     # ── aggregates and sets ───────────────────────────────────────────────────────────────────────────────────────
