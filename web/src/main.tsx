@@ -125,8 +125,10 @@ function Page() {
       )}
       {replay && (
         <div class="bar replay">
-          <strong>Replay of {replay.query}</strong>
-          <input type="range" aria-label="moment" min={0} max={Math.max(0, samples.length - 1)} value={index} onInput={(e) => setIndex(Number(e.currentTarget.value))} />
+          <strong>
+            {samples.length > 1 ? "Replay" : "Plan"} of {replay.query}
+          </strong>
+          <input hidden={samples.length < 2} type="range" aria-label="moment" min={0} max={Math.max(0, samples.length - 1)} value={index} onInput={(e) => setIndex(Number(e.currentTarget.value))} />
           <output>{samples[index] ? clock(samples[index]!.at) : ""}</output>
         </div>
       )}
