@@ -14,7 +14,7 @@ import eddyline as ed
 from eddyline.core.catalog import Catalog
 from eddyline.cql import bind
 from eddyline.engine.collector import PROPERTIES, Collector
-from eddyline.engine.system_wanted import Wanted, wanted_by
+from eddyline.engine.system_wanted import WantedRows, wanted_by
 from eddyline.plan.rules import optimize
 from eddyline.testing import ManualClock
 
@@ -121,22 +121,22 @@ def test_only_what_somebody_asks_for_is_collected(monkeypatch: pytest.MonkeyPatc
 @pytest.mark.parametrize(
     ("where", "wanted"),
     [
-        ("property = 'rate'", Wanted(property=frozenset({"rate"}))),
-        ("'q' = s.query AND entity IN ('a', 'b')", Wanted(frozenset({"q"}), frozenset({"a", "b"}))),
-        ("property = 'a' AND property = 'b'", Wanted(property=frozenset())),
-        ("property = 'a' OR property = 'b'", Wanted()),
-        ("property <> 'a' AND value = 3", Wanted()),
-        ("upper(property) = 'A'", Wanted()),
+        ("property = 'rate'", WantedRows(property=frozenset({"rate"}))),
+        ("'q' = s.query AND entity IN ('a', 'b')", WantedRows(frozenset({"q"}), frozenset({"a", "b"}))),
+        ("property = 'a' AND property = 'b'", WantedRows(property=frozenset())),
+        ("property = 'a' OR property = 'b'", WantedRows()),
+        ("property <> 'a' AND value = 3", WantedRows()),
+        ("upper(property) = 'A'", WantedRows()),
     ],
 )
-def test_what_a_query_asks_for_is_read_from_its_plan(where: str, wanted: Wanted) -> None:
+def test_what_a_query_asks_for_is_read_from_its_plan(where: str, wanted: WantedRows) -> None:
     plan = optimize(bind(f"SELECT Istream(value) FROM SysStream [RANGE 5 SECONDS] s WHERE {where}", Catalog()).plan)
     assert list(wanted_by(plan)) == [wanted]
 
 
 def test_a_filter_above_a_window_that_counts_collects_everything() -> None:
     plan = optimize(bind("SELECT value FROM SysStream [ROWS 5] WHERE property = 'rate'", Catalog()).plan)
-    assert list(wanted_by(plan)) == [Wanted()]
+    assert list(wanted_by(plan)) == [WantedRows()]
 
 
 def test_all_kinds_of_entities_publish_what_the_page_lists() -> None:
