@@ -331,6 +331,21 @@ def test_accessible_in_both_schemes_and_on_the_width_of_a_phone(page: Any, serve
     shot(page, f"phone-{scheme}")
 
 
+def test_a_view_without_a_plan_says_why(page: Any, server: RunningServer, tmp_path: Path) -> None:
+    page.goto(f"http://127.0.0.1:{server.port}/#/plan/nowhere")
+    page.wait_for_selector("text=There is no query nowhere: choose another one above.")
+    columns = [["ts", "bigint"], ["a", "bigint"]]
+    server.request("POST", "/v1/streams", {"name": "zeros", "columns": columns, "timestamp": "ts"})
+    server.request("POST", "/v1/queries", {"name": "divides", "text": "SELECT 1 DIV a AS x FROM zeros"})
+    server.request("POST", "/v1/streams/zeros/rows", [{"ts": 1, "a": 0}, {"ts": 2, "a": 1}])
+    page.goto(f"http://127.0.0.1:{server.port}/#/plan/divides")
+    page.wait_for_selector("text=divides was stopped by an error: division by zero")
+    server.request("DELETE", "/v1/queries/divides")
+    with RunningServer(tmp_path / "empty") as empty:
+        page.goto(f"http://127.0.0.1:{empty.port}/")
+        page.wait_for_selector("text=No query runs yet: register one under Queries, or start a race in the Lab.")
+
+
 def test_nothing_of_the_head_is_cut(page: Any, server: RunningServer) -> None:
     for width in (1400, 1280, 800, 375):
         page.set_viewport_size({"width": width, "height": 800})

@@ -12,7 +12,7 @@ import { amount, duration } from "./words";
 
 const NONE = new Set<string>();
 
-export function PlanView(props: { samples: Sample[]; index: number; replay: boolean; changed: () => void }) {
+export function PlanView(props: { samples: Sample[]; index: number; replay: boolean; why: string; changed: () => void }) {
   const [metric, setMetric] = useState<Metric>("time");
   const [selected, select] = useState<string | null>(null);
   const [hide, setHide] = useState(false);
@@ -20,7 +20,7 @@ export function PlanView(props: { samples: Sample[]; index: number; replay: bool
   const plan = sample?.plan;
   const found = useMemo(() => rates(props.samples, props.index), [sample]);
   const hidden = useMemo(() => (hide && plan ? cheap(plan) : NONE), [hide, plan?.nodes.length, plan?.query]);
-  if (!plan) return <p class="hint">Waiting for the first sample …</p>;
+  if (!plan) return <p class="hint">{props.why || "Waiting for the first sample …"}</p>;
   const waits = waiting(plan);
   const node = plan.nodes.find((n) => n.id === selected) ?? null;
   return (
