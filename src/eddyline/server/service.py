@@ -2,7 +2,7 @@
 
 Every change (rows, declarations, steering) is a command that one thread runs between two batches (``commands``). A
 commit writes a snapshot of the session and, in one transaction, all that belongs to it (``store``); then results become
-visible and whoever waits for the command gets the answer.
+visible, and the clients that wait for the commands get their answers.
 """
 
 from __future__ import annotations
