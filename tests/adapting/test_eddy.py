@@ -169,7 +169,7 @@ def test_explain_and_statistics_show_classes_and_routes() -> None:
         ({"routing": "default(P=8)"}, "P.*8"),
         ({"routing": "default", "d": 1}, "from 2 to 4,096, not 1"),
         ({"routing": "default", "d": "many"}, "'d' is a whole number"),
-        ({"routing": "known-classifier"}, "must be told its classifier"),
+        ({"routing": "known-classifier"}, "needs its classifier"),
         ({"routing": "known-classifier", "classifier": "attrX"}, "select 1 cannot route by 'attrX'"),
         ({"routing": "sbr", "classifier": "attrC"}, "finds its classifiers itself"),
         ({"classifier": "attrC"}, "unknown option 'classifier'"),
@@ -220,7 +220,7 @@ def test_what_was_learned_survives_a_snapshot_and_a_pickle(tmp_path: Any) -> Non
     sessions[1].push("T", rows.slice(10_000))
     sessions[1].finish()
     assert [*first, *queries[1].to_arrow()["ts"].to_pylist()] == np.flatnonzero(STAR.passes.all(1)).tolist()
-    assert calls[1].total() < 1.30 * 20_000  # 1.24 a row at best, 2.1 for whoever has to learn that there are classes
+    assert calls[1].total() < 1.30 * 20_000  # 1.24 at best, 2.1 where classes have to be learned
     eddy = Eddy([builtin(0), builtin(1)], routing("default"), Pipeline(2))
     columns = {"c0": pa.array([0, 2] * 300), "c1": pa.array([2] * 600)}
     want = eddy.evaluate(columns, 600).keep.tolist()

@@ -223,3 +223,15 @@ def _key(time: int, values: Sequence[Any], sign: int | None, digits: int | None)
 
 def check(case: Case, way: Way | None = None) -> str | None:
     return mismatch(case, case.expected(), run_engine(case, way))
+
+
+def check_three_ways(
+    case: Case, expected: Sequence[ResultRow], rng: random.Random, options: Sequence[dict[str, Any]]
+) -> int:
+    """Compare the answers of three runs: plain, cut or restored in another way, and in small steps with some options;
+    the seed that they ran with."""
+    seed = rng.randrange(1 << 30)
+    other = rng.choice([Way(seed, batch=1), Way(seed, snapshot=True, encoded=True), Way(seed, twins=1, toggle=True)])
+    for way in (Way(seed), other, Way(seed, small=True, snapshot=True, options=rng.choice(options))):
+        assert mismatch(case, expected, run_engine(case, way)) is None, f"{way}\n{case.snippet()}"
+    return seed

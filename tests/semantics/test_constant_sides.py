@@ -15,7 +15,7 @@ from eddyline.cql import bind
 from eddyline.testing.case_data import draw_relation, draw_scale, draw_stream
 from eddyline.testing.cases import Case
 from tests.scale import scaled
-from tests.semantics.engine import JOINS, Way, mismatch, run_engine
+from tests.semantics.engine import JOINS, check_three_ways
 
 WINDOWS = ("", "", "[ROWS UNBOUNDED]", "[RANGE 4 SECONDS]", "[RANGE 3 SECONDS SLIDE 2 SECONDS]", "[ROWS 3]", "[NOW]")
 PIECES = ("m.k = S.a", "m.k = S.a", "m.v < S.b", "m.w = S.s", "m.v = S.a + 1", "m.v <> S.b AND m.k = S.a")
@@ -87,12 +87,7 @@ def test_answers_are_those_of_the_reference(part: int) -> None:
         case = draw(rng)
         expected = case.expected()
         rows += bool(expected)
-        seed = rng.randrange(1 << 30)
-        other = rng.choice(
-            [Way(seed, batch=1), Way(seed, snapshot=True, encoded=True), Way(seed, twins=1, toggle=True)]
-        )
-        for way in (Way(seed), other, Way(seed, small=True, snapshot=True, options=rng.choice(JOINS))):
-            assert mismatch(case, expected, run_engine(case, way)) is None, f"{way}\n{case.snippet()}"
+        check_three_ways(case, expected, rng, JOINS)
     assert rows > 0.35 * cases
 
 

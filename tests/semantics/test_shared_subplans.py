@@ -19,7 +19,7 @@ from eddyline.testing.case_data import draw_relation, draw_scale, draw_stream
 from eddyline.testing.cases import Case
 from tests.plan.sharded import planned, run_sharded
 from tests.scale import scaled
-from tests.semantics.engine import JOINS, Way, mismatch, run_engine, start
+from tests.semantics.engine import JOINS, Way, check_three_ways, mismatch, run_engine, start
 
 WINDOWS = ("[RANGE 5 SECONDS]", "[ROWS 4]", "[ROWS UNBOUNDED]", "[RANGE 4 SECONDS SLIDE 2 SECONDS]", "[NOW]", "")
 
@@ -85,12 +85,7 @@ def test_answers_are_those_of_the_reference(part: int) -> None:
         case = draw(rng)
         expected = case.expected()
         rows += bool(expected)
-        seed = rng.randrange(1 << 30)
-        other = rng.choice(
-            [Way(seed, batch=1), Way(seed, snapshot=True, encoded=True), Way(seed, twins=1, toggle=True)]
-        )
-        for way in (Way(seed), other, Way(seed, small=True, snapshot=True, options=rng.choice(JOINS))):
-            assert mismatch(case, expected, run_engine(case, way)) is None, f"{way}\n{case.snippet()}"
+        seed = check_three_ways(case, expected, rng, JOINS)
         answer = run_sharded(case, planned(case, rng.choice([1, 4, 8])), rng.choice([1, 3]), seed)
         assert mismatch(case, expected, answer) is None, case.snippet()
     assert rows > 0.3 * cases

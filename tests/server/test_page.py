@@ -139,6 +139,8 @@ def test_a_query_is_bound_while_typed_registered_and_seen(page: Any, server: Run
     page.wait_for_selector("#queries tr.selected:has-text('typed')")
     push(server, (0.5, 0.5, 0.5), 2000)
     page.wait_for_selector("#results tbody tr")
+    # The catalog, which has the number of results, is asked for every two seconds.
+    page.wait_for_selector("#queries tr.selected td.number:not(:text-is('0'))")
     shot(page, "queries")
     page.click("[role=tab]:has-text('late')")
     page.wait_for_selector("text=No rows.")
@@ -164,7 +166,6 @@ def test_a_plan_changes_under_drift_and_a_decision_is_undone(page: Any, server: 
     page.click(".piece:has-text('drifting')")  # and from a piece to its operator
     page.wait_for_selector("section.plan .node.selected:has-text('stream drifting')")
     page.click("section.plan .node:has-text('select 1')")
-    shot(page, "plan")
     page.click(f"[aria-label='undo decision {last['sequence']}']")
     undone = until(lambda: [d for d in decisions(server) if d["by"] == "user"])
     assert undone[-1]["reason"] == f"undoes decision {last['sequence']}"
@@ -173,6 +174,32 @@ def test_a_plan_changes_under_drift_and_a_decision_is_undone(page: Any, server: 
     page.click(f"[aria-label^='decision {undone[-1]['sequence']}:']")
     page.wait_for_selector("text=undoes decision")
     shot(page, "decisions")
+    if SHOTS:
+        picture_of_a_join(page, server)
+
+
+def picture_of_a_join(page: Any, server: RunningServer) -> None:
+    """For the README: filters that adapt below a join, with what it keeps."""
+    columns = [["ts", "bigint"], ["a", "bigint"], ["level", "bigint"]]
+    server.request("POST", "/v1/streams", {"name": "alerts", "columns": columns, "timestamp": "ts"})
+    text = (
+        "SELECT Istream(d.a, s.level) FROM drifting [RANGE 2000] d, alerts [RANGE 2000] s"
+        " WHERE d.a < 50 AND d.b < 50 AND d.c < 60 AND d.a = s.a WITH (filters = 'a-greedy')"
+    )
+    server.request("POST", "/v1/queries", {"name": "alarmed", "text": text})
+    page.wait_for_selector("#query option:has-text('alarmed')", state="attached")
+    view(page, "plan")
+    page.select_option("#query", "alarmed")
+    page.wait_for_selector(".node:has-text('join')")
+    for step in range(24):
+        push(server, (0.97, 0.05, 0.6) if step % 16 < 8 else (0.05, 0.97, 0.6), 4000)
+        rows = "".join(f"{next(_moment)},{a},{a % 3}\n" for a in range(0, 100, 5))
+        body = ("ts,a,level\n" + rows).encode()
+        server.request("POST", "/v1/streams/alerts/rows", body, {"Content-Type": "text/csv"})
+        page.wait_for_timeout(200)
+    page.click("section.plan .node:has-text('select 1')")
+    shot(page, "plan")
+    server.request("DELETE", "/v1/queries/alarmed")
 
 
 def test_a_property_is_edited_in_place_and_takes_effect(page: Any, server: RunningServer) -> None:
@@ -223,9 +250,11 @@ def test_a_bundle_is_saved_and_replayed_without_a_server(
     offline.wait_for_selector("section.plan .graph[data-layout=elk] .node:has-text('select 1')")
     offline.click("section.plan .node:has-text('select 1')")
     rows = offline.inner_text(".panel dl")
+    drawn = offline.locator(".chart .plot").screenshot()
     slider = offline.locator("[aria-label=moment]")
     slider.evaluate("e => { e.value = e.max; e.dispatchEvent(new Event('input', {bubbles: true})); }")
     until(lambda: offline.inner_text(".panel dl") != rows)
+    until(lambda: offline.locator(".chart .plot").screenshot() != drawn)  # the mark goes with the slider
     shot(offline, "replay")
     assert offline.locator("button:has-text('undo')").count() == 0
     offline.close()
@@ -300,6 +329,21 @@ def test_accessible_in_both_schemes_and_on_the_width_of_a_phone(page: Any, serve
     view(page, "plan")
     page.wait_for_selector("section.plan .node")
     shot(page, f"phone-{scheme}")
+
+
+def test_a_view_without_a_plan_says_why(page: Any, server: RunningServer, tmp_path: Path) -> None:
+    page.goto(f"http://127.0.0.1:{server.port}/#/plan/nowhere")
+    page.wait_for_selector("text=There is no query nowhere: choose another one above.")
+    columns = [["ts", "bigint"], ["a", "bigint"]]
+    server.request("POST", "/v1/streams", {"name": "zeros", "columns": columns, "timestamp": "ts"})
+    server.request("POST", "/v1/queries", {"name": "divides", "text": "SELECT 1 DIV a AS x FROM zeros"})
+    server.request("POST", "/v1/streams/zeros/rows", [{"ts": 1, "a": 0}, {"ts": 2, "a": 1}])
+    page.goto(f"http://127.0.0.1:{server.port}/#/plan/divides")
+    page.wait_for_selector("text=divides was stopped by an error: division by zero")
+    server.request("DELETE", "/v1/queries/divides")
+    with RunningServer(tmp_path / "empty") as empty:
+        page.goto(f"http://127.0.0.1:{empty.port}/")
+        page.wait_for_selector("text=No query runs yet: register one under Queries, or start a race in the Lab.")
 
 
 def test_nothing_of_the_head_is_cut(page: Any, server: RunningServer) -> None:

@@ -56,6 +56,16 @@ def test_the_token_is_kept_as_a_digest_only(server: RunningServer) -> None:
     assert stat.S_IMODE(mode) == 0o600 and server.state.stat().st_mode & 0o077 == 0
 
 
+def test_files_are_private_also_in_a_folder_that_others_may_read(tmp_path: Path) -> None:
+    state = tmp_path / "state"
+    state.mkdir(mode=0o755)
+    with RunningServer(state) as server:
+        body = {"name": "S", "columns": [["ts", "bigint"]], "timestamp": "ts"}
+        assert server.request("POST", "/v1/streams", body).status == 201
+        open_to_others = [p.name for p in state.rglob("*") if p.stat().st_mode & 0o077]
+        assert {p.name for p in state.glob("catalog.sqlite*")} > {"catalog.sqlite"} and open_to_others == []
+
+
 @pytest.mark.parametrize("origin", ["http://evil.example", "null", "http://127.0.0.1", "https://127.0.0.1:1", ""])
 @pytest.mark.parametrize("method", ["GET", "POST"])
 def test_pages_of_other_origins_get_nothing(server: RunningServer, origin: str, method: str) -> None:

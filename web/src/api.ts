@@ -41,7 +41,7 @@ export interface Plan {
   root: string;
   pinned: boolean;
   options: Record<string, unknown>;
-  inputs: Record<string, Record<string, number>>;
+  inputs: Record<string, Record<string, number | string>>;
   shared: { windows: number; rows: number }[];
   shards?: Shard[];
   rows: number;

@@ -3,7 +3,7 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 import uPlot from "uplot";
 import "uplot/dist/uPlot.min.css";
-import { amount } from "./words";
+import { amount, clock } from "./words";
 
 export interface Line {
   name: string;
@@ -15,6 +15,7 @@ const COLOURS = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9
 const DASHES = [[], [6, 3], [2, 3], [8, 3, 2, 3], [12, 4], [4, 4]];
 const HEIGHT = 190;
 const LEAST_SPAN = 5; // seconds: of a single point uPlot would show years
+const STEPS = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 1800, 3600]; // seconds between two lines of the grid
 
 export interface ChartProps {
   lines: Line[];
@@ -51,6 +52,7 @@ export function Chart(props: ChartProps) {
     };
   }, [names, props.unit, dark]);
   useEffect(() => plot.current?.setData(joined(props.lines)), [props.lines]);
+  useEffect(() => plot.current?.redraw(false), [marks.current.join()]); // a replay moves a mark over lines that stay
   return (
     <figure class="chart">
       <div ref={place} class="plot" role="img" aria-label={props.label} />
@@ -86,7 +88,7 @@ function options(element: HTMLElement, props: ChartProps, marks: { current: numb
       x: { time: !!props.clock, range: (_, low, high) => ((high ?? 0) - (low ?? 0) < LEAST_SPAN ? [(high ?? 0) - LEAST_SPAN, high ?? 0] : [low, high]) },
       y: { range: (_, low, high) => [Math.min(0, low ?? 0), (high ?? 0) > 0 ? high * 1.1 : 1] },
     },
-    axes: [axis, { ...axis, size: 76, values: (_, ticks) => ticks.map((v) => amount(v, props.unit)) }],
+    axes: [{ ...axis, size: 30, space: 70, incrs: STEPS, values: (_, ticks) => ticks.map((s) => (props.clock ? clock(s) : `${s} s`)) }, { ...axis, size: 76, values: (_, ticks) => ticks.map((v) => amount(v, props.unit)) }],
     series: [{}, ...props.lines.map((l, i) => ({ label: l.name, stroke: COLOURS[i % 6]!, dash: DASHES[i % 6]!, width: 2, spanGaps: true, points: { show: false } }))],
     hooks: { draw: [(u) => drawMarks(u, marks.current, ink)] },
   };

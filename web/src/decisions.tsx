@@ -46,13 +46,13 @@ export function DecisionsView(props: { query: string; decisions: Decision[]; sam
         </p>
       )}
       {all.length === 0 && <p class="hint">Nothing was decided yet.</p>}
-      <div class="timeline" role="group" aria-label="decisions in time">
+      {all.length > 0 && <div class="timeline" role="group" aria-label="decisions in time">
         {all.slice(-SHOWN).map((d) => (
           <button key={keyOf(d)} class={`moment ${d.applied ? "" : "spared"} ${chosen && keyOf(chosen) === keyOf(d) ? "selected" : ""}`} style={{ left: `${1 + (96 * (d.wall - first)) / span}%` }} onClick={() => select(keyOf(d))} title={`${d.sequence}: ${d.kind}, ${d.reason}${inShard(d)}`} aria-label={`decision ${d.sequence}: ${d.kind}${inShard(d)}`}>
             {SHAPES[d.by] ?? "●"}
           </button>
         ))}
-      </div>
+      </div>}
       {chosen && (
         <article class="decision">
           <header class="bar">
@@ -80,7 +80,7 @@ export function DecisionsView(props: { query: string; decisions: Decision[]; sam
               <Value value={chosen.after} names={chosen.names} />
             </div>
             <div>
-              <h4>gain</h4>
+              <h4 title="cost before, divided by cost after">gain (above 1: cheaper)</h4>
               <p>
                 expected {gain(chosen.expected_gain)}
                 <br />
@@ -106,7 +106,7 @@ export function DecisionsView(props: { query: string; decisions: Decision[]; sam
           )}
         </article>
       )}
-      <div class="scroll" tabindex={0} role="region" aria-label="all decisions">
+      {all.length > 0 && <div class="scroll" tabindex={0} role="region" aria-label="all decisions">
         <table id="decision-table">
           <thead>
             <tr>
@@ -115,8 +115,8 @@ export function DecisionsView(props: { query: string; decisions: Decision[]; sam
               <th>by</th>
               <th>operator</th>
               <th>what</th>
-              <th class="number">expected</th>
-              <th class="number">measured</th>
+              <th class="number">expected gain</th>
+              <th class="number">measured gain</th>
             </tr>
           </thead>
           <tbody>
@@ -139,7 +139,7 @@ export function DecisionsView(props: { query: string; decisions: Decision[]; sam
               ))}
           </tbody>
         </table>
-      </div>
+      </div>}
     </section>
   );
 }

@@ -5,21 +5,21 @@ import { ask, Mistake, type Catalog } from "./api";
 import type { CqlEditor, Words } from "./codemirror";
 
 export function Editor(props: { text: string; change: (text: string) => void; rows?: number; label: string; catalog: Catalog }) {
-  const [said, setSaid] = useState("");
+  const [message, setMessage] = useState("");
   const [good, setGood] = useState(false);
   const [ready, setReady] = useState(false);
   const place = useRef<HTMLDivElement>(null);
   const editor = useRef<CqlEditor | null>(null);
   const change = useRef(props.change);
   change.current = props.change;
-  // Texts that the editor has told and that have not come back as a property yet: those are no orders to change it.
-  const told = useRef<string[]>([]);
+  // Texts that the editor has reported and that have not come back as a property yet: they must not change it.
+  const reported = useRef<string[]>([]);
   useEffect(() => {
     let over = false;
     void import("./codemirror").then(({ CqlEditor }) => {
       if (over || !place.current) return;
       editor.current = new CqlEditor(place.current, props.text, props.label, props.rows ?? 4, (t) => {
-        told.current.push(t);
+        reported.current.push(t);
         change.current(t);
       });
       setReady(true);
@@ -31,8 +31,8 @@ export function Editor(props: { text: string; change: (text: string) => void; ro
     };
   }, []);
   useEffect(() => {
-    const known = told.current.lastIndexOf(props.text);
-    told.current.splice(0, known + 1);
+    const known = reported.current.lastIndexOf(props.text);
+    reported.current.splice(0, known + 1);
     if (known < 0) editor.current?.set(props.text);
   }, [props.text, ready]);
   const known = JSON.stringify(schema(props.catalog));
@@ -42,7 +42,7 @@ export function Editor(props: { text: string; change: (text: string) => void; ro
   useEffect(() => {
     setGood(false);
     if (!props.text.trim()) {
-      setSaid("");
+      setMessage("");
       editor.current?.underline(null, "");
       return;
     }
@@ -51,13 +51,13 @@ export function Editor(props: { text: string; change: (text: string) => void; ro
       ask<{ columns: [string, string][] }>("POST", "/v1/bind", { text: props.text }).then(
         (found) => {
           if (late) return;
-          setSaid(found.columns.map(([n, t]) => `${n} ${t}`).join(", "));
+          setMessage(`columns: ${found.columns.map(([n, t]) => `${n} ${t}`).join(", ")}`);
           editor.current?.underline(null, "");
           setGood(true);
         },
         (e: Mistake) => {
           if (late) return;
-          setSaid(e.message);
+          setMessage(e.message);
           editor.current?.underline(e.place ?? null, e.message);
         },
       );
@@ -71,7 +71,7 @@ export function Editor(props: { text: string; change: (text: string) => void; ro
     <div class="editor">
       <div ref={place} class="code" style={{ minHeight: `${(props.rows ?? 4) * 1.5 + 1}em` }} />
       <p class={good ? "small" : "mistake"} role="status">
-        {said || " "}
+        {message || " "}
       </p>
     </div>
   );

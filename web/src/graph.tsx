@@ -5,7 +5,7 @@ import type { Plan, PlanNode, Sample } from "./api";
 import { rates, type Rate } from "./history";
 import { useLayout, type Layout, type Point } from "./layout";
 import { memo } from "./memo";
-import { caches, edges, isSource, scene, type Item, type Link } from "./scene";
+import { caches, edges, isSource, scene, sourceName, type Item, type Link } from "./scene";
 import { amount } from "./words";
 
 export const METRICS = {
@@ -16,7 +16,6 @@ export const METRICS = {
   queue: "queue: rows that wait",
 } as const;
 export type Metric = keyof typeof METRICS;
-const LEAST_SCALE = 0.6; // a plan that does not fit is drawn smaller down to this, then scrolled
 
 /** Rows that wait before each operator. */
 export function waiting(plan: Plan): Map<string, number> {
@@ -76,7 +75,7 @@ export function PlanGraph(props: GraphProps) {
   const sizes = useMemo(() => new Map(drawn.items.map((i) => [i.id, i])), [drawn]);
   return (
     <div class="graph" role="group" aria-label={props.label} data-layout={layout.by}>
-      <svg viewBox={`0 0 ${layout.width} ${layout.height}`} style={{ width: `${layout.width}px`, minWidth: `${LEAST_SCALE * layout.width}px` }}>
+      <svg viewBox={`0 0 ${layout.width} ${layout.height}`} style={{ width: `${layout.width}px`, minWidth: `calc(var(--least-scale) * ${layout.width}px)` }}>
         {drawn.links.map((l) => (
           <Line key={l.id} link={l} layout={layout} sizes={sizes} rate={l.rated ? flow(props.samples, props.index, nodes, l.from, l.to, found) : null} />
         ))}
@@ -103,9 +102,9 @@ function flow(samples: Sample[], index: number, nodes: Map<string, PlanNode>, so
   if (!node || !made) return null;
   if (!isSource(node)) return made.rowsOut;
   if ((nodes.get(target)?.inputs.length ?? 0) < 2) return found.get(target)?.rowsIn ?? null;
-  const name = node.id.replace(/^\w+ /, "").split(/ \(| AS /)[0]!;
+  const name = sourceName(node);
   const then = samples[Math.max(0, index - 4)]!;
-  const [arrived, before] = [now.inputs?.[name]?.["arrived"], then.plan.inputs?.[name]?.["arrived"]];
+  const [arrived, before] = [now, then.plan].map((p) => p.inputs?.[name]?.["arrived"] as number | undefined);
   const seconds = samples[index]!.at - then.at;
   return arrived === undefined || before === undefined || seconds <= 0 ? null : (arrived - before) / seconds;
 }
@@ -139,13 +138,15 @@ function drawLine(props: LineProps) {
   const second = route[1] ?? first;
   const last = route[route.length - 1]!;
   const tip = to.kind !== "queue";
+  // The rate stands above the queue that it fills; without a queue, above the line.
+  const label = tip ? { x: (first.x + second.x) / 2, y: first.y - 7 } : { x: b.x + to.width / 2, y: b.y - 5 };
   const path = route.map((p, i) => `${i ? "L" : "M"}${i === route.length - 1 && tip ? p.x - 5 : p.x} ${p.y}`).join(" ");
   return (
     <g class="edge">
       <path d={path} style={{ strokeWidth: stroke(props.rate) }} />
       {tip && <path class="tip" d={`M${last.x - 8} ${last.y - 5} L${last.x} ${last.y} L${last.x - 8} ${last.y + 5} Z`} />}
       {link.rated && (
-        <text x={(first.x + second.x) / 2} y={first.y - 7} text-anchor="middle">
+        <text x={label.x} y={label.y} text-anchor="middle">
           {rateText(props.rate)}
         </text>
       )}
@@ -233,7 +234,7 @@ function drawBox(props: BoxProps) {
         {n.strategy ? " ⟳" : ""}
       </text>
       <text x="10" y="34" class="small">
-        {clip(n.text || n.id.replace(/^[^(]*/, ""), 27)}
+        {clip(n.text || n.id.replace(/^[^(]*/, ""), 25)}
       </text>
       <text x="10" y="49" class="small">
         {props.text}

@@ -2,8 +2,8 @@
 
 import type { Decision, Sample } from "./api";
 
-const KEPT = 600; // seconds of samples
-const APART = 0.45; // seconds between two samples that are kept; the last one is always the newest
+const KEPT_SECONDS = 600; // of samples
+const SECONDS_APART = 0.45; // between two samples that are kept; the last one is always the newest
 const MOST_DECISIONS = 200; // the server keeps more
 
 export interface Bundle {
@@ -25,9 +25,9 @@ export class History {
     for (const d of sample.decisions) this.note(d);
     const [before, last] = this.samples.slice(-2);
     const kept = { ...sample, plan: shared(last?.plan ?? before?.plan, sample.plan), decisions: [] };
-    if (before && last && last.at - before.at < APART) this.samples[this.samples.length - 1] = kept;
+    if (before && last && last.at - before.at < SECONDS_APART) this.samples[this.samples.length - 1] = kept;
     else this.samples.push(kept);
-    const old = this.samples.findIndex((s) => s.at >= sample.at - KEPT);
+    const old = this.samples.findIndex((s) => s.at >= sample.at - KEPT_SECONDS);
     if (old > 0) this.samples.splice(0, old);
   }
 

@@ -1,13 +1,13 @@
-// The lab: generated streams with dials, several policies, the same rows for all. Who does least work for a row?
+// The lab: generated streams with dials, several policies, the same rows for all. Which does least work per row?
 
 import { useEffect, useRef, useState } from "preact/hooks";
 import { token, unknownToken } from "./api";
 import { Chart, type Line } from "./chart";
 import { FILTERS, JOINS, type Dials, type Race, type Story } from "./races";
 
-const PAUSE = 200; // milliseconds between two pushes
-const COUNTED = 4; // pushes between two points of a line
-const KEPT = 240; // points of a line
+const PUSH_EVERY = 200; // milliseconds
+const PUSHES_PER_POINT = 4; // of a line
+const MOST_POINTS = 240; // of a line
 
 export function LabView() {
   const [race, setRace] = useState<Race>(FILTERS);
@@ -101,7 +101,7 @@ function RaceView({ race }: { race: Race }) {
       <div class="bar">
         <strong>2.</strong>
         <button id="race" onClick={() => (token.get() ? setRunning(!running) : setMistake(unknownToken()))}>
-          {running ? "stop" : "start the race"}
+          {running ? "stop the race" : "start the race"}
         </button>
       </div>
       {mistake && (
@@ -110,23 +110,23 @@ function RaceView({ race }: { race: Race }) {
         </p>
       )}
       <p>
-        <strong>3. What to see:</strong> {story ? story.expect : "Your own mix: who needs least, and how long does it take to find out?"}
+        <strong>3. What to see:</strong> {story ? story.expect : "Your own mix: which policy needs least, and how long does it take to find out?"}
       </p>
       <h3>{race.measure} (less is better)</h3>
       <p class="leader">{leader(race, lines)}</p>
-      <Chart lines={lines} unit="" label={`${race.measure}, by policy`} />
+      <Chart lines={lines} unit="" label={`${race.measure}, by policy, over the seconds of the race`} />
     </>
   );
 }
 
-/** Who does least now, in a sentence. */
+/** Which policy does least now, in a sentence. */
 function leader(race: Race, lines: Line[]): string {
   const now = lines.map((l) => ({ name: l.name, value: l.points[l.points.length - 1]?.[1] })).filter((l) => l.value !== undefined);
   const [least, most] = [now.reduce((a, b) => (b.value! < a.value! ? b : a), now[0]!), now.reduce((a, b) => (b.value! > a.value! ? b : a), now[0]!)];
   if (!least || !most) return "Nothing was counted yet: start the race.";
   const ratio = most.value! / least.value!;
-  if (ratio < 1.05) return `All need about ${least.value!.toFixed(2)} ${race.work} a row now.`;
-  return `Now ${least.name} needs least, ${least.value!.toFixed(2)} ${race.work} a row; ${most.name} needs ${ratio.toFixed(1)} times as many.`;
+  if (ratio < 1.05) return `All need about ${least.value!.toFixed(2)} ${race.work} per row now.`;
+  return `Now ${least.name} needs least, ${least.value!.toFixed(2)} ${race.work} per row; ${most.name} needs ${ratio.toFixed(1)} times as many.`;
 }
 
 /** Push rows to all policies, and count what each did for them, until it is over. */
@@ -138,19 +138,19 @@ async function run(race: Race, dials: () => Dials, show: (lines: Line[]) => void
   let at = Date.now() * 1000;
   for (let step = 0; !over(); step++) {
     const seconds = (performance.now() - began) / 1000;
-    await race.push(dials(), at, seconds, PAUSE / 1000);
-    at = Math.max(at + PAUSE * 1000, Date.now() * 1000);
-    if (step % COUNTED === COUNTED - 1) {
+    await race.push(dials(), at, seconds, PUSH_EVERY / 1000);
+    at = Math.max(at + PUSH_EVERY * 1000, Date.now() * 1000);
+    if (step % PUSHES_PER_POINT === PUSHES_PER_POINT - 1) {
       for (const p of race.policies) {
         const [work, rows] = await race.counted(p);
         const then = before.get(p.name);
         before.set(p.name, [work, rows]);
         const points = found.get(p.name)!;
         if (then && rows > then[1]) points.push([seconds, (work - then[0]) / (rows - then[1])]);
-        found.set(p.name, points.slice(-KEPT));
+        found.set(p.name, points.slice(-MOST_POINTS));
       }
       show(race.policies.map((p) => ({ name: p.name, points: [...found.get(p.name)!] })));
     }
-    await new Promise((done) => setTimeout(done, PAUSE));
+    await new Promise((done) => setTimeout(done, PUSH_EVERY));
   }
 }

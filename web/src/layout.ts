@@ -19,7 +19,9 @@ export interface Layout {
   by: "elk" | "columns";
 }
 
-const GAP = { x: 96, y: 20 };
+const GAP = { x: 94, y: 20 };
+// Between a box and the next thing on its right: a line, and where no queue carries the rate, room for that.
+const SPACING = { withQueues: 24, withRates: 64 };
 
 export function columns(scene: Scene): Layout {
   const flows = scene.links.filter((l) => l.kind === "flow" && l.rated);
@@ -80,12 +82,16 @@ const OPTIONS = {
   "elk.algorithm": "layered",
   "elk.direction": "RIGHT",
   "elk.edgeRouting": "ORTHOGONAL",
-  "elk.layered.spacing.nodeNodeBetweenLayers": "40",
   "elk.spacing.nodeNode": "18",
   "elk.layered.nodePlacement.strategy": "BRANDES_KOEPF",
   "elk.layered.thoroughness": "3", // of 7: large plans take seconds otherwise
   "elk.padding": "[top=10,left=10,bottom=10,right=10]",
 };
+
+function spacing(scene: Scene): number {
+  const queues = new Set(scene.items.filter((i) => i.kind === "queue").map((i) => i.id));
+  return scene.links.every((l) => !l.rated || queues.has(l.target)) ? SPACING.withQueues : SPACING.withRates;
+}
 
 async function placed(found: ELK, scene: Scene): Promise<Layout> {
   // What an operator keeps hangs below it: ELK gets both as one box.
@@ -110,7 +116,7 @@ async function placed(found: ELK, scene: Scene): Promise<Layout> {
     }));
   const graph: ElkNode = {
     id: "plan",
-    layoutOptions: OPTIONS,
+    layoutOptions: { ...OPTIONS, "elk.layered.spacing.nodeNodeBetweenLayers": String(spacing(scene)) },
     children,
     edges: scene.links.filter((l) => l.kind === "flow").map((l) => ({ id: l.id, sources: [`out ${l.source}`], targets: [`in ${l.target}`] })),
   };

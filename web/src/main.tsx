@@ -30,6 +30,7 @@ function embedded(): History | null {
 function Page() {
   const [[view, query], setPlace] = useState(place);
   const [catalog, setCatalog] = useState(NOTHING);
+  const [loaded, setLoaded] = useState(false);
   const [away, setAway] = useState("");
   const [replay, setReplay] = useState<History | null>(embedded);
   const [index, setIndex] = useState(0);
@@ -41,6 +42,7 @@ function Page() {
     ask<Catalog>("GET", "/v1/catalog").then(
       (found) => {
         setCatalog(found);
+        setLoaded(true);
         setAway("");
       },
       (e: Error) => setAway(e.message),
@@ -125,13 +127,15 @@ function Page() {
       )}
       {replay && (
         <div class="bar replay">
-          <strong>Replay of {replay.query}</strong>
-          <input type="range" aria-label="moment" min={0} max={Math.max(0, samples.length - 1)} value={index} onInput={(e) => setIndex(Number(e.currentTarget.value))} />
+          <strong>
+            {samples.length > 1 ? "Replay" : "Plan"} of {replay.query}
+          </strong>
+          <input hidden={samples.length < 2} type="range" aria-label="moment" min={0} max={Math.max(0, samples.length - 1)} value={index} onInput={(e) => setIndex(Number(e.currentTarget.value))} />
           <output>{samples[index] ? clock(samples[index]!.at) : ""}</output>
         </div>
       )}
       <main>
-        {view === "plan" && <PlanView samples={samples} index={at} replay={!!replay} changed={load} />}
+        {view === "plan" && <PlanView samples={samples} index={at} replay={!!replay} why={replay || !loaded ? "" : nothingToShow(catalog, current)} changed={load} />}
         {view === "plan" && replay && <ReplayChart samples={samples} at={samples[at]?.at} />}
         {view === "time" && <TimeView catalog={catalog} changed={load} marks={(history?.sorted() ?? []).filter((d) => d.applied).map((d) => d.wall / 1e6)} />}
         {(view === "decisions" || view === "time" || (view === "plan" && !!history)) && (
@@ -142,6 +146,14 @@ function Page() {
       </main>
     </>
   );
+}
+
+/** Why there is no plan, and what to do; empty where one will come. */
+function nothingToShow(catalog: Catalog, query: string | null): string {
+  if (catalog.queries.length === 0) return "No query runs yet: register one under Queries, or start a race in the Lab.";
+  const found = catalog.queries.find((q) => q.name === query);
+  if (!found) return `There is no query ${query}: choose another one above.`;
+  return found.status === "failed" ? `${found.name} was stopped by an error: ${found.message}` : "";
 }
 
 function Tools(props: { history: History | null; replay: History | null; setReplay: (h: History | null) => void }) {

@@ -3,6 +3,7 @@
 import { useState } from "preact/hooks";
 import { ask, queryPath, type Plan, type PlanNode } from "./api";
 import type { Rate } from "./history";
+import { isSource, sourceName } from "./scene";
 import { amount, shown } from "./words";
 
 const OPTIONS: Record<string, string[] | null> = {
@@ -11,8 +12,12 @@ const OPTIONS: Record<string, string[] | null> = {
   memory: null,
 };
 
+/** What the server counts of a stream, and how that is called. */
+const COUNTED: Record<string, string> = { arrived: "arrived", held: "waiting for the slack", late: "late", invalid: "invalid", shed: "shed" };
+
 export function NodePanel(props: { plan: Plan; node: PlanNode | null; rate: Rate | undefined; replay: boolean; changed: () => void }) {
   const { plan, node } = props;
+  const counts = (node && isSource(node) && plan.inputs?.[sourceName(node)]) || {};
   return (
     <aside class="panel" aria-live="polite">
       {node ? (
@@ -20,10 +25,16 @@ export function NodePanel(props: { plan: Plan; node: PlanNode | null; rate: Rate
           <h3>{node.id}</h3>
           {node.text && <p class="mono">{node.text}</p>}
           <dl>
-            <Row name="rows in" value={amount(node.statistics["elements_in"], "rows")} />
-            <Row name="rows out" value={amount(node.statistics["elements_out"], "rows")} />
-            <Row name="rate" value={amount(props.rate?.rowsIn, "rows/s")} />
-            {node.kept && <Row name="keeps" value={`${amount(node.kept.rows, "rows")}, ${amount(node.kept.bytes, "B")}`} />}
+            {isSource(node) ? (
+              Object.entries(COUNTED).map(([key, text]) => counts[key] !== undefined && <Row name={text} value={amount(Number(counts[key]), "rows")} />)
+            ) : (
+              <>
+                <Row name="rows in" value={amount(node.statistics["elements_in"], "rows")} />
+                <Row name="rows out" value={amount(node.statistics["elements_out"], "rows")} />
+                <Row name="rate" value={amount(props.rate?.rowsIn, "rows/s")} />
+              </>
+            )}
+            {node.kept && <Row name="state" value={`${amount(node.kept.rows, "rows")}, ${amount(node.kept.bytes, "B")}`} />}
             {node.readers && node.readers.length > 0 && <Row name="read by" value={node.readers.join(", ")} />}
             {node.strategy && <Row name="policy" value={node.strategy} />}
             {node.properties.map((p) => (
@@ -64,8 +75,8 @@ function Options(props: { plan: Plan; changed: () => void }) {
 }
 
 function Slack(props: { plan: Plan; node: PlanNode; changed: () => void }) {
-  const name = props.node.id.replace(/^stream /, "").split(/ \(| AS /)[0]!;
-  const slack = props.plan.inputs[name]?.["slack"];
+  const name = sourceName(props.node);
+  const slack = props.plan.inputs[name]?.["slack_text"];
   return (
     <fieldset>
       <legend>stream {name}</legend>

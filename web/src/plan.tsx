@@ -6,13 +6,13 @@ import { METRICS, PlanGraph, waiting, type Metric } from "./graph";
 import { rates, type Rate } from "./history";
 import { memo } from "./memo";
 import { NodePanel } from "./node";
-import { cheap, isSource } from "./scene";
+import { cheap, isSource, sourceName } from "./scene";
 import { ShardsView } from "./shards";
 import { amount, duration } from "./words";
 
 const NONE = new Set<string>();
 
-export function PlanView(props: { samples: Sample[]; index: number; replay: boolean; changed: () => void }) {
+export function PlanView(props: { samples: Sample[]; index: number; replay: boolean; why: string; changed: () => void }) {
   const [metric, setMetric] = useState<Metric>("time");
   const [selected, select] = useState<string | null>(null);
   const [hide, setHide] = useState(false);
@@ -20,7 +20,7 @@ export function PlanView(props: { samples: Sample[]; index: number; replay: bool
   const plan = sample?.plan;
   const found = useMemo(() => rates(props.samples, props.index), [sample]);
   const hidden = useMemo(() => (hide && plan ? cheap(plan) : NONE), [hide, plan?.nodes.length, plan?.query]);
-  if (!plan) return <p class="hint">Waiting for the first sample …</p>;
+  if (!plan) return <p class="hint">{props.why || "Waiting for the first sample …"}</p>;
   const waits = waiting(plan);
   const node = plan.nodes.find((n) => n.id === selected) ?? null;
   return (
@@ -59,9 +59,9 @@ export function PlanView(props: { samples: Sample[]; index: number; replay: bool
                   <th class="number">rows/s out</th>
                   <th class="number">selectivity</th>
                   <th class="number">busy</th>
-                  <th class="number">a row</th>
-                  <th class="number">keeps</th>
-                  <th class="number">waits</th>
+                  <th class="number">time per row</th>
+                  <th class="number">state</th>
+                  <th class="number">rows waiting</th>
                 </tr>
               </thead>
               <tbody>
@@ -143,17 +143,27 @@ function QueryText(props: { plan: Plan; selected: PlanNode | null; select: (id: 
   );
 }
 
+/** Where a piece stands in a text, whatever its case and the blanks in it. */
+function placeOf(piece: string, text: string, from: number): { start: number; end: number } | null {
+  const words = piece.trim().split(/\s+/);
+  if (!words[0]) return null;
+  const [first, last] = [/^\w/.test(piece) ? "\\b" : "", /\w$/.test(piece) ? "\\b" : ""];
+  const pattern = words.map((w) => w.replace(/[^\w\s]/g, "\\$&")).join("\\s*");
+  const found = new RegExp(first + pattern + last, "i").exec(text.slice(from));
+  return found && { start: from + found.index, end: from + found.index + found[0].length };
+}
+
 export function marks(plan: Plan): { text: string; node?: string }[] {
-  const lower = plan.text.toLowerCase();
+  const { text } = plan;
+  const from = Math.max(0, text.toLowerCase().indexOf("from"));
   const found: { start: number; end: number; node: string }[] = [];
   for (const n of plan.nodes) {
-    const wanted = isSource(n) ? [n.id.replace(/^\w+ /, "").split(/ \(| AS /)[0]!] : n.text.split(" AND ");
+    const wanted = isSource(n) ? [sourceName(n)] : n.text.split(" AND ");
     for (const piece of wanted) {
-      const bare = piece.replace(/\b\w+\./g, "").toLowerCase();
-      for (const candidate of [piece.toLowerCase(), bare]) {
-        const at = candidate.length > 1 ? lower.indexOf(candidate, isSource(n) ? Math.max(0, lower.indexOf("from")) : 0) : -1;
-        if (at >= 0 && !found.some((f) => at < f.end && at + candidate.length > f.start)) {
-          found.push({ start: at, end: at + candidate.length, node: n.id });
+      for (const candidate of [piece, piece.replace(/\b\w+\./g, "")]) {
+        const place = placeOf(candidate, text, isSource(n) ? from : 0);
+        if (place && !found.some((f) => place.start < f.end && place.end > f.start)) {
+          found.push({ ...place, node: n.id });
           break;
         }
       }

@@ -6,7 +6,7 @@ import { Editor } from "./editor";
 import { amount, shown } from "./words";
 
 type Row = Record<string, unknown>;
-const KEPT = 50;
+const SHOWN_ROWS = 50; // of the results
 
 export function QueriesView(props: { catalog: Catalog; query: string | null; choose: (name: string | null) => void; changed: () => void }) {
   const [text, setText] = useState("");
@@ -60,7 +60,7 @@ export function QueriesView(props: { catalog: Catalog; query: string | null; cho
               <th>status</th>
               <th class="number">results</th>
               <th>text</th>
-              <th>drop</th>
+              <th aria-label="actions" />
             </tr>
           </thead>
           <tbody>
@@ -99,15 +99,15 @@ function Results(props: { query: string; catalog: Catalog }) {
     last.current = [];
     setEnded("");
     if (tab !== "results") {
-      ask<Row[]>("GET", `${queryPath(props.query)}/aside/${tab}`).then((found) => setRows(found.slice(-KEPT)), () => setRows([]));
+      ask<Row[]>("GET", `${queryPath(props.query)}/aside/${tab}`).then((found) => setRows(found.slice(-SHOWN_ROWS)), () => setRows([]));
       return;
     }
     const found = props.catalog.queries.find((q) => q.name === props.query);
-    const after = Math.max(0, (found?.rows ?? 0) - KEPT, (found?.first ?? 1) - 1);
+    const after = Math.max(0, (found?.rows ?? 0) - SHOWN_ROWS, (found?.first ?? 1) - 1);
     const close = follow<{ rows: Row[] }>(
       `${queryPath(props.query)}/follow?after=${after}`,
       "rows",
-      (e) => (last.current = [...last.current, ...e.rows].slice(-KEPT)),
+      (e) => (last.current = [...last.current, ...e.rows].slice(-SHOWN_ROWS)),
       (e) => setEnded(shown((e as { status?: string; reason?: string }).status ?? (e as { reason?: string }).reason)),
     );
     const timer = setInterval(() => setRows(last.current), 200);

@@ -25,7 +25,7 @@ export interface Race {
   measure: string;
   policies: Policy[];
   dials: { key: string; text: string; least: number; most: number; step: number; value: number }[];
-  work: string; // what is counted, as a word: "2.3 filters a row"
+  work: string; // what is counted, as a word: "2.3 filters per row"
   source: string;
   stories: Story[];
   prepare(): Promise<void>;
@@ -35,31 +35,31 @@ export interface Race {
   counted(policy: Policy): Promise<[number, number]>;
 }
 
-// A search in a long text: a question costs a microsecond, so that who asks less also saves time. With filters that cost
-// next to nothing a policy would weigh what it costs to call them at all.
+// A search in a long text costs a microsecond, so fewer evaluations also take less time. With filters that cost next to
+// nothing a policy would weigh what it costs to call them at all.
 const passes = (column: string): string => `repeat(cast(${column} AS varchar), 60) RLIKE '^([1-4][0-9])*$'`;
 
 export const FILTERS: Race = {
   id: "filters",
   title: "Which filter first?",
   lesson:
-    "The query below keeps a row only if the filters a, b and c all let it pass. A row that one filter drops needs no other: if the filter that drops most rows is asked" +
-    " first, the others have little to do. Four policies run the same query on the same rows. Their results are the same; they differ in how many filters they ask.",
+    "A row is a result only if it passes three filters: a, b and c. A row that one filter drops need not be shown to the others, so it is best to evaluate first the filter that drops" +
+    " most rows. Four policies run the same query on the same rows. Their results are the same; they differ in how many filters they evaluate.",
   text: `SELECT Istream(ts) FROM lab_stream WHERE ${passes("a")} AND ${passes("b")} AND ${passes("c")}`,
-  measure: "Filters asked for a row",
+  measure: "Filters evaluated per row",
   work: "filters",
   source: "S. Babu and others, Adaptive Ordering of Pipelined Stream Filters, SIGMOD 2004",
   policies: [
-    ["static", "asks a, b, c in the order in which they are written, whatever comes."],
-    ["independent", "measures how many rows each filter lets pass, and asks the one that lets the fewest pass first."],
-    ["a-greedy", "also measures which rows a filter drops that those before it let pass, so it sees when two filters drop the same rows."],
-    ["sweep", "measures what a-greedy measures for one filter after another: less measuring, and a later answer."],
+    ["static", "evaluates a, b, c in the order in which they are written, whatever rows come."],
+    ["independent", "measures the share of rows that passes each filter, and evaluates the filter with the smallest share first."],
+    ["a-greedy", "also measures what a filter drops of the rows that passed the filters before it, so it sees when two filters drop the same rows."],
+    ["sweep", "measures the same as a-greedy, one filter after another: less to measure, and a later decision."],
   ].map(([name, does]) => ({ name: name!, does: does!, options: { filters: name! } })),
   dials: [
-    { key: "a", text: "share that passes a", least: 0, most: 1, step: 0.05, value: 0.9 },
-    { key: "b", text: "share that passes b", least: 0, most: 1, step: 0.05, value: 0.5 },
-    { key: "c", text: "share that passes c", least: 0, most: 1, step: 0.05, value: 0.1 },
-    { key: "together", text: "correlation: share of rows in which a and b fall together", least: 0, most: 1, step: 0.1, value: 0 },
+    { key: "a", text: "share of rows that passes a", least: 0, most: 1, step: 0.05, value: 0.9 },
+    { key: "b", text: "share of rows that passes b", least: 0, most: 1, step: 0.05, value: 0.5 },
+    { key: "c", text: "share of rows that passes c", least: 0, most: 1, step: 0.05, value: 0.1 },
+    { key: "together", text: "correlation: share of rows where a and b drop the same", least: 0, most: 1, step: 0.1, value: 0 },
     { key: "rate", text: "rows a second", least: 500, most: 10000, step: 500, value: 3000 },
     { key: "drift", text: "seconds until a and c change places (0: never)", least: 0, most: 60, step: 5, value: 0 },
   ],
@@ -67,17 +67,17 @@ export const FILTERS: Race = {
     {
       name: "the written order is bad",
       dials: { a: 0.9, b: 0.5, c: 0.1, together: 0, drift: 0 },
-      expect: "c lets one row in ten pass, and is written last. static needs 1 + 0.9 + 0.45 = 2.35 filters a row. The others soon ask c first: 1 + 0.1 + 0.05 = 1.15, and a little for measuring.",
+      expect: "One row in ten passes c, which is written last. static evaluates 1 + 0.9 + 0.45 = 2.35 filters per row. The others soon evaluate c first: 1 + 0.1 + 0.05 = 1.15, and a little for measuring.",
     },
     {
       name: "the rows change",
       dials: { a: 0.9, b: 0.5, c: 0.1, together: 0, drift: 30 },
-      expect: "Every 30 seconds a and c change places. static is right half of the time. The others are wrong for a moment after each change, and then follow.",
+      expect: "Every 30 seconds a and c change places. The order of static is right half of the time. The others are wrong for a moment after each change, and then follow.",
     },
     {
-      name: "two filters say the same",
+      name: "two filters drop the same rows",
       dials: { a: 0.4, b: 0.4, c: 0.5, together: 1, drift: 0 },
-      expect: "b drops just the rows that a drops, so after a it is of no use. independent does not see that and may ask a, b, c: 1.8 filters a row. a-greedy asks c second: 1.6.",
+      expect: "b drops just the rows that a drops, so after a it is of no use. independent does not see that and may evaluate a, b, c: 1.8 filters per row. a-greedy evaluates c second: 1.6.",
     },
   ],
   async prepare() {
@@ -103,25 +103,25 @@ export const FILTERS: Race = {
 };
 
 const WINDOW = 200;
-const MOST = 8; // rows of s for one of r and of t: those of s have the choice
+const ROWS_OF_S = 8; // for one row of r and one of t: rows of s have a choice where to look first
 
 export const JOINS: Race = {
   id: "joins",
   title: "Which join first?",
   lesson:
-    "A row of s is a result together with each partner in r and each in t. If it has none in t, looking in r was for nothing: who looks first where partners are few" +
-    " has little to follow up. Three policies run the same query on the same rows. Their results are the same; they differ in how many rows and index entries they look at.",
+    "A row of s joins with its partners in r and in t: rows with the same key. If it has none in t, it is no result, and its partners in r were looked up for nothing. So it is best to look" +
+    " first where partners are few. Three policies run the same query on the same rows. Their results are the same; they differ in how many rows and index entries they visit.",
   text:
     `SELECT Istream(lab_s.k) FROM lab_r [ROWS ${WINDOW}], lab_s [ROWS ${WINDOW}], lab_t [ROWS ${WINDOW}]` + " WHERE lab_r.k = lab_s.k AND lab_s.m = lab_t.m",
-  measure: "Rows and index entries looked at for a row",
-  work: "looks",
+  measure: "Rows and index entries visited per row",
+  work: "visits",
   source: "S. Babu and others, Adaptive Caching for Continuous Queries, ICDE 2005",
   policies: [
     { name: "static", does: "looks in r, then in t, in the order in which they are written.", options: { joins: "static", caches: "none" } },
-    { name: "a-greedy", does: "measures how many partners rows find in r and in t, and looks first where they are few.", options: { joins: "a-greedy", caches: "none" } },
+    { name: "a-greedy", does: "measures how many partners rows find in r and in t, and looks first where partners are few.", options: { joins: "a-greedy", caches: "none" } },
     {
       name: "a-greedy, caches",
-      does: "does the same, and keeps what was joined for one key for the next row with that key, where that pays.",
+      does: "does the same, and where it pays keeps what was joined for a key, for the next row with that key.",
       options: { joins: "a-greedy", caches: "prefix(interval = 2000)" },
     },
   ],
@@ -136,17 +136,17 @@ export const JOINS: Race = {
     {
       name: "the written order is bad",
       dials: { r: 4, t: 0.2, skew: 0, drift: 0 },
-      expect: "A row of s has four partners in r, and one row in five has one in t. static follows four partners for nothing most of the time. a-greedy looks in t first.",
+      expect: "A row of s has four partners in r, and one row in five has one in t. static visits four partners for nothing most of the time. a-greedy looks in t first.",
     },
     {
       name: "the rows change",
       dials: { r: 4, t: 0.2, skew: 0, drift: 30 },
-      expect: "Every 30 seconds r and t change places. static is right half of the time. a-greedy notices after each change.",
+      expect: "Every 30 seconds r and t change places. The order of static is right half of the time. a-greedy follows after each change.",
     },
     {
       name: "some keys come often",
       dials: { r: 1, t: 0.2, skew: 0.3, drift: 0 },
-      expect: "Rows with frequent keys have many partners, which are all part of the result: no order spares anybody following them, so the lines are closer.",
+      expect: "Rows with frequent keys have many partners in both, which are all part of the result: every order has to visit them, so the lines are closer.",
     },
   ],
   async prepare() {
@@ -160,11 +160,11 @@ export const JOINS: Race = {
     const [r, t] = turned(dials, seconds) ? [dials["t"]!, dials["r"]!] : [dials["r"]!, dials["t"]!];
     // Of the rows in a window each of so many keys has as many as asked for, if all are alike; skew favours the first.
     const key = (partners: number): number => Math.floor(Math.random() ** (1 + 3 * dials["skew"]!) * (WINDOW / partners));
-    const count = Math.max(1, Math.round((dials["rate"]! * span) / (MOST + 2)));
-    const step = Math.floor((span * 1e6) / (MOST * count));
-    await rows("lab_r", "ts,k", count, (i) => [moment(at + MOST * i * step), key(r)]);
-    await rows("lab_t", "ts,m", count, (i) => [moment(at + MOST * i * step), key(t)]);
-    await rows("lab_s", "ts,k,m", MOST * count, (i) => [moment(at + i * step), key(r), key(t)]);
+    const count = Math.max(1, Math.round((dials["rate"]! * span) / (ROWS_OF_S + 2)));
+    const step = Math.floor((span * 1e6) / (ROWS_OF_S * count));
+    await rows("lab_r", "ts,k", count, (i) => [moment(at + ROWS_OF_S * i * step), key(r)]);
+    await rows("lab_t", "ts,m", count, (i) => [moment(at + ROWS_OF_S * i * step), key(t)]);
+    await rows("lab_s", "ts,k,m", ROWS_OF_S * count, (i) => [moment(at + i * step), key(r), key(t)]);
   },
   async counted(policy) {
     const join = (await planOf(this, policy)).nodes.find((n) => n.knows["accesses"] !== undefined);

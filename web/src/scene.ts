@@ -37,6 +37,9 @@ const CHEAP = new Set(["project", "i-stream", "d-stream", "changes"]);
 
 export const isSource = (n: PlanNode): boolean => SOURCES.has(n.kind);
 
+/** The name of a stream or a relation, out of the id of its node. */
+export const sourceName = (n: PlanNode): string => (n.kind === "relation" && n.text ? n.text : n.id.replace(/^\w+ /, "")).split(/ \(| AS /)[0]!;
+
 /** Operators that cost next to nothing, but for the last one. */
 export function cheap(plan: Plan): Set<string> {
   return new Set(plan.nodes.filter((n) => CHEAP.has(n.kind) && n.id !== plan.root).map((n) => n.id));

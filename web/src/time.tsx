@@ -16,19 +16,19 @@ const SPAN = 300; // seconds that a graph shows
 const GRAPHS: Record<string, { unit: string; text: string }> = {
   "results a second": {
     unit: "rows/s",
-    text: "SELECT Istream(query, entity, value) FROM SysStream WHERE property = 'rate' AND kind = 'query'",
+    text: "SELECT Istream(query, entity, value) FROM SysStream WHERE property = 'rate' AND kind = 'query' AND query NOT LIKE 'graph_%'",
   },
   "rows of the inputs": {
     unit: "rows/s",
-    text: "SELECT Istream(query, entity, value) FROM SysStream WHERE property = 'rate' AND kind = 'input'",
+    text: "SELECT Istream(query, entity, value) FROM SysStream WHERE property = 'rate' AND kind = 'input' AND query NOT LIKE 'graph_%'",
   },
   "memory of the queries": {
     unit: "B",
-    text: "SELECT Istream(query, entity, value) FROM SysStream WHERE property = 'memory' AND kind = 'query'",
+    text: "SELECT Istream(query, entity, value) FROM SysStream WHERE property = 'memory' AND kind = 'query' AND query NOT LIKE 'graph_%'",
   },
   "selectivity of conjuncts": {
     unit: "",
-    text: "SELECT Istream(query, entity, value) FROM SysStream WHERE property = 'selectivity' AND kind = 'conjunct'",
+    text: "SELECT Istream(query, entity, value) FROM SysStream WHERE property = 'selectivity' AND kind = 'conjunct' AND query NOT LIKE 'graph_%'",
   },
 };
 

@@ -13,7 +13,8 @@ export function duration(seconds: number | null): string {
   if (seconds === null || Number.isNaN(seconds)) return "–";
   if (seconds >= 1) return `${seconds.toFixed(2)} s`;
   if (seconds >= 1e-3) return `${(seconds * 1e3).toFixed(1)} ms`;
-  return `${(seconds * 1e6).toFixed(1)} µs`;
+  if (seconds >= 1e-6 || seconds === 0) return `${(seconds * 1e6).toFixed(1)} µs`;
+  return `${(seconds * 1e9).toFixed(0)} ns`;
 }
 
 export function shown(value: unknown): string {
@@ -25,4 +26,4 @@ export function shown(value: unknown): string {
 }
 
 export const gain = (value: number | null): string => (value === null ? "–" : `${value.toFixed(2)}×`);
-export const clock = (seconds: number): string => new Date(seconds * 1000).toLocaleTimeString();
+export const clock = (seconds: number): string => new Date(seconds * 1000).toLocaleTimeString([], { hourCycle: "h23" });

@@ -47,7 +47,7 @@ class CacheSizes:
             of.setdefault(spec.store, c)
         expected = {} if caching.memory is None else caching.entries()
         for store, candidate in of.items():
-            # Whoever says how much memory there is means it to be used.
+            # A limit of memory that the user sets is meant to be used.
             roomy = 2 if caching.memory is None else 2 * BUCKETS_PER_KEY
             wanted[store] = self._wanted(store, arrays, _size_for(expected.get(candidate)), roomy)
         self._wants = dict(wanted)

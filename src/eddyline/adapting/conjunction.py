@@ -68,7 +68,7 @@ class AdaptiveConjunction:
     fixes the rows of a sub-batch: smaller adapts sooner and costs more passes. ``asked`` are the parameters that were
     asked of the policy: what was learned under others is shaped otherwise, and of no use. Decisions go into ``log``,
     which is the query's; a conjunction without one keeps its own. ``written`` are all conjuncts as written, ``first``
-    included, for whoever puts another policy in this one's place. ``hold`` keeps the order where a user says so.
+    included, for another policy that takes the place of this one. ``hold`` keeps the order where a user says so.
 
     It can be pickled, with what it has learned, wherever its functions can be.
 

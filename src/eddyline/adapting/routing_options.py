@@ -36,7 +36,7 @@ class Routing:
     >>> Routing.of({"routing": "known-classifier"})
     Traceback (most recent call last):
     ...
-    eddyline.core.errors.JobError: known-classifier must be told its classifier: WITH (routing = 'known-classifier', ...
+    eddyline.core.errors.JobError: known-classifier needs its classifier: WITH (routing = 'known-classifier', ...
     """
 
     policy: str
@@ -67,7 +67,7 @@ class Routing:
         found = Routing(name, parameters, None if classifier is None else str(classifier), d)
         if name == KnownClassifier.name and classifier is None:
             raise JobError(
-                "known-classifier must be told its classifier: WITH (routing = 'known-classifier',"
+                "known-classifier needs its classifier: WITH (routing = 'known-classifier',"
                 " classifier = 'a column')."
             )
         if name != KnownClassifier.name and classifier is not None:

@@ -43,8 +43,8 @@ def why_distrusted(path: Path) -> str:
 
     The path itself must belong to this user or to root (an image that was prepared) and be writable by nobody else. A
     folder above it must not belong to a third user either, nor be open to everybody, unless it has the sticky bit (as
-    /tmp has): whoever can write there can put another folder in the place of ours. Symbolic links are followed first.
-    Where the system knows no owners, there is nothing to say.
+    /tmp has): a user who can write there can put another folder in the place of ours. Symbolic links are followed
+    first. Where the system knows no owners, there is nothing to say.
     """
     if not hasattr(os, "geteuid"):
         return ""

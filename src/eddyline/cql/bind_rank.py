@@ -91,7 +91,7 @@ class RankCollector:
 
     def applied(self, plan: Plan, read: Iterable[Expr]) -> Plan:
         """The ranked rows. Where their arrival leaves ties, these are ordered by what the SELECT reads (``read``), in
-        the order of FROM: rows that agree in all of it are the same to whoever sees the result."""
+        the order of FROM: rows that agree in all of it cannot be told apart in the result."""
         if self.call is None:
             return plan
         if not has_arrivals(plan):

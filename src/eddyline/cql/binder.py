@@ -163,7 +163,7 @@ class QueryBinder:
         seen = len(kinds)
         bound = self.bind(cte.this)
         mine = list({(k, n): (k, n, node) for k, n, node in kinds[seen:]}.values())
-        del kinds[seen:]  # only who reads it runs on its kind of time
+        del kinds[seen:]  # only the queries that read it run on its kind of time
         columns = cte.args["alias"].args.get("columns") or []
         if columns:
             bound = replace(bound, plan=with_names(bound.plan, self._listed(cte.alias, columns, bound.plan)))
@@ -260,7 +260,7 @@ class QueryBinder:
 
 @dataclass(frozen=True, slots=True)
 class _NamedQuery:
-    """A query of a WITH clause, bound once, so that all who read it read the same plan. Whoever reads it adds its
+    """A query of a WITH clause, bound once, so that all readers read the same plan. A reader adds its
     kinds of time to those of the whole query."""
 
     kinds: list[Any]

@@ -59,12 +59,15 @@ def change_width(stream: InputStream, what: str, ticks: int | None, because: str
     kind = stream.definition.time_kind if what == "slack" else TimeKind.TIMESTAMP
     evidence = {"before": before, "after": ticks}
     operator = f"stream {stream.name}"
-    return Decision(what, _shown(before, kind), _shown(ticks, kind), because, evidence, operator=operator, by=USER)
+    return Decision(
+        what, width_text(before, kind), width_text(ticks, kind), because, evidence, operator=operator, by=USER
+    )
 
 
-def _shown(ticks: int | None, kind: TimeKind | None) -> str | int | None:
-    """
-    >>> _shown(1_500_000, TimeKind.TIMESTAMP), _shown(7, TimeKind.INTEGER)
+def width_text(ticks: int | None, kind: TimeKind | None) -> str | int | None:
+    """A width in ticks as a statement takes it: numbers of a timestamp would be seconds.
+
+    >>> width_text(1_500_000, TimeKind.TIMESTAMP), width_text(7, TimeKind.INTEGER)
     ('1.5 seconds', 7)
     """
     return ticks if ticks is None or kind is TimeKind.INTEGER else f"{ticks / 1e6:g} seconds"

@@ -16,7 +16,7 @@ class Executor:
 
     A task whose output nobody in ``tasks`` reads writes to queues for the outside (results), which are not counted in
     ``queued``: as far as the system is concerned, those elements have left.
-    ``bound`` is how many elements a queue holds before whoever fills it
+    ``bound`` is how many elements a queue holds before its writer
     waits (None: any number): a run that was begun is finished, so it may hold what one run makes more.
     """
 
@@ -66,7 +66,7 @@ class Executor:
         """Run until nothing is ready, or the budget of runs or of time is spent; returns the number of runs.
 
         The budget is looked at between runs: a run that was begun is finished. A task that would fill a full queue
-        waits, if whoever reads the queue could run.
+        waits, if the reader of the queue could run.
         """
         ready = {t.position: t for t in self.tasks if t.ready}
         end = None if nanoseconds is None else self.clock.nanoseconds() + nanoseconds

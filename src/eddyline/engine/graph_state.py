@@ -118,7 +118,7 @@ def _level(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
 
 
 def copied(tree: Any) -> Any:
-    """A state tree of its own: arrays of numpy are written to by whoever has them, Arrow's are not."""
+    """A state tree of its own: an operator writes to arrays of numpy that it loads, and never to those of Arrow."""
     if isinstance(tree, Mapping):
         return {k: copied(v) for k, v in tree.items()}
     if isinstance(tree, list | tuple):

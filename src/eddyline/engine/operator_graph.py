@@ -128,7 +128,7 @@ class OperatorGraph:
         return made
 
     def _connect(self, source: Source, node: Node, number: int, query: RunningQuery) -> Queue:
-        """A queue from an operator or an intake to somebody who knows it as a node of a query."""
+        """A queue from an operator or an intake to a reader that knows it as a node of a query."""
         if isinstance(source, Intake):
             assert node.scan is not None
             queue = Queue(node.scan.schema)
@@ -201,7 +201,7 @@ class OperatorGraph:
 
     @property
     def bound(self) -> int | None:
-        """Elements that a queue holds before whoever fills it waits; None: any number."""
+        """Elements that a queue holds before its writer waits; None: any number."""
         return self.executor.bound
 
     @bound.setter

@@ -1,6 +1,6 @@
 """The progress line of long runs: one line that updates itself on a terminal, nothing at all in a pipe.
 
-The line is the last one on the screen and belongs to nobody else: whoever writes to the same terminal does so through
+The line is the last one on the screen and belongs to it alone: all other writers to the same terminal write through
 ``above``, which erases the line first. It is drawn again with the next update. Results and progress may come from
 different threads.
 """

@@ -1,4 +1,5 @@
-"""The columns of one query in the names of another: operators that are shared have the names of whoever built them."""
+"""The columns of one query in the names of another: operators that are shared have the names of the query that built
+them."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ from eddyline.plan.choice import PlannedQuery, exchanged
 from eddyline.plan.logical import BoundQuery
 from eddyline.synopses.registry import Registry
 
-# The default schedulers. Without a budget every step ends with empty queues, whoever chooses. Under one, chain keeps
+# The default schedulers. Without a budget every step ends with empty queues under any scheduler. With one, chain keeps
 # less than half of FIFO's elements in queues on a bursty stream, and results come 2 % later
 # (``experiments.scheduling.bursts``).
 NOTHING_WAITS, ELEMENTS_WAIT = "fifo", "chain"
@@ -129,7 +129,7 @@ class RunningGraph(OperatorGraph):
         self._want(intake.stream, intake.reader.columns)
 
     def _read_stored(self, query: RunningQuery) -> None:
-        """Whoever brings a row to a store that several windows read brings all of its columns."""
+        """The window that brings a row to a store of several windows brings all of its columns."""
         for stub in query.physical.stubs:
             if stub.what is not None:
                 self._read(query.intakes[stub.what.stream], stub.store.schema.names)

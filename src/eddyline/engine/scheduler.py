@@ -204,7 +204,7 @@ class Chain(Prioritised):
 
 
 def consumers(tasks: Sequence[Task]) -> dict[Task, list[Task]]:
-    """Who reads what each task writes."""
+    """The readers of what each task writes."""
     reader = {id(q): t for t in tasks for q in t.inputs}
     return {t: list(dict.fromkeys(reader[id(q)] for q in t.outputs if id(q) in reader)) for t in tasks}
 

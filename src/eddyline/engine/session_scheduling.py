@@ -62,7 +62,7 @@ class Scheduled(ABC):
 
     @property
     def queue_bound(self) -> int | None:
-        """Elements that a queue holds before whoever fills it waits: an operator does not run, a source is not read, a
+        """Elements that a queue holds before its writer waits: an operator does not run, a source is not read, a
         push works off what is there first. None: any number."""
         return self._graph.bound
 

@@ -1,4 +1,4 @@
-"""An operator of the graph: a task, who reads it, and what it holds."""
+"""An operator of the graph: its task, its readers, and what it holds."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Files that a later start will believe: whole under their name, on the disk, and readable by their owner only.
 
 A name appears by a rename, so it never stands for half a file. A rename alone survives the end of a process, not a
-loss of power: the disk may have the name and not the data. Whoever lets one file name another therefore brings the
+loss of power: the disk may have the name and not the data. A writer whose file names another one therefore brings the
 named one to the disk first (``sync``): its data, and the folder that has its name.
 """
 

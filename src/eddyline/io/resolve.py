@@ -57,7 +57,7 @@ def open_source(
     """Find and open a source: a path, a glob, a directory, ``'-'``, a ``generate:`` URI or a Python object.
 
     Relative paths start at ``base``. ``schema`` is the declared one: its columns must be there, others are not read.
-    ``options`` are those of ``OPTIONS``; others are left to whoever they belong to. ``timestamp`` names the column of
+    ``options`` are those of ``OPTIONS``; others belong to other readers. ``timestamp`` names the column of
     time: where a text file has a header and no rows, nothing else says that it is one.
 
     >>> open_source([{"ts": 1}]).schema.names

@@ -66,7 +66,7 @@ class InOrder:
 
 
 def in_order(name: str, schema: Schema, conjuncts: Sequence[Conjunct], log: DecisionLog) -> OrdersItself:
-    """The written order, for whoever has no policy."""
+    """The written order, for a selection without a policy."""
     return InOrder(conjuncts)
 
 

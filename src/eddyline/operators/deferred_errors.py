@@ -110,7 +110,7 @@ class Computation:
 
     @property
     def read(self) -> Expr:
-        """The value, or its error, for whoever looks at it."""
+        """The value, or its error, for the operator that looks at it."""
         return noted(Column(self.name, self.expr.type, self.expr.span), self.note)
 
 

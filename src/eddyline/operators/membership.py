@@ -26,7 +26,7 @@ class Membership:
     """``mark`` is TRUE for rows whose ``keys`` are among the right rows (without keys: if there is any right row).
 
     With ``unknown`` it is NULL, not FALSE, where SQL says so of ``x IN Q``: x is NULL and Q is not empty, or Q has a
-    NULL and no match. Whoever only asks whether it is TRUE can do without.
+    NULL and no match. A reader that only asks whether it is TRUE can do without.
 
     A row whose keys fail has failed if there is any right row to compare it with.
     """

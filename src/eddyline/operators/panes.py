@@ -10,7 +10,7 @@ the right), and those whose elements leave there, w before; where several window
 operator needs no memory: what of a pane comes in two pieces becomes two elements, and each has the time of an element
 of its pane that has come, so it enters and leaves when they do.
 
-For the same reason panes can be made elsewhere, by anybody who has some elements in order of time, and be handed in
+For the same reason panes can be made elsewhere, of any elements in order of time, and be handed in
 beside the elements themselves. They wait here until their instants are closed.
 """
 

@@ -69,7 +69,7 @@ class ArrivalOrder:
         return self.known[id(p)][1]
 
     def together(self, plan: Plan) -> Plan:
-        """A plan in which whoever else reads a join that has its columns of arrival reads that one, without them: what
+        """A plan in which other readers of a join that has its columns of arrival reads that one, without them: what
         is named once and read several times is computed once."""
         joins = {id(p): a for p, a in self.known.values() if a.arrivals and isinstance(p, Join | OuterJoin | MarkJoin)}
         done: dict[int, Plan] = {}

@@ -1,4 +1,5 @@
-"""Conditions between two sides that are one comparison beside equalities: their bounds alone tell who has a partner."""
+"""Conditions between two sides that are one comparison beside equalities: their bounds alone tell which rows have a
+partner."""
 
 from __future__ import annotations
 

@@ -328,7 +328,8 @@ class Builder(Joins):
         table = self.load(p.relation)
         columns = {f.name: _contiguous(table.column(c)) for f, c in zip(p.schema, p.columns, strict=True)}
         operator = ConstantRelation(self.name("relation"), p.schema, columns, table.num_rows, self.context)
-        return Output(self.add(operator, ()), p.schema, ids=True, append_only=True)
+        called = p.relation if p.alias == p.relation else f"{p.relation} AS {p.alias}"
+        return Output(self.add(operator, (), note=called), p.schema, ids=True, append_only=True)
 
     def windowed(self, p: Window, child: Output, need: Deletions, shared: bool = True) -> Output:
         """A window over a stream that is built already; with ``shared`` it is the stream of the plan."""

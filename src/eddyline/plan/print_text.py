@@ -79,7 +79,8 @@ def _kept(plan: PlanGraph) -> Iterator[str]:
 
 
 def _read_by_others(plan: PlanGraph) -> list[str]:
-    """The operators that run once for several queries, and who reads them; not those below, which nobody else reads."""
+    """The operators that run once for several queries, and their readers; not the operators below them, which have no
+    other readers."""
     above = {child: node.readers for node in plan.nodes for child in node.inputs}
     shown = [n for n in plan.nodes if n.readers and above.get(n.id) != n.readers]
     return ["", "shared", *(f"  {n.id}: runs once, read by {_listed(n.readers)}" for n in shown)] if shown else []

@@ -2,7 +2,7 @@
 
 Columns are told apart by their place in the input's schema, never by their name: ``SELECT p.size FROM packets p`` and
 ``SELECT q.size AS s FROM packets q`` have one key. Two queries that were written by different people share what they
-have in common, and whoever reads the operators of the other reads their columns by place.
+have in common, and a query that reads the operators of the other reads their columns by place.
 
 Nodes and fields that are not handled here are compared literally, so two plans may be judged different although they
 are equal, but never the reverse.

@@ -19,7 +19,8 @@ def depth(p: Plan) -> int:
 def walk(p: Plan) -> Iterator[Plan]:
     """Every place of a plan, from left to right: a part that is read twice comes twice.
 
-    A query whose named queries read each other repeatedly has very many places; who needs none twice asks ``each``.
+    A query whose named queries read each other repeatedly has very many places; a caller that needs none twice calls
+    ``each``.
     """
     yield p
     for c in children(p):

@@ -68,7 +68,7 @@ class _Process:
         self.alive = True
 
     def send(self, message: Mapping[str, Any], descriptor: int | None = None) -> None:
-        """All of it, or an error; a process that does not read its messages is taken for dead by whoever waits."""
+        """All of it, or an error; a process that does not read its messages is taken for dead by those that wait."""
         data = json.dumps(message).encode() + b"\n"
         sent = socket.send_fds(self.control, [data], [] if descriptor is None else [descriptor])
         if sent < len(data):
@@ -76,7 +76,7 @@ class _Process:
 
 
 class Followers:
-    """Of one server: who follows what, as far as the process has reported."""
+    """The followers of one server by query, as far as their process has reported them."""
 
     def __init__(self, catalog: Path, slow_seconds: float) -> None:
         self._catalog, self._slow = catalog, slow_seconds

@@ -176,7 +176,7 @@ class _Body:
         self.started = self.replaced = False  # the answer
 
     async def receive(self) -> Message:
-        if not self._more:  # whoever waits for the end of the connection may wait
+        if not self._more:  # a reader that waits for the end of the connection may wait
             return await self._receive()
         left = self._until - time.monotonic()
         try:

@@ -2,7 +2,7 @@
 
 Every change (rows, declarations, steering) is a command that one thread runs between two batches (``commands``). A
 commit writes a snapshot of the session and, in one transaction, all that belongs to it (``store``); then results become
-visible and whoever waits for the command gets the answer.
+visible, and the clients that wait for the commands get their answers.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from typing import Any
 import pyarrow as pa
 
 from eddyline.core.errors import EddylineError, JobError, did_you_mean
+from eddyline.engine.alter_stream import width_text
 from eddyline.engine.feeds import Feed
 from eddyline.engine.snapshot import DamagedSnapshot, Snapshots
 from eddyline.io import durable
@@ -369,8 +370,12 @@ class Service(CommandThread):
         return {"pinned": steering.pinned, "options": dict(steering.options)}
 
     def inputs_of(self, running: Running) -> dict[str, Any]:
-        """What the inputs of a query have counted."""
-        return {s.name: s.report() for s in running.query.running.inputs.values()}
+        """What the inputs of a query have counted, and the slack of each as ``ALTER STREAM`` takes it."""
+        streams = running.query.running.inputs.values()
+        kinds = {s.name: s.definition.time_kind for s in streams}
+        return {
+            s.name: {**s.report(), "slack_text": width_text(s.widths["slack"] or 0, kinds[s.name])} for s in streams
+        }
 
     def aside(self, name: str, which: str) -> list[dict[str, Any]]:
         """The rows of a query that are late, invalid or shed; on Spark none is shed."""

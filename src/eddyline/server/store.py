@@ -59,10 +59,12 @@ class Store:
 
     def __init__(self, path: Path) -> None:
         try:
+            if not path.is_dir():  # before it is opened: SQLite makes its other files with the rights of this one
+                path.touch(0o600)
+                path.chmod(0o600)
             self._writer = self._connect(path)
             self._writer.executescript(_TABLES)
             self._reader = self._connect(path)
-            path.chmod(0o600)
         except (sqlite3.Error, OSError) as error:
             raise EddylineError(f"the catalog {str(path)!r} cannot be opened: {error}.") from error
         self._reading = threading.Lock()

@@ -3,7 +3,7 @@
 An error that stops a query is raised in a Python worker. On its way to the driver Spark wraps it into a task failure, a
 job failure and perhaps a failed streaming query, each with stack traces of two languages, and only its *text* survives.
 So the worker puts marks around the sentence, with the exit status, and the driver looks for them. The marks are for
-machines: whoever catches Spark's exception should show ``sentence(error)`` instead where it finds one.
+machines: code that catches Spark's exception should show ``sentence(error)`` instead where it finds one.
 """
 
 from __future__ import annotations

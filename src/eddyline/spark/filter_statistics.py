@@ -1,9 +1,9 @@
 """What the filters of all workers did, collected on the driver.
 
-A DataFrame has no way back from its functions to whoever made it. So the Arrow function writes into the last answer of
-a task one text with all that its worker has counted and decided so far. A filter lets the row with the text pass,
-Spark's ``observe`` collects the texts, and the next filter removes that row where it is no result. Nothing is run for
-it and no row more is shipped; and since it stands behind the Arrow function, what Spark can push into the source is
+A DataFrame has no way back from its functions to the program that made it. So the Arrow function writes into the last
+answer of a task one text with all that its worker has counted and decided so far. A filter lets the row with the text
+pass, Spark's ``observe`` collects the texts, and the next filter removes that row where it is no result. Nothing is run
+for it and no row more is shipped; and since it stands behind the Arrow function, what Spark can push into the source is
 still pushed. The last word of each worker counts, so a task that is run twice changes nothing.
 
 What this cannot do: a task that is stopped half-way (``limit``) says nothing, and of a batch DataFrame Spark's

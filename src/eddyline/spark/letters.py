@@ -1,4 +1,4 @@
-"""Letters from the driver to the shards, on their way: a file beside the driver, read by whoever plans micro-batches.
+"""Letters from the driver to the shards, on their way: a file beside the driver, read by the planner of micro-batches.
 
 The planner's process imports this, so it imports nothing heavy. What letters say is in ``steering``.
 """
@@ -16,7 +16,7 @@ STEERING: Final = -2  # in place of a lane: the row holds letters
 
 
 class Mailbox:
-    """Letters in a file beside the driver, one a line; whoever plans micro-batches reads it.
+    """Letters in a file beside the driver, one a line; the planner of micro-batches reads it.
 
     >>> box = Mailbox()
     >>> box.send({"pin": True})
@@ -40,6 +40,6 @@ def read_letters(path: str, after: int) -> list[dict[str, Any]]:
         return []
     try:
         text = Path(path).read_text(encoding="utf-8")
-    except OSError:  # whoever wrote them is gone, and sends no more
+    except OSError:  # their writer has ended, and sends no more
         return []
     return [json.loads(line) for line in text.split("\n")[:-1][after:]]

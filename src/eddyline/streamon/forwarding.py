@@ -1,7 +1,7 @@
 """Forwarding: the decisions about an operator that several queries read are in the log of each of them.
 
-An operator reports to the log of the query that built it. Whoever else reads it gets each record from then on, with
-the operator's name in its own plan and a number of its own log.
+An operator reports to the log of the query that built it. Each other query that reads it gets each record from then on,
+with the operator's name in its own plan and a number of its own log.
 """
 
 from __future__ import annotations

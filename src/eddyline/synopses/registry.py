@@ -86,7 +86,7 @@ class Registry:
         """A query is gone: its stub no longer holds rows."""
         self.stubs = [s for s in self.stubs if s is not stub]
         for meeting in list(stub.meetings):
-            self._part(meeting)  # whoever waited for it looks for another
+            self._part(meeting)  # a stub that waited for it looks for another
         if stub.companion is not None:
             stub.companion.forget()
         if stub in stub.store.stubs:

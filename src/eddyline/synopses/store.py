@@ -94,7 +94,7 @@ class Store:
 
     @property
     def low(self) -> int:
-        """The first row that some stub needs; a store without stubs belongs to somebody who needs all of it."""
+        """The first row that some stub needs; a store without stubs belongs to an operator that needs all of it."""
         return min((s.low + s.shift for s in self.stubs), default=self.first)
 
     def take(self, rows: Int64s, names: tuple[str, ...] | None = None) -> dict[str, pa.Array]:

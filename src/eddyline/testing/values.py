@@ -18,7 +18,7 @@ NAN: Final = float("nan")
 
 
 class Failed:
-    """A value that could not be computed; whoever asks for it fails. Equal to itself only."""
+    """A value that could not be computed; reading it fails. Equal to itself only."""
 
     def __init__(self, error: Exception) -> None:
         self.error = error

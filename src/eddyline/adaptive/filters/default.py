@@ -234,7 +234,7 @@ class Default(OrderingPolicy):
         return decision
 
     def alarm(self) -> None:
-        """Whoever runs the filters has seen by other means that the data have changed."""
+        """The executor of the filters has seen by other means that the data have changed."""
         if len(self.free):
             self._start_over()
             self.alarmed = True

@@ -1,4 +1,4 @@
-"""The seam between a policy that orders filters and whoever evaluates them.
+"""The seam between a policy that orders filters and the code that evaluates them.
 
 An executor works on batches with selection vectors and obeys this protocol, per batch:
 
@@ -70,7 +70,7 @@ class FilterPolicy(Protocol):
         """Change the order if the statistics say so."""
 
     def alarm(self) -> None:
-        """Whoever runs the filters has seen by other means that the data have changed."""
+        """The executor of the filters has seen by other means that the data have changed."""
 
     @property
     def hoped(self) -> float:

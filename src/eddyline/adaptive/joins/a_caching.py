@@ -61,7 +61,8 @@ class ACaching:
     threshold
         Relative change that calls for a new selection.
     W_d, alpha_bits
-        Probes over which distinct keys of a profiled candidate are counted, and bits for each; for whoever counts.
+        Probes over which distinct keys of a profiled candidate are counted, and bits for each; for the executor, which
+        counts.
     global_caches
         Whether globally-consistent caches are candidates at all.
     memory, page
@@ -141,8 +142,8 @@ class ACaching:
 
     @property
     def suspended(self) -> tuple[Candidate, ...]:
-        """Those of the profiled that were used until now: whoever keeps maintaining them finds them warm if they are
-        chosen again."""
+        """Those of the profiled that were used until now: an executor that goes on maintaining them finds them warm if
+        they are chosen again."""
         return self.states.suspended
 
     def orders(self, orders: Orders, now: int | None = None) -> list[Decision]:

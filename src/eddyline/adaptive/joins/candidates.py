@@ -29,8 +29,8 @@ class Candidate:
     what joins with something in Y, and the updates of X ⋈ Y maintain it. Without support the cache is exact and
     satisfies the prefix invariant.
 
-    A condition other than an equality between the segment and what comes before is no part of the key: whoever takes a
-    value out of the cache still has to check it.
+    A condition other than an equality between the segment and what comes before is no part of the key: a join that
+    takes a value out of the cache still has to check it.
 
     >>> cache = Candidate(2, 0, 1, (0, 1), (1,))
     >>> cache.label("RST"), cache.operators

@@ -18,7 +18,7 @@ class Allocation:
 
     The *priority* of a cache is (benefit − cost) / expected memory. A request takes free pages first, then pages of
     caches with strictly lower priority, lowest first; what it does not get, the cache goes on without. The budget can
-    grow and shrink while running: shrinking takes from the lowest priorities. Whoever owns the caches reads ``pages``
+    grow and shrink while running: shrinking takes from the lowest priorities. The owner of the caches reads ``pages``
     after each call and makes the caches fit: direct-mapped caches lose entries, never correctness.
 
     >>> pool = Allocation(budget_bytes=4096, page_bytes=1024)

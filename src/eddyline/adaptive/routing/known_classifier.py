@@ -24,7 +24,7 @@ _FLAT = 0.5  # what a selectivity is taken for before any tuple
 
 
 class KnownClassifier(Learner):
-    """Every operator is routed by one attribute, which somebody who knows the data names. Nothing is sampled and
+    """Every operator is routed by one attribute, which the user names. Nothing is sampled and
     nothing is tried; S and W follow the tuples, as in Content-Learns.
 
     The paper's Content-Knows also knows the selectivities, which nobody can say of a query (``content_knows``).

@@ -1,4 +1,4 @@
-"""The seam between a policy that routes tuples by content and whoever evaluates the operators.
+"""The seam between a policy that routes tuples by content and the code that evaluates the operators.
 
 An executor works on sub-batches with selection vectors and obeys this protocol, per sub-batch:
 

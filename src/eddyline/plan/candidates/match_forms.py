@@ -50,7 +50,7 @@ class BoundsMatch(Candidate):
     def suits(self, node: Matching, planning: Planning) -> str | Refused:
         if node.bounds is None:
             return Refused("what is left beside the equalities is not one comparison")
-        return "the bounds of the right values tell who has a partner"
+        return "the bounds of the right values tell which rows have a partner"
 
     def cost(self, node: Matching, planning: Planning) -> float:
         """A row is put into its tree, and the bounds of the other side are read."""

@@ -57,7 +57,7 @@ def _asked(question: str, answer: Callable[[Plan, Known], bool], p: Plan, known:
 def _momentary(p: Plan, known: Known) -> bool:
     match p:
         case Window():
-            # A session is there when it closes and at no other instant, and who has it knows when that is.
+            # A session is there when it closes and at no other instant, and the shard that has it knows when that is.
             return isinstance(p.spec, Session) or (p.spec == Range(0) and comes_with_elements(p.input, known))
         case Select() | Project() | Distinct() | Explode() | Rank():
             return momentary(p.input, known)

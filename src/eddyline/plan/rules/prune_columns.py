@@ -104,7 +104,7 @@ def _prune(p: Plan, need: frozenset[str]) -> Plan:
 
 
 def _prune_over(p: Over, need: frozenset[str]) -> Plan:
-    """Who waits longest says when elements come, and stays whether it is read or not."""
+    """The input that waits longest decides when elements come, so it stays whether it is read or not."""
     values = [(n, v) for n, v in p.values if n in need]
     if p.waits and all(v.shift < p.waits for _, v in values):
         values.append(next(item for item in p.values if item[1].shift == p.waits))

@@ -1,4 +1,4 @@
-"""Decides how far each micro-batch goes and who reads what: all sources of a job together.
+"""Decides how far each micro-batch goes and which task reads what: all sources of a job together.
 
 Runs in a process beside the driver that lives as long as the query. Everything that must survive it is in the offsets:
 the place of each source and the wall-clock time of the micro-batch, so that one that is run again has the same rows
@@ -79,7 +79,7 @@ class Planner:
         return shares
 
     def tasks(self, start: Offset, end: Offset, most_rows: float = math.inf) -> list[Task]:
-        """Who reads what between two offsets."""
+        """The tasks between two offsets, each with what it reads."""
         before, after = self._places(start), self._places(end)
         moved = [n for n in self.sources if before[n] != after[n]]
         if not moved:
