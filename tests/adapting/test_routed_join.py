@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from pathlib import Path
 
 import numpy as np
@@ -145,11 +146,16 @@ def test_what_the_join_cannot_keep_is_refused_with_the_reason() -> None:
         ({"joins": "routes", "index": "amr"}, "unknown index policy 'amr'. Did you mean 'amri'"),
         ({"joins": "routes", "index": "amri(theta=2)"}, "'theta' of 'amri' must be a number above 0 and at most 1"),
         ({"joins": "routes", "index": "amri(migration=some)"}, "must be one of expected, nothing, all, partial, not"),
+        ({"joins": "route"}, "unknown join policy 'route'. Did you mean 'routes'?"),
+        (
+            {"joins": "routes(explore=3)"},
+            "write joins = 'routes', not 'routes(explore=3)': the parameters of an operator",
+        ),
         ({"joins": "routes", "index": 3}, "the option 'index' is a text such as 'amri'"),
     ],
 )
 def test_mistakes_in_options_get_a_sentence(options: dict, message: str) -> None:
     session = ed.Session()
     session.stream("A", table(1, "xy"), timestamp="ts")
-    with pytest.raises(JobError, match=message.replace("(", r"\(").replace(".", r"\.")):
+    with pytest.raises(JobError, match=re.escape(message)):
         session.query("SELECT p.x FROM A [RANGE 5] p, A [RANGE 5] q WHERE p.x = q.x", **options)

@@ -21,11 +21,12 @@ from eddyline.core.amounts import bytes_of
 from eddyline.core.errors import JobError
 from eddyline.core.time import Clock, SystemClock
 from eddyline.operators.join_plan import CacheSpec
-from eddyline.plan.candidates import named_by
+from eddyline.plan.candidates import named_by, names_for
 from eddyline.plan.graph import alias_of, distinct
 from eddyline.plan.logical import Join, Plan
 from eddyline.plan.traverse import each
 from eddyline.streamon.decision import USER, Decision
+from eddyline.streamon.strategies import known_name, strategies
 
 if TYPE_CHECKING:  # A job without joins starts without their kernels.
     from eddyline.adapting.adaptive_join import AdaptiveJoin
@@ -41,6 +42,17 @@ CACHE_ACCESS_COST = 3.0
 # An order has to spare a tenth of the accesses where it differs: which inputs several pipelines visit first decides
 # what stays in the processor's cache, one or two percent of the time that no access shows.
 DEFAULT_ORDERS: dict[str, Any] = {"alpha": 0.9, "p": 0.05, "burst": 0.2, "overhead": 1.0, "confidence": 3.0}
+
+
+def _known_join(written: str) -> None:
+    """Refuse a name that is neither an ordering policy nor a join operator, with those that come near."""
+    name = re.match(r"\s*([-\w]+)", written)
+    operators = names_for("joins")
+    if name and known_name(name.group(1), "join", [*strategies("joins"), *operators]) in operators:
+        raise JobError(
+            f"write joins = {name.group(1).lower()!r}, not {written!r}: the parameters of an operator stand in options "
+            "of their own, those of a multi-route join in index = 'amri(…)'."
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +87,7 @@ class Joining:
         if named_by("joins", joins) is not None:
             joins = None  # it names an operator, which has policies of its own or none
         if joins is not None:
+            _known_join(joins)
             ordering.make_policy(joins, Pipeline(2), "joins")
         if caches is not None:
             caching.make_caching(caches, Shape(3, (frozenset(range(3)),)), "RST")

@@ -164,3 +164,17 @@ def test_the_rows_of_a_batch_are_not_counted_twice():
     due = tuner.round_ended()
     assert due == [0, 1]
     assert [tuner.decide(s, [facts, facts]) for s in due] == [[], []]
+
+
+def test_a_state_is_assessed_again_until_enough_is_known():
+    """A change that was not worth it after the first searches is asked for again, not only at the next period."""
+    name, options = parse_index("fitting(costs=counted, window=20000, periodic=1000000, triggered=1000000)")
+    tuner = make_tuner(name, options, [2, 2], UnitCosts())
+    searched, assessed = 0, []
+    for _ in range(200):
+        tuner.searched(0, 0b01, 100)
+        searched += 100
+        if tuner.round_ended() == [0]:
+            assessed.append(searched)
+    assert assessed == [1_500, 3_000, 6_000]
+    assert tuner.frequencies(0) == {0b01: 1.0} and tuner.frequencies(1) == {}

@@ -50,6 +50,7 @@ from eddyline.adaptive.indexes.tuners import (
 from eddyline.streamon.decision import Decision
 
 FIRST = 1_500  # searches of a state after which it is decided about for the first time: more are steadier, and slower
+STILL_LEARNING = 0.2  # share of what is not known from which a state is assessed again at once: twice as long each time
 LEAST_PRIOR = 0.05  # share of searches that are expected by attributes which are not asked for now: routes change
 PARTITIONS = 4  # of a window whose rows are not known
 NAMES = {BITS: "bit-address", HASHED: "hash indices"}
@@ -88,6 +89,8 @@ class Fitting(Costed):
     def complete(self, state: int) -> None:
         self.requests[state] += self.assessments[state].requests
         super().complete(state)
+        if self._prior(state) > STILL_LEARNING:  # what was not worth a change with so little known may soon be
+            self.schedule.running[state] = min(self.schedule.window, self.requests[state])
 
     def workload(self, state: int, facts: Sequence[StateFacts]) -> Workload:
         """Of a window that is full. To what was counted come ``FIRST`` searches by all attributes alike: few searches

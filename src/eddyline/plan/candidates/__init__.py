@@ -154,6 +154,11 @@ def named_by(option: str, value: Any) -> Candidate | None:
     return found if found is not None and found.option == option else None
 
 
+def names_for(option: str) -> list[str]:
+    """The candidates that an option can name."""
+    return sorted(c.name for c in _registered.values() if c.option == option)
+
+
 def subject_of(node: Plan | Matching) -> str | None:
     """What has to be chosen for a node; None: it has one operator, whatever is around it."""
     match node:
