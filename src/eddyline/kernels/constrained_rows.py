@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from eddyline.kernels.compile import inlined, kernel, prefetch
+from eddyline.kernels.compile import inlined, prefetch
 from eddyline.kernels.constrained_layout import (
     BY_EXPIRY,
     BY_FILTER,
@@ -29,7 +29,6 @@ from eddyline.kernels.constrained_layout import (
     QUEUED,
     TWO_WAY,
     UNKNOWN,
-    VICTIM,
     YES,
 )
 from eddyline.kernels.hashing import spread, u
@@ -118,10 +117,11 @@ def link(rows, width, s):
         if rows.ports[u(owner), u(j), NB] < 0:
             continue
         port = owner * width + j
-        bucket = rows.base[u(port)] + (spread(rows.r64[u(s), u(j)]) & rows.mask[u(port)])
+        place = spread(rows.r64[u(s), u(j)]) & rows.mask[u(port)]
+        bucket = rows.base[u(port)] + place
         old = np.int64(rows.head[u(bucket)])
         rows.r32[u(s), u(following + j)] = old
-        rows.r32[u(s), u(before + j)] = -1 - bucket
+        rows.r32[u(s), u(before + j)] = -1 - place
         if old >= 0:
             rows.r32[u(old), u(before + j)] = s
         rows.head[u(bucket)] = s
@@ -132,10 +132,11 @@ def link_and_compare(rows, width, s, j):
     """Put a row in front of the chain of its key at one port; whether another row of its input has that key."""
     port = np.int64(rows.stream[u(s)]) * width + j
     key = rows.r64[u(s), u(j)]
-    bucket = rows.base[u(port)] + (spread(key) & rows.mask[u(port)])
+    place = spread(key) & rows.mask[u(port)]
+    bucket = rows.base[u(port)] + place
     old = np.int64(rows.head[u(bucket)])
     rows.r32[u(s), u(3 * width + 6 + j)] = old
-    rows.r32[u(s), u(4 * width + 6 + j)] = -1 - bucket
+    rows.r32[u(s), u(4 * width + 6 + j)] = -1 - place
     if old >= 0:
         rows.r32[u(old), u(4 * width + 6 + j)] = s
     rows.head[u(bucket)] = s
@@ -152,7 +153,7 @@ def unlink(rows, width, s):
             continue
         later, earlier = np.int64(rows.r32[u(s), u(following + j)]), np.int64(rows.r32[u(s), u(before + j)])
         if earlier < 0:
-            rows.head[u(-1 - earlier)] = later
+            rows.head[u(rows.base[u(owner * width + j)] - 1 - earlier)] = later
         else:
             rows.r32[u(earlier), u(following + j)] = later
         if later >= 0:
@@ -318,126 +319,3 @@ def depart(rows, width, s):
             top = push(rows, width, node, top)
             node = after(rows, width, p, node, key)
     settle(rows, width, top, np.int64(-1))
-
-
-@kernel(f"void({ROWS}, int64, {I1}, {I1})", work=lambda *args: len(args[14]), borrows=True)
-def insert(
-    ports, status, stream, r64, r32, r16, head, base, mask, fifo, live, cursor, stack, behind_newest, slots, arrived
-):  # fmt: skip
-    """Put rows, by input and number, into lists and chains, and settle who depends on them. They wait anew unless they
-    are all ``behind_newest``; otherwise each goes to its place among those of its input."""
-    rows = Rows(ports, status, stream, r64, r32, r16, head, base, mask, fifo, live, cursor, stack)
-    width = ports.shape[1]
-    behind, last = np.int64(-1), np.int64(-1)
-    for i in range(len(slots)):
-        s = slots[i]
-        owner = np.int64(stream[s])
-        if behind_newest:
-            enlist(rows, width, s, fifo[owner, 1])
-        else:
-            if owner != last:
-                behind, last = np.int64(-1), owner
-            ahead = fifo[owner, 0] if behind < 0 else np.int64(r32[behind, 5 * width + 6])
-            while ahead >= 0 and r64[ahead, width] < r64[s, width]:
-                behind = ahead
-                ahead = np.int64(r32[behind, 5 * width + 6])
-            enlist(rows, width, s, behind)
-            behind = s
-            for j in range(width):
-                if ports[owner, j, NB] >= 0:
-                    r32[s, 2 * width + 6 + j] = np.int32(arrived[ports[owner, j, NB]])
-                    cursor[owner * width + j] = fifo[owner, 0]
-        status[s] = FREE  # whatever it becomes, parents are told
-        link(rows, width, s)
-    for i in range(len(slots)):
-        # Who was taken to get no more matches at a port has one again.
-        s, top = slots[i], np.int64(0)
-        owner = np.int64(stream[s])
-        for j in range(width):
-            other, p = ports[owner, j, NB], ports[owner, j, NBP]
-            node = first(rows, width, other * width + p, p, r64[s, j]) if other >= 0 else np.int64(-1)
-            while node >= 0:
-                if not behind_newest and r16[node, 10 * width + 18 + p] != 0:
-                    r16[node, 10 * width + 18 + p] = 0
-                    top = push(rows, width, node, top)
-                node = after(rows, width, p, node, r64[s, j])
-        settle(rows, width, push(rows, width, s, top), np.int64(-1))
-
-
-@kernel(f"void({ROWS}, boolean)", work=lambda *args: len(args[1]), borrows=True)
-def link_all(ports, status, stream, r64, r32, r16, head, base, mask, fifo, live, cursor, stack, anew):
-    """Put all rows into empty chains; ``anew``: compute the status of each, and look at every wait again."""
-    rows = Rows(ports, status, stream, r64, r32, r16, head, base, mask, fifo, live, cursor, stack)
-    width = ports.shape[1]
-    head[:] = -1
-    for s in range(len(status)):
-        if status[s] != FREE:
-            link(rows, width, np.int64(s))
-    if not anew:
-        return
-    for i in range(ports.shape[0]):
-        for j in range(width):
-            cursor[i * width + j] = fifo[i, 0]
-    for s in range(len(status)):
-        if status[s] != FREE:
-            settle(rows, width, push(rows, width, np.int64(s), np.int64(0)), np.int64(-1))
-
-
-@kernel(f"void({I1}, {ROWS})", borrows=True)
-def remove(
-    slots, ports, status, stream, r64, r32, r16, head, base, mask, fifo, live, cursor, stack
-):  # fmt: skip
-    """Take rows out of chains and lists and free their slots; nobody is told, for nobody waits for them."""
-    rows = Rows(ports, status, stream, r64, r32, r16, head, base, mask, fifo, live, cursor, stack)
-    width = ports.shape[1]
-    for i in range(len(slots)):
-        look_again(rows, width, slots[i])
-        unlink(rows, width, slots[i])
-        delist(rows, width, slots[i])
-        release(rows, width, slots[i])
-
-
-@kernel("int64(int64, int32[:, ::1], int64[::1], int64[::1])", borrows=True)
-def take_free(width, r32, cursor, out):
-    """Slots for rows out of the list of the free ones; returns how many there were, and takes none if too few."""
-    s, many = cursor[len(cursor) - 1], np.int64(0)
-    while s >= 0 and many < len(out):
-        out[many] = s
-        many += 1
-        s = np.int64(r32[s, 5 * width + 6])
-    if many == len(out):
-        cursor[len(cursor) - 1] = s
-    return many
-
-
-@kernel(f"int64(int64, int64, {B1}, {B1}, int32[:, ::1], {I1}, {I1})", work=lambda *args: len(args[2]), borrows=True)
-def stored(owner, width, status, stream, r32, slots, places):
-    """The slots of the rows of an input that are stored, and where; returns how many."""
-    many = np.int64(0)
-    for s in range(len(status)):
-        if status[s] != FREE and stream[s] == owner and r32[s, 5 * width + 8] >= 0:
-            slots[many], places[many] = s, r32[s, 5 * width + 8]
-            many += 1
-    return many
-
-
-@kernel(f"int64(int64, {B1}, uint16[:, ::1], {I1})", work=lambda *args: len(args[1]), borrows=True)
-def victims(width, status, r16, slots):
-    """The slots of the rows that are to be spilled; returns how many."""
-    many = np.int64(0)
-    for s in range(len(status)):
-        if status[s] != FREE and r16[s, 12 * width + 19] & VICTIM:
-            slots[many] = s
-            many += 1
-    return many
-
-
-@kernel(f"void({I1}, int64, {I2}, int32[:, ::1], uint16[:, ::1], {I2}, {I2})", borrows=True)
-def copy_out(slots, width, r64, r32, r16, fields, keys):
-    """Of rows the number, the time at which they leave, why they are useless and their place; and their keys."""
-    for i in range(len(slots)):
-        s = slots[i]
-        fields[0, i], fields[1, i] = r64[s, width], r64[s, width + 1]
-        fields[2, i], fields[3, i] = r16[s, 12 * width + 18], r32[s, 5 * width + 8]
-        for j in range(width):
-            keys[i, j] = r64[s, j]

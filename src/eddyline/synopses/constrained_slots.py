@@ -9,7 +9,17 @@ import numpy as np
 from eddyline.core.delta import Int64s
 from eddyline.kernels import constrained_layout as k
 from eddyline.kernels.constrained_collect import close_keys
-from eddyline.kernels.constrained_rows import copy_out, insert, link_all, remove, stored, take_free, victims
+from eddyline.kernels.constrained_table import (
+    copy_out,
+    insert,
+    link_input,
+    move_to_front,
+    remove,
+    settle_all,
+    stored,
+    take_free,
+    victims,
+)
 
 FIRST = 64  # slots at first
 GROWTH = 1.3  # of the slots: more are copied less often and stay empty more often
@@ -30,14 +40,16 @@ class Slots:
         self.ports, self.order = ports, order
         self.inputs, self.width = (int(n) for n in ports.shape[:2])
         many = self.inputs * self.width
-        self.status = self.stream = np.zeros(0, np.uint8)
+        self.status, self.stream = np.zeros(0, np.uint8), np.zeros(0, np.uint8)
         self.records = np.zeros((0, k.record_bytes(self.width)), np.uint8)
         self._see()
         self.fifo = np.full((self.inputs, 2), -1, np.int64)
         self.live = np.zeros(self.inputs, np.int64)
         self.cursor = np.full(many + 2, -1, np.int64)
         self.cursor[-2] = k.CHANGED + 1
-        self._make_heads()
+        self.base, self.mask = np.zeros(many, np.int64), np.full(many, -1, np.int64)
+        self.head = np.zeros(0, np.int32)
+        self._make_heads(self._heads_of(self.live))
         self.arrived = np.zeros(self.inputs, np.int64)
         self.duplicates = np.zeros(many, np.int64)
         self.steps = np.zeros((2 * many, 2 * k.STEPS + 1), np.int64)  # in arrivals, then in ticks
@@ -49,13 +61,24 @@ class Slots:
         self.r64, self.r32, self.r16 = (self.records.view(t) for t in (np.int64, np.int32, np.uint16))
         self.stack = np.empty(len(self.status) + 1 + k.CHANGED + self.width, np.int32)  # has nothing between two calls
 
-    def _make_heads(self, rows: Int64s | None = None) -> None:
-        """A hash table for each port, for so many rows of its input (None: those there are) and as many again."""
-        many = (self.live if rows is None else rows).tolist()
-        sizes = [1 << max(3, int(many[i]).bit_length()) for i in range(self.inputs) for _ in range(self.width)]
-        self.mask = np.array(sizes, np.int64) - 1
-        self.base = np.cumsum([0, *sizes[:-1]]).astype(np.int64)
-        self.head = np.full(sum(sizes), -1, np.int32)
+    def _heads_of(self, rows: Int64s) -> Int64s:
+        """The sizes of the hash tables of all ports for so many rows of each input: those, and as many again at
+        most."""
+        sizes = [1 << max(3, int(n).bit_length()) for n in rows.tolist() for _ in range(self.width)]
+        return np.array(sizes, np.int64)
+
+    def _make_heads(self, sizes: Int64s) -> None:
+        """Hash tables of these sizes for the ports; those that have their size already stay as they are."""
+        old, base, head = self.mask + 1, self.base, self.head
+        if (old == sizes).all():
+            return
+        self.mask = sizes - 1
+        self.base = np.concatenate([[0], np.cumsum(sizes)[:-1]]).astype(np.int64)
+        self.head = np.full(int(sizes.sum()), -1, np.int32)
+        for q in np.flatnonzero(old == sizes).tolist():
+            self.head[self.base[q] : self.base[q] + sizes[q]] = head[base[q] : base[q] + sizes[q]]
+        for i in np.flatnonzero((old != sizes)[:: self.width] & (self.live > 0)).tolist():
+            link_input(i, *self.arrays)
 
     @property
     def arrays(self) -> tuple[Array, ...]:
@@ -76,7 +99,7 @@ class Slots:
         """Have room for so many rows more, of any input."""
         need = len(self) + many
         if need > self.capacity:
-            self._resize(max(FIRST, need, int(self.capacity * GROWTH)))
+            self._enlarge(max(FIRST, need, int(self.capacity * GROWTH)))
         self._have_heads(self.live + 1)
 
     def reserve(self, rows: int, coming: Int64s) -> None:
@@ -85,7 +108,7 @@ class Slots:
         here, most = len(self), int(coming.sum())
         rows = min(rows + rows // SPARE, here + most)
         if rows > self.capacity:
-            self._resize(rows)
+            self._enlarge(rows)
         if rows > here:
             self._have_heads(self.live + (min(1.0, (rows - here) / most) * coming).astype(np.int64))
 
@@ -94,51 +117,41 @@ class Slots:
         here = len(self)
         full, spare = (TIGHT, 16) if came >= here else (FULL, 8)
         if self.capacity > 4 * FIRST and here < full * self.capacity:
-            self._resize(max(FIRST, here + here // spare))
-            self._make_heads()
-            link_all(*self.arrays, False)
+            self._make_smaller(max(FIRST, here + here // spare))
+            self._make_heads(self._heads_of(self.live))
 
     def _have_heads(self, rows: Int64s) -> None:
         """Have hash tables for so many rows of each input."""
-        if (rows > self.mask[:: self.width] + 1).any():
-            self._make_heads(np.maximum(rows, self.live))
-            link_all(*self.arrays, False)
+        sizes = self.mask + 1
+        if (rows > sizes[:: self.width]).any():
+            self._make_heads(np.maximum(sizes, self._heads_of(np.maximum(rows, self.live))))
+
+    def _set_size(self, size: int) -> None:
+        """More or fewer slots: those that go have no rows, new ones are free and in no list. The arrays grow in place
+        where the system can do that, so nobody may hold views of them."""
+        old = self.capacity
+        del self.r64, self.r32, self.r16, self.stack
+        for array in (self.status, self.stream, self.records):
+            array.resize((size, *array.shape[1:]), refcheck=False)
+        self.status[old:] = k.FREE
+        self._see()
 
     def _enlarge(self, size: int) -> None:
         """Rows keep their slots, and there are more free ones."""
         old, w = self.capacity, self.width
-        for name in ("status", "stream", "records"):
-            array = getattr(self, name)
-            new = np.empty((size, *array.shape[1:]), np.uint8)
-            new[:old] = array
-            setattr(self, name, new)
-        self.status[old:], self.stream[old:] = k.FREE, 0
-        self._see()
+        self._set_size(size)
         self.r32[old:, k.later_at(w)] = np.arange(old + 1, size + 1)
         self.r32[size - 1, k.later_at(w)] = self.cursor[-1]
         self.cursor[-2:] = k.CHANGED + 1, old  # what changed is not remembered
 
-    def _resize(self, size: int) -> None:
-        """A table of another size: in a larger one rows keep their slots, in a smaller one they move to the front."""
-        if size > self.capacity:
-            self._enlarge(size)
-            return
-        used = np.flatnonzero(self.status != k.FREE)
-        number = np.full(self.capacity + 1, -1, np.int64)  # where each slot goes; −1 stays −1
-        number[used] = np.arange(len(used))
-        for name in ("status", "stream", "records"):
-            old = getattr(self, name)
-            new = np.zeros((size, *old.shape[1:]), np.uint8)
-            new[: len(used)] = old[used]
-            setattr(self, name, new)
-        self._see()
-        later = k.later_at(self.width)
-        ages = self.r32[: len(used), later : later + 2]
-        ages[:] = number[ages]
-        self.fifo, ports = number[self.fifo], number[self.cursor[:-2]]
-        free = np.flatnonzero(self.status == k.FREE)
-        self.r32[free, later] = np.append(free[1:], -1) if len(free) else free
-        self.cursor = np.append(ports, [k.CHANGED + 1, int(free[0]) if len(free) else -1])
+    def _make_smaller(self, size: int) -> None:
+        """Rows move to the front."""
+        number = np.empty(self.capacity, np.int32)
+        held = self.status, self.stream, self.r64, self.r32, self.head, self.fifo, self.cursor
+        move_to_front(size, self.ports, *held, number)
+        self.cursor[-2] = k.CHANGED + 1
+        del held
+        self._set_size(size)
 
     def take_free(self, rows: Int64s) -> Int64s:
         """Slots for so many rows of each input, which ``fill`` and ``put`` put there."""
@@ -164,7 +177,7 @@ class Slots:
     def direct(self, ports: Array) -> None:
         """Another directed join graph over the same tree: every status is computed anew."""
         self.ports = ports
-        link_all(*self.arrays, True)
+        settle_all(*self.arrays)
 
     def close(self, keys: Int64s, port: int, why: int) -> Int64s:
         """Keys that have no future match at a port; returns 1 for those that still have to wait."""
@@ -206,7 +219,7 @@ class Slots:
     def stored(self, stream: int) -> tuple[Int64s, Int64s]:
         """The slots and the places of the rows of an input that are stored."""
         slots, places = np.empty((2, int(self.live[stream])), np.int64)
-        many = int(stored(stream, self.width, self.status, self.stream, self.r32, slots, places))
+        many = int(stored(stream, self.width, self.r32, self.fifo, slots, places))
         return slots[:many], places[:many]
 
     def keys(self, slots: Int64s) -> Int64s:
