@@ -67,8 +67,7 @@ class Routing:
         found = Routing(name, parameters, None if classifier is None else str(classifier), d)
         if name == KnownClassifier.name and classifier is None:
             raise JobError(
-                "known-classifier needs its classifier: WITH (routing = 'known-classifier',"
-                " classifier = 'a column')."
+                "known-classifier needs its classifier: WITH (routing = 'known-classifier', classifier = 'a column')."
             )
         if name != KnownClassifier.name and classifier is not None:
             raise JobError(f"the routing policy {name!r} finds its classifiers itself: leave 'classifier' out.")
