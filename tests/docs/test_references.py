@@ -21,9 +21,9 @@ def wrong_modules(text: str) -> Iterator[str]:
         if room not in ROOMS or found[0].strip("`").startswith(OTHERS):
             continue
         folder = SOURCE / room
-        if not (folder / f"{name}.py").exists() and not (folder / name).is_dir():
-            if not re.search(rf"\b{name}\b", (folder / "__init__.py").read_text(encoding="utf-8")):
-                yield found[0]
+        known = (folder / f"{name}.py").exists() or (folder / name).is_dir()
+        if not known and not re.search(rf"\b{name}\b", (folder / "__init__.py").read_text(encoding="utf-8")):
+            yield found[0]
 
 
 def wrong_files(path: Path) -> Iterator[str]:
