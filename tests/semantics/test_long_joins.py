@@ -29,7 +29,7 @@ FACTOR = float(os.environ.get("EDDYLINE_CASES", "1"))
 SEED = os.environ.get("EDDYLINE_SEED", "2005")
 GRAPHS = round(10 * FACTOR) if FACTOR > 1 else max(2, round(6 * FACTOR))
 PARTS = 10
-MOST = 4000 if FACTOR >= 1 else 150  # elements of a stream; fewer where kernels are not compiled
+MOST_ELEMENTS = 4000 if FACTOR >= 1 else 150  # elements of a stream; fewer where kernels are not compiled
 # Runs of the deep form in which each thing that caches do must have happened: of a fault that spoils the answer of one
 # such run in thirty, a hundred of them miss 3 % (0.967 ** 100). What happens within one run is not independent.
 RUNS_WITH_EACH = 100
@@ -56,7 +56,7 @@ def option_sets(number: int) -> list[tuple[str, str]]:
 def test_answers_with_caches_are_those_of_the_tensor_product(part: int) -> None:
     for number in range(part, GRAPHS, PARTS):
         rng = random.Random(f"{SEED}/long join/{number}")
-        case = draw(rng, number * 7, MOST)  # 7: neighbours differ in shape and in window
+        case = draw(rng, number * 7, MOST_ELEMENTS)  # 7: neighbours differ in shape and in window
         expected = case.expected()
         used = False
         for orders, caches in option_sets(number):
@@ -74,7 +74,7 @@ def test_answers_with_caches_are_those_of_the_tensor_product(part: int) -> None:
 def test_trees_that_keep_subresults_whole_give_the_tensor_product() -> None:
     for number in range(max(2, GRAPHS // 2)):
         rng = random.Random(f"{SEED}/long tree/{number}")
-        case = draw(rng, number * 7, min(MOST, 1500))
+        case = draw(rng, number * 7, min(MOST_ELEMENTS, 1500))
         tree = draw_tree(rng, [f"i{i}" for i in range(len(case.streams))])
         wrong = case.difference(run(case, rng, {"tree": tree}), case.expected())
         assert wrong is None, (number, tree, case.text, wrong)

@@ -28,7 +28,7 @@ from tests.semantics.long_joins import draw, run
 SEED = os.environ.get("EDDYLINE_SEED", "2012")
 GRAPHS = scaled(5, least=2, most=8)
 PARTS = 5
-MOST = 1500 if FACTOR >= 1 else 100  # elements of a stream
+MOST_ELEMENTS = 1500 if FACTOR >= 1 else 100  # elements of a stream
 QUICK = "window=200, periodic=600, triggered=900, partition=64, batch=50, costs=counted"
 MEASURED = QUICK.replace("counted", "measured")
 INDEXES = (
@@ -91,10 +91,10 @@ def any_machine(rng: random.Random) -> Iterator[None]:
 def test_answers_with_any_route_and_index_are_those_of_the_tensor_product(part: int) -> None:
     for number in range(part, GRAPHS, PARTS):
         rng, tried = random.Random(f"{SEED}/routed/{number}"), number * 7
-        case = draw(rng, tried, MOST, inputs=(2, 3, 4, 4, 5))
+        case = draw(rng, tried, MOST_ELEMENTS, inputs=(2, 3, 4, 4, 5))
         while any(w.kind == "partition" for w in case.windows):  # such a window is refused: tested elsewhere
             tried += 9  # the same shape with the next kind of window
-            case = draw(rng, tried, MOST, inputs=(2, 3, 4, 4, 5))
+            case = draw(rng, tried, MOST_ELEMENTS, inputs=(2, 3, 4, 4, 5))
         expected = case.expected()
         for index in INDEXES:
             made: list[RoutesAndIndexes] = []

@@ -23,7 +23,7 @@ from eddyline.testing.case_queries import Focus
 from eddyline.testing.cases import draw_case
 from tests.semantics.engine import Way, mismatch, run_engine
 
-MOST = 320  # cases
+MOST_CASES = 320  # cases
 Patch = tuple[Any, str, Any]
 leave_times, enter_times, net = windows.leave_times, windows.enter_times, streams.net
 
@@ -191,7 +191,7 @@ MUTATIONS: dict[str, tuple[Focus | None, list[Patch]]] = {
 
 def first_difference(focus: Focus | None) -> int | None:
     """The number of the case that shows a mistake."""
-    for i in range(MOST):
+    for i in range(MOST_CASES):
         case = draw_case(random.Random(f"mutation/{i}"), focus)
         expected = case.expected()
         try:

@@ -37,7 +37,7 @@ from tests.semantics.steering import steer
 
 SEED = os.environ.get("EDDYLINE_SEED", "2018")
 SHORT, FILTERS, LONG, PARTS = scaled(60, least=10), scaled(10, least=4), scaled(6, least=2), 2
-MOST = 3000 if FACTOR >= 1 else 150  # elements of a stream of a long join
+MOST_ELEMENTS = 3000 if FACTOR >= 1 else 150  # elements of a stream of a long join
 DID: Counter[str] = Counter()  # what was done, over all sessions
 
 
@@ -151,7 +151,7 @@ def refer(session: ed.Session, text: str, rows: list[dict[str, int]]) -> Counter
 def test_a_steered_join_answers_as_the_tensor_product(part: int) -> None:
     for number in range(part, LONG, PARTS):
         rng = random.Random(f"{SEED}/long/{number}")
-        case = draw(rng, number * 7, MOST)
+        case = draw(rng, number * 7, MOST_ELEMENTS)
         given: dict[str, Any] = {"caches": "global(interval=300, W=3, W_d=16)"} if number % 2 else {}
         session, query = start_long(case, given)
         tables = {name: case.arrow(name) for name in case.tables}

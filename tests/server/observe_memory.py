@@ -28,7 +28,7 @@ from playwright.sync_api import sync_playwright
 
 from eddyline.server.demo import ALERTS, COLUMNS, QUERIES, DemoRows
 from eddyline.server.formats import ARROW
-from eddyline.streamon.log import KEPT
+from eddyline.streamon.log import MAX_RECORDS
 from tests.server.conftest import BROWSER
 from tests.server.running import RunningServer
 
@@ -76,9 +76,9 @@ def fill_logs(server: RunningServer) -> None:
             assert answer.status == 200, answer
 
     with ThreadPoolExecutor(32) as threads:  # changes that come together share a commit
-        list(threads.map(alter, range(KEPT)))
+        list(threads.map(alter, range(MAX_RECORDS)))
     for name in QUERIES:
-        assert len(server.request("GET", f"/v1/queries/{name}/decisions").data) == KEPT
+        assert len(server.request("GET", f"/v1/queries/{name}/decisions").data) == MAX_RECORDS
 
 
 def opened(browser: Any, server: RunningServer, place: str, shown: str) -> tuple[Any, Any]:

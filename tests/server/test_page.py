@@ -212,8 +212,12 @@ def test_a_property_is_edited_in_place_and_takes_effect(page: Any, server: Runni
     page.click("text=pin the plans")
     page.wait_for_selector(".mistake:has-text('does not know this token')")
     page.fill("#token", server.token)
+    assert page.locator("#edit-joins").count() == 0  # the query has none
+    page.fill("#edit-priority", "3")
+    page.press("#edit-priority", "Enter")
+    until(lambda: server.request("GET", "/v1/queries/filtered").data["options"].get("priority") == 3)
     page.fill("#edit-memory", "much")
-    page.click(".edit button")
+    page.press("#edit-memory", "Enter")
     page.wait_for_selector(".edit .mistake")
     page.select_option("#edit-filters", "a-greedy")
     page.click("text=pin the plans")
@@ -227,6 +231,15 @@ def test_a_property_is_edited_in_place_and_takes_effect(page: Any, server: Runni
     page.fill("#edit-slack", "5")
     page.click(".edit button")
     until(lambda: server.request("GET", "/v1/streams/drifting").data["input"]["slack"] == 5)
+    windows = ", ".join(f"drifting [ROWS 9] {alias}" for alias in "xyz")
+    joined = f"SELECT count(*) AS n FROM {windows} WHERE x.a = y.a AND y.b = z.b"
+    server.request("POST", "/v1/queries", {"name": "joined", "text": joined})
+    page.goto(f"http://127.0.0.1:{server.port}/#/plan/joined")
+    page.click("section.plan .node:has-text('mjoin')")
+    page.select_option("#edit-joins", "static")
+    page.select_option("#edit-caches", "none")
+    until(lambda: server.request("GET", "/v1/queries/joined").data["options"] == {"joins": "static", "caches": "none"})
+    server.request("DELETE", "/v1/queries/joined")
 
 
 def test_a_bundle_is_saved_and_replayed_without_a_server(

@@ -6,10 +6,22 @@ import type { Rate } from "./history";
 import { isSource, sourceName } from "./scene";
 import { amount, shown } from "./words";
 
-const OPTIONS: Record<string, string[] | null> = {
-  filters: ["a-greedy", "sweep", "independent", "local-swaps", "static"],
-  scheduler: ["fifo", "greedy", "chain"],
-  memory: null,
+const ORDERS = ["a-greedy", "sweep", "independent", "local-swaps", "static"];
+
+interface Option {
+  choices: string[] | null; // null: any text
+  hint?: string;
+  joins?: boolean; // of plans with a join only
+  number?: boolean;
+}
+
+const OPTIONS: Record<string, Option> = {
+  filters: { choices: ORDERS },
+  joins: { choices: ORDERS, joins: true },
+  caches: { choices: ["prefix", "global", "none"], joins: true },
+  scheduler: { choices: ["fifo", "greedy", "chain", "round-robin"] },
+  priority: { choices: null, hint: "such as 3", number: true },
+  memory: { choices: null, hint: "such as 64 MB" },
 };
 
 /** What the server counts of a stream, and how that is called. */
@@ -64,12 +76,16 @@ function Row(props: { name: string; value: string }) {
 }
 
 function Options(props: { plan: Plan; changed: () => void }) {
+  const joins = props.plan.nodes.some((n) => n.kind.includes("join"));
+  const plain = (option: Option, text: string): unknown => (text === "" ? null : option.number && !Number.isNaN(Number(text)) ? Number(text) : text);
   return (
     <fieldset>
       <legend>options of the query</legend>
-      {Object.entries(OPTIONS).map(([name, choices]) => (
-        <Edit key={props.plan.query + name} name={name} value={shown(props.plan.options[name] ?? "")} choices={choices} send={(value) => ask("PATCH", queryPath(props.plan.query), { options: { [name]: value === "" ? null : value } })} changed={props.changed} />
-      ))}
+      {Object.entries(OPTIONS)
+        .filter(([, option]) => joins || !option.joins)
+        .map(([name, option]) => (
+          <Edit key={props.plan.query + name} name={name} value={shown(props.plan.options[name] ?? "")} choices={option.choices} hint={option.hint} send={(value) => ask("PATCH", queryPath(props.plan.query), { options: { [name]: plain(option, value) } })} changed={props.changed} />
+        ))}
     </fieldset>
   );
 }
@@ -118,7 +134,7 @@ function Edit(props: { name: string; value: string; choices: string[] | null; hi
         </select>
       ) : (
         <>
-          <input id={id} value={value} placeholder={props.hint ?? "such as 64 MB"} onInput={(e) => setDraft(e.currentTarget.value)} />
+          <input id={id} value={value} placeholder={props.hint ?? ""} onInput={(e) => setDraft(e.currentTarget.value)} />
           <button type="submit">set</button>
         </>
       )}

@@ -5,8 +5,9 @@ conjuncts, which are functions of the tuple, are asked below them, once. Whether
 at each instant a membership may drop the row, and forget the error, or let it pass, and the error is there. So:
 
 1. below, conjuncts drop rows, or note their errors in hidden columns (``operators.deferred_errors``);
-2. each membership keeps or drops rows, those with notes as well. Its own keys are computed once (``plan.lifting``); a
-   row whose keys failed goes past the look-up, to ask whether there is any right row for which that matters;
+2. each membership keeps or drops rows, those with notes as well. Its own keys are computed once
+   (``plan.membership_keys``); for a row whose keys failed it is looked up whether there is any right row for which that
+   matters;
 3. above, the first note in written order is the error of the row, at the instant at which it gets there.
 """
 

@@ -24,7 +24,7 @@ _FADING = 1 / 64  # how much of the past a call makes forgotten, if it has as ma
 _SPREAD = 0.5  # of the numbers of rows, relative to their mean: with less, one line fits as well as another
 _CAP = 4.0  # a call is believed up to this multiple of what was expected: a pause is not the filter's price
 _EARLY = 8  # calls that are judged by one another; later ones by what was learned before them
-_FAR = (
+_SUSPENDED = (
     16.0  # times what the others allow: what took longer was suspended; with less, some rows may be dearer than others
 )
 _ALIKE = 2.0  # times what another allows: calls that agree on a price
@@ -159,7 +159,7 @@ def _held_up(calls: Sequence[tuple[float, float]], i: int) -> bool:
     k, t = calls[i]
     others = (c for place, c in enumerate(calls) if place != i and c[0] >= min(_MIN_ROWS_TO_COMPARE, k / _CAP))
     allowed = sorted(other * max(1.0, k / j) for j, other in others)
-    return bool(allowed) and t > _FAR * allowed[len(allowed) // 2]
+    return bool(allowed) and t > _SUSPENDED * allowed[len(allowed) // 2]
 
 
 def _settled(calls: Sequence[tuple[float, float]]) -> bool:

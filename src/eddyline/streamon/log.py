@@ -17,7 +17,7 @@ from typing import Any, Protocol, TypeVar
 from eddyline.core.time import Clock, SystemClock
 from eddyline.streamon.decision import USER, Decision
 
-KEPT = 1000  # records: enough for a day of hourly changes of a dozen operators
+MAX_RECORDS = 1000  # records: enough for a day of hourly changes of a dozen operators
 SAVED = 200  # records that are part of a snapshot
 WAITING = 1000  # records that wait for one follower
 
@@ -68,7 +68,7 @@ class DecisionLog:
     """
 
     def __init__(
-        self, *, query: str = "", shard: int | None = None, clock: Clock | None = None, most: int = KEPT
+        self, *, query: str = "", shard: int | None = None, clock: Clock | None = None, most: int = MAX_RECORDS
     ) -> None:
         self.query, self.shard, self.clock = query, shard, clock or SystemClock()
         self._records: deque[Decision] = deque(maxlen=most)

@@ -14,7 +14,7 @@ from eddyline.core.delta import Float64s, Int64s
 ROWS_UNTIL_HALF = 4096  # rows after which a measurement counts half
 _FEWEST = 256  # rows that a measurement counts for at least: an executor knows the price of a row from other calls, too
 _CAP = 4.0  # a batch is believed up to this multiple of the average: a pause is not the filter's price
-_EARLY, _FAR = 5, 16.0  # the first batches are judged by their median: what is so many times as dear was held up
+_EARLY, _HELD_UP = 5, 16.0  # the first batches are judged by their median: what is so many times as dear was held up
 _MIN_SECONDS = 1e-9  # of one row: a clock may not resolve it, and no filter is free
 
 
@@ -98,6 +98,6 @@ def _usual(prices: list[float]) -> float:
     >>> _usual([3.0]), _usual([1000.0, 1.0]), _usual([1.0, 2.0, 9.0])
     (3.0, 1.0, 4.0)
     """
-    most = _FAR * median_low(prices)
+    most = _HELD_UP * median_low(prices)
     believed = [p for p in prices if p <= most]
     return sum(believed) / len(believed)

@@ -12,7 +12,7 @@ import numpy as np
 from eddyline.core.delta import Int64s
 
 PAGE = 512  # words: pages that nobody has written to are not copied, for a copy would take memory
-LEAST = 4 * PAGE
+SMALLEST_POOL = 4 * PAGE
 
 
 class Pool:
@@ -59,11 +59,11 @@ class Pool:
             self._free[at] = words
             return
         self._end = at
-        if 8 * self._end < len(self.array) > LEAST:
+        if 8 * self._end < len(self.array) > SMALLEST_POOL:
             self._resize(2 * self._end)
 
     def _resize(self, words: int) -> None:
-        old, pages = self.array, -(-max(words, LEAST) // PAGE)
+        old, pages = self.array, -(-max(words, SMALLEST_POOL) // PAGE)
         self.array = np.zeros(pages * PAGE, np.int64)
         many = min(len(old), len(self.array)) // PAGE
         was, now = old[: many * PAGE].reshape(many, PAGE), self.array[: many * PAGE].reshape(many, PAGE)

@@ -42,7 +42,7 @@ SHRINKS_AT = 16  # times as much room as there are rows: then it is made smaller
 # Rows that a join may have taken out or put in for each that arrives, and before it is judged: more keeps joins
 # together that stand apart, and costs time.
 MAX_REWINDS, FREE_REWINDS = 4, 1 << 14
-NEAR = 1 << 12  # rows between two joins that may share again
+MAX_ROWS_APART = 1 << 12  # rows between two joins that may share again
 
 
 class SharedIndex:
@@ -211,7 +211,7 @@ class IndexReader:
         if self.stub.low + self.stub.shift < 0 or (self._alone_until is not None and self.tail < self._alone_until):
             return False
         peers = self.peers()
-        apart = self._alone_until is not None and not any(abs(p.tail - self.tail) <= NEAR for p in peers)
+        apart = self._alone_until is not None and not any(abs(p.tail - self.tail) <= MAX_ROWS_APART for p in peers)
         return bool(peers) and not apart
 
     def change(self) -> None:
@@ -220,7 +220,7 @@ class IndexReader:
             self.home, self.offset, self._alone_until = self.stub.store, self.stub.shift, None
         else:
             if self.home is self.stub.store:
-                self._alone_until = self.tail + max(len(self.stub), NEAR)
+                self._alone_until = self.tail + max(len(self.stub), MAX_ROWS_APART)
             self.leave()
         self.moved = self.arrived = 0
 

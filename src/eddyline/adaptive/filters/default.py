@@ -40,7 +40,7 @@ CONFIDENCE = Parameter(
 _EXACT = 8  # filters up to which the best order for the window is searched, not approximated greedily
 _BACK_OFF = 4.0  # the drop-profiling probability falls by this factor with each block of profiled tuples
 _SUSPICION = 1.5  # standard errors from which on a better order is worth another block
-_KEPT = 0.2  # share of the reserve that suspicions leave to changes
+_RESERVED_FOR_CHANGES = 0.2  # share of the reserve that suspicions leave to changes
 _DEARER = 1.5  # a filter whose cost has changed by this factor is looked at before its time
 _IMPATIENCE, _PATIENCE = 1.25, 2.0  # a false alarm raises the bar for the next by the one, up to the other
 _KNOWN = 1 / 50  # share of the window that must get to a place to say who should stand there
@@ -262,7 +262,7 @@ class Default(OrderingPolicy):
         mean, error = float(saved.mean()), float(saved.std() / math.sqrt(len(saved)))
         if mean < self.confidence * error:
             self.hoped = mean if mean >= _SUSPICION * error else 0.0
-            if self.hoped and self.reserve > _KEPT * self.most[0]:
+            if self.hoped and self.reserve > _RESERVED_FOR_CHANGES * self.most[0]:
                 self.level, self.left = min(self.level, 1), self.block
             return None
         self.order = after

@@ -19,7 +19,7 @@ from eddyline.core.delta import Bools, Int64s
 Values = npt.NDArray[Any]
 
 WATCHED = 5000  # values after which it is known whether an attribute is worth anything
-_LARGE = 16  # times d: a domain with more values tells tuples apart, not kinds of tuples
+_VALUES_PER_ATTRIBUTE = 16  # times d: a domain with more values tells tuples apart, not kinds of tuples
 _BITS = 1 << 14
 
 
@@ -80,7 +80,7 @@ class HashPartition:
         self.watched += count
         if self.watched >= WATCHED:
             many = len(self.known) - _BITS * np.log(max(1.0 - self.bits.mean(), 1e-9))
-            if many > _LARGE * self.d:
+            if many > _VALUES_PER_ATTRIBUTE * self.d:
                 self.pruned = "large domain"
             elif len(self.known) < 2:
                 self.pruned = "constant"

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from eddyline.spark.sources.planner import Offset, Planner
 
 BATCH_TASK_ROWS: Final = 2_000_000  # rows of a task of a batch query: its blobs must fit into memory
-KEPT: Final = 8  # objects that a worker keeps unpickled
+MAX_UNPICKLED: Final = 8  # objects that a worker keeps unpickled
 
 _unpickled: OrderedDict[str, Any] = OrderedDict()
 _registered: weakref.WeakKeyDictionary[Any, set[str]] = weakref.WeakKeyDictionary()
@@ -52,7 +52,7 @@ class Described:
         found = _unpickled.get(self.name)
         if found is None:
             found = _unpickled[self.name] = pickle.loads(self.pickled)
-            while len(_unpickled) > KEPT:
+            while len(_unpickled) > MAX_UNPICKLED:
                 _unpickled.popitem(last=False)
         return found
 
