@@ -118,11 +118,14 @@ def quickest(
     text: str | None = None,
     trained: int = 0,
     rounds: int = 3,
+    window: str = WINDOW,
 ) -> list[float]:
     """CPU seconds with each index: the least of several runs, in turns, the first of which loads. Where time is judged,
     indexes are chosen by what operations cost in time, not by their number."""
     timed = [i.replace("costs=counted", "costs=measured") if i is not None else None for i in indexes]
-    times = [[measure(tables, i, text=text, trained=trained).seconds for i in timed] for _ in range(rounds)]
+    times = [
+        [measure(tables, i, window, text=text, trained=trained).seconds for i in timed] for _ in range(rounds)
+    ]  # fmt: skip
     return [min(t) for t in zip(*times, strict=True)]
 
 
