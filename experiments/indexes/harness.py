@@ -29,7 +29,7 @@ from experiments.report import Options
 WINDOW, PHASE, TUPLES = "[ROWS 2000]", 1_000, 16_000
 VALUES = (20, 32, 48, 80, 160, 560)
 SIZES = "partition=500, costs=counted"
-TUNED = f"window=10000, periodic=40000, triggered=60000, {SIZES}"
+TUNED = f"window=4000, periodic=12000, triggered=20000, {SIZES}"
 TRAINING, TRAINED = 8_000, 200_000
 STATIC = f"window={TRAINED}, scheduling=periodic, periodic=1000000000000, {SIZES}"
 OPERATIONS = ("comparisons", "bucket_visits", "hashes")
