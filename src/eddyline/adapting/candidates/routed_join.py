@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from eddyline.plan.physical import Builder
 
 NAME, INDEX, DEFAULT = "routes", "index", "amri"
+BATCH_ROWS, MOST_BATCH_ROWS = 1_024, 8_192  # rows that are routed together
+WINDOW_SHARE = 10  # of the rows of all windows one in so many: fewer learn routes sooner
 INDEXES_IN_A_WINDOW = 4  # a search goes through one for each different partition, four to a window by default
 
 
@@ -90,8 +92,8 @@ class RoutedJoinCandidate(Candidate):
         operator = RoutedJoin(
             name, parts.inputs, parts.graph, parts.residual, stubs, node.schema.names, builder.context,
             parts.conditions, control.initial, control,
-            partition_rows=options.partition, batch_rows=options.batch, in_flight=options.in_flight,
-            peers=registry.stubs, shared_as=(tuner_name, options) if registry.sharing else None,
+            partition_rows=options.partition, batch_rows=options.batch or BATCH_ROWS, in_flight=options.in_flight,
+            peers=registry.stubs, shared_as=(tuner_name, shared_options(options)) if registry.sharing else None,
         )  # fmt: skip
         return builder.add_join(node, operator, parts)
 
@@ -120,13 +122,31 @@ def index_options(options: Mapping[str, Any]) -> tuple[str, IndexOptions]:
 def resolved_index(node: Join, options: Mapping[str, Any]) -> tuple[str, IndexOptions]:
     """As ``index_options``; where indexes are to fit into the memory, with the rows that are known."""
     name, written = index_options(options)
-    size = size_of(node) if name == FITTING else None
+    size = size_of(node)
+    if written.batch is None:
+        written = replace(written, batch=batch_of(0 if size is None else size.rows))
+    assert written.batch is not None
     if name != FITTING or size is None or written.memory is None:
         return name, written
     # Rows of a batch are in the index before others have left, so they take memory; but every batch costs the same time
     # beside its searches, so that half the rows in a batch take nearly twice the time.
     batch, partition = min(written.batch, max(64, size.rows // 2)), min(written.partition, max(1, size.largest // 4))
     return name, replace(written, batch=batch, partition=partition, rows=size.rows, largest=size.largest)
+
+
+def batch_of(rows: int) -> int:
+    """The rows that are routed together where windows hold so many rows: what a batch costs beside its searches hardly
+    depends on its rows, but they are in the indexes before others leave, and searches go past them.
+
+    >>> batch_of(0), batch_of(8_000), batch_of(40_000), batch_of(10**6)
+    (1024, 1024, 4000, 8192)
+    """
+    return min(MOST_BATCH_ROWS, max(BATCH_ROWS, rows // WINDOW_SHARE))
+
+
+def shared_options(options: IndexOptions) -> IndexOptions:
+    """What joins must agree in to have one state module: how many rows a join routes together is its own affair."""
+    return options if options.memory is not None else replace(options, batch=None)
 
 
 def is_kept_by_join(p: Plan) -> bool:

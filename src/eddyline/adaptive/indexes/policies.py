@@ -43,7 +43,11 @@ EXPLORE = Parameter(
 ROUTE = NamedChoice("routes", ROUTES, "how a batch finds its next state")
 PARTITION = Parameter("partition", 1, 65_536, "rows of a time partition: fewer follow a change sooner", whole=True)
 BATCH = Parameter(
-    "batch", 1, 1_000_000, "rows that are routed together: more cost less and learn more slowly", whole=True
+    "batch",
+    1,
+    1_000_000,
+    "rows that are routed together (1024, of large ROWS windows a tenth): more cost less and learn more slowly",
+    whole=True,
 )
 IN_FLIGHT = Parameter("in_flight", 1, 1_000, "batches that are routed at a time", whole=True)
 
@@ -70,7 +74,7 @@ class IndexOptions:
     routes: str = "greedy"
     explore: int = 64
     partition: int = 2_500
-    batch: int = 1_024
+    batch: int | None = None  # None: the planner sets it
     in_flight: int = 4
     seed: int = 0
     rows: int = 0  # of all windows when they are full, 0: not known; no option, the planner sets it
@@ -121,7 +125,7 @@ def _fitting(states: Sequence[int], unit: UnitCosts, options: IndexOptions) -> I
     have bit-address or hash indexes, whichever cost least, chosen again as searches change."""
     return Fitting(
         *options.assessed(states), unit=unit, budget=options.memory, partition=options.partition, rows=options.rows,
-        largest=options.largest, batch=options.batch,
+        largest=options.largest, batch=options.batch or 0,
     )  # fmt: skip
 
 
