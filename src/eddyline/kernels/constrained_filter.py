@@ -51,6 +51,28 @@ def add_to_filter(keys, bits, base, blocks):
             bits[block + (bit >> 3)] |= np.uint8(1 << (bit & 7))
 
 
+@kernel(f"int64({I1}, {I1}, {I1}, {I1})")
+def find_keys(column, keys, table, found):
+    """Where a column has one of some keys; returns how many such places there are. ``table`` has a power of two of
+    places, more than there are keys, and −1 in each."""
+    last = np.int64(len(table) - 1)
+    for i in range(len(keys)):
+        at = mix(np.int64(1), keys[i]) & last
+        while table[at] >= 0:
+            at = (at + 1) & last
+        table[at] = i
+    many = np.int64(0)
+    for i in range(len(column)):
+        at = mix(np.int64(1), column[i]) & last
+        while table[at] >= 0:
+            if keys[table[at]] == column[i]:
+                found[many] = i
+                many += 1
+                break
+            at = (at + 1) & last
+    return many
+
+
 @inlined
 def ask(rows, width, owner, j, key, filters, bits, asked, many):
     """Ask the spill for the matches of a key at a port of an input."""

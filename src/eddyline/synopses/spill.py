@@ -22,7 +22,7 @@ from eddyline.kernels.constrained_filter import add_to_filter
 from eddyline.kernels.constrained_layout import BLOCK
 from eddyline.synopses.spill_file import FILE_BYTES, SpillFile
 from eddyline.synopses.spill_folder import SpillFolder
-from eddyline.synopses.spill_segment import Segment, SpilledRows
+from eddyline.synopses.spill_segment import Segment, SpilledRows, positions
 
 SEGMENT_BYTES = FILE_BYTES
 BUFFER_BYTES = 1 << 20  # rows of one input that wait in memory to be written, at most
@@ -113,23 +113,22 @@ class Spill:
             keys = np.unique(asked[asked[:, 0] == port, 1])
             found = []
             for n, rows in enumerate(self.waiting[i]):
-                here = np.isin(rows.keys[:, p], keys)
-                if worth_it is not None and here.any():
-                    here[here] = worth_it(port, rows.keys[here])
-                if here.any():
-                    found.append(rows.filter(here))
-                    self.waiting[i][n] = rows.filter(~here)
+                at = positions(np.ascontiguousarray(rows.keys[:, p]), keys)
+                if worth_it is not None and len(at):
+                    at = at[worth_it(port, rows.keys[at])]
+                if len(at):
+                    found.append(rows.take(at))
+                    left = np.ones(len(rows), np.bool_)
+                    left[at] = False
+                    self.waiting[i][n] = rows.filter(left)
             self.waiting[i] = [r for r in self.waiting[i] if len(r)]
             for segment in self.segments[i]:
-                at = segment.find(p, keys)
-                if len(at) == 0:
-                    continue
-                rows = segment.read(at)
-                if worth_it is not None:
-                    here = worth_it(port, rows.keys)
-                    at, rows = at[here], rows.filter(here)
+                at, by_port = segment.look_up(p, keys)
+                if worth_it is not None and len(at):
+                    here = worth_it(port, by_port)
+                    at, by_port = at[here], by_port[here]
                 if len(at):
-                    found.append(rows)
+                    found.append(segment.read(at, by_port))
                     segment.take(at)
             if found:
                 rows = SpilledRows.concat(found)

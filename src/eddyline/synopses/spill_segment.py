@@ -1,7 +1,8 @@
 """Segments: spilled rows in a file that never change, of which only what was asked for is read, and verified first.
 
 A segment is a sequence of *blocks*. For each port of the rows' input there is a *sorted run*: its keys in order with
-the places of their rows, cut into blocks; then the rows themselves in blocks. A block of rows has one record of fixed
+the keys of the other ports and the places of their rows, cut into blocks; then the rows themselves in blocks. So what
+a look-up finds is known by all its keys before a row is read: most of it is of no use to whoever asks. A block of rows has one record of fixed
 size for each row, with its columns of fixed width in the bytes in which they are in memory, and behind the records the
 other columns (text, columns with NULLs) in Arrow's format. The manifest, which is in memory because the file lives no
 longer than its process, has for each block its place, length and checksum, and for each block of a run its first key.
@@ -22,6 +23,7 @@ import pyarrow as pa
 
 from eddyline.core.delta import Bools, Int64s, combine
 from eddyline.core.errors import EddylineError
+from eddyline.kernels.constrained_filter import find_keys
 from eddyline.synopses.spill_file import SpillFile
 
 KEYS_PER_BLOCK = 2_048  # of a run: fewer read less for a key, and take more memory for the manifest
@@ -107,8 +109,9 @@ class Segment:
         self.largest: list[int] = []  # and its last key
         self.rows: list[Block] = []
         self._start, self._parts = file.bytes, list[Any]()
+        self.own = [p for p, same in enumerate(self.run_of) if same == p]
         for p, same in enumerate(self.run_of):
-            self._add_run(np.ascontiguousarray(rows.keys[:, p]) if same == p else rows.keys[:0, p])
+            self._add_run(rows.keys if same == p else rows.keys[:0], p)
         self._add_rows(rows)
         file.append(b"".join(self._parts))
         self._parts = []
@@ -126,26 +129,31 @@ class Segment:
         self.bytes += length
         return block
 
-    def _add_run(self, keys: Int64s) -> None:
-        order = np.argsort(keys)
-        ordered, places = keys[order], order.astype(np.int32)
+    def _add_run(self, keys: Int64s, port: int) -> None:
+        order = np.argsort(keys[:, port])
+        columns = [keys[:, p][order] for p in (port, *self._others(port))]
+        ordered, places = columns[0], order.astype(np.int32)
         starts = range(0, len(keys), KEYS_PER_BLOCK)
         cuts = [slice(start, start + KEYS_PER_BLOCK) for start in starts]
-        self.runs.append([self._add(ordered[c].tobytes(), places[c].tobytes()) for c in cuts])
+        self.runs.append([self._add(*(memoryview(x[c]).cast("B") for x in (*columns, places))) for c in cuts])
         self.first.append(ordered[::KEYS_PER_BLOCK].copy())
         self.largest.append(int(ordered[-1]) if len(keys) else -(1 << 63))
+
+    def _others(self, port: int) -> list[int]:
+        """The ports whose keys are in the run of a port besides its own."""
+        return [p for p in self.own if p != port]
 
     def _add_rows(self, rows: SpilledRows) -> None:
         raw = {n: fixed(c) for n, c in rows.columns.items()}
         self.types = {n: (c.type, raw[n] is not None) for n, c in rows.columns.items()}
         # Of tuple-based windows no row has a time at which it leaves.
         self.leave = int(rows.leave[0]) if (rows.leave == rows.leave[0]).all() else None
-        head = [("number", "<i8"), ("why", "<u2"), ("keys", "<i8", (self.ports,))]
+        head = [("number", "<i8"), ("why", "<u2")]
         head += [("leave", "<i8")] if self.leave is None else []
         columns = [(f"row {n}", values.dtype.str) for n, values in raw.items() if values is not None]
         self.record = np.dtype([*head, *columns])
         records = np.empty(len(rows), self.record)
-        records["number"], records["why"], records["keys"] = rows.number, rows.why, rows.keys
+        records["number"], records["why"] = rows.number, rows.why
         if self.leave is None:
             records["leave"] = rows.leave
         for n, values in raw.items():
@@ -155,20 +163,20 @@ class Segment:
         batch = pa.RecordBatch.from_pydict(others) if others else None
         self.schema = None if batch is None else batch.schema
         for start in range(0, len(rows), ROWS_PER_BLOCK):
-            parts = [records[start : start + ROWS_PER_BLOCK].tobytes()]
+            parts = [memoryview(records[start : start + ROWS_PER_BLOCK].view(np.uint8))]
             if batch is not None:
                 parts.append(batch.slice(start, ROWS_PER_BLOCK).serialize().to_pybytes())
             self.rows.append(self._add(*parts))
 
-    def _read(self, blocks: Sequence[Block]) -> list[bytes]:
+    def _read(self, blocks: Sequence[Block]) -> list[bytearray]:
         """The bytes of blocks, as they were written."""
         found = []
         try:
             with self.path.open("rb", buffering=0) as file:
                 for b in blocks:
                     file.seek(b.start)
-                    data = file.read(b.length)
-                    if len(data) != b.length or zlib.crc32(data) != b.checksum:
+                    data = bytearray(b.length)
+                    if file.readinto(data) != b.length or zlib.crc32(data) != b.checksum:
                         raise self._damaged(f"{b.length:,} bytes at {b.start:,} are not those that were written")
                     found.append(data)
         except OSError as error:
@@ -181,20 +189,34 @@ class Segment:
             " Go on from a snapshot, with a spill directory that nobody else writes to."
         )
 
-    def _run(self, port: int, blocks: Sequence[int]) -> list[tuple[Int64s, Int64s]]:
-        """Blocks of a run: keys, and the places of their rows."""
+    def _run(self, port: int, blocks: Sequence[int]) -> list[tuple[list[Int64s], Int64s]]:
+        """Blocks of a run: keys of the port and of the others, and the places of their rows."""
         made = []
         for data in self._read([self.runs[port][b] for b in blocks]):
-            many = len(data) // 12
-            places: Int64s = np.frombuffer(data, np.int32, many, 8 * many).astype(np.int64)
-            made.append((np.frombuffer(data, np.int64, many), places))
+            lines = len(self.own)
+            many = len(data) // (8 * lines + 4)
+            keys: list[Int64s] = [np.frombuffer(data, np.int64, many, 8 * many * n) for n in range(lines)]
+            made.append((keys, np.frombuffer(data, np.int32, many, 8 * many * lines)))
+        return made
+
+    def _spread(self, port: int, keys: Sequence[Int64s]) -> Int64s:
+        """Keys by port, from those that the run of one has."""
+        by_port = dict(zip((port, *self._others(port)), keys, strict=True))
+        made = np.zeros((len(keys[0]), self.ports), np.int64)
+        for p, same in enumerate(self.run_of):
+            if same >= 0:
+                made[:, p] = by_port[same]
         return made
 
     def find(self, port: int, keys: Int64s) -> Int64s:
         """The places of rows with one of these keys, which are in order."""
+        return self.look_up(port, keys)[0]
+
+    def look_up(self, port: int, keys: Int64s) -> tuple[Int64s, Int64s]:
+        """The places of rows with one of these keys, which are in order, and all keys of each."""
         port = self.run_of[port]
         first = self.first[port]
-        none = np.empty(0, np.int64)
+        none = np.empty(0, np.int64), np.empty((0, self.ports), np.int64)
         if len(keys) == 0 or len(first) == 0 or keys[0] > self.largest[port] or keys[-1] < first[0]:
             return none  # most segments have other keys
         keys = keys[np.searchsorted(keys, first[0]) : np.searchsorted(keys, self.largest[port], "right")]
@@ -206,14 +228,20 @@ class Segment:
         longer = np.flatnonzero(high > low)
         several = [np.arange(x, y + 1) for x, y in zip(low[longer].tolist(), high[longer].tolist(), strict=True)]
         wanted = np.unique(np.concatenate([low, *several])).tolist()
-        found = [place[np.isin(run, keys)] for run, place in self._run(port, wanted)]
-        return self._left(np.sort(np.concatenate(found)))
+        places, found = [], []
+        for run, place in self._run(port, wanted):
+            here = positions(run[0], keys)
+            places.append(place[here].astype(np.int64))
+            found.append(self._spread(port, [x[here] for x in run]))
+        at, by_port = np.concatenate(places), np.concatenate(found)
+        order = np.argsort(at)
+        if len(self.taken):
+            order = order[self._is_left(at[order])]
+        return at[order], by_port[order]
 
-    def _left(self, at: Int64s) -> Int64s:
-        """Those of some places whose rows are there."""
-        if len(self.taken) == 0:
-            return at
-        left: Int64s = at[(self.taken[at >> 3] >> (at & 7).astype(np.uint8)) & 1 == 0]
+    def _is_left(self, at: Int64s) -> Bools:
+        """Whether the rows at some places are there; one was taken."""
+        left: Bools = (self.taken[at >> 3] >> (at & 7).astype(np.uint8)) & 1 == 0
         return left
 
     def take(self, at: Int64s) -> None:
@@ -225,10 +253,18 @@ class Segment:
 
     def places(self) -> Int64s:
         """Of all rows that are there."""
-        return self._left(np.arange(self.many))
+        at = np.arange(self.many)
+        return at[self._is_left(at)] if len(self.taken) else at
 
-    def read(self, at: Int64s) -> SpilledRows:
-        """The rows at increasing places."""
+    def _keys_of(self, at: Int64s) -> Int64s:
+        """The keys of the rows at some places, by port."""
+        made = np.zeros((self.many, self.ports), np.int64)
+        for keys, places in self._run(self.own[0], range(len(self.runs[self.own[0]]))):
+            made[places] = self._spread(self.own[0], keys)
+        return made[at]
+
+    def read(self, at: Int64s, keys: Int64s | None = None) -> SpilledRows:
+        """The rows at increasing places; ``keys`` by port, if they were looked up."""
         blocks = np.unique(at // ROWS_PER_BLOCK)
         picked, others = [], []
         for n, data in zip(blocks.tolist(), self._read([self.rows[b] for b in blocks.tolist()]), strict=True):
@@ -251,17 +287,15 @@ class Segment:
                 assert rest is not None
                 columns[n] = rest.column(n)
         leave = records["leave"].copy() if self.leave is None else np.full(len(records), self.leave, np.int64)
-        keys = np.ascontiguousarray(records["keys"])
+        keys = self._keys_of(at) if keys is None else keys
         return SpilledRows(records["number"].copy(), leave, records["why"].astype(np.int64), keys, columns)
 
     def keys(self, port: int) -> Int64s:
         """The keys of the rows that are there, in any order."""
         port = self.run_of[port]
         parts = self._run(port, range(len(self.runs[port])))
-        keys, places = (np.concatenate(x) for x in zip(*parts, strict=True))
-        if len(self.taken):
-            keys = keys[(self.taken[places >> 3] >> (places & 7).astype(np.uint8)) & 1 == 0]
-        return keys
+        keys, places = np.concatenate([run[0] for run, _ in parts]), np.concatenate([p for _, p in parts])
+        return keys[self._is_left(places)] if len(self.taken) else keys
 
     @property
     def nbytes(self) -> int:
@@ -275,6 +309,17 @@ class Segment:
 
     def __len__(self) -> int:
         return self.left
+
+
+def positions(column: Int64s, keys: Int64s) -> Int64s:
+    """Where some keys are in a column.
+
+    >>> positions(np.array([4, 7, 5, 7]), np.array([6, 7])).tolist()
+    [1, 3]
+    """
+    found = np.empty(len(column), np.int64)
+    table = np.full(1 << (2 * len(keys)).bit_length(), -1, np.int64)
+    return found[: int(find_keys(column, keys, table, found))]
 
 
 def fixed(column: pa.Array) -> np.ndarray[Any, Any] | None:
