@@ -329,3 +329,30 @@ def test_lists_of_no_rows_are_an_empty_table() -> None:
     text = "SELECT k, x FROM S SAMPLE EVERY 5"
     assert answer(lists, text).equals(answer(table, text))
     assert answer(lists.slice(0, 0), text).num_rows == 0
+
+
+@pytest.mark.parametrize("function", ["min", "max"])
+def test_an_extreme_over_a_window_of_timestamps_has_no_holes(function: str) -> None:
+    """Pieces of a sliding extreme cross nearer to where they begin than two instants of this century are apart."""
+    rng, start = np.random.default_rng(3), 1_700_000_000_000_000
+    for _ in range(3):
+        corners = np.cumsum(rng.integers(50_000, 3_000_000, 400))
+        heights = rng.uniform(0, 100, 400)
+        at = np.arange(corners[0], corners[-1], 10_000)
+        x = np.interp(at, corners, heights)
+        stamps = pa.array(start + at).cast(pa.timestamp("us"))
+        samples = pa.table({"ts": stamps, "k": pa.array(["a"] * len(at)), "x": x})
+        segments = ed.fit(samples, key="k", time="ts", value="x", error=0.01, interpolate=True)
+        session = ed.Session()
+        session.stream("S", segments)
+        text = f"SELECT k, {function}(x) AS m FROM S [RANGE 30 SECONDS SLIDE 1 SECOND] GROUP BY k"
+        found = session.query(text).to_arrow()
+        ends = found["_time"].cast(pa.timestamp("us")).cast(pa.int64()).to_numpy() - start
+        first, last = -(-(start + at[0] + 30_000_000) // 1_000_000), (start + at[-1]) // 1_000_000
+        assert (ends + start).tolist() == (np.arange(first, last + 1) * 1_000_000).tolist()
+        pick = {"min": np.min, "max": np.max}[function]
+        edges = np.sort(np.concatenate([at, ends, ends - 30_000_000]))
+        line = np.interp(edges, at, x)
+        for t, m in zip(ends.tolist(), found["m"].to_pylist(), strict=True):
+            low, high = np.searchsorted(edges, [t - 30_000_000, t + 1])
+            assert abs(m - pick(line[low:high])) <= 0.021

@@ -63,9 +63,8 @@ def first_below(polynomial, base, scale, current, other, now, end, a, b, at):
         return end
     many = roots(b, width, at)
     for i in range(many):
-        if at[i] <= 1e-9:
-            continue
-        place = now + at[i] * wide
+        # A root may be nearer than two numbers of this size are apart: the next one is behind it then.
+        place = max(now + at[i] * wide, np.nextafter(now, np.inf))
         if place >= end:
             break
         after = 0.5 * (at[i] + (at[i + 1] if i + 1 < many else 1.0))

@@ -19,6 +19,7 @@ from eddyline.core.delta import Float64s, Int64s
 from eddyline.kernels.envelope import clip, lower_envelope
 from eddyline.kernels.polynomials import EQ, LOW_CLOSED
 from eddyline.kernels.polynomials import solve as solve_kernel
+from eddyline.kernels.sliding_steps import sliding_steps
 from eddyline.kernels.window_integral import window_integral
 from eddyline.models.pieces import Pieces, Value, for_kernel, horner, shifted
 from eddyline.synopses.keys import numbered
@@ -141,15 +142,25 @@ def _sliding(
     moving = shifted(c, (begin - base) * scale)
     moving_low = np.where(rises, begin + width, begin)
     moving_high = np.where(rises, end + width, end)
-    flat_low, flat_high = np.where(rises, begin, end), np.where(rises, begin + width, end + width)
-    groups = np.concatenate([group, group])
+    flat_low = np.where(rises, begin, end)
+    # Points inside the window are steps first: an envelope compares all pieces that hold at an instant.
+    steps, flat_low, flat_high = _steps(group, flat_low, flat[:, 0], width)
+    groups = np.concatenate([group[steps], group])
     lows, highs = np.concatenate([flat_low, moving_low]), np.concatenate([flat_high, moving_high])
-    bases, every = np.concatenate([flat_low, moving_low]), np.concatenate([flat, moving])
+    bases, every = np.concatenate([flat_low, moving_low]), np.concatenate([flat[steps], moving])
     order = np.lexsort((lows, groups))
     groups, lows, highs, bases, every = groups[order], lows[order], highs[order], bases[order], every[order]
     ranks = np.zeros(len(groups), np.int64)
     row, low, high = _envelope(groups, every, bases, lows, highs, ranks, scale)
     return groups[row], low, high, bases[row], every[row]
+
+
+def _steps(group: Int64s, low: Float64s, value: Float64s, width: float) -> tuple[Int64s, Float64s, Float64s]:
+    """The smallest of numbers that hold for a width each: the rows, and from when to when."""
+    room = 2 * len(group)
+    row, begin, end = np.empty(room, np.int64), np.empty(room), np.empty(room)
+    made = sliding_steps(*for_kernel(group, low, value), width, row, begin, end)
+    return row[:made], begin[:made], end[:made]
 
 
 def _monotone(
