@@ -127,10 +127,10 @@ def test_a_history_is_bounded_and_forgets_nothing() -> None:
 
 
 def test_a_history_outlives_a_restart() -> None:
-    books = FilterStatistics(2)
-    books.add(10, np.array([10, 5]), np.array([5, 2]), np.array([0, 1]), np.zeros(2), np.ones(2))
+    counts = FilterStatistics(2)
+    counts.add(10, np.array([10, 5]), np.array([5, 2]), np.array([0, 1]), np.zeros(2), np.ones(2))
     other = FilterStatistics(2)
-    other.load(books.state())
-    assert other.statistics() == books.statistics()
-    older = {k: v for k, v in books.state().items() if k != "history"}
+    other.load(counts.state())
+    assert other.statistics() == counts.statistics()
+    older = {k: v for k, v in counts.state().items() if k != "history"}
     FilterStatistics(2).load(older)

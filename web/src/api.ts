@@ -11,6 +11,7 @@ export interface Decision {
   evidence: Record<string, unknown>;
   units: Record<string, string>;
   expected_gain: number | null;
+  cost?: number | null; // of the change itself
   measured_gain: number | null;
   applied: boolean;
   wall: number; // microseconds

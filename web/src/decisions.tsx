@@ -5,7 +5,7 @@ import { ask, queryPath, type Decision, type Sample } from "./api";
 import { PlanGraph } from "./graph";
 import { keyOf } from "./history";
 import { cheap } from "./scene";
-import { clock, gain, shown } from "./words";
+import { amount, clock, gain, shown } from "./words";
 
 const SHOWN = 100; // moments of the timeline
 const SHAPES: Record<string, string> = { policy: "●", user: "◆", planner: "■", scheduler: "▲", session: "▬" };
@@ -85,6 +85,12 @@ export function DecisionsView(props: { query: string; decisions: Decision[]; sam
                 expected {gain(chosen.expected_gain)}
                 <br />
                 measured {gain(chosen.measured_gain)}
+                {chosen.cost ? (
+                  <>
+                    <br />
+                    the change costs {amount(chosen.cost)} {chosen.units?.["cost"] ?? ""}
+                  </>
+                ) : null}
               </p>
             </div>
           </div>

@@ -64,7 +64,7 @@ export function ShardsView(props: { samples: Sample[]; index: number }) {
               <dd>
                 {amount(shard.results)} ({amount(rate)}/s)
               </dd>
-              <dt>keeps</dt>
+              <dt>state</dt>
               <dd>
                 {amount(shard.rows)} rows, {amount(shard.bytes, "B")}
               </dd>

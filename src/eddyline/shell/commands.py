@@ -143,6 +143,7 @@ class Shell:
                         last.extend(batch.slice(max(0, len(batch) - SHOWN_ROWS)).to_pylist())
                     live.update(_table(name, list(last), count))
                 live.update(_table(name, list(last), count))
+            self._say(f"{name} is over: no more results come.")
         except KeyboardInterrupt:
             self._say(f"{name} goes on; \\watch {name} shows it again.")
 

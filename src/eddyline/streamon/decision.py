@@ -23,9 +23,9 @@ class Decision:
 
     ``evidence`` are the statistics that the decision rests on, ``units`` the units of those that have one.
     ``expected_gain`` is what they promise: the cost before over the cost after, or None where nothing was estimated.
-    ``cost`` is what the change itself costs, in the unit ``units["cost"]``. ``measured_gain`` is the ratio that was
-    found after the change; until then, and where nobody measures, it is None. ``names`` are what numbers of filters in
-    the evidence mean.
+    ``cost`` is what the change itself costs, in the unit ``units["cost"]``; None where nothing has to be moved or
+    filled. ``measured_gain`` is the ratio that was found after the change; until then, and where nobody measures, it is
+    None. ``names`` are what numbers of filters in the evidence mean.
 
     >>> decision = Decision(
     ...     "filter order", (0, 1), (1, 0), "{first:name} takes {price} for a tuple", {"first": 1, "price": 3e-5},

@@ -86,15 +86,17 @@ def decided_line(decision: Mapping[str, Any]) -> str:
     ...     "reason": "b is cheaper", "expected_gain": 1.3, "measured_gain": None})
     'select 1 at 7: filter order b, a (b is cheaper; expected gain 1.30×)'
     """
-    told = [decision["reason"]] if decision.get("reason") else []
+    parts = [decision["reason"]] if decision.get("reason") else []
     if decision["expected_gain"] is not None:
-        told.append(f"expected gain {decision['expected_gain']:.2f}×")
+        parts.append(f"expected gain {decision['expected_gain']:.2f}×")
+    if decision.get("cost"):
+        parts.append(f"costs {decision['cost']:,.0f} {decision['units'].get('cost', '')}".rstrip())
     if decision["measured_gain"] is not None:
-        told.append(f"measured {decision['measured_gain']:.2f}×")
+        parts.append(f"measured {decision['measured_gain']:.2f}×")
     if not decision.get("applied", True):
-        told.append("not applied: the query is pinned")
+        parts.append("not applied: the query is pinned")
     at = "" if decision["time"] is None else f" at {decision['time']}"
-    why = f" ({'; '.join(told)})" if told else ""
+    why = f" ({'; '.join(parts)})" if parts else ""
     return f"{decision['operator']}{at}: {decision['kind']} {brief(decision['after'])}{why}"
 
 

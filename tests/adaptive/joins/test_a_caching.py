@@ -14,6 +14,7 @@ from eddyline.adaptive.joins.candidates import Candidate, conflicts, prefix_inva
 from eddyline.adaptive.joins.policies import POLICIES, defaults, make_caching
 from eddyline.core.errors import JobError
 from eddyline.streamon.decision import Decision
+from eddyline.streamon.wording import decided_line
 from tests.adaptive.joins.graphs import EXAMPLE, chain, clique, random_orders, random_shape
 
 ORDERS = [(1, 2), (0, 2), (1, 0)]
@@ -64,6 +65,10 @@ def test_all_start_as_profiled_and_wait_for_W_observations() -> None:
     (decision,) = world.decisions
     assert (decision.kind, decision.before, decision.after) == ("join caches", (), (RS,))
     assert decision.expected_gain is not None and decision.expected_gain > 1.4
+    # While the cache fills, for an interval at least, it spares half of what it will.
+    benefit = decision.evidence["caches"][RS]["benefit"]
+    assert benefit > 0 and decision.cost == pytest.approx(0.5 * benefit * 10_000)
+    assert f"; costs {decision.cost:,.0f} accesses" in decided_line(decision.to_dict())
     assert "20 %" in decision.reason and decision.evidence["caches"][RS]["miss"] == pytest.approx(0.2)
 
 

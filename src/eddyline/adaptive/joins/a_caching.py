@@ -61,8 +61,7 @@ class ACaching:
     threshold
         Relative change that calls for a new selection.
     W_d, alpha_bits
-        Probes over which distinct keys of a profiled candidate are counted, and bits for each; for the executor, which
-        counts.
+        Probes over which distinct keys of a profiled candidate are counted, and bits for each.
     global_caches
         Whether globally-consistent caches are candidates at all.
     memory, page
@@ -142,8 +141,7 @@ class ACaching:
 
     @property
     def suspended(self) -> tuple[Candidate, ...]:
-        """Those of the profiled that were used until now: an executor that goes on maintaining them finds them warm if
-        they are chosen again."""
+        """Those of the profiled that were used until now. Maintained on, they are warm if they are chosen again."""
         return self.states.suspended
 
     def orders(self, orders: Orders, now: int | None = None) -> list[Decision]:
@@ -366,15 +364,13 @@ class ACaching:
 
     def _moved(self, candidate: Candidate, now: Value) -> bool:
         last = self._decided.get(candidate)
-        if last is None:
-            return True
-        pairs = ((now.benefit, last.benefit), (now.cost, last.cost))
-        return any(abs(new - old) > self.threshold * abs(old) for new, old in pairs)
+        pairs = () if last is None else ((now.benefit, last.benefit), (now.cost, last.cost))
+        return last is None or any(abs(new - old) > self.threshold * abs(old) for new, old in pairs)
 
     def _collected(self) -> bool:
-        if self._waited(_WAIT_SHARE) and any(self.profiler.profiled(c, 1) for c in self.profiled):
-            return True
-        if self._waited(1.0):
+        if self._waited(1.0) or (
+            self._waited(_WAIT_SHARE) and any(self.profiler.profiled(c, 1) for c in self.profiled)
+        ):
             return True
         profiled = all(self.profiler.profiled(c) for c in self.profiled)
         return profiled and all(self.profiler.known(c) for c in self.used)
@@ -416,8 +412,11 @@ class ACaching:
         statistics: Statistics | None = None,
     ) -> Decision:
         after = self.states.current
-        gain = reasons.gain(before, after, values, statistics) if values is not None and statistics else None
-        return reasons.decision(now, self.operator, self.names, before, after, because, evidence, gain)
+        gain = cost = None
+        if values is not None and statistics is not None:
+            gain, new = reasons.gain(before, after, values, statistics), sorted(set(after) - set(before))
+            cost = reasons.fill_cost({c: self._filling(c, statistics) for c in new}, values)
+        return reasons.decision(now, self.operator, self.names, before, after, because, evidence, gain, cost)
 
     def statistics(self) -> dict[str, Any]:
         """What the next decision will rest on, for people: rates and work per unit, and each candidate."""

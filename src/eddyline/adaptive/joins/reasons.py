@@ -112,6 +112,14 @@ def gain(
     return (work - net(sorted(old & known), values)) / left if left > 0 else None
 
 
+def fill_cost(filling: Mapping[Candidate, int], values: Values) -> float | None:
+    """What a change to new caches costs: the accesses that they do not spare yet while they fill, ``filling`` tuples
+    each. Hits grow from none to those that the benefit rests on, so that is half of it; None: it is not known."""
+    if any(c not in values for c in filling):
+        return None
+    return sum(0.5 * max(0.0, values[c].benefit) * tuples for c, tuples in filling.items())
+
+
 def total(some: Sequence[Candidate], values: Values) -> tuple[float, float]:
     """Σ benefit and Σ cost, shared caches paying once."""
     return sum(values[c].benefit for c in some), sum(upkeep(some, values).values())
@@ -126,6 +134,7 @@ def decision(
     because: str,
     evidence: Mapping[str, Any],
     expected_gain: float | None = None,
+    cost: float | None = None,
 ) -> Decision:
     return Decision(
         KIND,
@@ -133,8 +142,9 @@ def decision(
         labels(after, names),
         because,
         evidence,
-        {"work": "accesses an element"},
+        {"work": "accesses an element", **({} if cost is None else {"cost": "accesses"})},
         expected_gain,
+        cost,
         operator=operator,
         time=now,
     )
