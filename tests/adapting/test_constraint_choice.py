@@ -83,6 +83,12 @@ def test_rows_and_bytes_in_memory_and_spilled_are_told_apart(monkeypatch: pytest
     assert "window 9,0" in told and "by constraints about" in told and "made useless by" in told
     known = {c["constraint"]: c for c in query.statistics()["constrained-join 1"]["constraints"]}
     assert known["RIDS on I.id → O.id"]["k_e"] >= known["RIDS on I.id → O.id"]["k_u"] > 0
+    # Of each synopsis the constraints by which its rows go: those of items wait for their order.
+    of_items, of_orders = ({c["constraint"]: c for c in s["constraints"]} for s in (items, first))
+    assert {"RIDS on I.id → O.id", "OAC on O.id"} <= set(of_items) and {"CA on I.id", "OAP on I.id"} <= set(of_orders)
+    del known["RIDS on I.id → O.id"]["increases"]
+    assert of_items["RIDS on I.id → O.id"] == known["RIDS on I.id → O.id"]
+    assert set(of_items) | set(of_orders) == set(known)
 
 
 def test_a_plain_join_spills_nothing() -> None:

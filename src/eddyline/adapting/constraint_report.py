@@ -107,7 +107,8 @@ def synopses(watch: Watched, join: ConstrainedJoin) -> list[dict[str, Any]]:
     """Of each input: bounds, rows and bytes in memory and spilled, and what made how many rows useless."""
     counts = join.row_counts()
     spilled = [(0, 0)] * watch.size if join.spill is None else join.spill.by_input()
-    made = []
+    made: list[dict[str, Any]] = []
+    known = constraints(watch, join)
     for i, label in enumerate(join.labels):
         unknown, yes, no = counts[i].tolist()
         counted = join.counted_in_window(i)  # arrivals are not counted while the plain join runs
@@ -117,6 +118,7 @@ def synopses(watch: Watched, join: ConstrainedJoin) -> list[dict[str, Any]]:
             "bytes": join.bytes_of(i), "spilled": spilled[i][0], "spilled_bytes": spilled[i][1],
             "window_rows": None if math.isinf(window) else int(window),
             "constraint_rows": expected_rows(watch, join, i), "removed": removed_from(watch, i),
+            "constraints": [{n: c[n] for n in ("constraint", "k_u", "k_e", "used")} for c in known if c["input"] == i],
         })  # fmt: skip
     return made
 
@@ -158,18 +160,19 @@ def removed_from(watch: Watched, i: int) -> dict[str, int]:
 
 def constraints(watch: Watched, join: ConstrainedJoin) -> list[dict[str, Any]]:
     """Every constraint that is watched, in both of its forms."""
-    found: list[tuple[str, str, Forms, int]] = []
+    found: list[tuple[str, str, Forms, int, int]] = []  # … the input that is counted, the one whose rows may go
     for q, rids in watch.rids.items():
         if watch.unique(join, watch.other[q]):
-            found.append(("RIDS", watch.edge_label(q), rids, watch.input_of(watch.other[q])))
-    found += [("CA", watch.facts[q].label, ca.forms, watch.input_of(q))
+            found.append(("RIDS", watch.edge_label(q), rids, watch.input_of(watch.other[q]), watch.input_of(q)))
+    found += [("CA", watch.facts[q].label, ca.forms, watch.input_of(q), watch.input_of(watch.other[q]))
               for q, ca in watch.clustered.items() if watch.is_parent(q) and q not in watch.unwatched]  # fmt: skip
     found += [
-        ("OAP" if watch.is_parent(q) else "OAC", watch.facts[q].label, oa.forms, watch.input_of(q))
+        ("OAP" if watch.is_parent(q) else "OAC", watch.facts[q].label, oa.forms, watch.input_of(q),
+         watch.input_of(watch.other[q]))
         for q, oa in watch.ordered.items()
-    ]
+    ]  # fmt: skip
     made = []
-    for name, where, forms, counting in found:
+    for name, where, forms, counting, going in found:
         usable = watch.usable(join, forms, counting)
         for in_ticks, a in ((False, forms.arrivals), (True, forms.ticks)):
             if forms.given not in (CHOSEN, TICKS if in_ticks else ARRIVALS):
@@ -180,7 +183,7 @@ def constraints(watch: Watched, join: ConstrainedJoin) -> list[dict[str, Any]]:
             text = f"{shown}, {USED if used else UNUSED}; {a.increases} increases"
             made.append({"constraint": f"{name}{'_t' if in_ticks else ''} on {where}", "k_u": k_u,
                          "k_e": None if k_u is None else int(a.k_e), "used": used, "increases": a.increases,
-                         "text": text})  # fmt: skip
+                         "text": text, "input": going})  # fmt: skip
     return made
 
 
@@ -190,7 +193,7 @@ def statistics(watch: Watched, join: ConstrainedJoin) -> dict[str, Any]:
     return {
         "graph": watch.spelled(watch.graph) if watch.graph else [],
         "synopses": synopses(watch, join),
-        "constraints": [{n: c[n] for n in c if n != "text"} for c in known],
+        "constraints": [{n: c[n] for n in c if n not in ("text", "input")} for c in known],
         "predicted": {join.labels[i]: {"dropped": p.dropped, "kept": p.kept, "drops": watch.drops_no[i]}
                       for i, p in watch.predicted.items()},
         "collections": join.collections,

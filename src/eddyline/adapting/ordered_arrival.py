@@ -106,11 +106,11 @@ class OrderedArrival:
         return int(self.maxima[place]) if place >= 0 else LOWEST
 
     def marks_every(self) -> int:
-        """Arrivals between two marks of the largest key in the kernel: half of those by which a row is kept longer than
-        is noticed, and so many that the last marks reach back as far as rows are kept."""
-        k_e, length = max(1.0, self.forms.used.k_e), self.forms.length
-        noticed = (k_e - self.forms.used.growing) / k_e * length
-        return max(LEAST_MARKED, int(noticed / 2), int(length / (MARKS - 2)))
+        """Arrivals, or ticks, between two marks of the largest key in the kernel: half of those by which a row is kept
+        longer than is noticed, and so many that the last marks reach back as far as rows are kept."""
+        k_e, growing = self.forms.used.k_e, self.forms.used.growing
+        least = 1 if self.forms.in_ticks else LEAST_MARKED
+        return max(least, int((k_e - growing) / 2), int(k_e / (MARKS - 2)))
 
     @property
     def nbytes(self) -> int:

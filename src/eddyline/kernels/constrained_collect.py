@@ -34,6 +34,7 @@ from eddyline.kernels.constrained_layout import (
     KINDS,
     LOWEST,
     MARKED,
+    MARKED_AT,
     MARKS,
     NB,
     NBP,
@@ -194,7 +195,8 @@ def mark(plan, at, now):
     place = FIRST_MARK + 3 * (plan.marks[at, TURN] % MARKS)
     plan.marks[at, place], plan.marks[at, place + 1] = plan.marks[at, 0], plan.marks[at, 1]
     plan.marks[at, place + 2] = now
-    plan.marks[at, MARKED], plan.marks[at, TURN] = plan.marks[at, 0], plan.marks[at, TURN] + 1
+    plan.marks[at, MARKED], plan.marks[at, MARKED_AT] = plan.marks[at, 0], now
+    plan.marks[at, TURN] += 1
     plan.notice[NOTICE_LOW, at] = max(plan.notice[NOTICE_LOW, at], marked(plan, at, plan.notice[NOTICE_LAG, at], now))
 
 

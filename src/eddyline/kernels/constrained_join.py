@@ -32,6 +32,7 @@ from eddyline.kernels.constrained_layout import (
     LOWEST,
     MARK_EVERY,
     MARKED,
+    MARKED_AT,
     MOST,
     NB,
     NBP,
@@ -182,7 +183,10 @@ def arrive(rows, width, plan, measures, s, now):
             plan.low[port] = LOWEST
         plan.marks[port, 0] += 1
         plan.marks[port, 1] = max(plan.marks[port, 1], key)
-        if plan.marks[port, 0] - plan.marks[port, MARKED] >= plan.notice[MARK_EVERY, u(port)]:
+        since = now - plan.marks[port, MARKED_AT]
+        if plan.units[1, port] != TICKS:
+            since = plan.marks[port, 0] - plan.marks[port, MARKED]
+        if since >= plan.notice[MARK_EVERY, u(port)]:
             mark(plan, port, now)
         again = link_and_compare(rows, width, s, j)
         measures.duplicates[owner * width + j] += again

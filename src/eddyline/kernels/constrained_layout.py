@@ -48,14 +48,14 @@ FOUND, PENDING, COLLECT, SINCE, DUE, COLLECTED, COLLECTIONS, NOW, DROPPED, APPLI
 
 NEVER_USED = 1 << 62  # a k that no distance reaches
 LOWEST = -(1 << 63)  # a bound below all keys
-# Marks of a port: rows of the neighbour, the largest of their keys, how many there were at the last mark, marks made;
-# then of each of the last MARKS the count, the largest key and the time.
-MARKS, MARKED, TURN, FIRST_MARK = 32, 2, 3, 4
+# Marks of a port: rows of the neighbour, the largest of their keys, how many rows there were at the last mark, when,
+# marks made; then of each of the last MARKS the count, the largest key and the time.
+MARKS, MARKED, MARKED_AT, TURN, FIRST_MARK = 32, 2, 3, 4, 5
 WRAP = (1 << 32) - 1  # differences of counts are taken modulo 2³²
 ARRIVALS, TICKS = 0, 1  # what a distance counts: rows of a stream, or time
 # Lines of ``notice``, by port: distances and bounds on keys from which on a constraint is about to cease to hold, so
 # that the control is asked before the next garbage collection; how many arrivals or ticks ago the bound's keys came;
-# rows of the neighbour from one mark to the next; whether such a distance or key was seen (of the first port).
+# rows of the neighbour, or ticks, from one mark to the next; whether such a distance or key was seen (first port only).
 NOTICE_WAIT, NOTICE_LOW, NOTICE_LAG, MARK_EVERY, NOTICED, NOTICES = range(6)
 CHANGED = 1 << 13  # rows whose status changed that are remembered for the next collection; after more it looks at all
 STEPS = 32  # distances by port that are remembered between two questions to the control

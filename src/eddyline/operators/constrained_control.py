@@ -17,9 +17,9 @@ Join = TypeVar("Join", contravariant=True)  # the operator, which imports this f
 class Collection:
     """What garbage collections may infer until the next question. By port: ``wait`` (RIDS) and ``low`` (OA), which
     may be raised to the largest key that came ``lag`` arrivals ago (NEVER_USED: stays as it is); ``units`` (wait, then
-    lag) say what they count (ARRIVALS, TICKS). ``notice`` has wait, low and lag a little earlier, so
-    that the control is asked again while nothing is lost, and after how many rows keys are marked. ``facts`` by input:
-    root, only root, all roots are parents, NO rows are not kept. ``share`` of 65,536 useless rows stay as a sample.
+    lag) say what they count (ARRIVALS, TICKS). ``notice`` has wait, low and lag a little earlier, so that the control
+    is asked again while nothing is lost, and after how many rows or ticks keys are marked. ``facts`` by input: root,
+    only root, all roots are parents, NO rows are not kept. ``share`` of 65,536 useless rows stay as a sample.
     After ``due`` ticks garbage is collected, however few elements came. ``closes``: the control finds keys whose rows
     have all come (CA), so it is asked at the end of a call, too."""
 
