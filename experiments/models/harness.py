@@ -16,7 +16,7 @@ import eddyline as ed
 from eddyline.datasets.moving import moving
 from experiments.report import VARIABLE, NotHereError, Options
 
-ROUNDS = 2  # of each measurement, of which the median counts; one more compiles
+ROUNDS = 3  # of each measurement, of which the median counts; one more compiles
 
 
 def real(options: Options, name: str, columns: Sequence[str]) -> pa.Table:
@@ -51,11 +51,14 @@ def rows(streams: Mapping[str, pa.Table], text: str) -> pa.Table:
     return session.query(text).to_arrow()
 
 
-def objects(tuples: int, per_segment: float, objects: int = 10, seed: int = 1) -> tuple[pa.Table, pa.Table]:
-    """Moving objects whose legs hold so many tuples on average, and their segments (within 1 % of the side)."""
+def objects(
+    tuples: int, per_segment: float, objects: int = 10, seed: int = 1, error: float = 1.0
+) -> tuple[pa.Table, pa.Table]:
+    """Moving objects whose legs hold so many tuples on average, and their segments. Within 1 m a segment holds some
+    46 tuples, however short legs are."""
     rate = 100.0 * objects
     table = moving(objects=objects, seconds=tuples / rate, rate=rate, leg=per_segment / 100.0, seed=seed).table()
-    return table, ed.fit(table, key="id", time="ts", value=["x", "y"], error=1.0)
+    return table, ed.fit(table, key="id", time="ts", value=["x", "y"], error=error)
 
 
 def crossing(at: Sequence[float], ratio: Sequence[float]) -> float:

@@ -12,6 +12,7 @@ import eddyline as ed
 from experiments.models.harness import crossing, medians, objects, rows
 
 LENGTHS = (4, 16, 64, 256, 1024)
+ERROR = 0.01  # metres: each leg has a segment of its own, however short it is
 
 
 @dataclass
@@ -22,10 +23,16 @@ class Curve:
     tuples: list[float] = field(default_factory=list)
     stored: list[float] = field(default_factory=list)
     fitted: list[float] = field(default_factory=list)
+    # Of tuples and stored segments, without what a query costs before its first row.
+    rows_alone: list[tuple[float, float]] = field(default_factory=list)
 
     @property
     def even_stored(self) -> float:
         return crossing(self.per_segment, [s / t for s, t in zip(self.stored, self.tuples, strict=True)])
+
+    @property
+    def even_alone(self) -> float:
+        return crossing(self.per_segment, [s / t for t, s in self.rows_alone])
 
     @property
     def even_fitted(self) -> float:
@@ -51,12 +58,16 @@ def measured(many: int, on_tuples: str, on_models: str, lengths: Sequence[int] =
     """Both queries over objects with legs of different lengths."""
     found = Curve()
     for length in lengths:
-        table, segments = objects(many, length)
-        tuples, stored, fit = medians(
+        table, segments = objects(many, length, error=ERROR)
+        one_row, one_segment = table.slice(0, 1), segments.slice(0, 1)
+        tuples, stored, fit, before_tuples, before_segments = medians(
             lambda t=table: rows({"S": t}, on_tuples),  # type: ignore[misc]
             lambda s=segments: rows({"S": s}, on_models),  # type: ignore[misc]
-            lambda t=table: ed.fit(t, key="id", time="ts", value=["x", "y"], error=1.0),  # type: ignore[misc]
+            lambda t=table: ed.fit(t, key="id", time="ts", value=["x", "y"], error=ERROR),  # type: ignore[misc]
+            lambda t=one_row: rows({"S": t}, on_tuples),  # type: ignore[misc]
+            lambda s=one_segment: rows({"S": s}, on_models),  # type: ignore[misc]
         )
+        found.rows_alone.append((max(tuples - before_tuples, 1e-9), max(stored - before_segments, 1e-9)))
         found.per_segment.append(len(table) / len(segments))
         for to, seconds in ((found.tuples, tuples), (found.stored, stored), (found.fitted, stored + fit)):
             to.append(1e9 * seconds / len(table))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import warnings
 from dataclasses import asdict
 from fractions import Fraction
 from itertools import pairwise
@@ -296,3 +297,12 @@ def test_samples_may_come_in_any_number_of_steps() -> None:
     assert fitter.table()["_to"].to_pylist() == [2]  # 0 and 1 are a line, 1 and 0 the next
     fitter.finish()
     assert fitter.table()["_to"].to_pylist() == [4]
+
+
+def test_the_largest_numbers_do_not_overflow() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        rows = [{"ts": t, "x": 1.5e308 * (-1) ** (t > 4)} for t in range(10)]
+        found = ed.fit(rows, key=[], time="ts", value="x", error=0.5, degree=1).to_pylist()
+    assert sum(s["_samples"] for s in found) == 10
+    assert all(np.isfinite(c) for s in found for c in s["x"])

@@ -246,3 +246,17 @@ def test_what_reads_more_than_one_signal_stays_on_models() -> None:
 def test_an_unknown_way_is_refused() -> None:
     with pytest.raises(ed.JobError, match="the option 'models' is one of auto, always, never, not 'often'"):
         run("SELECT k, x FROM S ERROR WITHIN 1 SAMPLE EVERY 1", {"S": wave(1, 0.1, 5)}, models="often")
+
+
+def test_an_instant_far_from_zero_belongs_to_one_piece() -> None:
+    """As far as two doubles are an eighth of a tick apart, so that roots fall on ends of pieces."""
+    text = "SELECT k, 2 * x - y AS z FROM S WHERE x > y OR NOT x < 3 ERROR WITHIN 100 SAMPLE EVERY 1"
+    rows = []
+    for case in range(40):
+        rng = np.random.default_rng([12, case])
+        for t in np.cumsum(rng.choice([1, 1, 1, 2, 3, 5, 30], 50)).tolist():
+            x = float(rng.choice([rng.normal(), 0.0, 1.0, 1e6 * rng.normal()]))
+            rows.append({"ts": 10**15 + t, "k": str(case), "x": x, "y": float(rng.normal())})
+    found, _, _ = run(text, {"S": sorted(rows, key=lambda r: r["ts"])})
+    seen = list(zip(found["k"].to_pylist(), found["_time"].to_pylist(), strict=True))
+    assert len(seen) == len(set(seen)) > 1000

@@ -147,9 +147,9 @@ def fit_greedy(
                 if share and not ends_here:
                     out[made, 2] = last
                 for j in range(width):
-                    coefficient[made, j, 0] = 0.5 * (line[j, 0] + line[j, 2])
+                    coefficient[made, j, 0] = 0.5 * line[j, 0] + 0.5 * line[j, 2]
                     if degree == 1:
-                        coefficient[made, j, 1] = 0.5 * (line[j, 1] + line[j, 3])
+                        coefficient[made, j, 1] = 0.5 * line[j, 1] + 0.5 * line[j, 3]
                 made += 1
                 if share and not ends_here:
                     samples, first = 1, last

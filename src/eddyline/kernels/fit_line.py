@@ -61,8 +61,8 @@ def fit_lines(
                 if silent or (samples > 1 and (low > most_a + most_b * x or high < least_a + least_b * x)):
                     out[made, 0], out[made, 1], out[made, 3] = k, start, samples
                     out[made, 2] = last + 1 if silent else now
-                    coefficient[made, 0, 0] = 0.5 * (most_a + least_a)
-                    coefficient[made, 0, 1] = 0.5 * (most_b + least_b)
+                    coefficient[made, 0, 0] = 0.5 * most_a + 0.5 * least_a
+                    coefficient[made, 0, 1] = 0.5 * most_b + 0.5 * least_b
                     made += 1
                     samples = 0
             if samples == 0:

@@ -210,10 +210,15 @@ def solve_row(
         if flags == 4:
             return made
         if flags >= 0:
-            row[made], out_closed[made] = i, flags
-            out_low[made] = low if edge[0] == 0.0 else low + edge[0] * wide / scale
-            out_high[made] = high if edge[1] == span / wide else low + edge[1] * wide / scale
-            return made + 1
+            begin = low if edge[0] == 0.0 else low + edge[0] * wide / scale
+            end = high if edge[1] == span / wide else low + edge[1] * wide / scale
+            if begin <= low:  # a root may be nearer to an end than two numbers of this size are apart
+                flags &= HIGH_CLOSED | (closed & LOW_CLOSED)
+            if end >= high:
+                flags &= LOW_CLOSED | (closed & HIGH_CLOSED)
+            begin, end = max(low, min(begin, high)), max(low, min(end, high))
+            row[made], out_low[made], out_high[made], out_closed[made] = i, begin, end, flags
+            return made + (begin < end or flags == LOW_CLOSED | HIGH_CLOSED)
     if width > 2 and span > 0.0:
         # Lower and upper bounds from the signs of the terms: far from zero there is no root to look for.
         lowest, highest, magnitude, power = c[0], c[0], abs(c[0]), span
@@ -260,13 +265,13 @@ def solve_row(
     for k in range(edges + 1):
         x = edge[k]
         zero = 0 < k < edges or (k == 0 and many > 0 and at[0] == 0.0) or (k == edges and at_end)
-        place = low if k == 0 else (high if k == edges else low + x * wide / scale)
+        place = low if k == 0 else (high if k == edges else max(low, min(high, low + x * wide / scale)))
         sign = 0
         if not zero:  # an end: the sign is that of the stretch beside it
             middle = 0.5 * (x + edge[1]) if k == 0 else 0.5 * (x + edge[k - 1])
             sign = -1 if value_at(c, width, middle) < 0.0 else 1
         there = holds(sign, comparison)
-        if (k == 0 and not closed & LOW_CLOSED) or (k == edges and not closed & HIGH_CLOSED):
+        if (place == low and not closed & LOW_CLOSED) or (place == high and not closed & HIGH_CLOSED):
             there = False
         after = False
         if k < edges:
@@ -278,7 +283,7 @@ def solve_row(
             out_high[made] = place
             if there:
                 out_closed[made] |= HIGH_CLOSED
-            made += 1
+            made += out_low[made] < place or out_closed[made] == LOW_CLOSED | HIGH_CLOSED
         elif there:
             row[made], out_low[made], out_high[made] = i, place, place
             out_closed[made] = LOW_CLOSED

@@ -6,8 +6,8 @@ the lines divided by w, or their infimum or supremum, which lies at a sample or 
 its value when the next sample of the key has come, or at once if it is a sample.
 
 Each key has a ring of the samples that windows to come can still reach: those behind t − w, and the one before. With
-every sample goes the integral of its run up to it, as a pair of doubles, so that an average costs the same however
-wide the window is; and for an extreme a queue of the samples that could still become it.
+every sample goes the integral of its run up to it, over w, as a pair of doubles, so that an average costs the same
+however wide the window is; and for an extreme a queue of the samples that could still become it.
 
 The ways of keys and their reviews are those of ``kernels.interpolate``. Two things differ. A key that is fitted fills
 its ring too, so it may return to tuples at any sample. And when a fit begins at s, its models know no window
@@ -76,11 +76,11 @@ def window_at(k, t, width, head, kind, column, state, times, values, sums, queue
         share = (low - times[before]) / (next_time - times[before])
         tail = values[before, j] + share * (next_value - values[before, j])
         if kind[f] == AVG:
-            total = 0.5 * (tail + next_value) * (next_time - low)
+            total = (0.5 * tail + 0.5 * next_value) * ((next_time - low) / width)
             if a < newest:
                 total += (sums[last, 2 * j] - sums[after, 2 * j]) + (sums[last, 2 * j + 1] - sums[after, 2 * j + 1])
-                total += 0.5 * (values[last, j] + head[j]) * (t - times[last])
-            out[made, f] = total / width
+                total += (0.5 * values[last, j] + 0.5 * head[j]) * ((t - times[last]) / width)
+            out[made, f] = total
             continue
         sign = 1.0 if kind[f] == MIN else -1.0
         best = min(sign * tail, sign * head[j])
@@ -111,7 +111,7 @@ def push_sample(k, now, width, argument, row, kind, column, state, times, values
         values[place, j] = v
         sums[place, 2 * j] = sums[place, 2 * j + 1] = 0.0
         if number > a:
-            x = 0.5 * (values[last, j] + v) * (now - times[last])
+            x = (0.5 * values[last, j] + 0.5 * v) * ((now - times[last]) / width)
             whole = sums[last, 2 * j]
             total = whole + x
             z = total - whole

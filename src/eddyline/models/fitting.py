@@ -350,9 +350,9 @@ class Fitter:
     def _end(self, live: Int64s, behind: int = 1) -> None:
         out = np.column_stack([live, self._open[live, 1], self._open[live, 2] + behind, self._open[live, 0]])
         coefficients = np.zeros((len(live), len(self.errors), self.degree + 1))
-        coefficients[:, :, 0] = 0.5 * (self._state[live, :, 0] + self._state[live, :, 2])
+        coefficients[:, :, 0] = 0.5 * self._state[live, :, 0] + 0.5 * self._state[live, :, 2]
         if self.degree == 1:
-            coefficients[:, :, 1] = 0.5 * (self._state[live, :, 1] + self._state[live, :, 3])
+            coefficients[:, :, 1] = 0.5 * self._state[live, :, 1] + 0.5 * self._state[live, :, 3]
         self._open[live, 0] = 0
         self._keep(out.astype(np.int64), coefficients)
 
