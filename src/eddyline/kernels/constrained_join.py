@@ -42,6 +42,7 @@ from eddyline.kernels.constrained_layout import (
     STEPS,
     TICKS,
     VICTIM,
+    WHOLE,
     WRAP,
     YES,
 )
@@ -232,7 +233,8 @@ def collect_garbage(rows, width, plan, measures, progress, every, rows_per_eleme
     raise_low(plan, progress[NOW])
     mark(plan, progress[COLLECTIONS], progress[NOW])
     looked = infer(rows, width, plan, measures.arrived, progress[NOW])
-    more, useless = collect(rows, width, plan, progress[COLLECTED] == 0)
+    more, useless = collect(rows, width, plan, progress[WHOLE] != 0)
+    progress[WHOLE] = 0
     progress[DROPPED] += useless
     progress[SINCE], progress[DUE] = 0, max(every, (looked + more) // rows_per_element)
     progress[COLLECT] = 0

@@ -46,8 +46,10 @@ def above_python(low: int, value: int) -> int:
 def spread_python(key: int) -> int:
     """The uncompiled body of ``spread``.
 
-    >>> [spread_python(16 + i) ^ spread_python(16) for i in range(4)], spread_python(16) & 1023, spread_python(32) & 1023
-    ([0, 1, 2, 3], 428, 856)
+    >>> [spread_python(16 + i) ^ spread_python(16) for i in range(4)]
+    [0, 1, 2, 3]
+    >>> spread_python(16) & 1023, spread_python(32) & 1023
+    (428, 856)
     """
     x = int(key) & _MASK
     x = ((x ^ (x >> 32)) >> 4) * _C & _MASK
