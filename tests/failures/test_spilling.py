@@ -99,6 +99,9 @@ def test_every_flipped_bit_is_noticed(tmp_path: Path) -> None:
         assert sorted(segment.keys(port).tolist()) == sorted(keys[:, port].tolist())
         for key in (0, 17, 899, 900, -1):
             assert segment.find(port, np.array([key])).tolist() == np.flatnonzero(keys[:, port] == key).tolist()
+        at, found = segment.look_up(port, np.arange(100, 300))
+        assert at.tolist() == np.flatnonzero((keys[:, port] >= 100) & (keys[:, port] < 300)).tolist()
+        assert (found == keys[at]).all()
     data = segment.path.read_bytes()
     assert len(data) == segment.bytes
     for at in rng.integers(0, len(data), 60).tolist():

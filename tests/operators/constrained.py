@@ -49,6 +49,9 @@ class Fixed:
         j = next(j for j in range(join.slots.width) if ports[here, j, k.NB] == there)
         return here * join.slots.width + j
 
+    def listens(self, stream: int) -> bool:
+        return True
+
     def arrived(self, join: ConstrainedJoin, stream: int, keys: Int64s, times: Int64s) -> None:
         for j in range(join.slots.width):
             self.came.setdefault(stream * join.slots.width + j, []).extend(keys[:, j].tolist())

@@ -95,12 +95,20 @@ class ConstraintWatch:
 
     # ── while the join runs ───────────────────────────────────────────────────────────────────────────────────────
 
+    def listens(self, stream: int) -> bool:
+        ports = range(stream * self.width, (stream + 1) * self.width)
+        return bool(self.followed) or any(q in self.ordered or self._clusters(q) for q in ports)
+
+    def _clusters(self, q: int) -> bool:
+        """Whether CA is watched at a port."""
+        return q in self.clustered and q not in self.unwatched and self.is_parent(q)
+
     def arrived(self, join: ConstrainedJoin, stream: int, keys: Int64s, times: Int64s) -> None:
         if self.followed:
             self.reported.setdefault(stream, []).append(keys)
         for j in range(self.width):
             q = stream * self.width + j
-            if q in self.clustered and q not in self.unwatched and self.is_parent(q):
+            if self._clusters(q):
                 self.clustered[q].arrived(np.ascontiguousarray(keys[:, j]), times)
             if q in self.ordered:
                 self.ordered[q].arrived(np.ascontiguousarray(keys[:, j]), times)

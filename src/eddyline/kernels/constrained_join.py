@@ -48,6 +48,7 @@ from eddyline.kernels.constrained_layout import (
     STEPS,
     TICKS,
     VICTIM,
+    WHOLE,
     WRAP,
     YES,
 )
@@ -247,7 +248,8 @@ def collect_garbage(rows, width, plan, measures, progress, every, rows_per_eleme
     progress[MOST] = max(progress[MOST], rows.live.sum())
     raise_low(plan, progress[NOW])
     looked = infer(rows, width, plan, measures.arrived, progress[NOW])
-    more, useless = collect(rows, width, plan, progress[COLLECTED] == 0)
+    more, useless = collect(rows, width, plan, progress[WHOLE] != 0)
+    progress[WHOLE] = 0
     progress[DROPPED] += useless
     progress[SINCE], progress[DUE] = 0, max(every, (looked + more) // rows_per_element)
     progress[COLLECT] = 0

@@ -43,8 +43,10 @@ DONE, FULL, GROW, CONSULT = 0, 1, 2, 3
 
 # Places of ``progress``: results found, the slot whose results are not out yet, whether to collect garbage first,
 # elements since the last collection, elements until the next, collections since the control was asked, collections in
-# all, the time of the last arrival, rows taken out by collections, elements applied by this run, the most rows.
-FOUND, PENDING, COLLECT, SINCE, DUE, COLLECTED, COLLECTIONS, NOW, DROPPED, APPLIED, MOST, PROGRESS = range(12)
+# all, the time of the last arrival, rows taken out by collections, elements applied by this run, the most rows. What
+# follows is not saved: whether the next collection looks at all rows.
+FOUND, PENDING, COLLECT, SINCE, DUE, COLLECTED, COLLECTIONS, NOW, DROPPED, APPLIED, MOST, SAVED = range(12)
+WHOLE, PROGRESS = SAVED, SAVED + 1
 
 NEVER_USED = 1 << 62  # a k that no distance reaches
 LOWEST = -(1 << 63)  # a bound below all keys

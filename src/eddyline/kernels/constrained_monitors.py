@@ -21,15 +21,26 @@ MAXIMA, AT, WHEN, LAST, UNTIL, HELD = 0, 1, 2, 3, 4, 5
 
 @inlined
 def add_step(steps, many, limit, position, distance):
-    """Remember a distance, and forget those before it that are not larger; returns how many places are taken."""
-    if distance <= 0:
-        return many
+    """Remember a distance above 0 behind ``many`` places; returns how many are taken then. There is no branch that
+    depends on the distance but for one that is hardly ever taken."""
     if distance > limit and steps[1, 0] == 0:
         steps[0, 0], steps[1, 0] = position, distance
-    while many > 1 and steps[1, u(many - 1)] <= distance:
-        many -= 1
     steps[0, u(many)], steps[1, u(many)] = position, distance
-    return many + 1
+    return many + np.int64(distance > 0)
+
+
+@inlined
+def keep_steps(steps, many):
+    """Of the distances remembered, keep those that no later one reaches; returns how many places are taken then."""
+    at, largest = many, np.int64(0)
+    for i in range(many - 1, 0, -1):
+        if steps[1, u(i)] > largest:
+            at -= 1
+            largest = steps[1, u(i)]
+            steps[0, u(at)], steps[1, u(at)] = steps[0, u(i)], largest
+    for i in range(at, many):
+        steps[0, u(1 + i - at)], steps[1, u(1 + i - at)] = steps[0, u(i)], steps[1, u(i)]
+    return 1 + many - at
 
 
 @kernel(f"int64({I1}, {I1}, int64, {I1}, {I1}, {I1}, {I1}, {I2}, {I2}, {I1})")
@@ -52,7 +63,7 @@ def clustering(keys, times, count, table, first_count, first_time, limits, arriv
         else:
             new += first_count[u(at)] == EMPTY
             table[u(at)], first_count[u(at)], first_time[u(at)] = keys[i], count, times[i]
-    taken[0], taken[1] = a, t
+    taken[0], taken[1] = keep_steps(arrivals, a), keep_steps(ticks, t)
     return new
 
 
@@ -71,15 +82,14 @@ def scrambling(values, times, count, many, held, cut, limits, arrivals, ticks, t
             held[WHEN, u(many)], held[UNTIL, u(many)] = times[i], times[i]
             many += 1
         elif v < held[MAXIMA, u(many - 1)]:
-            low, high = np.int64(0), many - 1  # the first that is larger is among these
-            while low < high:
-                middle = (low + high) >> 1
-                if held[MAXIMA, u(middle)] > v:
-                    high = middle
-                else:
-                    low = middle + 1
+            # The first that is larger is among these; without a branch there is none to mispredict.
+            low, left = np.int64(0), many
+            while left > 1:
+                half = left >> 1
+                low += half * np.int64(held[MAXIMA, u(low + half - 1)] <= v)
+                left -= half
             more = np.int64(low == 0 and cut != 0)
             a = add_step(arrivals, a, limits[0], count + i + 1, count + i - held[AT, u(low)] + more)
             t = add_step(ticks, t, limits[1], times[i], times[i] - held[WHEN, u(low)] + more)
-    taken[0], taken[1] = a, t
+    taken[0], taken[1] = keep_steps(arrivals, a), keep_steps(ticks, t)
     return many

@@ -26,6 +26,8 @@ from eddyline.kernels.constrained_rows import (
     unlink,
 )
 
+FEW = 4  # slots for each row of an input, beyond which its list is followed
+
 
 @kernel(f"void({ROWS}, int64, {I1}, {I1})", work=lambda *args: len(args[14]), borrows=True)
 def insert(
@@ -165,17 +167,24 @@ def take_free(width, r32, cursor, out):
     return many
 
 
-@kernel(f"int64(int64, int64, int32[:, ::1], {I2}, {I1}, {I1})", work=lambda *args: len(args[4]), borrows=True)
-def stored(owner, width, r32, fifo, slots, places):
-    """The slots of the rows of an input that are stored, by age, and where; returns how many."""
+@kernel(f"int64(int64, int64, {B1}, {B1}, int32[:, ::1], {I2}, {I1}, {I1})", work=lambda *args: len(args[6]),
+        borrows=True)  # fmt: skip
+def stored(owner, width, status, stream, r32, fifo, slots, places):
+    """The slots of the rows of an input that are stored, and where; returns how many. Few of many are found along their
+    list, others along all slots, which lie in order."""
     many = np.int64(0)
-    s = fifo[owner, 0]
-    while s >= 0:
-        place = np.int64(r32[s, 5 * width + 8])
-        if place >= 0:
-            slots[many], places[many] = s, place
+    if FEW * len(slots) < len(status):
+        s = fifo[owner, 0]
+        while s >= 0:
+            if r32[s, 5 * width + 8] >= 0:
+                slots[many], places[many] = s, r32[s, 5 * width + 8]
+                many += 1
+            s = np.int64(r32[s, 5 * width + 6])
+        return many
+    for s in range(len(status)):
+        if status[s] != FREE and stream[s] == owner and r32[s, 5 * width + 8] >= 0:
+            slots[many], places[many] = s, r32[s, 5 * width + 8]
             many += 1
-        s = np.int64(r32[s, 5 * width + 6])
     return many
 
 

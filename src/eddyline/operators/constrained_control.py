@@ -41,6 +41,9 @@ class ConstraintControl(Protocol[Join]):
     def nbytes(self) -> int:
         """Bytes of what it remembers of rows and keys."""
 
+    def listens(self, stream: int) -> bool:
+        """Whether arrivals of an input are to be told."""
+
     def arrived(self, join: Join, stream: int, keys: Int64s, times: Int64s) -> None:
         """Rows came with these keys, by port, at these times."""
 

@@ -57,10 +57,13 @@ class Arrivals:
     def __len__(self) -> int:
         return len(self.time)
 
-    def untold(self) -> Iterator[tuple[int, Int64s, Int64s]]:
-        """By input the keys and times of the elements that were applied and that the control does not know yet."""
+    def untold(self, wanted: Sequence[bool]) -> Iterator[tuple[int, Int64s, Int64s]]:
+        """By input, of those ``wanted``, the keys and times of the elements that were applied and that the control does
+        not know yet."""
         for i, (a, b) in enumerate(zip(self.told.tolist(), self.next.tolist(), strict=True)):
-            if a < b:
+            if a < b and not wanted[i]:
+                self.told[i] = b
+            elif a < b:
                 able = (self.state[a:b] & k.INVALID) == 0
                 keys, times = self.keys[a:b], self.time[a:b]
                 if not able.all():

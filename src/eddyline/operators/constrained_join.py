@@ -45,6 +45,7 @@ from eddyline.synopses.spill import Spill
 COLLECT_EVERY = 1_000  # elements between two garbage collections: fewer keep less, and cost more
 COLLECTIONS_PER_QUESTION = 16  # the control is asked before each so many: fewer notice changes sooner, and cost more
 LEAST_COLLECTIONS = 4  # … and not before so many, though a call ends: calls with few elements would ask at each
+WHOLE_EVERY = 4  # questions between two collections that look at all rows: more keep the last few longer
 LEARNING = 64  # collections before that
 TELL_EVERY = 4_096  # arrivals that are told together, unless the control is asked before
 ROWS_PER_ELEMENT = 8  # rows that a collection may look at for each element since the last
@@ -94,7 +95,7 @@ class ConstrainedJoin(Operator):
         self.removed = np.zeros((tree.size, k.KINDS), np.int64)
         self.hits = np.zeros((many + 1) * k.KINDS, np.int64)
         self.room = ROOM
-        self.fetches = 0
+        self.fetches = self.questions = 0
         # Keys and times of elements that the control does not know yet.
         self._untold: list[list[tuple[Int64s, Int64s]]] = [[] for _ in inputs]
         self._most = self._last_most = 0  # rows, during the last call and the last run
@@ -213,7 +214,7 @@ class ConstrainedJoin(Operator):
 
     def _note_arrivals(self, arrivals: Arrivals) -> None:
         """Remember the keys of the elements that were applied, until they are told."""
-        for i, keys, times in arrivals.untold():
+        for i, keys, times in arrivals.untold([self.control.listens(i) for i in range(self.tree.size)]):
             self._untold[i].append((keys, times))
         if sum(len(keys) for mine in self._untold for keys, _ in mine) >= TELL_EVERY:
             self._tell_arrivals()
@@ -253,6 +254,11 @@ class ConstrainedJoin(Operator):
         if plan is None:
             self.progress[k.SINCE] = 0
             return
+        self.questions += 1
+        # What is inferred anew can make any row useless; otherwise a row becomes so when its status changes, nearly
+        # always.
+        anew = plan.share != self.plan.share or not np.array_equal(plan.facts, self.plan.facts)
+        self.progress[k.WHOLE] = anew or plan.closes or self.questions % WHOLE_EVERY == 0 or (plan.low > k.LOWEST).any()
         self.use(plan)
         self.skip = (plan.facts[0] != 0).astype(np.uint8)
         self.progress[k.COLLECT] = 1
@@ -339,7 +345,7 @@ class ConstrainedJoin(Operator):
         self._tell_arrivals()
         slots = self.slots.state()
         out: dict[str, Any] = {"control": self.control.state(), "slots": slots, "fetches": self.fetches}
-        out["progress"], out["skip"] = self.progress.copy(), self.skip.astype(np.int64)
+        out["progress"], out["skip"] = self.progress[: k.SAVED].copy(), self.skip.astype(np.int64)
         out["due"] = self.plan.due
         out["ports"] = np.ascontiguousarray(self.slots.ports.reshape(-1))
         for i, side in enumerate(self.sides):
@@ -368,7 +374,7 @@ class ConstrainedJoin(Operator):
             side.weight, side.slot = np.ones(n, np.int64), int(stored.sum()) + np.arange(n)
         slots["place"] = place
         self.slots.load(slots)
-        self.fetches, self.progress = int(state["fetches"]), np.array(state["progress"])
+        self.fetches, self.progress[: k.SAVED] = int(state["fetches"]), state["progress"]
         self.progress[k.COLLECTED] = COLLECTIONS_PER_QUESTION  # what may be inferred is not saved
         self.use(replace(self.nothing_inferred(), due=int(state["due"])))
         self.collected_at = NEVER

@@ -182,7 +182,8 @@ class SwitchingJoin(ConstrainedJoin):
         shared = {"switch": self.switch.state(), "earlier": self.earlier.copy(), "handovers": self.handovers}
         if self.plain is None:
             return {"runs": "constrained", **shared, **super().state()}
-        learned = {"control": self.control.state(), "progress": self.progress.copy(), "fetches": self.fetches}
+        progress = self.progress[: k.SAVED].copy()
+        learned = {"control": self.control.state(), "progress": progress, "fetches": self.fetches}
         return {"runs": "plain", **shared, **learned, "plain": self.plain.state()}
 
     def load(self, state: dict[str, Any]) -> None:
@@ -194,6 +195,6 @@ class SwitchingJoin(ConstrainedJoin):
             return
         self._empty()
         self.control.load(state["control"])
-        self.progress, self.fetches = np.array(state["progress"]), int(state["fetches"])
+        self.progress[: k.SAVED], self.fetches = state["progress"], int(state["fetches"])
         self.plain = self.make_plain()
         self.plain.load(state["plain"])

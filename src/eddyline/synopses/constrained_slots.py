@@ -219,7 +219,7 @@ class Slots:
     def stored(self, stream: int) -> tuple[Int64s, Int64s]:
         """The slots and the places of the rows of an input that are stored."""
         slots, places = np.empty((2, int(self.live[stream])), np.int64)
-        many = int(stored(stream, self.width, self.r32, self.fifo, slots, places))
+        many = int(stored(stream, self.width, self.status, self.stream, self.r32, self.fifo, slots, places))
         return slots[:many], places[:many]
 
     def keys(self, slots: Int64s) -> Int64s:

@@ -2,12 +2,13 @@
 
 A segment is a sequence of *blocks*. For each port of the rows' input there is a *sorted run*: its keys in order with
 the keys of the other ports and the places of their rows, cut into blocks; then the rows themselves in blocks. So what
-a look-up finds is known by all its keys before a row is read: most of it is of no use to whoever asks. A block of rows has one record of fixed
-size for each row, with its columns of fixed width in the bytes in which they are in memory, and behind the records the
-other columns (text, columns with NULLs) in Arrow's format. The manifest, which is in memory because the file lives no
-longer than its process, has for each block its place, length and checksum, and for each block of a run its first key.
-A look-up reads the blocks of the run that its keys can be in, and then the blocks of the rows that it finds. Nothing
-that was read is used before its checksum is right: a byte that changed on the disk ends the query in a sentence.
+a look-up finds is known by all its keys before a row is read: most of it is of no use to whoever asks. A block of rows
+has one record of fixed size for each row, with its columns of fixed width in the bytes in which they are in memory, and
+behind the records the other columns (text, columns with NULLs) in Arrow's format. The manifest, which is in memory
+because the file lives no longer than its process, has for each block its place, length and checksum, and for each block
+of a run its first key. A look-up reads the blocks of the run that its keys can be in, and then the blocks of the rows
+that are asked for. Nothing that was read is used before its checksum is right: a byte that changed on the disk ends the
+query in a sentence.
 """
 
 from __future__ import annotations
@@ -131,11 +132,11 @@ class Segment:
 
     def _add_run(self, keys: Int64s, port: int) -> None:
         order = np.argsort(keys[:, port])
-        columns = [keys[:, p][order] for p in (port, *self._others(port))]
+        columns: list[np.ndarray[Any, Any]] = [keys[:, p][order] for p in (port, *self._others(port))]
         ordered, places = columns[0], order.astype(np.int32)
         starts = range(0, len(keys), KEYS_PER_BLOCK)
         cuts = [slice(start, start + KEYS_PER_BLOCK) for start in starts]
-        self.runs.append([self._add(*(memoryview(x[c]).cast("B") for x in (*columns, places))) for c in cuts])
+        self.runs.append([self._add(*(x[c].tobytes() for x in (*columns, places))) for c in cuts])
         self.first.append(ordered[::KEYS_PER_BLOCK].copy())
         self.largest.append(int(ordered[-1]) if len(keys) else -(1 << 63))
 
@@ -163,7 +164,7 @@ class Segment:
         batch = pa.RecordBatch.from_pydict(others) if others else None
         self.schema = None if batch is None else batch.schema
         for start in range(0, len(rows), ROWS_PER_BLOCK):
-            parts = [memoryview(records[start : start + ROWS_PER_BLOCK].view(np.uint8))]
+            parts = [records[start : start + ROWS_PER_BLOCK].tobytes()]
             if batch is not None:
                 parts.append(batch.slice(start, ROWS_PER_BLOCK).serialize().to_pybytes())
             self.rows.append(self._add(*parts))
@@ -189,7 +190,7 @@ class Segment:
             " Go on from a snapshot, with a spill directory that nobody else writes to."
         )
 
-    def _run(self, port: int, blocks: Sequence[int]) -> list[tuple[list[Int64s], Int64s]]:
+    def _run(self, port: int, blocks: Sequence[int]) -> list[tuple[list[Int64s], np.ndarray[Any, Any]]]:
         """Blocks of a run: keys of the port and of the others, and the places of their rows."""
         made = []
         for data in self._read([self.runs[port][b] for b in blocks]):
