@@ -178,3 +178,22 @@ def test_a_state_is_assessed_again_until_enough_is_known():
             assessed.append(searched)
     assert assessed == [1_500, 3_000, 6_000]
     assert tuner.frequencies(0) == {0b01: 1.0} and tuner.frequencies(1) == {}
+
+
+@pytest.mark.parametrize("unit", [UnitCosts(), UnitCosts(4.0, 3.0, 4.0, 6.0, 1.0, 1.0, 15e3, 60e3)])
+@pytest.mark.parametrize("name", ["amri", "fitting"])
+def test_a_decision_says_what_it_costs_to_move_rows(name: str, unit: UnitCosts) -> None:
+    name, options = parse_index(f"{name}(costs=counted, window=2000, periodic=4000)")
+    tuner = make_tuner(name, options, [2], unit)
+    facts = StateFacts(("a", "b"), ROWS, (((("bits", 10, 0),), ROWS),), 0, {0: 0.001, 1: 0.001}, full=ROWS)
+    tuner.take_over(0, (("bits", 10, 0),))
+    found = []
+    while not found:
+        tuner.searched(0, 0b10, 5_000)
+        tuner.searched(0, 0b01, 5_000)
+        tuner.inserted(0, 100)
+        found = [t for s in tuner.round_ended() for t in tuner.decide(s, [facts])]
+    decision = found[0].decision
+    assert decision.evidence["moved_rows"] == ROWS
+    assert decision.cost == ROWS * upkeep(found[0].indexes, unit) + unit.build
+    assert decision.units["cost"] == ("operations" if unit == UnitCosts() else "ns")

@@ -78,8 +78,9 @@ class Amri(Costed):
             dict(zip(names, best, strict=True)),
             SEARCHES,
             self.evidence(state, mine, moved),
-            {"rows": "rows", "moved_rows": "rows"},
+            self.units,
             expected_gain=costs[0] / costs[1] if costs[1] > 0 else None,
+            cost=self.moving(mine, moved, (("bits", *best),)),
         )  # fmt: skip
         return Tuning(state, (("bits", *best),), tuple(moved), decision)
 

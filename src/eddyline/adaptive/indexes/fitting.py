@@ -171,8 +171,9 @@ class Fitting(Costed):
             _described(best, mine.names),
             SEARCHES,
             {**self.evidence(state, mine, moved), "costs": self._costs(state, load)},
-            {"rows": "rows", "moved_rows": "rows"},
+            self.units,
             expected_gain=costs[0] / costs[1] if costs[1] > 0 else None,
+            cost=self.moving(mine, moved, best),
         )
         return Tuning(state, best, tuple(moved), decision)
 

@@ -18,7 +18,7 @@ from typing import Any
 from eddyline.adaptive.indexes.access_patterns import attributes_of, spelled
 from eddyline.adaptive.indexes.assessment import Assessment, make_assessment
 from eddyline.adaptive.indexes.cost import EQUAL_COSTS, UnitCosts, Workload
-from eddyline.adaptive.indexes.index_sets import IndexKey, IndexSet
+from eddyline.adaptive.indexes.index_sets import IndexKey, IndexSet, upkeep
 from eddyline.adaptive.indexes.migration import ExpectedCosts, runs_of
 from eddyline.adaptive.indexes.scheduling import Schedule, make_schedule
 from eddyline.adaptive.indexes.selection import most_frequent
@@ -229,6 +229,16 @@ class Costed(Assessed):
             "rows": facts.rows,
             "moved_rows": sum(facts.partitions[i][1] for i in moved),
         }
+
+    def moving(self, facts: StateFacts, moved: Sequence[int], indexes: IndexSet) -> float | None:
+        """What a decision costs: to put the rows of the moved partitions into the new indexes. None if none move."""
+        rows = sum(facts.partitions[i][1] for i in moved)
+        return rows * upkeep(indexes, self.unit) + self.unit.build if rows else None
+
+    @property
+    def units(self) -> dict[str, str]:
+        """Those of the evidence and the cost of a decision."""
+        return {"rows": "rows", "moved_rows": "rows", "cost": "operations" if self.unit == EQUAL_COSTS else "ns"}
 
 
 class AdaptiveHashes(Assessed):
