@@ -31,7 +31,7 @@ def run(options: Options) -> Outcome:
         Claim("and at most 40 % of tuples at a window of 100 s", share[100] <= 0.4),
     ]
     numbers = [
-        Number("tuples a segment from which stored segments are faster", 120, curve.even_stored, ""),
+        Number(curve.even, 120, curve.even_stored, ""),
         Number("the same without what a query costs before its first row", None, curve.even_alone, ""),
         Number("the same with the fit of every tuple", 180, curve.even_fitted, ""),
         *(
