@@ -40,8 +40,8 @@ def run(options: Options) -> Outcome:
         ),
     ]
     note = (
-        "Our minimum on tuples keeps panes: less than 0.1 µs for a tuple at every window, where the paper's grew with the "
-        "open windows. A query on models has a fixed cost of some milliseconds, which counts in short runs."
+        "Our minimum on tuples keeps panes: less than 0.1 µs for a tuple at every window, where the paper's grew with "
+        "the open windows. A query on models has a fixed cost of some milliseconds, which counts in short runs."
     )
     return Outcome(lines, Verdict("Figures 2.5 and 2.6", claims, numbers, note), curve.draw("min"))
 
