@@ -2,9 +2,10 @@
 
 The signals have straight stretches of a given number of samples, so that they have one segment for each. Costs are
 processor time from the declared table to the last result, both sides in turns; the break-even is the cost of a segment
-over that of a sample. A cost model (a fixed part, and one for each segment, from the two of three lengths between which
+over that of a sample. A cost model (a fixed part, and one for each segment, from the two of four lengths between which
 the costs are even) predicts the break-even, and is judged by a measurement of both sides at the length that it
-predicts. Precision and recall compare the results with those of the samples.
+predicts; if that is one of the four, or near it, the prediction that is judged is made from the others. Precision and
+recall compare the results with those of the samples.
 """
 
 from __future__ import annotations
@@ -20,7 +21,8 @@ from benchmarks.harness import Limit, Options, Report
 
 SAMPLES, KEYS, LENGTH, PARTNERS = 4_000_000, 50, 100, 10
 SWEPT = 100  # parameter values of a sweep
-CALIBRATED = (4 * LENGTH, LENGTH // 4, LENGTH // 16)  # samples of a segment at which the cost model is measured
+CALIBRATED = (4 * LENGTH, LENGTH // 4, LENGTH // 16, LENGTH // 32)  # samples of a segment: where costs are measured
+APART = 1.25  # by which factor a length differs from those that its own prediction is made from
 ERROR = 0.001  # of the fit
 
 
@@ -87,7 +89,8 @@ class Models:
         counts = [c.segments for c in known]
         segment, fixed = steepest(counts, models, sample * short.samples)
         predicted = segment * short.samples / max(sample * short.samples - fixed, 1e-12)
-        there = Case(o, many, max(2, round(predicted)))
+        length = max(2, round(predicted))
+        there = Case(o, many, length)
         at = median([there.tuples, there.models], options)
         found = (at[1] / there.segments) / (at[0] / there.samples)
         precision, recall = agreement(short) if not o.join else (float("nan"), float("nan"))
@@ -98,6 +101,8 @@ class Models:
         )
         report.limits.append(Limit(f"{o.name}: samples a segment at break-even", found, o.bound))
         # What the cost model says of the same length: where less than two samples would do, both are compared at two.
+        others = [i for i, c in enumerate(CALIBRATED) if max(c / length, length / c) > APART]
+        segment, fixed = steepest([counts[i] for i in others], [models[i] for i in others], sample * short.samples)
         expected = (fixed + segment * there.segments) / there.segments / sample
         report.limits.append(
             Limit(f"{o.name}: break-even off its prediction", max(found / expected, expected / found), 1.3)

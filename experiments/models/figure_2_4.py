@@ -24,7 +24,7 @@ def run(options: Options) -> Outcome:
         ),
     ]
     numbers = [
-        Number("tuples a segment from which stored segments are faster", None, curve.even_stored, ""),
+        Number(curve.even, None, curve.even_stored, ""),
         Number("the same without what a query costs before its first row", None, curve.even_alone, ""),
         Number("the same with the fit of every tuple", 1050, curve.even_fitted, ""),
     ]

@@ -39,7 +39,7 @@ def run(options: Options) -> Outcome:
         Claim("and models less than twice", cost[RATES[-1]][1] < 2 * cost[RATES[0]][1]),
     ]
     numbers = [
-        Number("tuples a segment from which stored segments are faster", 1.45, curve.even_stored, ""),
+        Number(curve.even, 1.45, curve.even_stored, ""),
         Number("the same without what a query costs before its first row", None, curve.even_alone, ""),
         Number("the same with the fit of every tuple", 1.45, curve.even_fitted, ""),
         Number("cost of tuples at 4 times the rate", None, grows, "×"),

@@ -27,6 +27,12 @@ class Curve:
     rows_alone: list[tuple[float, float]] = field(default_factory=list)
 
     @property
+    def even(self) -> str:
+        """What ``even_stored`` is a number of."""
+        most = ", at most (the shortest that was measured)" if self.stored[0] <= self.tuples[0] else ""
+        return f"tuples a segment from which stored segments are faster{most}"
+
+    @property
     def even_stored(self) -> float:
         return crossing(self.per_segment, [s / t for s, t in zip(self.stored, self.tuples, strict=True)])
 
