@@ -22,6 +22,7 @@ from eddyline.adapting.clustered_arrival import ClusteredArrival
 from eddyline.adapting.constraint_report import UNUSED, USED
 from eddyline.adapting.followed_children import FollowedChildren
 from eddyline.adapting.ordered_arrival import OrderedArrival
+from eddyline.adapting.repeated_keys import RepeatedKeys
 from eddyline.adaptive.constraints.directions import DirectedGraph, Edge, direct
 from eddyline.adaptive.constraints.forms import Forms
 from eddyline.adaptive.constraints.missed import MissedResults
@@ -78,8 +79,7 @@ class ConstraintWatch:
         self.clustered = {q: ClusteredArrival(options.forms(CA)) for q in ports if options.may_use(CA)}
         ordered = options.may_use(OAP) or options.may_use(OAC)
         self.ordered = {q: OrderedArrival(options.forms(OAP)) for q in ports if ordered and self.facts[q].ordered}
-        # Keys that came twice: how many, the arrivals at the last, and by how much longer the next is waited for.
-        self.repeated = {q: [0, 0, 1] for q in ports}
+        self.repeated = {q: RepeatedKeys() for q in ports}
         self.graph: DirectedGraph | None = None
         self.graph_facts: Int64s = np.zeros((3, self.size), np.int64)  # ``DirectedGraph.facts`` by input
         self.parents_of: set[int] = set()  # ports that lead to a parent
@@ -151,8 +151,7 @@ class ConstraintWatch:
 
     def _repeats(self, join: ConstrainedJoin, q: int) -> None:
         """Rows of one key came while a row was there that both match."""
-        seen = self.repeated[q]
-        seen[1], seen[2] = int(join.slots.arrived[self.input_of(q)]), min(1024, seen[2] * 2)
+        self.repeated[q].refuted(int(join.slots.arrived[self.input_of(q)]))
 
     def collection(self, join: ConstrainedJoin, now: int) -> Collection | None:
         self.rates.note(join, now)
@@ -337,22 +336,14 @@ class ConstraintWatch:
 
     def unique(self, join: ConstrainedJoin, q: int) -> bool:
         """Whether keys of a port are taken to be different."""
-        if self.facts[q].declared and self.repeated[q][1] == 0:
+        seen, i = self.repeated[q], self.input_of(q)
+        if self.facts[q].declared and not seen.ever:
             return True
-        _, last, longer = self.repeated[q]
-        arrived = int(join.slots.arrived[self.input_of(q)])
-        look = self.options.adherence(RIDS).W
-        if last == 0:
-            return arrived >= look
-        window = self.in_window(join, self.input_of(q))
-        return arrived - last >= max(look, 0 if math.isinf(window) else window) * longer
+        return seen.over(int(join.slots.arrived[i]), self.options.adherence(RIDS).W, self.in_window(join, i))
 
     def _direct(self, join: ConstrainedJoin, now: int) -> None:
         for q in self.facts:
-            came = int(join.slots.duplicates[q])
-            if came > self.repeated[q][0]:
-                self.repeated[q][0] = came
-                self.repeated[q][1] = int(join.slots.arrived[self.input_of(q)])
+            self.repeated[q].count(int(join.slots.duplicates[q]), int(join.slots.arrived[self.input_of(q)]))
         edges = [
             Edge(a, b, self.unique(join, a * self.width + p), self.unique(join, b * self.width + q))
             for a, p, b, q in self.join_edges
@@ -426,7 +417,7 @@ class ConstraintWatch:
             "rids": {str(q): a.state() for q, a in self.rids.items()},
             "clustered": {str(q): c.state() for q, c in self.clustered.items()},
             "ordered": {str(q): o.state() for q, o in self.ordered.items()},
-            "repeated": np.array([x for q in sorted(self.facts) for x in self.repeated[q]], np.int64),
+            "repeated": np.array([x for q in sorted(self.facts) for x in self.repeated[q].state()], np.int64),
             "removed": removed, "rates": self.rates.state(), "unwatched": np.array(sorted(self.unwatched), np.int64),
             "hits": np.array([[w, n] for w, n in sorted(self.hits.items())], np.int64).reshape(-1),
             "used": dict(self.used), "losses": self.losses.state(),
@@ -439,7 +430,7 @@ class ConstraintWatch:
             for q, monitor in getattr(self, name).items():
                 monitor.load(state[name][str(q)])
         repeated = np.array(state["repeated"]).reshape(-1, 3).tolist()
-        self.repeated = dict(zip(sorted(self.facts), repeated, strict=True))
+        self.repeated = {q: RepeatedKeys(*seen) for q, seen in zip(sorted(self.facts), repeated, strict=True)}
         self.removed = Counter({(i, w): n for i, w, n in np.array(state["removed"]).reshape(-1, 3).tolist()})
         self.hits = Counter(dict(np.array(state["hits"]).reshape(-1, 2).tolist()))
         self.rates.load(state["rates"])
