@@ -47,6 +47,7 @@ class Measured:
     changes: int
     seconds: float
     results: int
+    turns: tuple[float, ...] = ()  # the seconds of several runs, of which ``seconds`` is the median
 
     @property
     def bytes_per_row(self) -> float:

@@ -7,10 +7,12 @@ has other numbers of attributes, values and tuples of a phase; nothing of the pl
 
 The planner is ``index = 'fitting(memory = …)'``: it runs like the others, and what it learns and changes on the way is
 part of what it costs. Operations (hashes, bucket visits, comparisons) are counted with ``costs = counted``, so that a
-run can be repeated. CPU times are the least of ``ROUNDS`` runs with costs as they are measured when the join starts;
-only there the MJoin takes part, because its operations are index accesses.
+run can be repeated. CPU times are of runs with twice as many tuples, so that most take longer than a twentieth of a
+second, and with costs as they are measured when the join starts. All contestants run in turns, ``ROUNDS`` times: the
+time of one is the median of its runs, and the planner is judged by the median of its ratios to the winner's run of the
+same turn. Only there the MJoin takes part, because its operations are index accesses.
 
-The whole map is some 900 runs. ``--parts counted second timed`` and ``--attributes 3 5 8`` run a part of it, and the
+The whole map is some 1,600 runs. ``--parts counted second timed`` and ``--attributes 3 5 8`` run a part of it, and the
 verdict is of that part. Each cell is written to ``map_amri.cells`` when it is complete; ``--resume`` goes on with the
 cells that this file lacks, and ``--minutes 7`` stops measuring after so many.
 """
@@ -18,7 +20,8 @@ cells that this file lacks, and ``--minutes 7`` stops measuring after so many.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from statistics import median
 from time import monotonic
 
 import matplotlib.pyplot as plt
@@ -32,7 +35,7 @@ from experiments.report import OUT, Claim, Number, Options, Outcome, Verdict, op
 ATTRIBUTES, CARDINALITIES, PHASES = (3, 5, 8), (16, 100, 1_000, 10_000), (250, 2_000)
 MAP: list[Cell] = [(a, c, p) for a in ATTRIBUTES for c in CARDINALITIES for p in PHASES]
 OTHERS: list[Cell] = [(a, c, p) for a in (4, 6, 7) for c in (40, 300, 3_000) for p in (500, 1_000)]
-ROWS, TUPLES, ROUNDS = 500, 2_500, 2
+ROWS, TUPLES, TIMED_TUPLES, ROUNDS = 500, 2_500, 5_000, 5
 WINDOW = f"[ROWS {ROWS}]"
 TUNED = "window=4000, periodic=16000, triggered=24000, partition=125, batch=512"
 INDEXES = {
@@ -72,8 +75,11 @@ class Survey:
         return min(fit, key=lambda n: self.cost(cell, n))
 
     def regret(self, cell: Cell, limit: float) -> float:
-        """The cost of what the planner takes, over that of the winner."""
+        """The cost of what the planner takes, over that of the winner; of times the median of all turns."""
         name = limit_name(limit) if (cell, limit_name(limit)) in self.found else "mjoin"
+        planner, winner = (self.found[cell, n] for n in (name, self.winner(cell, limit)))
+        if self.by == "seconds":
+            return median(mine / best for mine, best in zip(planner.turns, winner.turns, strict=True))
         return self.cost(cell, name) / self.cost(cell, self.winner(cell, limit))
 
     def _bytes(self, cell: Cell, name: str) -> float:
@@ -88,24 +94,27 @@ PLANNER = [limit_name(limit) for limit in LIMITS]
 
 
 def measure_cell(by: str, cell: Cell, options: Options) -> dict[str, Measured]:
-    """All indexes and the planner within all limits, in one cell. Of times the least of ``ROUNDS`` runs, in turns, so
-    that a machine which is busy for a while is so for all of them."""
+    """All indexes and the planner within all limits, in one cell. Times are of several turns, so that a machine which
+    is busy for a while is so for all of them."""
     attributes, cardinality, phase = cell
     timed = by == "seconds"
     tuned = f"{TUNED}, costs={'measured' if timed else 'counted'}"
     values = tuple(max(2, round(cardinality * s)) for s in SPREAD)
-    tables = multi_route(attributes + 1, options.tuples(TUPLES, 800), phase, values=values)
+    tables = multi_route(attributes + 1, options.tuples(TIMED_TUPLES if timed else TUPLES, 800), phase, values=values)
     rows = ROWS * (attributes + 1)
     runs: dict[str, str | None] = {name: text.format(tuned) for name, text in INDEXES.items()}
     for limit in LIMITS:
         if limit < float("inf"):
             runs[limit_name(limit)] = f"fitting(memory={round(limit * rows)}, {tuned})"
     runs |= {"mjoin": None} if timed else {limit_name(float("inf")): f"fitting({tuned})"}
-    found: dict[str, Measured] = {}
+    turns: list[dict[str, Measured]] = []
     for _ in range(ROUNDS if timed else 1):
-        some = {name: measure(tables, index, WINDOW) for name, index in runs.items()}
-        check_same(list(some.values()))
-        found = {name: min(found.get(name, m), m, key=lambda x: x.seconds) for name, m in some.items()}
+        turns.append({name: measure(tables, index, WINDOW) for name, index in runs.items()})
+        check_same(list(turns[-1].values()))
+    found: dict[str, Measured] = {}
+    for name, last in turns[-1].items():
+        seconds = [turn[name].seconds for turn in turns]
+        found[name] = replace(last, seconds=median(seconds), turns=tuple(seconds))
     return found
 
 

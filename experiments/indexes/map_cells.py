@@ -37,7 +37,7 @@ class Cells:
         for line in file.read_text(encoding="utf-8").splitlines() if file.is_file() else ():
             told = json.loads(line)
             if told["scale"] == scale:
-                found = {name: Measured(**m) for name, m in told["found"].items()}
+                found = {n: Measured(**{**m, "turns": tuple(m.get("turns", ()))}) for n, m in told["found"].items()}
                 self._known[told["part"], tuple(told["cell"])] = found
 
     def known(self, part: str, cell: Cell) -> dict[str, Measured] | None:

@@ -39,15 +39,21 @@ def test_a_decision_waits_for_so_many_times_its_own_price() -> None:
     assert not pace.pays(1, 4, WORTH * 1_000)  # with other attributes it is another price
 
 
-def test_a_price_rises_step_by_step_and_falls_at_once() -> None:
-    clock = Steps(int(100 * TYPICAL))
+@pytest.mark.parametrize(
+    ("taken", "prices"),
+    [
+        ([9, 8, 9, 9, 9], [1, 1, 1, 8, 8]),  # what takes long some times was interrupted, what always does is dear
+        ([0.1, 9, 9, 9, 9], [0.1, 0.1, 0.1, 0.1, 9]),
+        ([9, 9, 9, 9, 0.1], [1, 1, 1, 9, 0.1]),  # a price that has risen falls at once
+    ],
+)
+def test_the_price_is_what_the_last_decisions_took(taken: list[float], prices: list[float]) -> None:
+    clock = Steps(0)
     pace = DecisionPace("test", clock)
-    known = []
-    for step in (clock.step, clock.step, 1_000):
-        clock.step = step
+    for multiple, price in zip(taken, prices, strict=True):
+        clock.step = int(multiple * TYPICAL)
         pace.timed(0, 3, 0.0, lambda: None)
-        known.append(decision_pace._known["test", 3])
-    assert known == [2 * TYPICAL, 4 * TYPICAL, 1_000]
+        assert not pace.pays(0, 3, WORTH * price * TYPICAL - 1) and pace.pays(0, 3, WORTH * price * TYPICAL)
 
 
 def test_without_a_clock_nothing_waits() -> None:
@@ -77,7 +83,6 @@ def test_a_join_decides_where_that_pays(price: float, decides: bool, monkeypatch
 
     monkeypatch.setattr(RoutesAndIndexes, "begin", noted)
     monkeypatch.setattr(decision_pace, "TYPICAL", price)
-    monkeypatch.setattr(decision_pace, "RISE", 1.0)
     query = run("measured")
     (told,) = query.statistics().values()
     assert (told["changes"] > 0) == decides

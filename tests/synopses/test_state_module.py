@@ -233,6 +233,23 @@ def test_equal_neighbours_share_an_index():
     assert len({id(p.group) for p in module.partitions}) == 1
 
 
+@pytest.mark.parametrize("count", [1, 3, 8])
+def test_a_batch_is_put_into_all_hash_indices_by_one_call(count, monkeypatch):
+    calls = []
+    for kernels in ("INSERT_HASHED", "CLEAR_HEADS"):
+        forms = getattr(bit_address, kernels)
+        counted = tuple(lambda *a, form=form, name=kernels: (calls.append(name), form(*a)) for form in forms)
+        monkeypatch.setattr(bit_address, kernels, counted)
+    module = StateModule(8, 10_000, tuple(Hashed((a,)) for a in range(count)))
+    for batch in range(40):
+        at = np.arange(50 * batch, 50 * batch + 50)
+        module.insert(np.repeat(at.reshape(-1, 1), 8, axis=1), at, at + 100)
+        module.expire(50 * batch)
+    assert calls.count("INSERT_HASHED") == 40 and calls.count("CLEAR_HEADS") <= 40
+    asked = Search(np.array([0]), np.array([[1990]]), np.array([[1990]]), *(np.array([1999]),) * 2, frozenset({0}))
+    assert module.search(asked)[1].tolist() == [1990] and module.counts[2] == 1
+
+
 @pytest.mark.parametrize("values", ["even", "skewed", "few"])
 def test_equi_depth_parts_hold_at_most_twice_the_mean_besides_heavy_values(values):
     rng = np.random.default_rng(3)
@@ -249,3 +266,34 @@ def test_equi_depth_parts_hold_at_most_twice_the_mean_besides_heavy_values(value
         return
     parts = np.searchsorted(equi_depth(codes, bits), light, side="right")
     assert np.bincount(parts).max() <= 2 * mean
+
+
+@pytest.mark.parametrize("values", ["few", "large"])
+def test_rows_that_are_compared_as_one_number_are_those_with_all_values(values):
+    """Codes of several attributes make one number where all rows are compared; rows are found by each attribute."""
+    rng = np.random.default_rng(5)
+    codes = rng.integers(0, 3, (200, 4)) * (1 if values == "few" else (1 << 61) - 7)
+    module = StateModule(4, 1000, ())
+    at = np.zeros(200, np.int64)
+    module.insert(codes, at, at + 1)
+    for asked in ((0,), (2, 3), (0, 1, 3), (0, 1, 2, 3)):
+        wanted = codes[:50, list(asked)].copy()
+        wanted[::5] += 1  # mostly found nowhere
+        searched = Search(np.array(asked), wanted, wanted, at[:50], at[:50], frozenset(asked))
+        requests, rows = module.search(searched)
+        there = (codes[None][:, :, list(asked)] == wanted[:, None]).all(axis=2)
+        assert sorted(zip(requests.tolist(), rows.tolist(), strict=True)) == sorted(zip(*there.nonzero(), strict=True))
+
+
+def test_a_search_that_finds_many_rows_uses_the_index_rather():
+    """Along all rows a row that is found costs more than one in a bucket."""
+    compared = []
+    for values in (1000, 2):
+        module = StateModule(1, 1000, (BitAddress((2,)),))
+        codes, at = np.arange(400).reshape(-1, 1) % values, np.zeros(400, np.int64)
+        module.insert(codes, at, at + 1)
+        module.weights = Weights(visit=1.0, compare=1.0, scan=0.2, hit=3.0)
+        for _ in range(2):
+            module.search(Search(np.array([0]), codes[:9], codes[:9], at[:9], at[:9], frozenset({0})))
+        compared.append(module.scanned)
+    assert compared == [2 * 9 * 400, 9 * 400]  # what the first search found is known to the second

@@ -4,11 +4,13 @@ A decision compares dozens of index sets and takes about a millisecond. The sear
 may take less than that in the whole run. So an assessment that is complete waits until the searches of its state have
 taken ``WORTH`` times what a decision takes: then deciding costs at most 1 / ``WORTH`` of what it can save.
 
-What a decision takes is measured at each one, and known to all joins of the process.
+What a decision takes is what the quickest of the last ones took, known to all joins of the process: the first decision
+fills caches, and any one may be interrupted. A price that rose by that would put off the decisions that could lower it.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 from typing import TypeVar
 
@@ -17,10 +19,10 @@ from eddyline.core.time import Clock
 T = TypeVar("T")
 
 WORTH = 4.0  # larger decides later and less often, and takes less time for deciding
-TYPICAL = 500_000.0  # nanoseconds of a decision before one was measured
-RISE = 2.0  # most that the known price rises by at once: the first decision fills caches, and others are interrupted
+TYPICAL = 500_000.0  # nanoseconds of a decision before some were measured
+LAST = 4  # decisions that are known: with more a price rises later
 
-_known: dict[tuple[str, int], float] = {}  # nanoseconds by kind of decision and attributes of a state
+_known: dict[tuple[str, int], deque[float]] = {}  # nanoseconds of the last by kind and by attributes of a state
 
 
 class DecisionPace:
@@ -46,7 +48,14 @@ class DecisionPace:
         """Whether to decide about a state now whose searches have taken ``spent`` nanoseconds since the start."""
         if self.clock is None:
             return True
-        return spent - self._spent.get(state, 0.0) >= WORTH * _known.get((self.kind, attributes), TYPICAL)
+        return spent - self._spent.get(state, 0.0) >= WORTH * self._price(attributes)
+
+    def _price(self, attributes: int) -> float:
+        """Nanoseconds of a decision about a state with so many attributes."""
+        return min(self._last(attributes))
+
+    def _last(self, attributes: int) -> deque[float]:
+        return _known.setdefault((self.kind, attributes), deque([TYPICAL], maxlen=LAST))
 
     def timed(self, state: int, attributes: int, spent: float, decide: Callable[[], T]) -> T:
         """Decide, and learn what that takes."""
@@ -55,6 +64,5 @@ class DecisionPace:
         self._spent[state] = spent
         began = self.clock.nanoseconds()
         decided = decide()
-        taken = float(self.clock.nanoseconds() - began)
-        _known[self.kind, attributes] = min(taken, RISE * _known.get((self.kind, attributes), TYPICAL))
+        self._last(attributes).append(float(self.clock.nanoseconds() - began))
         return decided

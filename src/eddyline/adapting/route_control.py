@@ -172,7 +172,8 @@ class RoutesAndIndexes:
     def _weigh(self, unit: UnitCosts) -> None:
         """Searches take what is cheaper, their index or all rows."""
         for view in self.views:
-            view.module.weights = Weights(unit.visit, unit.compare, unit.scan)
+            more = max(0.0, unit.hit - unit.compare)
+            view.module.weights = Weights(unit.visit, unit.compare, unit.scan, more)
 
     def next(self, bound: Sequence[int]) -> int:
         return self.routes.next(bound)
@@ -216,6 +217,7 @@ class RoutesAndIndexes:
             if self.pinned:
                 self._suggest(target, join, now)
                 continue
+            self._weigh(self._unit())  # measures, once: that is no part of the decision
             decide = partial(self._decided, target, join, self.tuner)
             for tuning in self.pace.timed(target, len(self.attributes[target]), self._spent(target), decide):
                 state, spec = join.states[tuning.state].module, to_spec(tuning.indexes)

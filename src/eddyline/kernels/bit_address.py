@@ -33,8 +33,9 @@ from eddyline.kernels.hashing import above, mix, u
 HASHES, VISITS, COMPARISONS, FOUND = 0, 1, 2, 3  # of ``counts``
 NARROW_SLOTS = 65_534  # most slots that two bytes can count, with 0 for none
 BLOCK = 16  # rows that are compared together: more take fewer branches, and are looked into more often
+MOST_COMBINED = 3  # attributes that are compared as one number: more leave fewer rows to look at, and take preparation
 
-_I1, _I2, _NARROW, _WIDE = "int64[::1]", "int64[:, ::1]", "uint16[::1]", "uint32[::1]"
+_I1, _I2 = "int64[::1]", "int64[:, ::1]"
 _ROWS = f"{_I2}, {_I1}, {_I1}"  # codes, enter, leave
 _REQUESTS = f"int64, {_I1}, {_I2}, {_I2}, {_I1}, {_I1}"  # start, asked, low, high, max_enter, min_leave
 _FOUND = f"{_I1}, {_I1}, {_I1}"  # requests, rows, counts
@@ -174,16 +175,29 @@ def insert_bits(begin, end, slot, codes, enter, bits, ranged, boundaries, heads,
         slot = slot + 1 if slot + 1 < len(links) else np.int64(0)
 
 
-def insert_hashed(begin, end, slot, codes, enter, attributes, heads, links):
-    """Put the rows ``begin`` … ``end`` − 1 that can match into a hash index on some attributes."""
-    mask = np.int64(len(heads) - 1)
-    for row in range(begin, end):
-        if enter[row] != np.int64(0x7FFFFFFFFFFFFFFF):
-            h = np.int64(0)
-            for j in range(len(attributes)):
-                h = mix(h, codes[row, attributes[j]])
-            link(h & mask, slot, heads, links)
-        slot = slot + 1 if slot + 1 < len(links) else np.int64(0)
+def insert_hashed(begin, end, slot, codes, enter, sizes, attributes, heads, links):
+    """Put the rows ``begin`` … ``end`` − 1 that can match into several hash indexes, a line each of ``heads`` and
+    ``links``: index i is on the first ``sizes[i]`` of its ``attributes``. One call serves all of them, because a call
+    costs more than to insert the few rows that a batch brings to a state."""
+    mask, first = np.int64(heads.shape[1] - 1), slot
+    for i in range(len(sizes)):
+        slot, my_heads, my_links = first, heads[i], links[i]
+        for row in range(begin, end):
+            if enter[row] != np.int64(0x7FFFFFFFFFFFFFFF):
+                h = np.int64(0)
+                for j in range(sizes[i]):
+                    h = mix(h, codes[row, attributes[i, j]])
+                link(h & mask, slot, my_heads, my_links)
+            slot = slot + 1 if slot + 1 < len(my_links) else np.int64(0)
+
+
+def clear_heads(after, upto, wrapped, heads):
+    """No head points to the slots from ``after`` to ``upto`` − 1 of the ring, nor to those before ``wrapped``."""
+    for i in range(heads.shape[0]):
+        for b in range(heads.shape[1]):
+            head = np.int64(heads[i, b])  # slots count from 1 here
+            if (head > after and head <= upto) or head <= wrapped:
+                heads[i, b] = 0
 
 
 def search_bits(
@@ -288,32 +302,52 @@ def search_hashed(
 
 _REQUESTED = {"work": lambda *a: len(a[4])}
 _INSERTED = {"work": lambda *a: a[1] - a[0]}
+_INSERTED_IN_EACH = {"work": lambda *a: (a[1] - a[0]) * len(a[5])}
+_CLEARED = {"work": lambda *a: a[3].size}
 _INSERT_BITS = f"void(int64, int64, int64, {_I2}, {_I1}, {_I1}, {_I1}, {_I2}, %s, %s)"
-_INSERT_HASHED = f"void(int64, int64, int64, {_I2}, {_I1}, {_I1}, %s, %s)"
+_INSERT_HASHED = f"void(int64, int64, int64, {_I2}, {_I1}, {_I1}, {_I2}, %s, %s)"
+_CLEAR = "void(int64, int64, int64, %s)"
 _SEARCH_BITS = f"int64({_REQUESTS}, int64, int64, int64, {_ROWS}, {_I1}, {_I1}, {_I2}, %s, %s, {_FOUND})"
 _SEARCH_HASHED = f"int64({_REQUESTS}, int64, int64, int64, {_ROWS}, {_I1}, %s, %s, {_FOUND})"
 
 
-def both_widths(signature, function, work):
-    """The kernel for two bytes a slot and the one for four, by whether it is ``wide``."""
-    forms = ((_NARROW, function.__name__), (_WIDE, f"{function.__name__}_wide"))
-    return tuple(kernel(signature % (s, s), name=name, **work)(function) for s, name in forms)
+def both_widths(signature, function, work, lines="::1"):
+    """The kernel for two bytes a slot and the one for four, by whether it is ``wide``; ``lines`` is the form of heads
+    and links."""
+    forms = (("uint16", function.__name__), ("uint32", f"{function.__name__}_wide"))
+    slots = signature.count("%s")
+    return tuple(
+        kernel(signature % ((f"{kind}[{lines}]",) * slots), name=name, **work)(function) for kind, name in forms
+    )
 
 
 INSERT_BITS = both_widths(_INSERT_BITS, insert_bits, _INSERTED)
-INSERT_HASHED = both_widths(_INSERT_HASHED, insert_hashed, _INSERTED)
+INSERT_HASHED = both_widths(_INSERT_HASHED, insert_hashed, _INSERTED_IN_EACH, lines=":, ::1")
+CLEAR_HEADS = both_widths(_CLEAR, clear_heads, _CLEARED, lines=":, ::1")
 SEARCH_BITS = both_widths(_SEARCH_BITS, search_bits, _REQUESTED)
 SEARCH_HASHED = both_widths(_SEARCH_HASHED, search_hashed, _REQUESTED)
 
 
-@kernel(f"int64({_REQUESTS}, int64, int64, {_ROWS}, {_FOUND})", work=lambda *a: len(a[4]) * max(1, a[7] - a[6]))
+@inlined
+def combined(codes, row, places, count):
+    """The codes of a row at the first ``count`` places as one number: where they are equal, it is."""
+    value = codes[u(row), u(places[0])]
+    for j in range(1, count):
+        code, shift = codes[u(row), u(places[u(j)])], np.int64(64 // MOST_COMBINED * j)
+        value ^= (code << shift) ^ (code >> (np.int64(64) - shift))
+    return value
+
+
+@kernel(f"int64({_REQUESTS}, int64, int64, int64, {_ROWS}, {_FOUND})", work=lambda *a: len(a[4]) * max(1, a[7] - a[6]))
 def search_all(
-    start, asked, low, high, max_enter, min_leave, begin, end, codes, enter, leave, out_requests, out_rows, counts
-):
+    start, asked, low, high, max_enter, min_leave, begin, end, exact, codes, enter, leave, out_requests, out_rows,
+    counts,
+):  # fmt: skip
     """Compare every row from ``begin`` to ``end`` − 1: for a search that no index serves.
 
-    The codes of the first attribute are put side by side, once for all requests. So the processor compares several at a
-    time, and only blocks with a row that fits are looked into.
+    What is compared first is put side by side, once for all requests. So the processor compares several at a time, and
+    only blocks with a row that fits are looked into. It is the code of the first attribute; where each request asks for
+    values, the first ``exact`` attributes as one number, so that few rows fit that are no answers.
     """
     n = len(asked)
     lows, spans = np.zeros(max(1, n), np.int64), np.zeros(max(1, n), np.uint64)
@@ -321,15 +355,19 @@ def search_all(
     rows = Rows(borrowed(codes), borrowed(enter), borrowed(leave))
     answers = Answers(borrowed(out_requests), borrowed(out_rows))
     column = np.zeros(max(0, end - begin), np.int64)  # all fit where no attribute is asked for
+    places, together = np.arange(n), max(1, exact)
     if n > 0:
         for i in range(len(column)):
-            column[u(i)] = codes[u(begin + i), u(asked[0])]
+            column[u(i)] = combined(codes, begin + i, asked, together)
+    certain = 1 if together == 1 else 0  # attributes that a row which fits agrees in for certain
     found = counts[FOUND]
     for request in range(start, len(max_enter)):
         counts[FOUND] = found
         if not want(request, low, high, wanted):
             continue
         least, span = lows[0], spans[0]
+        if exact > 1:
+            least, span = combined(low, request, places, exact), np.uint64(0)
         for block in range(0, len(column), BLOCK):
             stop = min(len(column), block + BLOCK)
             fitting = 0
@@ -338,7 +376,7 @@ def search_all(
             if fitting == 0:
                 continue
             for i in range(block, stop):
-                if above(least, column[u(i)]) <= span and fits(begin + i, 1, request, wanted, rows):
+                if above(least, column[u(i)]) <= span and fits(begin + i, certain, request, wanted, rows):
                     found = write(begin + i, request, found, answers)
                     if found < 0:
                         return request

@@ -208,6 +208,20 @@ def kernel(
     return decorate
 
 
+def is_compiled(function: Function) -> bool:
+    """Whether a kernel runs compiled in this process; under NUMBA_DISABLE_JIT=1 each runs as it always will."""
+    return bool(getattr(function, "overloads", True))
+
+
+def load_compiled(function: Function) -> bool:
+    """The same, of a kernel that is loaded now if the cache has it: milliseconds. It is not compiled for that."""
+    if not is_compiled(function):
+        made = next(k for k in registered.values() if k.dispatcher is function)
+        if cache.holds(made.name):
+            made.compile()
+    return is_compiled(function)
+
+
 def _at_once() -> bool:
     wish = os.environ.get(VARIABLE, "")
     if wish not in ("", AT_ONCE):

@@ -45,12 +45,13 @@ class Search:
 
 @dataclass(frozen=True, slots=True)
 class Weights:
-    """What a bucket visit, a comparison in a bucket and one along all rows cost, in one unit: a search takes what is
-    cheaper."""
+    """What a bucket visit, a comparison in a bucket and one along all rows cost, in one unit, and what a row that is
+    found along all rows costs more than one in a bucket: a search takes what is cheaper."""
 
     visit: float = 1.0
     compare: float = 1.0
     scan: float = 1.0
+    hit: float = 0.0
 
 
 class Found:
@@ -79,7 +80,7 @@ class StoredRows:
     leave: Int64s
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Way:
     """How searches by certain attributes go through a group: the number of its index (None: all rows are compared), the
     buckets that it visits, the share of the rows in them, and what its kernels take. A hash index is always used."""
@@ -96,7 +97,10 @@ class Way:
 
 class IndexGroup:
     """``start`` and ``end`` are the numbers of its first row and of the next one to come; ``sample`` are rows from
-    which boundaries of ranges are taken."""
+    which boundaries of ranges are taken.
+
+    The hash indices of a group lie side by side, a line each of one matrix of heads and one of links: rows are put into
+    all of them by one call of a kernel."""
 
     def __init__(self, spec: IndexSpec, start: int, ranged: Int64s, sample: Int64s) -> None:
         self.spec, self.start, self.end = spec, start, start
@@ -104,21 +108,40 @@ class IndexGroup:
         self.slot = 0  # that the next row takes
         self.slots = 0  # of the ring
         self.cleared = 0  # slots from ``slot`` on that no head points to
-        self.heads: list[Any] = []
-        self.links: list[Any] = []
         self.maps: list[Int64s] = [
             np.array(m.bits if isinstance(m, BitAddress) else m.attributes, np.int64) for m in spec
         ]
         self._ways: dict[tuple[frozenset[int], bytes], Way] = {}
+        self._fanouts: dict[Way, float] = {}  # rows that a search found in its last batch
         self.boundaries: list[Int64s] = []  # one matrix for each bit-address index: attributes × boundaries
+        # Heads and links by block: each bit-address index is one, all hash indices together are the last one.
+        self._blocks: list[tuple[Any, Any]] = []
+        self._places: list[tuple[int, int]] = []  # of each index: block and line
+        hashed = [m.attributes for m in spec if isinstance(m, Hashed)]
+        bits = len(spec) - len(hashed)
         for m in spec:
-            self.heads.append(np.zeros(m.buckets if isinstance(m, BitAddress) else _buckets(len(sample)), np.uint16))
-            self.links.append(np.zeros(0, np.uint16))
+            if isinstance(m, BitAddress):
+                self._places.append((len(self._blocks), 0))
+                self._blocks.append((np.zeros((1, m.buckets), np.uint16), np.zeros((1, 0), np.uint16)))
+            else:
+                self._places.append((bits, sum(block == bits for block, _ in self._places)))
             self.boundaries.append(_boundaries(m.bits, ranged, sample) if isinstance(m, BitAddress) else _NONE)
+        if hashed:
+            heads = np.zeros((len(hashed), _buckets(len(sample))), np.uint16)
+            self._blocks.append((heads, np.zeros((len(hashed), 0), np.uint16)))
+        self._sizes = np.array([len(a) for a in hashed], np.int64)
+        self._hashed = np.zeros((len(hashed), max(map(len, hashed), default=0)), np.int64)
+        for line, attributes in zip(self._hashed, hashed, strict=True):
+            line[: len(attributes)] = attributes
 
     @property
     def wide(self) -> bool:
         return self.slots > k.NARROW_SLOTS
+
+    @property
+    def heads(self) -> list[Any]:
+        """The heads of each index."""
+        return [self._blocks[block][0][line] for block, line in self._places]
 
     # ── insertion ─────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -129,30 +152,38 @@ class IndexGroup:
             self._resize(max(0, alive), count)
         if count > self.cleared:
             self._clear(min(self.slots - alive, max(count, self.slots // SLACK)))
-        for i in range(len(self.spec)):
-            begin, slot = self.end, self.slot
-            if isinstance(self.spec[i], Hashed) and alive + count > 2 * len(self.heads[i]):
-                self.heads[i] = np.zeros(_buckets(alive + count), self.heads[i].dtype)
-                begin, slot = begin - alive, (slot - alive) % self.slots
-            self._insert(i, begin - rows.origin, end - rows.origin, slot, rows)
+        for i, m in enumerate(self.spec):
+            if isinstance(m, BitAddress):
+                self._insert_bits(i, end, rows)
+        if len(self._sizes):
+            self._insert_hashed(end, alive, rows)
         self.slot, self.end = (self.slot + count) % max(1, self.slots), end
         self.cleared -= count
 
-    def _insert(self, i: int, begin: int, end: int, slot: int, rows: StoredRows) -> None:
-        heads, links = self.heads[i], self.links[i]
-        if isinstance(self.spec[i], BitAddress):
-            maps = (self.maps[i], self.ranged, self.boundaries[i])
-            k.INSERT_BITS[self.wide](begin, end, slot, rows.codes, rows.enter, *maps, heads, links)
-        else:
-            k.INSERT_HASHED[self.wide](begin, end, slot, rows.codes, rows.enter, self.maps[i], heads, links)
+    def _insert_bits(self, i: int, end: int, rows: StoredRows) -> None:
+        (heads,), (links,) = self._blocks[self._places[i][0]]
+        maps = (self.maps[i], self.ranged, self.boundaries[i])
+        begin = self.end - rows.origin
+        k.INSERT_BITS[self.wide](begin, end - rows.origin, self.slot, rows.codes, rows.enter, *maps, heads, links)
+
+    def _insert_hashed(self, end: int, alive: int, rows: StoredRows) -> None:
+        """Put rows into all hash indices. When there are two rows for each of their buckets, they get more of these,
+        and all rows are put into them anew."""
+        begin, slot, (heads, links) = self.end, self.slot, self._blocks[-1]
+        if alive + end - begin > 2 * heads.shape[1]:
+            heads = np.zeros((len(heads), _buckets(alive + end - begin)), heads.dtype)
+            self._blocks[-1] = (heads, links)
+            begin, slot = begin - alive, (slot - alive) % self.slots
+        maps, begin, end = (self._sizes, self._hashed), begin - rows.origin, end - rows.origin
+        k.INSERT_HASHED[self.wide](begin, end, slot, rows.codes, rows.enter, *maps, heads, links)
 
     def _clear(self, ahead: int) -> None:
         """No head points to the next ``ahead`` slots."""
-        begin = self.slot + self.cleared
-        for at, stop in ((begin, self.slot + ahead), (begin - self.slots, self.slot + ahead - self.slots)):
-            for heads in self.heads:
-                # Slots count from 1 here; a stop before the ring's first slot clears nothing.
-                heads[(heads > max(0, at)) & (heads <= max(0, min(stop, self.slots)))] = 0
+        after, upto = self.slot + self.cleared, self.slot + ahead
+        if after >= self.slots:
+            after, upto = after - self.slots, upto - self.slots
+        for heads, _ in self._blocks:
+            k.CLEAR_HEADS[self.wide](after, upto, max(0, upto - self.slots), heads)
         self.cleared = ahead
 
     def _resize(self, alive: int, count: int) -> None:
@@ -160,12 +191,12 @@ class IndexGroup:
         slots = max(LEAST_SLOTS, (alive + count) * (SLACK + 1) // SLACK + 1)
         old = (self.slot - alive + np.arange(alive)) % max(1, self.slots)
         kind = np.uint32 if slots > k.NARROW_SLOTS else np.uint16
-        for i, (heads, links) in enumerate(zip(self.heads, self.links, strict=True)):
+        for block, (heads, links) in enumerate(self._blocks):
             back = (self.slot - heads.astype(np.int64)) % max(1, self.slots)  # rows after that of the head
             lives = (heads > 0) & (back < alive)
-            self.heads[i] = np.where(lives, alive - back, 0).astype(kind)
-            self.links[i] = np.zeros(slots, kind)
-            self.links[i][:alive] = links[old]
+            more = np.zeros((len(links), slots), kind)
+            more[:, :alive] = links[:, old]
+            self._blocks[block] = (np.where(lives, alive - back, 0).astype(kind), more)
         self.slots, self.slot, self.cleared = slots, alive, slots - alive
 
     # ── searches ──────────────────────────────────────────────────────────────────────────────────────────────────
@@ -177,15 +208,24 @@ class IndexGroup:
         way = self._ways.get((s.equal, asked))
         if way is None:
             way = self._ways[s.equal, asked] = self._way(s)
-        alive = end - first
-        if way.index is None or way.cost(alive, weights) > alive * weights.scan:
+        alive, before = end - first, int(out.counts[k.FOUND])
+        expected = self._fanouts.get(way, 0.0)
+        if way.index is None or way.cost(alive, weights) > alive * weights.scan + expected * weights.hit:
             out.scanned += len(s) * max(0, alive)
             self._search_all(s, rows, out, first, end)
-            return
+        else:
+            self._search_index(way, s, rows, out, first, end)
+        if len(s):
+            self._fanouts[way] = (int(out.counts[k.FOUND]) - before) / len(s)
+
+    def _search_index(self, way: Way, s: Search, rows: StoredRows, out: Found, first: int, end: int) -> None:
+        assert way.index is not None
         by_value = s.low is s.high and len(s.asked) > 0  # one value for each attribute
         requests = (s.asked, s.low, *(() if by_value else (s.high,)), s.max_enter, s.min_leave)
         newest = (first, end - 1, (self.slot - 1) % max(1, self.slots))  # a new group has no ring
-        index = (rows.codes, rows.enter, rows.leave, *way.maps, self.heads[way.index], self.links[way.index])
+        block, line = self._places[way.index]
+        heads, links = self._blocks[block]
+        index = (rows.codes, rows.enter, rows.leave, *way.maps, heads[line], links[line])
         kernel = way.kernels[by_value][self.wide]
         at = 0
         while True:
@@ -196,10 +236,10 @@ class IndexGroup:
 
     def _search_all(self, s: Search, rows: StoredRows, out: Found, first: int, end: int) -> None:
         requests, at = (s.asked, s.low, s.high, s.max_enter, s.min_leave), 0
+        exact = min(k.MOST_COMBINED, len(s.asked)) if s.low is s.high else 0
+        stored = (first, end, exact, rows.codes, rows.enter, rows.leave)
         while at < len(s):
-            at = k.search_all(
-                at, *requests, first, end, rows.codes, rows.enter, rows.leave, out.requests, out.rows, out.counts
-            )
+            at = k.search_all(at, *requests, *stored, out.requests, out.rows, out.counts)
             if at < len(s):
                 out.grow()
 
@@ -222,7 +262,7 @@ class IndexGroup:
 
     @property
     def nbytes(self) -> int:
-        return sum(int(a.nbytes) for a in (*self.heads, *self.links, *self.boundaries))
+        return sum(int(a.nbytes) for a in (*(a for block in self._blocks for a in block), *self.boundaries))
 
 
 _NONE = np.zeros((0, 0), np.int64)

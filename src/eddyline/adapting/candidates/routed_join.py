@@ -12,6 +12,7 @@ from eddyline.adaptive.indexes.cost import EQUAL_COSTS, TYPICAL_COSTS, UnitCosts
 from eddyline.adaptive.indexes.policies import IndexOptions, make_tuner, parse_index
 from eddyline.core.amounts import size as spelled_bytes
 from eddyline.core.errors import JobError
+from eddyline.core.time import processor_clock
 from eddyline.core.window import Rows, is_time_based
 from eddyline.expr.describe import describe
 from eddyline.plan.candidates import Candidate, Planning, Refused, candidate
@@ -78,14 +79,15 @@ class RoutedJoinCandidate(Candidate):
         tuner_name, options = resolved_index(node, builder.planning.options)
         parts = builder.join_parts(node, need)
         name = builder.name("routed-join")
+        busy = processor_clock(builder.clock)
 
         def unit() -> UnitCosts:
-            return unit_costs(builder.clock) if options.costs == "measured" else EQUAL_COSTS
+            return unit_costs(busy) if options.costs == "measured" else EQUAL_COSTS
 
         tuner = partial(make_tuner, tuner_name, options)
         routes = Routes(connected(parts), options.routes, options.explore, options.seed)
         attributes = [[describe(e) for e in keys] for keys in parts.graph.keys]
-        clock = builder.clock if options.costs == "measured" else None
+        clock = busy if options.costs == "measured" else None
         control = RoutesAndIndexes(name, attributes, routes, tuner, unit, builder.context.log, clock)
         registry = builder.registry
         stubs = [stub for stub in parts.stubs if stub is not None]

@@ -8,7 +8,8 @@
 An *index configuration* is the number of bits of each join attribute, B their sum and B_ap the sum over the attributes
 of a pattern. A search that leaves B − B_ap bits open visits v_ap = P·2^(B − B_ap) buckets, where P is the number of
 different indexes in the window; the paper leaves this term out, although with its 64 bits it would be all that counts.
-A search whose buckets would cost more than to compare all rows compares all rows instead, one after another.
+A search whose buckets would cost more than to compare all rows compares all rows instead, one after another. That
+costs little for a row that does not fit, C_scan, and more for one that does, C_hit.
 Values repeat: where two rows agree in an attribute with probability s, the rows that share its b bits are the share
 s + (1 − s) / 2^b of all, so that bits beyond the number of values gain nothing. An attribute that is searched by a
 range, which admits the share s of the rows, leaves at least s. The paper has s = 0.
@@ -18,6 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from math import prod
 
 import numpy as np
 
@@ -29,11 +31,13 @@ Configuration = tuple[int, ...]  # bits of each join attribute
 @dataclass(frozen=True, slots=True)
 class UnitCosts:
     """Average costs in one unit, nanoseconds where they were measured: C_h of a hash, C_c of a comparison with a row of
-    a bucket, C_b of a bucket visit; ``scan`` of a comparison with the next row of all, where no index is used; C_insert
-    and C_delete move a tuple into or out of a bucket.
+    a bucket, C_b of a bucket visit; ``scan`` of a comparison with the next row of all, where no index is used, and
+    ``hit`` what it costs more if that row fits; C_insert and C_delete move a tuple into or out of a bucket.
 
-    ``call`` is what it costs to search one index more for a batch of requests, whatever they are, and ``build`` to make
-    an index for stored rows beside inserting them. Neither is an operation: where operations are counted both are 0."""
+    ``call`` is what it costs to search one index more for a batch of requests, whatever they are, ``put`` to put a
+    batch of arriving rows into an index, beside inserting the rows, and ``put_more`` into each further one, ``build``
+    to make an index for stored rows beside inserting them. None is an operation: where these are counted, all are 0.
+    """
 
     hash: float = 1.0
     compare: float = 1.0
@@ -43,11 +47,26 @@ class UnitCosts:
     scan: float = 1.0
     call: float = 0.0
     build: float = 0.0
+    put: float = 0.0
+    put_more: float = 0.0
+    hit: float = 0.0
 
 
 EQUAL_COSTS = UnitCosts()
 # Nanoseconds, for where nothing was measured yet.
-TYPICAL_COSTS = UnitCosts(4.0, compare=3.0, visit=4.0, insert=6.0, delete=1.0, scan=1.0, call=15e3, build=60e3)
+TYPICAL_COSTS = UnitCosts(
+    2.0,
+    compare=3.0,
+    visit=2.5,
+    insert=15.0,
+    delete=1.0,
+    scan=0.4,
+    call=3e3,
+    build=27e3,
+    put=1500.0,
+    put_more=100.0,
+    hit=6.0,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +75,7 @@ class Workload:
 
     ``frequencies`` are F_ap by pattern, ``indexes`` is P, the number of different indexes that a search goes through,
     ``agreeing`` the probability that two rows agree in an attribute, ``admitted`` the share of the rows that a range
-    admits, ``batch`` the requests of a batch that search a state together.
+    admits, ``batch`` the requests of a batch that search a state together, ``brought`` the rows that a batch brings.
     """
 
     arrivals: float
@@ -67,6 +86,7 @@ class Workload:
     agreeing: Mapping[int, float] = field(default_factory=dict)
     admitted: Mapping[int, float] = field(default_factory=dict)
     batch: float = 1.0
+    brought: float = 1.0
 
     @property
     def rows(self) -> float:
@@ -89,7 +109,8 @@ def dependent_costs(configurations: Int64s, load: Workload, unit: UnitCosts = EQ
     """C_D of each row of a matrix of configurations, one column for each attribute."""
     hashing = load.arrivals * (configurations > 0).sum(axis=1) * unit.hash
     fixed, share, weight = _by_pattern(configurations, load, unit)
-    search = np.minimum(fixed + load.rows * share * unit.compare, load.rows * unit.scan)
+    scan = costs_of_all_rows(configurations.shape[1], np.array([load.rows]), load, unit)
+    search = np.minimum(fixed + load.rows * share * unit.compare, scan)
     costs: Float64s = hashing + load.searches * (search * weight).sum(axis=1)
     return costs
 
@@ -117,8 +138,24 @@ def search_costs(configuration: Sequence[int], rows: Float64s, load: Workload, u
     [0.0, 1.625, 13.5]
     """
     fixed, share, weight = _by_pattern(np.asarray([configuration], dtype=np.int64), load, unit)
-    search = np.minimum(fixed + rows[:, None] * share * unit.compare, rows[:, None] * unit.scan)
+    scan = costs_of_all_rows(len(configuration), rows, load, unit)
+    search = np.minimum(fixed + rows[:, None] * share * unit.compare, scan)
     costs: Float64s = (search * weight).sum(axis=1)
+    return costs
+
+
+def costs_of_all_rows(n: int, rows: Float64s, load: Workload, unit: UnitCosts) -> Float64s:
+    """What it costs to compare all rows, for each of several numbers of them (down) and pattern of the load (across).
+
+    >>> load = Workload(1, 1, 1, {0b10: 0.5, 0b11: 0.5}, agreeing={0: 0.5, 1: 0.1})
+    >>> costs_of_all_rows(2, np.array([10.0, 20.0]), load, UnitCosts(scan=1, hit=4)).tolist()
+    [[30.0, 12.0], [60.0, 24.0]]
+    """
+    fitting = np.ones(len(load.frequencies))
+    if unit.hit:
+        same = [max(load.agreeing.get(a, 0.0), load.admitted.get(a, 0.0)) for a in range(n)]
+        fitting = np.array([prod(s for a, s in enumerate(same) if p >> (n - 1 - a) & 1) for p in load.frequencies])
+    costs: Float64s = rows[:, None] * (unit.scan + fitting * unit.hit)
     return costs
 
 

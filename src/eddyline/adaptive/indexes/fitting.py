@@ -34,12 +34,13 @@ from eddyline.adaptive.indexes.index_sets import (
     bytes_of,
     costs_of_hash_sets,
     costs_of_searches,
-    upkeep,
+    insertion,
 )
 from eddyline.adaptive.indexes.migration import EXPECTED, runs_of
 from eddyline.adaptive.indexes.selection import Choice, best_by_bits, divide_by_gain, most_frequent
 from eddyline.adaptive.indexes.tuners import (
     EXPECTED_WORTH,
+    FIRST_BATCH,
     MOST_BITS,
     SEARCHES,
     WORTH,
@@ -66,6 +67,7 @@ class Fitting(Costed):
     def __init__(self, *args: Any, rows: int = 0, largest: int = 0, batch: int = 0, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.arriving = batch / max(1, len(self.attributes))
+        self.brought = [self.arriving or FIRST_BATCH] * len(self.attributes)
         self.largest = largest or PARTITIONS * self.partition
         self.rows = rows or self.largest * len(self.attributes)
         self._initial: dict[int, IndexSet] = {}  # by number of attributes
@@ -103,7 +105,8 @@ class Fitting(Costed):
             p = pattern_of([a], n)
             shares[p] = shares.get(p, 0.0) + prior / n
         searches = rows * self.load_ratio[state]
-        return Workload(rows, searches, 1.0, shares, 1.0, mine.agreeing, mine.admitted, self.batch[state])
+        batches = self.batch[state], self.brought[state]
+        return Workload(rows, searches, 1.0, shares, 1.0, mine.agreeing, mine.admitted, *batches)
 
     def indexed(self, mine: StateFacts) -> float:
         """The rows of a state that are in its indexes at most. Decisions are made amid a batch: of a full window the
@@ -216,9 +219,10 @@ def candidates(n: int, load: Workload, unit: UnitCosts, arriving: float = 0.0) -
     hashes += [tuple(frequent[: count + 1]) for count in range(len(frequent))]
     hashes = list(dict.fromkeys(hashes))
     searching = load.searches * costs_of_hash_sets(hashes, n, load, unit)
-    costs = [float(c) + load.arrivals * upkeep(s, unit) for s, c in zip(hashes, searching, strict=True)]
+    costs = [float(c) + insertion(s, load, unit) for s, c in zip(hashes, searching, strict=True)]
     if by_bits:
-        costs += (dependent_costs(np.array(by_bits), load, unit) + load.arrivals * unit.insert).tolist()
+        putting = load.arrivals * (unit.insert + unit.put / load.brought)
+        costs += (dependent_costs(np.array(by_bits), load, unit) + putting).tolist()
     sets: list[IndexSet] = [*hashes, *(((BITS, *c),) for c in by_bits)]
     rows = load.rows + arriving
     found = [Choice(s, c, round(bytes_of(s, rows))) for s, c in zip(sets, costs, strict=True)]
@@ -237,7 +241,8 @@ def first_choice(n: int, rows: int, share: float | None, unit: UnitCosts, arrivi
     >>> [first_choice(3, 10_000, 10_000 * bytes, UnitCosts()).configuration for bytes in (4, 16)]
     [(('bits', 4, 4, 4),), (('hashed', 0), ('hashed', 1), ('hashed', 2))]
     """
-    load = Workload(float(rows), float(n * rows), 1.0, {pattern_of([a], n): 1 / max(1, n) for a in range(n)})
+    single = {pattern_of([a], n): 1 / max(1, n) for a in range(n)}
+    load = Workload(float(rows), float(n * rows), 1.0, single, brought=arriving or FIRST_BATCH)
     fit = (c for c in candidates(n, load, unit, arriving) if share is None or c.bytes <= share)
     best = min(fit, key=lambda c: c.cost)
     return replace(best, cost=best.cost / max(1.0, load.searches))
@@ -246,7 +251,7 @@ def first_choice(n: int, rows: int, share: float | None, unit: UnitCosts, arrivi
 def _total(indexes: IndexSet, n: int, load: Workload, unit: UnitCosts) -> float:
     """The cost of a window to come all of whose rows have these indexes."""
     search = float(costs_of_searches(indexes, n, np.array([load.rows]), load, unit)[0])
-    return load.searches * search + load.arrivals * upkeep(indexes, unit)
+    return load.searches * search + insertion(indexes, load, unit)
 
 
 def _described(indexes: IndexSet, names: Sequence[str]) -> dict[str, int] | list[str]:

@@ -15,13 +15,14 @@ on each attribute are among the sets that it could find.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from math import prod
 from typing import Any
 
 import numpy as np
 
 from eddyline.adaptive.indexes.access_patterns import attributes_of, pattern_of
-from eddyline.adaptive.indexes.cost import EQUAL_COSTS, UnitCosts, Workload, search_costs
+from eddyline.adaptive.indexes.cost import EQUAL_COSTS, UnitCosts, Workload, costs_of_all_rows, search_costs
 from eddyline.core.delta import Bools, Float64s
 
 IndexKey = tuple[Any, ...]  # ("bits", …) or ("hashed", …)
@@ -47,6 +48,20 @@ def upkeep(indexes: Sequence[IndexKey], unit: UnitCosts = EQUAL_COSTS) -> float:
     """
     hashes = sum(sum(b > 0 for b in rest) if kind == BITS else len(rest) for kind, *rest in indexes)
     return hashes * unit.hash + len(indexes) * unit.insert
+
+
+def insertion(indexes: Sequence[IndexKey], load: Workload, unit: UnitCosts = EQUAL_COSTS) -> float:
+    """The cost of the rows that arrive in a window: of each row, and what a batch of them costs beside its rows.
+
+    >>> load = Workload(1000, 0, 1.0, {}, brought=50)
+    >>> insertion((("hashed", 0), ("hashed", 1)), load, UnitCosts(put=40.0, put_more=10.0))
+    5000.0
+    >>> insertion((), load, UnitCosts(put=40.0, put_more=10.0))
+    0.0
+    """
+    batches = load.arrivals / load.brought
+    calls = unit.put + (len(indexes) - 1) * unit.put_more if indexes else 0.0
+    return load.arrivals * upkeep(indexes, unit) + batches * calls
 
 
 def hash_buckets(rows: float) -> int:
@@ -84,7 +99,9 @@ def costs_of_searches(
         return search_costs(bits_of(indexes, n), rows, load, unit)
     keys = [*_by_attributes(indexes), ()]  # comparing all rows serves every search
     first = np.argmax(_serves(keys, n, load), axis=0)
-    average: Float64s = _costs_by_hash(keys, rows, load, unit)[:, first] @ np.array(list(load.frequencies.values()))
+    each = _costs_by_hash(keys, rows, load, unit)[:, first]
+    each = np.where(first == len(keys) - 1, costs_of_all_rows(n, rows, load, unit), each)
+    average: Float64s = each @ np.array(list(load.frequencies.values()))
     return average
 
 
@@ -100,9 +117,12 @@ def costs_of_hash_sets(sets: Sequence[IndexSet], n: int, load: Workload, unit: U
     place = {attributes: i for i, attributes in enumerate(keys)}
     width = max(map(len, ordered), default=0) + 1  # the last place of each set is that of comparing all rows
     chosen = np.array([[*(place[a] for a in some), *[0] * (width - len(some))] for some in ordered], np.int64)
-    each = _costs_by_hash(keys, np.array([load.rows]), load, unit)[0]
+    rows = np.array([load.rows])
+    each = _costs_by_hash(keys, rows, load, unit)[0]
     first = np.argmax(_serves(keys, n, load)[chosen], axis=1)
-    costs: Float64s = each[np.take_along_axis(chosen, first, axis=1)] @ np.array(list(load.frequencies.values()))
+    index = np.take_along_axis(chosen, first, axis=1)
+    by_search = np.where(index == 0, costs_of_all_rows(n, rows, load, unit), each[index])
+    costs: Float64s = by_search @ np.array(list(load.frequencies.values()))
     return costs
 
 
@@ -125,12 +145,16 @@ def best_hashes(n: int, load: Workload, unit: UnitCosts = EQUAL_COSTS, most: int
     compared = load.rows * (same + (1 - same) / hash_buckets(load.rows))
     each = given.sum(axis=1) * unit.hash + unit.visit + compared * unit.compare
     costs = np.where(served, each[:, None], np.inf)
-    more = load.arrivals * np.array([len(a) * unit.hash + unit.insert for a in candidates])
-    now, total = np.full(len(asked), load.rows * unit.scan), float((asked * load.rows * unit.scan).sum())
+    first, more = (
+        np.array([insertion(((HASHED, *a),), load, replace(unit, put=put)) for a in candidates])
+        for put in (unit.put, unit.put_more)
+    )
+    now = costs_of_all_rows(n, np.array([load.rows]), load, unit)[0]
+    total = float((asked * now).sum())
     sets: list[IndexSet] = []
     chosen: list[tuple[float, IndexKey]] = []
     while len(chosen) < min(most, len(candidates)):
-        after = np.minimum(now, costs) @ asked + more
+        after = np.minimum(now, costs) @ asked + (more if chosen else first)
         at = int(np.argmin(after))
         if after[at] * WORTH_A_HASH >= total:
             break
@@ -148,15 +172,14 @@ def _by_attributes(indexes: IndexSet | Sequence[IndexKey]) -> list[tuple[int, ..
 
 
 def _costs_by_hash(keys: Sequence[tuple[int, ...]], rows: Float64s, load: Workload, unit: UnitCosts) -> Float64s:
-    """What a search costs in a state with these numbers of rows (down) by a hash index on these attributes (across);
-    without attributes: what it costs to compare all rows."""
+    """What a search costs in a state with these numbers of rows (down) by a hash index on these attributes (across). An
+    index without attributes stands for comparing all rows; what that costs depends on the search."""
     # The probability that two rows agree in all attributes of an index, as if these were independent.
     same = np.array([prod(load.agreeing.get(a, 0.0) for a in key) for key in keys])
     buckets = np.array([hash_buckets(r) for r in rows.tolist()])[:, None]
     hashes = np.array([len(key) for key in keys])
     compared = rows[:, None] * (same + (1 - same) / buckets)
     costs: Float64s = hashes * unit.hash + unit.visit + compared * unit.compare
-    costs[:, hashes == 0] = rows[:, None] * unit.scan
     return costs
 
 

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from eddyline.adaptive.indexes.cost import EQUAL_COSTS, Configuration, UnitCosts, Workload, dependent_cost
-from eddyline.adaptive.indexes.index_sets import IndexSet, costs_of_searches, upkeep
+from eddyline.adaptive.indexes.index_sets import IndexSet, costs_of_searches, insertion, upkeep
 from eddyline.core.delta import Float64s
 
 EXPECTED = "expected"
@@ -161,7 +161,7 @@ class ExpectedCosts:
         searches = costs_of_searches(indexes, self.n, newest.reshape(-1), self.load, self.unit).reshape(newest.shape)
         moving = joined * upkeep(indexes, self.unit) + self.unit.build
         moving[0] = 0.0
-        inserting = self.load.arrivals * upkeep(indexes, self.unit)
+        inserting = insertion(indexes, self.load, self.unit)
         costs: Float64s = inserting + self._kept[kept] + moving + self._each * searches.sum(axis=1)
         return costs
 

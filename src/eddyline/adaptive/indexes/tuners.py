@@ -30,7 +30,7 @@ WORTH = 1.2  # ratio of costs from which bits are changed: each change brings on
 EXPECTED_WORTH = 1.05  # the same where migration and the indexes of old partitions are part of both costs
 BLEND = 0.5  # weight of the newest assessment: routes change from batch to batch, and bits last for a partition
 NEGLIGIBLE = 0.001  # share below which a pattern is forgotten
-FIRST_BATCH, BATCH_WEIGHT = 128.0, 1 / 32  # searches of a batch before any came; weight of the newest batch
+FIRST_BATCH, BATCH_WEIGHT = 128.0, 1 / 32  # searches and rows of a batch before any came; weight of the newest
 SEARCHES = "searches of a state by access pattern"
 
 
@@ -127,7 +127,8 @@ class Assessed(IndexTuner):
         self.arrived = [0] * len(states)
         self.known: list[dict[int, float]] = [{} for _ in states]  # of the last assessment
         self.load_ratio = [1.0] * len(states)  # searches for each arriving row, in the last assessment
-        self.batch = [FIRST_BATCH] * len(states)  # searches that a batch brings, on average; not saved
+        # Searches and rows that a batch brings to a state, on average; not saved.
+        self.batch, self.brought = [FIRST_BATCH] * len(states), [FIRST_BATCH] * len(states)
         self.counting: set[int] = set(range(len(states)))  # states assessed in this round
         self.full: set[int] = set()  # those of them that have had enough requests
         for s in range(len(states)):
@@ -155,6 +156,8 @@ class Assessed(IndexTuner):
 
     def inserted(self, state: int, rows: int) -> None:
         self.arrived[state] += rows
+        if rows:
+            self.brought[state] += BATCH_WEIGHT * (rows - self.brought[state])
 
     def complete(self, state: int) -> None:
         """Read an assessment that is complete, and begin the next."""
@@ -209,7 +212,8 @@ class Costed(Assessed):
         rows, mine = float(max(1, facts[state].rows)), facts[state]
         # One unit of time is one window: as many rows arrive as it holds.
         searches = rows * self.load_ratio[state]
-        return Workload(rows, searches, 1.0, self.known[state], 1.0, mine.agreeing, mine.admitted, self.batch[state])
+        batches = self.batch[state], self.brought[state]
+        return Workload(rows, searches, 1.0, self.known[state], 1.0, mine.agreeing, mine.admitted, *batches)
 
     def expected(
         self, before: IndexSet, after: IndexSet, load: Workload, facts: StateFacts
