@@ -77,6 +77,16 @@ def test_a_large_input_waits_for_the_compiler(place: Path) -> None:
     assert not small.twice.compiled  # nobody has asked for it
 
 
+def test_a_kernel_is_loaded_where_the_cache_has_it_and_not_compiled_for_that(place: Path) -> None:
+    small = Fresh()
+    assert not compile.load_compiled(small.module.add_up) and not small.add_up.compiled
+    small.add_up.compile()
+    again = Fresh()
+    assert not compile.is_compiled(again.module.add_up)
+    assert compile.load_compiled(again.module.add_up) and again.add_up.compiled
+    assert helper._process is None
+
+
 def test_a_wait_for_the_compiler_is_announced(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     announced: list[str] = []
 

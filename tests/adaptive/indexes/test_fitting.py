@@ -197,3 +197,39 @@ def test_a_decision_says_what_it_costs_to_move_rows(name: str, unit: UnitCosts) 
     assert decision.evidence["moved_rows"] == ROWS
     assert decision.cost == ROWS * upkeep(found[0].indexes, unit) + unit.build
     assert decision.units["cost"] == ("operations" if unit == UnitCosts() else "ns")
+
+
+def test_what_a_batch_costs_in_each_index_is_part_of_the_choice():
+    """Where a call for each index costs more than its searches save, fewer indices are worth having."""
+    shares = {0b1000: 0.3, 0b0100: 0.3, 0b0010: 0.2, 0b0001: 0.2}
+    taken = []
+    for brought, put_more in ((50.0, 0.0), (50.0, 1e7), (1000.0, 1e7)):
+        load = Workload(1000, 5000, 1.0, shares, agreeing=dict.fromkeys(range(4), 0.01), brought=brought)
+        best = min(candidates(4, load, UnitCosts(put_more=put_more)), key=lambda c: c.cost)
+        taken.append(len(best.configuration))
+    assert taken == [4, 1, 1]
+    costs = [
+        best_hashes(4, Workload(1000, 5000, 1.0, shares, brought=b), UnitCosts(put_more=2e5)) for b in (50.0, 1000.0)
+    ]
+    assert len(costs[0]) < len(costs[1])  # what comes in larger batches costs fewer calls
+
+
+def test_the_rows_of_a_batch_are_counted():
+    _, options = parse_index("fitting(memory=100000)")
+    tuner = make_tuner("fitting", options, states=[2, 2], unit=UnitCosts())
+    for _ in range(200):
+        tuner.inserted(0, 10)
+        tuner.inserted(0, 0)  # nothing is put anywhere
+    assert tuner.brought[0] == pytest.approx(10, abs=0.5) and tuner.brought[1] > 50
+    tuner.known[0] = {0b10: 1.0}
+    facts = [StateFacts(("a", "b"), 100)] * 2
+    assert tuner.workload(0, facts).brought == tuner.brought[0]
+
+
+def test_rows_that_are_found_along_all_rows_make_an_index_worth_more():
+    """Values that repeat: to compare all rows costs more than to compare as many that never fit."""
+    load = Workload(500, 5000, 1.0, {0b10: 0.5, 0b01: 0.5}, agreeing={0: 0.25, 1: 0.25})
+    never, often = (
+        min(candidates(2, load, UnitCosts(scan=0.2, hit=hit)), key=lambda c: c.cost).configuration for hit in (0, 4)
+    )
+    assert never == () and len(often) > 0

@@ -19,7 +19,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from math import prod
 
 import numpy as np
 
@@ -53,6 +52,7 @@ class UnitCosts:
 
 
 EQUAL_COSTS = UnitCosts()
+NEVER_SAME = 1e-30  # the least probability that two rows agree: its logarithm is a number
 # Nanoseconds, for where nothing was measured yet.
 TYPICAL_COSTS = UnitCosts(
     2.0,
@@ -67,6 +67,17 @@ TYPICAL_COSTS = UnitCosts(
     put_more=100.0,
     hit=6.0,
 )
+
+
+@dataclass(frozen=True, slots=True)
+class Patterns:
+    """The patterns of a load as arrays: their numbers, which attributes (down) each of them (across) asks for, their
+    frequencies, and the share of the rows that a search by each finds."""
+
+    masks: Int64s
+    asked: Float64s
+    frequencies: Float64s
+    fitting: Float64s
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +98,17 @@ class Workload:
     admitted: Mapping[int, float] = field(default_factory=dict)
     batch: float = 1.0
     brought: float = 1.0
+    _patterns: dict[int, Patterns] = field(default_factory=dict, init=False, repr=False, compare=False)
+
+    def patterns(self, n: int) -> Patterns:
+        """Its patterns as those of ``n`` attributes."""
+        if n not in self._patterns:
+            masks = np.array(list(self.frequencies), np.int64)
+            asked = (masks >> np.arange(n - 1, -1, -1)[:, None] & 1).astype(np.float64)
+            same = np.array([max(self.agreeing.get(a, 0.0), self.admitted.get(a, 0.0), NEVER_SAME) for a in range(n)])
+            fitting = np.exp2(np.log2(same) @ asked)
+            self._patterns[n] = Patterns(masks, asked, np.array(list(self.frequencies.values())), fitting)
+        return self._patterns[n]
 
     @property
     def rows(self) -> float:
@@ -118,16 +140,15 @@ def dependent_costs(configurations: Int64s, load: Workload, unit: UnitCosts = EQ
 def _by_pattern(configurations: Int64s, load: Workload, unit: UnitCosts) -> tuple[Float64s, Float64s, Float64s]:
     """For each configuration (down) and pattern (across) what hashes and visits cost and the share of the rows that are
     compared; and the frequency of each pattern."""
-    n = configurations.shape[1]
-    patterns = np.array(list(load.frequencies), np.int64)
-    asked = (patterns >> np.arange(n - 1, -1, -1)[:, None] & 1).astype(np.float64)  # attributes down, patterns across
+    patterns = load.patterns(configurations.shape[1])
+    asked = patterns.asked
     bits = configurations.astype(np.float64)
     open_bits = bits @ (1.0 - asked)
     if load.admitted:
         open_bits += _open_bits_of_ranges(configurations, load.admitted) @ asked
     share = np.exp2(np.log2(_shares(bits, load)) @ asked)  # the product over the attributes that are asked for
     fixed = ((bits > 0) @ asked) * unit.hash + load.indexes * np.exp2(open_bits) * unit.visit
-    return fixed, share, np.array(list(load.frequencies.values()))
+    return fixed, share, patterns.frequencies
 
 
 def search_costs(configuration: Sequence[int], rows: Float64s, load: Workload, unit: UnitCosts) -> Float64s:
@@ -148,14 +169,10 @@ def costs_of_all_rows(n: int, rows: Float64s, load: Workload, unit: UnitCosts) -
     """What it costs to compare all rows, for each of several numbers of them (down) and pattern of the load (across).
 
     >>> load = Workload(1, 1, 1, {0b10: 0.5, 0b11: 0.5}, agreeing={0: 0.5, 1: 0.1})
-    >>> costs_of_all_rows(2, np.array([10.0, 20.0]), load, UnitCosts(scan=1, hit=4)).tolist()
+    >>> costs_of_all_rows(2, np.array([10.0, 20.0]), load, UnitCosts(scan=1, hit=4)).round(9).tolist()
     [[30.0, 12.0], [60.0, 24.0]]
     """
-    fitting = np.ones(len(load.frequencies))
-    if unit.hit:
-        same = [max(load.agreeing.get(a, 0.0), load.admitted.get(a, 0.0)) for a in range(n)]
-        fitting = np.array([prod(s for a, s in enumerate(same) if p >> (n - 1 - a) & 1) for p in load.frequencies])
-    costs: Float64s = rows[:, None] * (unit.scan + fitting * unit.hit)
+    costs: Float64s = rows[:, None] * (unit.scan + load.patterns(n).fitting * unit.hit)
     return costs
 
 

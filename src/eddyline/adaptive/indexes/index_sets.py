@@ -101,7 +101,7 @@ def costs_of_searches(
     first = np.argmax(_serves(keys, n, load), axis=0)
     each = _costs_by_hash(keys, rows, load, unit)[:, first]
     each = np.where(first == len(keys) - 1, costs_of_all_rows(n, rows, load, unit), each)
-    average: Float64s = each @ np.array(list(load.frequencies.values()))
+    average: Float64s = each @ load.patterns(n).frequencies
     return average
 
 
@@ -122,7 +122,7 @@ def costs_of_hash_sets(sets: Sequence[IndexSet], n: int, load: Workload, unit: U
     first = np.argmax(_serves(keys, n, load)[chosen], axis=1)
     index = np.take_along_axis(chosen, first, axis=1)
     by_search = np.where(index == 0, costs_of_all_rows(n, rows, load, unit), each[index])
-    costs: Float64s = by_search @ np.array(list(load.frequencies.values()))
+    costs: Float64s = by_search @ load.patterns(n).frequencies
     return costs
 
 
@@ -134,7 +134,7 @@ def best_hashes(n: int, load: Workload, unit: UnitCosts = EQUAL_COSTS, most: int
     >>> best_hashes(3, load)
     [(('hashed', 0),), (('hashed', 0), ('hashed', 2)), (('hashed', 0, 1), ('hashed', 0), ('hashed', 2))]
     """
-    asked = np.array(list(load.frequencies.values())) * load.searches
+    asked = load.patterns(n).frequencies * load.searches
     ranges = pattern_of(load.admitted, n)  # a hash index serves searches by values
     wanted = {*(p & ~ranges for p in load.frequencies), *(pattern_of([a], n) & ~ranges for a in range(n))} - {0}
     masks = np.array(sorted(wanted), np.int64)
@@ -186,6 +186,5 @@ def _costs_by_hash(keys: Sequence[tuple[int, ...]], rows: Float64s, load: Worklo
 def _serves(keys: Sequence[tuple[int, ...]], n: int, load: Workload) -> Bools:
     """Which index (down) serves which pattern of the load (across): each of its attributes is asked for."""
     masks = np.array([pattern_of(key, n) for key in keys], np.int64)
-    patterns = np.array(list(load.frequencies), np.int64)
-    found: Bools = (masks[:, None] & patterns[None, :]) == masks[:, None]
+    found: Bools = (masks[:, None] & load.patterns(n).masks[None, :]) == masks[:, None]
     return found
