@@ -33,6 +33,7 @@ class RandomControl:
     def __init__(self, inputs: int, seed: int) -> None:
         self.inputs, self.rng = inputs, random.Random(seed)
         self.changes = self.parted = 0
+        self.in_process = False  # whether some of the searches in flight concern a partition, and others do not
         self.routes: set[tuple[int, ...]] = set()
 
     def begin(self, join):
@@ -60,12 +61,25 @@ class RandomControl:
         pass
 
     def tune(self, join, now):
+        self.check_searches_in_process(join)
         if self.rng.random() < 0.2:
             state = self.rng.choice(join.states).module
             state.spec = random_index(self.rng, state.attributes)
             if state.partitions:
                 places = self.rng.sample(range(len(state.partitions)), self.rng.randint(0, len(state.partitions)))
                 self.changes += state.migrate(places, state.spec) > 0
+
+    def check_searches_in_process(self, join):
+        """Of each partition those are counted that could find a row of it, and none that has been there."""
+        for target, view in enumerate(join.states):
+            time = np.concatenate([[0], *(b.time for b in join.flight if target not in b.bound)])[1:]
+            for number, partition in enumerate(view.module.partitions):
+                rows = np.arange(max(partition.start - view.offset, view.first), partition.end - view.offset)
+                enter, leave, _ = view.stay(rows)
+                finding = ((enter <= time[:, None]) & (leave > time[:, None])).any(axis=1)
+                counted = join.in_process(target, number)
+                assert finding.sum() <= counted <= len(time)
+                self.in_process |= 0 < counted < len(time)
 
     def state(self):
         return {}

@@ -104,6 +104,22 @@ class _Agreeing(Mapping[int, float]):
         return self._known[attribute]
 
 
+class _InProcess(Sequence[int]):
+    """For each partition the searches in flight that its rows may answer, counted when they are read: only one method
+    of migration asks for them."""
+
+    def __init__(self, partitions: int, count: Callable[[int], int]) -> None:
+        self._partitions, self._count = partitions, count
+
+    def __len__(self) -> int:
+        return self._partitions
+
+    def __getitem__(self, i: Any) -> Any:
+        if not 0 <= i < self._partitions:
+            raise IndexError(i)
+        return self._count(i)
+
+
 class _Facts(Sequence[StateFacts]):
     """Facts of all states, each gathered when it is first read."""
 
@@ -256,7 +272,7 @@ class RoutesAndIndexes:
             self.attributes[i],
             len(state),
             tuple((to_keys(p.group.spec), p.end - max(p.start, state.first)) for p in state.partitions),
-            join.in_process(i),
+            _InProcess(len(state.partitions), lambda p: join.in_process(i, p)),
             _Agreeing(state.attributes, lambda a: self._agreeing(join, i, a, newest)),
             dict.fromkeys(np.flatnonzero(state.ranged).tolist(), ADMITTED),
             max((v.window.count for v in join.states[i].shared.views if isinstance(v.window, Rows)), default=0),

@@ -379,9 +379,12 @@ class RoutedJoin(Operator):
     def labels(self) -> list[str]:
         return [s.spec.label or f"input {i + 1}" for i, s in enumerate(self.sides)]
 
-    def in_process(self, target: int) -> int:
-        """Partial results in flight that have not visited a state yet."""
-        return sum(len(b) for b in self.flight if target not in b.bound)
+    def in_process(self, target: int, partition: int) -> int:
+        """Partial results in flight that have not visited a state yet and whose windows contain a partition of it: its
+        first row has entered before they did, and its last one leaves after that."""
+        begun, over = self.states[target].span(partition)
+        waiting = (b.time for b in self.flight if target not in b.bound)
+        return sum(int(np.count_nonzero((time >= begun) & (time < over))) for time in waiting)
 
     def adapts(self) -> list[str]:
         return self.control.describe(self)

@@ -204,6 +204,15 @@ class ModuleView:
                 found = module.leave[at]
         return found
 
+    def span(self, partition: int) -> tuple[int, int]:
+        """When the first row of a partition that is alive here entered, and when the last one leaves."""
+        module = self.module
+        p = module.partitions[partition]
+        first, last = max(p.start, self.first + self.offset) - module.origin, p.end - 1 - module.origin
+        if first > last:
+            return NEVER, LEAST
+        return int(module.time[first]), int(self._leave(np.array([last]))[0])
+
     def rows_leaving(self, after: int, now: int) -> Int64s:
         """The numbers of the rows from ``after`` on that leave at ``now`` or before."""
         module = self.module

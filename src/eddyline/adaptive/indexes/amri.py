@@ -63,8 +63,10 @@ class Amri(Costed):
             costs, moved = self.expected((("bits", *before),), (("bits", *best),), load, mine)
             worth = EXPECTED_WORTH
         else:
+            searches = mine.in_process or [0] * len(mine.partitions)
             stored = [
-                StoredPartition(bits_of(indexes, len(best)), rows, mine.in_process) for indexes, rows in mine.partitions
+                StoredPartition(bits_of(indexes, len(best)), rows, s)
+                for (indexes, rows), s in zip(mine.partitions, searches, strict=True)
             ]
             costs = (dependent_cost(before, load, self.unit), dependent_cost(best, load, self.unit))
             worth, moved = WORTH, to_migrate(self.migration, stored, best, self.known[state], self.unit)

@@ -41,7 +41,7 @@ class StateFacts:
     names: tuple[str, ...]
     rows: int
     partitions: tuple[tuple[tuple[IndexKey, ...], int], ...] = ()  # indexes and rows of each
-    in_process: int = 0  # searches in flight that may still look into stored partitions
+    in_process: Sequence[int] = ()  # of each partition: searches in flight whose windows contain it
     agreeing: Mapping[int, float] = field(default_factory=dict)
     admitted: Mapping[int, float] = field(default_factory=dict)
     full: int = 0  # rows of the window when it is full, 0: not known
