@@ -72,12 +72,13 @@ TYPICAL_COSTS = UnitCosts(
 @dataclass(frozen=True, slots=True)
 class Patterns:
     """The patterns of a load as arrays: their numbers, which attributes (down) each of them (across) asks for, their
-    frequencies, and the share of the rows that a search by each finds."""
+    frequencies, and the share of the rows that a search by each finds; and how often rows agree in each attribute."""
 
     masks: Int64s
     asked: Float64s
     frequencies: Float64s
     fitting: Float64s
+    agreeing: Float64s
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,9 +106,10 @@ class Workload:
         if n not in self._patterns:
             masks = np.array(list(self.frequencies), np.int64)
             asked = (masks >> np.arange(n - 1, -1, -1)[:, None] & 1).astype(np.float64)
-            same = np.array([max(self.agreeing.get(a, 0.0), self.admitted.get(a, 0.0), NEVER_SAME) for a in range(n)])
-            fitting = np.exp2(np.log2(same) @ asked)
-            self._patterns[n] = Patterns(masks, asked, np.array(list(self.frequencies.values())), fitting)
+            agreeing = [self.agreeing.get(a, 0.0) for a in range(n)]
+            same = np.array([max(s, self.admitted.get(a, 0.0), NEVER_SAME) for a, s in enumerate(agreeing)])
+            fitting, frequencies = np.exp2(np.log2(same) @ asked), np.array(list(self.frequencies.values()))
+            self._patterns[n] = Patterns(masks, asked, frequencies, fitting, np.array(agreeing))
         return self._patterns[n]
 
     @property
@@ -178,10 +180,8 @@ def costs_of_all_rows(n: int, rows: Float64s, load: Workload, unit: UnitCosts) -
 
 def _shares(configurations: Float64s, load: Workload) -> Float64s:
     """The share of the rows that are in the buckets of a search, as far as one attribute decides; never 0."""
-    shares = np.exp2(-configurations)
-    if load.agreeing:
-        same = np.array([load.agreeing.get(a, 0.0) for a in range(configurations.shape[1])])
-        shares = same + (1 - same) * shares  # without bits that is 1
+    same = load.patterns(configurations.shape[1]).agreeing
+    shares: Float64s = same + (1 - same) * np.exp2(-configurations)  # without bits that is 1
     for attribute, share in load.admitted.items():
         indexed = configurations[:, attribute] > 0
         shares[:, attribute] = np.where(indexed, np.maximum(shares[:, attribute], share), 1.0)

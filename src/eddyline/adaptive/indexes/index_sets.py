@@ -15,7 +15,6 @@ on each attribute are among the sets that it could find.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from math import prod
 from typing import Any
 
@@ -46,7 +45,7 @@ def upkeep(indexes: Sequence[IndexKey], unit: UnitCosts = EQUAL_COSTS) -> float:
     >>> upkeep((("hashed", 0), ("hashed", 0, 2))), upkeep((("bits", 3, 0, 1),))
     (5.0, 3.0)
     """
-    hashes = sum(sum(b > 0 for b in rest) if kind == BITS else len(rest) for kind, *rest in indexes)
+    hashes = sum(sum(b > 0 for b in i[1:]) if i[0] == BITS else len(i) - 1 for i in indexes)
     return hashes * unit.hash + len(indexes) * unit.insert
 
 
@@ -79,7 +78,8 @@ def bytes_of(indexes: Sequence[IndexKey], rows: float) -> float:
     >>> bytes_of((("bits", 4, 2),), 1000), bytes_of((("hashed", 0), ("hashed", 1)), 1000)
     (2378.0, 6548.0)
     """
-    buckets = sum(1 << sum(rest) if kind == BITS else hash_buckets(rows) for kind, *rest in indexes)
+    each = hash_buckets(rows)
+    buckets = sum(1 << sum(index[1:]) if index[0] == BITS else each for index in indexes)
     return HEAD_BYTES * buckets + SLOT_BYTES * rows * len(indexes)
 
 
@@ -99,7 +99,7 @@ def costs_of_searches(
         return search_costs(bits_of(indexes, n), rows, load, unit)
     keys = [*_by_attributes(indexes), ()]  # comparing all rows serves every search
     first = np.argmax(_serves(keys, n, load), axis=0)
-    each = _costs_by_hash(keys, rows, load, unit)[:, first]
+    each = _costs_by_hash(keys, n, rows, load, unit)[:, first]
     each = np.where(first == len(keys) - 1, costs_of_all_rows(n, rows, load, unit), each)
     average: Float64s = each @ load.patterns(n).frequencies
     return average
@@ -118,7 +118,7 @@ def costs_of_hash_sets(sets: Sequence[IndexSet], n: int, load: Workload, unit: U
     width = max(map(len, ordered), default=0) + 1  # the last place of each set is that of comparing all rows
     chosen = np.array([[*(place[a] for a in some), *[0] * (width - len(some))] for some in ordered], np.int64)
     rows = np.array([load.rows])
-    each = _costs_by_hash(keys, rows, load, unit)[0]
+    each = _costs_by_hash(keys, n, rows, load, unit)[0]
     first = np.argmax(_serves(keys, n, load)[chosen], axis=1)
     index = np.take_along_axis(chosen, first, axis=1)
     by_search = np.where(index == 0, costs_of_all_rows(n, rows, load, unit), each[index])
@@ -141,14 +141,12 @@ def best_hashes(n: int, load: Workload, unit: UnitCosts = EQUAL_COSTS, most: int
     candidates = [attributes_of(int(m), n) for m in masks]
     served = _serves(candidates, n, load)
     given = masks[:, None] >> np.arange(n - 1, -1, -1) & 1 == 1
-    same = np.where(given, [load.agreeing.get(a, 0.0) for a in range(n)], 1.0).prod(axis=1)
+    same = np.where(given, load.patterns(n).agreeing, 1.0).prod(axis=1)
     compared = load.rows * (same + (1 - same) / hash_buckets(load.rows))
     each = given.sum(axis=1) * unit.hash + unit.visit + compared * unit.compare
     costs = np.where(served, each[:, None], np.inf)
-    first, more = (
-        np.array([insertion(((HASHED, *a),), load, replace(unit, put=put)) for a in candidates])
-        for put in (unit.put, unit.put_more)
-    )
+    inserting = load.arrivals * (given.sum(axis=1) * unit.hash + unit.insert)
+    first, more = (inserting + load.arrivals / load.brought * put for put in (unit.put, unit.put_more))
     now = costs_of_all_rows(n, np.array([load.rows]), load, unit)[0]
     total = float((asked * now).sum())
     sets: list[IndexSet] = []
@@ -171,11 +169,14 @@ def _by_attributes(indexes: IndexSet | Sequence[IndexKey]) -> list[tuple[int, ..
     return sorted((tuple(index[1:]) for index in indexes), key=len, reverse=True)
 
 
-def _costs_by_hash(keys: Sequence[tuple[int, ...]], rows: Float64s, load: Workload, unit: UnitCosts) -> Float64s:
+def _costs_by_hash(
+    keys: Sequence[tuple[int, ...]], n: int, rows: Float64s, load: Workload, unit: UnitCosts
+) -> Float64s:
     """What a search costs in a state with these numbers of rows (down) by a hash index on these attributes (across). An
     index without attributes stands for comparing all rows; what that costs depends on the search."""
     # The probability that two rows agree in all attributes of an index, as if these were independent.
-    same = np.array([prod(load.agreeing.get(a, 0.0) for a in key) for key in keys])
+    agreeing = load.patterns(n).agreeing.tolist()
+    same = np.array([prod(agreeing[a] for a in key) for key in keys])
     buckets = np.array([hash_buckets(r) for r in rows.tolist()])[:, None]
     hashes = np.array([len(key) for key in keys])
     compared = rows[:, None] * (same + (1 - same) / buckets)
