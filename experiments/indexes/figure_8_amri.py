@@ -3,7 +3,8 @@
 A complete join of four streams as in section 9.1, at a fifth of its sizes (``harness``): again and again another order
 of the states becomes the best. The paper counts the results of a fixed time; here the
 input is fixed, and what is compared are operations (hashes, bucket visits, comparisons), which can be counted again.
-Evaluation windows are 40,000 and 60,000 searches instead of 60,000 and 100,000.
+Evaluation windows are a fifth of the paper's, too. As in the paper, methods of scheduling and of migration are compared
+with CDIA by highest count, and those of migration with the hybrid schedule.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ PARTS = {
     "scheduling": ("hybrid", "continuous", "periodic", "triggered"),
     "migration": ("nothing", "all", "partial", "expected"),
 }
+# What the paper keeps while it compares: each part is with the best of the parts before, by its own results.
+SET_UP = {"assessment": "", "scheduling": "assessment=cdia, ", "migration": "assessment=cdia, "}
 
 
 def run(options: Options) -> Outcome:
@@ -25,7 +28,9 @@ def run(options: Options) -> Outcome:
     found: dict[tuple[str, str], Measured] = {}
     for part, names in PARTS.items():
         for name in names:
-            found[part, name] = measure(tables, f"amri({TUNED}, {part}={name})", trained=training(options))
+            found[part, name] = measure(
+                tables, f"amri({TUNED}, {SET_UP[part]}{part}={name})", trained=training(options)
+            )
     check_same(list(found.values()))
     rows = [
         {"part": part, "method": name, "operations": m.operations, "seconds": m.seconds, "changes": m.changes}

@@ -19,7 +19,7 @@ from typing import Any
 import pyarrow as pa
 
 import eddyline as ed
-from eddyline.datasets.multi_route import complete_join, multi_route
+from eddyline.datasets.multi_route import Order, complete_join, multi_route
 from eddyline.kernels.join_layout import IX_REC_WIDTH
 from eddyline.operators.mjoin import MJoin
 from experiments.report import Options
@@ -54,8 +54,8 @@ class Measured:
         return self.index_bytes / max(1, self.rows)
 
 
-def streams(options: Options, orders: int | None = None) -> dict[str, pa.Table]:
-    """The streams of the experiments; ``orders`` of the states take turns, None: each phase has its own."""
+def streams(options: Options, orders: int | Sequence[Order] | None = None) -> dict[str, pa.Table]:
+    """The streams of the experiments; these orders of the states, or so many, take turns, None: each phase has one."""
     tuples = options.tuples(TRAINING + TUPLES, 4_000)
     return multi_route(tuples=tuples, phase=PHASE, values=VALUES, orders=orders)
 
