@@ -210,10 +210,10 @@ class RoutesAndIndexes:
                 self.tuner.take_over(i, to_keys(view.module.spec))
             self._led[i] = view.leads
         self.waiting += [s for s in self.tuner.round_ended() if s not in (*self.due, *self.waiting) and self._led[s]]
-        for s in tuple(self.waiting):
-            if self.pace.pays(s, len(self.attributes[s]), self._spent(s)):
-                self.waiting.remove(s)
-                self.due.append(s)
+        if self.waiting:
+            paid = {s for s in self.waiting if self.pace.pays(s, len(self.attributes[s]), self._spent(s))}
+            self.due += [s for s in self.waiting if s in paid]
+            self.waiting = [s for s in self.waiting if s not in paid]
 
     def _spent(self, state: int) -> float:
         """What the searches of a state have taken since the start, by the operations that were counted."""

@@ -172,6 +172,8 @@ class Hybrid(Schedule):
     def count(self, state: int, pattern: int, requests: int) -> None:
         self.periodic.count(state, pattern, requests)
         self.triggered.count(state, pattern, requests)
+        if not self.triggered.running and not self.periodic.running:  # as after most batches
+            return
         for s in self.triggered.running:
             self.periodic.start(s)  # it goes to the end of the list
         for s in self.periodic.running:
