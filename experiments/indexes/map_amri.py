@@ -183,7 +183,7 @@ def run(
         "differ in what they gain from memory. Most runs of the map take less than a fifth of a second of CPU time, in "
         "which decisions are a part that counts."
     )
-    return Outcome(rows, Verdict("Map of indexes (AMRI)", claims, numbers, note), _picture(won))
+    return Outcome(rows, Verdict("Map of indexes (AMRI)", claims, numbers, note), _picture(won, shown))
 
 
 def _claim(text: str, told: Survey, cells: list[Cell]) -> Claim:
@@ -211,8 +211,9 @@ def _mean(ratios: list[float]) -> float:
     return float(np.exp(np.mean(np.log(ratios))))
 
 
-def _picture(won: dict[float, dict[Cell, str]]) -> plt.Figure:
-    """A panel for each limit and phase: attributes down, values across, coloured by who costs least."""
+def _picture(won: dict[float, dict[Cell, str]], told: Survey) -> plt.Figure:
+    """A panel for each limit and phase: attributes down, values across, coloured by who costs least; below its name the
+    cost of what the planner takes, over the winner's."""
     names = [*INDEXES, "mjoin"]
     cells = list(won[LIMITS[0]])
     attributes, values, phases = (sorted({c[i] for c in cells}) for i in range(3))
@@ -224,7 +225,9 @@ def _picture(won: dict[float, dict[Cell, str]]) -> plt.Figure:
                 if p == phase:
                     y, x = attributes.index(a), values.index(c)
                     shade[y, x] = names.index(name)
-                    axis.text(x, y, name, ha="center", va="center", fontsize=7)
+                    axis.text(
+                        x, y, f"{name}\n{told.regret((a, c, p), limit):.2f}", ha="center", va="center", fontsize=7
+                    )
             axis.imshow(shade, cmap="tab10", vmin=0, vmax=9, aspect="auto")
             axis.set_xticks(range(len(values)), [f"{c:,}" for c in values], fontsize=7)
             axis.set_yticks(range(len(attributes)), [str(a) for a in attributes])
