@@ -65,6 +65,19 @@ def test_a_value_that_does_not_parse_spoils_its_row_only(tmp_path: Path) -> None
     ]
 
 
+def test_a_row_of_other_bytes_and_another_width_is_counted_like_others(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    path = write(tmp_path, b"ts,who\n1,ann\n\xff\xfe\n2,\xc3\xa9va\n3,\xff\n4,eve\n")
+    source = CsvSource([path], pa.schema([("ts", pa.int64()), ("who", pa.string())]))
+    assert rows(source) == [{"ts": 1, "who": "ann"}, {"ts": 2, "who": "éva"}, {"ts": 4, "who": "eve"}]
+    assert reasons(source) == [
+        "calls.csv, line 3: 1 field instead of 2",
+        "calls.csv, line 5: column 'who': the text is not UTF-8",
+    ]
+    assert capfd.readouterr() == ("", "")
+
+
 def test_one_typing_error_does_not_make_a_column_of_numbers_a_column_of_texts(tmp_path: Path) -> None:
     source = CsvSource([write(tmp_path, "ts\n" + "".join(f"{i}\n" for i in range(50)) + "oops\n")])
     assert source.schema.types == [pa.int64()]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, BinaryIO, Final
 
@@ -267,19 +267,11 @@ class CsvParser:
         yield from dealt(whole, invalid)
 
     def _fast(self, block: Block, layout: Layout) -> pa.Table | None:
-        skipped = False
-
-        def skip(_: Any) -> str:
-            nonlocal skipped
-            skipped = True
-            return "skip"
-
         types = {n: layout.parse.get(n, pa.binary()) for n in layout.names}
         try:
-            table = self._arrow(block, layout.names, types, skip, threads=True)
+            return self._arrow(block, layout.names, types, None, threads=True)
         except pa.ArrowInvalid:
             return None
-        return None if skipped else table
 
     def _slow(self, block: Block, layout: Layout, place: str) -> tuple[pa.Table, list[InvalidRow]]:
         texts = self._texts(block, layout.names, place)
@@ -317,10 +309,13 @@ class CsvParser:
 
         if not block.data.strip():
             return _Texts(pa.table({n: pa.array([], pa.binary()) for n in names}), np.empty(0, np.int64), {})
+        readable, latin = _readable(block)
         try:
-            table = self._arrow(block, names, {n: pa.binary() for n in names}, note, threads=False)
+            table = self._arrow(readable, names, {n: pa.binary() for n in names}, note, threads=False)
         except pa.ArrowInvalid as error:
             raise DataError(f"{place} cannot be read as CSV near line {block.line}: {clipped(error)}") from error
+        if latin:
+            table = pa.table([_bytes_of_latin(column) for column in table.columns], names=table.column_names)
         kept = np.ones(len(table) + len(bad), np.bool_)
         kept[list(bad)] = False
         return _Texts(table, np.flatnonzero(kept), bad)
@@ -330,7 +325,7 @@ class CsvParser:
         block: Block,
         names: Sequence[str],
         types: Mapping[str, pa.DataType],
-        handler: Callable[[Any], str],
+        handler: Callable[[Any], str] | None,
         threads: bool,
     ) -> pa.Table:
         data, dialect = block.data, self.dialect
@@ -385,6 +380,22 @@ class _Records:
     def text(self, record: int) -> str:
         raw = self._block.data[self._starts[record] : self._stops[record]]
         return raw.decode(errors="replace").rstrip("\r\n")
+
+
+def _readable(block: Block) -> tuple[Block, bool]:
+    """The block, as Latin-1 where it is no UTF-8 (and whether it is): Arrow makes a text of each row that it passes to
+    a handler, and where it cannot, it writes a traceback to standard error and gives up the whole block."""
+    try:
+        block.data.decode()
+    except UnicodeDecodeError:
+        return replace(block, data=block.data.decode("latin-1").encode()), True
+    return block, False
+
+
+def _bytes_of_latin(column: pa.ChunkedArray) -> pa.Array:
+    """The bytes that a block had before it was read as Latin-1."""
+    values = (v if v is None or v.isascii() else v.decode().encode("latin-1") for v in column.to_pylist())
+    return pa.array(values, pa.binary())
 
 
 def _single(column: pa.ChunkedArray) -> pa.Array:

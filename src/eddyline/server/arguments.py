@@ -102,8 +102,10 @@ def _view(options: argparse.Namespace) -> int:
 
     try:
         text = options.bundle.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise JobError(f"{options.bundle} cannot be read: {getattr(error, 'strerror', None) or error}.") from error
+    except UnicodeDecodeError:
+        text = ""  # no text, and so no bundle
+    except OSError as error:
+        raise JobError(f"{options.bundle} cannot be read: {error.strerror or error}.") from error
     out = options.out or options.bundle.with_suffix(".html")
     try:
         out.write_text(page(read_bundle(text, options.bundle.name), layout=True), encoding="utf-8")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import signal
 import socket
 import sys
@@ -121,6 +122,8 @@ def _listen(host: str, port: int) -> socket.socket:
         return found
     except OSError as error:
         reason = error.strerror or str(error)
-        raise JobError(f"the server cannot listen on {host}:{port}: {reason}; name another --port.") from error
+        # A name that leads nowhere, and an address of another machine, are no matter of the port.
+        wrong = "--host" if isinstance(error, socket.gaierror) or error.errno == errno.EADDRNOTAVAIL else "--port"
+        raise JobError(f"the server cannot listen on {host}:{port}: {reason}; name another {wrong}.") from error
     except OverflowError as error:
         raise JobError(f"--port {port}: ports are numbers from 0 to 65535.") from error
