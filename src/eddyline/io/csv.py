@@ -8,6 +8,7 @@ way accepts, so which of the two ran can never be told from the result.
 from __future__ import annotations
 
 import csv
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -27,6 +28,7 @@ from eddyline.io.source import BATCH_ROWS, InvalidRow, SourceBatch, dealt, prune
 from eddyline.io.text import BLOCK, Block, Int64s, blocks, open_text, reader, record_ends
 from eddyline.io.text_files import TextFiles
 
+LONE_RETURN: Final = re.compile(rb"\r(?!\n)")
 SAMPLE: Final = 1 << 18  # bytes
 
 
@@ -243,7 +245,10 @@ class CsvParser:
         ends = record_ends(data, self.dialect.quote_bytes, self.dialect.delimiter.encode())
         cut = int(ends[0]) if len(ends) else len(data)
         line = data[:cut].decode("utf-8", errors="replace").rstrip("\r\n")
-        fields = [f.strip() for f in self.dialect.fields(line)]
+        try:
+            fields = [f.strip() for f in self.dialect.fields(line)]
+        except csv.Error as error:  # a carriage return alone, a name of more than 128 kB
+            raise JobError(f"the first line of {place} is no line of CSV: {error}.") from error
         if not line:
             raise JobError(_empty(place, self.dialect))
         if not self.dialect.header:
@@ -363,13 +368,16 @@ class _Records:
 
     def __init__(self, block: Block, dialect: Dialect) -> None:
         self._block = block
-        stops = record_ends(block.data, dialect.quote_bytes, dialect.delimiter.encode())
+        data = LONE_RETURN.sub(b"\n", block.data)  # which ends a record for Arrow, too
+        stops = record_ends(data, dialect.quote_bytes, dialect.delimiter.encode())
+        if not len(stops) or stops[-1] < len(data):
+            stops = np.append(stops, len(data))  # what a quote that nothing closes leaves open is one record
         starts = np.concatenate([np.zeros(1, np.int64), stops[:-1]])
-        codes = np.frombuffer(block.data, np.uint8)
+        codes = np.frombuffer(data, np.uint8)
         # Arrow does not count empty lines ("\n" or "\r\n").
         full = (stops - starts > 2) | ((stops - starts == 2) & (codes[starts] != ord("\r")))
         self._starts, self._stops = starts[full], stops[full]
-        self._newlines = np.flatnonzero(codes == ord("\n"))
+        self._newlines = np.flatnonzero(np.frombuffer(block.data, np.uint8) == ord("\n"))
 
     def __len__(self) -> int:
         return len(self._starts)
