@@ -227,6 +227,15 @@ def test_a_port_that_cannot_be_had() -> None:
         _listen("192.0.2.1", 0)  # of no machine
 
 
+@pytest.mark.parametrize("body", ["null", "[null]", '{"ts": 1} null'])
+def test_a_null_is_an_invalid_row_and_the_server_goes_on(server: RunningServer, body: str) -> None:
+    server.request("POST", "/v1/streams", {"name": "nulls", "columns": [["ts", "bigint"]], "timestamp": "ts"})
+    for kind in ("application/json", "application/x-ndjson"):
+        answer = server.request("POST", "/v1/streams/nulls/rows", body.encode(), {"Content-Type": kind})
+        assert answer.status == 422 or answer.data["invalid"] == 1, answer
+    assert server.request("GET", "/healthz").status == 200
+
+
 def test_what_is_no_table_is_not_pushed(server: RunningServer) -> None:
     session = ed.connect(f"http://127.0.0.1:{server.port}", server.token)
     with pytest.raises(JobError, match=r"rows to push are an Arrow table or batch, a data frame, .*, not 7 \(int\)"):

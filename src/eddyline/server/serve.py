@@ -84,6 +84,8 @@ def serve(settings: Settings, *, demo: bool = False, new_token: bool = False) ->
         if token is not None:
             print(f"the token for changes, shown this once: {token}")
             print(f"the page with it: {address}#token={token}")
+        else:
+            print("changes need the token that was shown at the first start; --new-token shows another one")
         sys.stdout.flush()
         server.run(sockets=[listening])
     except KeyboardInterrupt:

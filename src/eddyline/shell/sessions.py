@@ -9,7 +9,6 @@ import pyarrow as pa
 
 from eddyline.client import RemoteSession
 from eddyline.core.errors import JobError, did_you_mean
-from eddyline.cql import bind
 from eddyline.engine.left_out import notes as left_out_notes
 from eddyline.expr.functions import function_names
 from eddyline.session import Session
@@ -64,7 +63,7 @@ class Local:
         return [q.name for q in self.session.execute(text)]
 
     def check(self, text: str) -> None:
-        bind(text, self.session.catalog)
+        self.session.bind(text)
 
     def query(self, name: str | None) -> Any:
         called = chosen([q.name for q in self.session.queries], name)
