@@ -100,6 +100,8 @@ def _view(options: argparse.Namespace) -> int:
     from eddyline.core.errors import JobError
     from eddyline.plan.print_html import page, read_bundle
 
+    if options.bundle.is_dir():
+        raise JobError(f"{options.bundle} is a folder: name one of the bundles in it.")
     try:
         text = options.bundle.read_text(encoding="utf-8")
     except UnicodeDecodeError:

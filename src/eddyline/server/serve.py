@@ -65,7 +65,7 @@ def serve(settings: Settings, *, demo: bool = False, new_token: bool = False) ->
         ws="none",
         loop="asyncio",  # whose transports close a descriptor and leave the connection to others that have it
         lifespan="off",
-        log_level="warning",
+        log_level="error",  # warnings are of what strangers send, and advise to install what is left out on purpose
         access_log=False,
         server_header=False,
         # Without a proxy that was named, an address that a client claims for itself would evade the bound on the rate.
