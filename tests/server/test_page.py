@@ -210,6 +210,8 @@ def picture_of_a_join(page: Any, server: RunningServer) -> None:
         server.request("POST", "/v1/streams/alerts/rows", body, {"Content-Type": "text/csv"})
         page.wait_for_timeout(200)
     page.click("section.plan .node:has-text('select 1')")
+    page.set_viewport_size({"width": 1400, "height": 1180})  # so that the decisions are in it
+    page.wait_for_timeout(300)
     shot(page, "plan")
     server.request("DELETE", "/v1/queries/alarmed")
 
@@ -243,6 +245,8 @@ def test_a_property_is_edited_in_place_and_takes_effect(page: Any, server: Runni
     page.click("text=pin the plans")
     page.wait_for_selector(".badge:has-text('pinned')")
     page.wait_for_selector(".decisions .mistake", state="detached")  # what was wrong is not said any more
+    page.locator("#metric").scroll_into_view_if_needed()
+    page.wait_for_timeout(300)
     shot(page, "edit")
     page.click("text=unpin the plans")
     page.locator("#metric").scroll_into_view_if_needed()  # what is out of sight is not drawn anew
