@@ -73,6 +73,9 @@ class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         if choice := re.search(r"invalid choice: '([^']*)' \(choose from (.*)\)", message):
             message += "." + _near(choice[1], re.findall(r"[\w-]+", choice[2]))
+        elif value := re.search(r"^(.*): invalid (\w+) value: (.*)$", message):
+            wanted = "a number" if value[2] in ("float", "_seconds") else "a whole number"
+            message = f"{value[1]}: {wanted} is wanted, not {value[3]}."
         super().error(message)
 
     def options(self) -> list[str]:

@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
+from eddyline.core.arguments import shown
 from eddyline.core.errors import CqlError, EddylineError, JobError, OverloadError, Span
 from eddyline.core.time import SystemClock
 
@@ -76,7 +77,10 @@ class Transport:
             connection.request(method, path, body, headers)
             return connection.getresponse()
         except (OSError, http.client.HTTPException) as error:
-            raise Unreachable(f"the server at {self.address} does not answer: {error}.") from error
+            reason = (error.strerror if isinstance(error, OSError) else None) or error
+            raise Unreachable(
+                f"the server at {self.address} does not answer: {reason}. Is it running there (eddyline serve)?"
+            ) from error
 
     def call(self, method: str, path: str, body: Any = None, kind: str = "application/json") -> Any:
         """The answer as data."""
@@ -404,7 +408,12 @@ def _encoded(rows: Any) -> tuple[bytes, str]:
     if isinstance(rows, Sequence) and not isinstance(rows, str | bytes):
         lines = "".join(json.dumps(r, default=_plain) + "\n" for r in rows)
         return lines.encode(), "application/x-ndjson"
-    table = pa.Table.from_batches([rows]) if isinstance(rows, pa.RecordBatch) else pa.table(rows)
+    try:
+        table = pa.Table.from_batches([rows]) if isinstance(rows, pa.RecordBatch) else pa.table(rows)
+    except (pa.ArrowException, TypeError, ValueError) as error:
+        raise JobError(
+            f"rows to push are an Arrow table or batch, a data frame, or a list of dictionaries, not {shown(rows)}."
+        ) from error
     sink = io.BytesIO()
     with pa.ipc.new_stream(sink, table.schema) as writer:
         writer.write_table(table)

@@ -106,6 +106,29 @@ def test_other_queries_and_other_options_are_not_touched(tmp_path: Path) -> None
     assert len(json.loads(file.read_text())["queries"]) == 2  # what was there stays
 
 
+@pytest.mark.parametrize("options", [{"filters": None}, {"filters": "static"}, {"routing": "default"}])
+def test_a_query_that_is_altered_before_its_starting_plan_is_judged_goes_on(
+    tmp_path: Path, options: dict[str, Any]
+) -> None:
+    session = ed.Session()
+    session.stream("S", schema=SCHEMA, timestamp="ts")
+    text = "SELECT Istream(ts) FROM S WHERE a < 50 AND b < 50 AND c < 10 WITH (filters = 'a-greedy')"
+
+    def push(begin: int) -> None:
+        ts = range(begin, begin + 5000)
+        session.push("S", pa.table({"ts": ts, "a": [7] * 5000, "b": [7] * 5000, "c": [t % 100 for t in ts]}))
+
+    first = session.query(text, name="q")
+    push(0)
+    session.snapshot(tmp_path)  # takes what was learned
+    session.drop(first)
+    again = session.query(text, name="q")
+    assert len(starting(again)) == 1
+    again.alter(**options)
+    push(5000)
+    assert again.to_arrow().num_rows == 500
+
+
 def test_orders_and_caches_of_joins_are_learned(tmp_path: Path) -> None:
     file = tmp_path / "plans.json"
     first = Joined()

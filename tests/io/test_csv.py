@@ -65,6 +65,33 @@ def test_a_value_that_does_not_parse_spoils_its_row_only(tmp_path: Path) -> None
     ]
 
 
+def test_a_row_of_other_bytes_and_another_width_is_counted_like_others(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    path = write(tmp_path, b"ts,who\n1,ann\n\xff\xfe\n2,\xc3\xa9va\n3,\xff\n4,eve\n")
+    source = CsvSource([path], pa.schema([("ts", pa.int64()), ("who", pa.string())]))
+    assert rows(source) == [{"ts": 1, "who": "ann"}, {"ts": 2, "who": "éva"}, {"ts": 4, "who": "eve"}]
+    assert reasons(source) == [
+        "calls.csv, line 3: 1 field instead of 2",
+        "calls.csv, line 5: column 'who': the text is not UTF-8",
+    ]
+    assert capfd.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize("header", ["ts\rwho", "x" * 200_000])
+def test_a_first_line_that_is_no_header_is_told(tmp_path: Path, header: str) -> None:
+    with pytest.raises(JobError, match=r"the first line of calls.csv is no line of CSV"):
+        CsvSource([write(tmp_path, header + "\n1,2\n")])
+
+
+@pytest.mark.parametrize("odd", [b"\r1\r2\r", b'\r"', b'""\r"x', b'\r"""', b"1\r\n\r2,3,4"])
+def test_lone_carriage_returns_end_records_as_they_do_for_arrow(tmp_path: Path, odd: bytes) -> None:
+    path = write(tmp_path, b"ts,who\n7,ann\n" + odd)
+    source = CsvSource([path], pa.schema([("ts", pa.int64()), ("who", pa.string())]))
+    assert rows(source)[0] == {"ts": 7, "who": "ann"}
+    assert all(reason.startswith("calls.csv, line ") for reason in reasons(source))
+
+
 def test_one_typing_error_does_not_make_a_column_of_numbers_a_column_of_texts(tmp_path: Path) -> None:
     source = CsvSource([write(tmp_path, "ts\n" + "".join(f"{i}\n" for i in range(50)) + "oops\n")])
     assert source.schema.types == [pa.int64()]

@@ -27,6 +27,14 @@ def write(folder: Path, content: str | bytes, name: str = "calls.jsonl") -> Path
     return path
 
 
+@pytest.mark.parametrize("stray", ["null", " null", '{"ts": 2} null', '{"ts": 2}null{"ts": 3}'])
+def test_a_null_beside_objects_is_a_malformed_line_and_does_not_end_the_process(tmp_path: Path, stray: str) -> None:
+    path = write(tmp_path, f'{stray}\n{{"ts": 1}}\n{{"ts": 4, "a": "}} null"}}\n')
+    source = JsonLinesSource([path], pa.schema([("ts", pa.int64()), ("a", pa.string())]))
+    assert rows(source) == [{"ts": 1, "a": None}, {"ts": 4, "a": "} null"}]
+    assert reasons(source) == ["calls.jsonl, line 1: not a JSON object"]
+
+
 def test_types_missing_and_unknown_fields(tmp_path: Path) -> None:
     path = write(tmp_path, '{"ts": 1, "v": 2}\n\n{"v": 2.5, "t": "2024-05-01T10:00:00.5Z", "list": [{"a": 1}]}\n')
     source = JsonLinesSource([path])

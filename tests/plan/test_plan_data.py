@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from datetime import datetime
 from typing import Any
 
 import eddyline as ed
@@ -37,6 +38,18 @@ def test_nodes_say_what_they_are_keep_and_did() -> None:
     assert all({e.source, e.target} <= {n.id for n in plan.nodes} for e in plan.edges)
     assert len(plan.edges) == sum(len(n.inputs) for n in plan.nodes)
     assert plan.root == plan.nodes[-1].id and plan.decisions[0]["kind"] == "join order"
+
+
+def test_a_bound_in_time_is_in_seconds_where_time_is_a_timestamp() -> None:
+    times = {int: "ticks", datetime: "seconds"}
+    for kind, unit in times.items():
+        session = ed.Session()
+        at = 1 if kind is int else datetime(2024, 5, 1)
+        for name in "RS":
+            session.stream(name, [{"ts": at, "k": 1}], timestamp="ts")
+        plan = session.query("SELECT R.k FROM R [RANGE 90], S [ROWS 5] WHERE R.k = S.k").plan()
+        bounds = {p.name: (p.value, p.unit) for n in plan.nodes for p in n.properties}
+        assert sorted(bounds.values()) == [(5, "rows"), (90, unit)]
 
 
 def test_ids_are_stable() -> None:

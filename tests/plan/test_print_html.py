@@ -54,5 +54,14 @@ def test_view_writes_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     saved.write_text("{}")
     assert main(["view", str(saved)]) == 2
     assert "is no bundle" in capsys.readouterr().err
+    saved.write_bytes(b"\xff\xfe\x00")
+    assert main(["view", str(saved)]) == 2
+    assert "is no bundle" in capsys.readouterr().err
+    for samples in ([], [1], [{"plan": {}}]):
+        saved.write_text(json.dumps({"eddyline": "bundle", "version": 1, "samples": samples, "decisions": []}))
+        assert main(["view", str(saved)]) == 2
+        assert "q.json is a damaged bundle: its plans or decisions are missing" in capsys.readouterr().err
+    assert main(["view", str(tmp_path)]) == 2
+    assert "is a folder: name one of the bundles in it." in capsys.readouterr().err
     assert main(["view", str(tmp_path / "none.json")]) == 2
     assert capsys.readouterr().err.endswith("none.json cannot be read: No such file or directory.\n")

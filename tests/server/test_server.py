@@ -11,6 +11,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+import eddyline as ed
 from eddyline.core.errors import JobError
 from eddyline.server.serve import _listen
 from tests.server.running import RunningServer
@@ -222,6 +223,23 @@ def test_a_port_that_cannot_be_had() -> None:
         port = taken.getsockname()[1]
         with pytest.raises(JobError, match=f"127.0.0.1:{port}: Address already in use; name another --port"):
             _listen("127.0.0.1", port)
+    with pytest.raises(JobError, match="name another --host"):
+        _listen("192.0.2.1", 0)  # of no machine
+
+
+@pytest.mark.parametrize("body", ["null", "[null]", '{"ts": 1} null'])
+def test_a_null_is_an_invalid_row_and_the_server_goes_on(server: RunningServer, body: str) -> None:
+    server.request("POST", "/v1/streams", {"name": "nulls", "columns": [["ts", "bigint"]], "timestamp": "ts"})
+    for kind in ("application/json", "application/x-ndjson"):
+        answer = server.request("POST", "/v1/streams/nulls/rows", body.encode(), {"Content-Type": kind})
+        assert answer.status == 422 or answer.data["invalid"] == 1, answer
+    assert server.request("GET", "/healthz").status == 200
+
+
+def test_what_is_no_table_is_not_pushed(server: RunningServer) -> None:
+    session = ed.connect(f"http://127.0.0.1:{server.port}", server.token)
+    with pytest.raises(JobError, match=r"rows to push are an Arrow table or batch, a data frame, .*, not 7 \(int\)"):
+        session.push("any", 7)
 
 
 def test_a_misspelt_field_is_refused_and_others_are_left_out(server: RunningServer) -> None:

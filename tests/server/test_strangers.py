@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
+import signal
 import socket
 import stat
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from eddyline.server.guard import Guard
-from eddyline.server.settings import Settings
+from eddyline.server.guard import Guard, digest
+from eddyline.server.settings import Limits, Settings
 from tests.server.running import RunningServer
 
 LIMITS = ("--max-body", "20000", "--header-seconds", "0.5", "--max-queries", "2", "--max-declarations", "6")
@@ -131,6 +134,24 @@ def test_a_slow_head_ends_the_connection(server: RunningServer, drip: bytes) -> 
     assert server.request("GET", "/healthz").status == 200
 
 
+def test_what_is_no_request_or_asks_for_a_websocket_fills_no_log(tmp_path: Path) -> None:
+    head = "GET / HTTP/1.1\r\nHost: 127.0.0.1:{}\r\n{}\r\n"
+    upgrade = (
+        "Connection: Upgrade, close\r\nUpgrade: websocket\r\nSec-WebSocket-Key: x\r\nSec-WebSocket-Version: 13\r\n"
+    )
+    with RunningServer(tmp_path / "state") as server:
+        for sent, status in (
+            (b"\x00garbage\r\n\r\n", b" 400 "),
+            (head.format(server.port, upgrade).encode(), b" 200 "),
+        ):
+            with socket.create_connection(("127.0.0.1", server.port), timeout=10) as raw:
+                raw.sendall(sent)
+                assert status in raw.recv(100)
+        server.process.send_signal(signal.SIGINT)
+        assert server.process.communicate(timeout=30)[1] == ""
+        assert server.process.returncode == 0
+
+
 def test_limits_of_queries_and_declarations(server: RunningServer) -> None:
     made = [server.request("POST", "/v1/queries", {"text": "SELECT Istream(a) FROM S"}) for _ in range(3)]
     assert [a.status for a in made] == [201, 201, 409] and "--max-queries" in made[2].data["error"]
@@ -194,3 +215,42 @@ def test_beyond_loopback_reading_needs_the_token() -> None:
     assert needs("0.0.0.0", "GET", "/v1/catalog") and needs("::", "POST", "/v1/bind")
     assert not needs("0.0.0.0", "GET", "/healthz") and not needs("127.0.0.1", "GET", "/v1/catalog")
     assert needs("127.0.0.1", "DELETE", "/v1/queries/q")
+
+
+def slowly_sent(pieces: list[bytes], pause: float) -> tuple[list[Any], float]:
+    """What the guard answers to a body that comes in such pieces and never ends, and after how long."""
+    said: list[Any] = []
+    left = iter(pieces)
+
+    async def receive() -> dict[str, Any]:
+        piece = next(left, None)
+        await asyncio.sleep(pause if piece is not None else 60)
+        return {"type": "http.request", "body": piece, "more_body": True}
+
+    async def reads_all(_scope: Any, receive: Any, send: Any) -> None:
+        """As the routes do it, for whom every exception is an error of their own."""
+        try:
+            while (await receive()).get("more_body"):
+                pass
+        except Exception:
+            await send({"type": "http.response.start", "status": 500, "headers": []})
+            raise
+
+    async def send(message: Any) -> None:
+        said.append(message)
+
+    async def ask() -> None:
+        guard = Guard(reads_all, Settings(Path("x"), limits=Limits(body_seconds=0.1)), digest("t"))
+        headers = [(b"host", b"127.0.0.1:8123"), (b"authorization", b"Bearer t")]
+        scope = {"type": "http", "method": "POST", "path": "/v1/bind", "headers": headers, "client": ("x", 1)}
+        await guard(scope, receive, send)
+
+    began = time.monotonic()
+    asyncio.run(ask())
+    return said, time.monotonic() - began
+
+
+@pytest.mark.parametrize("pieces", [[], [b"x"] * 1000], ids=["silence", "a byte now and then"])
+def test_a_slow_body_ends_the_request(pieces: list[bytes]) -> None:
+    said, seconds = slowly_sent(pieces, 0.02)
+    assert seconds < 3 and said[0]["status"] == 408

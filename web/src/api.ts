@@ -151,6 +151,31 @@ export async function ask<T>(method: string, path: string, body?: unknown): Prom
   return (text ? JSON.parse(text) : undefined) as T;
 }
 
+/** A parameter of a strategy: its default, and what a larger or smaller one trades. */
+export interface Parameter {
+  default: unknown;
+  trades: string;
+}
+
+/** By option, then by strategy, then by parameter. */
+export type Strategies = Record<string, Record<string, Record<string, Parameter>>>;
+
+interface Words {
+  functions: string[];
+  strategies: Strategies;
+}
+
+let known: Promise<Words> | null = null;
+
+/** What the server offers to write, asked for once. */
+export function words(): Promise<Words> {
+  known ??= ask<Words>("GET", "/v1/words").catch(() => {
+    known = null; // the next one asks again
+    return { functions: [], strategies: {} };
+  });
+  return known;
+}
+
 export const queryPath = (name: string): string => `/v1/queries/${encodeURIComponent(name)}`;
 
 /** Follow server-sent events until closed; the browser comes back with the last id by itself. */

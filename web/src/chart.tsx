@@ -10,8 +10,12 @@ export interface Line {
   points: [number, number][];
 }
 
-// Okabe and Ito's colours, which colour-blind people can tell apart; lines also differ in their dashes.
-const COLOURS = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9"];
+// After Okabe and Ito's colours, which colour-blind people can tell apart, darker on light ground and lighter on dark:
+// each has a contrast of 3 to 1 at least with the ground. Lines also differ in their dashes.
+const COLOURS = {
+  light: ["#0072b2", "#c24e00", "#00805d", "#a84a82", "#8a5f00", "#5c6670"],
+  dark: ["#56b4e9", "#ff8f3f", "#2fcf9f", "#e59cc6", "#f0c000", "#c3ccd2"],
+};
 const DASHES = [[], [6, 3], [2, 3], [8, 3, 2, 3], [12, 4], [4, 4]];
 const HEIGHT = 190;
 const LEAST_SPAN = 5; // seconds: of a single point uPlot would show years
@@ -30,6 +34,7 @@ export function Chart(props: ChartProps) {
   const plot = useRef<uPlot | null>(null);
   const marks = useRef<number[]>([]);
   const [dark, setDark] = useState(() => matchMedia("(prefers-color-scheme: dark)").matches);
+  const colours = COLOURS[dark ? "dark" : "light"];
   marks.current = props.marks ?? [];
   const names = props.lines.map((l) => l.name).join("\n");
   useEffect(() => {
@@ -41,7 +46,7 @@ export function Chart(props: ChartProps) {
   useEffect(() => {
     const element = place.current;
     if (!element || !names) return;
-    const made = new uPlot(options(element, props, marks), joined(props.lines), element);
+    const made = new uPlot(options(element, props, marks, colours), joined(props.lines), element);
     plot.current = made;
     const sized = new ResizeObserver(() => made.setSize({ width: element.clientWidth, height: HEIGHT }));
     sized.observe(element);
@@ -60,7 +65,7 @@ export function Chart(props: ChartProps) {
         {props.lines.map((l, i) => (
           <span class="key">
             <svg width="26" height="8" aria-hidden="true">
-              <line x1="0" y1="4" x2="26" y2="4" stroke={COLOURS[i % 6]} stroke-width="2.5" stroke-dasharray={DASHES[i % 6]!.join(" ")} />
+              <line x1="0" y1="4" x2="26" y2="4" stroke={colours[i % 6]} stroke-width="2.5" stroke-dasharray={DASHES[i % 6]!.join(" ")} />
             </svg>{" "}
             {l.name}: {amount(l.points[l.points.length - 1]?.[1], props.unit)}
           </span>
@@ -75,7 +80,7 @@ function joined(lines: Line[]): uPlot.AlignedData {
   return tables.length === 0 ? [[]] : uPlot.join(tables);
 }
 
-function options(element: HTMLElement, props: ChartProps, marks: { current: number[] }): uPlot.Options {
+function options(element: HTMLElement, props: ChartProps, marks: { current: number[] }, colours: string[]): uPlot.Options {
   const style = getComputedStyle(element);
   const ink = style.color;
   const axis: uPlot.Axis = { stroke: ink, grid: { stroke: style.getPropertyValue("--line"), width: 1 }, ticks: { show: false }, font: `11px ${style.fontFamily}` };
@@ -89,7 +94,7 @@ function options(element: HTMLElement, props: ChartProps, marks: { current: numb
       y: { range: (_, low, high) => [Math.min(0, low ?? 0), (high ?? 0) > 0 ? high * 1.1 : 1] },
     },
     axes: [{ ...axis, size: 30, space: 70, incrs: STEPS, values: (_, ticks) => ticks.map((s) => (props.clock ? clock(s) : `${s} s`)) }, { ...axis, size: 76, values: (_, ticks) => ticks.map((v) => amount(v, props.unit)) }],
-    series: [{}, ...props.lines.map((l, i) => ({ label: l.name, stroke: COLOURS[i % 6]!, dash: DASHES[i % 6]!, width: 2, spanGaps: true, points: { show: false } }))],
+    series: [{}, ...props.lines.map((l, i) => ({ label: l.name, stroke: colours[i % 6]!, dash: DASHES[i % 6]!, width: 2, spanGaps: true, points: { show: false } }))],
     hooks: { draw: [(u) => drawMarks(u, marks.current, ink)] },
   };
 }

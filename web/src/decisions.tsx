@@ -48,7 +48,7 @@ export function DecisionsView(props: { query: string; decisions: Decision[]; sam
       {all.length === 0 && <p class="hint">Nothing was decided yet.</p>}
       {all.length > 0 && <div class="timeline" role="group" aria-label="decisions in time">
         {all.slice(-SHOWN).map((d) => (
-          <button key={keyOf(d)} class={`moment ${d.applied ? "" : "spared"} ${chosen && keyOf(chosen) === keyOf(d) ? "selected" : ""}`} style={{ left: `${1 + (96 * (d.wall - first)) / span}%` }} onClick={() => select(keyOf(d))} title={`${d.sequence}: ${d.kind}, ${d.reason}${inShard(d)}`} aria-label={`decision ${d.sequence}: ${d.kind}${inShard(d)}`}>
+          <button key={keyOf(d)} class={`moment ${d.applied ? "" : "spared"} ${chosen && keyOf(chosen) === keyOf(d) ? "selected" : ""}`} style={{ left: `calc(0.3rem + (100% - 2rem) * ${(d.wall - first) / span})` }} onClick={() => select(keyOf(d))} title={`${d.sequence}: ${d.kind}, ${d.reason}${inShard(d)}`} aria-label={`decision ${d.sequence}: ${d.kind}${inShard(d)}`}>
             {SHAPES[d.by] ?? "●"}
           </button>
         ))}
@@ -169,11 +169,19 @@ function BeforeAfter(props: { decision: Decision; samples: Sample[] }) {
             {name} <span class="small">{clock(samples[index]!.at)}</span>
           </h4>
           <PlanGraph samples={samples} index={index} metric="time" hidden={hidden} selected={props.decision.operator} select={() => undefined} label={name} />
+          <ul class="stands" aria-label={`${props.decision.operator} in the ${name}`}>
+            {stood(samples[index]!, props.decision.operator).map((line) => (
+              <li>{line}</li>
+            ))}
+          </ul>
         </div>
       ))}
     </div>
   );
 }
+
+/** How an operator stood when a plan was seen: its order and what was measured of its parts. */
+const stood = (sample: Sample, operator: string): string[] => sample.plan.nodes.find((n) => n.id === operator)?.adapts ?? [];
 
 /** An order is a list of filters; numbers stand for their names. */
 function Value(props: { value: unknown; names: string[] }) {

@@ -1,7 +1,7 @@
 // A field for CQL that is bound while one types: the mistake is underlined where it is. The editor is loaded on first use.
 
 import { useEffect, useRef, useState } from "preact/hooks";
-import { ask, Mistake, type Catalog } from "./api";
+import { ask, Mistake, words, type Catalog } from "./api";
 import type { CqlEditor, Words } from "./codemirror";
 
 export function Editor(props: { text: string; change: (text: string) => void; rows?: number; label: string; catalog: Catalog }) {
@@ -37,7 +37,7 @@ export function Editor(props: { text: string; change: (text: string) => void; ro
   }, [props.text, ready]);
   const known = JSON.stringify(schema(props.catalog));
   useEffect(() => {
-    if (ready) void functions().then((found) => editor.current?.know({ schema: JSON.parse(known) as Words["schema"], functions: found }));
+    if (ready) void words().then((found) => editor.current?.know({ schema: JSON.parse(known) as Words["schema"], functions: found.functions }));
   }, [known, ready]);
   useEffect(() => {
     setGood(false);
@@ -81,14 +81,4 @@ function schema(catalog: Catalog): Record<string, string[]> {
   const found: Record<string, string[]> = { SysStream: ["query", "entity", "kind", "property", "value", "unit"] };
   for (const d of [...catalog.streams, ...catalog.relations, ...catalog.views, ...catalog.queries]) found[d.name] = d.columns.map((c) => c[0]);
   return found;
-}
-
-let words: Promise<string[]> | null = null;
-
-function functions(): Promise<string[]> {
-  words ??= ask<{ functions: string[] }>("GET", "/v1/words").then(
-    (found) => found.functions,
-    () => [],
-  );
-  return words;
 }

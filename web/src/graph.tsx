@@ -5,7 +5,7 @@ import type { Plan, PlanNode, Sample } from "./api";
 import { rates, type Rate } from "./history";
 import { useLayout, type Layout, type Point } from "./layout";
 import { memo } from "./memo";
-import { caches, edges, isSource, scene, sourceName, type Item, type Link } from "./scene";
+import { caches, edges, isSource, nowText, scene, sourceName, type Item, type Link } from "./scene";
 import { amount } from "./words";
 
 export const METRICS = {
@@ -210,7 +210,7 @@ interface BoxProps {
 
 const Box = memo(
   drawBox,
-  (p: BoxProps) => [p.node.text, p.node.strategy, heat(p), p.text],
+  (p: BoxProps) => [nowText(p.node), p.node.strategy, heat(p), p.text],
   (p: BoxProps) => [p.item, p.at, p.selected],
 );
 
@@ -219,6 +219,7 @@ const heat = (p: BoxProps): number => Math.round(Math.max(0, (p.item.width - 8) 
 
 function drawBox(props: BoxProps) {
   const { node: n, item } = props;
+  const text = nowText(n);
   const press = (e: KeyboardEvent): void => {
     if (e.key === "Enter" || e.key === " ") {
       e.preventDefault();
@@ -226,7 +227,7 @@ function drawBox(props: BoxProps) {
     } else if (e.key === "ArrowLeft" || e.key === "ArrowRight") move(e, n);
   };
   return (
-    <g class={`node ${isSource(n) ? "source" : ""} ${props.selected ? "selected" : ""}`} transform={`translate(${props.at.x} ${props.at.y})`} tabindex={0} role="button" data-node={n.id} data-inputs={n.inputs.join("\n")} aria-label={`${n.id}. ${n.text}. ${props.text}`} aria-pressed={props.selected} onClick={() => props.select(n.id)} onKeyDown={press}>
+    <g class={`node ${isSource(n) ? "source" : ""} ${props.selected ? "selected" : ""}`} transform={`translate(${props.at.x} ${props.at.y})`} tabindex={0} role="button" data-node={n.id} data-inputs={n.inputs.join("\n")} aria-label={`${n.id}. ${text}. ${props.text}`} aria-pressed={props.selected} onClick={() => props.select(n.id)} onKeyDown={press}>
       <rect width={item.width} height={item.height} rx="6" />
       <rect class="heat" x="4" y={item.height - 9} width={heat(props)} height="5" rx="2" />
       <text x="10" y="19" class="title">
@@ -234,12 +235,12 @@ function drawBox(props: BoxProps) {
         {n.strategy ? " ⟳" : ""}
       </text>
       <text x="10" y="34" class="small">
-        {clip(n.text || n.id.replace(/^[^(]*/, ""), 25)}
+        {clip(text || n.id.replace(/^[^(]*/, ""), 25)}
       </text>
       <text x="10" y="49" class="small">
         {props.text}
       </text>
-      <title>{`${n.id}\n${n.text}`}</title>
+      <title>{`${n.id}\n${text}`}</title>
     </g>
   );
 }

@@ -51,6 +51,7 @@ export class History {
 
   static from(bundle: Bundle): History {
     if (bundle.eddyline !== "bundle" || bundle.version !== 1) throw new Error("this file is no bundle of this version.");
+    if (!bundle.samples?.length || !bundle.samples.every((s) => Array.isArray(s?.plan?.nodes)) || !Array.isArray(bundle.decisions)) throw new Error("this bundle is damaged.");
     const found = new History(bundle.query);
     found.samples = bundle.samples.map((s) => ({ ...s, decisions: [] }));
     for (const d of bundle.decisions) found.note(d);

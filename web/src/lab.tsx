@@ -3,7 +3,7 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 import { token, unknownToken } from "./api";
 import { Chart, type Line } from "./chart";
-import { FILTERS, JOINS, type Dials, type Race, type Story } from "./races";
+import { FILTERS, finished, JOINS, type Dials, type Race, type Story } from "./races";
 
 const PUSH_EVERY = 200; // milliseconds
 const PUSHES_PER_POINT = 4; // of a line
@@ -131,9 +131,25 @@ function leader(race: Race, lines: Line[]): string {
 
 /** Push rows to all policies, and count what each did for them, until it is over. */
 async function run(race: Race, dials: () => Dials, show: (lines: Line[]) => void, over: () => boolean): Promise<void> {
+  const before = last;
+  let end = (): void => undefined;
+  last = new Promise((done) => (end = done));
+  await before; // what it declared has the same names
+  try {
+    await race.prepare();
+    await go(race, dials, show, over);
+  } finally {
+    await finished(race);
+    end();
+  }
+}
+
+/** The race before, with all that it has to take back. */
+let last: Promise<void> = Promise.resolve();
+
+async function go(race: Race, dials: () => Dials, show: (lines: Line[]) => void, over: () => boolean): Promise<void> {
   const found = new Map<string, [number, number][]>(race.policies.map((p) => [p.name, []]));
   const before = new Map<string, [number, number]>();
-  await race.prepare();
   const began = performance.now();
   let at = Date.now() * 1000;
   for (let step = 0; !over(); step++) {

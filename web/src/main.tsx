@@ -8,7 +8,7 @@ import { DecisionsView } from "./decisions";
 import { History, rates, type Bundle } from "./history";
 import { LabView } from "./lab";
 import { PlanView } from "./plan";
-import { QueriesView } from "./queries";
+import { QueriesView, type Aside } from "./queries";
 import "./style.css";
 import { TimeView } from "./time";
 import { clock } from "./words";
@@ -141,11 +141,20 @@ function Page() {
         {(view === "decisions" || view === "time" || (view === "plan" && !!history)) && (
           <DecisionsView key={current} query={current ?? ""} decisions={history?.sorted() ?? []} samples={samples} pinned={pinned} until={replay ? samples[at]?.at : undefined} replay={!!replay} changed={load} />
         )}
-        {view === "queries" && <QueriesView catalog={catalog} query={current} choose={choose} changed={load} />}
+        {view === "queries" && <QueriesView catalog={catalog} query={current} choose={choose} changed={load} aside={putAside(samples[at])} />}
         {view === "lab" && <LabView />}
       </main>
     </>
   );
+}
+
+/** Rows of all inputs that a query did not process. */
+function putAside(sample: Sample | undefined): Aside {
+  const found: Aside = {};
+  for (const counts of Object.values(sample?.plan.inputs ?? {})) {
+    for (const kind of ["late", "invalid", "shed"] as const) found[kind] = (found[kind] ?? 0) + Number(counts[kind] ?? 0);
+  }
+  return found;
 }
 
 /** Why there is no plan, and what to do; empty where one will come. */

@@ -1,27 +1,26 @@
 // One operator: its properties with units. What can be changed is edited in place and checked by the server.
 
-import { useState } from "preact/hooks";
-import { ask, queryPath, type Plan, type PlanNode } from "./api";
+import { useEffect, useState } from "preact/hooks";
+import { ask, queryPath, words, type Plan, type PlanNode, type Strategies } from "./api";
 import type { Rate } from "./history";
 import { isSource, sourceName } from "./scene";
 import { amount, shown } from "./words";
-
-const ORDERS = ["a-greedy", "sweep", "independent", "local-swaps", "static"];
 
 interface Option {
   choices: string[] | null; // null: any text
   hint?: string;
   joins?: boolean; // of plans with a join only
-  number?: boolean;
+  read?: (text: string) => unknown; // what is sent for a text
 }
 
+const number = (text: string): unknown => (Number.isNaN(Number(text)) ? text : Number(text));
+
+/** Options that name a strategy offer those that the server knows; the others are these. */
+const STRATEGIES: Record<string, { joins?: boolean }> = { filters: {}, routing: {}, joins: { joins: true }, caches: { joins: true }, scheduler: {} };
 const OPTIONS: Record<string, Option> = {
-  filters: { choices: ORDERS },
-  joins: { choices: ORDERS, joins: true },
-  caches: { choices: ["prefix", "global", "none"], joins: true },
-  scheduler: { choices: ["fifo", "greedy", "chain", "round-robin"] },
-  priority: { choices: null, hint: "such as 3", number: true },
+  priority: { choices: null, hint: "such as 3", read: number },
   memory: { choices: null, hint: "such as 64 MB" },
+  strict_order: { choices: ["true", "false"], read: (text) => text === "true" },
 };
 
 /** What the server counts of a stream, and how that is called. */
@@ -76,18 +75,68 @@ function Row(props: { name: string; value: string }) {
 }
 
 function Options(props: { plan: Plan; changed: () => void }) {
-  const joins = props.plan.nodes.some((n) => n.kind.includes("join"));
-  const plain = (option: Option, text: string): unknown => (text === "" ? null : option.number && !Number.isNaN(Number(text)) ? Number(text) : text);
+  const { plan } = props;
+  const [known, setKnown] = useState<Strategies>({});
+  useEffect(() => void words().then((found) => setKnown(found.strategies)), []);
+  const joins = plan.nodes.some((n) => n.kind.includes("join"));
+  const shownHere = (option: { joins?: boolean }): boolean => joins || !option.joins;
+  const send = (name: string, value: unknown): Promise<unknown> => ask("PATCH", queryPath(plan.query), { options: { [name]: value } });
   return (
     <fieldset>
       <legend>options of the query</legend>
+      {Object.entries(STRATEGIES)
+        .filter(([, option]) => shownHere(option))
+        .map(([name]) => (
+          <Strategy key={plan.query + name} option={name} plan={plan} known={known[name] ?? {}} send={send} changed={props.changed} />
+        ))}
       {Object.entries(OPTIONS)
-        .filter(([, option]) => joins || !option.joins)
+        .filter(([, option]) => shownHere(option))
         .map(([name, option]) => (
-          <Edit key={props.plan.query + name} name={name} value={shown(props.plan.options[name] ?? "")} choices={option.choices} hint={option.hint} send={(value) => ask("PATCH", queryPath(props.plan.query), { options: { [name]: plain(option, value) } })} changed={props.changed} />
+          <Edit key={plan.query + name} name={name} value={shown(plan.options[name] ?? "")} choices={option.choices} hint={option.hint} send={(text) => send(name, text === "" ? null : option.read ? option.read(text) : text)} changed={props.changed} />
         ))}
     </fieldset>
   );
+}
+
+interface StrategyProps {
+  option: string;
+  plan: Plan;
+  known: Strategies[string];
+  send: (name: string, value: unknown) => Promise<unknown>;
+  changed: () => void;
+}
+
+/** An option that names a strategy, and below it the strategy's parameters. */
+function Strategy(props: StrategyProps) {
+  const { option, plan, known, send } = props;
+  const { name, given } = named(shown(plan.options[option] ?? ""));
+  const parameters = Object.entries(known[name] ?? {});
+  const own = (p: string): boolean => plan.options[p] !== undefined && !(p in OPTIONS); // written beside the strategy, not in brackets
+  const change = (p: string, text: string): Promise<unknown> => {
+    if (own(p)) return send(p, text === "" ? null : number(text));
+    const all = Object.entries({ ...given, [p]: text.trim() }).filter(([, value]) => value !== "");
+    return send(option, all.length ? `${name}(${all.map(([k, v]) => `${k}=${v}`).join(", ")})` : name);
+  };
+  return (
+    <>
+      <Edit name={option} value={name} choices={Object.keys(known)} send={(text) => send(option, text || null)} changed={props.changed} />
+      {parameters.length > 0 && (
+        <details class="parameters">
+          <summary>parameters of {name}</summary>
+          {parameters.map(([p, { default: usual, trades }]) => (
+            <Edit key={name + p} id={`edit-${option}-${p}`} name={p} value={own(p) ? shown(plan.options[p]) : (given[p] ?? "")} choices={null} hint={shown(usual)} note={trades} send={(text) => change(p, text)} changed={props.changed} />
+          ))}
+        </details>
+      )}
+    </>
+  );
+}
+
+/** A strategy and its parameters, as they are written: `a-greedy(p=0.05, window=500)`. */
+export function named(text: string): { name: string; given: Record<string, string> } {
+  const found = /^\s*([\w -]*?)\s*(?:\((.*)\))?\s*$/.exec(text);
+  const pairs = (found?.[2] ?? "").split(",").map((pair) => pair.split("=").map((part) => part.trim()));
+  return { name: (found?.[1] ?? "").toLowerCase().replaceAll("_", "-"), given: Object.fromEntries(pairs.filter((p) => p.length === 2)) as Record<string, string> };
 }
 
 function Slack(props: { plan: Plan; node: PlanNode; changed: () => void }) {
@@ -101,7 +150,7 @@ function Slack(props: { plan: Plan; node: PlanNode; changed: () => void }) {
   );
 }
 
-function Edit(props: { name: string; value: string; choices: string[] | null; hint?: string; send: (value: string) => Promise<unknown>; changed: () => void }) {
+function Edit(props: { id?: string; name: string; value: string; choices: string[] | null; hint?: string; note?: string; send: (value: string) => Promise<unknown>; changed: () => void }) {
   const [draft, setDraft] = useState<string | null>(null);
   const [mistake, setMistake] = useState("");
   const value = draft ?? (props.value === "–" ? "" : props.value);
@@ -115,7 +164,7 @@ function Edit(props: { name: string; value: string; choices: string[] | null; hi
       setMistake((e as Error).message);
     }
   };
-  const id = `edit-${props.name}`;
+  const id = props.id ?? `edit-${props.name}`;
   return (
     <form
       class="edit"
@@ -138,6 +187,7 @@ function Edit(props: { name: string; value: string; choices: string[] | null; hi
           <button type="submit">set</button>
         </>
       )}
+      {props.note && <p class="small">{props.note}</p>}
       {mistake && (
         <p class="mistake" role="alert">
           {mistake}

@@ -7,8 +7,12 @@ import { amount, shown } from "./words";
 
 type Row = Record<string, unknown>;
 const SHOWN_ROWS = 50; // of the results
+const LOOK_EVERY = 2000; // milliseconds, at the rows that were put aside
 
-export function QueriesView(props: { catalog: Catalog; query: string | null; choose: (name: string | null) => void; changed: () => void }) {
+/** How many rows of the inputs were put aside so far; nothing where that is not known. */
+export type Aside = Partial<Record<"late" | "invalid" | "shed", number>>;
+
+export function QueriesView(props: { catalog: Catalog; query: string | null; choose: (name: string | null) => void; changed: () => void; aside: Aside }) {
   const [text, setText] = useState("");
   const [name, setName] = useState("");
   const [mistake, setMistake] = useState("");
@@ -71,7 +75,10 @@ export function QueriesView(props: { catalog: Catalog; query: string | null; cho
                     {q.name}
                   </button>
                 </td>
-                <td title={q.message}>{q.status}</td>
+                <td class={q.message ? "status" : ""}>
+                  {q.status}
+                  {q.message && <span class="mistake">: {q.message}</span>}
+                </td>
                 <td class="number">{amount(q.rows)}</td>
                 <td class="mono">{q.text}</td>
                 <td>
@@ -84,23 +91,40 @@ export function QueriesView(props: { catalog: Catalog; query: string | null; cho
           </tbody>
         </table>
       </div>
-      {props.query && props.catalog.queries.some((q) => q.name === props.query) && <Results key={props.query} query={props.query} catalog={props.catalog} />}
+      {props.query && props.catalog.queries.some((q) => q.name === props.query) && <Results key={props.query} query={props.query} catalog={props.catalog} aside={props.aside} />}
     </section>
   );
 }
 
-function Results(props: { query: string; catalog: Catalog }) {
+function Results(props: { query: string; catalog: Catalog; aside: Aside }) {
   const [tab, setTab] = useState<"results" | "late" | "invalid" | "shed">("results");
   const [rows, setRows] = useState<Row[]>([]);
   const [ended, setEnded] = useState("");
+  const [mistake, setMistake] = useState("");
   const last = useRef<Row[]>([]);
   useEffect(() => {
     setRows([]);
     last.current = [];
     setEnded("");
+    setMistake("");
     if (tab !== "results") {
-      ask<Row[]>("GET", `${queryPath(props.query)}/aside/${tab}`).then((found) => setRows(found.slice(-SHOWN_ROWS)), () => setRows([]));
-      return;
+      let over = false;
+      const look = (): void => {
+        ask<Row[]>("GET", `${queryPath(props.query)}/aside/${tab}`).then(
+          (found) => {
+            if (over) return;
+            setRows(found.slice(-SHOWN_ROWS));
+            setMistake("");
+          },
+          (e: Error) => over || setMistake(e.message),
+        );
+      };
+      look();
+      const timer = setInterval(look, LOOK_EVERY);
+      return () => {
+        over = true;
+        clearInterval(timer);
+      };
     }
     const found = props.catalog.queries.find((q) => q.name === props.query);
     const after = Math.max(0, (found?.rows ?? 0) - SHOWN_ROWS, (found?.first ?? 1) - 1);
@@ -126,6 +150,7 @@ function Results(props: { query: string; catalog: Catalog }) {
         {(["results", "late", "invalid", "shed"] as const).map((t) => (
           <button role="tab" aria-selected={tab === t} onClick={() => setTab(t)}>
             {t}
+            {t !== "results" && props.aside[t] ? ` (${amount(props.aside[t])})` : ""}
           </button>
         ))}
       </div>
@@ -149,7 +174,12 @@ function Results(props: { query: string; catalog: Catalog }) {
           </tbody>
         </table>
       </div>
-      {rows.length === 0 && <p class="hint">No rows.</p>}
+      {mistake && (
+        <p class="mistake" role="alert">
+          {mistake}
+        </p>
+      )}
+      {rows.length === 0 && !mistake && <p class="hint">{tab === "results" ? "No rows yet." : `No ${tab} rows.`}</p>}
     </>
   );
 }

@@ -28,6 +28,7 @@ export interface Race {
   work: string; // what is counted, as a word: "2.3 filters per row"
   source: string;
   stories: Story[];
+  streams: string[];
   prepare(): Promise<void>;
   /** The rows of `span` seconds, from `at` on (microseconds); `seconds` is how long the race has gone on. */
   push(dials: Dials, at: number, seconds: number, span: number): Promise<void>;
@@ -80,6 +81,7 @@ export const FILTERS: Race = {
       expect: "b drops just the rows that a drops, so after a it is of no use. independent does not see that and may evaluate a, b, c: 1.8 filters per row. a-greedy evaluates c second: 1.6.",
     },
   ],
+  streams: ["lab_stream"],
   async prepare() {
     await declared("/v1/streams", { name: "lab_stream", columns: [["ts", "timestamp"], ...["a", "b", "c"].map((c) => [c, "bigint"])], timestamp: "ts" });
     await registered(this);
@@ -149,6 +151,7 @@ export const JOINS: Race = {
       expect: "Rows with frequent keys have many partners in both, which are all part of the result: every order has to visit them, so the lines are closer.",
     },
   ],
+  streams: ["lab_r", "lab_s", "lab_t"],
   async prepare() {
     const columns: [string, string[]][] = [["lab_r", ["k"]], ["lab_s", ["k", "m"]], ["lab_t", ["m"]]];
     for (const [name, names] of columns) {
@@ -180,6 +183,14 @@ const planOf = (race: Race, policy: Policy): Promise<Plan> => ask<Plan>("GET", `
 
 async function registered(race: Race): Promise<void> {
   for (const p of race.policies) await declared("/v1/queries", { name: queryOf(race, p), text: race.text, options: p.options });
+}
+
+/** Take back what a race has declared, so that nothing of it stays in the catalog. */
+export async function finished(race: Race): Promise<void> {
+  // What somebody else has dropped, or reads, is left as it is.
+  const drop = (path: string): Promise<unknown> => ask("DELETE", path).catch(() => undefined);
+  await Promise.all(race.policies.map((p) => drop(queryPath(queryOf(race, p)))));
+  await Promise.all(race.streams.map((s) => drop(`/v1/streams/${s}`)));
 }
 
 async function declared(path: string, body: unknown): Promise<void> {

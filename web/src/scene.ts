@@ -45,6 +45,13 @@ export function cheap(plan: Plan): Set<string> {
   return new Set(plan.nodes.filter((n) => CHEAP.has(n.kind) && n.id !== plan.root).map((n) => n.id));
 }
 
+/** What an operator evaluates; conjuncts in the order in which they stand now, where all rows have the same. */
+export function nowText(n: PlanNode): string {
+  const { filters, order } = n.knows as { filters?: string[]; order?: number[] };
+  if (!Array.isArray(filters) || !Array.isArray(order) || order.length !== filters.length) return n.text;
+  return order.map((i) => filters[i]).join(" AND ");
+}
+
 export interface Cache {
   cache?: string;
   state?: string;

@@ -1,7 +1,10 @@
 // Numbers and values as people read them.
 
+const OF_ONE: Record<string, string> = { rows: "row", "rows wait": "row waits" };
+
 export function amount(value: number | null | undefined, unit = ""): string {
   if (value === null || value === undefined || Number.isNaN(value)) return "–";
+  if (value === 1) unit = OF_ONE[unit] ?? unit;
   const size = Math.abs(value);
   const [scaled, prefix] =
     size >= 1e9 ? [value / 1e9, "G"] : size >= 1e6 ? [value / 1e6, "M"] : size >= 1e4 ? [value / 1e3, "k"] : [value, ""];

@@ -116,12 +116,14 @@ def _named(adapter: AdaptiveJoin, orders: Any) -> dict[str, list[str]]:
 def review(operator: Operator, learned: Learned) -> tuple[bool, Decision | None]:
     """Whether a starting plan has been judged by now, and the decision to enter if it was found stale."""
     known = operator.statistics()
-    if "orders" in known:
+    if not any(form in known and form in learned for form in ("orders", "order")):
+        return True, None  # the user has altered it since: it adapts no more, or in another way
+    if "orders" in known and "orders" in learned:
         if known["orders"] == learned["orders"] or not isinstance(operator, MJoin):
             return known["elements"] >= REVIEWED_ELEMENTS, None
         because = "stale: the data of this run call for other orders than those of the earlier one"
         return True, _stale(operator, learned["orders"], known["orders"], because, {})
-    texts, order = known.get("filters", []), known.get("order", [])
+    texts, order = known["filters"], known["order"]
     if order != learned["order"]:
         before, after = ([texts[f] for f in one] for one in (learned["order"], order))
         because = "stale: the data of this run call for another order than those of the earlier one"

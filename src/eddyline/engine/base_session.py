@@ -340,6 +340,17 @@ class Declaring(ABC, Generic[Q]):
             self.relation(s.name, s.source, s.timestamp, s.key, s.sign, schema, **s.options)
 
     @in_turn
+    def bind(self, text: str) -> BoundQuery:
+        """What a query means, without registering it: a mistake has its place, one behind ``WITH`` too."""
+        check.text(text, "a query", empty=True)
+        bound = bind(text, self.catalog)
+        try:
+            self._check_options(bound)
+        except JobError as e:
+            raise placed(e, parse_job(text)[0]) from e
+        return bound
+
+    @in_turn
     def query(self, text: str, name: str | None = None, **options: Any) -> Q:
         """Register a continuous query; it sees the elements that come from now on. ``options`` are those of ``WITH``;
         where both say something, these count."""

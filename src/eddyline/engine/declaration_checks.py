@@ -119,7 +119,7 @@ def duration(value: Any, kind: TimeKind, what: str) -> int:
         try:
             value = IntervalText(Decimal(amount), unit.strip() or None)
         except InvalidOperation as e:
-            raise JobError(f"{what} is a number or a text such as '5 seconds', not {shown(value)}.") from e
+            raise JobError(f"{what} is a number or a text such as '5 seconds', not {value!r}.") from e
     ticks = resolve_duration(value, kind)
     if ticks < 0:
         raise JobError(f"{what} must not be negative, and it is {value}.")
@@ -140,7 +140,7 @@ def slack_of(name: str, value: Any, kind: TimeKind, timestamp: str | None) -> tu
     if not text[:1].isalpha():
         return duration(value, kind, "slack"), None
     if not any(text.lower().startswith(name) for name in strategies("slack")):
-        raise JobError(f"slack is a number or a text such as '5 seconds', '99 %' or 'auto', not {shown(value)}.")
+        raise JobError(f"slack is a number or a text such as '5 seconds', '99 %' or 'auto', not {value!r}.")
     make_policy(text)  # checks it
     if timestamp is None:
         raise JobError(

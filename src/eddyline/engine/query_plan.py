@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
+from eddyline.core.time import TimeKind
 from eddyline.engine.running_query import RunningQuery
 from eddyline.operators.base import Operator
 from eddyline.plan.graph import Node
@@ -32,7 +33,8 @@ def graph_of(
     ids = _ids(nodes)
     readers = {name: tuple(q.name for q in o.readers) for name, o in running.operators.items() if len(o.readers) > 1}
     found = tuple(
-        _node(n, ids[i], tuple(ids[j] for j in n.inputs), totals, readers.get(n.name, ())) for i, n in enumerate(nodes)
+        _node(n, ids[i], tuple(ids[j] for j in n.inputs), totals, readers.get(n.name, ()), running.query.time_kind)
+        for i, n in enumerate(nodes)
     )
     shared = {id(s.store): s.store for s in running.physical.stubs if len(s.store.stubs) > 1}
     return PlanGraph(
@@ -99,7 +101,9 @@ def _source(node: Node) -> str:
     return f"{'stream' if stream else 'relation'} {name}{alias}{columns}"
 
 
-def _node(node: Node, id: str, inputs: tuple[str, ...], totals: Totals, readers: tuple[str, ...] = ()) -> PlanNode:
+def _node(
+    node: Node, id: str, inputs: tuple[str, ...], totals: Totals, readers: tuple[str, ...], kind: TimeKind
+) -> PlanNode:
     operator = node.operator
     if operator is None:
         return PlanNode(id, "stream" if isinstance(node.scan, StreamScan) else "relation", inputs)
@@ -114,7 +118,7 @@ def _node(node: Node, id: str, inputs: tuple[str, ...], totals: Totals, readers:
         inputs,
         node.note,
         kept,
-        tuple(_properties(operator)),
+        tuple(_properties(operator, kind)),
         {k: mine[k] for k in ("elements_in", "elements_out", "seconds") if k in mine},
         knows.get("policy") or knows.get("ordering"),
         tuple(operator.adapts()),
@@ -124,12 +128,15 @@ def _node(node: Node, id: str, inputs: tuple[str, ...], totals: Totals, readers:
     )
 
 
-def _properties(operator: Operator) -> Iterator[Property]:
+def _properties(operator: Operator, kind: TimeKind) -> Iterator[Property]:
     for label, bound in operator.bounds().items():
         if bound.rows is not None:
             yield Property(f"bound of {label}", bound.rows, "rows")
         if bound.ticks is not None:
-            yield Property(f"bound of {label}", bound.ticks, "ticks")
+            if kind is TimeKind.TIMESTAMP:
+                yield Property(f"bound of {label}", bound.ticks / kind.ticks_per_second, "seconds")
+            else:
+                yield Property(f"bound of {label}", bound.ticks, "ticks")
 
 
 def _edges(nodes: list[Node], ids: list[str], totals: Totals) -> Iterator[PlanEdge]:

@@ -1,8 +1,9 @@
-"""The registered strategies as lines for people: what ``eddyline strategies`` prints."""
+"""The registered strategies as lines for people, which ``eddyline strategies`` prints, and as data for the page."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 # Importing a package of policies registers them.
 from eddyline.adaptive.constraints import policies as _constraints  # noqa: F401
@@ -45,3 +46,19 @@ def strategy_lines(kind: str | None = None) -> Iterator[str]:
             for p in found.parameters:
                 default = found.defaults.get(p.name)
                 yield f"    {p.name}{'' if default is None else f' = {default}'}: {p.trades}"
+
+
+def strategies_data() -> dict[str, dict[str, dict[str, Any]]]:
+    """The same as data: for each option of a query the parameters of each strategy, with default and what they trade.
+
+    >>> strategies_data()["scheduler"]["chain"]["period"]
+    {'default': 64, 'trades': 'choices between two comparisons of statistics: fewer react sooner and cost more'}
+    """
+    return {
+        option: {
+            found.name: {p.name: {"default": found.defaults.get(p.name), "trades": p.trades} for p in found.parameters}
+            for found in strategies(option).values()
+        }
+        for option, kind in KINDS.items()
+        if kind.of == "query"
+    }

@@ -8,8 +8,9 @@ way accepts, so which of the two ran can never be told from the result.
 from __future__ import annotations
 
 import csv
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, BinaryIO, Final
 
@@ -27,6 +28,7 @@ from eddyline.io.source import BATCH_ROWS, InvalidRow, SourceBatch, dealt, prune
 from eddyline.io.text import BLOCK, Block, Int64s, blocks, open_text, reader, record_ends
 from eddyline.io.text_files import TextFiles
 
+LONE_RETURN: Final = re.compile(rb"\r(?!\n)")
 SAMPLE: Final = 1 << 18  # bytes
 
 
@@ -243,7 +245,10 @@ class CsvParser:
         ends = record_ends(data, self.dialect.quote_bytes, self.dialect.delimiter.encode())
         cut = int(ends[0]) if len(ends) else len(data)
         line = data[:cut].decode("utf-8", errors="replace").rstrip("\r\n")
-        fields = [f.strip() for f in self.dialect.fields(line)]
+        try:
+            fields = [f.strip() for f in self.dialect.fields(line)]
+        except csv.Error as error:  # a carriage return alone, a name of more than 128 kB
+            raise JobError(f"the first line of {place} is no line of CSV: {error}.") from error
         if not line:
             raise JobError(_empty(place, self.dialect))
         if not self.dialect.header:
@@ -267,19 +272,11 @@ class CsvParser:
         yield from dealt(whole, invalid)
 
     def _fast(self, block: Block, layout: Layout) -> pa.Table | None:
-        skipped = False
-
-        def skip(_: Any) -> str:
-            nonlocal skipped
-            skipped = True
-            return "skip"
-
         types = {n: layout.parse.get(n, pa.binary()) for n in layout.names}
         try:
-            table = self._arrow(block, layout.names, types, skip, threads=True)
+            return self._arrow(block, layout.names, types, None, threads=True)
         except pa.ArrowInvalid:
             return None
-        return None if skipped else table
 
     def _slow(self, block: Block, layout: Layout, place: str) -> tuple[pa.Table, list[InvalidRow]]:
         texts = self._texts(block, layout.names, place)
@@ -317,10 +314,13 @@ class CsvParser:
 
         if not block.data.strip():
             return _Texts(pa.table({n: pa.array([], pa.binary()) for n in names}), np.empty(0, np.int64), {})
+        readable, latin = _readable(block)
         try:
-            table = self._arrow(block, names, {n: pa.binary() for n in names}, note, threads=False)
+            table = self._arrow(readable, names, {n: pa.binary() for n in names}, note, threads=False)
         except pa.ArrowInvalid as error:
             raise DataError(f"{place} cannot be read as CSV near line {block.line}: {clipped(error)}") from error
+        if latin:
+            table = pa.table([_bytes_of_latin(column) for column in table.columns], names=table.column_names)
         kept = np.ones(len(table) + len(bad), np.bool_)
         kept[list(bad)] = False
         return _Texts(table, np.flatnonzero(kept), bad)
@@ -330,7 +330,7 @@ class CsvParser:
         block: Block,
         names: Sequence[str],
         types: Mapping[str, pa.DataType],
-        handler: Callable[[Any], str],
+        handler: Callable[[Any], str] | None,
         threads: bool,
     ) -> pa.Table:
         data, dialect = block.data, self.dialect
@@ -368,13 +368,16 @@ class _Records:
 
     def __init__(self, block: Block, dialect: Dialect) -> None:
         self._block = block
-        stops = record_ends(block.data, dialect.quote_bytes, dialect.delimiter.encode())
+        data = LONE_RETURN.sub(b"\n", block.data)  # which ends a record for Arrow, too
+        stops = record_ends(data, dialect.quote_bytes, dialect.delimiter.encode())
+        if not len(stops) or stops[-1] < len(data):
+            stops = np.append(stops, len(data))  # what a quote that nothing closes leaves open is one record
         starts = np.concatenate([np.zeros(1, np.int64), stops[:-1]])
-        codes = np.frombuffer(block.data, np.uint8)
+        codes = np.frombuffer(data, np.uint8)
         # Arrow does not count empty lines ("\n" or "\r\n").
         full = (stops - starts > 2) | ((stops - starts == 2) & (codes[starts] != ord("\r")))
         self._starts, self._stops = starts[full], stops[full]
-        self._newlines = np.flatnonzero(codes == ord("\n"))
+        self._newlines = np.flatnonzero(np.frombuffer(block.data, np.uint8) == ord("\n"))
 
     def __len__(self) -> int:
         return len(self._starts)
@@ -385,6 +388,22 @@ class _Records:
     def text(self, record: int) -> str:
         raw = self._block.data[self._starts[record] : self._stops[record]]
         return raw.decode(errors="replace").rstrip("\r\n")
+
+
+def _readable(block: Block) -> tuple[Block, bool]:
+    """The block, as Latin-1 where it is no UTF-8 (and whether it is): Arrow makes a text of each row that it passes to
+    a handler, and where it cannot, it writes a traceback to standard error and gives up the whole block."""
+    try:
+        block.data.decode()
+    except UnicodeDecodeError:
+        return replace(block, data=block.data.decode("latin-1").encode()), True
+    return block, False
+
+
+def _bytes_of_latin(column: pa.ChunkedArray) -> pa.Array:
+    """The bytes that a block had before it was read as Latin-1."""
+    values = (v if v is None or v.isascii() else v.decode().encode("latin-1") for v in column.to_pylist())
+    return pa.array(values, pa.binary())
 
 
 def _single(column: pa.ChunkedArray) -> pa.Array:

@@ -229,6 +229,9 @@ class JsonParser:
     def _fast(self, data: bytes) -> _Part | None:
         if not data.strip():
             return _Part(self.schema.empty_table(), [])
+        objects = _objects(data)
+        if objects < 0:  # asked first: a NULL that stands before all objects would end the process in Arrow's reader
+            return None
         try:
             table = pajson.read_json(
                 pa.BufferReader(data),
@@ -238,7 +241,7 @@ class JsonParser:
             table.validate(full=True)  # the reader does not check UTF-8
         except pa.ArrowInvalid:
             return None
-        if len(table) != _objects(data):
+        if len(table) != objects:
             return None
         arrays = []
         whole = flat_batch(table.combine_chunks().to_batches()[0])

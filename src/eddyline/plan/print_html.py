@@ -64,7 +64,15 @@ def read_bundle(text: str, place: str) -> dict[str, Any]:
         raise JobError(f"{place} is no bundle: save one with the server's page or with eddyline run --bundle.")
     if found.get("version") != VERSION:
         raise JobError(f"{place} is a bundle of version {found.get('version')}, and this one reads {VERSION}.")
+    if not (found["samples"] and all(map(_is_sample, found["samples"])) and isinstance(found.get("decisions"), list)):
+        raise JobError(f"{place} is a damaged bundle: its plans or decisions are missing. Save it again.")
     return found
+
+
+def _is_sample(found: Any) -> bool:
+    """Whether the page can draw it."""
+    plan = found.get("plan") if isinstance(found, dict) else None
+    return isinstance(plan, dict) and isinstance(plan.get("nodes"), list) and isinstance(plan.get("text"), str)
 
 
 def page(found: Mapping[str, Any], *, layout: bool = False) -> str:

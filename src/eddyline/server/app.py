@@ -16,7 +16,7 @@ from starlette.exceptions import HTTPException
 from eddyline import __version__
 from eddyline.core.errors import CqlError, EddylineError, JobError, OverloadError
 from eddyline.cql.steering import PinQuery  # noqa: F401  - the parser's statements are loaded before the first request
-from eddyline.engine.strategies import strategy_lines
+from eddyline.engine.strategies import strategies_data, strategy_lines
 from eddyline.expr.functions import function_names
 from eddyline.server import inputs, queries, results
 from eddyline.server.commands import ComeBack, Refused
@@ -52,8 +52,9 @@ def make_app(service: Service) -> tuple[Guard, Context]:
 
     @app.get("/v1/words")
     def words(request: Request) -> dict[str, Any]:
-        """What an editor can offer: functions, strategies."""
-        return {"functions": sorted({*function_names(), *context_of(request).service.session.catalog.functions})}
+        """What an editor can offer: functions, and the strategies of each option with their parameters."""
+        functions = {*function_names(), *context_of(request).service.session.catalog.functions}
+        return {"functions": sorted(functions), "strategies": strategies_data()}
 
     @app.get("/v1/strategies")
     def strategies() -> PlainTextResponse:

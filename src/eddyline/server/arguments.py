@@ -100,10 +100,14 @@ def _view(options: argparse.Namespace) -> int:
     from eddyline.core.errors import JobError
     from eddyline.plan.print_html import page, read_bundle
 
+    if options.bundle.is_dir():
+        raise JobError(f"{options.bundle} is a folder: name one of the bundles in it.")
     try:
         text = options.bundle.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise JobError(f"{options.bundle} cannot be read: {getattr(error, 'strerror', None) or error}.") from error
+    except UnicodeDecodeError:
+        text = ""  # no text, and so no bundle
+    except OSError as error:
+        raise JobError(f"{options.bundle} cannot be read: {error.strerror or error}.") from error
     out = options.out or options.bundle.with_suffix(".html")
     try:
         out.write_text(page(read_bundle(text, options.bundle.name), layout=True), encoding="utf-8")

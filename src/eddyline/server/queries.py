@@ -11,7 +11,6 @@ from fastapi import APIRouter, Request
 from fastapi.responses import JSONResponse, PlainTextResponse, Response
 
 from eddyline.core.errors import CqlError, JobError, Span
-from eddyline.cql import bind as bind_query
 from eddyline.cql.job import CreateRelation, CreateStream, CreateView, QueryStatement, parse_job
 from eddyline.server.bodies import OptionsBody, QueryBody, TextBody
 from eddyline.server.context import Context, context_of
@@ -125,8 +124,7 @@ async def bind(request: Request, body: TextBody) -> Response:
 
     def check() -> dict[str, Any]:
         query_of(body.text)
-        with context.service.session.turn:
-            bound = bind_query(body.text, context.service.session.catalog)
+        bound = context.service.session.bind(body.text)
         return {"columns": columns_of(bound.plan.schema), "name": bound.name, "time": bound.time_kind.value}
 
     return plain(await context.look(check))

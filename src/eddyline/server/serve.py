@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import signal
 import socket
 import sys
@@ -64,7 +65,7 @@ def serve(settings: Settings, *, demo: bool = False, new_token: bool = False) ->
         ws="none",
         loop="asyncio",  # whose transports close a descriptor and leave the connection to others that have it
         lifespan="off",
-        log_level="warning",
+        log_level="error",  # warnings are of what strangers send, and advise to install what is left out on purpose
         access_log=False,
         server_header=False,
         # Without a proxy that was named, an address that a client claims for itself would evade the bound on the rate.
@@ -83,6 +84,8 @@ def serve(settings: Settings, *, demo: bool = False, new_token: bool = False) ->
         if token is not None:
             print(f"the token for changes, shown this once: {token}")
             print(f"the page with it: {address}#token={token}")
+        else:
+            print("changes need the token that was shown at the first start; --new-token shows another one")
         sys.stdout.flush()
         server.run(sockets=[listening])
     except KeyboardInterrupt:
@@ -121,6 +124,8 @@ def _listen(host: str, port: int) -> socket.socket:
         return found
     except OSError as error:
         reason = error.strerror or str(error)
-        raise JobError(f"the server cannot listen on {host}:{port}: {reason}; name another --port.") from error
+        # A name that leads nowhere, and an address of another machine, are no matter of the port.
+        wrong = "--host" if isinstance(error, socket.gaierror) or error.errno == errno.EADDRNOTAVAIL else "--port"
+        raise JobError(f"the server cannot listen on {host}:{port}: {reason}; name another {wrong}.") from error
     except OverflowError as error:
         raise JobError(f"--port {port}: ports are numbers from 0 to 65535.") from error

@@ -40,6 +40,7 @@ class Shell:
     def __init__(self, target: Target, console: Console, *, watch: bool = True) -> None:
         self.target, self.console, self._watch = target, console, watch
         self.failed = 0
+        self._noted: set[str] = set()
 
     def run(self, text: str) -> None:
         """Raises ``Quit`` when the user wants to leave."""
@@ -131,6 +132,7 @@ class Shell:
         """Show results as they come: on a terminal the last rows in a table that updates, elsewhere all of them."""
         if not self.console.is_terminal:
             self._print_all(name)
+            self._notes()
             return
         last: deque[dict[str, Any]] = deque(maxlen=SHOWN_ROWS)
         count = 0
@@ -146,6 +148,14 @@ class Shell:
             self._say(f"{name} is over: no more results come.")
         except KeyboardInterrupt:
             self._say(f"{name} goes on; \\watch {name} shows it again.")
+        self._notes()
+
+    def _notes(self) -> None:
+        """What was left out of the inputs, once."""
+        for note in self.target.notes():
+            if note not in self._noted:
+                self._noted.add(note)
+                self._say(f"note: {note}")
 
     def _print_all(self, name: str) -> None:
         printer, count = None, 0

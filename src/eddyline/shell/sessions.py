@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from eddyline.client import RemoteSession
 from eddyline.core.errors import JobError, did_you_mean
-from eddyline.cql import bind
+from eddyline.engine.left_out import notes as left_out_notes
 from eddyline.expr.functions import function_names
 from eddyline.session import Session
 
@@ -27,6 +27,9 @@ class Target(Protocol):
     def names(self) -> dict[str, list[str]]: ...
     def results(self, name: str) -> Iterator[pa.RecordBatch | None]:
         """Batches as they come; None where nothing came for a while; the end when no more can come."""
+
+    def notes(self) -> list[str]:
+        """Sentences on rows that were left out."""
 
     def drop(self, name: str) -> None: ...
     def functions(self) -> list[str]: ...
@@ -51,12 +54,16 @@ class Local:
 
     def __init__(self, session: Session) -> None:
         self.session = session
+        session.warns = False  # the shell says it, for users who have no line of Python
+
+    def notes(self) -> list[str]:
+        return list(left_out_notes(self.session.left_out()))
 
     def execute(self, text: str) -> list[str]:
         return [q.name for q in self.session.execute(text)]
 
     def check(self, text: str) -> None:
-        bind(text, self.session.catalog)
+        self.session.bind(text)
 
     def query(self, name: str | None) -> Any:
         called = chosen([q.name for q in self.session.queries], name)
@@ -100,6 +107,9 @@ class Remote:
 
     def __init__(self, session: RemoteSession) -> None:
         self.session = session
+
+    def notes(self) -> list[str]:
+        return []  # reports and the page count such rows
 
     def execute(self, text: str) -> list[str]:
         return [q.name for q in self.session.execute(text)]
