@@ -69,17 +69,27 @@ class SpillFile:
             raise self._refused(error) from error
         return start
 
-    def read(self, blocks: Iterable[Block]) -> list[bytes]:
-        """The bytes of blocks, as they were written: nothing is returned before its checksum is right."""
+    def read(self, blocks: Iterable[Block]) -> list[memoryview]:
+        """The bytes of blocks, as they were written: nothing is returned before its checksum is right. Blocks that
+        follow one another are read at once."""
+        spans: list[list[Block]] = []
+        for b in blocks:
+            if spans and spans[-1][-1].start + spans[-1][-1].length == b.start:
+                spans[-1].append(b)
+            else:
+                spans.append([b])
         found = []
         try:
             with self.path.open("rb", buffering=0) as file:
                 number = file.fileno()
-                for b in blocks:
-                    data = os.pread(number, b.length, b.start)
-                    if len(data) != b.length or zlib.crc32(data) != b.checksum:
-                        raise self._damaged(f"{b.length:,} bytes at {b.start:,} are not those that were written")
-                    found.append(data)
+                for span in spans:
+                    start = span[0].start
+                    data = memoryview(os.pread(number, span[-1].start + span[-1].length - start, start))
+                    for b in span:
+                        part = data[b.start - start : b.start - start + b.length]
+                        if len(part) != b.length or zlib.crc32(part) != b.checksum:
+                            raise self._damaged(f"{b.length:,} bytes at {b.start:,} are not those that were written")
+                        found.append(part)
         except OSError as error:
             raise self._damaged(error.strerror or str(error)) from error
         return found

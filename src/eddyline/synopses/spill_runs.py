@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 
 from eddyline.core.delta import Bools, Int64s
+from eddyline.kernels.key_order import in_order
 from eddyline.synopses.spill_file import FILE_BYTES, Block, SpillFile
 from eddyline.synopses.spill_segment import Segment, SpilledRows
 
@@ -72,7 +73,7 @@ class SortedRuns:
         """The runs of a new segment, whose rows have these keys by port."""
         made = SortedRuns(file, [segment], run_of, 0)
         for port in made.own:
-            order = np.argsort(keys[:, port])
+            order = in_order(keys[:, port])
             records = np.empty(len(keys), made._record(port))
             records["place"] = order
             for p in made.own:
@@ -247,11 +248,11 @@ def _merge(port: int, parts: Sequence[SortedRuns]) -> Iterator[Array]:
             pieces.append(piece)
         piece = np.concatenate(pieces)
         if len(piece):
-            yield piece[np.argsort(piece[f"{port}"], kind="stable")]
+            yield piece[in_order(piece[f"{port}"])]
 
 
 def merge_neighbours(groups: list[SortedRuns], file: Callable[[int, int], SpillFile]) -> None:
-    """Merge the runs of neighbours that were searched enough. ``file`` has room for so many bytes of runs of a level."""
+    """Merge runs of neighbours that were searched enough. ``file`` has room for so many bytes of runs of a level."""
     start = 0
     while start + NEIGHBOURS <= len(groups):
         mine = groups[start : start + NEIGHBOURS]
