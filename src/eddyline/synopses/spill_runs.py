@@ -6,9 +6,9 @@ use to whoever asks. The manifest has for each block its first key and its check
 keys can be in, and uses nothing before its checksum is right.
 
 A new segment has runs of its own. With each segment a look-up takes longer, for where keys come in no order they are
-in the ranges of all segments. So the runs of ``NEIGHBOURS`` of one size are merged as soon as look-ups have read as
-many blocks of them as they have, and those again up to ``FILE_BYTES``: to merge takes about as long as that. Where
-nothing is looked up nothing is merged. Rows stay where they are.
+in the ranges of all segments. So the runs of ``NEIGHBOURS`` of one size are merged as soon as look-ups in them have
+taken as long as reading all of their blocks, and those again up to ``FILE_BYTES``: to merge takes about as long as
+that. Where nothing is looked up nothing is merged. Rows stay where they are.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from eddyline.synopses.spill_segment import Segment, SpilledRows
 
 KEYS_PER_BLOCK = 128  # fewer read less for a key, and take more memory for the manifest
 NEIGHBOURS = 5  # runs that are merged: fewer are searched where there are fewer, and each key is written more often
+BLOCKS_PER_LOOK_UP = 16  # blocks that are read in the time that a look-up takes besides
 BLOCKS_AT_ONCE = 512  # that are merged in one piece: more take more memory
 Array = np.ndarray[Any, Any]
 
@@ -64,7 +65,7 @@ class SortedRuns:
         self.file, self.segments, self.run_of, self.level = file, tuple(segments), tuple(run_of), level
         self.starts = np.cumsum([0, *(s.many for s in segments)])  # of the places of each segment
         self.own = [p for p, same in enumerate(run_of) if same == p]
-        self.bytes = self.searched = 0  # blocks that look-ups have read
+        self.bytes = self.searched = 0  # blocks that could have been read in the time of the look-ups
         self.runs: dict[int, Run] = {}
         file.append(b"")
 
@@ -149,7 +150,7 @@ class SortedRuns:
         longer = np.flatnonzero(high > low)
         several = [np.arange(x, y + 1) for x, y in zip(low[longer].tolist(), high[longer].tolist(), strict=True)]
         blocks = np.unique(np.concatenate([low, *several])).tolist()
-        self.searched += len(blocks)
+        self.searched += len(blocks) + BLOCKS_PER_LOOK_UP
         records = self._records(port, blocks)
         column = np.ascontiguousarray(records[f"{port}"])
         begin, end = np.searchsorted(column, keys, "left"), np.searchsorted(column, keys, "right")
