@@ -71,7 +71,7 @@ class Spill:
         self.waiting[i].append(rows)
         if len(self.waiting[i]) > MAX_PIECES:
             self.waiting[i] = [SpilledRows.concat(self.waiting[i])]
-        written = sum(s.bytes + g.bytes // len(g.segments) for g in self.groups[i] for s in g.segments if len(s))
+        written = sum(g.written for g in self.groups[i])
         if sum(r.nbytes for r in self.waiting[i]) >= min(BUFFER_BYTES, max(LEAST_BUFFER, written // BUFFER_SHARE)):
             self._write(i)
 

@@ -66,6 +66,7 @@ class SortedRuns:
         self.starts = np.cumsum([0, *(s.many for s in segments)])  # of the places of each segment
         self.own = [p for p, same in enumerate(run_of) if same == p]
         self.bytes = self.searched = 0  # blocks that could have been read in the time of the look-ups
+        self.bytes_of_rows = sum(s.bytes for s in segments)
         self.runs: dict[int, Run] = {}
         file.append(b"")
 
@@ -224,6 +225,11 @@ class SortedRuns:
     def remove(self) -> None:
         """Nobody will read anything of it again."""
         self.expire(lambda _: True)
+
+    @property
+    def written(self) -> int:
+        """Bytes of the runs, and of all rows that segments had."""
+        return self.bytes + self.bytes_of_rows
 
     @property
     def nbytes(self) -> int:
