@@ -26,6 +26,7 @@ from eddyline.synopses.spill_runs import SortedRuns, merge_neighbours
 from eddyline.synopses.spill_segment import Segment, SpilledRows, positions
 
 SEGMENT_BYTES = FILE_BYTES
+RUNS_BYTES = FILE_BYTES // 8  # of a file of runs, or those of one merge: what was merged leaves the disk sooner
 BUFFER_BYTES = 1 << 20  # rows of one input that wait in memory to be written, at most
 LEAST_BUFFER, BUFFER_SHARE = 1 << 16, 32  # … and of little that is spilled no more than this share: smaller segments
 BITS_PER_ROW = 12  # of a filter: about one in a hundred look-ups that find nothing goes to the segments
@@ -91,7 +92,7 @@ class Spill:
     def _file(self, i: int, kind: int, more: int) -> SpillFile:
         """Where rows or runs of an input go that have about so many bytes."""
         file = self._files.get((i, kind))
-        if file is None or not file.has_room(more):
+        if file is None or not file.has_room(more, FILE_BYTES if kind < 0 else RUNS_BYTES):
             if file is not None:
                 file.close()
             file = self._files[i, kind] = SpillFile(self.folder() / f"{self._made}.rows")

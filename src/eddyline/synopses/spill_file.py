@@ -50,9 +50,9 @@ class SpillFile:
             raise self._refused(error) from error
         self._close = weakref.finalize(self, os.close, self._file)
 
-    def has_room(self, more: int) -> bool:
-        """Whether a segment of so many bytes may be appended."""
-        return self._close.alive and (self.bytes == 0 or self.bytes + more <= FILE_BYTES)
+    def has_room(self, more: int, most: int = FILE_BYTES) -> bool:
+        """Whether a segment of so many bytes may be appended to a file of at most so many."""
+        return self._close.alive and (self.bytes == 0 or self.bytes + more <= most)
 
     def append(self, data: bytes) -> int:
         """Write a segment; returns where it begins."""
