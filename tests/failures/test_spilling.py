@@ -18,9 +18,11 @@ import pytest
 import eddyline as ed
 from eddyline import cli
 from eddyline.core.errors import EddylineError, JobError
-from eddyline.synopses import spill
+from eddyline.core.schema import Field, Schema
+from eddyline.synopses import spill, spill_runs
 from eddyline.synopses.spill_file import SpillFile
 from eddyline.synopses.spill_folder import SpillFolder
+from eddyline.synopses.spill_runs import SortedRuns
 from eddyline.synopses.spill_segment import Segment, SpilledRows
 from tests.failures.attack import Attack, spilling
 
@@ -91,29 +93,66 @@ def test_every_flipped_bit_is_noticed(tmp_path: Path) -> None:
     number, keys = np.arange(3000), rng.integers(0, 900, (3000, 2))
     texts = pa.array([f"text {i}" if i % 7 else None for i in range(3000)])
     rows = SpilledRows(number, number + 9, number % 5, keys, {"v": texts, "w": texts.dictionary_encode()})
-    segment = Segment(SpillFile(tmp_path / "0.rows"), rows, 2, 0)
-    whole = segment.read(number)
+    file = SpillFile(tmp_path / "0.rows")
+    parts = [SortedRuns.of(file, Segment(file, rows.take(at), 0), keys[at], (0, 1)) for at in np.split(number, 5)]
+    runs = SortedRuns.merged(file, parts)
+    whole = SpilledRows.concat(runs.all())
     assert whole.columns["v"].equals(texts) and whole.columns["w"].equals(texts)
     assert (whole.keys == keys).all() and (whole.why == number % 5).all()
     for port in range(2):
-        assert sorted(segment.keys(port).tolist()) == sorted(keys[:, port].tolist())
+        assert sorted(runs.keys(port).tolist()) == sorted(keys[:, port].tolist())
         for key in (0, 17, 899, 900, -1):
-            assert segment.find(port, np.array([key])).tolist() == np.flatnonzero(keys[:, port] == key).tolist()
-        at, found = segment.look_up(port, np.arange(100, 300))
+            assert runs.look_up(port, np.array([key]))[0].tolist() == np.flatnonzero(keys[:, port] == key).tolist()
+        at, found = runs.look_up(port, np.arange(100, 300))
         assert at.tolist() == np.flatnonzero((keys[:, port] >= 100) & (keys[:, port] < 300)).tolist()
         assert (found == keys[at]).all()
-    data = segment.path.read_bytes()
-    assert len(data) == segment.bytes
+    data = file.path.read_bytes()
+    assert len(data) == file.bytes == runs.bytes + sum(p.bytes + p.segments[0].bytes for p in parts)
     for at in rng.integers(0, len(data), 60).tolist():
         damaged = bytearray(data)
         damaged[at] ^= 1 << int(rng.integers(8))
-        segment.path.write_bytes(damaged)
+        file.path.write_bytes(damaged)
         with pytest.raises(
             EddylineError, match=r"0\.rows cannot be read, or was damaged .* are not those that were written"
         ):
-            for port in range(2):
-                segment.keys(port)
-            segment.read(number)
+            for group in (runs, *parts):
+                for port in range(2):
+                    group.keys(port)
+            runs.all()
+
+
+def test_runs_are_merged_and_rows_that_are_gone_are_not_found(tmp_path: Path) -> None:
+    """Rows that are taken back or leave their windows before or after their runs are merged."""
+    rng = np.random.default_rng(5)
+    held = spill.Spill([Schema((Field("a", pa.int64()),))], 1, str(tmp_path))
+    number, there = 0, dict[int, int]()
+    with patch.object(spill, "BUFFER_BYTES", 2_000), patch.object(spill_runs, "BLOCKS_AT_ONCE", 2):
+        for turn in range(120):
+            keys = rng.integers(0, 500, 100)
+            there |= dict(zip(range(number, number + 100), keys.tolist(), strict=True))
+            columns = {"a": pa.array(keys)}
+            numbers = np.arange(number, number + 100)
+            held.add(0, numbers, numbers + 9, keys.reshape(-1, 1), np.ones(100, np.int64), columns)
+            number += 100
+            wanted = np.unique(rng.integers(0, 500, 3))
+            found = [rows for _, rows in held.take(np.column_stack([0 * wanted, wanted]))]
+            expected = sorted(n for n, key in there.items() if key in wanted.tolist())
+            assert sorted(n for rows in found for n in rows.number.tolist()) == expected
+            for rows in found:
+                assert rows.columns["a"].to_pylist() == rows.keys[:, 0].tolist() == [there[n] for n in rows.number]
+            there = {n: key for n, key in there.items() if n not in expected}
+            if turn % 10 == 9:
+                oldest = number - 6_000
+                held.expire(0, np.array([number]), np.array([6_000]))
+                there = {n: key for n, key in there.items() if n >= oldest}
+                left = held.rows_of(0)  # segments go as a whole
+                kept = {n: int(a) for r in left for n, a in zip(r.number.tolist(), r.keys[:, 0], strict=True)}
+                assert set(there) <= set(kept) and min(kept) > oldest - 200
+                there = kept
+            assert held.rows() == [len(there)]
+    assert max(g.level for g in held.groups[0]) >= 2 and len(held.groups[0]) < 16
+    held.clear()
+    assert not list(tmp_path.rglob("*.rows"))
 
 
 def test_a_directory_in_which_nothing_can_be_made() -> None:

@@ -74,12 +74,12 @@ def find_keys(column, keys, table, found):
 
 
 @inlined
-def ask(rows, width, owner, j, key, filters, bits, asked, many):
-    """Ask the spill for the matches of a key at a port of an input."""
+def ask(rows, width, owner, j, key, source, filters, bits, asked, many):
+    """Ask the spill for the matches of a key at a port of an input, on behalf of an element or a row (``source``)."""
     other = rows.ports[owner, j, NB]
     port = other * width + rows.ports[owner, j, NBP]
     if maybe_spilled(port, key, filters, bits):
-        asked[many, 0], asked[many, 1] = port, key
+        asked[many, 0], asked[many, 1], asked[many, 2] = port, key, source
         return many + 1
     return many
 
@@ -113,8 +113,9 @@ def reach(
 ):  # fmt: skip
     """Lines of port and key that rows of the spill may have which can be in a result with some of the elements given
     (of each input those from ``begin`` to ``stop`` whose ``state`` is 0, with their keys by port), or with rows that
-    were brought back, in the slots ``starts``. ``ends`` are inputs with one port; ``seen`` and ``reached`` have room
-    for every slot and port. Returns how many lines."""
+    were brought back, in the slots ``starts``; and for whom a line asks: the place of an element, or −1 less a slot.
+    ``ends`` are inputs with one port; ``seen`` and ``reached`` have room for every slot and port. Returns how many
+    lines."""
     rows = Rows(ports, status, stream, r64, r32, r16, head, base, mask, fifo, live, cursor, stack)
     width = ports.shape[1]
     many, top = np.int64(0), np.int64(0)
@@ -128,7 +129,7 @@ def reach(
                 continue
             for i in range(begin[owner], stop[owner]):
                 if state[i] == 0:
-                    many = ask(rows, width, np.int64(owner), j, keys[i, j], filters, bits, asked, many)
+                    many = ask(rows, width, np.int64(owner), j, keys[i, j], i, filters, bits, asked, many)
                     top = follow(rows, width, np.int64(owner), j, keys[i, j], ends, seen, reached, top)
     for i in range(len(starts)):
         # It was asked for at one port, and others may have asked for it at another, when it was not there any more.
@@ -136,7 +137,7 @@ def reach(
         owner = np.int64(stream[s])
         for j in range(width):
             if ports[owner, j, NB] >= 0:
-                many = ask(rows, width, owner, j, r64[s, j], filters, bits, asked, many)
+                many = ask(rows, width, owner, j, r64[s, j], -1 - s, filters, bits, asked, many)
                 top = follow(rows, width, owner, j, r64[s, j], ends, seen, reached, top)
     while top > 0:
         top -= 1
@@ -144,7 +145,7 @@ def reach(
         owner = np.int64(stream[s])
         for j in range(width):
             if j != came and ports[owner, j, NB] >= 0:
-                many = ask(rows, width, owner, j, r64[s, j], filters, bits, asked, many)
+                many = ask(rows, width, owner, j, r64[s, j], -1 - s, filters, bits, asked, many)
                 top = follow(rows, width, owner, j, r64[s, j], ends, seen, reached, top)
     return many
 
@@ -171,6 +172,48 @@ def note_arrivals(state, keys, begin, stop, ports, members):
                 members[b >> 3] |= np.uint8(1 << (b & 7))
 
 
+@inlined
+def may_match(rows, width, port, key, filters, bits, members):
+    """Whether a port may have a match of a key: an arriving row, one in memory or, by the filters, in the spill."""
+    a, b = places_in_set(port, key, members)
+    if (members[a >> 3] >> (a & 7)) & (members[b >> 3] >> (b & 7)) & 1:
+        return True
+    node = first(rows, width, port, port % width, key)
+    while node >= 0 and rows.r16[node, 12 * width + 19] & FAILED:
+        node = after(rows, width, port % width, node, key)
+    return node >= 0 or maybe_spilled(port, key, filters, bits)
+
+
+@kernel(f"int64({I2}, {I2}, {I1}, {ROWS}, {I3}, {B1}, {B1})", borrows=True)
+def drop_vain(
+    asked, keys, filter_of, ports, status, stream, r64, r32, r16, head, base, mask, fifo, live, cursor, stack, filters,
+    bits, members,
+):  # fmt: skip
+    """Of the lines that ``reach`` found, keep those that may lead to a result: whoever asks may have a match at each of
+    its other ports, too, and so may rows with the key asked for at their other ports, as far as these have the same
+    keys (``filter_of``). Returns how many lines."""
+    rows = Rows(ports, status, stream, r64, r32, r16, head, base, mask, fifo, live, cursor, stack)
+    width, many = ports.shape[1], np.int64(0)
+    for i in range(len(asked)):
+        there, p = asked[i, 0] // width, asked[i, 0] % width
+        owner, j = ports[there, p, NB], ports[there, p, NBP]
+        source, possible = asked[i, 2], True
+        for q in range(width):
+            other = ports[owner, q, NB]
+            if other >= 0 and q != j and possible:
+                key = keys[source, q] if source >= 0 else r64[-1 - source, q]
+                possible = may_match(rows, width, other * width + ports[owner, q, NBP], key, filters, bits, members)
+            other = ports[there, q, NB]
+            same = q != p and filter_of[there * width + q] == filter_of[asked[i, 0]]
+            if other >= 0 and same and possible:
+                at = other * width + ports[there, q, NBP]
+                possible = may_match(rows, width, at, asked[i, 1], filters, bits, members)
+        if possible:
+            asked[many, 0], asked[many, 1], asked[many, 2] = asked[i, 0], asked[i, 1], source
+            many += 1
+    return many
+
+
 @kernel(f"void({I2}, int64, {ROWS}, {I3}, {B1}, {B1}, {I1})", borrows=True)
 def may_complete(
     keys, port, ports, status, stream, r64, r32, r16, head, base, mask, fifo, live, cursor, stack, filters, bits,
@@ -187,13 +230,6 @@ def may_complete(
             other, p = ports[owner, j, NB], ports[owner, j, NBP]
             if other < 0 or j == came:
                 continue
-            key = keys[i, j]
-            a, b = places_in_set(other * width + p, key, members)
-            if (members[a >> 3] >> (a & 7)) & (members[b >> 3] >> (b & 7)) & 1:
-                continue
-            node = first(rows, width, other * width + p, p, key)
-            while node >= 0 and r16[node, 12 * width + 19] & FAILED:
-                node = after(rows, width, p, node, key)
-            if node < 0 and not maybe_spilled(other * width + p, key, filters, bits):
+            if not may_match(rows, width, other * width + p, keys[i, j], filters, bits, members):
                 worth[i] = 0
                 break

@@ -167,23 +167,24 @@ def take_free(width, r32, cursor, out):
     return many
 
 
-@kernel(f"int64(int64, int64, {B1}, {B1}, int32[:, ::1], {I2}, {I1}, {I1})", work=lambda *args: len(args[6]),
-        borrows=True)  # fmt: skip
-def stored(owner, width, status, stream, r32, fifo, slots, places):
-    """The slots of the rows of an input that are stored, and where; returns how many. Few of many are found along their
-    list, others along all slots, which lie in order."""
+@kernel(f"int64(int64, int64, {B1}, {B1}, int32[:, ::1], {I2}, {I1})", work=lambda *args: len(args[6]), borrows=True)
+def move_places(owner, width, status, stream, r32, fifo, places):
+    """Give the rows of an input that are stored the places 0, 1, …, and put out where they were stored; returns how
+    many. Few of many slots are found along their list, others along all slots, which lie in order."""
     many = np.int64(0)
-    if FEW * len(slots) < len(status):
+    if FEW * len(places) < len(status):
         s = fifo[owner, 0]
         while s >= 0:
             if r32[s, 5 * width + 8] >= 0:
-                slots[many], places[many] = s, r32[s, 5 * width + 8]
+                places[many] = r32[s, 5 * width + 8]
+                r32[s, 5 * width + 8] = many
                 many += 1
             s = np.int64(r32[s, 5 * width + 6])
         return many
     for s in range(len(status)):
         if status[s] != FREE and stream[s] == owner and r32[s, 5 * width + 8] >= 0:
-            slots[many], places[many] = s, r32[s, 5 * width + 8]
+            places[many] = r32[s, 5 * width + 8]
+            r32[s, 5 * width + 8] = many
             many += 1
     return many
 

@@ -265,20 +265,14 @@ class ConstrainedJoin(Operator):
 
     # ── rows in memory ────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _stored(self, i: int) -> tuple[Int64s, Int64s]:
-        """The slots of the rows of an input that are stored, and the places of these and of the rows that wait."""
-        used, places = self.slots.stored(i)
-        return used, np.concatenate([places, self.sides[i].slot])
-
     def _move_together(self, i: int) -> None:
         """Give up the memory of an input's rows that are gone, where there are many."""
         side = self.sides[i]
         if not side.rows.is_sparse(int(self.slots.live[i]) + len(side.slot)):
             return
-        used, places = self._stored(i)
-        side.rows.retain(places)
-        self.slots.set_place(used, np.arange(len(used)))
-        side.slot = len(used) + np.arange(len(side.slot))
+        places = self.slots.move_places(i)
+        side.rows.retain(np.concatenate([places, side.slot]))
+        side.slot = len(places) + np.arange(len(side.slot))
 
     # ── what others read ──────────────────────────────────────────────────────────────────────────────────────────
 

@@ -55,11 +55,15 @@ def bring_back(join: SpillingJoin, arrivals: Arrivals) -> None:
         slots, starts = join.slots, np.empty(0, np.int64) if starts is None else starts
         room = slots.capacity * slots.width
         elements = int((arrivals.stop - begin).sum())
-        asked = np.empty(((elements + len(starts) + room) * slots.width, 2), np.int64)
+        asked = np.empty(((elements + len(starts) + room) * slots.width, 3), np.int64)
         seen, reached = np.zeros(room, np.uint8), np.empty(room, np.int64)
         known = join.spill.filters, join.spill.bits, join.ends, seen, reached, asked
         given = arrivals.state, arrivals.keys, begin, arrivals.stop, starts
         many = int(kernel_filter.reach(*given, *slots.arrays, *known))
+        if many:
+            lookups = join.spill.filters, join.spill.bits, members.bits
+            lines = asked[:many], arrivals.keys, join.spill.filter_of
+            many = int(kernel_filter.drop_vain(*lines, *slots.arrays, *lookups))
         starts = _fetch(join, asked[:many], members, now) if many else np.empty(0, np.int64)
         begin = arrivals.stop  # from now on only rows that were brought back
 

@@ -13,13 +13,14 @@ from eddyline.kernels.constrained_table import (
     copy_out,
     insert,
     link_input,
+    move_places,
     move_to_front,
     remove,
     settle_all,
-    stored,
     take_free,
     victims,
 )
+from eddyline.kernels.key_order import in_order
 
 FIRST = 64  # slots at first
 GROWTH = 1.3  # of the slots: more are copied less often and stay empty more often
@@ -192,7 +193,7 @@ class Slots:
         marked = slots[: int(victims(self.width, self.status, self.r16, slots))]
         streams = self.stream[marked]
         mine = [marked[streams == i] for i in range(self.inputs)]
-        return [m[np.argsort(self.number(m), kind="stable")] for m in mine]
+        return [m[in_order(self.number(m))] for m in mine]
 
     def copy_out(self, slots: Int64s) -> tuple[Int64s, Int64s, Int64s, Int64s, Int64s]:
         """Numbers, times of leaving, why they are useless, places and keys of rows."""
@@ -216,11 +217,10 @@ class Slots:
         slots: Int64s = np.flatnonzero((self.status != k.FREE) & (self.stream == stream))
         return slots
 
-    def stored(self, stream: int) -> tuple[Int64s, Int64s]:
-        """The slots and the places of the rows of an input that are stored."""
-        slots, places = np.empty((2, int(self.live[stream])), np.int64)
-        many = int(stored(stream, self.width, self.status, self.stream, self.r32, self.fifo, slots, places))
-        return slots[:many], places[:many]
+    def move_places(self, stream: int) -> Int64s:
+        """Number the places of the rows of an input that are stored anew; returns where they were stored."""
+        places = np.empty(int(self.live[stream]), np.int64)
+        return places[: int(move_places(stream, self.width, self.status, self.stream, self.r32, self.fifo, places))]
 
     def keys(self, slots: Int64s) -> Int64s:
         keys: Int64s = self.r64[slots, : self.width].astype(np.int64)

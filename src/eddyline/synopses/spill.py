@@ -1,10 +1,10 @@
 """Rows that nobody is expected to need, outside of memory: found again by key, should somebody need them after all.
 
 Rows are gathered and written as *segments*, at most ``SEGMENT_BYTES`` that never change, one or more in a file
-(``spill_segment``). A segment has, for each port of its input, its keys in order (a *sorted run*) with the places of
-the rows. In memory are the rows that wait to be written, which rows of a segment were taken back, checksums, and for
-each port a blocked Bloom filter in two generations: when the newer is full it becomes the older, if no row is left that
-only the older knows; else both are built anew.
+(``spill_segment``). For each port of an input there are *sorted runs*: the keys of the rows of one or more segments in
+order, with the places of the rows (``spill_runs``). In memory are the rows that wait to be written, which rows of a
+segment were taken back, checksums, and for each port a blocked Bloom filter in two generations: when the newer is full
+it becomes the older, if no row is left that only the older knows; else both are built anew.
 """
 
 from __future__ import annotations
@@ -22,9 +22,11 @@ from eddyline.kernels.constrained_filter import add_to_filter
 from eddyline.kernels.constrained_layout import BLOCK
 from eddyline.synopses.spill_file import FILE_BYTES, SpillFile
 from eddyline.synopses.spill_folder import SpillFolder
+from eddyline.synopses.spill_runs import SortedRuns, merge_neighbours
 from eddyline.synopses.spill_segment import Segment, SpilledRows, positions
 
 SEGMENT_BYTES = FILE_BYTES
+RUNS_BYTES = FILE_BYTES // 8  # of a file of runs, or those of one merge: what was merged leaves the disk sooner
 BUFFER_BYTES = 1 << 20  # rows of one input that wait in memory to be written, at most
 LEAST_BUFFER, BUFFER_SHARE = 1 << 16, 32  # … and of little that is spilled no more than this share: smaller segments
 BITS_PER_ROW = 12  # of a filter: about one in a hundred look-ups that find nothing goes to the segments
@@ -37,10 +39,11 @@ class Spill:
 
     def __init__(self, schemas: Sequence[Schema], width: int, directory: str | None = None) -> None:
         self.schemas, self.width, self.directory = tuple(schemas), width, directory
-        self.segments: list[list[Segment]] = [[] for _ in schemas]
+        self.groups: list[list[SortedRuns]] = [[] for _ in schemas]  # segments with common runs, the oldest first
         self.waiting: list[list[SpilledRows]] = [[] for _ in schemas]
         self._folder: SpillFolder | None = None
-        self._files: list[SpillFile | None] = [None for _ in schemas]  # to which the next segments are appended
+        # By input and kind the file to which is appended: rows (−1), or runs of a level.
+        self._files: dict[tuple[int, int], SpillFile] = {}
         self._made = 0
         self.generation = [0] * len(schemas)
         self.room = [0] * len(schemas)  # keys that fit into the newer filter of an input
@@ -69,29 +72,30 @@ class Spill:
         self.waiting[i].append(rows)
         if len(self.waiting[i]) > MAX_PIECES:
             self.waiting[i] = [SpilledRows.concat(self.waiting[i])]
-        written = sum(s.bytes for s in self.segments[i])
+        written = sum(g.written for g in self.groups[i])
         if sum(r.nbytes for r in self.waiting[i]) >= min(BUFFER_BYTES, max(LEAST_BUFFER, written // BUFFER_SHARE)):
             self._write(i)
 
     def _write(self, i: int) -> None:
         rows = SpilledRows.concat(self.waiting[i])
         self.waiting[i] = []
+        run_of = [int(q) - i * self.width if q >= 0 else -1 for q in self.filter_of[i * self.width :][: self.width]]
         parts = -(-rows.nbytes * 2 // SEGMENT_BYTES)
         for at in np.array_split(np.arange(len(rows)), parts):
             if len(at):
                 part = rows.take(at) if parts > 1 else rows
-                run_of = self.filter_of[i * self.width : (i + 1) * self.width]
-                runs = [int(q) - i * self.width if q >= 0 else -1 for q in run_of.tolist()]
-                file = self._file(i, 2 * part.nbytes)
-                self.segments[i].append(Segment(file, part, self.width, self.generation[i], runs))
+                segment = Segment(self._file(i, -1, 2 * part.nbytes), part, self.generation[i])
+                of_keys = self._file(i, 0, 2 * part.keys.nbytes)
+                self.groups[i].append(SortedRuns.of(of_keys, segment, part.keys, run_of))
+                merge_neighbours(self.groups[i], lambda level, more: self._file(i, level, more))
 
-    def _file(self, i: int, more: int) -> SpillFile:
-        """Where a segment of an input goes that has about so many bytes."""
-        file = self._files[i]
-        if file is None or not file.has_room(more):
+    def _file(self, i: int, kind: int, more: int) -> SpillFile:
+        """Where rows or runs of an input go that have about so many bytes."""
+        file = self._files.get((i, kind))
+        if file is None or not file.has_room(more, FILE_BYTES if kind < 0 else RUNS_BYTES):
             if file is not None:
                 file.close()
-            file = self._files[i] = SpillFile(self.folder() / f"{self._made}.rows")
+            file = self._files[i, kind] = SpillFile(self.folder() / f"{self._made}.rows")
             self._made += 1
         return file
 
@@ -122,14 +126,14 @@ class Spill:
                     left[at] = False
                     self.waiting[i][n] = rows.filter(left)
             self.waiting[i] = [r for r in self.waiting[i] if len(r)]
-            for segment in self.segments[i]:
-                at, by_port = segment.look_up(p, keys)
+            for group in self.groups[i]:
+                at, by_port = group.look_up(p, keys)
                 if worth_it is not None and len(at):
                     here = worth_it(port, by_port)
                     at, by_port = at[here], by_port[here]
                 if len(at):
-                    found.append(segment.read(at, by_port))
-                    segment.take(at)
+                    found += group.read(at, by_port)
+                    group.take(at)
             if found:
                 rows = SpilledRows.concat(found)
                 self.taken += len(rows)
@@ -147,8 +151,9 @@ class Spill:
 
     def _make_room(self, i: int, more: int) -> None:
         """The newer filter of an input is full."""
-        held = [s for s in self.segments[i] if len(s)]
-        older = any(s.generation < self.generation[i] for s in held) or bool(self.waiting[i])
+        held = [g for g in self.groups[i] if len(g)]
+        segments = [s for g in held for s in g.segments if len(s)]
+        older = any(s.generation < self.generation[i] for s in segments) or bool(self.waiting[i])
         live = sum(map(len, held)) + sum(map(len, self.waiting[i]))
         pieces = {(g, q): self._piece(g, q) for g in range(2) for q in np.unique(self.filter_of) if q >= 0}
         new = max(FIRST_KEYS, self.room[i], more, 2 * (live + more) if older else 0)
@@ -159,10 +164,10 @@ class Spill:
         self.room[i], self.filled[i] = new, 0
         self.generation[i] += 1
         if older:
-            for s in held:
+            for s in segments:
                 s.generation = self.generation[i]
             for p in self._own(i):
-                keys = [s.keys(p) for s in held] + [r.keys[:, p] for r in self.waiting[i]]
+                keys = [g.keys(p) for g in held] + [r.keys[:, p] for r in self.waiting[i]]
                 base, blocks = self.filters[0, i * self.width + p].tolist()
                 add_to_filter(np.ascontiguousarray(np.concatenate(keys)), self.bits, base, blocks)
             self.filled[i] = live
@@ -185,59 +190,60 @@ class Spill:
 
     def rows_of(self, i: int) -> list[SpilledRows]:
         """All rows of an input."""
-        found = [s.read(s.places()) for s in self.segments[i] if len(s)]
+        found = [part for g in self.groups[i] if len(g) for part in g.all()]
         return found + [r for r in self.waiting[i] if len(r)]
 
     def clear(self) -> None:
         """Forget all rows, which somebody else has now."""
-        for s in (s for mine in self.segments for s in mine):
-            s.remove()
+        self._remove_all()
         many = len(self.schemas)
-        self.segments, self.waiting = [[] for _ in range(many)], [[] for _ in range(many)]
         self.generation, self.room, self.filled = [0] * many, [0] * many, [0] * many
         self.filters, self.bits = np.zeros_like(self.filters), np.zeros(1, np.uint8)
+
+    def _remove_all(self) -> None:
+        for group in (g for mine in self.groups for g in mine):
+            group.remove()
+        self.groups, self.waiting = [[] for _ in self.schemas], [[] for _ in self.schemas]
 
     # ── what others read ──────────────────────────────────────────────────────────────────────────────────────────
 
     def expire(self, now: int, arrived: Int64s, limits: Int64s) -> None:
         """Forget rows that have left their windows: segments as a whole."""
-        for i, mine in enumerate(self.segments):
-            oldest = int(arrived[i] - limits[i])
-            kept = []
-            for s in mine:
-                if len(s) and (s.newest >= oldest if limits[i] else s.last > now):
-                    kept.append(s)
-                else:
-                    s.remove()
-            self.segments[i] = kept
+        for i, mine in enumerate(self.groups):
+            oldest, counted = int(arrived[i] - limits[i]), bool(limits[i])
+
+            def is_over(s: Segment, oldest: int = oldest, counted: bool = counted) -> bool:
+                return s.newest < oldest if counted else s.last <= now
+
+            self.groups[i] = [g for g in mine if g.expire(is_over)]
             if any(r.number[0] < oldest if limits[i] else int(r.leave.min()) <= now for r in self.waiting[i]):
                 rows = [r.filter(r.number >= oldest if limits[i] else r.leave > now) for r in self.waiting[i]]
                 self.waiting[i] = [r for r in rows if len(r)]
 
     def rows(self) -> list[int]:
         """Rows by input."""
-        return [sum(map(len, s)) + sum(map(len, w)) for s, w in zip(self.segments, self.waiting, strict=True)]
+        return [sum(map(len, s)) + sum(map(len, w)) for s, w in zip(self.groups, self.waiting, strict=True)]
 
     def by_input(self) -> list[tuple[int, int]]:
         """Rows, those that wait to be written included, and bytes in files."""
-        return list(zip(self.rows(), map(_in_files, self.segments), strict=True))
+        return list(zip(self.rows(), map(_in_files, self.groups), strict=True))
 
     @property
     def disk(self) -> int:
         """Bytes in files."""
-        return sum(map(_in_files, self.segments))
+        return sum(map(_in_files, self.groups))
 
     @property
     def nbytes(self) -> int:
         """Bytes in memory."""
         waiting = sum(r.nbytes for mine in self.waiting for r in mine)
-        there = sum(s.nbytes for mine in self.segments for s in mine)
+        there = sum(g.nbytes for mine in self.groups for g in mine)
         return self.bits.nbytes + self.filters.nbytes + waiting + there
 
     def state(self) -> dict[str, Any]:
         out: dict[str, Any] = {"total": self.total, "taken": self.taken}
-        for i, (segments, waiting) in enumerate(zip(self.segments, self.waiting, strict=True)):
-            parts = [s.read(s.places()) for s in segments] + waiting
+        for i in range(len(self.schemas)):
+            parts = self.rows_of(i)
             out[str(i)] = {
                 str(n): {
                     "number": p.number, "leave": p.leave, "why": p.why,
@@ -248,10 +254,7 @@ class Spill:
         return out
 
     def load(self, state: dict[str, Any]) -> None:
-        for mine in self.segments:
-            for s in mine:
-                s.remove()
-        self.segments, self.waiting = [[] for _ in self.schemas], [[] for _ in self.schemas]
+        self._remove_all()
         for i in range(len(self.schemas)):
             for p in state.get(str(i), {}).values():
                 number = np.array(p["number"])
@@ -260,6 +263,7 @@ class Spill:
         self.total, self.taken = int(state["total"]), int(state["taken"])
 
 
-def _in_files(segments: Sequence[Segment]) -> int:
-    """Bytes of the files that some segments of an input are in, with those of others that are gone."""
-    return sum(f.bytes for f in {id(s.file): s.file for s in segments}.values())
+def _in_files(groups: Sequence[SortedRuns]) -> int:
+    """Bytes of the files that some rows of an input and their runs are in, with those of others that are gone."""
+    files = {id(f): f for g in groups for f in (g.file, *(s.file for s in g.segments if len(s)))}
+    return sum(f.bytes for f in files.values())

@@ -9,6 +9,9 @@ from __future__ import annotations
 import contextlib
 import os
 import weakref
+import zlib
+from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
 
 from eddyline.core.errors import EddylineError
@@ -16,8 +19,19 @@ from eddyline.core.errors import EddylineError
 FILE_BYTES = 8 << 20
 
 
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Bytes of a file, with the checksum of what was written: CRC-32, which notices every change of up to 32 bits in a
+    row, and of others all but one in four thousand million."""
+
+    start: int
+    length: int
+    checksum: int
+
+
 class SpillFile:
-    """
+    """``append`` writes a segment, ``extend`` more of the last one.
+
     >>> import tempfile
     >>> folder = tempfile.TemporaryDirectory()
     >>> file = SpillFile(Path(folder.name, "0.rows"))
@@ -36,12 +50,16 @@ class SpillFile:
             raise self._refused(error) from error
         self._close = weakref.finalize(self, os.close, self._file)
 
-    def has_room(self, more: int) -> bool:
-        """Whether a segment of so many bytes may be appended."""
-        return self._close.alive and (self.bytes == 0 or self.bytes + more <= FILE_BYTES)
+    def has_room(self, more: int, most: int = FILE_BYTES) -> bool:
+        """Whether a segment of so many bytes may be appended to a file of at most so many."""
+        return self._close.alive and (self.bytes == 0 or self.bytes + more <= most)
 
     def append(self, data: bytes) -> int:
         """Write a segment; returns where it begins."""
+        self.segments += 1
+        return self.extend(data)
+
+    def extend(self, data: bytes | memoryview) -> int:
         start, view = self.bytes, memoryview(data)
         try:
             while view:
@@ -49,8 +67,32 @@ class SpillFile:
                 self.bytes, view = self.bytes + done, view[done:]
         except OSError as error:
             raise self._refused(error) from error
-        self.segments += 1
         return start
+
+    def read(self, blocks: Iterable[Block]) -> list[memoryview]:
+        """The bytes of blocks, as they were written: nothing is returned before its checksum is right. Blocks that
+        follow one another are read at once."""
+        spans: list[list[Block]] = []
+        for b in blocks:
+            if spans and spans[-1][-1].start + spans[-1][-1].length == b.start:
+                spans[-1].append(b)
+            else:
+                spans.append([b])
+        found = []
+        try:
+            with self.path.open("rb", buffering=0) as file:
+                number = file.fileno()
+                for span in spans:
+                    start = span[0].start
+                    data = memoryview(os.pread(number, span[-1].start + span[-1].length - start, start))
+                    for b in span:
+                        part = data[b.start - start : b.start - start + b.length]
+                        if len(part) != b.length or zlib.crc32(part) != b.checksum:
+                            raise self._damaged(f"{b.length:,} bytes at {b.start:,} are not those that were written")
+                        found.append(part)
+        except OSError as error:
+            raise self._damaged(error.strerror or str(error)) from error
+        return found
 
     def release(self) -> None:
         """A segment is needed no longer."""
@@ -63,6 +105,12 @@ class SpillFile:
     def close(self) -> None:
         """Nothing more is written."""
         self._close()
+
+    def _damaged(self, what: str) -> EddylineError:
+        return EddylineError(
+            f"{self.path} cannot be read, or was damaged while the query ran ({what}): the rows spilled to it are lost."
+            " Go on from a snapshot, with a spill directory that nobody else writes to."
+        )
 
     def _refused(self, error: OSError) -> EddylineError:
         return EddylineError(f"rows cannot be spilled to {self.path.parent}: {error.strerror or error}.")
