@@ -155,6 +155,34 @@ def test_a_parquet_file_of_segments_is_a_stream(tmp_path: Path) -> None:
     assert [d.after for d in query.decisions] == ["equation-system"]
 
 
+@pytest.mark.parametrize("given", ["table", "batch", "list", "tables", "reader", "iterator"])
+def test_segments_in_memory_come_in_any_form(given: str) -> None:
+    table = random_segments(np.random.default_rng(4), 2)
+    batches = table.to_batches(max_chunksize=7)
+    forms = {
+        "table": table, "batch": table.combine_chunks().to_batches()[0], "list": batches,
+        "tables": [table.slice(0, 5), table.slice(5)], "reader": table.to_reader(4), "iterator": iter(batches),
+    }  # fmt: skip
+    text = "SELECT k, x FROM S WHERE x > 1"
+    session = ed.Session()
+    session.stream("S", forms[given])
+    assert comparable(session.query(text).to_arrow()) == comparable(answer(table, text))
+
+
+def test_batches_of_other_segments_are_refused() -> None:
+    rng = np.random.default_rng(4)
+    session = ed.Session()
+    session.stream("S", [random_segments(rng, 1), random_segments(rng, 2)])
+    with pytest.raises(ed.JobError, match="a batch holds other segments than the first one"):
+        session.query("SELECT k, x FROM S").to_arrow()
+
+
+def test_coefficients_without_their_metadata_are_told_as_such() -> None:
+    session = ed.Session()
+    with pytest.raises(ed.JobError, match="column 'x'"):
+        session.stream("S", random_segments(np.random.default_rng(4), 1).replace_schema_metadata())
+
+
 def test_explain_shows_widths_of_a_timestamp_in_its_units() -> None:
     start = np.datetime64("2024-01-01", "us")
     samples = pa.table({"ts": start + np.arange(60) * np.timedelta64(1, "s"), "k": ["a"] * 60, "x": np.arange(60.0)})

@@ -14,7 +14,7 @@ import pytest
 
 import eddyline as ed
 from eddyline.cql import bind
-from eddyline.io.segments import table_source
+from eddyline.io.segments import batches_of_segments
 from eddyline.spark.packing import ARRIVAL, Packer
 from eddyline.spark.program import Group, Program, plan_group
 from eddyline.spark.shard import ShardEngine
@@ -59,7 +59,7 @@ def inline(text: str, tables: Mapping[str, pa.Table], timestamp: str | None, **o
 
 def as_read(table: pa.Table) -> pa.Table:
     """The columns that a source gives: of segments one for each coefficient."""
-    source = table_source(table)
+    source = batches_of_segments(table.schema, table.to_batches(), "the table")
     return table if source is None else pa.Table.from_batches([b.rows for b in source.open()])
 
 

@@ -15,6 +15,7 @@ from eddyline.expr.types import type_name
 from eddyline.io.conform import conform, declared_columns, engine_schema
 from eddyline.io.nested import flat_batch, flat_row, flat_schema
 from eddyline.io.row_values import REFUSALS, BadRow, ColumnNames, column_array
+from eddyline.io.segments import SegmentSource, batches_of_segments
 from eddyline.io.source import BATCH_ROWS, InvalidRow, SourceBatch, pruned, shorten
 
 PEEK: Final = 100  # rows of an iterator that are looked at for their types
@@ -220,11 +221,13 @@ def is_frame(source: Any) -> bool:
     return any(c.__module__.startswith("pyspark.sql") and c.__name__ == "DataFrame" for c in type(source).__mro__)
 
 
-def memory_source(data: Any, schema: pa.Schema | None = None, name: str = "the data") -> ArrowSource | RowSource:
+def memory_source(
+    data: Any, schema: pa.Schema | None = None, name: str = "the data"
+) -> ArrowSource | RowSource | SegmentSource:
     """The source for a Python object."""
     arrow = arrow_batches(data, name)
     if arrow is not None:
-        return ArrowSource(arrow[0], arrow[1], schema, name)
+        return _arrow_source(arrow[0], arrow[1], schema, name)
     if not isinstance(data, Iterable) or isinstance(data, str | bytes):
         raise JobError(
             f"a {type(data).__name__} cannot be read as a source: give a path, an Arrow table or reader, a data frame, "
@@ -234,8 +237,15 @@ def memory_source(data: Any, schema: pa.Schema | None = None, name: str = "the d
     head = list(islice(iter(data), 1))
     whole: Iterable[Any] = chain(head, data) if once else data
     if head and isinstance(head[0], pa.RecordBatch | pa.Table):
-        return ArrowSource(head[0].schema, _Flat(whole) if not once else iter(_Flat(whole)), schema, name)
+        return _arrow_source(head[0].schema, _Flat(whole) if not once else iter(_Flat(whole)), schema, name)
     return RowSource(whole, schema, name)
+
+
+def _arrow_source(
+    found: pa.Schema, batches: Iterable[pa.RecordBatch], schema: pa.Schema | None, name: str
+) -> ArrowSource | SegmentSource:
+    segments = batches_of_segments(found, batches, name) if schema is None else None
+    return ArrowSource(found, batches, schema, name) if segments is None else segments
 
 
 class _Flat:

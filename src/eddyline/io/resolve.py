@@ -17,7 +17,7 @@ from eddyline.io.generator import SCHEME, generator_source
 from eddyline.io.jsonl import JsonLinesSource
 from eddyline.io.memory import is_frame, memory_source
 from eddyline.io.parquet import ParquetSource
-from eddyline.io.segments import files_of_segments, table_source
+from eddyline.io.segments import files_of_segments
 from eddyline.io.source import Source, StrictSource
 from eddyline.io.stdin import stdin_source
 from eddyline.io.text import COMPRESSIONS
@@ -83,8 +83,6 @@ def _open(spec: Any, base: Path | None, schema: pa.Schema | None, options: Mappi
             "only ed.Session(spark) reads a Spark DataFrame, and this session runs in this process: pass df.toArrow(),"
             " which brings all rows here, or declare it in a session of the SparkSession."
         )
-    if isinstance(spec, pa.Table) and schema is None and (segments := table_source(spec)) is not None:
-        return segments
     if not isinstance(spec, str):
         return memory_source(spec, schema)
     if spec == "-":

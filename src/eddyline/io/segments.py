@@ -20,10 +20,10 @@ Batches = Callable[[int], Iterable[pa.RecordBatch]]
 class SegmentSource:
     """Segments in the order in which they are stored; ``layout`` says what they model."""
 
-    finite = True
-
-    def __init__(self, layout: SegmentLayout, found: pa.Schema, batches: Batches, name: str) -> None:
-        self.layout, self._batches, self._name = layout, batches, name
+    def __init__(
+        self, layout: SegmentLayout, found: pa.Schema, batches: Batches, name: str, finite: bool = True
+    ) -> None:
+        self.layout, self._batches, self._name, self.finite = layout, batches, name, finite
         plain = [found.field(n) for n in (*layout.key, FROM, TO)]
         for f in plain[-2:]:
             stamps = pa.types.is_timestamp(f.type) and pa.types.is_timestamp(layout.time_type)  # of any unit
@@ -56,12 +56,25 @@ class SegmentSource:
         return pa.RecordBatch.from_arrays(arrays, names=wanted.names)
 
 
-def table_source(table: pa.Table) -> SegmentSource | None:
-    """A source for a segment table in memory; None if the table is none."""
-    layout = SegmentLayout.of(table.schema)
+def batches_of_segments(found: pa.Schema, batches: Iterable[pa.RecordBatch], name: str) -> SegmentSource | None:
+    """A source for segments in memory, of which an iterator can be read once; None if the schema is of none."""
+    layout = SegmentLayout.of(found)
     if layout is None:
         return None
-    return SegmentSource(layout, table.schema, lambda rows: table.to_batches(rows), "the table")
+    once, opened = iter(batches) is batches, False
+
+    def cut(rows: int) -> Iterator[pa.RecordBatch]:
+        nonlocal opened
+        if once and opened:
+            raise JobError(f"{name} can be read only once; give a table or a list to read it again.")
+        opened = True
+        for batch in batches:
+            if SegmentLayout.of(batch.schema) != layout:
+                raise JobError(f"{name}: a batch holds other segments than the first one: declare them apart.")
+            for start in range(0, len(batch), rows):
+                yield batch.slice(start, rows)
+
+    return SegmentSource(layout, found, cut, name, finite=not once)
 
 
 def files_of_segments(paths: Sequence[Path]) -> SegmentSource | None:

@@ -47,6 +47,9 @@ class PolynomialType(pa.ExtensionType):  # type: ignore[misc]
     def __arrow_ext_deserialize__(cls, storage: pa.DataType, serialized: bytes) -> PolynomialType:
         return cls(int(serialized))
 
+    def __hash__(self) -> int:  # Arrow's own extension types have none, but what asks for a type looks it up
+        return hash((EXTENSION, self.degree))
+
 
 def register() -> None:
     """Make Arrow know the type; once for a process is enough, and again does no harm."""
