@@ -10,7 +10,16 @@ from __future__ import annotations
 import numpy as np
 
 from eddyline.kernels.compile import kernel
-from eddyline.kernels.polynomials import MOST, NOISE, power_of_two, roots, shift, value_at
+from eddyline.kernels.polynomials import (
+    HIGH_CLOSED,
+    LOW_CLOSED,
+    MOST,
+    NOISE,
+    power_of_two,
+    roots,
+    shift,
+    value_at,
+)
 
 
 @kernel("void(float64[:, ::1], float64[::1], int64, float64, float64, float64, float64[::1])")
@@ -162,12 +171,15 @@ def lower_envelope(group, polynomial, base, low, high, rank, constant, scale, ro
 
 
 @kernel(
-    "int64(int64[::1], float64[::1], float64[::1], int64[::1], float64[::1], float64[::1], int64[::1], float64[::1], "
-    "float64[::1])"
+    "int64(int64[::1], float64[::1], float64[::1], uint8[::1], int64[::1], float64[::1], float64[::1], uint8[::1], "
+    "int64[::1], float64[::1], float64[::1], uint8[::1])"
 )
-def clip(group, low, high, run_group, run_low, run_high, row, out_low, out_high):
-    """The parts of pieces that lie in runs, as (row, from, to); returns their number. Both sides are in order of
-    (group, low) and disjoint within a group, so a row and a run meet at most once for each row and each run."""
+def clip(
+    group, low, high, closed, run_group, run_low, run_high, run_closed, row, out_low, out_high, out_closed
+):  # fmt: skip
+    """The parts of pieces that lie in runs, as (row, from, to) with their closedness; returns their number. Both sides
+    are in order of (group, low) and disjoint within a group, so a row and a run meet at most once for each row and each
+    run. A run holds where it begins, and where it ends if it is closed there."""
     i = j = made = 0
     while i < len(group) and j < len(run_group):
         if group[i] != run_group[j]:
@@ -177,8 +189,14 @@ def clip(group, low, high, run_group, run_low, run_high, row, out_low, out_high)
                 j += 1
             continue
         begin, end = max(low[i], run_low[j]), min(high[i], run_high[j])
-        if begin < end:
-            row[made], out_low[made], out_high[made] = i, begin, end
+        to_end = run_closed[j] & HIGH_CLOSED and high[i] > end
+        flags = LOW_CLOSED if begin > low[i] else closed[i] & LOW_CLOSED
+        if end == high[i]:
+            flags |= closed[i] & HIGH_CLOSED
+        elif to_end:
+            flags |= HIGH_CLOSED
+        if begin < end or (begin == end and flags == LOW_CLOSED | HIGH_CLOSED):
+            row[made], out_low[made], out_high[made], out_closed[made] = i, begin, end, flags
             made += 1
         if high[i] <= run_high[j]:
             i += 1

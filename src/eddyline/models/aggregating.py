@@ -2,7 +2,8 @@
 
 ``min`` and ``max`` at t are those of all keys' models that are defined at t; with a window of w, the infimum and
 supremum over (t − w, t]. ``sum`` is ∫ x ds over the window, ``avg`` the same divided by w, of one key's model. Windows
-that are not wholly covered have no value, unless they may be partial: then ``avg`` divides by what is covered.
+that are not wholly covered have no value, unless they may be partial: then ``avg`` divides by what is covered. A piece
+counts at its ends where it is closed; of a window single instants are no part.
 
 The infimum over a sliding window is an envelope, too: a stretch on which x is monotone is represented, while the window
 covers it, by a constant (its lower end) and by x(t) at the head of the window or x(t − w) at its tail.
@@ -15,13 +16,14 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from eddyline.core.delta import Float64s, Int64s
+from eddyline.core.delta import Bools, Float64s, Int64s
 from eddyline.kernels.envelope import clip, lower_envelope
-from eddyline.kernels.polynomials import EQ, LOW_CLOSED
+from eddyline.kernels.envelope_points import smallest_at, with_instants
+from eddyline.kernels.polynomials import EQ, HIGH_CLOSED, LOW_CLOSED
 from eddyline.kernels.polynomials import solve as solve_kernel
 from eddyline.kernels.sliding_steps import sliding_steps
 from eddyline.kernels.window_integral import window_integral
-from eddyline.models.pieces import Pieces, Value, for_kernel, horner, shifted
+from eddyline.models.pieces import Flags, Pieces, Value, for_kernel, horner, shifted
 from eddyline.synopses.keys import numbered
 
 
@@ -31,8 +33,9 @@ def aggregate(
 ) -> Pieces:  # fmt: skip
     """One aggregate of the value ``argument`` by the constant columns ``groups``, as the value ``name``. Ties between
     keys go to the smallest by the columns ``order``."""
-    wide = np.flatnonzero(pieces.high > pieces.low)  # a single instant has no length, and no envelope
-    pieces = pieces.take(wide) if len(wide) < len(pieces) else pieces
+    if width > 0:
+        wide = np.flatnonzero(pieces.high > pieces.low)
+        pieces = pieces.take(wide) if len(wide) < len(pieces) else pieces
     if not len(pieces):
         columns = {g: pieces.columns[g] for g in groups}
         return pieces.with_columns({name: Value(np.zeros((0, 1)))}, columns)
@@ -43,17 +46,16 @@ def aggregate(
     sort = np.lexsort((pieces.low, code) if integral else (rank, pieces.low, code))
     p, code, rank = _only(pieces, groups, argument).take(sort), code.take(sort), rank.take(sort)
     c = np.ascontiguousarray(p.values[argument].c)
+    over = None
     if integral:
-        group, low, high, out, over = _integrals(code, c, p, width, partial, function, scale)
-        base = low
+        group, low, high, closed, out, cover = _integrals(code, c, p, width, partial, function, scale)
+        base, over = low, cover if partial and function == "avg" else None
     else:
-        group, low, high, base, out = _extremes(code, rank, c, p, width, partial, function, scale)
-        over = None
+        group, low, high, closed, base, out = _extremes(code, rank, c, p, width, partial, function, scale)
     first = np.full(int(code.max()) + 1, -1, np.int64)
     first[code[::-1]] = np.arange(len(code))[::-1]
     where = pa.array(first[group])
     columns = {g: p.columns[g].take(where) for g in groups}
-    closed = np.full(len(low), LOW_CLOSED, np.uint8)
     return Pieces(low, high, closed, base, {name: Value(out, over=over)}, columns)
 
 
@@ -81,58 +83,127 @@ def _ranks(pieces: Pieces, order: Sequence[str]) -> Int64s:
 
 def _integrals(
     code: Int64s, c: Float64s, p: Pieces, width: float, partial: bool, function: str, scale: float
-) -> tuple[Int64s, Float64s, Float64s, Float64s, Float64s | None]:
+) -> tuple[Int64s, Float64s, Float64s, Flags, Float64s, Float64s]:
+    """The window functions, and what length their windows cover (c₀, c₁)."""
     room = 4 * len(p)
     group, low, high = np.empty(room, np.int64), np.empty(room), np.empty(room)
     out, cover = np.empty((room, c.shape[1] + 1)), np.empty((room, 2))
     arrays = for_kernel(p.base, p.low, p.high)
     made = window_integral(code, c, *arrays, scale, width, partial, group, low, high, out, cover)
-    out, cover = out[:made], cover[:made]
-    over = None
-    if function == "avg":
-        if partial:
-            over = cover
-        else:
-            out = out / (width * scale)
-    return group[:made], low[:made], high[:made], out, over
+    group, low, high, out, cover = group[:made], low[:made], high[:made], out[:made], cover[:made]
+    closed = np.full(made, LOW_CLOSED, np.uint8)
+    if partial:
+        closed[cover[:, 0] == 0.0] = 0  # where a window begins to cover something it covers a single instant
+    elif (p.closed & HIGH_CLOSED).any():
+        group, low, high, closed, out = _at_ends(code, c, p, width, scale, group, low, high, closed, out)
+    if function == "avg" and not partial:
+        out = out / (width * scale)
+    return group, low, high, closed, out, cover
+
+
+def _at_ends(
+    code: Int64s, c: Float64s, p: Pieces, width: float, scale: float, group: Int64s, low: Float64s, high: Float64s,
+    closed: Flags, out: Float64s,
+) -> tuple[Int64s, Float64s, Float64s, Flags, Float64s]:  # fmt: skip
+    """Integrals over whole windows, also at the ends of runs that are closed there; a run that is as long as the window
+    has one window."""
+    runs, run_low, run_high, ends = _runs(code, p.low, p.high, p.closed)
+    whole = (ends & HIGH_CLOSED) > 0
+    last = np.flatnonzero(np.r_[(group[1:] != group[:-1]) | (low[1:] != high[:-1]), True][: len(group)])
+    closed[last[_among(group[last], high[last], runs[whole], run_high[whole])]] |= HIGH_CLOSED
+    only = np.flatnonzero(whole & (run_high == run_low + width))
+    if not len(only):
+        return group, low, high, closed, out
+    inner = shifted(c, (p.low - p.base) * scale) / np.arange(1, c.shape[1] + 1)
+    length = (p.high - p.low) * scale
+    number = np.cumsum(np.r_[False, (code[1:] != code[:-1]) | (p.low[1:] != p.high[:-1])])
+    total = np.zeros((len(only), out.shape[1]))
+    total[:, 0] = np.bincount(number, horner(inner, length) * length)[only]
+    group, at = np.concatenate([group, runs[only]]), run_high[only]
+    low, high, out = np.concatenate([low, at]), np.concatenate([high, at]), np.concatenate([out, total])
+    closed = np.concatenate([closed, np.full(len(only), LOW_CLOSED | HIGH_CLOSED, np.uint8)])
+    order = np.lexsort((low, group))
+    return group[order], low[order], high[order], closed[order], out[order]
+
+
+def _among(group: Int64s, at: Float64s, groups: Int64s, times: Float64s) -> Bools:
+    """Whether each (group, time) is one of the others."""
+    pairs = np.concatenate([group, groups]), np.concatenate([at, times])
+    order = np.lexsort(pairs[::-1])
+    g, t = (a[order] for a in pairs)
+    number = np.empty(len(order), np.int64)
+    number[order] = np.cumsum(np.r_[False, (g[1:] != g[:-1]) | (t[1:] != t[:-1])])
+    found: Bools = np.isin(number[: len(group)], number[len(group) :])
+    return found
 
 
 def _extremes(
     code: Int64s, rank: Int64s, c: Float64s, p: Pieces, width: float, partial: bool, function: str, scale: float
-) -> tuple[Int64s, Float64s, Float64s, Float64s, Float64s]:
+) -> tuple[Int64s, Float64s, Float64s, Flags, Float64s, Float64s]:
     sign = -1.0 if function == "max" else 1.0
-    row, low, high = _envelope(code, sign * c, p.base, p.low, p.high, rank, scale)
+    row, low, high, closed = _envelope(code, sign * c, p.base, p.low, p.high, p.closed, rank, scale)
     group, base, out = code[row], p.base[row], sign * c[row]
     if width > 0:
-        runs = _runs(group, low, high)
-        group, low, high, base, out = _sliding(group, low, high, base, out, width, scale)
+        group, low, high, closed, base, out = _without_instants(group, low, high, closed, base, out)
+        runs = _runs(group, low, high, closed)
+        group, low, high, closed, base, out = _sliding(group, low, high, closed, base, out, width, scale)
         if not partial:
-            keep, low, high = _covered(group, low, high, runs, width)
+            keep, low, high, closed = _covered(group, low, high, closed, runs, width)
             group, base, out = group[keep], base[keep], out[keep]
-    return group, low, high, base, sign * out
+    return group, low, high, closed, base, sign * out
 
 
 def _envelope(
-    code: Int64s, c: Float64s, base: Float64s, low: Float64s, high: Float64s, rank: Int64s, scale: float
-) -> tuple[Int64s, Float64s, Float64s]:
-    if ((high[:-1] <= low[1:]) | (code[:-1] != code[1:])).all():
-        return np.arange(len(code)), low, high  # one at a time: it is its own envelope
-    constant = ~c[:, 1:].any(axis=1)
-    arrays = for_kernel(code, c, base, low, high, rank, constant)
-    room = 4 * len(code) + 16
-    while True:
-        row, start, end = np.empty(room, np.int64), np.empty(room), np.empty(room)
-        made = lower_envelope(*arrays, scale, row, start, end)
-        if made >= 0:
-            return row[:made], start[:made], end[:made]
-        room *= 4
+    code: Int64s, c: Float64s, base: Float64s, low: Float64s, high: Float64s, closed: Flags, rank: Int64s, scale: float
+) -> tuple[Int64s, Float64s, Float64s, Flags]:
+    """The rows of the envelope of pieces in order of (code, low), and where they hold."""
+    wide = np.flatnonzero(high > low)
+    if ((high[wide[:-1]] <= low[wide[1:]]) | (code[wide[:-1]] != code[wide[1:]])).all():
+        row, start, end = wide, low[wide], high[wide]  # one at a time: it is its own envelope
+    else:
+        constant = ~c[wide, 1:].any(axis=1)
+        arrays = for_kernel(*(a[wide] for a in (code, c, base, low, high, rank)), constant)
+        room, made = 4 * len(wide) + 16, -1
+        while made < 0:
+            row, start, end = np.empty(room, np.int64), np.empty(room), np.empty(room)
+            made = lower_envelope(*arrays, scale, row, start, end)
+            room *= 4
+        row, start, end = wide[row[:made]], start[:made], end[:made]
+    if (closed == LOW_CLOSED).all():
+        return row, start, end, np.full(len(row), LOW_CLOSED, np.uint8)
+    opens, ends = np.flatnonzero(~closed & LOW_CLOSED), np.flatnonzero(closed & HIGH_CLOSED)
+    group, at = np.concatenate([code[opens], code[ends]]), np.concatenate([low[opens], high[ends]])
+    order = np.lexsort((at, group))
+    group, at = group[order], at[order]
+    first = np.r_[True, (group[1:] != group[:-1]) | (at[1:] != at[:-1])][: len(at)]
+    group, at = group[first], at[first]
+    winner = np.empty(len(at), np.int64)
+    smallest_at(*for_kernel(code, c, base, low, high, closed, rank), scale, *for_kernel(group, at), winner)
+    room = len(row) + 2 * len(at)
+    rows, begin, to, flags = np.empty(room, np.int64), np.empty(room), np.empty(room), np.empty(room, np.uint8)
+    made = with_instants(*for_kernel(code[row], row, start, end, group, at), winner, rows, begin, to, flags)
+    return rows[:made], begin[:made], to[:made], flags[:made]
+
+
+def _without_instants(
+    group: Int64s, low: Float64s, high: Float64s, closed: Flags, base: Float64s, c: Float64s
+) -> tuple[Int64s, Float64s, Float64s, Flags, Float64s, Float64s]:
+    """An envelope's pieces that have a length: one whose end is an instant of another piece holds there, too."""
+    wide = high > low
+    if wide.all():
+        return group, low, high, closed, base, c
+    behind = np.r_[~wide[1:] & (group[1:] == group[:-1]) & (low[1:] == high[:-1]), False]
+    closed = np.where(behind, closed | HIGH_CLOSED, closed)[wide]
+    return group[wide], low[wide], high[wide], closed, base[wide], c[wide]
 
 
 def _sliding(
-    group: Int64s, low: Float64s, high: Float64s, base: Float64s, c: Float64s, width: float, scale: float
-) -> tuple[Int64s, Float64s, Float64s, Float64s, Float64s]:
+    group: Int64s, low: Float64s, high: Float64s, closed: Flags, base: Float64s, c: Float64s, width: float, scale: float
+) -> tuple[Int64s, Float64s, Float64s, Flags, Float64s, Float64s]:
     """The infimum over (t − width, t] of pieces that are disjoint within a group."""
     row, begin, end = _monotone(low, high, base, c, scale)
+    # What begins within its piece holds there; what begins with it as the piece does.
+    flags = np.where(begin == low[row], closed[row], LOW_CLOSED) & LOW_CLOSED
     group, base, c = group[row], base[row], c[row]
     at_begin, at_end = horner(c, (begin - base) * scale), horner(c, (end - base) * scale)
     rises = at_end > at_begin
@@ -142,17 +213,21 @@ def _sliding(
     moving = shifted(c, (begin - base) * scale)
     moving_low = np.where(rises, begin + width, begin)
     moving_high = np.where(rises, end + width, end)
+    moving_flags = np.where(rises, LOW_CLOSED, flags)
     flat_low = np.where(rises, begin, end)
+    flat_flags = np.where(rises, flags, LOW_CLOSED)
     # Points inside the window are steps first: an envelope compares all pieces that hold at an instant.
-    steps, flat_low, flat_high = _steps(group, flat_low, flat[:, 0], width)
+    steps, step_low, step_high = _steps(group, flat_low, flat[:, 0], width)
+    step_flags = np.where(step_low == flat_low[steps], flat_flags[steps], LOW_CLOSED)
     groups = np.concatenate([group[steps], group])
-    lows, highs = np.concatenate([flat_low, moving_low]), np.concatenate([flat_high, moving_high])
-    bases, every = np.concatenate([flat_low, moving_low]), np.concatenate([flat[steps], moving])
+    lows, highs = np.concatenate([step_low, moving_low]), np.concatenate([step_high, moving_high])
+    bases, every = np.concatenate([step_low, moving_low]), np.concatenate([flat[steps], moving])
+    both = np.concatenate([step_flags, moving_flags]).astype(np.uint8)
     order = np.lexsort((lows, groups))
     groups, lows, highs, bases, every = groups[order], lows[order], highs[order], bases[order], every[order]
     ranks = np.zeros(len(groups), np.int64)
-    row, low, high = _envelope(groups, every, bases, lows, highs, ranks, scale)
-    return groups[row], low, high, bases[row], every[row]
+    row, low, high, closed = _envelope(groups, every, bases, lows, highs, both[order], ranks, scale)
+    return groups[row], low, high, closed, bases[row], every[row]
 
 
 def _steps(group: Int64s, low: Float64s, value: Float64s, width: float) -> tuple[Int64s, Float64s, Float64s]:
@@ -186,21 +261,24 @@ def _monotone(
     return rows, starts, ends
 
 
-def _runs(group: Int64s, low: Float64s, high: Float64s) -> tuple[Int64s, Float64s, Float64s]:
-    """Stretches without a gap."""
+def _runs(group: Int64s, low: Float64s, high: Float64s, closed: Flags) -> tuple[Int64s, Float64s, Float64s, Flags]:
+    """Stretches without a gap, with the closedness of their ends."""
     first = np.r_[True, (group[1:] != group[:-1]) | (low[1:] != high[:-1])]
     last = np.r_[first[1:], True]
-    return group[first], low[first], high[last]
+    ends: Flags = ((closed[first] & LOW_CLOSED) | (closed[last] & HIGH_CLOSED)).astype(np.uint8)
+    return group[first], low[first], high[last], ends
 
 
 def _covered(
-    group: Int64s, low: Float64s, high: Float64s, runs: tuple[Int64s, Float64s, Float64s], width: float
-) -> tuple[Int64s, Float64s, Float64s]:
-    """The rows, and what of them lies where the whole window is covered: run.low + width ≤ t < run.high."""
-    run_group, run_low, run_high = runs
+    group: Int64s, low: Float64s, high: Float64s, closed: Flags,
+    runs: tuple[Int64s, Float64s, Float64s, Flags], width: float,
+) -> tuple[Int64s, Float64s, Float64s, Flags]:  # fmt: skip
+    """The rows, and what of them lies where the whole window is covered: from run.low + width to the run's end."""
+    run_group, run_low, run_high, ends = runs
     keep = run_high > run_low + width
-    wanted = for_kernel(run_group[keep], run_low[keep] + width, run_high[keep])
+    keep |= (run_high == run_low + width) & (ends & HIGH_CLOSED > 0)
+    wanted = for_kernel(run_group[keep], run_low[keep] + width, run_high[keep], ends[keep])
     room = len(group) + len(wanted[0])
-    row, begin, end = np.empty(room, np.int64), np.empty(room), np.empty(room)
-    made = clip(*for_kernel(group, low, high), *wanted, row, begin, end)
-    return row[:made], begin[:made], end[:made]
+    row, begin, end, flags = np.empty(room, np.int64), np.empty(room), np.empty(room), np.empty(room, np.uint8)
+    made = clip(*for_kernel(group, low, high, closed), *wanted, row, begin, end, flags)
+    return row[:made], begin[:made], end[:made], flags[:made]

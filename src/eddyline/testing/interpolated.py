@@ -147,12 +147,17 @@ class Interpolated:
                 lows[n] = min(edges) if not seen else min(lows[n], *edges)
                 highs[n] = max(edges) if not seen else max(highs[n], *edges)
             seen = True
-        if not seen or (not node.partial and self._groups(node, cuts[-1]).get(key) is None):
+        here = self._groups(node, cuts[-1]).get(key)  # the window's end belongs to it, even if nothing before it does
+        if here is None and not node.partial:
             return None
+        if not seen and (here is None or any(f in ("avg", "sum") for _, f, _ in node.functions)):
+            return None
+        for n, f, e in node.functions if here else ():
+            edge = (max if f == "max" else min)(evaluate(e, r) for r in here or ())
+            lows[n], highs[n] = (min(lows[n], edge), max(highs[n], edge)) if seen else (edge, edge)
         for n, f, _ in node.functions:
-            row[n] = {"min": lows[n], "max": highs[n], "sum": integrals[n] * self.scale, "avg": integrals[n] / covered}[
-                f
-            ]
+            mean = integrals[n] / covered if covered else 0.0  # only extremes are of a single instant
+            row[n] = {"min": lows[n], "max": highs[n], "sum": integrals[n] * self.scale, "avg": mean}[f]
         return row
 
 
