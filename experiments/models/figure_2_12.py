@@ -7,6 +7,8 @@ those of the widest bound.
 
 from __future__ import annotations
 
+import math
+
 import matplotlib.pyplot as plt
 
 import eddyline as ed
@@ -30,7 +32,8 @@ def run(options: Options) -> Outcome:
 
         pieces.append(whole())
         cost.append(medians(whole)[0])
-    knee = 1 / crossing([1 / b for b in BOUNDS], [2 * cost[0] / c for c in cost])
+    doubled = crossing([1 / b for b in BOUNDS], [2 * cost[0] / c for c in cost])
+    knee = 1 / doubled if math.isfinite(doubled) else math.inf  # infinite: at none of these bounds
     figure, axis = plt.subplots(figsize=(6, 3.4))
     axis.loglog(BOUNDS, cost, "o-", label="processor seconds")
     axis.set(xlabel="relative bound, %", ylabel="processor seconds")

@@ -52,13 +52,14 @@ def rows(streams: Mapping[str, pa.Table], text: str) -> pa.Table:
 
 
 def objects(
-    tuples: int, per_segment: float, objects: int = 10, seed: int = 1, error: float = 1.0
-) -> tuple[pa.Table, pa.Table]:
-    """Moving objects whose legs hold so many tuples on average, and their segments. Within 1 m a segment holds some
-    46 tuples, however short legs are."""
+    tuples: int, per_segment: float, objects: int = 10, seed: int = 1, error: float = 1.0,
+    values: Sequence[str] = ("x", "y"),
+) -> tuple[pa.Table, pa.Table]:  # fmt: skip
+    """Moving objects whose legs hold so many tuples on average, and the segments of these values. Within 1 m a segment
+    holds some 46 tuples, however short legs are."""
     rate = 100.0 * objects
     table = moving(objects=objects, seconds=tuples / rate, rate=rate, leg=per_segment / 100.0, seed=seed).table()
-    return table, ed.fit(table, key="id", time="ts", value=["x", "y"], error=error)
+    return table, ed.fit(table, key="id", time="ts", value=list(values), error=error)
 
 
 def crossing(at: Sequence[float], ratio: Sequence[float]) -> float:

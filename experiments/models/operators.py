@@ -60,16 +60,18 @@ class Curve:
         return figure
 
 
-def measured(many: int, on_tuples: str, on_models: str, lengths: Sequence[int] = LENGTHS) -> Curve:
-    """Both queries over objects with legs of different lengths."""
+def measured(
+    many: int, on_tuples: str, on_models: str, lengths: Sequence[int] = LENGTHS, values: Sequence[str] = ("x",)
+) -> Curve:
+    """Both queries over objects with legs of different lengths, of which what the queries read is fitted."""
     found = Curve()
     for length in lengths:
-        table, segments = objects(many, length, error=ERROR)
+        table, segments = objects(many, length, error=ERROR, values=values)
         one_row, one_segment = table.slice(0, 1), segments.slice(0, 1)
         tuples, stored, fit, before_tuples, before_segments = medians(
             lambda t=table: rows({"S": t}, on_tuples),  # type: ignore[misc]
             lambda s=segments: rows({"S": s}, on_models),  # type: ignore[misc]
-            lambda t=table: ed.fit(t, key="id", time="ts", value=["x", "y"], error=ERROR),  # type: ignore[misc]
+            lambda t=table: ed.fit(t, key="id", time="ts", value=list(values), error=ERROR),  # type: ignore[misc]
             lambda t=one_row: rows({"S": t}, on_tuples),  # type: ignore[misc]
             lambda s=one_segment: rows({"S": s}, on_models),  # type: ignore[misc]
         )

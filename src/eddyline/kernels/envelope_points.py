@@ -17,7 +17,7 @@ from eddyline.kernels.polynomials import HIGH_CLOSED, LOW_CLOSED
     "void(int64[::1], float64[:, ::1], float64[::1], float64[::1], float64[::1], uint8[::1], int64[::1], float64, "
     "int64[::1], float64[::1], int64[::1])"
 )
-def smallest_at(group, polynomial, base, low, high, closed, rank, scale, at_group, at, winner):
+def least_at(group, polynomial, base, low, high, closed, rank, scale, at_group, at, winner):
     """Of each instant the row that is the smallest of those of its group that hold then, −1 if none does; ties go to
     the smaller rank. Rows are in order of (group, low), instants of (group, time)."""
     n, width = len(group), polynomial.shape[1]

@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from eddyline.core.delta import Bools, Float64s, Int64s
 from eddyline.kernels.envelope import clip, lower_envelope
-from eddyline.kernels.envelope_points import smallest_at, with_instants
+from eddyline.kernels.envelope_points import least_at, with_instants
 from eddyline.kernels.polynomials import EQ, HIGH_CLOSED, LOW_CLOSED
 from eddyline.kernels.polynomials import solve as solve_kernel
 from eddyline.kernels.sliding_steps import sliding_steps
@@ -178,7 +178,7 @@ def _envelope(
     first = np.r_[True, (group[1:] != group[:-1]) | (at[1:] != at[:-1])][: len(at)]
     group, at = group[first], at[first]
     winner = np.empty(len(at), np.int64)
-    smallest_at(*for_kernel(code, c, base, low, high, closed, rank), scale, *for_kernel(group, at), winner)
+    least_at(*for_kernel(code, c, base, low, high, closed, rank), scale, *for_kernel(group, at), winner)
     room = len(row) + 2 * len(at)
     rows, begin, to, flags = np.empty(room, np.int64), np.empty(room), np.empty(room), np.empty(room, np.uint8)
     made = with_instants(*for_kernel(code[row], row, start, end, group, at), winner, rows, begin, to, flags)

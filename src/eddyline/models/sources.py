@@ -155,6 +155,7 @@ class RowStore:
         self.columns: dict[str, pa.Array] = {n: pa.array([], schema[n].type) for n in schema.names}
         self.invalid = 0
         self._next: Float64s | None = None
+        self._ends: Float64s | None = None
         self.twin: RowStore | None = None  # another input that may read the same rows, as in a self-join
 
     def __len__(self) -> int:
@@ -178,7 +179,7 @@ class RowStore:
         """Rows in order of time; ``columns`` by the stream's own names."""
         if not len(time):
             return
-        self._next = None
+        self._next = self._ends = None
         if len(self.time):
             self.columns = {n: combine([self.columns[n], columns[n]]) for n in self.schema.names}
             self.time = np.concatenate([self.time, time])
@@ -203,10 +204,11 @@ class RowStore:
 
     def _extents(self, low: Float64s, known: float, end: float | None) -> tuple[Float64s, Any, Bools]:
         n = len(low)
-        high = self.model.ends(self.columns, self.time, self.horizon)
         if n == 0:
-            return high, np.empty(0, np.uint8), np.empty(0, np.bool_)
-        high = np.minimum(high, self._following(low))
+            return np.empty(0), np.empty(0, np.uint8), np.empty(0, np.bool_)
+        if self._ends is None or len(self._ends) != n:  # asked for twice between two changes, and so remembered
+            self._ends = np.minimum(self.model.ends(self.columns, self.time, self.horizon), self._following(low))
+        high = self._ends.copy()
         closed = np.full(n, LOW_CLOSED, np.uint8)
         keep = high > low
         if end is not None and self.horizon is None and isinstance(self.model, DeclaredRows):
@@ -219,7 +221,7 @@ class RowStore:
         return high, closed, keep
 
     def _following(self, low: Float64s) -> Float64s:
-        """Where the next row of each row's key begins. It is asked for twice between two changes, and so remembered."""
+        """Where the next row of each row's key begins; a twin asks for it, too."""
         if self._next is None or len(self._next) != len(low):
             if self.twin is not None and self._same_keys(self.twin):
                 self._next = self.twin._following(low)
@@ -247,7 +249,7 @@ class RowStore:
         if not keep.all():
             index = np.flatnonzero(keep)
             where = pa.array(index)
-            self._next = None
+            self._next = self._ends = None
             self.time = self.time[index]
             self.columns = {n: c.take(where) for n, c in self.columns.items()}
 
@@ -255,4 +257,4 @@ class RowStore:
         return {"time": self.time, "rows": dict(self.columns)}
 
     def load(self, state: Mapping[str, Any]) -> None:
-        self.time, self.columns, self._next = state["time"], dict(state["rows"]), None
+        self.time, self.columns, self._next, self._ends = state["time"], dict(state["rows"]), None, None
