@@ -72,8 +72,8 @@ def run(options: Options) -> Outcome:
             f"The bound is {bound:.2g} dollars, less than the step of prices, so constants within it are the prices "
             f"themselves and hold {len(table) / len(segments):.1f} trades: too few to save much beside averages on "
             "tuples that keep panes, where the paper's engine took 250 µs for a tuple. Lines hold some more trades, "
-            "but move between two trades where the price stands. Signs are those of averages over time of the price that "
-            "holds until the next trade.",
+            "but move between two trades where the price stands. Signs are those of averages over time of the price "
+            "that holds until the next trade.",
         ),
         figure,
     )
