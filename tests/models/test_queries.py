@@ -77,6 +77,18 @@ def test_batches_do_not_show(text: str) -> None:
     assert results > 15
 
 
+@pytest.mark.parametrize("condition", ["x * x < 4", "x * x + 2 < 6 AND x < 3", "NOT power(x, 4) >= 16"])
+def test_where_a_segment_will_be_cut_does_not_show_at_its_beginning(condition: str) -> None:
+    """At its end the polynomial is so large that its value at the beginning counted as zero beside it; where the next
+    segment had come in the same batch the end was cut off."""
+    rows = [(1, 3, 400, [-1.0, 4.0, -1.0, -6.0, -5.0]), (1, 14, 17, [0.5, 0.0, 0.0, 0.0, 0.0])]
+    for table in (segments(rows, 4), segments(rows[:1], 4)):
+        for size in (1, 1000):
+            chunks = pa.Table.from_batches(table.to_batches(max_chunksize=size), table.schema)
+            found = answer(chunks, f"SELECT k, x FROM S WHERE {condition} SAMPLE EVERY 1").to_pylist()
+            assert (found[0]["_time"], found[0]["x"]) == (3, -1.0)
+
+
 def at(table: pa.Table, t: int) -> dict[int, float]:
     """x of each key at a tick: that of its last segment that has begun, if it has not ended."""
     found: dict[int, Any] = {}

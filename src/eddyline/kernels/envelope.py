@@ -64,13 +64,14 @@ def first_below(polynomial, base, scale, current, other, now, end, a, b, at):
     scaled(polynomial, base, current, scale, now, wide, a)
     scaled(polynomial, base, other, scale, now, wide, b)
     size = difference = 0.0
+    near = abs(a[0]) + abs(b[0])
     for k in range(width):
         size += abs(a[k]) + abs(b[k])
         b[k] -= a[k]
         difference += abs(b[k])
     if difference <= 16.0 * NOISE * size:
         return end
-    many = roots(b, width, at)
+    many = roots(b, width, near, at)
     for i in range(many):
         # A root may be nearer than two numbers of this size are apart: the next one is behind it then.
         place = max(now + at[i] * wide, np.nextafter(now, np.inf))

@@ -99,9 +99,23 @@ def bracketed(c, n, low, high):
     return x
 
 
-@kernel("int64(float64[::1], int64, float64[::1])")
-def roots(c, n, out):
-    """Distinct roots in [0, 1], in order; a polynomial that vanishes has none. ``out`` has room for n + 1."""
+@kernel("float64(float64[::1], int64, float64)")
+def magnitude_at(c, n, x):
+    """Σ |c[i]|·xⁱ of the first n coefficients, for x of at least 0: what the rounding of ``value_at`` is a share of."""
+    y = 0.0
+    for i in range(n - 1, -1, -1):
+        y = y * x + abs(c[i])
+    return y
+
+
+@kernel("int64(float64[::1], int64, float64, float64[::1])")
+def roots(c, n, near, out):
+    """Distinct roots in [0, 1], in order; a polynomial that vanishes has none. ``out`` has room for n + 1; ``near`` is
+    the magnitude of what c[0] was computed from.
+
+    What counts as zero at x is a share of the terms at x: a value at the beginning is known well however large the
+    polynomial is at the end, and whether it is zero must not depend on where the end is.
+    """
     size = 0.0
     for i in range(n):
         size += abs(c[i])
@@ -128,21 +142,19 @@ def roots(c, n, out):
             critical[i + 1] = inner[i]
         critical[found + 1] = 1.0
         cuts = found + 2
-        size = 0.0
-        for i in range(m):
-            size += abs(derivative[i])
         found = 0
-        before = value_at(derivative, m, 0.0)
+        before, clear_before = 0.0, False
         for i in range(cuts):
             x = critical[i]
             here = value_at(derivative, m, x)
-            if i > 0 and abs(before) > NOISE * size and abs(here) > NOISE * size and (before < 0.0) != (here < 0.0):
+            clear = abs(here) > NOISE * (magnitude_at(derivative, m, x) + (near if order == 0 else 0.0))
+            if i > 0 and clear_before and clear and (before < 0.0) != (here < 0.0):
                 inner[found] = bracketed(derivative, m, critical[i - 1], x)
                 found += 1
-            if abs(here) <= NOISE * size and (found == 0 or x > inner[found - 1] + 1e-9):
+            if not clear and (found == 0 or x > inner[found - 1] + 1e-9):
                 inner[found] = x
                 found += 1
-            before = here
+            before, clear_before = here, clear
     for i in range(found):
         out[i] = inner[i]
     return found
@@ -196,13 +208,14 @@ def solve_line(c0, c1, size, limit, closed, comparison, place):
 
 
 @kernel(
-    "int64(float64[::1], int64, float64, float64, int64, float64, float64, int64, int64, float64[::1], float64[::1], "
-    "int64, int64[::1], float64[::1], float64[::1], uint8[::1])"
+    "int64(float64[::1], int64, float64, float64, float64, int64, float64, float64, int64, int64, float64[::1], "
+    "float64[::1], int64, int64[::1], float64[::1], float64[::1], uint8[::1])"
 )
 def solve_row(
-    c, width, size, scale, i, low, high, closed, comparison, at, edge, made, row, out_low, out_high, out_closed
+    c, width, size, near, scale, i, low, high, closed, comparison, at, edge, made, row, out_low, out_high, out_closed
 ):
-    """The intervals of one row, whose polynomial ``c`` is one of (t − low)·scale; returns how many there are now."""
+    """The intervals of one row, whose polynomial ``c`` is one of (t − low)·scale; returns how many there are now.
+    ``size`` and ``near`` are the largest magnitude of what it was computed from, and that at ``low``."""
     span = (high - low) * scale
     wide = power_of_two(span) if span > 0.0 else 1.0
     if width <= 2 and span > 0.0:
@@ -248,7 +261,7 @@ def solve_row(
             row[made], out_low[made], out_high[made], out_closed[made] = i, low, high, closed
             made += 1
         return made
-    many, limit, at_end = roots(c, width, at), span / wide, False
+    many, limit, at_end = roots(c, width, near, at), span / wide, False
     while many > 0 and at[many - 1] >= limit - NOISE:
         at_end = at_end or at[many - 1] <= limit + NOISE
         many -= 1
@@ -312,9 +325,11 @@ def solve(polynomial, size, scale, base, low, high, closed, comparison, row, out
     for i in range(len(polynomial)):
         for k in range(width):
             c[k] = polynomial[i, k]
-        shift(c, width, (low[i] - base[i]) * scale)
+        begin = (low[i] - base[i]) * scale
+        near = magnitude_at(c, width, abs(begin))
+        shift(c, width, begin)
         made = solve_row(
-            c, width, size[i], scale, i, low[i], high[i], closed[i], comparison, at, edge, made, row, out_low,
+            c, width, size[i], near, scale, i, low[i], high[i], closed[i], comparison, at, edge, made, row, out_low,
             out_high, out_closed,
         )  # fmt: skip
     return made
@@ -330,24 +345,26 @@ def compare(a, b, scale, base, low, high, closed, comparison, row, out_low, out_
     c, at, edge = np.empty(MOST), np.empty(MOST + 1), np.empty(MOST + 3)
     made = 0
     for i in range(len(a)):
+        begin = (low[i] - base[i]) * scale
         reach = max(abs(low[i] - base[i]), abs(high[i] - base[i])) * scale
-        size_a = size_b = 0.0
+        size_a = size_b = near = 0.0
         for k in range(most - 1, -1, -1):
             one = a[i, k] if k < a.shape[1] else 0.0
             other = b[i, k] if k < b.shape[1] else 0.0
             c[k] = one - other if k < least else (one if a.shape[1] > b.shape[1] else -other)
             size_a = size_a * reach + abs(one)
             size_b = size_b * reach + abs(other)
+            near = near * abs(begin) + abs(one) + abs(other)
         if not np.isfinite(size_a + size_b):
             known = True
             for k in range(most):
                 known = known and np.isfinite(c[k])
             if not known:
                 continue
-        shift(c, most, (low[i] - base[i]) * scale)
+        shift(c, most, begin)
         made = solve_row(
-            c, most, size_a + size_b, scale, i, low[i], high[i], closed[i], comparison, at, edge, made, row, out_low,
-            out_high, out_closed,
+            c, most, size_a + size_b, near, scale, i, low[i], high[i], closed[i], comparison, at, edge, made, row,
+            out_low, out_high, out_closed,
         )  # fmt: skip
     return made
 
@@ -384,60 +401,3 @@ def sample(polynomial, base, row, at, scale, out):
         for k in range(width - 1, -1, -1):
             y = y * x + polynomial[r, k]
         out[i] = y
-
-
-@kernel(
-    "int64(int64[::1], float64[::1], float64[::1], uint8[::1], int64[::1], float64[::1], float64[::1], uint8[::1], "
-    "int64[::1], float64[::1], float64[::1], uint8[::1])"
-)
-def intersect(row_a, low_a, high_a, closed_a, row_b, low_b, high_b, closed_b, row, low, high, closed):
-    """Of two lists of intervals, each in order of (row, low) and disjoint within a row, what is in both."""
-    i = j = made = 0
-    while i < len(row_a) and j < len(row_b):
-        if row_a[i] != row_b[j]:
-            if row_a[i] < row_b[j]:
-                i += 1
-            else:
-                j += 1
-            continue
-        if low_a[i] > low_b[j]:
-            begin, flags = low_a[i], closed_a[i] & LOW_CLOSED
-        elif low_a[i] < low_b[j]:
-            begin, flags = low_b[j], closed_b[j] & LOW_CLOSED
-        else:
-            begin, flags = low_a[i], closed_a[i] & closed_b[j] & LOW_CLOSED
-        first = high_a[i] < high_b[j] or (high_a[i] == high_b[j] and not closed_a[i] & HIGH_CLOSED)
-        if high_a[i] < high_b[j]:
-            end, last = high_a[i], closed_a[i] & HIGH_CLOSED
-        elif high_a[i] > high_b[j]:
-            end, last = high_b[j], closed_b[j] & HIGH_CLOSED
-        else:
-            end, last = high_a[i], closed_a[i] & closed_b[j] & HIGH_CLOSED
-        if begin < end or (begin == end and flags and last):
-            row[made], low[made], high[made], closed[made] = row_a[i], begin, end, flags | last
-            made += 1
-        if first:
-            i += 1
-        else:
-            j += 1
-    return made
-
-
-@kernel("int64(int64[::1], float64[::1], float64[::1], uint8[::1], int64[::1], float64[::1], float64[::1], uint8[::1])")
-def unite(row_a, low_a, high_a, closed_a, row, low, high, closed):
-    """Maximal intervals of a list in order of (row, low, open after closed); overlapping and touching ones merge."""
-    made = 0
-    for i in range(len(row_a)):
-        if made > 0 and row[made - 1] == row_a[i]:
-            p = made - 1
-            touches = low_a[i] == high[p] and (closed[p] & HIGH_CLOSED or closed_a[i] & LOW_CLOSED)
-            if low_a[i] < high[p] or touches:
-                if high_a[i] > high[p]:
-                    high[p] = high_a[i]
-                    closed[p] = (closed[p] & LOW_CLOSED) | (closed_a[i] & HIGH_CLOSED)
-                elif high_a[i] == high[p]:
-                    closed[p] |= closed_a[i] & HIGH_CLOSED
-                continue
-        row[made], low[made], high[made], closed[made] = row_a[i], low_a[i], high_a[i], closed_a[i]
-        made += 1
-    return made

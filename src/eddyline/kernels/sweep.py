@@ -170,8 +170,8 @@ def sweep_lines(
             else:
                 c[0], c[1] = begins, line[i, 1]
                 found = solve_row(
-                    c, 2, size[i] + abs(constant), scale, i, low[i], high[i], closed[i], comparison, at, edge,
-                    0, found_row, found_low, found_high, found_closed,
+                    c, 2, size[i] + abs(constant), size[i] + abs(constant), scale, i, low[i], high[i], closed[i],
+                    comparison, at, edge, 0, found_row, found_low, found_high, found_closed,
                 )  # fmt: skip
                 if found == 0:
                     continue

@@ -16,6 +16,7 @@ from eddyline.core.delta import Bools, Float64s, Int64s
 from eddyline.core.errors import JobError
 from eddyline.expr.describe import describe
 from eddyline.expr.nodes import Call, Expr, columns_of
+from eddyline.kernels import intervals
 from eddyline.kernels import polynomials as kernels
 from eddyline.kernels.polynomials import EQ, GE, GT, LE, LT, NE
 from eddyline.models.arithmetic import MAX_DEGREE, Shape, constant, evaluate, product, shape_of
@@ -136,7 +137,7 @@ def solve(a: Float64s, b: Float64s, code: int, pieces: Pieces, scale: float) -> 
 
 def intersection(a: Intervals, b: Intervals) -> Intervals:
     out = _room(len(a.row) + len(b.row))
-    made = kernels.intersect(*_arrays(a), *_arrays(b), *_arrays(out))
+    made = intervals.intersect(*_arrays(a), *_arrays(b), *_arrays(out))
     return rows_of(out, slice(0, made))
 
 
@@ -145,7 +146,7 @@ def union(a: Intervals, b: Intervals) -> Intervals:
     high, closed = np.concatenate([a.high, b.high]), np.concatenate([a.closed, b.closed])
     order = np.lexsort((1 - (closed & 1).astype(np.int8), low, row))
     out = _room(len(row))
-    made = kernels.unite(*_arrays(Intervals(row[order], low[order], high[order], closed[order])), *_arrays(out))
+    made = intervals.unite(*_arrays(Intervals(row[order], low[order], high[order], closed[order])), *_arrays(out))
     return rows_of(out, slice(0, made))
 
 
