@@ -13,6 +13,8 @@ import eddyline as ed
 from eddyline.core.errors import CqlError
 from eddyline.cql.bind_from import MOST_INPUTS
 from eddyline.cql.scope import DEEPEST
+from eddyline.plan.logical import Plan
+from eddyline.plan.numbering import Numbering
 
 COLUMNS = [("a", pa.int64()), ("b", pa.int64()), ("s", pa.string()), ("t", pa.int64())]
 Text = Callable[[int], str]
@@ -78,17 +80,33 @@ def test_planning_is_linear(case: str) -> None:
     assert growth(lambda size: calls(text(size)), n) < 2.5
 
 
+def joined(n: int, other: str = "a") -> str:
+    inputs = listed(", ", lambda i: f"S [ROWS 5] AS x{i}", n)
+    return f"SELECT x0.a FROM {inputs} WHERE {listed(' AND ', lambda i: f'x{i}.a = x{i + 1}.{other}', n - 1)}"
+
+
+@pytest.mark.parametrize(("text", "twice"), [("SELECT a FROM S WHERE b > 5 AND a < 3", False), (joined(2), True)])
+def test_equal_sub_plans_are_searched_for_only_where_an_input_is_read_twice(
+    text: str, twice: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    numbered: list[Plan] = []
+    of = Numbering.of
+
+    def counting(numbers: Numbering, p: Plan) -> int:
+        numbered.append(p)
+        return of(numbers, p)
+
+    monkeypatch.setattr(Numbering, "of", counting)
+    calls(text)
+    assert bool(numbered) == twice
+
+
 def test_planning_is_linear_in_the_columns_of_a_stream() -> None:
     def work(n: int) -> int:
         columns = [("t", pa.int64()), *((f"c{i}", pa.int64()) for i in range(n))]
         return calls(f"SELECT {listed(', ', lambda i: f'c{i}', n)} FROM S [ROWS 5]", columns)
 
     assert growth(work, 100) < 2.5
-
-
-def joined(n: int, other: str = "a") -> str:
-    inputs = listed(", ", lambda i: f"S [ROWS 5] AS x{i}", n)
-    return f"SELECT x0.a FROM {inputs} WHERE {listed(' AND ', lambda i: f'x{i}.a = x{i + 1}.{other}', n - 1)}"
 
 
 def test_planning_a_join_grows_with_the_square_of_its_inputs() -> None:

@@ -34,8 +34,8 @@ from eddyline.cql.overload import parse_overload
 from eddyline.cql.parsing import parse_query, tokenize
 from eddyline.cql.query_names import folded, unsafe
 from eddyline.cql.steering import Steer, parse_steering
-from eddyline.cql.window_syntax import Duration
-from eddyline.cql.windows import IntervalText, interval_text, resolve_duration
+from eddyline.cql.widths import read_width
+from eddyline.cql.windows import IntervalText, resolve_duration
 from eddyline.expr.types import parse_type
 
 __all__ = [
@@ -322,25 +322,11 @@ def _slack(cursor: Cursor) -> IntervalText | str:
     return _width(cursor, "SLACK")
 
 
+_AFTER_A_WIDTH = ("SLACK", "IDLE", "TIMESTAMP", "ON", "WITH")
+
+
 def _width(cursor: Cursor, clause: str) -> IntervalText:
-    """``5 SECONDS``, ``INTERVAL '5' SECOND``, ``INTERVAL 5 SECONDS``, ``'5 seconds'`` or a bare number."""
-    first = cursor.current
-    cursor.word("INTERVAL")
-    number = cursor.take(TokenType.NUMBER) or cursor.take(TokenType.STRING)
-    if number is None or first is None:
-        raise cursor.error(f"{clause} needs a width such as 5 SECONDS, but {cursor.found()}.")
-    amount, _, unit = number.text.strip().partition(" ")
-    duration = Duration(amount=amount)
-    end = number
-    if unit:
-        duration.set("unit", exp.Var(this=unit.strip()).update_positions(number))
-    elif cursor.current is not None and not any(
-        cursor.current.text.upper() == word for word in ("SLACK", "IDLE", "TIMESTAMP", "ON", "WITH")
-    ):
-        end = cursor.current
-        duration.set("unit", exp.Var(this=cursor.name("a unit of time")).update_positions(end))
-    duration.meta["start"], duration.meta["end"] = first.start, end.end
-    value = interval_text(duration, cursor.text)
+    value = read_width(cursor, clause, _AFTER_A_WIDTH)
     if value.amount < 0:
         raise CqlError(f"{clause} must not be negative.", cursor.text, value.span)
     return value

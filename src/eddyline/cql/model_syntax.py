@@ -15,13 +15,12 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from sqlglot import exp
 from sqlglot.tokenizer_core import Token, TokenType
 
 from eddyline.core.errors import CqlError, Span, did_you_mean
 from eddyline.cql.cursor import Cursor
-from eddyline.cql.window_syntax import Duration
-from eddyline.cql.windows import IntervalText, interval_text
+from eddyline.cql.widths import read_width
+from eddyline.cql.windows import IntervalText
 
 # A coefficient as a sum of products: for each power of t, (factor, columns).
 Terms = dict[int, list[tuple[float, tuple[str, ...]]]]
@@ -127,20 +126,7 @@ def _number(cursor: Cursor, needs: str) -> float:
 
 
 def _width(cursor: Cursor, clause: str) -> IntervalText:
-    first = cursor.current
-    cursor.word("INTERVAL")
-    number = cursor.take(TokenType.NUMBER) or cursor.take(TokenType.STRING)
-    if number is None or first is None:
-        raise cursor.error(f"{clause} needs a width such as 5 SECONDS, but {cursor.found()}.")
-    amount, _, unit = number.text.strip().partition(" ")
-    duration, end = Duration(amount=amount), number
-    if unit:
-        duration.set("unit", exp.Var(this=unit.strip()).update_positions(number))
-    elif cursor.current is not None and cursor.current.text.upper() not in _WORDS:
-        end = cursor.current
-        duration.set("unit", exp.Var(this=cursor.name("a unit of time")).update_positions(end))
-    duration.meta["start"], duration.meta["end"] = first.start, end.end
-    value = interval_text(duration, cursor.text)
+    value = read_width(cursor, clause, _WORDS)
     if value.amount <= 0:
         raise CqlError(f"{clause} must be larger than 0.", cursor.text, value.span)
     return value

@@ -27,11 +27,12 @@ from eddyline.plan.numbering import Numbering
 from eddyline.plan.physical import build
 from eddyline.plan.rules import optimize_again, optimize_together
 from eddyline.plan.rules.share_subplans import Cuts, Shared, worth_sharing
-from eddyline.plan.sameness import Sameness, knows_its_start
+from eddyline.plan.sameness import Sameness, depends_on_its_start, shows_ticks
 from eddyline.plan.traverse import each
 from eddyline.synopses.registry import Registry
 
 RUNNING = ("on_error", "priority", "scheduler")  # options that no operator is built by
+WITHOUT_OPTIONS = (Window, Project, StreamScan, RelationScan)  # nodes whose operators read none
 
 
 class Planning:
@@ -125,11 +126,12 @@ def _keys(query: RunningQuery, plan: Plan, nodes: Sequence[Node]) -> list[Hashab
             keys.append(None)
             continue
         key: tuple[Hashable, ...] = (same.shared_key(p), node.how, query.query.time_kind)
-        if any(not isinstance(n, Window | Project | StreamScan | RelationScan) for n in each(p)):
+        below = list(each(p))
+        if not all(isinstance(n, WITHOUT_OPTIONS) for n in below):
             key = (*key, options)
-        if knows_its_start(p):
+        if depends_on_its_start(below):
             key = (*key, query.line)
-        if any(getattr(n, "kind", None) in ("rstream", "wstream") for n in each(p)):
+        if any(map(shows_ticks, below)):
             key = (*key, same.key(plan))  # its ticks are those of the whole query
         keys.append(key)
     return keys

@@ -131,10 +131,11 @@ def _choices(plan: Plan, planning: Planning) -> Iterator[tuple[Plan, Chosen]]:
     stack = [plan]
     while stack:
         node = stack.pop()
-        number = numbers.of(node)
-        if number in seen:
-            continue
-        seen.add(number)
+        if numbers.repeats or subject_of(node) is not None:  # others have no candidates, and come once
+            number = numbers.of(node)
+            if number in seen:
+                continue
+            seen.add(number)
         chosen = choose_for(node, planning)
         below: Sequence[Plan] = children(node)
         if chosen is not None:

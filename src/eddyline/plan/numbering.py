@@ -7,13 +7,13 @@ runs one of them has the answer of all.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import fields
 from typing import Any
 
 from eddyline.expr import nodes
 from eddyline.expr.nodes import AggregateCall, Expr
-from eddyline.plan.logical import Plan, children
+from eddyline.plan.logical import Plan, RelationScan, StreamScan, children
 
 _CHILDREN = ("input", "inputs", "left", "right")
 
@@ -23,16 +23,20 @@ class Numbering:
 
     ``readers[n]`` counts the places of ``plans`` where number n is read, a sub-plan that is itself read in several
     places counted once: what is only inside a repeated sub-plan has one reader. A whole plan has a reader outside, who
-    gets the results; so have several that are equal.
+    gets the results; so have several that are equal. It is counted if some input is read in several places
+    (``repeats``): else every sub-plan has one reader.
     """
 
     def __init__(self, *plans: Plan) -> None:
         self._numbers: dict[Hashable, int] = {}
         self._by_id: dict[int, tuple[Plan, int]] = {}  # the plan itself, so that its id is not used again
         self._below: list[tuple[int, ...]] = []
-        whole = {self.of(p) for p in plans}
-        self.readers = Counter(n for below in self._below for n in below)
-        self.readers.update(whole)
+        self.repeats = repeats_inputs(plans)
+        self.readers = Counter[int]()
+        if self.repeats:  # without, every sub-plan has one reader, and numbers are given when somebody asks
+            whole = {self.of(p) for p in plans}
+            self.readers.update(n for below in self._below for n in below)
+            self.readers.update(whole)
 
     def of(self, p: Plan) -> int:
         known = self._by_id.get(id(p))
@@ -50,7 +54,23 @@ class Numbering:
 
     def shared(self, p: Plan) -> bool:
         """Whether a sub-plan is read in more than one place."""
-        return self.readers[self.of(p)] > 1
+        return self.repeats and self.readers[self.of(p)] > 1
+
+
+def repeats_inputs(plans: Sequence[Plan]) -> bool:
+    """Whether an input is read in several places. Where none is, no two sub-plans are equal: equal ones read the same
+    inputs."""
+    seen: set[str] = set()
+    waiting = list(plans)
+    while waiting:
+        p = waiting.pop()
+        waiting.extend(children(p))
+        if isinstance(p, StreamScan | RelationScan):
+            name = p.stream if isinstance(p, StreamScan) else p.relation
+            if name in seen:  # a part that is read twice comes twice, so this ends early
+                return True
+            seen.add(name)
+    return False
 
 
 def _literals(value: Any) -> Iterator[str]:

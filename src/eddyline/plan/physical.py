@@ -165,8 +165,9 @@ class Builder(Joins):
         """What several read is in the order that any of them could ask for."""
         ordered = ordered or self.others_read(p) or (self.numbers.shared(p) and self.counting)
         out = self.read_once(p, lambda: self.one_stream(p, ordered))
-        derived = any(isinstance(n, ToStream) for n in each(p))  # others have an order of arrival
-        return self.marked(p, out, "stream", derived and (ordered or self.ordered))
+        # Only a stream that is derived has no order of arrival.
+        reordered = (ordered or self.ordered) and any(isinstance(n, ToStream) for n in each(p))
+        return self.marked(p, out, "stream", reordered)
 
     def read_once(self, p: Plan, make: Callable[[], Output]) -> Output:
         """The operators of a sub-plan that is read in several places are built for the first, and the others read

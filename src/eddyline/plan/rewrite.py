@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
+from operator import is_
 
 from eddyline.expr.evaluate import compile_expr
 from eddyline.expr.nodes import Expr, UserCall, walk
@@ -32,6 +33,9 @@ from eddyline.plan.logical import (
 
 
 def with_children(p: Plan, new: Sequence[Plan]) -> Plan:
+    """The node itself, if the children are its own."""
+    if all(map(is_, new, children(p))):
+        return p
     match p:
         case StreamScan() | RelationScan():
             return p

@@ -10,7 +10,7 @@ are equal, but never the reverse.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import fields, is_dataclass
 from typing import Any
 
@@ -26,9 +26,9 @@ from eddyline.plan.logical import (
     RelationScan,
     Select,
     StreamScan,
+    ToStream,
     children,
 )
-from eddyline.plan.traverse import each
 
 _CHILDREN = ("input", "inputs", "left", "right")
 Elements = Callable[[str], Hashable]  # which elements of an input are read, by its name
@@ -99,17 +99,22 @@ class _Key:
         return isinstance(other, _Key) and self._hash == other._hash and self.value == other.value
 
 
-def knows_its_start(p: Plan) -> bool:
-    """Whether the answer of a sub-plan depends on when the time of the whole query starts: a constant relation is there
-    from that instant on, an aggregate without groups has a row from it on, an ``Rstream`` shows every tick, and models
-    have a time of their own."""
+def depends_on_its_start(nodes: Iterable[Plan]) -> bool:
+    """Whether the answer of a sub-plan with these nodes depends on when the time of the whole query starts: a constant
+    relation is there from that instant on, an aggregate without groups has a row from it on, an ``Rstream`` shows every
+    tick, and models have a time of their own."""
     return any(
         isinstance(n, ModelQuery)
         or (isinstance(n, RelationScan) and n.constant)
         or (isinstance(n, Aggregate) and not n.grouped)
-        or (getattr(n, "kind", None) in ("rstream", "wstream"))
-        for n in each(p)
+        or shows_ticks(n)
+        for n in nodes
     )
+
+
+def shows_ticks(node: Plan) -> bool:
+    """Whether a node shows rows at the ticks of the whole query."""
+    return isinstance(node, ToStream) and node.kind in ("rstream", "wstream")
 
 
 def _places(schemas: list[Schema]) -> dict[str, Expr]:

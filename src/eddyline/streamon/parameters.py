@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -58,6 +59,15 @@ class NamedChoice:
         if written in self.names:
             return written
         raise JobError(f"the option {self.name!r} of {policy!r} must be one of {', '.join(self.names)}, not {value!r}.")
+
+
+def check_all(parameters: Sequence[Parameter | NamedChoice], policy: str, values: Mapping[str, Any]) -> dict[str, Any]:
+    """The values of all parameters of a policy, by name.
+
+    >>> check_all((P,), "a-greedy", {"p": 1})
+    {'p': 1.0}
+    """
+    return {p.name: p.check(policy, values[p.name]) for p in parameters}
 
 
 P = Parameter(

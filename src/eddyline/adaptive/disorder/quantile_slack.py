@@ -11,7 +11,7 @@ import numpy as np
 from eddyline.adaptive.disorder.lateness_window import LatenessWindow
 from eddyline.core.delta import Int64s
 from eddyline.streamon.decision import Decision
-from eddyline.streamon.parameters import Parameter
+from eddyline.streamon.parameters import Parameter, check_all
 from eddyline.streamon.wording import Evidence, sentence
 
 TARGET: Final = 99.9  # percent of the rows that are kept unless another target is written
@@ -101,7 +101,7 @@ class QuantileSlack:
     ) -> None:
         given = {"target": target, "interval": interval, "window": window, "gain": gain, "horizon": horizon,
                  "shrink": shrink, "jump": jump}  # fmt: skip
-        self.given = {p.name: p.check(self.name, given[p.name]) for p in self.parameters}
+        self.given = check_all(self.parameters, self.name, given)
         self.allowed = 1.0 - self.given["target"] / 100.0  # the share that may be late
         self.interval = int(self.given["interval"])
         self.unit = unit

@@ -15,7 +15,7 @@ from eddyline.adaptive.filters.profile_window import ProfileWindow
 from eddyline.core.delta import Bools, Float64s, Int64s
 from eddyline.streamon.coins import Coins
 from eddyline.streamon.decision import Decision
-from eddyline.streamon.parameters import Parameter
+from eddyline.streamon.parameters import Parameter, check_all
 
 PRICED = ("prices", "leader_price", "led_price", "saved", "error")  # evidence in the unit of the pipeline
 
@@ -90,7 +90,7 @@ class ProfilingPolicy(OrderingPolicy, ABC):
     def __init__(self, pipeline: Pipeline, p: float, window: int, alpha: float, seed: int) -> None:
         super().__init__(pipeline)
         given = {"p": p, "window": window, "alpha": alpha, "seed": seed}
-        checked = {r.name: r.check(self.name, given[r.name]) for r in self.parameters}
+        checked = check_all(self.parameters, self.name, given)
         self.p, self.alpha = float(checked["p"]), float(checked["alpha"])
         self.coins = Coins(int(checked["seed"]))
         self.window = ProfileWindow(int(checked["window"]), pipeline.filters, pipeline.costs)

@@ -18,7 +18,7 @@ from eddyline.adaptive.routing.setting import Setting
 from eddyline.core.delta import Bools, Float64s, Int64s
 from eddyline.streamon.decision import Decision
 from eddyline.streamon.draws import uniform_draws
-from eddyline.streamon.parameters import SEED, Parameter
+from eddyline.streamon.parameters import SEED, Parameter, check_all
 
 _NOBODY: Int64s = np.empty(0, np.int64)
 _NO_ROWS: Bools = np.empty(0, np.bool_)
@@ -101,7 +101,7 @@ class ContentLearns(Learner):
     ) -> None:
         given = {"P": P, "R": R, "gamma": gamma, "alpha": alpha, "trial": trial, "prune": prune}
         given |= {"cost_aware": cost_aware, "sets": sets, "seed": seed}
-        checked = {p.name: p.check(self.name, given[p.name]) for p in self.parameters}
+        checked = check_all(self.parameters, self.name, given)
         candidates = Candidates(setting, sets=checked["sets"])
         super().__init__(setting, candidates, checked["seed"], bool(checked["cost_aware"]))
         self.P, self.R, self.gamma = float(checked["P"]), int(checked["R"]), float(checked["gamma"])

@@ -19,7 +19,7 @@ from eddyline.core.delta import Bools, Float64s, Int64s
 from eddyline.streamon.decision import Decision
 from eddyline.streamon.draws import uniform_draws
 from eddyline.streamon.drift import DropRates
-from eddyline.streamon.parameters import SEED, Parameter
+from eddyline.streamon.parameters import SEED, Parameter, check_all
 
 BURST = Parameter("burst", 0, 1, "sampling probability while little is known: larger learns sooner and strays more")
 CONTROL = Parameter(
@@ -143,7 +143,7 @@ class Default(Learner):
         given = {"P": P, "burst": burst, "R": R, "gamma": gamma, "confidence": confidence, "memory": memory}
         given |= {"drift": drift, "control": control, "overhead": overhead, "prune": prune, "sets": sets}
         given |= {"cost_aware": cost_aware, "seed": seed}
-        checked = {p.name: p.check(self.name, given[p.name]) for p in self.parameters}
+        checked = check_all(self.parameters, self.name, given)
         candidates = Candidates(setting, sets=checked["sets"], widths=True)
         super().__init__(setting, candidates, checked["seed"], bool(checked["cost_aware"]))
         self.P, self.burst, self.R = float(checked["P"]), float(checked["burst"]), int(checked["R"])

@@ -37,7 +37,7 @@ from eddyline.plan.logical import (
     children,
     is_stream,
 )
-from eddyline.plan.numbering import Numbering
+from eddyline.plan.numbering import Numbering, repeats_inputs
 from eddyline.plan.rewrite import with_children
 from eddyline.plan.traverse import each
 
@@ -47,6 +47,8 @@ _PLACE = "#"  # no declared name begins so
 
 def share_subplans(plans: Sequence[Plan], rules: Rules) -> list[Shared]:
     """``rules`` rewrite a part of which the given columns are read."""
+    if not repeats_inputs(plans):  # so there is no sub-plan that is read twice
+        return [Shared(rules(p, frozenset(p.schema.names))) for p in plans]
     return _Parts(plans, rules).whole()
 
 
