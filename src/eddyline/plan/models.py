@@ -345,14 +345,19 @@ class _Translator:
         shape = self.checked(lambda: shape_of(argument, part.shapes), argument)
         if shape is None:
             raise self.error(f"{describe_call(call)} reads no modelled value.", call.span)
-        if shape.root and call.function in ("avg", "sum") and shape.degree <= 2:
-            return argument, Shape(1)  # lines stand for it (``models.linearising``)
-        if not shape.plain:
+        if shape.over:
             raise self.error(
-                f"{describe_call(call)}: avg takes the square root of a quadratic polynomial, as a distance of linear "
-                "models is; aggregate its square.", call.span,
+                f"{describe_call(call)} reads an average over partly covered windows, which is no polynomial: leave "
+                "PARTIAL out.", call.span,
             )  # fmt: skip
-        return argument, shape
+        if not shape.root or call.function in ("min", "max"):
+            return argument, shape  # the root is monotonic: its extreme is the root of the polynomial's
+        if shape.degree <= 2:
+            return argument, Shape(1)  # lines stand for it (``models.linearising``)
+        raise self.error(
+            f"{describe_call(call)}: avg takes the square root of a quadratic polynomial, as a distance of linear "
+            "models is; aggregate its square.", call.span,
+        )  # fmt: skip
 
     def width(self, spec: WindowSpec | None) -> tuple[int, int]:
         match spec:
