@@ -39,6 +39,16 @@ QUERIES = {
     "SELECT k, avg(x) AS m FROM S [RANGE 10 SLIDE 5] GROUP BY k {}": 5,
     "SELECT k, avg(x) AS m FROM S [RANGE 10] GROUP BY k HAVING avg(x) > 0 PARTIAL {} SAMPLE EVERY 2": 20,
     "SELECT k, avg(x * y) AS m FROM S [RANGE 6] GROUP BY k {} SAMPLE EVERY 2": 10,
+    "SELECT k, min(sqrt(x * x + y * y)) AS r FROM S [RANGE 8 SLIDE 2] GROUP BY k {}": 5,
+    "SELECT k, max(sqrt(power(x, 2) + y * y)) AS r, min(x * y) AS p FROM S [RANGE 6] GROUP BY k PARTIAL {} "
+    "SAMPLE EVERY 3": 10,
+    "SELECT k, min(sqrt(x * x + y * y)) AS r FROM S [RANGE 6 SLIDE 2] GROUP BY k "
+    "HAVING min(sqrt(x * x + y * y)) < 3 {}": 5,
+    "SELECT min(sqrt(x * x + y * y)) AS r, max(x) AS m FROM S {} SAMPLE EVERY 1": 20,
+    "SELECT k, min(d) AS r FROM (SELECT a.k, b.k AS other, sqrt((a.x - b.x) * (a.x - b.x) + (a.y - b.y) * (a.y - b.y)) "
+    "AS d FROM S a JOIN S b ON a.k <> b.k) GROUP BY k {} SAMPLE EVERY 2": 20,
+    "SELECT k, other, min(d) AS r FROM (SELECT a.k, b.k AS other, sqrt(power(a.x - b.x, 2) + power(a.y - b.y, 2)) "
+    "AS d FROM S a JOIN S b ON a.k < b.k) [RANGE 6 SLIDE 3] GROUP BY k, other {}": 5,
     "SELECT k, x * y AS p, power(x, 2) AS q FROM S WHERE x * y > 1 {} SAMPLE EVERY 1": 10,
     "SELECT s.k, s.m - l.m AS d FROM (SELECT k, avg(x) AS m FROM S [size 4 advance 2]) AS s JOIN "
     "(SELECT k, avg(x) AS m FROM S [size 12 advance 2]) AS l ON s.k = l.k WHERE s.m > l.m {}": 5,
@@ -162,6 +172,8 @@ EDGES = {
     "SELECT k, x, y FROM S WHERE sqrt(x * x + y * y) < 4 {} SAMPLE EVERY 1": 8.0**0.5,
     "SELECT k, avg(x) AS m FROM S [RANGE 6 SLIDE 2] GROUP BY k HAVING avg(x) > 1 {}": 1.0,
     "SELECT k, min(x) AS m FROM S [RANGE 6 SLIDE 2] GROUP BY k HAVING min(x) > 1 {}": 1.0,
+    "SELECT k, min(sqrt(x * x + y * y)) AS m FROM S [RANGE 6 SLIDE 2] GROUP BY k "
+    "HAVING min(sqrt(x * x + y * y)) > 4 {}": 8.0**0.5,
 }
 
 

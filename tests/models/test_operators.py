@@ -293,6 +293,29 @@ def test_windows_slide_over_time(function: str, partial: bool) -> None:
     assert counted > 60
 
 
+@pytest.mark.parametrize("width", [0, 7])
+@pytest.mark.parametrize("function", ["min", "max"])
+def test_the_extreme_of_roots_is_the_root_of_the_extreme(function: str, width: int) -> None:
+    square = call("add", call("pow", X, 2.0), call("pow", Y, 2.0))
+    rng = np.random.default_rng(11)
+    groups = () if width == 0 else (("k", Column("S.k", pa.int64())),)
+    counted = 0
+    for degree in (1, 2):
+        p = random_pieces(rng, "S", 4, 12, degree, gaps=True)
+        roots, squares = (
+            run(Aggregate(Source(0), groups, (("m", function, e),), width, False, ("S.k",)), [p], 1.0)
+            for e in (call("sqrt", square), square)
+        )
+        for t in instants(p, rng):
+            wanted = [{**r, "m": r["m"] ** 0.5} for r in rows_at(squares, t)]
+            assert same_rows(rows_at(roots, t), wanted)
+            if width == 0:
+                values = [value(call("sqrt", square), r) for r in rows_at(p, t)]
+                assert same_rows(wanted, [{"m": (min if function == "min" else max)(values)}] if values else [])
+            counted += len(wanted)
+    assert counted > 60
+
+
 def test_several_aggregates_share_their_windows() -> None:
     rng = np.random.default_rng(8)
     p = random_pieces(rng, "S", 2, 12, 1, gaps=False)

@@ -161,7 +161,6 @@ def test_the_example_warns_in_time_and_takes_it_back(capsys: pytest.CaptureFixtu
     ("text", "told"),
     [
         (FILTER.replace("SAMPLE EVERY 2", "").format(""), "add SAMPLE EVERY"),
-        ("SELECT id, x FROM S ERROR WITHIN 1 SAMPLE EVERY 2 PREDICT", "declare them with MODEL"),
         (FILTER.format("ERROR WITHIN 1 %"), "an absolute bound"),
     ],
 )

@@ -28,6 +28,7 @@ WITHIN = {
     "SELECT k, x FROM S WHERE x > 0 {}": "5 shards: 5 by",
     "SELECT k, avg(x) AS m FROM S [RANGE 9 SLIDE 3] GROUP BY k HAVING avg(x) > 0 {}": "5 shards: 5 by",
     "SELECT k, min(x) AS low, max(x) AS high FROM S [RANGE 6] GROUP BY k PARTIAL {} SAMPLE EVERY 2": "5 shards: 5 by",
+    "SELECT k, min(sqrt(x * x + y * y)) AS r FROM S [RANGE 8 SLIDE 2] GROUP BY k {}": "5 shards: 5 by",
     "SELECT S.k, S.x - T.x AS gap FROM S JOIN T ON S.k = T.k WHERE S.x > T.x {} SAMPLE EVERY 1": "5 shards: 5 by",
     "SELECT a.k, b.k AS other, a.x - b.x AS gap FROM S a JOIN S b ON a.k < b.k WHERE a.x > b.x {} SAMPLE EVERY 1": (
         "is copied"
@@ -41,6 +42,7 @@ STORED = {
     "SELECT k, x FROM S WHERE x > 0": "5 shards: 5 by",
     "SELECT k, max(x) AS m FROM S [RANGE 9 SLIDE 3] GROUP BY k": "5 shards: 5 by",
     "SELECT S.k, S.x - T.x AS gap FROM S JOIN T ON S.k = T.k WHERE S.x > T.x SAMPLE EVERY 1": "5 shards: 5 by",
+    "SELECT k, min(sqrt(x * x + 1)) AS m FROM S [RANGE 9 SLIDE 3] GROUP BY k": "5 shards: 5 by",
     "SELECT max(x) AS m FROM S SAMPLE EVERY 3": "one shard: max(S.x) is over the signals of several keys",
 }
 

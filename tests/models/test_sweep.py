@@ -60,6 +60,7 @@ OTHERS = [
     ("SELECT k, x + :c AS moved FROM S WHERE x * x > :c", 2),
     ("SELECT k, x FROM S WHERE x > :c SAMPLE EVERY 7", 1),
     ("SELECT k, avg(x) AS m FROM S [RANGE 60 SLIDE 5] GROUP BY k HAVING avg(x) > :c", 1),
+    ("SELECT k, min(sqrt(x * x + y * y)) AS m FROM S [RANGE 60 SLIDE 5] GROUP BY k HAVING max(sqrt(x * x)) > :c", 1),
     ("SELECT min(x) AS m FROM S WHERE y < :c", 1),
 ]
 

@@ -24,6 +24,10 @@ QUERIES = {
     "models": (WITHIN, {"models": "always"}),
     "split": (WITHIN.replace("BY k", "BY k SPLIT GRADIENT").replace("x > 1", "x + v > 1"), {"models": "always"}),
     "average": ("SELECT k, avg(x) AS m FROM S [RANGE 30 SLIDE 10] GROUP BY k ERROR WITHIN 0.5 BY k", {}),
+    "predict samples": (
+        "SELECT k, x FROM S WHERE x > 3 ERROR WITHIN 0.5 BY k SAMPLE EVERY 3 HORIZON 12 PREDICT",
+        {},
+    ),
     "predict": (
         "SELECT k, x FROM S MODEL S.x = S.x + S.v * t WHERE x > 3 ERROR WITHIN 0.5 SAMPLE EVERY 3 HORIZON 12 PREDICT",
         {},
@@ -45,7 +49,7 @@ def test_a_query_on_models_answers_as_inline(spark: Any, name: str) -> None:
     want = session.query(text, **options).to_arrow()
     frames = {"S": spark.createDataFrame(table)}
     said = eds.explain(text, frames, timestamp="ts", shards=4)
-    assert ("4 shards: 4 by S.k" in said) == (name not in ("split", "predict")), said
+    assert ("4 shards: 4 by S.k" in said) == (name not in ("split", "predict", "predict samples")), said
     found = eds.query(text, frames, timestamp="ts", shards=4, **options)
     assert found.columns == want.column_names
     assert rows_of(found.toArrow()) == rows_of(want) and len(want) > 20

@@ -260,7 +260,7 @@ class FromBinder:
         if lower in catalog.relations:
             return self._relation(node, catalog.relations[lower], self._alias(node, name.name))
         if lower in catalog.views:
-            return self._view(node, catalog.views[lower], self._alias(node, name.name))
+            return self._view(node, catalog.views[lower], name.name)
         if lower in SYSTEM:
             return self._stream(node, SYSTEM[lower], self._alias(node, name.name))
         hint = did_you_mean(name.name, [*catalog.sources(), *self.local])
@@ -312,7 +312,12 @@ class FromBinder:
         scan = StreamScan(f"{which}({query.name or name})", alias, schema, SIDE_COLUMNS)
         return self._windowed(node, scan, alias, query.time_kind)
 
-    def _view(self, node: Source, query: BoundQuery, alias: str) -> Item:
+    def _view(self, node: Source, query: BoundQuery, name: str) -> Item:
+        if self.context.modelled:
+            from eddyline.cql.model_views import bound_again
+
+            return self._query(node, *bound_again(self.context, query, node), name)
+        alias = self._alias(node, name)
         self.context.kinds.append((query.time_kind, query.name or alias, node))
         plan = renamed(query.plan, alias, named=True)
         if is_stream(query.plan):

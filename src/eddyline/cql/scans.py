@@ -8,7 +8,7 @@ from sqlglot import exp
 from eddyline.core.catalog import Catalog, StreamDef
 from eddyline.core.schema import Field, Schema
 from eddyline.cql.dialect import Source
-from eddyline.plan.logical import StreamScan
+from eddyline.plan.logical import BoundQuery, ModelQuery, StreamScan
 
 
 def scan_of(stream: StreamDef, alias: str) -> StreamScan:
@@ -28,4 +28,17 @@ def is_modelled(query: exp.Expression, catalog: Catalog) -> bool:
             stream = catalog.streams.get(node.this.name.lower())
             if stream is not None and stream.segments is not None:
                 return True
+            view = catalog.views.get(node.this.name.lower())
+            if view is not None and _reads_values(query, view):
+                return True
     return False
+
+
+def _reads_values(query: exp.Expression, view: BoundQuery) -> bool:
+    """Whether a query names a value of a view whose result is segments, which have coefficients: it asks for the
+    polynomial, so it is on models."""
+    plan = view.plan
+    if not isinstance(plan, ModelQuery) or plan.program.sample is not None:
+        return False
+    names = {name.lower() for name, modelled in plan.program.columns if modelled}
+    return any(column.name.lower() in names for column in query.find_all(exp.Column))

@@ -3,7 +3,8 @@
 ``min`` and ``max`` at t are those of all keys' models that are defined at t; with a window of w, the infimum and
 supremum over (t − w, t]. ``sum`` is ∫ x ds over the window, ``avg`` the same divided by w, of one key's model. Windows
 that are not wholly covered have no value, unless they may be partial: then ``avg`` divides by what is covered. A piece
-counts at its ends where it is closed; of a window single instants are no part.
+counts at its ends where it is closed; of a window single instants are no part. The extreme of square roots is the root
+of the extreme of what is below them, since the root is monotonic.
 
 The infimum over a sliding window is an envelope, too: a stretch on which x is monotone is represented, while the window
 covers it, by a constant (its lower end) and by x(t) at the head of the window or x(t − w) at its tail.
@@ -38,7 +39,7 @@ def aggregate(
         pieces = pieces.take(wide) if len(wide) < len(pieces) else pieces
     if not len(pieces):
         columns = {g: pieces.columns[g] for g in groups}
-        return pieces.with_columns({name: Value(np.zeros((0, 1)))}, columns)
+        return pieces.with_columns({name: Value(np.zeros((0, 1)), root=_rooted(pieces, function, argument))}, columns)
     columns_of_group = [_plain(pieces.columns[g]) for g in groups]
     code = numbered(columns_of_group, len(pieces))[0] if groups else np.zeros(len(pieces), np.int64)
     integral = function in ("sum", "avg")
@@ -56,7 +57,13 @@ def aggregate(
     first[code[::-1]] = np.arange(len(code))[::-1]
     where = pa.array(first[group])
     columns = {g: p.columns[g].take(where) for g in groups}
-    return Pieces(low, high, closed, base, {name: Value(out, over=over)}, columns)
+    value = Value(out, root=_rooted(p, function, argument), over=over)
+    return Pieces(low, high, closed, base, {name: value}, columns)
+
+
+def _rooted(pieces: Pieces, function: str, argument: str) -> bool:
+    """Whether the result is a square root, as the argument of an extreme may be; of an integral lines stand for it."""
+    return pieces.values[argument].root and function in ("min", "max")
 
 
 def _only(pieces: Pieces, columns: Sequence[str], value: str) -> Pieces:

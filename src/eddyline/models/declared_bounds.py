@@ -34,7 +34,7 @@ class DeclaredBounds:
     def begun(self, given: Sequence[Sequence[Offer]]) -> Mapping[Attribute, float] | None:
         """Segments of each input that began; the gradients, if the limits are others from now on."""
         for i, rows in enumerate(given):
-            for row in rows:
+            for row in (r for r in rows if r.models):
                 for (name, _), c in zip(self.models[i].values, row.models, strict=True):
                     one = self.movements[i, name]
                     one.way, one.time = one.way + abs(c[1] if len(c) > 1 else 0.0), one.time + 1.0

@@ -6,6 +6,8 @@ from collections.abc import Iterator, Sequence
 
 from eddyline.core.window import spelled_width
 from eddyline.expr.describe import describe
+from eddyline.models.extrapolated import ExtrapolatedRows
+from eddyline.models.fitting import ErrorBound
 from eddyline.models.program import Aggregate, Join, Map, Node, Program, Restrict, Source
 from eddyline.models.sources import FittedRows, RowModel
 
@@ -20,13 +22,22 @@ def format_program(program: Program) -> str:
 def format_fits(models: Sequence[RowModel], aliases: Sequence[str]) -> str:
     """The fits inside a query: which signals, within which bound of each sample.
 
-    >>> from eddyline.models.fitting import ErrorBound
     >>> format_fits([FittedRows(("k",), ("x",), (ErrorBound(0.25),))], ["S"])
     'fit S.x within 0.25'
     """
-    fits = [(a, m) for a, m in zip(aliases, models, strict=True) if isinstance(m, FittedRows)]
-    signals = [f"{a}.{n} within {b}" for a, m in fits for n, b in zip(m.values, m.bounds, strict=True)]
+    signals = [f"{a}.{n} within {b}" for a, m in zip(aliases, models, strict=True) for n, b in _bounds(m)]
     return f"fit {', '.join(signals)}" if signals else ""
+
+
+def _bounds(model: RowModel) -> list[tuple[str, ErrorBound]]:
+    """The values that are fitted, with the bounds of their samples."""
+    match model:
+        case FittedRows():
+            return list(zip(model.values, model.bounds, strict=True))
+        case ExtrapolatedRows():
+            return [(n, ErrorBound(limit)) for (n, _), limit in zip(model.values, model.limits, strict=True)]
+        case _:
+            return []
 
 
 def _steps(node: Node, scale: float) -> Iterator[str]:

@@ -35,10 +35,27 @@ def linearised(pieces: Pieces, name: str, scale: float) -> Pieces:
     line = np.column_stack([at_low + gap - slope * x, slope])
     error = cut.values[name].error
     if error is not None:
-        terms = magnitude(cut.values[name].c, np.maximum(np.abs(x), np.abs(x + width)))
         error = error.copy()
-        error[:, 0] += np.abs(gap) + np.sqrt(ROUNDING * terms)
+        error[:, 0] += np.abs(gap) + _rounding(cut, name, scale)
     return cut.with_columns({**cut.values, name: Value(line, error=error)}, cut.columns)
+
+
+def with_rounding(pieces: Pieces, name: str, scale: float) -> Pieces:
+    """The pieces with what rounding makes of the square root ``name`` as part of its error: an extreme of it is near
+    zero as often as not, where the root of a rounded number is far from the root of the number itself."""
+    value = pieces.values[name]
+    if value.error is None:
+        return pieces
+    error = value.error.copy()
+    error[:, 0] += _rounding(pieces, name, scale)
+    return pieces.with_columns({**pieces.values, name: Value(value.c, root=True, error=error)}, pieces.columns)
+
+
+def _rounding(pieces: Pieces, name: str, scale: float) -> Float64s:
+    """|√(p + δ) − √p| ≤ √δ, with δ the rounding of the largest terms on a piece."""
+    x, y = (pieces.low - pieces.base) * scale, (pieces.high - pieces.base) * scale
+    terms = magnitude(pieces.values[name].c, np.maximum(np.abs(x), np.abs(y)))
+    return np.sqrt(ROUNDING * terms)
 
 
 def _cuts(pieces: Pieces, value: Value, scale: float) -> tuple[Int64s, Float64s, Float64s]:

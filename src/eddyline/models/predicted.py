@@ -48,6 +48,17 @@ class PredictedRows(DeclaredRows):
 
     limits: tuple[float, ...] = ()
 
+    @property
+    def hidden(self) -> tuple[Field, ...]:
+        """The columns of a segment beside those of its row."""
+        names = [*(f"{LIMIT}{j}" for j in range(len(self.limits))), *self.coefficient_columns]
+        return (Field(END, pa.int64()), *(Field(n, pa.float64()) for n in names))
+
+    @property
+    def coefficient_columns(self) -> list[str]:
+        """Those of models that rows do not declare."""
+        return []
+
     def ends(self, columns: Mapping[str, pa.Array], start: Int64s, horizon: int | None) -> Float64s:
         return numbers(columns[END])
 
@@ -97,8 +108,7 @@ class PredictedStore(RowStore):
     model: PredictedRows
 
     def __init__(self, model: PredictedRows, schema: Schema, prefix: str, horizon: int | None, scale: float) -> None:
-        more = (Field(END, pa.int64()), *(Field(f"{LIMIT}{j}", pa.float64()) for j in range(len(model.limits))))
-        super().__init__(model, Schema((*schema, *more)), prefix, horizon, scale)
+        super().__init__(model, Schema((*schema, *model.hidden)), prefix, horizon, scale)
         self.limits = model.limits  # of segments that begin now
         self.signals: dict[Key, Signal] = {}
         self.all_lengths: deque[int] = deque(maxlen=RECENT)
@@ -109,9 +119,16 @@ class PredictedStore(RowStore):
     def offers(self, time: Int64s, columns: Mapping[str, pa.Array]) -> list[Offer]:
         """The rows of a batch."""
         coefficients = [c.tolist() for c in self.model.coefficients(columns).values()]
-        keys = list(zip(*(columns[k].to_pylist() for k in self.model.key), strict=True))
-        keys = keys if self.model.key else [()] * len(time)
+        keys = self.keys_of(columns, len(time))
         return [Offer(keys[i], t, [c[i] for c in coefficients], columns, i) for i, t in enumerate(time.tolist())]
+
+    def keys_of(self, columns: Mapping[str, pa.Array], many: int) -> list[Key]:
+        keys = list(zip(*(columns[k].to_pylist() for k in self.model.key), strict=True))
+        return keys if self.model.key else [()] * many
+
+    def modelled(self, row: Offer) -> Offer:
+        """The row with the models that it would begin a segment with; without, if there are none."""
+        return row
 
     def offer(self, row: Offer) -> bool:
         """Whether a row begins a segment: its model in force does not validate it."""
@@ -123,11 +140,14 @@ class PredictedStore(RowStore):
                 self.validated += 1
                 signal.waiting = None
                 return False
-            if signal.slack > 1.0 and self._within_slack(signal, row):
+            row = self.modelled(row)
+            if signal.slack > 1.0 and row.models and self._within_slack(signal, row):
                 self.by_slack += 1
                 signal.waiting = row
                 return False
             self.violations += 1
+        else:
+            row = self.modelled(row)
         signal.waiting = None
         self.violating.append(row)
         return True
@@ -166,11 +186,13 @@ class PredictedStore(RowStore):
             return rows
         ends = [self._begin(row) for row in rows]
         parts: dict[str, pa.Array] = {n: combine([r.columns[n].slice(r.row, 1) for r in rows]) for n in rows[0].columns}
-        parts[END] = pa.array(ends, pa.int64())
-        for j, limit in enumerate(self.limits):
-            parts[f"{LIMIT}{j}"] = pa.array([limit] * len(rows), pa.float64())
-        self.add(np.array([r.time for r in rows], np.int64), parts)
+        self.add(np.array([r.time for r in rows], np.int64), {**parts, **self._hidden(rows, ends)})
         return rows
+
+    def _hidden(self, rows: Sequence[Offer], ends: Sequence[int]) -> dict[str, pa.Array]:
+        """The columns of segments beside those of their rows."""
+        limits = {f"{LIMIT}{j}": pa.array([limit] * len(rows), pa.float64()) for j, limit in enumerate(self.limits)}
+        return {END: pa.array(ends, pa.int64()), **limits}
 
     def _begin(self, row: Offer) -> int:
         signal, t = self.signals[row.key], row.time
@@ -179,7 +201,8 @@ class PredictedStore(RowStore):
             signal.lengths.append(length)
             self.all_lengths.append(length)
         horizon = self.horizon if self.horizon is not None else self._survived(row.key, signal, t)
-        signal.start, signal.end, signal.models, signal.limits = t, t + horizon, row.models, self.limits
+        signal.start, signal.end = t, t + horizon if row.models else t
+        signal.models, signal.limits = row.models, self.limits
         signal.slack, signal.waiting = 0.0, None
         return signal.end
 

@@ -18,7 +18,7 @@ from eddyline.models.arithmetic import constant
 from eddyline.models.error_bounds import bounded, cut_at_signs, with_error
 from eddyline.models.fitting import ErrorBound
 from eddyline.models.joining import joined
-from eddyline.models.linearising import linearised
+from eddyline.models.linearising import linearised, with_rounding
 from eddyline.models.margins import restrict_within
 from eddyline.models.pieces import Pieces, Value
 from eddyline.models.solving import restrict
@@ -151,9 +151,12 @@ def _aggregated(node: Aggregate, pieces: Pieces, scale: float) -> Pieces:
     groups = [n for n, _ in node.groups]
     found: Pieces | None = None
     for name, function, _ in node.functions:
-        lines = linearised(given, f"{name}\x00", scale) if given.values[f"{name}\x00"].root else given
+        argument = f"{name}\x00"
+        below = given
+        if given.values[argument].root:
+            below = (linearised if function in ("avg", "sum") else with_rounding)(given, argument, scale)
         one = aggregate_within(
-            lines, groups, function, f"{name}\x00", name, float(node.width), node.partial, scale, node.order
+            below, groups, function, argument, name, float(node.width), node.partial, scale, node.order
         )
         if found is None:
             found = one

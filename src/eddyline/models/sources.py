@@ -120,6 +120,10 @@ class DeclaredRows:
     def errors(self, columns: Mapping[str, pa.Array]) -> dict[str, Float64s]:
         return {}
 
+    def read_columns(self) -> frozenset[str] | None:
+        """The columns of a row that a model reads, or that its results may show; None: all."""
+        return None
+
     def constants(self, schema: Schema) -> list[str]:
         modelled = {n for n, _ in self.values}
         return [n for n in schema.names if n not in modelled]
@@ -132,7 +136,8 @@ RowModel = StoredRows | FittedRows
 def physical_schema(model: RowModel, schema: Schema) -> Schema:
     """The columns that have to be read for a model, of a stream's own."""
     if isinstance(model, DeclaredRows):
-        return schema
+        read = model.read_columns()
+        return schema if read is None else Schema(tuple(f for f in schema if f.name in read))
     if isinstance(model, FittedRows):
         return Schema(tuple(f for f in schema if f.name in (*model.key, *model.values)))
     fields = [f for f in schema if f.name in (*model.key, TO)]

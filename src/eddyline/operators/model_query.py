@@ -26,6 +26,7 @@ from eddyline.core.time import Clock, TimeKind
 from eddyline.kernels.polynomials import HIGH_CLOSED, LOW_CLOSED, multiples
 from eddyline.models.choosing import ChoosingStore
 from eddyline.models.describe import span
+from eddyline.models.extrapolated import ExtrapolatedRows, ExtrapolatingStore
 from eddyline.models.fitted import FittedStore
 from eddyline.models.instants import AGGREGATED, at_instants, by_instants, first_conditions
 from eddyline.models.inverting import Inverter
@@ -287,6 +288,8 @@ def _store(
             if not isinstance(plan, str):
                 return WindowStore(model, schema, prefix, kind, program.sample, plan, choice == NEVER, clock)
         return FittedStore(model, schema, prefix, kind)
+    if isinstance(model, ExtrapolatedRows):
+        return ExtrapolatingStore(model, schema, prefix, horizon, program.scale)
     if isinstance(model, PredictedRows):
         return PredictedStore(model, schema, prefix, horizon, program.scale)
     return RowStore(model, schema, prefix, horizon, program.scale)

@@ -22,6 +22,7 @@ from eddyline.expr.describe import describe
 from eddyline.expr.nodes import AggregateCall, Call, Column, Expr, columns_of
 from eddyline.models import program as pg
 from eddyline.models.arithmetic import NotPolynomial, Shape, shape_of
+from eddyline.models.extrapolated import ExtrapolatedRows
 from eddyline.models.fitting import ErrorBound
 from eddyline.models.inversion import inverted, lineage
 from eddyline.models.margins import check_margins
@@ -114,12 +115,16 @@ def translate(plan: Plan, catalog: Catalog, kind: TimeKind, options: ModelOption
 
 
 def predicted_models(translator: _Translator, program: pg.Program) -> tuple[RowModel, ...]:
-    """The declared models of a query that predicts, with the bounds within which tuples only validate them."""
-    bound, scans, models = translator.options.bound, translator.scans, translator.models()
+    """The models of a query that predicts, declared or found by fitting samples, with the bounds within which tuples
+    only validate them."""
+    options, scans, models = translator.options, translator.scans, translator.models()
+    bound = options.bound
     if program.sample is None:
         raise translator.error("PREDICT gives rows at instants to come: add SAMPLE EVERY.", None)
-    if not all(isinstance(m, DeclaredRows) for m in models):
-        raise translator.error("PREDICT needs models of what will come: declare them with MODEL.", None)
+    if not all(isinstance(m, DeclaredRows | FittedRows) for m in models):
+        raise translator.error(
+            "PREDICT needs models of what will come: declare them with MODEL, or query samples (ERROR WITHIN).", None
+        )
     if bound is not None and bound.relative:
         raise translator.error("PREDICT takes an absolute bound: ERROR WITHIN 0.5.", None)
     limits: dict[tuple[int, str], ErrorBound] = {}
@@ -130,6 +135,13 @@ def predicted_models(translator: _Translator, program: pg.Program) -> tuple[RowM
         limits = inverted(lineage(program.root, names, {}, program.scale), results, bound, program.split)
     found: list[RowModel] = []
     for i, model in enumerate(models):
+        if isinstance(model, FittedRows):
+            values = tuple(n for n in model.values if (i, n) in limits)
+            if not values:
+                raise translator.unread(scans[i])
+            amounts = tuple(limits[i, n].amount for n in values)
+            found.append(ExtrapolatedRows(model.key, tuple((n, ()) for n in values), amounts, options.max_gap))
+            continue
         assert isinstance(model, DeclaredRows)
         own = tuple(limits[i, n].amount if (i, n) in limits else math.inf for n, _ in model.values)
         found.append(PredictedRows(model.key, model.values, own if bound is not None else ()))
@@ -149,7 +161,7 @@ def fitted_models(translator: _Translator, program: pg.Program) -> tuple[RowMode
         assert isinstance(scan.model, FittedRows)
         values = tuple(n for n in scan.model.values if (i, n) in limits)
         if not values:
-            raise translator.error(f"no column of {scan.alias} that is fitted is read: select or compare one.", None)
+            raise translator.unread(scan)
         bounds = tuple(limits[i, n] for n in values)
         models.append(FittedRows(scan.model.key, values, bounds, options.max_gap, options.horizon or 0))
     return tuple(models)
@@ -175,6 +187,9 @@ class _Translator:
 
     def models(self) -> tuple[RowModel, ...]:
         return tuple(s.model for s in self.scans if s.model is not None)
+
+    def unread(self, scan: StreamScan) -> JobError:
+        return self.error(f"no column of {scan.alias} that is fitted is read: select or compare one.", None)
 
     def input(self, scan: StreamScan, model: RowModel) -> StreamScan:
         """The scan of the columns that a model reads."""
@@ -345,14 +360,19 @@ class _Translator:
         shape = self.checked(lambda: shape_of(argument, part.shapes), argument)
         if shape is None:
             raise self.error(f"{describe_call(call)} reads no modelled value.", call.span)
-        if shape.root and call.function in ("avg", "sum") and shape.degree <= 2:
-            return argument, Shape(1)  # lines stand for it (``models.linearising``)
-        if not shape.plain:
+        if shape.over:
             raise self.error(
-                f"{describe_call(call)}: avg takes the square root of a quadratic polynomial, as a distance of linear "
-                "models is; aggregate its square.", call.span,
+                f"{describe_call(call)} reads an average over partly covered windows, which is no polynomial: leave "
+                "PARTIAL out.", call.span,
             )  # fmt: skip
-        return argument, shape
+        if not shape.root or call.function in ("min", "max"):
+            return argument, shape  # the root is monotonic: its extreme is the root of the polynomial's
+        if shape.degree <= 2:
+            return argument, Shape(1)  # lines stand for it (``models.linearising``)
+        raise self.error(
+            f"{describe_call(call)}: avg takes the square root of a quadratic polynomial, as a distance of linear "
+            "models is; aggregate its square.", call.span,
+        )  # fmt: skip
 
     def width(self, spec: WindowSpec | None) -> tuple[int, int]:
         match spec:

@@ -3,8 +3,10 @@
 Slow and obvious: everything is asked for one instant at a time. A signal has the value of the line between its two
 samples around t if these are not farther apart than ``MAX GAP``, and one tick behind the last sample of a run the
 value of that sample. An integral over a window is a sum of Gauss-Legendre quadratures between samples, which is exact
-for products of up to three signals; an extreme over a window is looked for at the samples and the window's ends, so
-it is exact for linear arguments. A condition on modelled values below an aggregate over a window is not interpreted.
+for products of up to three signals. An extreme over a window is looked for at the samples, at the window's ends, and
+where a parabola through three values between two samples, or through their squares, turns round: it is exact for linear
+and quadratic arguments and for the square roots of these. A condition on modelled values below an aggregate over a
+window is not interpreted.
 """
 
 from __future__ import annotations
@@ -143,7 +145,8 @@ class Interpolated:
                 pick = max if f == "max" else min
                 values = [pick(evaluate(e, r) for r in rows) for rows in inner if rows]
                 integrals[n] += half * float(np.dot(_WEIGHTS, values))
-                edges = [pick(evaluate(e, r) for r in rows) for rows in ends if rows]
+                turns = [] if f == "avg" else [self._groups(node, x).get(key) for x in _turns(e, inner, middle, half)]
+                edges = [pick(evaluate(e, r) for r in rows) for rows in (*ends, *turns) if rows]
                 lows[n] = min(edges) if not seen else min(lows[n], *edges)
                 highs[n] = max(edges) if not seen else max(highs[n], *edges)
             seen = True
@@ -159,6 +162,18 @@ class Interpolated:
             mean = integrals[n] / covered if covered else 0.0  # only extremes are of a single instant
             row[n] = {"min": lows[n], "max": highs[n], "sum": integrals[n] * self.scale, "avg": mean}[f]
         return row
+
+
+def _turns(e: Any, inner: Sequence[list[Row] | None], middle: float, half: float) -> list[float]:
+    """Where the parabolas through the values of each row at three instants, and through their squares, turn round."""
+    rows = zip(*([float(evaluate(e, r)) for r in one or ()] for one in inner), strict=True)
+    found = []
+    for values in rows:
+        for y in (np.array(values), np.square(values)):
+            a, b, _ = np.polyfit(_POINTS, y, 2)
+            if abs(a) > 1e-12 * float(np.abs(y).max()) and abs(b) < abs(2.0 * a):
+                found.append(middle - half * b / (2.0 * a))
+    return found
 
 
 def _all(conjuncts: Sequence[Any], row: Row) -> bool:

@@ -67,7 +67,7 @@ class Prediction(Candidate):
         return 1.0
 
     def build(self, node: ModelQuery, builder: Builder, need: Deletions) -> Output:
-        from eddyline.models.describe import format_program
+        from eddyline.models.describe import format_fits, format_program
         from eddyline.operators.predictive_query import PredictiveOperator
         from eddyline.plan.graph import Output
 
@@ -77,5 +77,6 @@ class Prediction(Candidate):
             builder.name("model-query"), node.schema, node.program, node.models, [s.schema for s in scans],
             [s.alias for s in scans], node.kind, node.horizon, builder.context,
         )  # fmt: skip
-        note = f"predict → {format_program(node.program)}"
+        steps = [format_fits(node.models, [s.alias for s in scans]), "predict", format_program(node.program)]
+        note = " → ".join(s for s in steps if s)
         return Output(builder.add(operator, tuple(b.node for b in below), note=note), node.schema, append_only=False)
