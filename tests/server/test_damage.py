@@ -67,6 +67,31 @@ def test_a_damaged_directory_is_refused_in_a_sentence(
     assert "Traceback" not in str(refused.value) and "remove" not in str(refused.value)
 
 
+def test_what_a_declaration_needs_and_is_gone_is_named(tmp_path: Path) -> None:
+    """A file below --data, a module of --functions: the server does not start without them, and goes on with them."""
+    state, data = tmp_path / "state", tmp_path / "data"
+    data.mkdir()
+    (data / "rooms.csv").write_text("ts,room\n1,fish\n2,dairy\n")
+    (tmp_path / "gone_helpers.py").write_text(
+        "def register(session):\n    session.function('gone', lambda v: v, returns='varchar')\n"
+    )
+    folders, functions = ("--data", str(data)), ("--functions", "gone_helpers")
+    with RunningServer(state, *folders, *functions, cwd=tmp_path) as server:
+        server.request("POST", "/v1/streams", {"name": "rooms", "source": "rooms.csv", "timestamp": "ts"})
+        made = server.request(
+            "POST", "/v1/queries", {"name": "q", "text": "SELECT Istream(gone(room) AS r) FROM rooms"}
+        )
+        assert made.status == 201, made
+    with pytest.raises(RuntimeError, match=r"the query 'q' of .* cannot be taken up again: unknown function 'gone'"):
+        RunningServer(state, *folders)
+    (data / "rooms.csv").rename(tmp_path / "rooms.csv")
+    with pytest.raises(RuntimeError, match=r"the stream 'rooms' of .* cannot be taken up again: there is no file"):
+        RunningServer(state, *folders, *functions, cwd=tmp_path)
+    (tmp_path / "rooms.csv").rename(data / "rooms.csv")
+    with RunningServer(state, "--new-token", *folders, *functions, cwd=tmp_path) as server:
+        assert b'"fish"' in server.request("GET", "/v1/queries/q/results?format=csv").body
+
+
 def test_a_lost_token_is_replaced(saved: Path, tmp_path: Path) -> None:
     state = tmp_path / "state"
     shutil.copytree(saved, state)

@@ -189,6 +189,11 @@ def test_mistakes_have_their_place(server: RunningServer) -> None:
     ):
         wrong = server.request(method, path, body, {"Content-Type": "application/json"})
         assert 404 <= wrong.status <= 422 and wrong.data["error"] == message
+    deep = server.request("POST", "/v1/bind", b'{"text": ' + b"[" * 50_000, {"Content-Type": "application/json"})
+    assert deep.status == 400 and "nested too deeply" in deep.data["error"]
+    as_form = {"Content-Type": "application/x-www-form-urlencoded"}  # as curl -d sends it
+    untyped = server.request("POST", "/v1/bind", b'{"text": "SELECT Istream(k) FROM placed"}', as_form)
+    assert untyped.status == 422 and "Content-Type: application/json" in untyped.data["error"]
     server.request("POST", "/v1/queries", {"text": "SELECT Istream(k) FROM placed", "name": "spelled"})
     missing = server.request("GET", "/v1/queries/speled/explain")
     assert missing.status == 404 and "Did you mean 'spelled'?" in missing.data["error"]
@@ -234,6 +239,16 @@ def test_a_null_is_an_invalid_row_and_the_server_goes_on(server: RunningServer, 
         answer = server.request("POST", "/v1/streams/nulls/rows", body.encode(), {"Content-Type": kind})
         assert answer.status == 422 or answer.data["invalid"] == 1, answer
     assert server.request("GET", "/healthz").status == 200
+
+
+def test_what_takes_no_rows_says_why(server: RunningServer) -> None:
+    declare(server, "takes_rows")
+    server.request("POST", "/v1/queries", {"text": "SELECT Istream(k) FROM takes_rows", "name": "takes_none"})
+    server.request("POST", "/v1/relations", {"name": "constant", "source": "rooms.csv"})
+    for name, what in (("takes_none", "it is a query"), ("constant", "it is a constant relation")):
+        for path, body in (("rows", [{"k": 1}]), ("heartbeat", {"time": 1}), ("finish", None)):
+            answer = server.request("POST", f"/v1/streams/{name}/{path}", body)
+            assert answer.status == 404 and what in answer.data["error"] and "Did you" not in answer.data["error"]
 
 
 def test_what_is_no_table_is_not_pushed(server: RunningServer) -> None:

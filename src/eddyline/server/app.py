@@ -84,6 +84,8 @@ def _errors(app: FastAPI) -> None:
         text = str(error.detail)
         if error.status_code == 404 and text == "Not Found":
             text = f"there is nothing at {request.url.path[:200]}; /openapi.json says what there is."
+        elif error.status_code == 400 and text == "There was an error parsing the body":
+            text = "the body is no JSON that can be read: it is no UTF-8, nested too deeply, or has too long a number."
         elif error.status_code == 405 and text == "Method Not Allowed":
             text = f"{request.method} is no method of {request.url.path[:200]}; /openapi.json says what there is."
         return JSONResponse({"error": text}, error.status_code, error.headers)
@@ -112,6 +114,8 @@ def mistake_in_request(found: Mapping[str, Any]) -> str:
     match found["type"]:
         case "json_invalid":
             text = f"the body is no JSON: {found.get('ctx', {}).get('error', message)}"
+        case "model_attributes_type":  # a body whose type is not said to be JSON is not read as such
+            text = f"the {where} is no JSON object, or was not sent as Content-Type: application/json"
         case "extra_forbidden":
             text = f"the {where} has a field {field!r}, which is not known here"
         case "missing":

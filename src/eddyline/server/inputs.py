@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
+import pyarrow as pa
 from fastapi import APIRouter, Request
 from fastapi.responses import JSONResponse
 
@@ -27,6 +28,8 @@ ROWS_BODY: dict[str, Any] = {
         "content": {kind: {"schema": {"type": "string", "format": "binary"}} for kind in TYPES},
     }
 }
+
+_WITHOUT_PUSHES = {"relation": "constant relation", "stream": "stream that reads a source"}
 
 
 def columns_of(schema: Schema) -> list[list[str]]:
@@ -132,11 +135,22 @@ async def drop_view(request: Request, name: str) -> None:
     await _drop(request, "view", name)
 
 
-def _input(service: Service, name: str) -> str:
-    """The name of a stream or of a relation that changes."""
-    entry = service.entries.get(name.lower())
-    if entry is None or service.pushable(name) is None:
+def _input(service: Service, name: str) -> tuple[Entry, pa.Schema]:
+    """A stream, or a relation that changes, and its columns."""
+    entry, columns = service.entries.get(name.lower()), service.pushable(name)
+    if entry is None:
         raise Missing(f"there is no stream {name!r} to push to.{service.session.catalog.suggest(name)}")
+    if columns is None:
+        raise Missing(
+            f"no rows can be pushed to {entry.name!r}: it is a {_WITHOUT_PUSHES.get(entry.kind, entry.kind)}."
+        )
+    return entry, columns
+
+
+def _same(service: Service, entry: Entry) -> str:
+    """The name of an input, if it is still the one that was found: it may have been dropped meanwhile."""
+    if service.entries.get(entry.name.lower()) is not entry:
+        raise Missing(f"the {entry.kind} {entry.name!r} was dropped before this was done.")
     return entry.name
 
 
@@ -147,15 +161,13 @@ async def push_rows(request: Request, name: str, wait: bool = True, push_id: str
     them again."""
     context = context_of(request)
     service = context.service
-    target = _input(service, name)
+    entry, columns = _input(service, name)
     context.check_memory()
     producer = _producer(push_id)
     kind = request.headers.get("content-type", "")
     body = await request.body()
-    schema = service.pushable(target)
-    assert schema is not None
-    rows = await asyncio.to_thread(parsed, body, kind, schema)
-    taken = await context.change(lambda: service.push(target, rows, producer), durable=wait)
+    rows = await asyncio.to_thread(parsed, body, kind, columns)
+    taken = await context.change(lambda: service.push(_same(service, entry), rows, producer), durable=wait)
     return {"rows": rows.count if taken else 0, "invalid": rows.invalid if taken else 0, "repeated": not taken}
 
 
@@ -172,7 +184,7 @@ def _producer(push_id: str | None) -> tuple[str, int] | None:
 async def heartbeat(request: Request, name: str, body: HeartbeatBody) -> None:
     """Promise that nothing earlier will come any more."""
     context = context_of(request)
-    target = _input(context.service, name)
+    entry, _ = _input(context.service, name)
     moment: Any = body.time
     if isinstance(moment, str):
         try:
@@ -181,12 +193,12 @@ async def heartbeat(request: Request, name: str, body: HeartbeatBody) -> None:
             raise JobError("the time of a heartbeat is a number of ticks or a time as ISO 8601.") from None
     elif not -(1 << 63) <= moment < 1 << 63:
         raise JobError("the time of a heartbeat has 64 bits.")
-    await context.change(lambda: context.service.heartbeat(target, moment))
+    await context.change(lambda: context.service.heartbeat(_same(context.service, entry), moment))
 
 
 @router.post("/streams/{name}/finish", status_code=204)
 async def finish(request: Request, name: str) -> None:
     """End a stream: what waits is answered, and nothing more can come."""
     context = context_of(request)
-    target = _input(context.service, name)
-    await context.change(lambda: context.service.finish(target))
+    entry, _ = _input(context.service, name)
+    await context.change(lambda: context.service.finish(_same(context.service, entry)))

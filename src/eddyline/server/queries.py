@@ -38,7 +38,7 @@ def summary(service: Service, running: Running) -> dict[str, Any]:
         "columns": [[f.name, str(f.type)] for f in journal.schema],
     }
     if query is not None:
-        out |= service.steering_of(running)
+        out |= service.steering_of(query)
     return out
 
 
@@ -90,7 +90,7 @@ async def execute(request: Request, body: TextBody) -> Response:
     """Run the statements of a job one after another. The first mistake ends it; what came before it stays."""
     context = context_of(request)
     context.check_memory()
-    statements = parse_job(body.text)
+    statements = await context.look(lambda: parse_job(body.text))
     done: list[dict[str, Any]] = []
     for statement in statements:
         if isinstance(statement, CreateStream | CreateRelation | CreateView | QueryStatement):
@@ -140,7 +140,7 @@ def list_queries(request: Request) -> Response:
 async def create_query(request: Request, body: QueryBody) -> JSONResponse:
     context = context_of(request)
     context.check_memory()
-    name = body.name or query_of(body.text).name or ""
+    name = body.name or (await context.look(lambda: query_of(body.text))).name or ""
     declaration = Declaration("query", name, {"text": body.text, "options": dict(checked_options(body.options))})
     entry = await context.change(lambda: context.service.create(declaration))
     return JSONResponse(finite(summary(context.service, context.service.query(entry.name))), 201)
@@ -228,6 +228,6 @@ def plan_data(context: Context, name: str) -> dict[str, Any]:
     service: Service = context.service
     found = service.plan_of(name, decisions=False).to_dict()
     del found["decisions"]
-    running = service.query(name)
-    found |= service.steering_of(running) | {"inputs": service.inputs_of(running), "rows": running.journal.last}
-    return found
+    query = service.live(name)
+    found |= service.steering_of(query)
+    return found | {"inputs": service.inputs_of(query), "rows": service.query(name).journal.last}

@@ -104,14 +104,34 @@ class Service(CommandThread):
     def _restore(self) -> None:
         register_functions(self.session, self.settings.modules)
         for entry in self.store.entries():
-            found = self._declare(entry, running=entry.status == "running")
+            found = self._declare_again(entry)
             self.entries[entry.name.lower()] = entry
             if entry.kind == "query":
                 schema = found.schema if found is not None else None
                 running = Running(entry, found, self._journal(entry, schema))
-                running.journal.publish(entry.status, entry.message)
+                running.journal.message = entry.message
                 self.queries[entry.name.lower()] = running
         self._restore_state()
+        self._publish()
+
+    def _declare_again(self, entry: Entry) -> Any:
+        """What was declared before the restart may need what is not there any more."""
+        try:
+            return self._declare(entry, running=entry.status == "running")
+        except EddylineError as error:
+            raise EddylineError(
+                f"the {entry.kind} {entry.name!r} of {str(self.settings.state)!r} cannot be taken up again: {error}\n"
+                "  Nothing was changed there: put back what is missing, such as a file of --data or a module of"
+                " --functions, and start again."
+            ) from error
+
+    def _publish(self) -> None:
+        """What is committed may be seen: the results of each query, and whether more can come."""
+        for running in self.queries.values():
+            if running.query is None:
+                running.journal.publish("failed", running.journal.message)
+            else:
+                running.journal.publish("ended" if self._has_ended(running) else "running")
 
     def _restore_state(self) -> None:
         forget_uncommitted(self.snapshots, self.store.snapshot)
@@ -218,11 +238,7 @@ class Service(CommandThread):
         began = time.monotonic()
         before = sum(r.journal.last for r in self.queries.values())
         self.store.commit(self._save())
-        for running in self.queries.values():
-            if running.query is None:
-                running.journal.publish("failed", running.journal.message)
-            else:
-                running.journal.publish("ended" if self._has_ended(running) else "running")
+        self._publish()
         while self._dropped:
             self._dropped.pop().publish("dropped")
         self.committed_rows += sum(r.journal.last for r in self.queries.values()) - before
@@ -365,13 +381,13 @@ class Service(CommandThread):
     def input_counts(self) -> dict[str, dict[str, Any]]:
         return {s.name: s.report() for s in list(self.session.inputs.values())}
 
-    def steering_of(self, running: Running) -> dict[str, Any]:
-        steering = running.query.steering
+    def steering_of(self, query: Any) -> dict[str, Any]:
+        steering = query.steering
         return {"pinned": steering.pinned, "options": dict(steering.options)}
 
-    def inputs_of(self, running: Running) -> dict[str, Any]:
+    def inputs_of(self, query: Any) -> dict[str, Any]:
         """What the inputs of a query have counted, and the slack of each as ``ALTER STREAM`` takes it."""
-        streams = running.query.running.inputs.values()
+        streams = query.running.inputs.values()
         kinds = {s.name: s.definition.time_kind for s in streams}
         return {
             s.name: {**s.report(), "slack_text": width_text(s.widths["slack"] or 0, kinds[s.name])} for s in streams

@@ -365,20 +365,20 @@ class SparkService(Service):
     def input_counts(self) -> dict[str, dict[str, Any]]:
         found: dict[str, dict[str, Any]] = {}
         for running in list(self.queries.values()):
-            if isinstance(running.query, SparkQuery):
-                for name, counts in self.inputs_of(running).items():
+            query = running.query
+            if isinstance(query, SparkQuery):
+                for name, counts in self.inputs_of(query).items():
                     if counts["arrived"] >= found.get(name, {"arrived": -1})["arrived"]:
                         found[name] = counts
         return found
 
-    def inputs_of(self, running: Running) -> dict[str, Any]:
-        if not isinstance(running.query, SparkQuery):
+    def inputs_of(self, query: Any) -> dict[str, Any]:
+        if not isinstance(query, SparkQuery):
             return {}
-        left = [one for one in running.query.account.left_out() if one.arrived or one.late]
+        left = [one for one in query.account.left_out() if one.arrived or one.late]
         return {one.name: {"arrived": one.arrived, "late": one.late, "invalid": one.invalid} for one in left}
 
-    def steering_of(self, running: Running) -> dict[str, Any]:
-        query = running.query
+    def steering_of(self, query: Any) -> dict[str, Any]:
         steering = query._steering if isinstance(query, SparkQuery) else query.steering
         return {"pinned": steering.pinned, "options": dict(steering.options)}
 
