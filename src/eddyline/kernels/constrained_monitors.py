@@ -43,15 +43,20 @@ def keep_steps(steps, many):
     return 1 + many - at
 
 
-@kernel(f"int64({I1}, {I1}, int64, {I1}, {I1}, {I1}, {I1}, {I2}, {I2}, {I1})")
-def clustering(keys, times, count, table, first_count, first_time, limits, arrivals, ticks, taken):
+@kernel(f"int64({I1}, {I1}, int64, int64, {I1}, {I1}, {I1}, {I1}, {I2}, {I2}, {I1})")
+def clustering(keys, times, count, room, table, first_count, first_time, limits, arrivals, ticks, taken):
     """CA-Aux (6.7.2): of each arriving key the clustering distance so far, and the ticks since the first of its key, as
     steps in ``arrivals`` and ``ticks`` with a limit each, behind those that are ``taken``. ``table`` is an open hash
     table of keys, ``first_count`` has C_v = the count of arrivals less those of other keys since the first of the key
-    (EMPTY, FORGOTTEN), ``first_time`` when the first came. Returns how many places of the table were taken."""
+    (EMPTY, FORGOTTEN), ``first_time`` when the first came. Returns how many places of the table were taken: at most
+    ``room``, after which no further key is looked at. ``taken[2]`` says how many keys were."""
     mask = len(table) - 1
     new, a, t = np.int64(0), taken[0], taken[1]
+    taken[2] = len(keys)
     for i in range(len(keys)):
+        if new == room:
+            taken[2] = i
+            break
         count += 1
         at = mix(np.int64(3), keys[i]) & mask
         while first_count[u(at)] != EMPTY and table[u(at)] != keys[i]:
