@@ -52,10 +52,9 @@ class ClusteredArrival:
             if room < min(AT_ONCE, len(values) - start):
                 self._rebuild(min(AT_ONCE, len(values) - start))
                 room = int(FULL * len(self.table)) - self.entries
-            part = slice(start, start + room)
-            held = self.table, self.counts, self.times
-            self.entries += int(clustering(values[part], times[part], self.count + start, *held, *steps.arrays))
-            start += room
+            given = values[start:], times[start:], self.count + start, room
+            self.entries += int(clustering(*given, self.table, self.counts, self.times, *steps.arrays))
+            start += int(steps.taken[2])
         self.count += len(values)
         steps.tell(self.count, int(times[-1]))
 
@@ -84,7 +83,8 @@ class ClusteredArrival:
         self._make(max(FIRST, 1 << int((len(values) + more) / FULL).bit_length()))
         # Into an empty table each value goes for the first time, with the count before it less 1.
         nothing = Steps(self.forms, 0).arrays
-        self.entries = int(clustering(values, times, 0, self.table, self.counts, self.times, *nothing))
+        many = len(values)
+        self.entries = int(clustering(values, times, 0, many + 1, self.table, self.counts, self.times, *nothing))
         taken = np.flatnonzero(self.counts >= 0)
         self.counts[taken] = counts[self.counts[taken] - 1]
         self.dead = 0

@@ -15,12 +15,12 @@ class Steps:
         self.forms = forms
         self.arrivals, self.ticks = np.empty((2, rows + 1), np.int64), np.empty((2, rows + 1), np.int64)
         self.arrivals[:, 0] = self.ticks[:, 0] = 0
-        self.taken = np.ones(2, np.int64)
+        self.taken = np.ones(3, np.int64)  # places in both; the third is for the kernel's own use
         self.arrays = forms.limits, self.arrivals, self.ticks, self.taken
 
     def tell(self, arrived: int, now: int) -> None:
         """Let the monitors know, which have seen so many arrivals until ``now``."""
-        a, t = self.taken.tolist()
+        a, t, _ = self.taken.tolist()
         self.forms.arrivals.observe(*_made(self.arrivals, a), arrived)
         self.forms.observe_ticks(*_made(self.ticks, t), now)
 

@@ -47,7 +47,8 @@ COLLECTIONS_PER_QUESTION = 16  # the control is asked before each so many: fewer
 LEAST_COLLECTIONS = 4  # … and not before so many, though a call ends: calls with few elements would ask at each
 WHOLE_EVERY = 4  # questions between two collections that look at all rows: more keep the last few longer
 LEARNING = 64  # collections before that
-TELL_EVERY = 4_096  # arrivals that are told together, unless the control is asked before
+TELL_EVERY = 16_384  # arrivals that are told together, unless the control is asked before
+LEAST_TOLD = 16  # … as many as a piece counts for that has fewer: each takes memory and time of its own
 ROWS_PER_ELEMENT = 8  # rows that a collection may look at for each element since the last
 SPILL_EVERY = 32_768  # elements after which useless rows are spilled at the latest: fewer keep less, and cost more
 ROOM = 1 << 12  # results for which there is room at first
@@ -98,6 +99,7 @@ class ConstrainedJoin(Operator):
         self.fetches = self.questions = 0
         # Keys and times of elements that the control does not know yet.
         self._untold: list[list[tuple[Int64s, Int64s]]] = [[] for _ in inputs]
+        self._untold_rows = 0
         self._most = self._last_most = 0  # rows, during the last call and the last run
 
     def _verify_composite(self, graph: JoinGraph) -> None:
@@ -216,7 +218,8 @@ class ConstrainedJoin(Operator):
         """Remember the keys of the elements that were applied, until they are told."""
         for i, keys, times in arrivals.untold([self.control.listens(i) for i in range(self.tree.size)]):
             self._untold[i].append((keys, times))
-        if sum(len(keys) for mine in self._untold for keys, _ in mine) >= TELL_EVERY:
+            self._untold_rows += max(LEAST_TOLD, len(keys))
+        if self._untold_rows >= TELL_EVERY:
             self._tell_arrivals()
 
     def _tell_arrivals(self) -> None:
@@ -224,7 +227,7 @@ class ConstrainedJoin(Operator):
             if mine:
                 keys, times = mine[0] if len(mine) == 1 else (np.concatenate(p) for p in zip(*mine, strict=True))
                 self.control.arrived(self, i, keys, times)
-        self._untold = [[] for _ in self.sides]
+        self._untold, self._untold_rows = [[] for _ in self.sides], 0
 
     def _tell(self) -> None:
         """Report what was counted and measured since the last report."""

@@ -26,7 +26,9 @@ FIRST = 64  # slots at first
 GROWTH = 1.3  # of the slots: more are copied less often and stay empty more often
 SPARE = 16  # one slot in so many beyond what the last run needed: more find room more often and stay empty more often
 FULL = 1 / 2  # of the slots in use: fewer let go of memory, which copies the others
-TIGHT = 7 / 8  # … after a call that brought as many rows as there are: to copy them is little beside what it did
+TIGHT = 3 / 4  # … after a call that brought as many rows as there are: to copy them is little beside what it did
+SPARSE = 8  # places of a hash table for each row, beyond which it is made smaller: fewer put rows into chains anew
+COPIED = 1 << 22  # bytes of records up to which they are copied: what grows in place gets memory that is not there yet
 Array = np.ndarray[Any, Any]
 
 
@@ -63,10 +65,11 @@ class Slots:
         self.stack = np.empty(len(self.status) + 1 + k.CHANGED + self.width, np.int32)  # has nothing between two calls
 
     def _heads_of(self, rows: Int64s) -> Int64s:
-        """The sizes of the hash tables of all ports for so many rows of each input: those, and as many again at
-        most."""
-        sizes = [1 << max(3, int(n).bit_length()) for n in rows.tolist() for _ in range(self.width)]
-        return np.array(sizes, np.int64)
+        """The sizes of the hash tables of all ports for so many rows of each input: two to four places for each row.
+        An input has a table of one place at a port that leads nowhere."""
+        sizes = [1 << max(3, int(n).bit_length() + 1) for n in rows.tolist()]
+        there: Int64s = np.where(self.ports[:, :, k.NB] >= 0, np.array(sizes)[:, None], 1).reshape(-1)
+        return there
 
     def _make_heads(self, sizes: Int64s) -> None:
         """Hash tables of these sizes for the ports; those that have their size already stay as they are."""
@@ -119,7 +122,9 @@ class Slots:
         full, spare = (TIGHT, 16) if came >= here else (FULL, 8)
         if self.capacity > 4 * FIRST and here < full * self.capacity:
             self._make_smaller(max(FIRST, here + here // spare))
-            self._make_heads(self._heads_of(self.live))
+            sizes = self.mask + 1
+            sparse = sizes > SPARSE * np.repeat(self.live, self.width)
+            self._make_heads(np.where(sparse, self._heads_of(self.live), sizes))
 
     def _have_heads(self, rows: Int64s) -> None:
         """Have hash tables for so many rows of each input."""
@@ -128,12 +133,19 @@ class Slots:
             self._make_heads(np.maximum(sizes, self._heads_of(np.maximum(rows, self.live))))
 
     def _set_size(self, size: int) -> None:
-        """More or fewer slots: those that go have no rows, new ones are free and in no list. The arrays grow in place
+        """More or fewer slots: those that go have no rows, new ones are free and in no list. Large arrays grow in place
         where the system can do that, so nobody may hold views of them."""
         old = self.capacity
+        kept = min(old, size)
         del self.r64, self.r32, self.r16, self.stack
-        for array in (self.status, self.stream, self.records):
-            array.resize((size, *array.shape[1:]), refcheck=False)
+        for name in ("status", "stream", "records"):
+            array: Array = getattr(self, name)
+            if max(old, size) * k.record_bytes(self.width) > COPIED:
+                array.resize((size, *array.shape[1:]), refcheck=False)
+            else:
+                made = np.empty((size, *array.shape[1:]), np.uint8)
+                made[:kept] = array[:kept]
+                setattr(self, name, made)
         self.status[old:] = k.FREE
         self._see()
 

@@ -66,6 +66,7 @@ class SortedRuns:
         self.starts = np.cumsum([0, *(s.many for s in segments)])  # of the places of each segment
         self.own = [p for p, same in enumerate(run_of) if same == p]
         self.bytes = self.searched = 0  # blocks that could have been read in the time of the look-ups
+        self.blocks = 0  # of all runs
         self.bytes_of_rows = sum(s.bytes for s in segments)
         self.runs: dict[int, Run] = {}
         file.append(b"")
@@ -115,6 +116,7 @@ class SortedRuns:
             rest, piece = piece[many:], following
         run.first, run.checksums = np.concatenate(first), np.array(checksums, np.uint32)
         self.bytes += run.many * size
+        self.blocks += len(run.first)
 
     # ── reading ───────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -263,10 +265,9 @@ def merge_neighbours(groups: list[SortedRuns], file: Callable[[int, int], SpillF
     start = 0
     while start + NEIGHBOURS <= len(groups):
         mine = groups[start : start + NEIGHBOURS]
-        level, size = mine[0].level, sum(g.bytes for g in mine)
-        blocks = sum(len(run.first) for g in mine for run in g.runs.values())
-        alike = all(g.level == level for g in mine) and size <= FILE_BYTES
-        if alike and sum(g.searched for g in mine) >= blocks:
+        level = mine[0].level
+        enough = mine[-1].level == level and sum([g.searched for g in mine]) >= sum([g.blocks for g in mine])
+        if enough and all(g.level == level for g in mine) and (size := sum(g.bytes for g in mine)) <= FILE_BYTES:
             groups[start : start + NEIGHBOURS] = [SortedRuns.merged(file(level + 1, size), mine)]
             for group in mine:
                 group.file.release()

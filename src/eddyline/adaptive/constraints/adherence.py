@@ -47,7 +47,7 @@ class Adherence:
 
     def __init__(self, c: float = 1.0, p: float = 0.01, W: int = 500, careful: bool = True) -> None:
         self.c, self.p, self.W, self.careful = c, p, W, careful
-        self.k_u: float = math.inf
+        self.k_u = math.inf
         self.reset_at = 0  # arrivals when k_u last became infinite, or at the start
         self.largest = 0  # distance since then
         self.grown_to = self.grown_at = 0  # the largest distance when it last had grown by a fifth, and the arrivals
@@ -56,14 +56,24 @@ class Adherence:
         self._recent: deque[tuple[int, int]] = deque()  # positions and distances, decreasing: the largest first
 
     @property
+    def k_u(self) -> float:
+        """The estimated k; infinite: not known."""
+        return self._k_u
+
+    @k_u.setter
+    def k_u(self, k: float) -> None:
+        self._k_u: float = k
+        self._k_e: float = k if k == math.inf else math.ceil(self.c * k)  # read much more often than k_u is set
+
+    @property
     def k_e(self) -> float:
         """The largest k that is certain to be noticed."""
-        return math.inf if math.isinf(self.k_u) else math.ceil(self.c * self.k_u)
+        return self._k_e
 
     @property
     def limit(self) -> float:
         """The largest distance that is no increase."""
-        return self.k_e if self.careful else self.k_u
+        return self._k_e if self.careful else self._k_u
 
     @property
     def growing(self) -> int:
@@ -85,35 +95,39 @@ class Adherence:
         """Distances that were seen up to ``arrived`` arrivals, by increasing position; those of 0 need not be told."""
         if len(distances):
             self._seen(positions, distances)
-        look, recent = self.look(), self.recent()
-        kept = look if not self.careful else look + recent if math.isinf(self.k_u) else recent
+        look, recent, unknown = self.look(), self.recent(), self._k_u == math.inf
+        kept = look if not self.careful else look + recent if unknown else recent
         while self._recent and self._recent[0][0] <= arrived - kept:
             self._recent.popleft()
-        grows = self.careful and math.isinf(self.k_u) and arrived - max(self.reset_at, self.grown_at) < recent
+        grows = self.careful and unknown and arrived - max(self.reset_at, self.grown_at) < recent
         if arrived - self.reset_at >= look * self.back_off and not grows:
             found = self._recent[0][1] if self._recent else 0
             if found < self.k_u:
                 self.k_u = found
 
     def _seen(self, positions: Int64s, distances: Int64s) -> None:
-        largest = int(distances.max())
-        if largest > self.k_u:
-            if self.careful and largest <= self.k_e:
-                self.k_u = largest  # rows are kept for k_e: nothing was missed
-            else:
-                self.increased(int(positions[np.argmax(distances > self.limit)]))
-        self.largest = max(self.largest, largest)
-        if largest > GROWN * self.grown_to:
-            last = len(distances) - 1 - int(np.argmax(distances[::-1]))
-            self.grown_to, self.grown_at = largest, int(positions[last])
-        while self._recent and self._recent[-1][1] <= largest:
-            self._recent.pop()
-        # Of a window's largest distance only those matter that no later one reaches.
+        # Of a window's largest distance only those matter that no later one reaches; and the first that is an increase.
+        first: int | None = None
         if len(distances) > FEW:
+            first = int(positions[np.argmax(distances > self.limit)])
             later = np.maximum.accumulate(distances[::-1])
             at = len(distances) - 1 - np.flatnonzero(np.concatenate([[True], later[1:] > later[:-1]]))[::-1]
             positions, distances = positions[at], distances[at]
-        for position, distance in zip(positions.tolist(), distances.tolist(), strict=True):
+        seen = list(zip(positions.tolist(), distances.tolist(), strict=True))
+        largest = max(distance for _, distance in seen)
+        if largest > self._k_u:
+            if self.careful and largest <= self._k_e:
+                self.k_u = largest  # rows are kept for k_e: nothing was missed
+            else:
+                if first is None:
+                    first = next(position for position, distance in seen if distance > self.limit)
+                self.increased(first)
+        self.largest = max(self.largest, largest)
+        if largest > GROWN * self.grown_to:
+            self.grown_to, self.grown_at = largest, max(position for position, each in seen if each == largest)
+        while self._recent and self._recent[-1][1] <= largest:
+            self._recent.pop()
+        for position, distance in seen:
             while self._recent and self._recent[-1][1] <= distance:
                 self._recent.pop()
             self._recent.append((position, distance))
