@@ -5,6 +5,7 @@ The kernel applies orders and caches; the policies get statistics and see no row
 - ``join_pacing``: when a profiling run is paid for, and how long runs are;
 - ``join_sampling``: which elements of a profiling run are profiled;
 - ``join_ordering``: the policies that order the pipelines;
+- ``join_fanouts``: orders for elements that find many partners, of which those policies see nothing;
 - ``join_caching``: A-Caching, which places caches in them;
 - ``join_history``: what was done, for people.
 
@@ -22,6 +23,7 @@ from typing import Any
 import numpy as np
 
 from eddyline.adapting.join_caching import JoinCaching, RunStatistics, Sizes
+from eddyline.adapting.join_fanouts import JoinFanouts
 from eddyline.adapting.join_history import RunHistory, accesses
 from eddyline.adapting.join_ordering import JoinOrdering
 from eddyline.adapting.join_pacing import Pace, RunPacing
@@ -64,6 +66,7 @@ class AdaptiveJoin:
         self.names, self.shape, self.asked = tuple(names), shape, asked
         self.policies, self.caching = policies, caching
         self.ordering = None if policies is None else JoinOrdering(operator, self.names, shape, policies)
+        self.fanouts = None if self.ordering is None or pace.always_profiles else JoinFanouts(self.ordering)
         self.cache_choice = None if caching is None else JoinCaching(caching, weight)
         self.pacing = RunPacing(pace, shape.size, clock)
         self.run_history = RunHistory(operator, self.names, clock, log)
@@ -73,7 +76,7 @@ class AdaptiveJoin:
     def _start_over(self) -> None:
         """With what was learned, but nothing that was going on."""
         m = self.shape.size
-        for part in (self.pacing, self.ordering, self.cache_choice):
+        for part in (self.pacing, self.ordering, self.fanouts, self.cache_choice):
             if part is not None:
                 part.start_over()
         self.samples = ProfileSamples(m)
@@ -119,7 +122,8 @@ class AdaptiveJoin:
             arrays.pause_after()
             return pacing.elements_left
         arrays.sample_none()
-        self._stretch, max_probes = pacing.begin_quiet(arrays.rows())
+        until_review = None if self.fanouts is None else self.fanouts.missing
+        self._stretch, max_probes = pacing.begin_quiet(arrays.rows(), until_review)
         arrays.pause_after(max_probes)
         self._going, self._so_far = arrays, 0
         return self._stretch
@@ -151,8 +155,9 @@ class AdaptiveJoin:
         done = self._account(arrays)
         if profiled:
             self._profiles.append(arrays.profiles().copy())
+        reviewed = not pacing.in_profiling_run and self._review(arrays, now)
         # Also if the run is over: a profiling run may see less of a change than this.
-        ends_early = not pacing.in_profiling_run and self._ends_early(arrays, done)
+        ends_early = not pacing.in_profiling_run and not reviewed and self._ends_early(arrays, done)
         if pacing.goes_on and not ends_early:
             return
         if pacing.in_profiling_run or (self.caching is not None and self.caching.used):
@@ -176,6 +181,8 @@ class AdaptiveJoin:
         work = self.run_history.end(arrays.orders, accesses(arrays, counters), self._now, elements)
         indexes = counted[k.CN_PROBES] + counted[k.CN_LINKS]
         self.pacing.account(sum(arrived), elements, indexes, work, counted[k.CN_PROFILING])
+        if self.fanouts is not None:
+            self.fanouts.account(elements, work)
         self._came = [a + b for a, b in zip(self._came, arrived, strict=True)]
         self._left = [a + b for a, b in zip(self._left, left, strict=True)]
         return counted[k.CN_PROBES], work - indexes, elements
@@ -193,6 +200,21 @@ class AdaptiveJoin:
             self.ordering.alarm()
         return True
 
+    def _review(self, arrays: JoinArrays, now: int) -> bool:
+        """Whether partial results of an element have become so many that orders were changed."""
+        if self.fanouts is None or not self.fanouts.due or (self.caching is not None and self.caching.used):
+            return False
+        came = [a + b for a, b in zip(self._came, self._left, strict=True)]
+        made, suggested = self.fanouts.review(arrays, [n / max(1, sum(came)) for n in came], now)
+        self.run_history.suggested(suggested)
+        if not made:
+            return False
+        self.run_history.decided([n.decision for n in made])
+        changed = {n.pipeline: n.order for n in made}
+        self.replan(arrays, [changed.get(i, order) for i, order in enumerate(arrays.orders)])
+        self.pacing.plan_changed()
+        return True
+
     # ── between two runs ──────────────────────────────────────────────────────────────────────────────────────────
 
     def _reoptimize(self, arrays: JoinArrays, now: int) -> None:
@@ -206,7 +228,8 @@ class AdaptiveJoin:
         if self.ordering is not None:
             self.ordering.shares = [n / max(1, sum(run.came_or_left)) for n in run.came_or_left]
             if self.pacing.pace.always_profiles or self.ordering.news(run.profiles, self._routine):
-                made, suggested = self.ordering.reorder(run.profiles, orders, now)
+                refused = None if self.fanouts is None else self.fanouts.refuses(arrays)
+                made, suggested = self.ordering.reorder(run.profiles, orders, now, refused)
                 self.run_history.suggested(suggested)
                 negligible = all(saved <= self._negligible_saving for _, saved in made)
                 for decision, _ in made:

@@ -7,12 +7,12 @@ pipelined filters (A-Greedy) orders a pipeline, with the profiled elements as it
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
 
-from eddyline.adapting.plan_hold import PlanHold, held_decision
+from eddyline.adapting.plan_hold import PlanHold, held_decision, impose
 from eddyline.adaptive.filters.policy import FilterPolicy
 from eddyline.adaptive.joins.shape import LogicalFilters, Shape
 from eddyline.core.delta import Int64s
@@ -75,10 +75,15 @@ class JoinOrdering:
         return True
 
     def reorder(
-        self, profiles: Sequence[Int64s], orders: list[tuple[int, ...]], now: int
+        self,
+        profiles: Sequence[Int64s],
+        orders: list[tuple[int, ...]],
+        now: int,
+        refused: Callable[[int, tuple[int, ...]], bool] | None = None,
     ) -> tuple[list[tuple[Decision, float]], list[Decision]]:
         """Tell the policies what was profiled and change ``orders`` as they decide: the decisions, each with the
-        accesses an element that it is expected to save; and those that a pinned order was spared."""
+        accesses an element that it is expected to save; and those that a pinned order was spared. A policy keeps the
+        order of a pipeline if the new one is ``refused``."""
         made, suggested = [], []
         for i in range(self.shape.size):
             decision = self.decide(i, profiles[i], now)
@@ -87,6 +92,8 @@ class JoinOrdering:
             order = self.filters[i].order_of(decision.after)
             if order != orders[i] and not decision.applied:
                 suggested.append(self._named(decision, i, orders[i], order))
+            elif order != orders[i] and refused is not None and refused(i, order):
+                self.impose(i, orders[i])
             elif order != orders[i]:
                 saved = float(decision.evidence.get("saved", np.inf)) * self.shares[i]
                 made.append((self._named(decision, i, orders[i], order), saved))
@@ -117,6 +124,11 @@ class JoinOrdering:
             self.holds[i].add(rows_in, rows_out)
         self.policies[i], decision = held_decision(self.holds[i], policy, now)
         return decision
+
+    def impose(self, i: int, order: Sequence[int]) -> None:
+        """Give the policy of a pipeline an order of its joins that it did not choose."""
+        targets = self.filters[i].targets
+        impose(self.policies[i], [targets.index(x) for x in order])
 
     def _named(self, decision: Decision, i: int, before: tuple[int, ...], after: tuple[int, ...]) -> Decision:
         labels = ["⋈".join(self.names[x] for x in path) for path in self.filters[i].paths]

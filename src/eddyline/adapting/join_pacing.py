@@ -24,6 +24,7 @@ QUIET_RUN_GROWTH = 4  # times as long as the one before is a quiet run, if the p
 # Profiling runs in a row: more find a plan that fits sooner, and cost more where an alarm was false.
 PROFILING_RUNS_AFTER_ALARM, PROFILING_RUNS_AFTER_NEW_ORDER = 3, 2
 QUIET_RUN_SECONDS = 2.0  # after which a quiet run ends whatever it has seen: the thesis's re-optimisation interval
+ACCESSES_PER_PROBE = 2  # of most joins: a probe finds about one row
 CHECKS_PER_QUIET_RUN = 8  # of the probes: more see a change sooner and cost time
 MAX_LEAVING_PER_ARRIVAL = 1.0  # after a gap many leave at once, which says nothing about what follows
 
@@ -76,13 +77,16 @@ class RunPacing:
 
     # ── a run that goes on ────────────────────────────────────────────────────────────────────────────────────────
 
-    def begin_quiet(self, rows: Sequence[int]) -> tuple[int, int | None]:
+    def begin_quiet(self, rows: Sequence[int], accesses: int | None = None) -> tuple[int, int | None]:
         """After how many elements, and after how many probes, the data are to be checked for a change. ``rows`` are
-        those of the windows."""
+        those of the windows; after so many ``accesses`` somebody wants to know of them."""
         elements, probes = self.check_elements, self.probe_monitor.most(self.elements_per_arrival * self.check_elements)
         if not self.pace.always_profiles and not self.budget.affords_profiling_run(alarmed=True):
             # An alarm before that could not be followed by a profiling run.
             elements, probes = self.elements_left, max(CHECK_ELEMENTS, self.budget.missing(alarmed=True))
+        if accesses is not None:
+            most = max(CHECK_ELEMENTS, accesses // ACCESSES_PER_PROBE)
+            probes = most if probes is None else min(probes, most)
         self.probe_monitor.begin(rows)
         return min(self.elements_left, elements), probes
 
@@ -112,6 +116,12 @@ class RunPacing:
     def check_elements(self) -> int:
         """The longer nothing has changed, the longer a change may go unseen: a small share of the quiet run."""
         return min(RAREST_CHECK_ELEMENTS, max(CHECK_ELEMENTS, self.quiet_run // CHECKS_PER_QUIET_RUN))
+
+    def plan_changed(self) -> None:
+        """The plan was changed amid a quiet run: what elements take has to be seen anew."""
+        self.quiet_run = self.pace.quiet_run
+        self.probe_monitor.run_over()
+        self.probe_monitor.profiling_run_over(changed=True)
 
     # ── between two runs ──────────────────────────────────────────────────────────────────────────────────────────
 

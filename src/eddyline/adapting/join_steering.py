@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from eddyline.adapting.adaptive_join import AdaptiveJoin
-from eddyline.adapting.plan_hold import impose
 from eddyline.adaptive.joins.reasons import KIND as CACHES
 from eddyline.adaptive.joins.reasons import labels
 from eddyline.core.errors import JobError
@@ -25,7 +24,7 @@ def take_over(join: AdaptiveJoin, old: AdaptiveJoin, arrays: JoinArrays) -> None
     that was learned where it is the same policy."""
     join.run_history.load(old.run_history.state())
     if join.ordering is not None and old.ordering is not None and join.asked == old.asked:
-        join.policies, join.ordering = old.policies, old.ordering
+        join.policies, join.ordering, join.fanouts = old.policies, old.ordering, old.fanouts
     mine, theirs = join.cache_choice, old.cache_choice
     if mine is None or theirs is None:
         return
@@ -78,7 +77,7 @@ def _undo_order(join: AdaptiveJoin, decision: Decision, arrays: JoinArrays) -> N
     orders = list(arrays.orders)
     orders[i] = tuple(join.names.index(n) for n in decision.before)
     if join.ordering is not None:
-        impose(join.ordering.policies[i], [join.ordering.filters[i].targets.index(x) for x in orders[i]])
+        join.ordering.impose(i, orders[i])
         join.ordering.holds[i].wait()
     join.replan(arrays, orders)
 

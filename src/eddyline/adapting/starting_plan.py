@@ -91,7 +91,7 @@ def _start_join(operator: MJoin, adapter: AdaptiveJoin, learned: Learned) -> Dec
     before = _named(adapter, operator.arrays.orders)
     if adapter.ordering is not None:
         for i, order in enumerate(orders):
-            impose(adapter.ordering.policies[i], [adapter.ordering.filters[i].targets.index(x) for x in order])
+            adapter.ordering.impose(i, order)
     else:
         orders = list(operator.arrays.orders)  # they stay, because somebody said so
     adapter.replan(operator.arrays, orders)
