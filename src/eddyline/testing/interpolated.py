@@ -3,10 +3,11 @@
 Slow and obvious: everything is asked for one instant at a time. A signal has the value of the line between its two
 samples around t if these are not farther apart than ``MAX GAP``, and one tick behind the last sample of a run the
 value of that sample. An integral over a window is a sum of Gauss-Legendre quadratures between samples, which is exact
-for products of up to three signals. An extreme over a window is looked for at the samples, at the window's ends, and
-where a parabola through three values between two samples, or through their squares, turns round: it is exact for linear
-and quadratic arguments and for the square roots of these. A condition on modelled values below an aggregate over a
-window is not interpreted.
+for products of up to three signals. An integral that is less than ``ROUNDING`` of the sum of its parts without their
+signs is zero: what is left of parts that cancel is rounding. An extreme over a window is looked for at the samples, at
+the window's ends, and where a parabola through three values between two samples, or through their squares, turns round:
+it is exact for linear and quadratic arguments and for the square roots of these. A condition on modelled values below
+an aggregate over a window is not interpreted.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from eddyline.testing.rows import evaluate
 
 Row = dict[str, Any]
 _POINTS, _WEIGHTS = np.polynomial.legendre.leggauss(3)
+ROUNDING = 1e-13  # of the sum of the parts of an integral
 
 
 class Interpolated:
@@ -130,7 +132,7 @@ class Interpolated:
 
     def _window(self, node: Aggregate, key: tuple[tuple[str, Any], ...], cuts: list[float]) -> Row | None:
         row, covered = dict(key), 0.0
-        integrals, lows, highs = ({n: 0.0 for n, _, _ in node.functions} for _ in range(3))
+        integrals, parts, lows, highs = ({n: 0.0 for n, _, _ in node.functions} for _ in range(4))
         seen = False
         for low, high in pairwise(cuts):
             middle, half = 0.5 * (low + high), 0.5 * (high - low)
@@ -145,6 +147,7 @@ class Interpolated:
                 pick = max if f == "max" else min
                 values = [pick(evaluate(e, r) for r in rows) for rows in inner if rows]
                 integrals[n] += half * float(np.dot(_WEIGHTS, values))
+                parts[n] += half * float(np.dot(_WEIGHTS, np.abs(values)))
                 turns = [] if f == "avg" else [self._groups(node, x).get(key) for x in _turns(e, inner, middle, half)]
                 edges = [pick(evaluate(e, r) for r in rows) for rows in (*ends, *turns) if rows]
                 lows[n] = min(edges) if not seen else min(lows[n], *edges)
@@ -159,8 +162,9 @@ class Interpolated:
             edge = (max if f == "max" else min)(evaluate(e, r) for r in here or ())
             lows[n], highs[n] = (min(lows[n], edge), max(highs[n], edge)) if seen else (edge, edge)
         for n, f, _ in node.functions:
-            mean = integrals[n] / covered if covered else 0.0  # only extremes are of a single instant
-            row[n] = {"min": lows[n], "max": highs[n], "sum": integrals[n] * self.scale, "avg": mean}[f]
+            integral = integrals[n] if abs(integrals[n]) > ROUNDING * parts[n] else 0.0
+            mean = integral / covered if covered else 0.0  # only extremes are of a single instant
+            row[n] = {"min": lows[n], "max": highs[n], "sum": integral * self.scale, "avg": mean}[f]
         return row
 
 
