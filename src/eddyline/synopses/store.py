@@ -36,6 +36,7 @@ MERGED_ROWS = 1 << 16  # a chunk with as many rows is not copied into a larger o
 LEAST_SPILLED_BYTES = 1 << 16  # of a chunk that goes to the disk: smaller ones are many files for little memory
 
 NUMBERS = frozenset(t.id for t in (pa.int64(), pa.float64(), pa.int32(), pa.float32(), pa.timestamp("us")))
+COPIED_BYTES = 1 << 18  # of a column: to copy as many costs less than to select rows in each of its chunks
 ROWS_TO_CUT_OUT = 4  # up to this many rows, to cut out each costs less than to select them by an array of numbers
 
 
@@ -109,16 +110,23 @@ class Store:
         if a == b:
             chunk = self.chunks[a]
             return {n: chunk[n].take(index) for n in names}
-        chunks = self.chunks[a : b + 1]
-        if 2 * len(rows) > self.starts[b] + self.lengths[b] - self.starts[a]:
-            return {n: combine([c[n] for c in chunks]).take(index) for n in names}
-        # Few of many: to put the chunks together would be to copy a window for a handful of results.
-        home = np.searchsorted(self.starts[a + 1 : b + 1], rows, side="right")
-        order = np.argsort(home, kind="stable")
-        ends = np.cumsum(np.bincount(home, minlength=len(chunks))).tolist()
+        columns = {n: [c[n] for c in self.chunks[a : b + 1]] for n in names}
+        dense = 2 * len(rows) > self.starts[b] + self.lengths[b] - self.starts[a]
+        # Few of many: to put the chunks of a large column together would be to copy a window for a handful of results.
+        picked = {} if dense else self._pick(rows, a, b, [n for n in names if not _is_small(columns[n])])
+        return {n: picked[n] if n in picked else combine(columns[n]).take(index) for n in names}
+
+    def _pick(self, rows: Int64s, a: int, b: int, names: Sequence[str]) -> dict[str, pa.Array]:
+        """Columns of the given rows, selected in each of the chunks ``a`` to ``b`` and put into their order."""
+        if not names:
+            return {}
+        home = np.array(self.starts[a + 1 : b + 1]).searchsorted(rows, side="right")
+        order = home.argsort(kind="stable")
+        ends = np.bincount(home, minlength=b + 1 - a).cumsum().tolist()
+        chunks, starts = self.chunks[a : b + 1], self.starts[a : b + 1]
         picks = [
             (chunk, pa.array(rows[order[low:high]] - start))
-            for chunk, start, low, high in zip(chunks, self.starts[a : b + 1], (0, *ends[:-1]), ends, strict=True)
+            for chunk, start, low, high in zip(chunks, starts, (0, *ends[:-1]), ends, strict=True)
             if low < high
         ]
         back = np.empty_like(order)
@@ -209,6 +217,11 @@ def _bytes(columns: Iterable[pa.Array]) -> int:
         else:
             total += a.nbytes
     return total
+
+
+def _is_small(parts: Sequence[pa.Array]) -> bool:
+    """Whether a column is cheaper copied than read part by part. Dictionaries that differ would be decoded."""
+    return _bytes(parts) <= COPIED_BYTES and pa.DictionaryArray not in map(type, parts)
 
 
 @dataclass(frozen=True, slots=True)
