@@ -19,10 +19,10 @@ from eddyline.engine.base_session import Declaring, Q
 from eddyline.engine.bundles import Recorder, bundle_paths, seen_inline
 from eddyline.engine.destinations import check_destinations
 from eddyline.engine.job_text import JobText, read_job
-from eddyline.engine.left_out import Notices, notes
 from eddyline.engine.outputs import RESULTS, Outputs, Result
 from eddyline.engine.progress import Progress
 from eddyline.engine.query import Query
+from eddyline.engine.row_warnings import Notices, notes
 from eddyline.engine.session import Session
 from eddyline.engine.snapshot import Snapshots
 from eddyline.engine.stopping import StopRequest

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from eddyline.core.errors import EddylineError, JobError
 from eddyline.engine.running_query import RunningQuery
-from eddyline.engine.watched import WatchedQuery
+from eddyline.engine.session_protocols import DescribedQuery
 from eddyline.io import durable
 
 FORMAT: Final = 1
@@ -73,7 +73,7 @@ class Learned:
                 left.append((running, name, learned))
         self._reviews = left
 
-    def take(self, query: WatchedQuery) -> None:
+    def take(self, query: DescribedQuery) -> None:
         """Remember what a query knows by now."""
         rates = {s.name: s.arrived for s in query.running.inputs.values()}
         self.remember(fingerprint(query.running), query.running.query.text, rates, query._statistics())

@@ -49,7 +49,7 @@ MODULES: Final = (
     "eddyline.adapting.index_costs",
     "eddyline.adapting.join_choice",
     "eddyline.adapting.join_switch",
-    "eddyline.adapting.readapt",
+    "eddyline.adapting.change_policies",
     "eddyline.adapting.route_control",
     "eddyline.adapting.starting_plan",
     "eddyline.spark.fit_processor",

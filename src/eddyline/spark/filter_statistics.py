@@ -18,7 +18,7 @@ import socket
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
-from eddyline.engine.left_out import LeftOut
+from eddyline.engine.row_warnings import LeftOut
 from eddyline.operators.adaptive_select import InOrder, OrdersItself
 from eddyline.spark.worker_state import PlanHistory
 

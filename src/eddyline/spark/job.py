@@ -27,9 +27,9 @@ from eddyline.engine.job import (
     write_report,
 )
 from eddyline.engine.job_text import read_job
-from eddyline.engine.left_out import LeftOut, notes
 from eddyline.engine.outputs import Outputs, Result
 from eddyline.engine.progress import Progress
+from eddyline.engine.row_warnings import LeftOut, notes
 from eddyline.engine.snapshot import Snapshots
 from eddyline.spark import job_checkpoint, jvm
 from eddyline.spark.job_run import JobRun

@@ -30,10 +30,10 @@ from eddyline.core.time import BEGINNING, Clock, SystemClock
 from eddyline.engine.arrivals import ticks
 from eddyline.engine.input_manager import InputStream
 from eddyline.engine.learned import Learned, fingerprint
-from eddyline.engine.left_out import LeftOut
 from eddyline.engine.query import Query
 from eddyline.engine.relation_changes import TimedRelation
 from eddyline.engine.row_places import place_of
+from eddyline.engine.row_warnings import LeftOut
 from eddyline.engine.session import Session
 from eddyline.engine.side_output import Diverted, SideOutput
 from eddyline.operators.panes import Panes

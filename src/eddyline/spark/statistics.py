@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from eddyline.core.time import TimeKind
 from eddyline.engine.learned import Learned
-from eddyline.engine.left_out import LeftOut
+from eddyline.engine.row_warnings import LeftOut
 from eddyline.streamon.log import merged
 
 NAME: Final = "eddyline"  # of the metrics, unless the user names them

@@ -7,7 +7,7 @@ it), so that a store fed row by row still has few chunks, and each row is copied
 Sharing (thesis 2.3.1): a ``Store`` holds the union of its stubs; a ``Stub`` is one operator's view: it appends what
 the operator reads (a row that another stub has already brought is not stored again) and says which rows it still
 needs; the store drops what no stub needs. An operator counts rows from its query's first element on. The rows of the
-store begin earlier where an older query brought them: ``Stub.shift`` lies between the two (``synopses.meeting`` finds
+store begin earlier where an older query brought them: ``Stub.shift`` lies between the two (``synopses.row_shift`` finds
 it), so a stub can be moved to a store of its own and back while the query runs.
 
 Where memory is short, the oldest chunks go to the disk (``Store.spill``, ``synopses.row_files``). They are read as
@@ -29,8 +29,8 @@ from eddyline.core.bound import Bound
 from eddyline.core.delta import Int64s, combine
 from eddyline.core.schema import Schema
 from eddyline.synopses.index_pool import IndexPool
-from eddyline.synopses.meeting import Beginning, Meeting
 from eddyline.synopses.row_files import RowFiles
+from eddyline.synopses.row_shift import Beginning, RowShift
 
 MERGED_ROWS = 1 << 16  # a chunk with as many rows is not copied into a larger one
 LEAST_SPILLED_BYTES = 1 << 16  # of a chunk that goes to the disk: smaller ones are many files for little memory
@@ -265,7 +265,7 @@ class Stub:
         self.bound = Bound()  # the owner says which: that of its window
         self.last: int | None = None  # the time of its last row
         self.beginning = Beginning()
-        self.meetings: list[Meeting] = []
+        self.row_shifts: list[RowShift] = []  # that are being counted, against stubs of other queries
         self.seek: Callable[[Stub], None] | None = None  # looks for a store of older queries to move to
         self.readers: Callable[[], Sequence[str]] = tuple  # the names of the queries that it works for
         self.companion: Companion | None = None  # what its operator keeps of the same rows beside the store
@@ -292,14 +292,14 @@ class Stub:
             self.store.append(rows, length - behind)
         if time is not None and length:
             self.last = int(time[-1])
-            if self.meetings or self.seek is not None or not self.beginning.known:
-                self._meet(start, time)
+            if self.row_shifts or self.seek is not None or not self.beginning.known:
+                self._observe(start, time)
         return start
 
-    def _meet(self, start: int, time: Int64s) -> None:
-        self.beginning.saw(start, time)
-        for meeting in self.meetings:
-            meeting.passed(self, start, time)
+    def _observe(self, start: int, time: Int64s) -> None:
+        self.beginning.observe(start, time)
+        for row_shift in self.row_shifts:
+            row_shift.observe(self, start, time)
         if self.seek is not None:
             self.seek(self)
 
