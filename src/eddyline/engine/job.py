@@ -95,7 +95,7 @@ def explain_job(
     travel: Callable[[Query, Session], Iterable[str]] | None = None,
 ) -> int:
     """``form`` is text, json (one object by query) or mermaid. ``travel`` says how the work of a query would be split
-    over shards, which needs no Spark to tell."""
+    over shards; that needs no Spark."""
     job = read_job(path)
     session = Session(base=job.base)
     queries = declare_job(session, job)

@@ -74,15 +74,17 @@ class Learned:
         self._reviews = left
 
     def take(self, query: DescribedQuery) -> None:
-        """Remember what a query knows by now."""
+        """Remember the statistics of a query by now."""
         rates = {s.name: s.arrived for s in query.running.inputs.values()}
         self.remember(fingerprint(query.running), query.running.query.text, rates, query._statistics())
 
-    def remember(self, mark: str, text: str, rates: Mapping[str, int], knows: Mapping[str, Mapping[str, Any]]) -> None:
-        """``knows`` are the statistics of the operators, by name."""
+    def remember(
+        self, mark: str, text: str, rates: Mapping[str, int], statistics: Mapping[str, Mapping[str, Any]]
+    ) -> None:
+        """``statistics`` are those of the operators, by name."""
         from eddyline.adapting.starting_plan import learned_by
 
-        operators = {name: found for name, known in knows.items() if (found := learned_by(known)) is not None}
+        operators = {name: found for name, known in statistics.items() if (found := learned_by(known)) is not None}
         if operators:
             self.known[mark] = {"text": text, "rates": dict(rates), "operators": operators}
 

@@ -188,7 +188,7 @@ class Registering(Scheduled, Declaring[Query]):
 
     @in_turn
     def drop(self, query: Query) -> None:
-        """Deregister a query: its operators and its share of the windows are gone; others go on undisturbed."""
+        """Deregister a query: its operators and its share of the windows are removed; others go on."""
         if not any(query is q for q in self.queries):
             name = query.name if isinstance(query, Query) else check.shown(query)
             raise EddylineError(f"{name} is not running in this session.")

@@ -220,8 +220,8 @@ def named_query(queries: Sequence[NamedItem], name: str | None) -> NamedItem:
 
 
 def merged(before: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
-    """Options after a change. What cannot stand beside a new value goes, unless it is given, too: parameters of the
-    policy before, ``filters`` beside ``routing``, and ``tree`` beside ``joins`` and ``caches``.
+    """Options after a change. What cannot stand beside a new value is removed, unless it is given, too: parameters of
+    the policy before, ``filters`` beside ``routing``, and ``tree`` beside ``joins`` and ``caches``.
 
     >>> merged({"filters": "a-greedy", "p": 0.1, "scheduler": "chain"}, {"routing": "default"})
     {'scheduler': 'chain', 'routing': 'default'}

@@ -65,7 +65,7 @@ class AggregateOperator(Operator):
     stream, through selections and projections; the delta then carries ids): minima and maxima cost O(1) instead of
     O(log n). ``append_only`` promises that nothing ever leaves: they and FIRST/LAST keep one value for each group.
     ``inserts_only`` leaves out −old: for an ``Istream`` above that keeps the keys, where deletions cannot show.
-    ``pane_columns`` tells that the input's rows are panes, and where their parts are.
+    With ``pane_columns`` the input's rows are panes, whose parts are in these columns.
     """
 
     def __init__(

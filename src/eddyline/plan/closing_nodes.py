@@ -25,14 +25,16 @@ from eddyline.plan.window_columns import below_items, fresh_window, has_edge, in
 
 
 class ClosingWindows(Matches):
-    """The part of the builder that knows the edges of windows."""
+    """The part of the builder that builds windows whose edges are shown or that close."""
 
     numbers: Numbering
 
     def __init__(self, select: MakeSelect, judge: MakeJudge, kind: TimeKind) -> None:
         super().__init__(select, judge, kind)
         self.shown: set[int] = set()  # relations of which Wstream shows all rows, by number
-        self.sessions: dict[int, int] = {}  # windows with sessions by their number: the nodes that tell when one closes
+        self.sessions: dict[
+            int, int
+        ] = {}  # windows with sessions by their number: the nodes that report when one closes
 
     def groups(self, p: Aggregate, need: Deletions) -> Output:
         raise AssertionError("the builder knows how")
@@ -121,7 +123,7 @@ class ClosingWindows(Matches):
             return fresh
         found = without_columns(p)
         if found is None:
-            # Without deletions it would tell the groups that change, and not all of them.
+            # Without deletions it would bring the groups that change, and not all of them.
             return self.groups(p, Deletions.ALL if self.numbers.of(p) in self.shown else need)
         bare, edges = found
         assert isinstance(p.input, Window)

@@ -83,10 +83,10 @@ def build(planned: PlannedQuery, catalog: Catalog, registry: Registry, load: Cal
           epochs: Mapping[str, int], clock: Clock, select: MakeSelect = SelectOperator, judge: MakeJudge = in_order,
           others_read: Callable[[Plan], bool] = lambda p: False, context: Context | None = None,
           ) -> PhysicalPlan:  # fmt: skip
-    """``load`` brings the rows of a constant relation; ``epochs`` tell from which element on a stream is read, so that
+    """``load`` brings the rows of a constant relation; ``epochs`` say from which element on a stream is read, so that
     only windows over the very same elements share a store; ``select`` makes the operators of selections, ``judge`` the
     conjunctions of those with memberships. Which operators run joins and memberships was chosen before.
-    ``others_read`` tells which sub-plans are read by other queries, too; ``context`` is that of a query that was built
+    ``others_read`` says which sub-plans are read by other queries, too; ``context`` is that of a query that was built
     before."""
     builder = Builder(planned, catalog, registry, load, epochs, clock, select, judge)
     builder.others_read = others_read
@@ -352,7 +352,7 @@ class Builder(Joins):
         else:
             operator = TimeWindow(self.name("seq-window"), p.schema, p.spec, stub, need, spelled(p.spec, self.kind))
         node = self.add(operator, (child.node,), note=spelled(p.spec, self.kind))
-        # Rows that leave a time window while nothing enters may never be told.
+        # Rows that leave a time window while nothing enters may never be shown.
         leaving = need == Deletions.ALL or (isinstance(p.spec, Rows) and need != Deletions.NONE)
         return Output(node, p.schema, ids=True, fifo=True, append_only=need == Deletions.NONE, leaving=leaving)
 

@@ -224,10 +224,10 @@ class SparkQuery:
 
     @property
     def _steering(self) -> Steering:
-        """That of a shard on the driver: it checks what all shards will be told, and follows it."""
+        """That of a shard on the driver: it checks what all shards will receive, and follows it."""
         if self._judging:
             raise JobError(
-                f"{self.name!r} runs without state in Spark's workers, which cannot be told anything once they run:"
+                f"{self.name!r} runs without state in Spark's workers, which cannot be changed once they run:"
                 " alter it before its DataFrame is made."
             )
         if self._template is None:

@@ -22,7 +22,7 @@ class Registry:
         self.pool = IndexPool()
 
     def stub(self, what: Elements | None, fields: Schema, prefix: str, kind: type[Stub] = Stub) -> Stub:
-        """A stub for an operator about to start; one that is told nothing of its elements (None) shares with nobody.
+        """A stub for an operator about to start; one of unknown elements (None) shares with nobody.
 
         Whether or not they share now, stores of the same elements have the same columns, so that they can later. So
         has a store that will be given up for that of an older query.
@@ -83,7 +83,7 @@ class Registry:
             s.row_shifts = [x for x in s.row_shifts if x is not row_shift]
 
     def forget(self, stub: Stub) -> None:
-        """A query is gone: its stub no longer holds rows."""
+        """A query was removed: its stub no longer holds rows."""
         self.stubs = [s for s in self.stubs if s is not stub]
         for row_shift in list(stub.row_shifts):
             self._stop_counting(row_shift)  # a stub that waited for it looks for another

@@ -142,7 +142,7 @@ class SparseStub(Stub):
         return mine[mine >= self.border]
 
     def expire(self, low: int = 0) -> None:
-        """``needed`` tells of all rows now; some are no longer needed."""
+        """``needed`` says of each row that is held whether it is still needed."""
         self.open = self.end
         if self.rest is not None and not (self.needed() < self.border).any():
             self.rest = None

@@ -280,8 +280,8 @@ class Stub:
         return self.end - self.low
 
     def insert(self, columns: Mapping[str, pa.Array], length: int, time: Int64s | None = None) -> int:
-        """Bring the next rows; returns the row number of the first. Rows already stored are not stored again. Where
-        their times are told, the rows can be found in the store of an older query."""
+        """Bring the next rows; returns the row number of the first. Rows already stored are not stored again. With
+        their times the rows can be found in the store of an older query."""
         start = self.end
         self.end += length
         behind = max(self.store.end - start - self.shift, 0)
