@@ -14,7 +14,7 @@ import eddyline as ed
 from eddyline.core.catalog import Catalog
 from eddyline.cql import bind
 from eddyline.engine.collector import PROPERTIES, Collector
-from eddyline.engine.system_wanted import WantedRows, wanted_by
+from eddyline.engine.system_rows_read import WantedRows, wanted_by
 from eddyline.plan.rules import optimize
 from eddyline.testing import ManualClock
 

@@ -21,7 +21,7 @@ from eddyline.core.errors import DataError
 from eddyline.core.window import Slide
 from eddyline.expr.nodes import AggregateCall, Call, Column
 from eddyline.kernels import panes as kernels
-from eddyline.operators.bundles import Bundles, SumKind
+from eddyline.operators.pane_columns import PaneColumns, SumKind
 from eddyline.operators.panes import BATCHES_PASSED_ON, Panes
 from eddyline.operators.windows import enter_times, leave_times
 from eddyline.plan import physical
@@ -84,10 +84,10 @@ def content(out: Delta, *, of: Slide) -> dict[tuple[Any, ...], list[Any]]:
 @settings(max_examples=300, deadline=None)
 def test_panes_hold_what_their_elements_hold(elements: list[Any], width: int, slide: int) -> None:
     window = Slide(width, slide)
-    bundles = Bundles.of([K], CALLS)
-    assert bundles is not None
-    panes = Panes("panes 1", bundles, [window])
-    singly = Panes("panes 2", bundles, [window])
+    pane_columns = PaneColumns.of([K], CALLS)
+    assert pane_columns is not None
+    panes = Panes("panes 1", pane_columns, [window])
+    singly = Panes("panes 2", pane_columns, [window])
     singly.min_elements = 1 << 30
     given_, last = delta(elements), elements[-1][0] if elements else 0
     out, each = panes.process([given_], last), singly.process([given_], last)
@@ -99,25 +99,25 @@ def test_panes_hold_what_their_elements_hold(elements: list[Any], width: int, sl
 
 def test_numbers_of_similar_size_become_one() -> None:
     prices = [round(100 + 0.01 * i, 2) for i in range(1000)]
-    bundles = Bundles.of([K], CALLS)
-    assert bundles is not None
-    out = Panes("panes 1", bundles, [Slide(10, 2)]).process([delta([(1, "a", p, 1, None) for p in prices])], 1)
+    pane_columns = PaneColumns.of([K], CALLS)
+    assert pane_columns is not None
+    out = Panes("panes 1", pane_columns, [Slide(10, 2)]).process([delta([(1, "a", p, 1, None) for p in prices])], 1)
     assert len(out) == 1
     parts = [Fraction(out.columns[n][0].as_py()) for n in ("_sum0", "_rest0")]
     assert sum(parts) == sum(map(Fraction, prices)) and out.columns["_sum1"].to_pylist() == [1000]
 
 
 def test_the_ends_of_panes_are_those_of_all_windows() -> None:
-    bundles = Bundles.of([], [AggregateCall("count", (), pa.int64())])
-    assert bundles is not None
-    panes = Panes("panes 1", bundles, [Slide(10, 4), Slide(5, 4)])  # k·4, k·4 − 10, k·4 − 5
+    pane_columns = PaneColumns.of([], [AggregateCall("count", (), pa.int64())])
+    assert pane_columns is not None
+    panes = Panes("panes 1", pane_columns, [Slide(10, 4), Slide(5, 4)])  # k·4, k·4 − 10, k·4 − 5
     assert panes.process([delta([(t, "a", 0.0, 0, "") for t in range(9)])], 8).time.tolist() == [0, 2, 3, 4, 6, 7, 8]
 
 
 def test_what_gains_nothing_is_left_alone_for_a_while() -> None:
-    bundles = Bundles.of([K], CALLS)
-    assert bundles is not None
-    panes = Panes("panes 1", bundles, [Slide(10, 2)])
+    pane_columns = PaneColumns.of([K], CALLS)
+    assert pane_columns is not None
+    panes = Panes("panes 1", pane_columns, [Slide(10, 2)])
     panes.rest = BATCHES_PASSED_ON
     apart, together = delta([(2, k, 1.0, 1, None) for k in "abcd"]), delta([(2, "a", 1.0, 1, None)] * 4)
     assert len(panes.process([apart], 2)) == 4
@@ -125,9 +125,9 @@ def test_what_gains_nothing_is_left_alone_for_a_while() -> None:
 
 
 def test_groups_are_forgotten() -> None:
-    bundles = Bundles.of([K], CALLS)
-    assert bundles is not None
-    panes = Panes("panes 1", bundles, [Slide(10, 2)])
+    pane_columns = PaneColumns.of([K], CALLS)
+    assert pane_columns is not None
+    panes = Panes("panes 1", pane_columns, [Slide(10, 2)])
     with patch("eddyline.operators.panes.MOST_GROUPS", 3):
         for i in range(20):
             elements = [(2, f"{i} {j}", float(j), j, None) for j in (0, 1, 1)]
@@ -143,8 +143,8 @@ def test_some_aggregates_need_the_elements() -> None:
         AggregateCall("stddev", (X,), pa.float64()),
         AggregateCall("sum", (failing,), pa.float64()),
     ):
-        assert Bundles.of([K], [*CALLS, call]) is None
-    assert Bundles.of([failing], CALLS) is None
+        assert PaneColumns.of([K], [*CALLS, call]) is None
+    assert PaneColumns.of([failing], CALLS) is None
 
 
 def test_the_kernel_knows_the_same_kinds() -> None:

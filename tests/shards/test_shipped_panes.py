@@ -215,7 +215,7 @@ def test_bounds_are_known_in_the_next_micro_batch_alone(monkeypatch: pytest.Monk
     (route,) = program.routes("S")
     assert bounds.known(route) is None
     for _ in range(2):  # by two shards
-        bounds.tell(program.name, 0, 0, -77)
+        bounds.publish(program.name, 0, 0, -77)
     assert bounds.known(route) is None  # of the micro-batch itself nothing was told
     place[0] = tmp_path, "query", 5
     assert bounds.known(route) == -77
@@ -230,4 +230,4 @@ def test_bounds_are_known_in_the_next_micro_batch_alone(monkeypatch: pytest.Monk
 def test_who_cannot_write_bounds_down_says_nothing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     monkeypatch.setattr(bounds, "_place", lambda: (tmp_path / "file", "query", 4))
-    bounds.tell("program", 0, 0, 1)
+    bounds.publish("program", 0, 0, 1)

@@ -65,3 +65,22 @@ def test_a_store_fed_row_by_row_has_few_chunks_and_drops_what_nobody_needs() -> 
     assert len(store.chunks) < 12
     assert store.end - store.first < 400
     check(stub)
+
+
+@pytest.mark.parametrize("bytes", [0, 2_000, 1 << 18])
+def test_rows_are_the_same_whether_columns_are_copied_or_read_chunk_by_chunk(
+    bytes: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("eddyline.synopses.store.COPIED_BYTES", bytes)
+    store = Store(Schema((*SCHEMA.fields, Field("d", pa.dictionary(pa.int32(), pa.string())))))
+    for length in (300, 100, 30, 9, 2):
+        named = [f"r{i}" for i in range(store.end, store.end + length)]
+        columns = {"a": pa.array(range(store.end, store.end + length)), "s": pa.array(named)}
+        store.append({**columns, "d": pa.array(named).dictionary_encode()}, length)
+    assert len(store.chunks) > 3
+    random = np.random.default_rng(1)
+    for many in (5, 20, 100, 400):
+        wanted = random.integers(0, store.end, many)
+        taken = store.take(wanted)
+        assert taken["a"].to_pylist() == wanted.tolist()
+        assert taken["s"].to_pylist() == taken["d"].to_pylist() == [f"r{i}" for i in wanted]

@@ -218,7 +218,7 @@ class AdaptiveJoin:
     # ── between two runs ──────────────────────────────────────────────────────────────────────────────────────────
 
     def _reoptimize(self, arrays: JoinArrays, now: int) -> None:
-        """A run is over: tell the policies of it, and apply what they decide."""
+        """A run is over: report it to the policies, and apply what they decide."""
         run = RunStatistics(
             self._by_input(), [a + b for a, b in zip(self._came, self._left, strict=True)], self._came
         )  # fmt: skip
@@ -270,7 +270,7 @@ class AdaptiveJoin:
         plan has changed."""
         pacing = self.pacing
         settled = not new_orders and (pacing.profiling_runs_due <= 1 or pacing.pace.always_profiles)
-        # After an alarm new orders may come; but a cache that no longer pays goes at once.
+        # After an alarm new orders may come; but a cache that no longer pays is dropped at once.
         alarmed = not new_orders and not settled and not pacing.in_profiling_run
         if settled or alarmed:
             choice.observe(arrays, run)

@@ -1,6 +1,7 @@
-"""What A-Caching is told after a run (thesis 5.5.1 to 5.5.3): rates, what the operators of pipelines did, and of caches
-what their stores have done since it was last told. Of caches that are only weighed a Bloom filter says how many keys
-were different, and so how many probes would miss; what their upkeep would cost follows from what their segments find.
+"""The statistics that A-Caching receives after a run (thesis 5.5.1 to 5.5.3): rates, what the operators of pipelines
+did, and what the stores of caches have done since the run before. Of caches that are only weighed a Bloom filter
+says how many keys were different, and so how many probes would miss; what their upkeep would cost follows from what
+their segments find.
 """
 
 from __future__ import annotations
@@ -25,11 +26,11 @@ class CacheProfiles:
         self._seen: dict[Any, tuple[int, ...]] = {}
 
     def pass_over(self, arrays: JoinArrays) -> None:
-        """What stores have done so far is not to be told."""
+        """Leave out what stores have done so far."""
         counts = {s: arrays.cache_operators.caches.counts(s) for s in arrays.cache_operators.caches.ids}
         self._seen = {s: (c.probes, c.misses, c.updates, c.update_work) for s, c in counts.items()}
 
-    def tell(
+    def report(
         self,
         caching: ACaching,
         arrays: JoinArrays,

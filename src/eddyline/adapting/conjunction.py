@@ -1,7 +1,7 @@
 """A conjunction that orders itself: the evaluation, a policy, and the conversation between them.
 
-The evaluation (``expr.observed``) obeys an order and knows no reason; the policy (``adaptive.filters``) sees statistics
-and knows no rows. Here batches are cut into *sub-batches*, because an order can only change between two passes: small
+The evaluation (``expr.observed``) applies an order; the policy (``adaptive.filters``) sees statistics
+and no rows. Here batches are cut into *sub-batches*, because an order can only change between two passes: small
 ones while rows are dear, so that a change is noticed after few of them, larger ones where a pass would cost more than
 the rows that it judges. How a batch is cut cannot be seen in the answer.
 """
@@ -214,7 +214,7 @@ class AdaptiveConjunction:
 
     def _guesses(self) -> bool:
         """Whether an order would rest on the price of a single call, which may have loaded a model. The next passes
-        tell; one that is hardly ever asked is not waited for."""
+        show; a conjunct that is hardly ever evaluated is not waited for."""
         return self.seen.batches < PASSES_TO_PRICE_ALL and bool(self.times.guessed[self.policy.pipeline.free].any())
 
     def _shown_to(self, trial: tuple[int, ...]) -> Bools:

@@ -1,4 +1,4 @@
-"""The attributes by which an eddy may tell rows apart: which columns, partitioned how, and what their classes are.
+"""The attributes by which an eddy may classify rows: which columns, partitioned how, and what their classes are.
 
 Columns that are cheap to partition may classify: numbers, Booleans, times and strings, as far as the query reads them.
 Strings and Booleans are partitioned by hash, doubles and times by range; whole numbers by hash if the first rows show
@@ -19,7 +19,7 @@ import pyarrow.types as t
 from eddyline.adaptive.routing.partition import HashPartition, RangePartition
 from eddyline.core.delta import Bools, Int64s
 
-ROWS_TO_CHOOSE_CLASSES: Final = 2048  # in which whole numbers with few values are told from those with many
+ROWS_TO_CHOOSE_CLASSES: Final = 2048  # in which the different values of a column of whole numbers are counted
 VALUES_PER_CLASS: Final = 2  # up to which whole numbers are hashed into classes; beyond, classes are ranges
 
 

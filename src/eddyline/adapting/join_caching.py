@@ -50,7 +50,7 @@ class JoinCaching:
 
     def observe(self, arrays: JoinArrays, run: RunStatistics) -> None:
         """Tell A-Caching of the runs since it was last told."""
-        self._profiles.tell(self.caching, arrays, run.profiles, run.came_or_left, run.came)
+        self._profiles.report(self.caching, arrays, run.profiles, run.came_or_left, run.came)
         if self.hold.waiting and any(map(len, run.profiles)):
             others = range(1, self.caching.shape.size)
             seen = [(len(rows), np.count_nonzero(rows[:, x] >= 0)) for rows in run.profiles for x in others]

@@ -119,7 +119,7 @@ def combine(arrays: Sequence[pa.Array]) -> pa.Array:
     """
     if len(arrays) == 1:
         return arrays[0]
-    if any(pa.types.is_dictionary(a.type) for a in arrays) and not _one_dictionary(arrays):
+    if pa.DictionaryArray in map(type, arrays) and not _one_dictionary(arrays):
         arrays = [pc.cast(a, a.type.value_type) if pa.types.is_dictionary(a.type) else a for a in arrays]
     return pa.concat_arrays(arrays)
 

@@ -1,4 +1,4 @@
-"""The rows of a stream with SLACK AUTO: those that wait to be judged, and where each goes when it was."""
+"""The rows of a stream with SLACK AUTO: those that wait to be judged, and where they go: on time, late, implausible."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ from eddyline.streamon.decision import Decision
 WARM_UP: Final = 64  # rows that are held before the first one is judged: more are a safer start, and a later one
 AMONG: Final = 16  # rows within which a jump must be confirmed: more hold doubtful rows longer
 CONFIRM: Final = 8  # rows ahead among them that confirm it
-MIDDLE: Final = 0.8  # share of the first rows that tell how far times are apart
+MIDDLE: Final = 0.8  # share of the first rows that the usual distance of times is computed from
 FIRST_REACH: Final = 20  # times this distance: first rows that are farther from the middle one are doubted
 
 ON_TIME, BEHIND, BEFORE, SHUT, IMPLAUSIBLE = 0, 1, 2, 3, 4

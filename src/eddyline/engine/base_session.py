@@ -36,9 +36,9 @@ from eddyline.engine.declaration_checks import (
     time_kind,
     weighted,
 )
-from eddyline.engine.left_out import LeftOut, outside
 from eddyline.engine.ownership import Turn, in_turn, not_pickled
 from eddyline.engine.relation_changes import latest
+from eddyline.engine.row_warnings import LeftOut, outside
 from eddyline.engine.scheduler import make_scheduler
 from eddyline.engine.system_streams import interval_of
 from eddyline.expr.functions import is_aggregate

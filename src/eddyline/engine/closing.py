@@ -29,7 +29,7 @@ from eddyline.core.time import BEGINNING
 
 
 class Bounded(Protocol):
-    """What closing needs to know of an input; ``InputStream`` is one."""
+    """The part of an input that closing reads; ``InputStream`` is one."""
 
     @property
     def bound(self) -> int: ...

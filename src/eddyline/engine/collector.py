@@ -10,8 +10,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from eddyline.core.time import TimeKind
-from eddyline.engine.system_wanted import WantedRows
-from eddyline.engine.watched import WatchedQuery, WatchedSession
+from eddyline.engine.session_protocols import DescribedQuery, DescribedSession
+from eddyline.engine.system_rows_read import WantedRows
 
 Row = tuple[str, str, str, str, float, str, int | None]  # query, entity, kind, property, value, unit, shard
 Property = tuple[str, float | int | None, str]  # name, value, unit
@@ -46,7 +46,7 @@ class Collector:
     def __init__(self) -> None:
         self._before: dict[tuple[str, str], tuple[int, float]] = {}  # by query and entity: when, and the count then
 
-    def rows(self, session: WatchedSession, wanted: Sequence[WantedRows], now: int) -> list[Row]:
+    def rows(self, session: DescribedSession, wanted: Sequence[WantedRows], now: int) -> list[Row]:
         """What is wanted by at least one query, at ``now`` (microseconds)."""
         found: list[Row] = []
         for query, entity, kind, properties in self._entities(session, wanted, now):
@@ -57,7 +57,7 @@ class Collector:
         return found
 
     def _entities(
-        self, session: WatchedSession, wanted: Sequence[WantedRows], now: int
+        self, session: DescribedSession, wanted: Sequence[WantedRows], now: int
     ) -> Iterator[tuple[str, str, str, Iterable[Property]]]:
         def asked(query: str, kind: str) -> bool:
             return any(w.admits(query=query, kind=kind) and has_property(w, kind) for w in wanted)
@@ -83,7 +83,7 @@ class Collector:
                 for operator, known in q._statistics().items():
                     yield from ((name, *entity) for entity in adapting(operator, known))
 
-    def _query(self, q: WatchedQuery, sizes: Mapping[str, tuple[int, int]], now: int) -> Iterator[Property]:
+    def _query(self, q: DescribedQuery, sizes: Mapping[str, tuple[int, int]], now: int) -> Iterator[Property]:
         r = q.running
         yield "rows", r.produced, ROWS
         yield "rate", self._rate(q.name, "", r.produced, now), PER_SECOND

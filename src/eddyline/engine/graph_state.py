@@ -1,4 +1,4 @@
-"""The state of a graph of queries: each operator's once, and which query knows it by which name.
+"""The state of a graph of queries: each operator's once, and its name in each query that reads it.
 
 A graph can be built anew from it, by the same queries, with operators shared in another way: an operator takes the
 state of whatever stood in its place. So sharing is switched while queries run, and a snapshot that was made with

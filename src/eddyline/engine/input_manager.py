@@ -241,7 +241,7 @@ class InputStream(StreamTime):
         return [*self._buffer.chunks, *(slowest.chunks if slowest is not None else ())]
 
     def _settle(self) -> None:
-        """Judge what waits to be judged: nothing will come, for now, that could tell more."""
+        """Judge the rows that wait to be judged: for now no further row will come to compare them with."""
         if self.auto is not None:
             self._place(self.auto.settle(self._closed))
 

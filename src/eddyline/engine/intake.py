@@ -1,7 +1,7 @@
 """Intakes: the elements of an input from one arrival on, read once for all operators that began with that arrival.
 
 A query answers as if its inputs began when it was registered. So two queries see the same elements of a stream exactly
-if no element came between their registrations: then they have one intake. Its number is part of what tells whether two
+if no element came between their registrations: then they have one intake. Its number is part of the key by which two
 sub-plans are equal (``plan.sameness``).
 
 A timed relation *is* something before a query comes, and a query first gets its content. Two queries get the same

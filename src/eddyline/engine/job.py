@@ -19,10 +19,10 @@ from eddyline.engine.base_session import Declaring, Q
 from eddyline.engine.bundles import Recorder, bundle_paths, seen_inline
 from eddyline.engine.destinations import check_destinations
 from eddyline.engine.job_text import JobText, read_job
-from eddyline.engine.left_out import Notices, notes
 from eddyline.engine.outputs import RESULTS, Outputs, Result
 from eddyline.engine.progress import Progress
 from eddyline.engine.query import Query
+from eddyline.engine.row_warnings import Notices, notes
 from eddyline.engine.session import Session
 from eddyline.engine.snapshot import Snapshots
 from eddyline.engine.stopping import StopRequest
@@ -95,7 +95,7 @@ def explain_job(
     travel: Callable[[Query, Session], Iterable[str]] | None = None,
 ) -> int:
     """``form`` is text, json (one object by query) or mermaid. ``travel`` says how the work of a query would be split
-    over shards, which needs no Spark to tell."""
+    over shards; that needs no Spark."""
     job = read_job(path)
     session = Session(base=job.base)
     queries = declare_job(session, job)

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from eddyline.core.errors import EddylineError, JobError
 from eddyline.engine.running_query import RunningQuery
-from eddyline.engine.watched import WatchedQuery
+from eddyline.engine.session_protocols import DescribedQuery
 from eddyline.io import durable
 
 FORMAT: Final = 1
@@ -73,16 +73,18 @@ class Learned:
                 left.append((running, name, learned))
         self._reviews = left
 
-    def take(self, query: WatchedQuery) -> None:
-        """Remember what a query knows by now."""
+    def take(self, query: DescribedQuery) -> None:
+        """Remember the statistics of a query by now."""
         rates = {s.name: s.arrived for s in query.running.inputs.values()}
         self.remember(fingerprint(query.running), query.running.query.text, rates, query._statistics())
 
-    def remember(self, mark: str, text: str, rates: Mapping[str, int], knows: Mapping[str, Mapping[str, Any]]) -> None:
-        """``knows`` are the statistics of the operators, by name."""
+    def remember(
+        self, mark: str, text: str, rates: Mapping[str, int], statistics: Mapping[str, Mapping[str, Any]]
+    ) -> None:
+        """``statistics`` are those of the operators, by name."""
         from eddyline.adapting.starting_plan import learned_by
 
-        operators = {name: found for name, known in knows.items() if (found := learned_by(known)) is not None}
+        operators = {name: found for name, known in statistics.items() if (found := learned_by(known)) is not None}
         if operators:
             self.known[mark] = {"text": text, "rates": dict(rates), "operators": operators}
 

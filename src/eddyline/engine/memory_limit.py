@@ -24,7 +24,7 @@ class MemoryLimit:
                 node.operator.limit_memory(limit)
 
     def _share(self, caches: int | None) -> None:
-        from eddyline.adapting.readapt import share_memory
+        from eddyline.adapting.change_policies import share_memory
 
         share_memory((n.operator for n in self.query.physical.nodes if n.operator is not None), caches)
 
@@ -34,7 +34,7 @@ class MemoryLimit:
             self._act()
 
     def _act(self) -> None:
-        from eddyline.adapting.readapt import cache_bytes
+        from eddyline.adapting.change_policies import cache_bytes
 
         query = self.query
         assert query.held is not None

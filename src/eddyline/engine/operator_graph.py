@@ -5,7 +5,7 @@ says so: the same operators over the same elements under the same options), the 
 dropped, with all that only it would have read. An operator without readers is removed.
 
 Why sharing is correct: an operator's changes up to an instant depend on its inputs' changes up to
-that instant and on nothing else, so every reader gets what an operator of its own would have made. Sub-plans over
+that instant and on nothing else, so every reader gets what an operator of its own would emit. Sub-plans over
 different elements have different keys, because an intake has a number. And an operator that has emitted something that
 a new query should have seen belongs to an intake that is not fresh, so a new query never gets its number.
 """
@@ -128,7 +128,7 @@ class OperatorGraph:
         return made
 
     def _connect(self, source: Source, node: Node, number: int, query: RunningQuery) -> Queue:
-        """A queue from an operator or an intake to a reader that knows it as a node of a query."""
+        """A queue from an operator or an intake to a reader, in whose query it is a node."""
         if isinstance(source, Intake):
             assert node.scan is not None
             queue = Queue(node.scan.schema)
@@ -173,7 +173,7 @@ class OperatorGraph:
         query.physical.stubs[:] = [s for n in query.physical.nodes for s in n.stubs]
 
     def remove(self, query: RunningQuery) -> None:
-        """A query is gone, and with it what nobody else reads."""
+        """Remove a query, and the operators that no other query reads."""
         self.queries = [q for q in self.queries if q is not query]
         for o in query.uses:
             o.readers = [q for q in o.readers if q is not query]
@@ -239,7 +239,7 @@ class OperatorGraph:
         return self.lines[-1]
 
     def close_unused(self) -> None:
-        """Intakes and time lines that no query uses go."""
+        """Remove the intakes and time lines that no query uses."""
         self.lines = [x for x in self.lines if x.queries]
         for intake in [i for i in self.intakes if not i.users]:
             intake.close()

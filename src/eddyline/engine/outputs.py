@@ -22,7 +22,7 @@ HOLD = 1000  # rows of a table that wait to be laid out together, where no user 
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What a sink needs to know of a query."""
+    """The facts of a query that a sink needs."""
 
     name: str | None
     target: str | None

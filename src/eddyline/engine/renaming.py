@@ -69,7 +69,7 @@ class Renaming:
 
 
 class RenamingQueue(Queue):
-    """A queue whose reader knows the columns by other names than the operator that fills it."""
+    """A queue whose reader has other names for the columns than the operator that fills it."""
 
     def __init__(self, schema: Schema, renaming: Renaming) -> None:
         super().__init__(schema)

@@ -24,7 +24,7 @@ def place_of(
     """The file and the line or row number, among the first ``most`` rows of the source; None if it is not found.
     ``stamp`` is the column of time.
 
-    Whatever goes wrong on the way (a file that is gone, or was changed) must not hide the error that is being told.
+    An error while the place is searched (a file was removed or changed) must not hide the error that is reported.
     """
     try:
         found = _found(source, stamp, values, time, min(most, ROWS_SEARCHED))

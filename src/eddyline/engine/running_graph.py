@@ -31,7 +31,7 @@ Want = Callable[[InputStream, Sequence[str]], None]
 
 
 class RunningGraph(OperatorGraph):
-    """``load`` brings the rows of a constant relation; ``want`` is told which columns of an input are read."""
+    """``load`` brings the rows of a constant relation; ``want`` receives the columns of an input that are read."""
 
     def __init__(
         self,
@@ -149,7 +149,7 @@ class RunningGraph(OperatorGraph):
 
     def _hold(self, query: RunningQuery) -> None:
         query.line.queries += 1
-        query.line.tell(query.context)
+        query.line.set_start_of(query.context)
         for intake in query.intakes.values():
             intake.users += 1
 

@@ -49,7 +49,7 @@ class Fifo:
     """Batches are passed through all operators one after another."""
 
     def attach(self, tasks: Sequence[Task]) -> None:
-        """Needs to know nothing."""
+        """Needs no statistics."""
 
     def next(self, ready: Sequence[Task]) -> Task:
         return min(ready, key=lambda t: (t.ticket, -t.position))

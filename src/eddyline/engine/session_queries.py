@@ -21,11 +21,11 @@ from eddyline.engine.estimates import Estimator, companion_of
 from eddyline.engine.feeds import Feed
 from eddyline.engine.input_manager import InputStream
 from eddyline.engine.learned import Learned
-from eddyline.engine.left_out import Notices, warn_of_missed
 from eddyline.engine.ownership import in_turn
 from eddyline.engine.query import Query
 from eddyline.engine.relation_changes import TimedRelation
 from eddyline.engine.row_places import place_of
+from eddyline.engine.row_warnings import Notices, warn_of_missed
 from eddyline.engine.running_graph import RunningGraph
 from eddyline.engine.running_query import RunningQuery
 from eddyline.engine.session_scheduling import Scheduled
@@ -188,7 +188,7 @@ class Registering(Scheduled, Declaring[Query]):
 
     @in_turn
     def drop(self, query: Query) -> None:
-        """Deregister a query: its operators and its share of the windows are gone; others go on undisturbed."""
+        """Deregister a query: its operators and its share of the windows are removed; others go on."""
         if not any(query is q for q in self.queries):
             name = query.name if isinstance(query, Query) else check.shown(query)
             raise EddylineError(f"{name} is not running in this session.")

@@ -13,8 +13,8 @@ from eddyline.core import arguments as check
 from eddyline.core.errors import JobError, OverloadError
 from eddyline.core.overload import WEIGHT
 from eddyline.core.time import TimeKind, from_datetime
-from eddyline.engine.left_out import LeftOut
 from eddyline.engine.ownership import in_turn
+from eddyline.engine.row_warnings import LeftOut
 from eddyline.engine.session_queries import Registering
 from eddyline.io.resolve import open_source
 

@@ -53,7 +53,7 @@ class SideStream:
         self.stream.accept(pa.RecordBatch.from_pydict(columns))
 
     def end(self) -> None:
-        """The query is gone, and with it its side streams: those who read this one have all of it."""
+        """The query was removed, and its side streams end: those who read this one have all of it."""
         for output in self.followed:
             output.subscribers.remove(self.take)
         self.stream.finish()

@@ -19,7 +19,7 @@ from eddyline.adapting.filter_choice import Filtering
 from eddyline.adapting.join_choice import Joining, memory_of
 from eddyline.core import arguments as check
 from eddyline.core.errors import JobError, did_you_mean
-from eddyline.engine.watched import SteeredQuery
+from eddyline.engine.session_protocols import SteeredQuery
 from eddyline.operators.base import Operator
 from eddyline.plan.candidates import named_by
 from eddyline.streamon.decision import POLICY, USER, Decision
@@ -75,7 +75,7 @@ class Steering:
         return [self._record(OPTION + n, altered.before.get(n), altered.after.get(n), because) for n in altered.changed]
 
     def _apply(self, altered: Altered) -> None:
-        from eddyline.adapting import readapt
+        from eddyline.adapting import change_policies
 
         for change in self._prepared(altered):
             change()
@@ -87,14 +87,14 @@ class Steering:
             self._query.session._limit_memory(self._query.running, memory_of(altered.after))
         self.options = dict(altered.after)
         if self.pinned:
-            readapt.pin(self._operators, True)
+            change_policies.pin(self._operators, True)
 
     def check(self, given: Mapping[str, Any]) -> None:
         """Refuse what ``alter`` would refuse, and change nothing."""
         self._prepared(Altered(self.options, merged(self.options, given)))
 
     def _prepared(self, altered: Altered) -> list[Callable[[], None]]:
-        from eddyline.adapting import readapt
+        from eddyline.adapting import change_policies
 
         session, bound = self._query.session, self._query.running.query
         session._check_options(replace(bound, options=altered.after))
@@ -115,18 +115,18 @@ class Steering:
                 )
         filtering, joining = Filtering.of(altered.after, session.clock), Joining.of(altered.after, session.clock)
         joining.check(self._query.running.plan)
-        policies = readapt.Policies(filtering, joining)
+        policies = change_policies.Policies(filtering, joining)
         return policies.prepare(self._operators, selections=altered.selections, joins=altered.joins)
 
     # ── pinning ───────────────────────────────────────────────────────────────────────────────────────────────────
 
     def pin(self, pinned: bool, because: str = "") -> list[Decision]:
         """Keep all plans as they are, or let policies change them again. Nothing is recorded where nothing changes."""
-        from eddyline.adapting import readapt
+        from eddyline.adapting import change_policies
 
         if pinned == self.pinned:
             return []
-        readapt.pin(self._operators, pinned)
+        change_policies.pin(self._operators, pinned)
         self.pinned = pinned
         stays = "plans stay as they are; what would have been done is reported"
         return [self._record(PINNED, not pinned, pinned, because or (stays if pinned else "plans may change again"))]
@@ -135,7 +135,7 @@ class Steering:
 
     def undo(self, number: int) -> list[Decision]:
         """Set back what a decision changed, and keep its policy from taking it again before the statistics drift."""
-        from eddyline.adapting import readapt
+        from eddyline.adapting import change_policies
 
         decision, query = self._undoable(number), self._query
         because = f"undoes decision {number}"
@@ -149,7 +149,7 @@ class Steering:
                 return query.session._set_width(decision.operator.removeprefix(STREAM), decision.kind, ticks, because)
             if decision.operator not in query.running.operators:
                 raise JobError(f"there is no operator {decision.operator!r} any more.")
-            readapt.undo(query.running.operators[decision.operator].operator, decision, query.running.reached)
+            change_policies.undo(query.running.operators[decision.operator].operator, decision, query.running.reached)
         except JobError as error:
             raise JobError(f"decision {number} of {query.name!r} cannot be undone: {error}") from error
         return [self._record(decision.kind, decision.after, decision.before, because, decision)]
@@ -188,12 +188,12 @@ class Steering:
 
     def load(self, state: Mapping[str, Any]) -> None:
         """Go on with what was altered before a snapshot. The log has the decisions; nothing is recorded anew."""
-        from eddyline.adapting import readapt
+        from eddyline.adapting import change_policies
 
         if state["altered"]:
             self._apply(Altered(self.options, merged(self.options, state["altered"])))
         self.pinned = bool(state["pinned"])
-        readapt.pin(self._operators, self.pinned)
+        change_policies.pin(self._operators, self.pinned)
 
 
 class Named(Protocol):
@@ -220,8 +220,8 @@ def named_query(queries: Sequence[NamedItem], name: str | None) -> NamedItem:
 
 
 def merged(before: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
-    """Options after a change. What cannot stand beside a new value goes, unless it is given, too: parameters of the
-    policy before, ``filters`` beside ``routing``, and ``tree`` beside ``joins`` and ``caches``.
+    """Options after a change. What cannot stand beside a new value is removed, unless it is given, too: parameters of
+    the policy before, ``filters`` beside ``routing``, and ``tree`` beside ``joins`` and ``caches``.
 
     >>> merged({"filters": "a-greedy", "p": 0.1, "scheduler": "chain"}, {"routing": "default"})
     {'scheduler': 'chain', 'routing': 'default'}

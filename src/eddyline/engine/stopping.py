@@ -22,7 +22,7 @@ MOMENT: Final = 500_000_000  # nanoseconds
 class StopRequest:
     """Remembers Ctrl-C while it is entered. Outside the main thread, where signals cannot be handled, it does nothing.
 
-    ``waits``: the run goes on to the end of its batch, and its user is told so.
+    ``waits``: the run goes on to the end of its batch, and a message says so.
 
     >>> with StopRequest() as stop:
     ...     before = stop.asked

@@ -19,15 +19,15 @@ from eddyline.core.time import Clock, TimeKind
 from eddyline.engine.collector import Collector, Row
 from eddyline.engine.declaration_checks import duration
 from eddyline.engine.input_manager import InputStream
-from eddyline.engine.system_wanted import WantedRows, wanted_by
-from eddyline.engine.watched import WatchedQuery, WatchedSession
+from eddyline.engine.session_protocols import DescribedQuery, DescribedSession
+from eddyline.engine.system_rows_read import WantedRows, wanted_by
 from eddyline.plan.logical import Plan
 from eddyline.plan.traverse import streams_of
 from eddyline.streamon.decision import Decision
 from eddyline.streamon.log import Follower
 from eddyline.streamon.wording import brief
 
-Collect = Callable[[WatchedSession, Sequence[WantedRows], int], Iterable[Row]]
+Collect = Callable[[DescribedSession, Sequence[WantedRows], int], Iterable[Row]]
 EVERY: Final = 1_000_000  # microseconds between two rows about the same, unless the query says otherwise
 
 
@@ -66,14 +66,14 @@ class _Stream:
 class SystemStreams:
     """The system streams of one session."""
 
-    def __init__(self, session: WatchedSession) -> None:
+    def __init__(self, session: DescribedSession) -> None:
         self._session, self._clock = session, session.clock
         self._sampled: dict[int, tuple[_Stream, Collect]] = {}  # SysStream, by its interval
         self._collect: Collect | None = None
         self._decide: Callable[[], Iterable[tuple[Any, ...]]] | None = None
         self._wanted: dict[int, dict[int, tuple[WantedRows, ...]]] = {}  # by interval and reading query
         self._decisions: _Stream | None = None
-        self._followed: dict[int, tuple[WatchedQuery, Follower]] = {}
+        self._followed: dict[int, tuple[DescribedQuery, Follower]] = {}
 
     def collect_from(self, collect: Collect, decisions: Callable[[], Iterable[tuple[Any, ...]]]) -> None:
         """What is published comes from elsewhere: on Spark, from the shards."""
@@ -99,7 +99,7 @@ class SystemStreams:
             self._sampled[every] = _Stream(name, self._clock), self._collect or Collector().rows
         return self._sampled[every][0].input
 
-    def registered(self, query: WatchedQuery) -> None:
+    def registered(self, query: DescribedQuery) -> None:
         """A query has come: it may read these streams, and its decisions are to be published."""
         running = query.running
         if found := tuple(wanted_by(running.plan)):
@@ -107,7 +107,7 @@ class SystemStreams:
         if self._decisions is not None:
             self._follow(query)
 
-    def dropped(self, query: WatchedQuery) -> None:
+    def dropped(self, query: DescribedQuery) -> None:
         """What nobody reads any more is no longer collected."""
         for readers in self._wanted.values():
             readers.pop(id(query), None)
@@ -121,7 +121,7 @@ class SystemStreams:
                 q.running.physical.context.log.unfollow(follower)
             self._followed = {}
 
-    def _follow(self, query: WatchedQuery) -> None:
+    def _follow(self, query: DescribedQuery) -> None:
         if id(query) not in self._followed:
             self._followed[id(query)] = query, query.running.physical.context.log.follow()
 

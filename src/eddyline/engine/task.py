@@ -22,7 +22,7 @@ class Limit(Protocol):
 
 
 class Processor(Protocol):
-    """As much of ``operators.base.Operator`` as scheduling knows."""
+    """The part of ``operators.base.Operator`` that scheduling uses."""
 
     name: str
 
@@ -54,7 +54,7 @@ class Statistics:
         self._recent = (0, 0.0, 0.0, 0.0)  # runs, elements in, elements out, nanoseconds
 
     def record(self, elements_in: int, elements_out: int, nanoseconds: int, queues: int = 1) -> None:
-        """``queues`` is how many the output goes to: what a scheduler has to know is how many elements wait then."""
+        """``queues`` is how many the output goes to: a scheduler needs the number of elements that wait then."""
         self.runs += 1
         self.elements_in += elements_in
         self.elements_out += elements_out

@@ -29,14 +29,14 @@ class TimeLine:
         self.start: int | None = None
         self.limit = BEGINNING
         self.queries = 0
-        self._contexts: list[Context] = []  # of operators that wait to be told when time starts
+        self._contexts: list[Context] = []  # of operators that wait for the start of time
 
     @property
     def reached(self) -> int | None:
         return None if self.limit == BEGINNING else self.limit
 
-    def tell(self, context: Context) -> None:
-        """Tell operators when time starts, as soon as that is known."""
+    def set_start_of(self, context: Context) -> None:
+        """Set when time starts for the operators of a query, now or as soon as it is known."""
         context.start = self.start
         if self.start is None:
             self._contexts.append(context)

@@ -8,7 +8,7 @@ gone, and so are its errors.
 
 Rows are held as a selection vector, the increasing numbers of those alive, and a conjunct gets only its own columns of
 only these rows. A cheap conjunct that cannot fail is computed for the whole batch as long as many are alive, because
-that costs less than choosing rows; nobody can tell the difference.
+that costs less than choosing rows; the answer is the same.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Arrow parses whole blocks with all threads. A block that holds a malformed row is read a second time, as texts, to find
 which rows they are; the good rows of such a block count like any other. The slow way accepts everything that the fast
-way accepts, so which of the two ran can never be told from the result.
+way accepts, so the result never shows which of the two ran.
 """
 
 from __future__ import annotations

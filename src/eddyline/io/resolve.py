@@ -33,7 +33,7 @@ FORMATS: Final = {
 }
 
 OPTIONS: Final[Mapping[str, str]] = {
-    "format": "parquet, csv, tsv or jsonl, where the name does not tell",
+    "format": "parquet, csv, tsv or jsonl, where the name does not show it",
     "header": "whether the first line of a CSV file names the columns (true)",
     "delimiter": "the character between CSV fields (,)",
     "quote": "the character around CSV values ('\"'; an empty text for none)",

@@ -2,7 +2,7 @@
 
 Rows carry no line numbers through the engine: that would cost every row something. A row that failed is known by the
 values at hand; the file is read once more, and the first row that has these values is the one, or one that fails in the
-same way. What was changed or removed meanwhile is not found, and the error is told without a place.
+same way. What was changed or removed meanwhile is not found, and the message has no place.
 """
 
 from __future__ import annotations

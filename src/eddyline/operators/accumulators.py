@@ -94,7 +94,7 @@ def grown(array: npt.NDArray[S], rows: int) -> npt.NDArray[S]:
 
 
 class Accumulator(ABC):
-    """Per-group state of one argument. ``walk`` consumes a batch and remembers what ``emitted`` then tells."""
+    """Per-group state of one argument. ``walk`` consumes a batch and keeps what ``emitted`` then returns."""
 
     arrays: tuple[str, ...] = ()  # attributes that make up the state
 

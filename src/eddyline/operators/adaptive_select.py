@@ -19,7 +19,7 @@ from eddyline.streamon.log import DecisionLog
 
 
 class OrdersItself(Protocol):
-    """As much of an adaptive conjunction as the operator knows."""
+    """The part of an adaptive conjunction that the operator uses."""
 
     log: DecisionLog
     written: tuple[Conjunct, ...]  # as the query has them

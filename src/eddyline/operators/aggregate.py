@@ -46,9 +46,9 @@ from eddyline.operators.accumulators import (
 from eddyline.operators.arrivals import Arrivals, Ends
 from eddyline.operators.bags import DecimalSum, SortedBags, UserBags
 from eddyline.operators.base import Context, Operator
-from eddyline.operators.bundles import ROWS, Bundles
 from eddyline.operators.distinct import DistinctPairs, conditional
 from eddyline.operators.outputs import Output, emits_objects, label, output
+from eddyline.operators.pane_columns import ROWS, PaneColumns
 from eddyline.operators.sketches import DistinctSketch, QuantileSketch
 from eddyline.synopses.codes import is_direct
 from eddyline.synopses.keys import KeyTable
@@ -65,7 +65,7 @@ class AggregateOperator(Operator):
     stream, through selections and projections; the delta then carries ids): minima and maxima cost O(1) instead of
     O(log n). ``append_only`` promises that nothing ever leaves: they and FIRST/LAST keep one value for each group.
     ``inserts_only`` leaves out −old: for an ``Istream`` above that keeps the keys, where deletions cannot show.
-    ``bundles`` tells that the input's rows are panes, and where their parts are.
+    With ``pane_columns`` the input's rows are panes, whose parts are in these columns.
     """
 
     def __init__(
@@ -79,7 +79,7 @@ class AggregateOperator(Operator):
         fifo: bool = False,
         inserts_only: bool = False,
         append_only: bool = False,
-        bundles: Bundles | None = None,
+        pane_columns: PaneColumns | None = None,
     ) -> None:
         fields = (*(Field(n, e.type) for n, e in keys), *(Field(n, a.type) for n, a in aggregates))
         super().__init__(name, Schema(fields))
@@ -87,9 +87,9 @@ class AggregateOperator(Operator):
         self.fifo, self.append_only, self.input_schema = fifo or append_only, append_only, input_schema
         self.key_names = tuple(n for n, _ in keys)
         self.risky: dict[str, Compiled] = {}  # what can fail, by the name of the column that holds it then
-        self.bundles = bundles
+        self.pane_columns = pane_columns
         self.key_columns = [
-            self._key(e if bundles is None else bundles.key(i)) for i, (_, e) in enumerate(keys)
+            self._key(e if pane_columns is None else pane_columns.key(i)) for i, (_, e) in enumerate(keys)
         ]  # fmt: skip
         self.groups = KeyTable([e.type for _, e in keys])
         self.calls = tuple(call for _, call in aggregates)
@@ -104,8 +104,8 @@ class AggregateOperator(Operator):
             ends = any(c.function in ("first", "last") for c in self.calls)
             self.arrivals = Arrivals(input_schema, ends, append_only)
         self.distincts: dict[tuple[int, ...], DistinctPairs] = {}
-        counted = () if bundles is None else (self._argument(ROWS),)
-        first = Count() if bundles is None else PaneCount()
+        counted = () if pane_columns is None else (self._argument(ROWS),)
+        first = Count() if pane_columns is None else PaneCount()
         self.accumulators: dict[tuple[Any, ...], Accumulator] = {("rows", counted, False, None): first}
         self.outputs: list[Output] = [
             output(call, self._accumulator(call, indexes, condition), emits_objects(call))
@@ -147,8 +147,8 @@ class AggregateOperator(Operator):
 
     def _read(self, call: AggregateCall) -> tuple[tuple[Expr, ...], Expr | None]:
         """What a call adds up, and which rows it counts: those for which the condition is TRUE."""
-        if self.bundles is not None:
-            return self.bundles.parts(call), None
+        if self.pane_columns is not None:
+            return self.pane_columns.parts(call), None
         if call.distinct and len(call.args) == 1 and call.function in _ADDING:
             value, condition = conditional(call.args[0])
             return (value,), condition
@@ -180,7 +180,7 @@ class AggregateOperator(Operator):
 
     def _make(self, call: AggregateCall) -> Accumulator:
         types = tuple(a.type for a in call.args)
-        if self.bundles is not None:
+        if self.pane_columns is not None:
             if call.function == "count":
                 return PaneCount()
             return PaneDoubleSum() if pa.types.is_floating(types[0]) else PaneIntegerSum()

@@ -40,7 +40,7 @@ class Context:
     # To say which row failed: the kind of its time, and the stream or relation of each alias.
     time_kind: TimeKind = TimeKind.INTEGER
     sources: Mapping[str, str] = field(default_factory=dict)
-    # Finds a row of a stream in its file by some values and its time, when an error is told; None: there are no files.
+    # Finds a row of a stream in its file by some values and its time, for an error's message; None: there are no files.
     locate: Locate | None = None
 
     def fail(self, delta: Delta, errors: Mapping[int, DataError]) -> None:

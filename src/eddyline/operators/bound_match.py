@@ -74,7 +74,7 @@ class BoundMatch(Operator):
         self.stamps = np.full((64, 2), -1, np.int64)
         self.right_rows = 0
 
-    why = ""  # why this match is not one of the adaptive filter's conjuncts; empty if there is no reason to tell
+    why = ""  # why this match is not one of the adaptive filter's conjuncts; empty if there is no reason to show
 
     def adapts(self) -> list[str]:
         return [self.why] if self.why else []

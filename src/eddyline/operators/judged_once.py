@@ -1,8 +1,8 @@
-"""judged once: a users' function is asked about a row when it comes, and what it said is remembered until the row goes.
+"""judged once: a users' function is asked about a row when it comes, and its answer is remembered until the row leaves.
 
 A selection over a relation is asked about a row when it enters and when it leaves. Functions of the tuple would say
 the same both times, at twice the price; one that is not deterministic may not, and the relation would keep rows that
-are gone, or lose rows twice. So what was said of a row is remembered, and a deletion is treated as its insertion was:
+are gone, or lose rows twice. So the answer about a row is remembered, and a deletion is treated as its insertion was:
 it passes if that passed, and where that failed it fails alike, so that equal rows which fail and come and go within one
 instant still cancel.
 
@@ -109,7 +109,7 @@ class JudgedOnce(Within):
         self.memory.put(keys, {**payload, PASSED: pa.array(place >= 0)}, asked)
 
     def _recall(self, left: Delta) -> Delta:
-        """What is known of the rows that come and go, and is forgotten of those that are gone."""
+        """The answers about the rows that are there; those about rows that have left are forgotten."""
         slots = self.memory.find(self._keys(left), len(left))
         known = slots >= 0
         if self.keys is None:

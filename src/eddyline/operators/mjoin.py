@@ -32,7 +32,7 @@ TAKEN = "taken over"  # of saved state: that of the join that took over from thi
 
 
 class JoinAdapter(Protocol):
-    """Who watches a join and changes its plan between two elements. The operator obeys and never knows the reason."""
+    """Changes the plan of a join between two elements. The operator applies the plan, and knows no policy."""
 
     def begin(self, arrays: JoinArrays, next_event: Int64s, lengths: Sequence[int]) -> int:
         """Before elements are applied, of which ``next_event`` … ``lengths`` wait: what to profile, and after how many

@@ -29,7 +29,7 @@ from eddyline.expr.nodes import Column
 from eddyline.kernels import panes as kernels
 from eddyline.operators.accumulators import Argument, Float64s, writable
 from eddyline.operators.base import Operator
-from eddyline.operators.bundles import ROWS, Bundles, SumKind
+from eddyline.operators.pane_columns import ROWS, PaneColumns, SumKind
 from eddyline.synopses.codes import direct_values, is_direct
 from eddyline.synopses.keys import KeyTable
 
@@ -44,9 +44,9 @@ class Panes(Operator):
 
     >>> from eddyline.expr.nodes import AggregateCall
     >>> price, by = Column("p", pa.float64()), Column("k", pa.string())
-    >>> bundles = Bundles.of([by], [AggregateCall("avg", (price,), pa.float64())])
+    >>> pane_columns = PaneColumns.of([by], [AggregateCall("avg", (price,), pa.float64())])
     >>> from eddyline.core.window import Slide
-    >>> panes = Panes("panes 1", bundles, [Slide(10, 2)])
+    >>> panes = Panes("panes 1", pane_columns, [Slide(10, 2)])
     >>> panes.min_elements = 0
     >>> columns = {"k": pa.array(["x", "x", "y", "x"]), "p": pa.array([1.5, None, 4.0, 8.0])}
     >>> out = panes.process([Delta(np.array([1, 2, 2, 3]), columns)], 3)
@@ -58,17 +58,17 @@ class Panes(Operator):
 
     min_elements, rest = MIN_ELEMENTS, BATCHES_PASSED_ON
 
-    def __init__(self, name: str, bundles: Bundles, windows: Collection[Stepping]) -> None:
-        super().__init__(name, bundles.schema)
-        self.bundles = bundles
+    def __init__(self, name: str, pane_columns: PaneColumns, windows: Collection[Stepping]) -> None:
+        super().__init__(name, pane_columns.schema)
+        self.pane_columns = pane_columns
         # A pane ends at the multiples of a slide, some of them shifted.
         self.ends = sorted(
             {(w.slide, (w.offset - w.delay - before) % w.slide) for w in windows for before in (0, w.width)}
         )
-        self.keys = [e if isinstance(e, Column) else compile_expr(e) for e in bundles.keys]
-        self.arguments = [compile_expr(e) for e in bundles.arguments]
-        self.kinds: Int64s = np.array(bundles.kinds, np.int64)
-        self.groups = KeyTable([e.type for e in bundles.keys])
+        self.keys = [e if isinstance(e, Column) else compile_expr(e) for e in pane_columns.keys]
+        self.arguments = [compile_expr(e) for e in pane_columns.arguments]
+        self.kinds: Int64s = np.array(pane_columns.kinds, np.int64)
+        self.groups = KeyTable([e.type for e in pane_columns.keys])
         self.place: Int64s = np.empty(0, np.int64)
         self.resting = 0
         self.waiting = Delta.empty(self.schema)  # made elsewhere, in order of time
@@ -100,7 +100,7 @@ class Panes(Operator):
         keys = [columns[e.name] if isinstance(e, Column) else e(columns, n) for e in self.keys]
         arguments = [
             Argument.of(f(columns, n), is_direct(e.type))
-            for f, e in zip(self.arguments, self.bundles.arguments, strict=True)
+            for f, e in zip(self.arguments, self.pane_columns.arguments, strict=True)
         ]
         return keys, arguments
 
@@ -145,7 +145,7 @@ class Panes(Operator):
     def _delta(
         self, time: Int64s, keys: Sequence[pa.Array], rows: Int64s, count: Int64s, whole: Int64s, rest: Float64s
     ) -> Delta:
-        out: dict[str, pa.Array] = {self.bundles.key(i).name: c for i, c in enumerate(keys)}
+        out: dict[str, pa.Array] = {self.pane_columns.key(i).name: c for i, c in enumerate(keys)}
         out[ROWS.name] = pa.array(rows)
         for k, kind in enumerate(self.kinds.tolist()):
             out[f"_count{k}"] = pa.array(count[k])

@@ -17,7 +17,7 @@ Look = Callable[[int, Int64s], Int64s]
 
 
 class Routes(Protocol):
-    """Who takes rows to the relations. The operator obeys and never knows the reason."""
+    """Chooses the order in which rows are joined with the relations. The operator applies it, and knows no policy."""
 
     def look_up(self, columns: Mapping[str, pa.Array], length: int, times: Int64s, look: Look) -> Bools:
         """Ask relations about rows; which rows have partners in all of them."""

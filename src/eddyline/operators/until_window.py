@@ -53,7 +53,7 @@ def _filled(column: pa.Array) -> Any:
 
 
 class UntilWindow(Operator):
-    """Elements leave in any order, so the rows lie in slots, and a heap tells who is next.
+    """Elements leave in any order, so the rows lie in slots, and a heap says which leaves next.
 
     >>> from eddyline.core.schema import Field
     >>> schema = Schema((Field("a", pa.string()), Field("u", pa.int64())))

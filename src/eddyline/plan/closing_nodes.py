@@ -13,7 +13,7 @@ from eddyline.core.window import Session, Stepping, Until, counts_elements, spel
 from eddyline.expr.describe import describe_aggregate
 from eddyline.expr.nodes import Column
 from eddyline.operators.base import Operator
-from eddyline.operators.bundles import Bundles
+from eddyline.operators.pane_columns import PaneColumns
 from eddyline.plan.closing_windows import own_sessions, own_steps, own_windows
 from eddyline.plan.deletions import Deletions
 from eddyline.plan.graph import MakeJudge, MakeSelect, Output
@@ -25,19 +25,21 @@ from eddyline.plan.window_columns import below_items, fresh_window, has_edge, in
 
 
 class ClosingWindows(Matches):
-    """The part of the builder that knows the edges of windows."""
+    """The part of the builder that builds windows whose edges are shown or that close."""
 
     numbers: Numbering
 
     def __init__(self, select: MakeSelect, judge: MakeJudge, kind: TimeKind) -> None:
         super().__init__(select, judge, kind)
         self.shown: set[int] = set()  # relations of which Wstream shows all rows, by number
-        self.sessions: dict[int, int] = {}  # windows with sessions by their number: the nodes that tell when one closes
+        self.sessions: dict[
+            int, int
+        ] = {}  # windows with sessions by their number: the nodes that report when one closes
 
     def groups(self, p: Aggregate, need: Deletions) -> Output:
         raise AssertionError("the builder knows how")
 
-    def panes(self, p: Aggregate, bundles: Bundles, need: Deletions) -> Output:
+    def panes(self, p: Aggregate, pane_columns: PaneColumns, need: Deletions) -> Output:
         raise AssertionError("the builder knows how")
 
     def wstream(self, p: ToStream) -> Output:
@@ -121,7 +123,7 @@ class ClosingWindows(Matches):
             return fresh
         found = without_columns(p)
         if found is None:
-            # Without deletions it would tell the groups that change, and not all of them.
+            # Without deletions it would bring the groups that change, and not all of them.
             return self.groups(p, Deletions.ALL if self.numbers.of(p) in self.shown else need)
         bare, edges = found
         assert isinstance(p.input, Window)
@@ -137,29 +139,30 @@ class ClosingWindows(Matches):
         if not has_edge(p, window) and self.numbers.of(p) not in self.shown:
             return None
         bare, edges = without_columns(p) or (p, {})
-        bundles = panes_below(bare)
-        child = (
-            self.relation(bare.input, Deletions.NONE) if bundles is None else self.panes(bare, bundles, Deletions.NONE)
-        )
-        return self.fresh_groups(p, bare, edges, window, bundles, child, need) if child.append_only else None
+        pane_columns = panes_below(bare)
+        if pane_columns is None:
+            child = self.relation(bare.input, Deletions.NONE)
+        else:
+            child = self.panes(bare, pane_columns, Deletions.NONE)
+        return self.fresh_groups(p, bare, edges, window, pane_columns, child, need) if child.append_only else None
 
     def fresh_groups(
-        self, p: Aggregate, bare: Aggregate, edges: Mapping[str, str], window: Window, bundles: Bundles | None,
+        self, p: Aggregate, bare: Aggregate, edges: Mapping[str, str], window: Window, pane_columns: PaneColumns | None,
         child: Output, need: Deletions,
     ) -> Output:  # fmt: skip
         from eddyline.operators.aggregate import AggregateOperator
         from eddyline.operators.fresh_aggregate import FreshAggregate
 
         name, instant = self.name("aggregate"), Column("_instant", pa.int64())
-        if bundles is not None:
-            bundles = replace(bundles, keys=(*bundles.keys, instant))
-            instant = bundles.key(len(bundles.keys) - 1)
+        if pane_columns is not None:
+            pane_columns = replace(pane_columns, keys=(*pane_columns.keys, instant))
+            instant = pane_columns.key(len(pane_columns.keys) - 1)
         keys = (*bare.keys, (instant.name, instant))
 
         def make() -> Operator:
             return AggregateOperator(
                 name, keys, bare.aggregates, child.schema, True, self.context, fifo=True, inserts_only=True,
-                append_only=True, bundles=bundles,
+                append_only=True, pane_columns=pane_columns,
             )  # fmt: skip
 
         stay, width = (window.spec.slide, window.spec.width) if isinstance(window.spec, Stepping) else (1, 0)

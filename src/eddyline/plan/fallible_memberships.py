@@ -45,7 +45,7 @@ class _Parts:
     """What is asked below, in runs (with the column for their notes, if one can fail), what is computed there of rows
     that pass, and what is left to ask above, in written order: notes, and conditions that read marks.
 
-    All is computed below the first membership: what comes and goes there would be computed anew when it comes again."""
+    All is computed below the first membership: a row that leaves and enters again would be computed anew."""
 
     runs: list[tuple[list[Expr], str | None]] = field(default_factory=list)
     items: list[Computation] = field(default_factory=list)

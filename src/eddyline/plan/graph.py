@@ -119,7 +119,7 @@ class Graph:
         return len(self.nodes) - 1
 
     def marked(self, p: Plan, out: Output, *how: Hashable) -> Output:
-        """Note that the operators up to ``out`` answer a sub-plan, and what those above were told of its changes."""
+        """Note that the operators up to ``out`` answer a sub-plan, and which of its changes those above read."""
         node = self.nodes[out.node]
         if node.subplan is None and node.operator is not None:
             names = node.operator.schema.names
@@ -222,7 +222,7 @@ def alias_of(p: Plan) -> str:
 
 
 def distinct(names: Sequence[str]) -> list[str]:
-    """Inputs without a name of their own are told apart by number.
+    """Inputs without a name of their own are numbered.
 
     >>> distinct(["S", "T", "S"])
     ['S', 'T', 'S_2']

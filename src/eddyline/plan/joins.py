@@ -73,7 +73,7 @@ class Joins(ClosingWindows):
         written = list(operator.orders)
         if adapt is not None:
             adapt(operator, [alias_of(i) for i in p.inputs])
-        if operator.orders == written:  # else somebody has drawn another plan, and tells it
+        if operator.orders == written:  # else the user has drawn another plan, which is shown
             self.explain_orders(operator, p)
         return self.add_join(p, operator, parts)
 

@@ -14,14 +14,14 @@ from dataclasses import dataclass
 
 from eddyline.core.window import Stepping
 from eddyline.expr.nodes import Column, Expr, substitute
-from eddyline.operators.bundles import Bundles
+from eddyline.operators.pane_columns import PaneColumns
 from eddyline.plan.logical import Aggregate, Plan, StreamScan, ToStream, Window, children
 from eddyline.plan.traverse import each
 from eddyline.plan.window_columns import without_columns
 from eddyline.synopses.store import Elements
 
 
-def panes_below(p: Plan) -> Bundles | None:
+def panes_below(p: Plan) -> PaneColumns | None:
     """What the panes below an aggregate hold; None: it needs the elements themselves."""
     if not (isinstance(p, Aggregate) and isinstance(p.input, Window) and isinstance(p.input.spec, Stepping)):
         return None
@@ -30,7 +30,7 @@ def panes_below(p: Plan) -> Bundles | None:
         if found is None:
             return None
         p, _ = found
-    return Bundles.of([e for _, e in p.keys], [call for _, call in p.aggregates])
+    return PaneColumns.of([e for _, e in p.keys], [call for _, call in p.aggregates])
 
 
 def same_panes(p: Plan, elements: Elements | None) -> Hashable | None:
@@ -38,15 +38,15 @@ def same_panes(p: Plan, elements: Elements | None) -> Hashable | None:
     be made once. None: there is nothing to compare."""
     if elements is None or not isinstance(p, Aggregate):
         return None
-    bundles = _in_source(p)
-    return None if bundles is None else (elements, bundles)
+    pane_columns = _in_source(p)
+    return None if pane_columns is None else (elements, pane_columns)
 
 
 @dataclass(frozen=True, slots=True)
 class SourcePanes:
     """Panes in terms of a stream's own columns, and the windows that set their ends."""
 
-    bundles: Bundles
+    pane_columns: PaneColumns
     windows: tuple[Stepping, ...]
 
 
@@ -65,9 +65,9 @@ def panes_for_all(p: Plan, stream: str) -> SourcePanes | None:
     found = {_in_source(n) if isinstance(n, Aggregate) else None for n in above}
     if len(found) != 1:
         return None
-    (bundles,) = found
+    (pane_columns,) = found
     slides: list[Stepping] = [n.spec for n in windows]  # type: ignore[union-attr, misc]
-    return None if bundles is None else SourcePanes(bundles, tuple(slides))
+    return None if pane_columns is None else SourcePanes(pane_columns, tuple(slides))
 
 
 def _readers(p: Plan, read: Sequence[Plan]) -> list[Plan]:
@@ -76,11 +76,11 @@ def _readers(p: Plan, read: Sequence[Plan]) -> list[Plan]:
     return [n for n in each(p) if any(id(c) in wanted for c in children(n))]
 
 
-def _in_source(p: Aggregate) -> Bundles | None:
-    bundles = panes_below(p)
-    if bundles is None:
+def _in_source(p: Aggregate) -> PaneColumns | None:
+    pane_columns = panes_below(p)
+    if pane_columns is None:
         return None
     scan = next(n for n in each(p) if isinstance(n, StreamScan))
     by: dict[str, Expr] = {f.name: Column(c, f.type) for f, c in zip(scan.schema, scan.columns, strict=True)}
-    keys = tuple(substitute(e, by) for e in bundles.keys)
-    return Bundles(keys, tuple(substitute(e, by) for e in bundles.arguments), bundles.summed)
+    keys = tuple(substitute(e, by) for e in pane_columns.keys)
+    return PaneColumns(keys, tuple(substitute(e, by) for e in pane_columns.arguments), pane_columns.summed)

@@ -39,8 +39,8 @@ from eddyline.expr.nodes import Column, Expr, substitute
 from eddyline.operators.adaptive_select import in_order
 from eddyline.operators.append_only import AppendOnlyWindow
 from eddyline.operators.base import Context, Operator
-from eddyline.operators.bundles import Bundles
 from eddyline.operators.number import NumberOperator
+from eddyline.operators.pane_columns import PaneColumns
 from eddyline.operators.select import SelectOperator
 from eddyline.operators.streams import Changes, ConstantRelation, OrderTies, UnionAll
 from eddyline.plan.candidates import Planning, Refused, subject_of
@@ -83,10 +83,10 @@ def build(planned: PlannedQuery, catalog: Catalog, registry: Registry, load: Cal
           epochs: Mapping[str, int], clock: Clock, select: MakeSelect = SelectOperator, judge: MakeJudge = in_order,
           others_read: Callable[[Plan], bool] = lambda p: False, context: Context | None = None,
           ) -> PhysicalPlan:  # fmt: skip
-    """``load`` brings the rows of a constant relation; ``epochs`` tell from which element on a stream is read, so that
+    """``load`` brings the rows of a constant relation; ``epochs`` say from which element on a stream is read, so that
     only windows over the very same elements share a store; ``select`` makes the operators of selections, ``judge`` the
     conjunctions of those with memberships. Which operators run joins and memberships was chosen before.
-    ``others_read`` tells which sub-plans are read by other queries, too; ``context`` is that of a query that was built
+    ``others_read`` says which sub-plans are read by other queries, too; ``context`` is that of a query that was built
     before."""
     builder = Builder(planned, catalog, registry, load, epochs, clock, select, judge)
     builder.others_read = others_read
@@ -162,12 +162,11 @@ class Builder(Joins):
     # ── streams ───────────────────────────────────────────────────────────────────────────────────────────────────
 
     def stream(self, p: Plan, ordered: bool = False) -> Output:
-        """What several read is in the order that any of them could ask for."""
+        """The operators of a stream. What several read has the order that any of them could need."""
         ordered = ordered or self.others_read(p) or (self.numbers.shared(p) and self.counting)
         out = self.read_once(p, lambda: self.one_stream(p, ordered))
-        # Only a stream that is derived has no order of arrival.
-        reordered = (ordered or self.ordered) and any(isinstance(n, ToStream) for n in each(p))
-        return self.marked(p, out, "stream", reordered)
+        derived = (ordered or self.ordered) and any(isinstance(n, ToStream) for n in each(p))  # others are in order
+        return self.marked(p, out, "stream", derived)
 
     def read_once(self, p: Plan, make: Callable[[], Output]) -> Output:
         """The operators of a sub-plan that is read in several places are built for the first, and the others read
@@ -353,7 +352,7 @@ class Builder(Joins):
         else:
             operator = TimeWindow(self.name("seq-window"), p.schema, p.spec, stub, need, spelled(p.spec, self.kind))
         node = self.add(operator, (child.node,), note=spelled(p.spec, self.kind))
-        # Rows that leave a time window while nothing enters may never be told.
+        # Rows that leave a time window while nothing enters may never be shown.
         leaving = need == Deletions.ALL or (isinstance(p.spec, Rows) and need != Deletions.NONE)
         return Output(node, p.schema, ids=True, fifo=True, append_only=need == Deletions.NONE, leaving=leaving)
 
@@ -388,18 +387,18 @@ class Builder(Joins):
     def groups(self, p: Aggregate, need: Deletions) -> Output:
         from eddyline.operators.aggregate import AggregateOperator
 
-        bundles = panes_below(p)
-        child = self.relation(p.input, Deletions.ALL) if bundles is None else self.panes(p, bundles)
+        pane_columns = panes_below(p)
+        child = self.relation(p.input, Deletions.ALL) if pane_columns is None else self.panes(p, pane_columns)
         operator = AggregateOperator(
             self.name("aggregate"), p.keys, p.aggregates, child.schema, p.grouped, self.context, fifo=child.fifo,
-            inserts_only=need == Deletions.NONE, append_only=child.append_only, bundles=bundles,
+            inserts_only=need == Deletions.NONE, append_only=child.append_only, pane_columns=pane_columns,
         )  # fmt: skip
         node = self.add(operator, (child.node,), note=", ".join(describe_aggregate(a) for _, a in p.aggregates))
         # Old and new row of a group differ, but only where all columns are kept can one tell.
         append_only = need == Deletions.NONE
         return Output(node, p.schema, append_only=append_only, identity=frozenset(p.schema.names))
 
-    def panes(self, p: Aggregate, bundles: Bundles, need: Deletions = Deletions.ALL) -> Output:
+    def panes(self, p: Aggregate, pane_columns: PaneColumns, need: Deletions = Deletions.ALL) -> Output:
         """A sliding window over panes. Panes of the same elements that hold the same are made once."""
         from eddyline.operators.panes import Panes
 
@@ -409,11 +408,11 @@ class Builder(Joins):
         if alike is None or alike not in self.paned:
             others = [n for n in each(self.plan) if alike is not None and self.same_panes(n) == alike]
             windows: list[Any] = [n.input.spec for n in (p, *others)]  # type: ignore[union-attr]
-            operator = Panes(self.name("panes"), bundles, windows)
-            node = self.add(operator, (self.stream(window.input).node,), note=bundles.describe())
+            operator = Panes(self.name("panes"), pane_columns, windows)
+            node = self.add(operator, (self.stream(window.input).node,), note=pane_columns.describe())
             alike = node if alike is None else alike
             self.paned[alike] = Output(node, operator.schema, append_only=True)
-        source = StreamScan("", "", bundles.schema, bundles.schema.names)
+        source = StreamScan("", "", pane_columns.schema, pane_columns.schema.names)
         return self.windowed(Window(source, window.spec), self.paned[alike], need, shared=False)
 
     def same_panes(self, p: Plan) -> Hashable | None:

@@ -1,4 +1,4 @@
-"""The plan as data: one frozen graph of what runs, what it keeps and what it knows.
+"""The plan as data: one frozen graph of what runs, what it keeps and its statistics.
 
 ``query.plan()`` returns it, inline and on Spark; ``explain`` (``print_text``), ``print_mermaid`` and JSON are printers
 of it and read nothing else. A node's id is the name of its operator, which is stable: the same query on the same

@@ -77,7 +77,7 @@ def may_pass(conjuncts: Sequence[Expr]) -> tuple[Expr, ...]:
 
 
 def without(conjuncts: Sequence[Expr], gone: Collection[Expr]) -> tuple[Expr, ...]:
-    """The conjuncts that are not among ``gone``, by value: a conjunct that is written twice goes twice."""
+    """The conjuncts that are not among ``gone``, by value: a conjunct that is written twice is removed twice."""
     found = frozenset(gone)
     return tuple(c for c in conjuncts if c not in found)
 

@@ -1,6 +1,6 @@
 """When two sub-plans of different queries compute the same: a key that is independent of aliases and output names.
 
-Columns are told apart by their place in the input's schema, never by their name: ``SELECT p.size FROM packets p`` and
+Columns are identified by their place in the input's schema, never by their name: ``SELECT p.size FROM packets p`` and
 ``SELECT q.size AS s FROM packets q`` have one key. Two queries that were written by different people share what they
 have in common, and a query that reads the operators of the other reads their columns by place.
 
@@ -35,7 +35,7 @@ Elements = Callable[[str], Hashable]  # which elements of an input are read, by 
 
 
 class Sameness:
-    """Keys of the sub-plans of one plan; ``elements`` tells which elements of a stream or timed relation it reads."""
+    """Keys of the sub-plans of one plan; ``elements`` says which elements of an input the plan reads."""
 
     def __init__(self, elements: Elements) -> None:
         self.elements = elements
@@ -123,7 +123,7 @@ def _places(schemas: list[Schema]) -> dict[str, Expr]:
 
 
 def _written(value: Any, places: Mapping[str, Expr]) -> Hashable:
-    """A value of a node with places for the names of columns, and literals told apart that compare as equal."""
+    """A value of a node with places for the names of columns. Literals that are equal and yet differ stay different."""
     if isinstance(value, AggregateCall):
         rest = value.function, str(value.type), value.distinct, value.user, value.parameters
         return "aggregate", *rest, tuple(_written(a, places) for a in value.args)

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from eddyline.client import RemoteSession
 from eddyline.core.errors import JobError, did_you_mean
-from eddyline.engine.left_out import notes as left_out_notes
+from eddyline.engine.row_warnings import notes as left_out_notes
 from eddyline.expr.functions import function_names
 from eddyline.session import Session
 

@@ -1,9 +1,9 @@
-"""SLACK AUTO where rows come in micro-batches: the same policy, told of whole micro-batches.
+"""SLACK AUTO where rows come in micro-batches: the same policy, which receives whole micro-batches.
 
 The rows of a micro-batch have no order, and its rows are spread over shards. So every map task counts the times of the
-rows that it reads (``time_counts``) and tells all shards; all of them add up the same counts and come to the same slack
-and to the same bound for times that are believed, without asking each other. What a shard does with its own rows
-follows from these two numbers (``batch_rows``). The state of the policy is part of the state of each shard.
+rows that it reads (``time_counts``) and sends the counts to all shards; all of them add up the same counts and come to
+the same slack and to the same bound for times that are believed, without asking each other. What a shard does with its
+own rows follows from these two numbers (``batch_rows``). The state of the policy is part of the state of each shard.
 
 *For each micro-batch, in this order*:
 
@@ -16,7 +16,7 @@ follows from these two numbers (``batch_rows``). The state of the policy is part
    that are held are believed if they are half of the rows since the first of them; when it ends, a sixteenth is enough,
    because no later row can be called late for it.
 3. A row is **late** if it lies below the watermark that earlier micro-batches have left.
-4. The policy is told how far the rows lie behind the largest time of earlier micro-batches, and chooses. A larger
+4. The policy receives how far the rows lie behind the largest time of earlier micro-batches, and chooses. A larger
    slack is in force at once, because nothing of this micro-batch is closed yet; a smaller one after it, because what is
    late in a micro-batch must not depend on its own rows.
 
@@ -44,7 +44,7 @@ from eddyline.engine.watermark import Watermark
 from eddyline.spark.time_counts import TimeCounts
 from eddyline.streamon.decision import Decision
 
-SAMPLE: Final = 8192  # rows of a micro-batch whose lateness the policy is told, and those judged singly in a task
+SAMPLE: Final = 8192  # rows of a micro-batch whose lateness the policy receives, and those judged singly in a task
 USUAL: Final = 0.9  # share of the rows whose steps are a measure for others
 MOVED: Final = 0.5  # share of a micro-batch that is ahead when time has really moved
 AT_END: Final = 1 / 16  # the same when nothing follows

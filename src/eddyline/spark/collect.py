@@ -12,7 +12,7 @@ from typing import Any, Protocol
 import pyarrow as pa
 
 from eddyline.core.errors import EddylineError
-from eddyline.engine.left_out import LeftOut, Notices
+from eddyline.engine.row_warnings import LeftOut, Notices
 from eddyline.plan.logical import Plan
 from eddyline.plan.traverse import streams_of
 from eddyline.spark import pipeline

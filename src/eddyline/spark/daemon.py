@@ -7,7 +7,7 @@ second each. This one imports first and then hands over to Spark's.
 What makes forking after the imports sound and cheap, and work in the workers:
 
 - *No thread may exist at the fork*, since a lock that another thread holds stays locked in the child for ever.
-  OpenBLAS (numpy) and jemalloc (Arrow) start threads when they are loaded, unless they are told not to, and so they
+  OpenBLAS (numpy) and jemalloc (Arrow) start threads when they are loaded, unless a setting forbids it, and so they
   are; ``eddyline`` starts none. ``threads()`` counts, and tests hold it to one.
 - *Freed memory is kept* (``engine.allocation``).
 - *What was imported is frozen* out of the garbage collector. Spark's workers collect after each task, which with all
@@ -49,7 +49,7 @@ MODULES: Final = (
     "eddyline.adapting.index_costs",
     "eddyline.adapting.join_choice",
     "eddyline.adapting.join_switch",
-    "eddyline.adapting.readapt",
+    "eddyline.adapting.change_policies",
     "eddyline.adapting.route_control",
     "eddyline.adapting.starting_plan",
     "eddyline.spark.fit_processor",

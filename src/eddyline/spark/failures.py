@@ -96,7 +96,7 @@ _KNOWN = (
         "no space is left on a disk (make room in the checkpoint and in Spark's temporary folder, SPARK_LOCAL_DIRS)",
     ),
     (
-        # Or what the JVM meets when it talks to one that is gone.
+        # Or the JVM's error when it writes to a worker that has ended.
         re.compile(
             r"(?s)Python worker exited unexpectedly|(Stream closed|Socket closed|Connection reset|Broken pipe"
             r"|EOFException).*\n\s+at org\.apache\.spark\.[\w.]*python"

@@ -7,7 +7,7 @@ for it and no row more is shipped; and since it stands behind the Arrow function
 still pushed. The last word of each worker counts, so a task that is run twice changes nothing.
 
 What this cannot do: a task that is stopped half-way (``limit``) says nothing, and of a batch DataFrame Spark's
-``Observation`` tells what the *first* action saw (on Spark Connect the last).
+``Observation`` has what the *first* action saw (on Spark Connect the last).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import socket
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
-from eddyline.engine.left_out import LeftOut
+from eddyline.engine.row_warnings import LeftOut
 from eddyline.operators.adaptive_select import InOrder, OrdersItself
 from eddyline.spark.worker_state import PlanHistory
 

@@ -12,7 +12,7 @@ from eddyline.core.errors import JobError, did_you_mean
 from eddyline.core.predicate import Predicate
 from eddyline.cql import bind
 from eddyline.spark.frame_reports import FrameObservation, FrameRecord, remember
-from eddyline.spark.listening import listen
+from eddyline.spark.query_listener import listen
 from eddyline.spark.session import SparkRuntime
 from eddyline.spark.stateless import StatelessPlan
 from eddyline.spark.statistics import NAME

@@ -148,7 +148,7 @@ def adaptive_filter(
 
     ``explain(df)`` of the result says what runs where, ``report(df)`` (of a streaming one: of its ``StreamingQuery``)
     the order, selectivities, costs and decisions of every worker. ``observe`` names the metrics that carry them
-    (True: ``eddyline``; None: nothing is told).
+    (True: ``eddyline``; None: nothing is reported).
     """
     from eddyline.spark.frame_filter import filtered
     from eddyline.spark.session import is_frame

@@ -27,9 +27,9 @@ from eddyline.engine.job import (
     write_report,
 )
 from eddyline.engine.job_text import read_job
-from eddyline.engine.left_out import LeftOut, notes
 from eddyline.engine.outputs import Outputs, Result
 from eddyline.engine.progress import Progress
+from eddyline.engine.row_warnings import LeftOut, notes
 from eddyline.engine.snapshot import Snapshots
 from eddyline.spark import job_checkpoint, jvm
 from eddyline.spark.job_run import JobRun
@@ -143,12 +143,12 @@ def _record(run: JobRun, path: Path | None, results: Sequence[Result]) -> None:
 
 
 def _check_watching(watching: Sequence[Any], queries: Sequence[Any], checkpoint: Path | None) -> None:
-    """Queries over the system's streams run on the driver, beside those that they tell of."""
+    """Queries over the system's streams run on the driver, beside those that the streams describe."""
     if watching and len(watching) == len(queries):
         raise JobError("this job reads only SysStream or Decisions, and on Spark no other query runs beside it.")
     if watching and checkpoint is not None:
         raise JobError(
-            f"{watching[0].name} reads SysStream or Decisions, which tell of this run and cannot be read again: leave"
+            f"{watching[0].name} reads SysStream or Decisions, which describe this run and cannot be read again: leave"
             " --checkpoint out, or run that query in a job without one."
         )
 

@@ -19,8 +19,8 @@ from eddyline.core.errors import EddylineError, JobError
 from eddyline.core.time import SystemClock
 from eddyline.engine.bundles import Recorder
 from eddyline.engine.job import SPARK_STATE, write_notes
-from eddyline.engine.left_out import LeftOut, Notices
 from eddyline.engine.progress import Progress
+from eddyline.engine.row_warnings import LeftOut, Notices
 from eddyline.engine.stopping import StopRequest
 from eddyline.plan.logical import BoundQuery
 from eddyline.plan.plan_data import PlanGraph

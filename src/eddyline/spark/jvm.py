@@ -64,7 +64,7 @@ class Chatter:
 
     def __init__(self) -> None:
         self._blank = False  # the operators' words end with an empty line of their own
-        self._held: bytes | None = None  # the head of a Python traceback, until its first frame tells whose it is
+        self._held: bytes | None = None  # the head of a Python traceback, until its first frame shows whose it is
         self._tracing = False  # inside the traceback of a worker
 
     def others(self, line: bytes) -> list[bytes]:

@@ -12,9 +12,9 @@ from typing import Any
 from eddyline.core.time import Clock
 from eddyline.engine.collector import BYTES, PER_SECOND, ROWS, SECONDS, SHARE, Property, Row, adapting, has_property
 from eddyline.engine.session import Session
+from eddyline.engine.session_protocols import DescribedSession
+from eddyline.engine.system_rows_read import WantedRows
 from eddyline.engine.system_streams import decision_rows
-from eddyline.engine.system_wanted import WantedRows
-from eddyline.engine.watched import WatchedSession
 from eddyline.spark.statistics import Account
 from eddyline.streamon.decision import Decision
 
@@ -33,7 +33,7 @@ class Monitor:
         """Shards have reported: publish what is due."""
         self.session.tick()
 
-    def rows(self, _: WatchedSession, wanted: Sequence[WantedRows], now: int) -> list[Row]:
+    def rows(self, _: DescribedSession, wanted: Sequence[WantedRows], now: int) -> list[Row]:
         """What is wanted by at least one query, of all shards."""
         found: list[Row] = []
         for query, shard, entity, kind, properties in self._entities(wanted, now):

@@ -153,7 +153,7 @@ class Packer:
         self._pane_splitters: dict[int, PaneSplitter] = {}
         self._held: list[pa.RecordBatch] = []
         self._bytes = 0
-        self._sampled = False  # how late rows are was told of the first rows
+        self._sampled = False  # whether the lateness of the first rows was reported
 
     def __call__(self, batches: Iterator[pa.RecordBatch], ended: bool = False) -> Iterator[pa.RecordBatch]:
         for batch in batches:

@@ -22,18 +22,18 @@ Split = tuple[pa.RecordBatch, pa.RecordBatch, pa.RecordBatch, int]
 
 def pane_schema(panes: SourcePanes) -> pa.Schema:
     """Of the blobs."""
-    return pa.schema([pa.field(AT, pa.int64()), *panes.bundles.schema.to_arrow()])
+    return pa.schema([pa.field(AT, pa.int64()), *panes.pane_columns.schema.to_arrow()])
 
 
 class PaneSplitter:
     """
     >>> from eddyline.core.window import Slide
     >>> from eddyline.expr.nodes import AggregateCall, Column
-    >>> from eddyline.operators.bundles import Bundles
+    >>> from eddyline.operators.pane_columns import PaneColumns
     >>> by, price = Column("k", pa.string()), Column("p", pa.float64())
-    >>> bundles = Bundles.of([by], [AggregateCall("avg", (price,), pa.float64())])
+    >>> pane_columns = PaneColumns.of([by], [AggregateCall("avg", (price,), pa.float64())])
     >>> rows = pa.RecordBatch.from_pydict({"ts": [3, 3, 4, 4, 1], "k": list("xxxxy"), "p": [1.0, 2.0, 4.0, 0.5, 9.0]})
-    >>> rest, panes, *_ = PaneSplitter(SourcePanes(bundles, (Slide(4, 2),)), "ts").split(rows, bound=3)
+    >>> rest, panes, *_ = PaneSplitter(SourcePanes(pane_columns, (Slide(4, 2),)), "ts").split(rows, bound=3)
     >>> rest.column("k").to_pylist(), panes.column("_sum0").to_pylist(), panes.column("_at").to_pylist()
     (['y'], [7.5], [4])
     """
@@ -41,7 +41,7 @@ class PaneSplitter:
     def __init__(self, panes: SourcePanes, timestamp: str) -> None:
         self.timestamp = timestamp
         self.schema = pane_schema(panes)
-        self.operator = Panes("panes", panes.bundles, panes.windows)
+        self.operator = Panes("panes", panes.pane_columns, panes.windows)
 
     def split(self, batch: pa.RecordBatch, bound: int) -> Split | None:
         """None: panes would be hardly fewer than rows."""

@@ -221,7 +221,7 @@ def panes_by_lane(plan: Plan, shipped: Sequence[Lane], catalog: Catalog) -> dict
 
 def panes_text(lane: tuple[str, SourcePanes]) -> str:
     name, panes = lane
-    return f"{name} travels as panes: sums {panes.bundles.describe()}"
+    return f"{name} travels as panes: sums {panes.pane_columns.describe()}"
 
 
 def _split(

@@ -1,8 +1,8 @@
-"""One shard: an inline session that is fed with packed rows and knows how far the streams have come everywhere.
+"""One shard: an inline session that is fed with packed rows, and with the progress of the streams in all shards.
 
 What makes a shard's answer its exact share of the whole answer:
 
-- *Progress is global.* Every flush of a map task tells every shard the smallest and largest timestamp behind it, so all
+- *Progress is global.* Every flush of a map task gives every shard the smallest and largest timestamp behind it, so all
   shards close the same instants, start time at the same instant and end it at the same one, whatever rows they got.
 - *A micro-batch is one arrival.* Late means ts < (largest timestamp of earlier micro-batches) − slack; within the
   micro-batch rows are put in order of time first. As long as the first instant of all is open nothing is late: of what
@@ -30,10 +30,10 @@ from eddyline.core.time import BEGINNING, Clock, SystemClock
 from eddyline.engine.arrivals import ticks
 from eddyline.engine.input_manager import InputStream
 from eddyline.engine.learned import Learned, fingerprint
-from eddyline.engine.left_out import LeftOut
 from eddyline.engine.query import Query
 from eddyline.engine.relation_changes import TimedRelation
 from eddyline.engine.row_places import place_of
+from eddyline.engine.row_warnings import LeftOut
 from eddyline.engine.session import Session
 from eddyline.engine.side_output import Diverted, SideOutput
 from eddyline.operators.panes import Panes
@@ -76,7 +76,7 @@ class BatchClock(SystemClock):
 
 
 class Reporting(SideOutput):
-    """What is turned away as its user knows it: without the hidden position."""
+    """What is turned away, with the columns of the user alone: without the hidden position."""
 
     def add(self, part: Diverted) -> None:
         if ARRIVAL in part.rows.schema.names:
@@ -159,7 +159,7 @@ class ShardEngine:
         self.panes = [n for n, lane in enumerate(group.lanes) if lane.name in group.panes]  # lanes that bring panes
 
     def _locate(self, source: str, values: Mapping[str, Any], time: int) -> str | None:
-        """A file that this machine does not have is not found, and then the error is told without a place."""
+        """A file that this machine does not have is not found, and then the message has no place."""
         file = self.group.files.get(source.lower())
         stamps = [self.group.timestamp(lane) for lane in self.group.lanes if lane.source == source]
         return None if file is None else place_of(file, stamps[0], values, time)

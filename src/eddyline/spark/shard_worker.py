@@ -96,7 +96,7 @@ class ShardTask:
             head = self.log.save(engine.state(), head, asked.fingerprint, asked.facts)
             hot.put(asked.run, key, hot.Hot(head, engine))
             for lane in engine.panes:
-                bounds.tell(program.name, number, lane, engine.bound(lane))
+                bounds.publish(program.name, number, lane, engine.bound(lane))
             statistics |= {"batch": head.batch, "written": self.log.written, "stored": sum(head.sizes.values())}
             if asked.idle:
                 self._set_timer(engine)

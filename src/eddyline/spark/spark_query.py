@@ -18,7 +18,7 @@ from eddyline.core.catalog import Catalog
 from eddyline.core.errors import JobError, clipped
 from eddyline.core.time import SystemClock
 from eddyline.engine.delivery import result_schema
-from eddyline.engine.left_out import LeftOut, Notices
+from eddyline.engine.row_warnings import LeftOut, Notices
 from eddyline.engine.steering import Steering, merged
 from eddyline.plan.logical import BoundQuery, Plan
 from eddyline.plan.plan_data import PlanGraph
@@ -28,10 +28,10 @@ from eddyline.spark import cores, pipeline, requirements
 from eddyline.spark.explain_shards import explain, plan_of
 from eddyline.spark.frame_reports import FrameObservation, answered, observation
 from eddyline.spark.letters import Mailbox
-from eddyline.spark.listening import listen
 from eddyline.spark.output_columns import TAG
 from eddyline.spark.packed_sources import PackedSession, packed
 from eddyline.spark.program import Program, state_partitions
+from eddyline.spark.query_listener import listen
 from eddyline.spark.row_counts import Counting
 from eddyline.spark.shard import ShardEngine
 from eddyline.spark.stateless import StatelessPlan, recognise
@@ -224,10 +224,10 @@ class SparkQuery:
 
     @property
     def _steering(self) -> Steering:
-        """That of a shard on the driver: it checks what all shards will be told, and follows it."""
+        """That of a shard on the driver: it checks what all shards will receive, and follows it."""
         if self._judging:
             raise JobError(
-                f"{self.name!r} runs without state in Spark's workers, which cannot be told anything once they run:"
+                f"{self.name!r} runs without state in Spark's workers, which cannot be changed once they run:"
                 " alter it before its DataFrame is made."
             )
         if self._template is None:

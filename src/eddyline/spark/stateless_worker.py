@@ -61,7 +61,7 @@ class Judge:
 
     ``diverting``: a row with an error is marked with its text; otherwise the first error stops the query. ``filtering``
     says which conjunctions order themselves, and ``plan`` under which name a worker keeps what they have learned. With
-    ``tells`` the last answer of a task has a text beside it with what the worker knows by then (``filter_statistics``).
+    ``tells`` the last answer of a task has a text beside it, with the statistics of the worker (``filter_statistics``).
 
     >>> from eddyline.expr.nodes import Call, Column, Literal
     >>> a = Column("a", pa.int64())

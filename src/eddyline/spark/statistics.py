@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from eddyline.core.time import TimeKind
 from eddyline.engine.learned import Learned
-from eddyline.engine.left_out import LeftOut
+from eddyline.engine.row_warnings import LeftOut
 from eddyline.streamon.log import merged
 
 NAME: Final = "eddyline"  # of the metrics, unless the user names them
@@ -82,7 +82,7 @@ class Account:
         return [{**r["row"], "_reason": r["_reason"], "_at": r["_at"]} for r in self.turned_away if r["which"] == which]
 
     def teach(self, learned: Learned) -> None:
-        """What the shards know by now, for the next run of the same queries: of each that of the busiest shard."""
+        """What the shards have learned, for the next run of the same queries: of each that of the busiest shard."""
         for g in sorted({g for g, _ in self.shards}):
             busy = max(self.group(g), key=lambda s: sum(s["arrived"].values()))
             for q in busy["queries"]:

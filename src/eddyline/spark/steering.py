@@ -3,7 +3,7 @@
 A change is a *letter*: plain data, kept in Spark's offset log with the micro-batch that delivers it. So every shard
 gets each letter once, all in the same order, and a micro-batch that is run again delivers the same (``sources/guard``).
 Letters about queries take effect before the rows of their micro-batch. Those about streams take effect after them: what
-is late in a micro-batch was told to those who read its rows before it began.
+is late in a micro-batch was decided before the tasks that read its rows began.
 """
 
 from __future__ import annotations

@@ -2,13 +2,13 @@
 
 What is late is decided by what came in *earlier* micro-batches, and only the shards know that. They write it down for
 the other workers of their executor, in the folder that Spark keeps for the files of its application there. A worker
-that reads rows of the very next micro-batch can then tell which of them are late, and make panes of all others where
-they are read. Nothing rests on it: a worker that does not know ships rows as they are, and the shards judge them.
+that reads rows of the very next micro-batch can then say which of them are late, and make panes of all others where
+they are read. No answer depends on it: a worker without the file ships rows as they are, and the shards judge them.
 
 What is known can be trusted, because it follows from the rows of earlier micro-batches: however often one is run again,
 by whomever, it ends with the same bounds, if its source brings the same rows again, as Spark requires of one. It is
 known under the number of the micro-batch, Spark's names for the query and for this start of it, and a name drawn for
-each program. The shards check it all the same: panes tell the smallest time in them.
+each program. The shards check it all the same: panes carry the smallest time in them.
 """
 
 from __future__ import annotations
@@ -21,13 +21,16 @@ from typing import Any, Final
 from eddyline.core.time import BEGINNING
 from eddyline.spark.packing import Route
 
-_BATCH, _NAMES = "streaming.sql.batchId", ("sql.streaming.queryId", "spark.jobGroup.id")  # what Spark tells its tasks
+_BATCH, _NAMES = (
+    "streaming.sql.batchId",
+    ("sql.streaming.queryId", "spark.jobGroup.id"),
+)  # properties that Spark gives its tasks
 FOLDER: Final = "eddyline-bounds"
 
 Place = tuple[Path, str, int]  # folder of the application, streaming query and its start, micro-batch
 
 
-def tell(program: str, group: int, lane: int, bound: int) -> None:
+def publish(program: str, group: int, lane: int, bound: int) -> None:
     """After a micro-batch: elements of the next one are late if they are before ``bound``."""
     here = _place()
     if here is None:

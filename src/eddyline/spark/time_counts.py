@@ -1,4 +1,4 @@
-"""How many rows of a micro-batch have which times, in little space: what all shards are told for SLACK AUTO.
+"""How many rows of a micro-batch have which times, in little space: what all shards receive for SLACK AUTO.
 
 Times are counted in *cells* of 2^``level`` ticks; the level is the smallest at which at most ``MOST_CELLS`` cells
 hold a row. So a micro-batch whose times are few is counted exactly, and in others a cell is about a thousandth of the

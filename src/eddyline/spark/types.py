@@ -11,7 +11,7 @@ The engine has one kind of timestamp: microseconds since the epoch, read as UTC.
 - What a query makes of timestamps is an NTZ if all the timestamps that it is made of are, and otherwise (also for
   literals and casts of texts) a ``TimestampType``. ``_time`` is an NTZ if the timestamps of all inputs are.
 
-An Arrow schema carries an NTZ as a mark in its field's metadata, because the engine's own type does not tell.
+An Arrow schema carries an NTZ as a mark in its field's metadata, because the engine's own type does not have it.
 """
 
 from __future__ import annotations

@@ -32,7 +32,9 @@ class PlanHistory:
     tasks: int = 0
     invalid: int = 0  # rows that made an expression fail, with on_error = 'invalid'
     invalid_rows: deque[dict[str, Any]] = field(default_factory=lambda: deque(maxlen=SHOWN))  # the last of them
-    token: str = field(default_factory=lambda: uuid.uuid4().hex[:8])  # tells it from an earlier process of its number
+    token: str = field(
+        default_factory=lambda: uuid.uuid4().hex[:8]
+    )  # distinguishes it from an earlier process of its number
 
 
 _known: OrderedDict[str, PlanHistory] = OrderedDict()

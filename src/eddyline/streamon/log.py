@@ -139,7 +139,7 @@ class DecisionLog:
         return follower
 
     def restart(self) -> None:
-        """The plan is made anew before anything was run: what was decided about the old one goes, and what the user
+        """The plan is made anew before anything was run: the decisions about the old one are removed, and what the user
         decided stays."""
         self._records = deque((d for d in self._records if d.by == USER), self._records.maxlen)
 
@@ -177,7 +177,7 @@ class DecisionLog:
         return {"taken": self.taken, "records": [d.state() for d in list(self)[-SAVED:]]}
 
     def load(self, state: Mapping[str, Any]) -> None:
-        """What stands here already (decisions of the planner at this start) goes: the saved log has it."""
+        """What stands here already (decisions of the planner at this start) is removed: the saved log has it."""
         self.taken = int(state["taken"])
         self._records = deque(map(Decision.load, state["records"]), maxlen=self._records.maxlen)
 

@@ -12,7 +12,7 @@ from eddyline.expr.nodes import Column, Expr, columns_of, substitute, walk
 @dataclass(frozen=True, slots=True)
 class Attribute:
     """A join attribute: an expression over the stream's own columns. Codes of ``ordered`` ones order as the values do.
-    ``use`` tells apart attributes that one join has twice."""
+    ``use`` distinguishes attributes that one join has twice."""
 
     expr: Expr
     ordered: bool = False

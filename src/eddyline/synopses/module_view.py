@@ -275,7 +275,7 @@ class ModuleView:
         return 0 if module is None else module.nbytes // max(1, len(self.shared.views)) + self._invalid.nbytes
 
     def forget(self) -> None:
-        """Its join is gone."""
+        """Its join was removed."""
         self.shared.remove(self)
 
     # ── moving to the module of an older join ─────────────────────────────────────────────────────────────────────

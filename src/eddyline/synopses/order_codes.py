@@ -124,7 +124,7 @@ class OrderCodes:
         return self.labels is not None and len(self.labels.values) > max(VALUES_BEFORE_FORGETTING, 2 * live)
 
     def forget(self, flags: Int64s, codes: Int64s) -> None:
-        """Only these codes are used; what else is known goes."""
+        """Only these codes are used; all others are forgotten."""
         assert self.labels is not None
         used = codes[flags == (1 if self.nulls_first else 0)]
         self.labels.keep(~used if self.descending else used)

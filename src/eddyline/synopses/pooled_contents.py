@@ -51,7 +51,7 @@ class PooledContents(JoinContents):
         return x not in self._shared
 
     def release(self) -> None:
-        """Give the blocks back: the join is gone, or has its own arrays from now on."""
+        """Give the blocks back: the join was removed, or has its own arrays from now on."""
         for block in self._blocks.values():
             block.give()
         self._blocks = {}

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from eddyline.core.schema import Field, Schema
 from eddyline.synopses.index_pool import IndexPool
-from eddyline.synopses.meeting import Beginning, Meeting
 from eddyline.synopses.row_files import RowFiles
+from eddyline.synopses.row_shift import Beginning, RowShift
 from eddyline.synopses.store import Elements, Store, Stub
 
 
@@ -22,7 +22,7 @@ class Registry:
         self.pool = IndexPool()
 
     def stub(self, what: Elements | None, fields: Schema, prefix: str, kind: type[Stub] = Stub) -> Stub:
-        """A stub for an operator about to start; one that is told nothing of its elements (None) shares with nobody.
+        """A stub for an operator about to start; one of unknown elements (None) shares with nobody.
 
         Whether or not they share now, stores of the same elements have the same columns, so that they can later. So
         has a store that will be given up for that of an older query.
@@ -61,32 +61,32 @@ class Registry:
 
     def _seek(self, stub: Stub) -> None:
         """Move a stub to the store of an older query, as soon as both have the same rows under known numbers."""
-        mine = [m for m in stub.meetings if m.younger is stub]
-        if not mine:
+        mine = next((s for s in stub.row_shifts if s.younger is stub), None)
+        if mine is None:
             columns = set(stub.store.schema)
             older = [s for s in self._older(stub) if s.last is not None and set(s.store.schema) == columns]
             if not older:
                 return
-            mine = [Meeting(older[0], stub)]
+            mine = RowShift(older[0], stub)
             for s in (older[0], stub):
-                s.meetings.append(mine[0])
-        shift, host, left = mine[0].shift, mine[0].older, stub.store
+                s.row_shifts.append(mine)
+        shift, host, left = mine.shift, mine.older, stub.store
         if shift is not None and stub.join(host.store, shift + host.shift):
             stub.seek = None
-            self._part(mine[0])
+            self._stop_counting(mine)
             self.joined += host.store is not left
             for s in left.stubs if host.store is not left else ():  # they followed this one
                 s.seek = self._seek if s.beginning.after is not None else None
 
-    def _part(self, meeting: Meeting) -> None:
-        for s in (meeting.older, meeting.younger):
-            s.meetings = [m for m in s.meetings if m is not meeting]
+    def _stop_counting(self, row_shift: RowShift) -> None:
+        for s in (row_shift.older, row_shift.younger):
+            s.row_shifts = [x for x in s.row_shifts if x is not row_shift]
 
     def forget(self, stub: Stub) -> None:
-        """A query is gone: its stub no longer holds rows."""
+        """A query was removed: its stub no longer holds rows."""
         self.stubs = [s for s in self.stubs if s is not stub]
-        for meeting in list(stub.meetings):
-            self._part(meeting)  # a stub that waited for it looks for another
+        for row_shift in list(stub.row_shifts):
+            self._stop_counting(row_shift)  # a stub that waited for it looks for another
         if stub.companion is not None:
             stub.companion.forget()
         if stub in stub.store.stubs:
@@ -103,8 +103,8 @@ class Registry:
         homes: dict[Elements, list[tuple[Store, int]]] = {}
         for stub in self.stubs:
             stub.seek = None
-            for meeting in list(stub.meetings):
-                self._part(meeting)
+            for row_shift in list(stub.row_shifts):
+                self._stop_counting(row_shift)
             if not sharing:
                 stub.detach()
             elif stub.what is not None:

@@ -184,7 +184,7 @@ class IndexReader:
         self._seen: tuple[int, int] | None = None  # the company in which it last looked for others
         self.moved = self.arrived = 0  # rows taken out of indexes or put in before runs; rows that came
         self._alone_until: int | None = None  # the row before which it does not share again
-        self.gone: Callable[[], None] = _nothing  # to be called when the join is gone
+        self.gone: Callable[[], None] = _nothing  # to be called when the join is removed
         stub.companion = self
 
     # ── whom it shares with ───────────────────────────────────────────────────────────────────────────────────────
@@ -230,7 +230,7 @@ class IndexReader:
         self.indexes, self.home, self.offset, self._seen = {}, None, 0, None
 
     def forget(self) -> None:
-        """Its join is gone."""
+        """Its join was removed."""
         self.leave()
         self.gone()
 

@@ -6,7 +6,7 @@ when they are more than half of it. Rows that the slowest stub has not brought y
 
 Sharing is that of ``synopses.store``: windows over the same elements number them alike, whatever they are partitioned
 by and however many rows of each partition they keep. A younger query moves to the store of an older one as soon as the
-shift between their numbers is known (``synopses.meeting``). Rows between which the older query may have others (they
+shift between their numbers is known (``synopses.row_shift``). Rows between which the older query may have others (they
 came out of order, ``Beginning.pure``) have no number there; they stay in a store of their own (``rest``).
 """
 
@@ -142,7 +142,7 @@ class SparseStub(Stub):
         return mine[mine >= self.border]
 
     def expire(self, low: int = 0) -> None:
-        """``needed`` tells of all rows now; some are no longer needed."""
+        """``needed`` says of each row that is held whether it is still needed."""
         self.open = self.end
         if self.rest is not None and not (self.needed() < self.border).any():
             self.rest = None

@@ -7,7 +7,7 @@ it), so that a store fed row by row still has few chunks, and each row is copied
 Sharing (thesis 2.3.1): a ``Store`` holds the union of its stubs; a ``Stub`` is one operator's view: it appends what
 the operator reads (a row that another stub has already brought is not stored again) and says which rows it still
 needs; the store drops what no stub needs. An operator counts rows from its query's first element on. The rows of the
-store begin earlier where an older query brought them: ``Stub.shift`` lies between the two (``synopses.meeting`` finds
+store begin earlier where an older query brought them: ``Stub.shift`` lies between the two (``synopses.row_shift`` finds
 it), so a stub can be moved to a store of its own and back while the query runs.
 
 Where memory is short, the oldest chunks go to the disk (``Store.spill``, ``synopses.row_files``). They are read as
@@ -29,13 +29,14 @@ from eddyline.core.bound import Bound
 from eddyline.core.delta import Int64s, combine
 from eddyline.core.schema import Schema
 from eddyline.synopses.index_pool import IndexPool
-from eddyline.synopses.meeting import Beginning, Meeting
 from eddyline.synopses.row_files import RowFiles
+from eddyline.synopses.row_shift import Beginning, RowShift
 
 MERGED_ROWS = 1 << 16  # a chunk with as many rows is not copied into a larger one
 LEAST_SPILLED_BYTES = 1 << 16  # of a chunk that goes to the disk: smaller ones are many files for little memory
 
 NUMBERS = frozenset(t.id for t in (pa.int64(), pa.float64(), pa.int32(), pa.float32(), pa.timestamp("us")))
+COPIED_BYTES = 1 << 18  # of a column: to copy as many costs less than to select rows in each of its chunks
 ROWS_TO_CUT_OUT = 4  # up to this many rows, to cut out each costs less than to select them by an array of numbers
 
 
@@ -109,16 +110,23 @@ class Store:
         if a == b:
             chunk = self.chunks[a]
             return {n: chunk[n].take(index) for n in names}
-        chunks = self.chunks[a : b + 1]
-        if 2 * len(rows) > self.starts[b] + self.lengths[b] - self.starts[a]:
-            return {n: combine([c[n] for c in chunks]).take(index) for n in names}
-        # Few of many: to put the chunks together would be to copy a window for a handful of results.
-        home = np.searchsorted(self.starts[a + 1 : b + 1], rows, side="right")
-        order = np.argsort(home, kind="stable")
-        ends = np.cumsum(np.bincount(home, minlength=len(chunks))).tolist()
+        columns = {n: [c[n] for c in self.chunks[a : b + 1]] for n in names}
+        dense = 2 * len(rows) > self.starts[b] + self.lengths[b] - self.starts[a]
+        # Few of many: to put the chunks of a large column together would be to copy a window for a handful of results.
+        picked = {} if dense else self._pick(rows, a, b, [n for n in names if not _is_small(columns[n])])
+        return {n: picked[n] if n in picked else combine(columns[n]).take(index) for n in names}
+
+    def _pick(self, rows: Int64s, a: int, b: int, names: Sequence[str]) -> dict[str, pa.Array]:
+        """Columns of the given rows, selected in each of the chunks ``a`` to ``b`` and put into their order."""
+        if not names:
+            return {}
+        home = np.array(self.starts[a + 1 : b + 1]).searchsorted(rows, side="right")
+        order = home.argsort(kind="stable")
+        ends = np.bincount(home, minlength=b + 1 - a).cumsum().tolist()
+        chunks, starts = self.chunks[a : b + 1], self.starts[a : b + 1]
         picks = [
             (chunk, pa.array(rows[order[low:high]] - start))
-            for chunk, start, low, high in zip(chunks, self.starts[a : b + 1], (0, *ends[:-1]), ends, strict=True)
+            for chunk, start, low, high in zip(chunks, starts, (0, *ends[:-1]), ends, strict=True)
             if low < high
         ]
         back = np.empty_like(order)
@@ -211,6 +219,11 @@ def _bytes(columns: Iterable[pa.Array]) -> int:
     return total
 
 
+def _is_small(parts: Sequence[pa.Array]) -> bool:
+    """Whether a column is cheaper copied than read part by part. Dictionaries that differ would be decoded."""
+    return _bytes(parts) <= COPIED_BYTES and pa.DictionaryArray not in map(type, parts)
+
+
 @dataclass(frozen=True, slots=True)
 class Elements:
     """What a store holds: the elements of a stream from number ``epoch`` on that pass the filters. Two windows over the
@@ -252,7 +265,7 @@ class Stub:
         self.bound = Bound()  # the owner says which: that of its window
         self.last: int | None = None  # the time of its last row
         self.beginning = Beginning()
-        self.meetings: list[Meeting] = []
+        self.row_shifts: list[RowShift] = []  # that are being counted, against stubs of other queries
         self.seek: Callable[[Stub], None] | None = None  # looks for a store of older queries to move to
         self.readers: Callable[[], Sequence[str]] = tuple  # the names of the queries that it works for
         self.companion: Companion | None = None  # what its operator keeps of the same rows beside the store
@@ -267,8 +280,8 @@ class Stub:
         return self.end - self.low
 
     def insert(self, columns: Mapping[str, pa.Array], length: int, time: Int64s | None = None) -> int:
-        """Bring the next rows; returns the row number of the first. Rows already stored are not stored again. Where
-        their times are told, the rows can be found in the store of an older query."""
+        """Bring the next rows; returns the row number of the first. Rows already stored are not stored again. With
+        their times the rows can be found in the store of an older query."""
         start = self.end
         self.end += length
         behind = max(self.store.end - start - self.shift, 0)
@@ -279,14 +292,14 @@ class Stub:
             self.store.append(rows, length - behind)
         if time is not None and length:
             self.last = int(time[-1])
-            if self.meetings or self.seek is not None or not self.beginning.known:
-                self._meet(start, time)
+            if self.row_shifts or self.seek is not None or not self.beginning.known:
+                self._observe(start, time)
         return start
 
-    def _meet(self, start: int, time: Int64s) -> None:
-        self.beginning.saw(start, time)
-        for meeting in self.meetings:
-            meeting.passed(self, start, time)
+    def _observe(self, start: int, time: Int64s) -> None:
+        self.beginning.observe(start, time)
+        for row_shift in self.row_shifts:
+            row_shift.observe(self, start, time)
         if self.seek is not None:
             self.seek(self)
 

@@ -1,4 +1,4 @@
-"""What a policy is told about the filters before the first tuple: how many, which stay where they are, what they cost.
+"""What a policy receives about the filters before the first tuple: how many, which stay where they are, what they cost.
 
 A *pinned* filter (non-deterministic, or with side effects) is a wall. It keeps its place, no other filter passes it,
 and it is never asked about a tuple only to learn something: whatever the policy does, it sees exactly the tuples that

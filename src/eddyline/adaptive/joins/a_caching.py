@@ -39,9 +39,9 @@ class ACaching:
     All candidates start as profiled. When each has W observations of everything, the offline algorithm selects the
     caches to use; the others are unused. After an interval the unused ones are profiled again, and with them those used
     caches that hide the probes of an unused one (inefficiency *b* of the thesis). In between, a used cache that costs
-    more than it brings goes at once (*a*), and a selection is computed only if a benefit or cost has moved by more than
-    the threshold since the last (*c*). When pipelines are re-ordered, caches in them go, and those elsewhere that the
-    new orders no longer maintain; new candidates start as profiled.
+    more than it brings is dropped at once (*a*), and a selection is computed only if a benefit or cost has moved by
+    more than the threshold since the last (*c*). When pipelines are re-ordered, caches in them are dropped, and those
+    elsewhere that the new orders no longer maintain; new candidates start as profiled.
 
     A candidate that few tuples reach may not have its W observations in time; after a quarter of the interval the
     selection goes ahead with those that have at least one, if any has. A cache starts empty: while it fills, for an

@@ -1,4 +1,4 @@
-"""Monitors the probes that elements take while nothing is profiled, and tells when they have changed."""
+"""Monitors the probes that elements take while nothing is profiled, and reports when they have changed."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ Done = tuple[int, int, int]  # probes, accesses of caches, elements that came or
 
 
 class ProbeMonitor:
-    """What a probe finds is in the data alone, so that counting probes costs nothing and tells much; what caches take
-    is counted with them, for a cache may have become a burden.
+    """Probes depend on the data alone and are counted anyway: a change of their number shows a change of the data.
+    Accesses of caches are counted with them, for a cache may have become a burden.
 
     >>> monitor = ProbeMonitor()
     >>> monitor.begin([100, 100, 100])

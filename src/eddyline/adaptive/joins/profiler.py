@@ -117,7 +117,7 @@ class Profiler:
         expected_bytes: float | None = None,
         row: float = 0.0,
     ) -> None:
-        """Shared caches cost the same, so what is told of one holds for all."""
+        """Shared caches cost the same, so the costs of one hold for all."""
         self._costs[candidate.store] = (probe, update, row)
         if expected_bytes is not None:
             self._bytes[candidate.store] = expected_bytes

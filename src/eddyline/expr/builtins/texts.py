@@ -237,7 +237,7 @@ def _split(texts: pa.Array, delimiter: str, part: int) -> pa.Array:
     if not delimiter:
         return texts if part in (1, -1) else pc.utf8_slice_codeunits(texts, 0, 0)
     part = max(-LONGEST_COLUMN, min(part, LONGEST_COLUMN))
-    # Those behind the one that is asked for need not be told apart. Arrow makes room for as many as it may find.
+    # Those behind the one that is asked for need not be separated. Arrow makes room for as many as it may find.
     parts = pc.split_pattern(texts, pattern=delimiter, max_splits=part if 0 < part < COLUMN_SAFE_CHARACTERS else None)
     ends = parts.offsets.to_numpy().astype(np.int64)
     at = ends[:-1] + part - 1 if part > 0 else ends[1:] + part

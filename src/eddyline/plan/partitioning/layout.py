@@ -62,7 +62,7 @@ class Layout:
         return bool(visible & given) or (bool(self.sides) and all(side & given for side in self.sides))
 
     def renamed(self, names: Iterable[tuple[str, str | None]]) -> Layout:
-        """With new names for old ones, each as often as it is given; the others are gone."""
+        """With new names for old ones, each as often as it is given; the others are left out."""
         if self.visible is None:
             return self
         pairs = list(names)

@@ -87,7 +87,7 @@ def _comes_with_elements(p: Plan, known: Known) -> bool:
         case Select() | Project() | Over() | WithArrivals():
             return comes_with_elements(p.input, known)
         case AsOfJoin():
-            # An element without a partner comes when its time is up, and no element tells it.
+            # An element without a partner comes when its time is up, and no element comes with it.
             before = comes_with_elements(p.left, known) and p.backward
             return before or (not p.outer and not p.backward and comes_with_elements(p.right, known))
         case ToStream(kind="rstream"):

@@ -1,7 +1,8 @@
 """ask_above_joins: users' functions of joined rows stand in a selection above the join, not in its condition.
 
-A join looks at a pair when it comes and when it goes. A selection above it can do better: its conjuncts are asked about
-a row once, in the order that pays, and their errors are forgotten together. So what can fail goes along with them.
+A join evaluates its condition for a pair when it enters and when it leaves. A selection above it does better: it
+evaluates its conjuncts for a row once, in the order that pays, and forgets their errors together. So conjuncts that can
+fail are moved with them.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """compute_below_aggregates: some keys and arguments become columns of a projection below the aggregate.
 
-Those with users' functions: an aggregate evaluates its arguments when a row comes and when it goes, a projection asks
-functions once. With ``on_error = 'invalid'`` all that can fail: a projection turns away the rows for which an item
-fails, an aggregate cannot. Otherwise the aggregate evaluates its arguments itself and no column is built twice.
+Those with users' functions: an aggregate evaluates its arguments when a row enters and when it leaves, a projection
+calls functions once. With ``on_error = 'invalid'`` all that can fail: a projection turns away the rows for which an
+item fails, an aggregate cannot. Otherwise the aggregate evaluates its arguments itself and no column is built twice.
 """
 
 from __future__ import annotations

@@ -53,7 +53,7 @@ def share_subplans(plans: Sequence[Plan], rules: Rules) -> list[Shared]:
 
 
 def cut_again(plan: Plan, rules: Rules, cuts: Cuts) -> Shared:
-    """The plan that ``share_subplans`` made, perhaps together with others that are gone by now."""
+    """The plan that ``share_subplans`` made, perhaps together with others that were removed since."""
     return _Parts([plan], rules, cuts).whole()[0]
 
 

@@ -1,4 +1,4 @@
-"""As much of a session and of its queries as those need who describe, steer and remember them."""
+"""The parts of a session and of a query that the modules use which describe, steer and remember them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from eddyline.plan.logical import BoundQuery
 from eddyline.streamon.decision import Decision
 
 
-class WatchedQuery(Protocol):
+class DescribedQuery(Protocol):
     """``Query`` is one."""
 
     name: str
@@ -21,7 +21,7 @@ class WatchedQuery(Protocol):
     def _statistics(self) -> dict[str, dict[str, Any]]: ...
 
 
-class WatchedSession(Protocol):
+class DescribedSession(Protocol):
     """``Session`` is one."""
 
     clock: Clock
@@ -29,7 +29,7 @@ class WatchedSession(Protocol):
     @property
     def inputs(self) -> Mapping[str, InputStream]: ...
     @property
-    def queries(self) -> Sequence[WatchedQuery]: ...
+    def queries(self) -> Sequence[DescribedQuery]: ...
 
 
 class SteeringSession(Protocol):

@@ -11,7 +11,7 @@ import pytest
 
 import eddyline as ed
 from eddyline import cli
-from eddyline.engine.left_out import LeftOut, Notices
+from eddyline.engine.row_warnings import LeftOut, Notices
 
 LATE = [{"ts": 5, "a": 1}, {"ts": 2, "a": 2}, {"ts": 6, "a": 3}, {"ts": 1, "a": 4}]
 

@@ -20,7 +20,7 @@ from pyspark.sql.streaming.listener import (
     StreamingQueryListener,
 )
 
-from eddyline.engine.left_out import Notices
+from eddyline.engine.row_warnings import Notices
 from eddyline.spark.filter_statistics import FILTERS_METRIC, FilterReports
 from eddyline.spark.row_counts import as_dict
 from eddyline.spark.statistics import OBSERVED, Account, left_out

@@ -26,7 +26,7 @@ class SumKind(enum.IntEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Bundles:
+class PaneColumns:
     """What an element of the output is made of: the keys of a group, how many rows it stands for, and for each argument
     its sum (of doubles also the rest that the sum was rounded by) and how many of its values were not NULL."""
 
@@ -35,7 +35,7 @@ class Bundles:
     summed: tuple[bool, ...]  # of each argument, whether more than its count is asked for
 
     @staticmethod
-    def of(keys: Sequence[Expr], calls: Sequence[AggregateCall]) -> Bundles | None:
+    def of(keys: Sequence[Expr], calls: Sequence[AggregateCall]) -> PaneColumns | None:
         """For aggregates that can be added up from parts, over expressions that cannot fail; otherwise None."""
         arguments = {a: False for call in calls for a in call.args}
         for call in calls:
@@ -50,7 +50,7 @@ class Bundles:
                 arguments[argument] = True
         if any(calls_of(e) or compile_expr(e).can_fail for e in (*keys, *arguments)):
             return None
-        return Bundles(tuple(keys), tuple(arguments), tuple(arguments.values()))
+        return PaneColumns(tuple(keys), tuple(arguments), tuple(arguments.values()))
 
     @property
     def kinds(self) -> list[SumKind]:

@@ -3,9 +3,9 @@
 A query sees the elements of a stream that came after its registration. Let T be the largest time of an element that had
 come before. Of the elements with times after T an older query and a younger one see the same, in the same order, and so
 they do of what passes the same filters. But they have counted different numbers of elements up to there, and operators
-are not equally far. So a *meeting* is arranged at an instant t* ≥ T that neither has passed: each of the two tells how
-many of its rows have times up to t*, as soon as it has brought one behind it. The difference of the two counts is the
-shift between their row numbers, from then on and for ever.
+are not equally far. So both count their rows up to an instant t* ≥ T that neither has passed: the count of each is
+known as soon as it has brought a row behind t*. From then on the difference of the counts is the shift between their
+row numbers (``RowShift``).
 
 The younger query's rows with times up to T are another matter: where elements come out of order, rows that only the
 older query has may lie between them. ``Beginning.settled`` says whether its window still holds such rows. An element of
@@ -24,7 +24,7 @@ from eddyline.core.delta import Int64s
 
 
 class Counting(Protocol):
-    """A stub, as far as meetings know it."""
+    """The part of a stub that is read here."""
 
     end: int
     last: int | None
@@ -36,9 +36,9 @@ class Beginning:
 
     >>> import numpy as np
     >>> b = Beginning(after=10)
-    >>> b.saw(0, np.array([8, 9])); b.settled(0)
+    >>> b.observe(0, np.array([8, 9])); b.settled(0)
     False
-    >>> b.saw(2, np.array([10, 12, 13])); b.settled(2), b.settled(3)
+    >>> b.observe(2, np.array([10, 12, 13])); b.settled(2), b.settled(3)
     (False, True)
     """
 
@@ -46,7 +46,7 @@ class Beginning:
         self.after = after
         self._pure: int | None = None if after is not None else 0  # rows from this number on lie without gaps
 
-    def saw(self, start: int, time: Int64s) -> None:
+    def observe(self, start: int, time: Int64s) -> None:
         """The rows from number ``start`` on have these times."""
         if self._pure is None and self.after is not None:
             if start == 0 and time[0] >= self.after:
@@ -75,8 +75,8 @@ class Beginning:
             self.after, self._pure = state["after"], state["pure"]
 
 
-class Meeting:
-    """Two stubs count their rows up to the same instant."""
+class RowShift:
+    """How far the row numbers of two stubs lie apart: both count their rows up to the same instant."""
 
     def __init__(self, older: Any, younger: Any) -> None:
         self.older, self.younger = older, younger
@@ -85,7 +85,7 @@ class Meeting:
         # Operators take whole instants: of the time of its last row a stub has all rows.
         self._counts = {id(s): s.end for s in (older, younger) if s.last == self.time}
 
-    def passed(self, stub: Counting, start: int, time: Int64s) -> None:
+    def observe(self, stub: Counting, start: int, time: Int64s) -> None:
         """A stub has brought rows with these times, the first of them under number ``start``."""
         if id(stub) not in self._counts and time[-1] > self.time:
             self._counts[id(stub)] = start + int(time.searchsorted(self.time, "right"))
