@@ -232,7 +232,8 @@ def _sliding(
     every = np.concatenate([flat.take(steps, axis=0), moving])
     both = np.concatenate([step_flags, moving_flags]).astype(np.uint8)
     order = np.lexsort((lows, groups))
-    groups, lows, highs, bases, both = (a.take(order) for a in (groups, lows, highs, bases, both))
+    groups, both = groups.take(order), both.take(order)
+    lows, highs, bases = lows.take(order), highs.take(order), bases.take(order)
     every = every.take(order, axis=0)  # twice as fast as an index in brackets
     ranks = np.zeros(len(groups), np.int64)
     row, low, high, closed = _envelope(groups, every, bases, lows, highs, both, ranks, scale)
