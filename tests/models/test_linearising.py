@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 import eddyline as ed
-from eddyline.models.linearising import SHARE, linearised
+from eddyline.models.linearising import SHARE, linearised, with_rounding
 from eddyline.models.pieces import LOW_CLOSED, Pieces, Value
 
 
@@ -42,6 +42,25 @@ def test_lines_are_within_their_error_of_the_root() -> None:
         assert (away <= 2.1 * SHARE * np.maximum(1.0, truth.max())).all()
     covered = np.bincount(source, weights=found.high - found.low)
     assert covered == pytest.approx(high - low)
+
+
+def test_what_rounding_makes_of_a_root_near_zero_is_part_of_its_error() -> None:
+    """(a − t)² far from its base: its terms are 10¹⁰ times as large as what is left of them."""
+    rng = np.random.default_rng(6)
+    n = 500
+    a = 1e5 + rng.random(n)
+    low = np.floor(a) - rng.integers(1, 9, n)
+    high = low + rng.integers(9, 20, n)
+    value = Value(np.column_stack([a * a, -2.0 * a, np.ones(n)]), root=True, error=np.zeros((n, 1)))
+    pieces = Pieces(low, high, np.full(n, LOW_CLOSED, np.uint8), np.zeros(n), {"d": value}, {})
+    found = with_rounding(pieces, "d", 1.0).values["d"]
+    assert found.error is not None
+    worst = 0.0
+    for t in (a, a + 1e-4, a - 0.5, low, high):
+        away = np.abs(found.at(t) - np.abs(a - t))
+        assert (away <= found.error[:, 0]).all()
+        worst = max(worst, float((away / found.error[:, 0]).max()))
+    assert worst > 0.05  # the error is not out of all proportion
 
 
 def test_the_average_of_a_distance() -> None:

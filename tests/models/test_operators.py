@@ -10,7 +10,7 @@ import pytest
 
 from eddyline.expr.nodes import Call, Column, Expr, Literal
 from eddyline.models.arithmetic import NotPolynomial, Shape, shape_of
-from eddyline.models.pieces import Pieces
+from eddyline.models.pieces import Grid, Pieces
 from eddyline.models.program import Aggregate, Join, Map, Restrict, Source, run
 from eddyline.models.solving import solutions
 from tests.models.models import random_pieces, rows_at
@@ -326,6 +326,33 @@ def test_several_aggregates_share_their_windows() -> None:
     for t in instants(p, rng):
         wanted = [{**r, **s} for r in rows_at(a, t) for s in rows_at(b, t) if r["k"] == s["k"]]
         assert same_rows(rows_at(both, t), wanted)
+
+
+@pytest.mark.parametrize("step", [1, 7, 20])
+def test_of_a_grid_the_same_rows_hold_at_its_instants(step: int) -> None:
+    rng = np.random.default_rng(step)
+    dropped = rows = 0
+    key, other = Column("S.k", pa.int64()), Column("R.x", DOUBLE)
+    for degree in (1, 2, 3):
+        p = random_pieces(rng, "S", 3, 12, degree, gaps=True)
+        q = renamed(random_pieces(rng, "S", 3, 12, degree, gaps=True), "S.", "R.")
+        lows = Aggregate(Source(0), (("S.k", key),), (("S.x", "min", X),), 5, False)
+        nodes = [
+            Restrict(Source(0), (random_condition(rng),)),
+            Map(Restrict(Join(Source(0), Source(1), (("S.k", "R.k"),), (call("lt", X, other),)), (call("gt", Y, 0.0),)),
+                (("k", key), ("d", call("subtract", X, other)))),
+            Join(lows, Source(1), (("S.k", "R.k"),), ()),
+        ]  # fmt: skip
+        for node in nodes:
+            whole, start, stop = run(node, [p, q], 1.0), float(rng.integers(-5, 40)), float(rng.integers(60, 200))
+            found = run(node, [p, q], 1.0, Grid(float(step), start, stop))
+            for t in range(0, 200, step):
+                if start <= t < stop:
+                    assert same_rows(rows_at(found, t), rows_at(whole, t))
+                    rows += len(rows_at(found, t))
+            dropped += len(whole) - len(found)
+    assert rows > 200 / step
+    assert dropped > 20
 
 
 def test_ties_go_to_the_smallest_key() -> None:

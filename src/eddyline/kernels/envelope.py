@@ -35,6 +35,34 @@ def scaled(polynomial, base, row, scale, begin, span, c):
         stretch *= span * scale
 
 
+@kernel("boolean(float64[:, ::1], float64[::1], int64[::1], float64, int64, int64, float64, float64)")
+def line_below(polynomial, base, rank, scale, one, other, now, end):
+    """``below`` for lines, without arrays: most pieces are lines, and most of the time goes into their comparison."""
+    a1, b1 = polynomial[one, 1], polynomial[other, 1]
+    a0 = polynomial[one, 0] + (now - base[one]) * scale * a1
+    b0 = polynomial[other, 0] + (now - base[other]) * scale * b1
+    span = (end - now) * scale
+    a1, b1 = a1 * span, b1 * span
+    size = abs(a0) + abs(b0) + abs(a1) + abs(b1)
+    if abs(a0 - b0) > 16.0 * NOISE * size:
+        return a0 < b0
+    if abs(a1 - b1) > 16.0 * NOISE * size:
+        return a1 < b1
+    return rank[one] < rank[other]
+
+
+@kernel("boolean(float64[:, ::1], float64[::1], float64, int64, int64, float64, float64)")
+def line_above(polynomial, base, scale, one, other, now, end):
+    """Whether a line is clearly above another one all the time, so that no root has to be looked for."""
+    a1, b1 = polynomial[one, 1], polynomial[other, 1]
+    a0 = polynomial[one, 0] + (now - base[one]) * scale * a1
+    b0 = polynomial[other, 0] + (now - base[other]) * scale * b1
+    span = (end - now) * scale
+    size = abs(a0) + abs(b0) + (abs(a1) + abs(b1)) * span
+    apart = a0 - b0
+    return min(apart, apart + (a1 - b1) * span) > 64.0 * NOISE * size
+
+
 @kernel(
     "boolean(float64[:, ::1], float64[::1], int64[::1], float64, int64, int64, float64, float64, float64[::1], "
     "float64[::1])"
@@ -42,6 +70,8 @@ def scaled(polynomial, base, row, scale, begin, span, c):
 def below(polynomial, base, rank, scale, one, other, now, end, a, b):
     """Whether ``one`` is below ``other`` right behind ``now``: by the first power in which they differ, or by rank."""
     width = polynomial.shape[1]
+    if width == 2:
+        return line_below(polynomial, base, rank, scale, one, other, now, end)
     scaled(polynomial, base, one, scale, now, end - now, a)
     scaled(polynomial, base, other, scale, now, end - now, b)
     size = 0.0
@@ -60,6 +90,8 @@ def below(polynomial, base, rank, scale, one, other, now, end, a, b):
 def first_below(polynomial, base, scale, current, other, now, end, a, b, at):
     """When ``other`` first goes below ``current`` between ``now`` and ``end``; ``end``: it does not."""
     width = polynomial.shape[1]
+    if width == 2 and line_above(polynomial, base, scale, other, current, now, end):
+        return end
     wide = power_of_two((end - now) * scale) / scale  # exact, so that a root does not depend on the end
     scaled(polynomial, base, current, scale, now, wide, a)
     scaled(polynomial, base, other, scale, now, wide, b)
@@ -97,8 +129,7 @@ def lower_envelope(group, polynomial, base, low, high, rank, constant, scale, ro
         stop = start
         while stop < n and group[stop] == group[start]:
             stop += 1
-        ends = np.sort(high[start:stop])
-        following, leaving, many = start, 0, 0
+        following, many = start, 0
         now = low[start]
         while following < stop or many > 0:
             if many == 0:
@@ -124,17 +155,15 @@ def lower_envelope(group, polynomial, base, low, high, rank, constant, scale, ro
                         continue
                 active[many] = new
                 many += 1
-            kept = 0
+            kept, end = 0, np.inf
             for i in range(many):
                 if high[active[i]] > now:
                     active[kept] = active[i]
+                    end = min(end, high[active[i]])
                     kept += 1
             many = kept
-            while leaving < len(ends) and ends[leaving] <= now:
-                leaving += 1
             if many == 0:
                 continue
-            end = ends[leaving]
             if following < stop and low[following] < end:
                 end = low[following]
             # The same pieces compete from now to end; of the constants only the smallest does.

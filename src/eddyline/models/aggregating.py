@@ -226,15 +226,18 @@ def _sliding(
     # Points inside the window are steps first: an envelope compares all pieces that hold at an instant.
     steps, step_low, step_high = _steps(group, flat_low, flat[:, 0], width)
     step_flags = np.where(step_low == flat_low[steps], flat_flags[steps], LOW_CLOSED)
-    groups = np.concatenate([group[steps], group])
+    groups = np.concatenate([group.take(steps), group])
     lows, highs = np.concatenate([step_low, moving_low]), np.concatenate([step_high, moving_high])
-    bases, every = np.concatenate([step_low, moving_low]), np.concatenate([flat[steps], moving])
+    bases = np.concatenate([step_low, moving_low])
+    every = np.concatenate([flat.take(steps, axis=0), moving])
     both = np.concatenate([step_flags, moving_flags]).astype(np.uint8)
     order = np.lexsort((lows, groups))
-    groups, lows, highs, bases, every = groups[order], lows[order], highs[order], bases[order], every[order]
+    groups, both = groups.take(order), both.take(order)
+    lows, highs, bases = lows.take(order), highs.take(order), bases.take(order)
+    every = every.take(order, axis=0)  # twice as fast as an index in brackets
     ranks = np.zeros(len(groups), np.int64)
-    row, low, high, closed = _envelope(groups, every, bases, lows, highs, both[order], ranks, scale)
-    return groups[row], low, high, closed, bases[row], every[row]
+    row, low, high, closed = _envelope(groups, every, bases, lows, highs, both, ranks, scale)
+    return groups.take(row), low, high, closed, bases.take(row), every.take(row, axis=0)
 
 
 def _steps(group: Int64s, low: Float64s, value: Float64s, width: float) -> tuple[Int64s, Float64s, Float64s]:

@@ -14,7 +14,7 @@ from eddyline.core.delta import Bools, Int64s, combine
 from eddyline.expr.nodes import Call, Column, Expr, columns_of
 from eddyline.kernels.time_join import ABOVE, BELOW, EQUAL, common, overlaps
 from eddyline.models.arithmetic import constant
-from eddyline.models.pieces import Pieces, for_kernel
+from eddyline.models.pieces import Grid, Pieces, for_kernel
 from eddyline.models.solving import truths
 from eddyline.synopses.keys import numbered
 
@@ -29,18 +29,21 @@ _LEFT, _RIGHT = "\x00left", "\x00right"  # columns of the rows that a pair is of
 
 def joined(
     left: Pieces, right: Pieces, keys: Sequence[tuple[str, str]], scale: float, conjuncts: Sequence[Expr] = (),
-    restrict: Callable[[Pieces, Sequence[Expr], float], Pieces] | None = None,
+    restrict: Callable[[Pieces, Sequence[Expr], float], Pieces] | None = None, grid: Grid | None = None,
 ) -> Pieces:  # fmt: skip
     """Pairs of pieces whose constant columns ``keys`` are equal (NULL equals nothing), where both are defined. Of
     ``conjuncts`` those that read constant columns alone are asked before the values of a pair are brought together.
     ``restrict`` applies the others before columns that they do not read are taken: few pairs satisfy them as a rule,
-    and texts are dear to copy."""
+    and texts are dear to copy. Pairs without an instant of the ``grid`` are left out, if one is given."""
     ranks, rest = _ranks(left, right, conjuncts)
     a, b = _pairs(left, right, _codes(left, right, keys), ranks)
     low, high, closed = np.empty(len(a)), np.empty(len(a)), np.empty(len(a), np.uint8)
     arrays = for_kernel(left.low, left.high, left.closed, right.low, right.high, right.closed)
     kept = common(a, b, *arrays, low, high, closed)
     a, b, low, high, closed = a[:kept], b[:kept], low[:kept], high[:kept], closed[:kept]
+    if grid is not None:
+        held = grid.held(low, high, closed)
+        a, b, low, high, closed = a[held], b[held], low[held], high[held], closed[held]
     keep = _constants_hold(left, right, a, b, rest)
     if keep is not None:
         a, b, low, high, closed = a[keep], b[keep], low[keep], high[keep], closed[keep]

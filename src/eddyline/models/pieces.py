@@ -16,7 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from eddyline.core.delta import Bools, Float64s, Int64s, combine
-from eddyline.kernels.polynomials import HIGH_CLOSED, LOW_CLOSED
+from eddyline.kernels.polynomials import HIGH_CLOSED, LOW_CLOSED, multiples
 
 Flags = npt.NDArray[np.uint8]
 BOTH = LOW_CLOSED | HIGH_CLOSED
@@ -120,6 +120,26 @@ class Pieces:
             return self
         values = {n: v.shifted(by) for n, v in self.values.items()}
         return Pieces(self.low, self.high, self.closed, base, values, self.columns, self.doubt)
+
+
+@dataclass(frozen=True, slots=True)
+class Grid:
+    """The instants that are asked for: multiples of ``step`` from ``start`` on and before ``stop``."""
+
+    step: float
+    start: float
+    stop: float
+
+    def multiples(self, low: Float64s, high: Float64s, closed: Flags) -> tuple[Float64s, Float64s]:
+        """The numbers of the first and of the last instant in each interval."""
+        first, last = np.empty(len(low)), np.empty(len(low))
+        multiples(*for_kernel(low, high, closed), self.step, self.start, self.stop, first, last)
+        return first, last
+
+    def held(self, low: Float64s, high: Float64s, closed: Flags) -> Int64s:
+        """The intervals with an instant."""
+        first, last = self.multiples(low, high, closed)
+        return np.flatnonzero(last >= first)
 
 
 def for_kernel(*arrays: Any) -> tuple[Any, ...]:

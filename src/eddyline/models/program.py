@@ -20,10 +20,11 @@ from eddyline.models.fitting import ErrorBound
 from eddyline.models.joining import joined
 from eddyline.models.linearising import linearised, with_rounding
 from eddyline.models.margins import restrict_within
-from eddyline.models.pieces import Pieces, Value
+from eddyline.models.pieces import Grid, Pieces, Value
 from eddyline.models.solving import restrict
 from eddyline.models.splits import EQUI
 
+WORTH = 0.75  # the share of pieces with an instant that is asked for, above which the others are not taken out
 END_OF_MODELS = 1 << 62  # the last instant of a query on models: behind all segments
 
 
@@ -106,20 +107,28 @@ def reach_of(node: Node) -> int:
             return reach_of(node.input)
 
 
-def run(node: Node, inputs: Sequence[Pieces], scale: float) -> Pieces:
-    """What a program computes from all pieces of its inputs."""
+def run(node: Node, inputs: Sequence[Pieces], scale: float, grid: Grid | None = None) -> Pieces:
+    """What a program computes from all pieces of its inputs; of a ``grid`` only what holds at one of its instants is
+    wanted. Above the last aggregate operators are instantaneous: a piece without such an instant is of no use there."""
     match node:
         case Source():
-            return inputs[node.input]
+            return _on_grid(inputs[node.input], grid)
         case Restrict():
-            return _restricted(run(node.input, inputs, scale), node.conjuncts, scale)
+            return _restricted(run(node.input, inputs, scale, grid), node.conjuncts, scale)
         case Map():
-            return _mapped(run(node.input, inputs, scale), node.items, scale)
+            return _mapped(run(node.input, inputs, scale, grid), node.items, scale)
         case Join():
-            left, right = run(node.left, inputs, scale), run(node.right, inputs, scale)
-            return joined(left, right, node.keys, scale, node.conjuncts, _restricted)
+            left, right = run(node.left, inputs, scale, grid), run(node.right, inputs, scale, grid)
+            return joined(left, right, node.keys, scale, node.conjuncts, _restricted, grid)
         case Aggregate():
-            return _aggregated(node, run(node.input, inputs, scale), scale)
+            return _on_grid(_aggregated(node, run(node.input, inputs, scale), scale), grid)
+
+
+def _on_grid(pieces: Pieces, grid: Grid | None) -> Pieces:
+    if grid is None or not len(pieces):
+        return pieces
+    held = grid.held(pieces.low, pieces.high, pieces.closed)
+    return pieces if len(held) > WORTH * len(pieces) else pieces.take(held)
 
 
 def _restricted(pieces: Pieces, conjuncts: Sequence[Expr], scale: float) -> Pieces:

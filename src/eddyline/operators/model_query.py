@@ -23,7 +23,7 @@ from eddyline.core.delta import Bools, Delta, Float64s, Int64s
 from eddyline.core.errors import ManySignalsWarning
 from eddyline.core.schema import Field, Schema
 from eddyline.core.time import Clock, TimeKind
-from eddyline.kernels.polynomials import HIGH_CLOSED, LOW_CLOSED, multiples
+from eddyline.kernels.polynomials import HIGH_CLOSED, LOW_CLOSED
 from eddyline.models.choosing import ChoosingStore
 from eddyline.models.describe import span
 from eddyline.models.extrapolated import ExtrapolatedRows, ExtrapolatingStore
@@ -33,7 +33,7 @@ from eddyline.models.inverting import Inverter
 from eddyline.models.joining import decoded
 from eddyline.models.margins import exceeds, judged
 from eddyline.models.phase_costs import SEGMENT, SHOWN
-from eddyline.models.pieces import Pieces, for_kernel, shifted
+from eddyline.models.pieces import Grid, Pieces, shifted
 from eddyline.models.predicted import PredictedRows, PredictedStore
 from eddyline.models.program import END_OF_MODELS, Program, run
 from eddyline.models.sources import FittedRows, RowModel, RowStore
@@ -101,7 +101,9 @@ class ModelOperator(Operator):
         choosing = self.stores[0] if isinstance(self.stores[0], ChoosingStore) else None
         if choosing is not None:
             choosing.costs.begin()
-        result = run(self.program.root, inputs, self.program.scale)
+        sample = self.program.sample
+        grid = None if sample is None else Grid(float(sample), self.done, known)
+        result = run(self.program.root, inputs, self.program.scale, grid)
         if choosing is not None:
             choosing.costs.end(SEGMENT, sum(map(len, inputs)))
             choosing.costs.repeats = max(1.0, self.solved / max(1, choosing.complete_segments))
@@ -169,7 +171,7 @@ class ModelOperator(Operator):
 
     def _samples(self, p: Pieces, known: float) -> Delta:
         step = float(self.program.sample or 1)
-        first, last = _multiples(p, step, self.done, known)
+        first, last = Grid(step, self.done, known).multiples(p.low, p.high, p.closed)
         count = np.maximum(last - first + 1, 0.0).astype(np.int64)
         row = np.repeat(np.arange(len(p)), count)
         place = np.arange(len(row)) - np.repeat(np.cumsum(count) - count, count)
@@ -196,7 +198,7 @@ class ModelOperator(Operator):
     def _segments(self, p: Pieces, known: float) -> Delta:
         # What ends at ``known`` may be cut by a segment that begins there, which nobody has seen yet.
         complete = (p.high < known) & (p.high >= self.done)
-        first, last = _multiples(p, 1.0, -np.inf, np.inf)
+        first, last = Grid(1.0, -np.inf, np.inf).multiples(p.low, p.high, p.closed)
         sliver = complete & (p.low != p.high) & (last < first)
         self.slivers += int(sliver.sum())
         rows = np.flatnonzero(complete & ~sliver)
@@ -315,13 +317,6 @@ def _own(schema: Schema, alias: str) -> Schema:
 
 def _doubles(values: Float64s) -> pa.Array:
     return pa.array(values, from_pandas=True)  # no number: computed from NULL
-
-
-def _multiples(p: Pieces, step: float, start: float, stop: float) -> tuple[Float64s, Float64s]:
-    """The first and the last k with k·step in a piece's interval and start ≤ k·step < stop."""
-    first, last = np.empty(len(p)), np.empty(len(p))
-    multiples(*for_kernel(p.low, p.high, p.closed), step, start, stop, first, last)
-    return first, last
 
 
 def _on_ticks(p: Pieces) -> tuple[Float64s, Float64s, Any]:

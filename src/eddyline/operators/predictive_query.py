@@ -24,7 +24,7 @@ from eddyline.core.catalog import Attribute
 from eddyline.core.delta import Delta
 from eddyline.models.declared_bounds import DeclaredBounds
 from eddyline.models.joining import decoded
-from eddyline.models.pieces import Pieces
+from eddyline.models.pieces import Grid, Pieces
 from eddyline.models.predicted import Key, Offer, PredictedStore
 from eddyline.models.program import run
 from eddyline.models.slack import measurable, slacks
@@ -80,7 +80,8 @@ class PredictiveOperator(ModelOperator):
         self.solved += sum(map(len, inputs))
         self.runs += 1
         self.done = float(t)
-        found = self._samples(run(self.program.root, inputs, self.program.scale), _NO_END)
+        grid = Grid(float(self.program.sample or 1), self.done, _NO_END)
+        found = self._samples(run(self.program.root, inputs, self.program.scale, grid), _NO_END)
         now = Counter(zip(*(found.columns[n].to_pylist() for n in self.schema.names), strict=True))
         position = self.schema.names.index(AT)
         first = pa.array([t]).cast(self.schema[AT].type)[0].as_py()
