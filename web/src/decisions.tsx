@@ -53,6 +53,12 @@ export function DecisionsView(props: { query: string; decisions: Decision[]; sam
           </button>
         ))}
       </div>}
+      {all.length > 1 && (
+        <div class="ends small">
+          <span>{clock(first / 1e6)}</span>
+          <span>{clock(last!.wall / 1e6)}</span>
+        </div>
+      )}
       {chosen && (
         <article class="decision">
           <header class="bar">

@@ -2,7 +2,7 @@
 
 import { useMemo } from "preact/hooks";
 import type { Plan, PlanNode, Sample } from "./api";
-import { rates, type Rate } from "./history";
+import { rates, ratios, type Rate, type Ratio } from "./history";
 import { useLayout, type Layout, type Point } from "./layout";
 import { memo } from "./memo";
 import { caches, edges, isSource, nowText, scene, sourceName, type Item, type Link } from "./scene";
@@ -24,16 +24,14 @@ export function waiting(plan: Plan): Map<string, number> {
   return found;
 }
 
-function measure(n: PlanNode, rate: Rate | undefined, metric: Metric, waits: Map<string, number>): number {
+function measure(n: PlanNode, rate: Rate | undefined, ratio: Ratio | undefined, metric: Metric, waits: Map<string, number>): number {
   switch (metric) {
     case "time":
       return rate?.busy ?? 0;
     case "rate":
       return rate?.rowsIn ?? 0;
-    case "selectivity": {
-      const rows = n.statistics["elements_in"] ?? 0;
-      return rows ? (n.statistics["elements_out"] ?? 0) / rows : 0;
-    }
+    case "selectivity":
+      return ratio?.selectivity ?? 0;
     case "memory":
       return n.kept?.bytes ?? 0;
     case "queue":
@@ -63,12 +61,13 @@ export function PlanGraph(props: GraphProps) {
   const sample = props.samples[props.index]!;
   const { plan } = sample;
   const found = useMemo(() => rates(props.samples, props.index), [sample]);
+  const lately = useMemo(() => ratios(props.samples, props.index), [sample]);
   // The shape: what changes it moves boxes; counts do not.
   const shape = plan.nodes.map((n) => `${n.id}<${n.inputs.join()}${n.kept ? "k" : ""}${caches(n).map((c) => c.cache)}${n.readers?.length ?? 0}`).join("|");
   const drawn = useMemo(() => scene(plan, props.hidden), [shape, props.hidden]);
   const layout = useLayout(drawn);
   const waits = waiting(plan);
-  const values = new Map(plan.nodes.map((n) => [n.id, measure(n, found.get(n.id), props.metric, waits)]));
+  const values = new Map(plan.nodes.map((n) => [n.id, measure(n, found.get(n.id), lately.get(n.id), props.metric, waits)]));
   const largest = Math.max(1e-12, ...values.values());
   const nodes = new Map(plan.nodes.map((n) => [n.id, n]));
   const between = new Map(edges(plan, props.hidden).map((e) => [`queue from ${e.source} to ${e.target}`, e.waiting]));
