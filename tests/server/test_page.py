@@ -484,6 +484,10 @@ def test_ratios_are_of_the_last_seconds(page: Any, server: RunningServer, tmp_pa
         page.wait_for_selector(f"#operators tr:has-text('select 1') td:has-text('{seconds}')")
         assert row.locator("td").nth(3).inner_text() == ratio
     page.click("text=back to the server")
+    (tmp_path / "one.json").write_text(json.dumps({**bundle, "samples": samples[100:101]}))
+    page.set_input_files("#open-bundle", str(tmp_path / "one.json"))  # as in a notebook: what was done so far
+    page.wait_for_selector(".node:has-text('select 1'):has-text('180.0 ms in all')")
+    page.click("text=back to the server")
 
 
 def test_nothing_of_the_head_is_cut(page: Any, server: RunningServer) -> None:

@@ -166,7 +166,7 @@ function BeforeAfter(props: { decision: Decision; samples: Sample[] }) {
   const later = after >= 0 ? after : samples.length - 1;
   const before = samples.findLastIndex((s) => s.at <= at);
   const hidden = useMemo(() => (samples[later] ? cheap(samples[later]!.plan) : new Set<string>()), [samples[later]?.plan.nodes.length]);
-  if (before < 0 || later <= before) return <p class="small">The page was not open then: it has not seen the plan before and after.</p>;
+  if (before < 0 || later <= before) return <p class="small">There is no sample of the plan from before this decision, or none from after it.</p>;
   return (
     <div class="before-after">
       {([["plan before", before], ["plan after", later]] as const).map(([name, index]) => (

@@ -6,7 +6,7 @@ import { rates, ratios, type Rate, type Ratio } from "./history";
 import { useLayout, type Layout, type Point } from "./layout";
 import { memo } from "./memo";
 import { caches, edges, isSource, nowText, scene, sourceName, type Item, type Link } from "./scene";
-import { amount } from "./words";
+import { amount, duration } from "./words";
 
 export const METRICS = {
   time: "time: seconds of work in a second",
@@ -27,9 +27,9 @@ export function waiting(plan: Plan): Map<string, number> {
 function measure(n: PlanNode, rate: Rate | undefined, ratio: Ratio | undefined, metric: Metric, waits: Map<string, number>): number {
   switch (metric) {
     case "time":
-      return rate?.busy ?? 0;
+      return rate?.busy ?? n.statistics["seconds"] ?? 0;
     case "rate":
-      return rate?.rowsIn ?? 0;
+      return rate?.rowsIn ?? n.statistics["elements_in"] ?? 0;
     case "selectivity":
       return ratio?.selectivity ?? 0;
     case "memory":
@@ -39,7 +39,10 @@ function measure(n: PlanNode, rate: Rate | undefined, ratio: Ratio | undefined, 
   }
 }
 
-function said(value: number, metric: Metric): string {
+/** `live`: there are two samples, and so rates; one alone, as in a notebook, has what was done so far. */
+function said(value: number, metric: Metric, live: boolean): string {
+  if (metric === "time" && !live) return `${duration(value)} in all`;
+  if (metric === "rate" && !live) return `${amount(value, "rows")} in all`;
   if (metric === "time") return `${(100 * value).toFixed(1)} % busy`;
   if (metric === "rate") return amount(value, "rows/s");
   if (metric === "memory") return amount(value, "B");
@@ -84,7 +87,7 @@ export function PlanGraph(props: GraphProps) {
           if (!at || !n) return null;
           if (i.kind === "operator" || i.kind === "source") {
             const value = values.get(i.id) ?? 0;
-            return <Box key={i.id} item={i} node={n} at={at} heat={value / largest} text={isSource(n) ? "" : said(value, props.metric)} selected={props.selected === i.id} select={props.select} />;
+            return <Box key={i.id} item={i} node={n} at={at} heat={value / largest} text={isSource(n) ? "" : said(value, props.metric, found.size > 0)} selected={props.selected === i.id} select={props.select} />;
           }
           return <Small key={i.id} item={i} node={n} at={at} waiting={between.get(i.id) ?? 0} />;
         })}
