@@ -316,6 +316,14 @@ class RemoteQuery:
         _, batches, status = self._fetched(wait, keep=True)
         return batches, status != "running"
 
+    def pass_over(self, rows: int) -> int:
+        """Leave out all results that are there now but the last ``rows``; how many there are before those that come
+        next."""
+        found = self.state()
+        passed: int = max(found["rows"] - rows, found["first"] - 1)
+        self._last = f"{found['id']}.{passed}"
+        return passed
+
     def results(self, *, follow: bool = True) -> Iterator[pa.RecordBatch]:
         """Record batches as they come, until the query is over; without ``follow`` those that are there."""
         while True:

@@ -55,6 +55,9 @@ def test_a_run_is_seen_from_its_beginning_to_its_end(job: Path, capsys: pytest.C
     assert decided  # what was decided is told, with its evidence
     assert cli.main(["view", str(path)]) == 0
     assert path.with_suffix(".html").stat().st_size > 100_000
+    bundle = path.read_bytes()
+    assert cli.main(["view", str(path), "--out", str(path.parent / "." / path.name)]) == 2
+    assert path.read_bytes() == bundle
 
 
 def test_several_queries_have_a_folder(job: Path, capsys: pytest.CaptureFixture[str]) -> None:

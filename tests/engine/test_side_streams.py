@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -68,3 +69,30 @@ def test_a_chain_of_side_streams_loses_nothing_at_its_end(which: str, ended: boo
         assert got["last"] == got["third"] == got["second"] == got["turned"], (seed, got)
         found += got["last"]
     assert found > 100
+
+
+@pytest.mark.parametrize("which", ["late", "invalid", "shed"])
+def test_a_side_stream_that_nobody_reads_is_no_part_of_a_snapshot(tmp_path: Path, which: str) -> None:
+    def declared() -> ed.Session:
+        session = ed.Session()
+        session.warns = False
+        session.stream("S", schema=SCHEMA, timestamp="t")
+        session.query("SELECT Istream(v) FROM S", name="q")
+        return session
+
+    text = f"SELECT Istream(stream, reason) FROM {which}(q)"
+    session = declared()
+    first, second = session.query(text), session.query(text)
+    session.drop(first)
+    session.push("S", [{"t": 5, "v": 1}, {"t": 1, "v": 2}, {"t": 9, "v": 3}])
+    assert sum(len(b) for b in second.fetch()) == (which == "late")  # the other one goes on
+    session.drop(second)
+    with pytest.raises(ed.JobError):
+        session.query(f"SELECT Istream(stream) FROM {which}(q) WITH (filters = 'a-greedy(p = 7)')")
+    assert session.sides == {}
+    session.snapshot(tmp_path / "state")
+    again = declared()
+    again.restore(tmp_path / "state")
+    later = again.query(text)
+    again.push("S", [{"t": 1, "v": 2}, {"t": 11, "v": 3}, {"t": 12, "v": 3}])
+    assert sum(len(b) for b in later.fetch()) == (which == "late")

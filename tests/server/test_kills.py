@@ -216,6 +216,8 @@ def test_the_catalog_survives_a_kill(tmp_path: Path) -> None:
     register("on_view", "SELECT Istream(sum(k) AS s) FROM V")
     push(5, 5)
     assert server.request("DELETE", "/v1/queries/gone").status == 204
+    register("aside", "SELECT * FROM late(first)")
+    assert server.request("DELETE", "/v1/queries/aside").status == 204
     assert server.request("DELETE", "/v1/streams/unused").status == 204
     server.request("PATCH", "/v1/queries/second", {"options": {"memory": "1 MB"}})
     server.request("POST", "/v1/queries/first/pin")

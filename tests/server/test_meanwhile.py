@@ -12,6 +12,9 @@ from typing import Any
 
 import pytest
 
+from eddyline.server.service import Missing, Service
+from eddyline.server.settings import Settings
+from eddyline.server.store import Entry
 from tests.server.running import RunningServer
 
 STREAM = {"name": "S", "columns": [["ts", "bigint"], ["a", "bigint"]], "timestamp": "ts"}
@@ -88,3 +91,17 @@ def test_a_query_that_has_ended_has_ended_after_a_kill_too(tmp_path: Path) -> No
         connection.close()
     finally:
         server.stop()
+
+
+def test_a_query_that_is_being_registered_is_missing_for_others(tmp_path: Path) -> None:
+    """The engine's thread declares it in several steps, and requests look at it between any two of them."""
+    service = Service(Settings(tmp_path / "state"))
+    try:
+        service.entries["q"] = Entry(1, "query", "q", {"text": "SELECT Istream(a) FROM S"})
+        with pytest.raises(Missing, match="being registered or dropped"):
+            service.query("q")
+        with pytest.raises(Missing, match="there is no query 'r'"):
+            service.query("r")
+    finally:
+        service.store.close()
+        service._lock.close()

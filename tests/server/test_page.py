@@ -130,6 +130,7 @@ def test_a_query_is_bound_while_typed_registered_and_seen(page: Any, server: Run
     page.click(EDITOR)
     page.keyboard.type("SELECT Istream(a) FROM dri")
     page.wait_for_selector(".cm-tooltip-autocomplete li:has-text('drifting')")  # streams are completed
+    assert page.locator(".cm-tooltip-autocomplete li:has-text('drifting')").count() == 1
     page.wait_for_timeout(150)  # the completion takes keys a moment after it opened
     page.keyboard.press("Tab")
     page.keyboard.type(" WHERE b < 30")
@@ -307,6 +308,21 @@ def test_graphs_are_queries_over_the_system_stream(page: Any, server: RunningSer
         push(server, (0.5, 0.5, 0.5), 2000)
         page.wait_for_timeout(500)
     shot(page, "time")
+    page.wait_for_selector(".graph-card .key:has-text('rows/s')")
+    page.click("[aria-label^='edit the query of the graph']")
+    page.wait_for_selector(".graph-card .cm-content")
+    for text, said in (
+        ("SELECT Istream(query, valu) FROM SysStream", "Did you mean 'value'?"),
+        ("SELECT Istream(query, value * 2 AS value) FROM SysStream WHERE property = 'rate'", "value double"),
+    ):
+        page.click(".graph-card .cm-content")
+        page.keyboard.press("Control+A")
+        page.keyboard.press("Delete")  # over marked text Chromium would copy its style, which the policy forbids
+        page.keyboard.type(text)
+        page.wait_for_selector(f'.graph-card .editor p:has-text("{said}")')
+    page.click("[aria-label^='save the query of the graph']")
+    page.wait_for_selector(".graph-card code:has-text('value * 2 AS value')")
+    until(lambda: page.locator(".graph-card").count() == 1)  # it took the place of the one before
     page.click("[aria-label^='remove the graph']")
     page.wait_for_selector("text=No graph yet")
 
@@ -394,6 +410,84 @@ def test_a_view_without_a_plan_says_why(page: Any, server: RunningServer, tmp_pa
     with RunningServer(tmp_path / "empty") as empty:
         page.goto(f"http://127.0.0.1:{empty.port}/")
         page.wait_for_selector("text=No query runs yet: register one under Queries, or start a race in the Lab.")
+
+
+def test_where_reading_needs_the_token_the_page_asks_for_it(browser: Any, server: RunningServer) -> None:
+    """As beyond loopback (``test_strangers.py`` has the rule): the page comes, and what it asks for needs the token."""
+    page = browser.new_page()
+    page.set_default_timeout(WAIT)
+
+    def guard(route: Any) -> None:
+        known = route.request.headers.get("authorization") == f"Bearer {server.token}"
+        route.continue_() if known else route.fulfill(status=401, json={"error": "this needs the server's token"})
+
+    page.route("**/v1/**", guard)
+    page.goto(f"http://127.0.0.1:{server.port}/#/queries/filtered")
+    page.wait_for_selector('.mistake:has-text("Reading needs the server\'s token")')
+    page.fill("#token", server.token)
+    push(server, (1.0, 1.0, 1.0), 100)
+    page.wait_for_selector("#results tbody tr")
+    view(page, "plan")
+    page.wait_for_selector("section.plan .node:has-text('select 1')")
+    page.wait_for_selector(".mistake", state="detached")
+    page.close()
+
+
+def test_a_query_that_was_registered_again_is_seen(page: Any, server: RunningServer) -> None:
+    def register(bound: int) -> None:
+        text = f"SELECT Istream(a) FROM drifting WHERE b < {bound}"
+        assert server.request("POST", "/v1/queries", {"name": "again", "text": text}).status == 201
+
+    register(7)
+    page.goto(f"http://127.0.0.1:{server.port}/#/plan/again")
+    page.wait_for_selector("section.plan .node:has-text('drifting.b < 7')")
+    server.request("DELETE", "/v1/queries/again")
+    register(8)  # before the page asks for the catalog again
+    page.wait_for_selector("section.plan .node:has-text('drifting.b < 8')")
+    view(page, "queries")
+    push(server, (1.0, 1.0, 1.0), 100)
+    page.wait_for_selector("#results tbody tr")
+    server.request("DELETE", "/v1/queries/again")
+
+
+def test_ratios_are_of_the_last_seconds(page: Any, server: RunningServer, tmp_path: Path) -> None:
+    """A filter let all rows pass in the first half minute, and none since."""
+    plan = server.request("GET", "/v1/queries/filtered/plan").data
+    samples = []
+    for moment in range(120):
+        seen = json.loads(json.dumps(plan))
+        for node in seen["nodes"]:
+            if node["id"] == "select 1":
+                rows = 1000 * moment
+                node["statistics"] = {
+                    "elements_in": rows,
+                    "elements_out": min(rows, 60_000),
+                    "seconds": 1e-6 * min(rows, 60_000) + 3e-6 * max(0, rows - 60_000),
+                }
+        shown = {**seen, "decisions": [], "pinned": False, "options": {}, "inputs": {}, "rows": 0}
+        samples.append({"plan": shown, "decisions": [], "at": 1000.0 + 0.5 * moment})
+    bundle = {
+        "eddyline": "bundle",
+        "version": 1,
+        "query": "filtered",
+        "saved": 1.0,
+        "samples": samples,
+        "decisions": [],
+    }
+    (tmp_path / "drift.json").write_text(json.dumps(bundle))
+    page.set_input_files("#open-bundle", str(tmp_path / "drift.json"))
+    page.wait_for_selector("text=Replay of filtered")
+    row = page.locator("#operators tr:has-text('select 1')")
+    slider = page.locator("[aria-label=moment]")
+    for moment, ratio, seconds in ((55, "1.000", "1.0 µs"), (119, "0.000", "3.0 µs")):
+        slider.evaluate(f"e => {{ e.value = {moment}; e.dispatchEvent(new Event('input', {{bubbles: true}})); }}")
+        page.wait_for_selector(f"#operators tr:has-text('select 1') td:has-text('{seconds}')")
+        assert row.locator("td").nth(3).inner_text() == ratio
+    page.click("text=back to the server")
+    (tmp_path / "one.json").write_text(json.dumps({**bundle, "samples": samples[100:101]}))
+    page.set_input_files("#open-bundle", str(tmp_path / "one.json"))  # as in a notebook: what was done so far
+    page.wait_for_selector(".node:has-text('select 1'):has-text('180.0 ms in all')")
+    page.click("text=back to the server")
 
 
 def test_nothing_of_the_head_is_cut(page: Any, server: RunningServer) -> None:

@@ -215,6 +215,9 @@ def test_beyond_loopback_reading_needs_the_token() -> None:
     assert needs("0.0.0.0", "GET", "/v1/catalog") and needs("::", "POST", "/v1/bind")
     assert not needs("0.0.0.0", "GET", "/healthz") and not needs("127.0.0.1", "GET", "/v1/catalog")
     assert needs("127.0.0.1", "DELETE", "/v1/queries/q")
+    # The page as it is built has nothing of anybody's data, and asks for the token.
+    assert not needs("0.0.0.0", "GET", "/") and not needs("0.0.0.0", "GET", "/assets/page.js")
+    assert needs("0.0.0.0", "POST", "/") and needs("0.0.0.0", "GET", "/openapi.json")
 
 
 def slowly_sent(pieces: list[bytes], pause: float) -> tuple[list[Any], float]:

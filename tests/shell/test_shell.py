@@ -166,6 +166,10 @@ def test_against_a_server(tmp_path: Path) -> None:
         session.finish()
         shown = said(target, "\\watch large", "\\plan large", "\\list", "SELECT Istream(sise) FROM packets;")
         assert "1500" in shown and "(4 rows)" in shown and "select 1" in shown and "^^^^" in shown
+        passed, results = target.latest("large", 3)  # somebody who watches begins with the last ones
+        assert passed == 1
+        assert [size for b in results if b is not None for size in b.column("size").to_pylist()] == [900, 1200, 1500]
+        assert target.latest("large", 20)[0] == 0
         query = session.get("LARGE")
         assert query.to_arrow().to_pylist() == [{"size": 300 * t, "_time": t} for t in range(2, 6)]
         assert query.to_arrow().num_rows == 4 and query.fetch() == [] and list(query.results()) == []

@@ -91,5 +91,12 @@ def test_a_session_in_a_server(tmp_path: Path, environment: dict[str, str]) -> N
             shell.expect("large goes on")
             shell.expect(PROMPT)
             mistakes_completion_and_commands(shell)
+            more = [{"ts": t, "size": 1000 + t, "port": 1} for t in range(6, 3006)]
+            server.request("POST", "/v1/streams/packets/rows", more)
+            shell.type("\\watch large" + ENTER)
+            shell.expect("large: 3,001 rows")  # of the whole query, and not folded to the width of the table
+            shell.expect("4004")
+            shell.type(CTRL_C)
+            shell.expect(PROMPT)
             shell.type(CTRL_D)
             assert shell.end() == 0

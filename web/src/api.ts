@@ -124,21 +124,22 @@ export function takeToken(): void {
   }
 }
 
-/** What to do when a change was refused. */
-export const unknownToken = (): string =>
+/** What to do when a change was refused, or on a server that others can reach also reading. */
+export const unknownToken = (reading = false): string =>
   token.get()
     ? "The server does not know this token. It showed the right one at its first start: enter that above, or start it with --new-token for another one."
-    : "Changes need the server's token, which it showed at its first start: enter it above.";
+    : `${reading ? "Reading needs" : "Changes need"} the server's token, which it showed at its first start: enter it above.`;
+
+const authorization = (): Record<string, string> => (token.get() ? { Authorization: `Bearer ${token.get()}` } : {});
 
 export async function ask<T>(method: string, path: string, body?: unknown): Promise<T> {
-  const headers: Record<string, string> = {};
-  if (token.get()) headers["Authorization"] = `Bearer ${token.get()}`;
+  const headers = authorization();
   if (body !== undefined) headers["Content-Type"] = "application/json";
   const answer = await fetch(path, { method, headers, body: body === undefined ? undefined : JSON.stringify(body) }).catch(() => {
     throw new Mistake("The server does not answer. The page goes on when it is there again.");
   });
   const text = await answer.text();
-  if (answer.status === 401) throw new Mistake(unknownToken());
+  if (answer.status === 401) throw new Mistake(unknownToken(method === "GET"));
   if (!answer.ok) {
     let said: { error?: string; place?: Place } = {};
     try {
@@ -178,16 +179,68 @@ export function words(): Promise<Words> {
 
 export const queryPath = (name: string): string => `/v1/queries/${encodeURIComponent(name)}`;
 
-/** Follow server-sent events until closed; the browser comes back with the last id by itself. */
-export function follow<T>(path: string, kind: string, take: (data: T) => void, end?: (data: unknown) => void): () => void {
-  const source = new EventSource(path);
-  source.addEventListener(kind, (e) => take(JSON.parse((e as MessageEvent).data) as T));
-  for (const last of ["end", "dropped"]) {
-    source.addEventListener(last, (e) => {
-      const data = JSON.parse((e as MessageEvent).data);
-      if (last === "end" || data.first !== undefined) source.close();
-      end?.(data);
-    });
+const COME_BACK = 2000; // milliseconds after a connection broke, or was refused for now
+const FOR_GOOD = [404, 410, 422]; // answers that another attempt would get again
+
+/** Follow server-sent events until closed. A connection that breaks is made again and goes on behind the last event. (The
+ * browser's EventSource does so too, but sends no token, and gives up at the first answer that is none.) */
+export function follow<T>(path: string, kind: string, take: (data: T) => void, end: (data: unknown) => void = () => undefined): () => void {
+  const closed = new AbortController();
+  const attempts = async (): Promise<void> => {
+    let last = "";
+    while (!closed.signal.aborted) {
+      try {
+        const answer = await fetch(path, { headers: { ...authorization(), ...(last ? { "Last-Event-ID": last } : {}) }, signal: closed.signal });
+        if (FOR_GOOD.includes(answer.status)) return end({ reason: ((await answer.json()) as { error: string }).error });
+        for await (const e of answer.ok ? events(answer.body!) : []) {
+          if (closed.signal.aborted) return;
+          last = e.id || last;
+          if (e.kind === kind) queueMicrotask(() => take(JSON.parse(e.data) as T)); // its mistakes are not those of the connection
+          if (e.kind !== "end" && e.kind !== "dropped") continue;
+          const data = JSON.parse(e.data) as { first?: number };
+          end(data);
+          if (e.kind === "end" || data.first !== undefined) return; // too slow a reader may come back, others may not
+        }
+      } catch {
+        // the server is away, or the page goes to another view
+      }
+      await new Promise((done) => setTimeout(done, COME_BACK));
+    }
+  };
+  void attempts();
+  return () => closed.abort();
+}
+
+interface Event {
+  kind: string;
+  id: string;
+  data: string;
+}
+
+/** The events of an answer as they come; each ends with an empty line. */
+async function* events(body: ReadableStream<Uint8Array>): AsyncGenerator<Event> {
+  const reader = body.getReader();
+  const decoder = new TextDecoder();
+  let text = "";
+  try {
+    for (;;) {
+      const { done, value } = await reader.read();
+      if (done) return;
+      text += decoder.decode(value, { stream: true });
+      const blocks = text.split("\n\n");
+      text = blocks.pop()!;
+      for (const block of blocks) yield event(block);
+    }
+  } finally {
+    reader.cancel().catch(() => undefined);
   }
-  return () => source.close();
+}
+
+function event(block: string): Event {
+  const fields: Record<string, string> = {};
+  for (const line of block.split("\n")) {
+    const at = line.indexOf(": ");
+    if (at > 0) fields[line.slice(0, at)] = line.slice(at + 2);
+  }
+  return { kind: fields["event"] ?? "", id: fields["id"] ?? "", data: fields["data"] ?? "" };
 }

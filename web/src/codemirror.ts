@@ -20,7 +20,7 @@ const KEYWORDS =
   "pin unpin query undo decision of set model sample every horizon partial second seconds minute minutes hour hours day days interval";
 const TYPES = "bigint double string boolean timestamp int integer float date decimal varchar";
 
-const dialect = SQLDialect.define({ keywords: KEYWORDS, types: TYPES, doubleDollarQuotedStrings: false, hashComments: false });
+const dialect = SQLDialect.define({ keywords: KEYWORDS, types: TYPES, doubleDollarQuotedStrings: false, hashComments: false, caseInsensitiveIdentifiers: true });
 
 const theme = EditorView.theme({
   "&": { border: "1px solid var(--line)", borderRadius: "6px", background: "var(--page)", color: "var(--ink)" },
@@ -55,7 +55,6 @@ function language(words: Words) {
       from: word.from,
       options: [
         ...columns.map((label) => ({ label, type: "property", boost: 2 })),
-        ...Object.keys(words.schema).map((label) => ({ label, type: "class", boost: 1 })),
         ...words.functions.map((label) => ({ label, type: "function", apply: `${label}(` })),
       ],
     };

@@ -53,6 +53,12 @@ export function DecisionsView(props: { query: string; decisions: Decision[]; sam
           </button>
         ))}
       </div>}
+      {all.length > 1 && (
+        <div class="ends small">
+          <span>{clock(first / 1e6)}</span>
+          <span>{clock(last!.wall / 1e6)}</span>
+        </div>
+      )}
       {chosen && (
         <article class="decision">
           <header class="bar">
@@ -160,7 +166,7 @@ function BeforeAfter(props: { decision: Decision; samples: Sample[] }) {
   const later = after >= 0 ? after : samples.length - 1;
   const before = samples.findLastIndex((s) => s.at <= at);
   const hidden = useMemo(() => (samples[later] ? cheap(samples[later]!.plan) : new Set<string>()), [samples[later]?.plan.nodes.length]);
-  if (before < 0 || later <= before) return <p class="small">The page was not open then: it has not seen the plan before and after.</p>;
+  if (before < 0 || later <= before) return <p class="small">There is no sample of the plan from before this decision, or none from after it.</p>;
   return (
     <div class="before-after">
       {([["plan before", before], ["plan after", later]] as const).map(([name, index]) => (

@@ -2,11 +2,11 @@
 
 import { useMemo } from "preact/hooks";
 import type { Plan, PlanNode, Sample } from "./api";
-import { rates, type Rate } from "./history";
+import { rates, ratios, type Rate, type Ratio } from "./history";
 import { useLayout, type Layout, type Point } from "./layout";
 import { memo } from "./memo";
 import { caches, edges, isSource, nowText, scene, sourceName, type Item, type Link } from "./scene";
-import { amount } from "./words";
+import { amount, duration } from "./words";
 
 export const METRICS = {
   time: "time: seconds of work in a second",
@@ -24,16 +24,14 @@ export function waiting(plan: Plan): Map<string, number> {
   return found;
 }
 
-function measure(n: PlanNode, rate: Rate | undefined, metric: Metric, waits: Map<string, number>): number {
+function measure(n: PlanNode, rate: Rate | undefined, ratio: Ratio | undefined, metric: Metric, waits: Map<string, number>): number {
   switch (metric) {
     case "time":
-      return rate?.busy ?? 0;
+      return rate?.busy ?? n.statistics["seconds"] ?? 0;
     case "rate":
-      return rate?.rowsIn ?? 0;
-    case "selectivity": {
-      const rows = n.statistics["elements_in"] ?? 0;
-      return rows ? (n.statistics["elements_out"] ?? 0) / rows : 0;
-    }
+      return rate?.rowsIn ?? n.statistics["elements_in"] ?? 0;
+    case "selectivity":
+      return ratio?.selectivity ?? 0;
     case "memory":
       return n.kept?.bytes ?? 0;
     case "queue":
@@ -41,7 +39,10 @@ function measure(n: PlanNode, rate: Rate | undefined, metric: Metric, waits: Map
   }
 }
 
-function said(value: number, metric: Metric): string {
+/** `live`: there are two samples, and so rates; one alone, as in a notebook, has what was done so far. */
+function said(value: number, metric: Metric, live: boolean): string {
+  if (metric === "time" && !live) return `${duration(value)} in all`;
+  if (metric === "rate" && !live) return `${amount(value, "rows")} in all`;
   if (metric === "time") return `${(100 * value).toFixed(1)} % busy`;
   if (metric === "rate") return amount(value, "rows/s");
   if (metric === "memory") return amount(value, "B");
@@ -63,12 +64,13 @@ export function PlanGraph(props: GraphProps) {
   const sample = props.samples[props.index]!;
   const { plan } = sample;
   const found = useMemo(() => rates(props.samples, props.index), [sample]);
+  const lately = useMemo(() => ratios(props.samples, props.index), [sample]);
   // The shape: what changes it moves boxes; counts do not.
   const shape = plan.nodes.map((n) => `${n.id}<${n.inputs.join()}${n.kept ? "k" : ""}${caches(n).map((c) => c.cache)}${n.readers?.length ?? 0}`).join("|");
   const drawn = useMemo(() => scene(plan, props.hidden), [shape, props.hidden]);
   const layout = useLayout(drawn);
   const waits = waiting(plan);
-  const values = new Map(plan.nodes.map((n) => [n.id, measure(n, found.get(n.id), props.metric, waits)]));
+  const values = new Map(plan.nodes.map((n) => [n.id, measure(n, found.get(n.id), lately.get(n.id), props.metric, waits)]));
   const largest = Math.max(1e-12, ...values.values());
   const nodes = new Map(plan.nodes.map((n) => [n.id, n]));
   const between = new Map(edges(plan, props.hidden).map((e) => [`queue from ${e.source} to ${e.target}`, e.waiting]));
@@ -85,7 +87,7 @@ export function PlanGraph(props: GraphProps) {
           if (!at || !n) return null;
           if (i.kind === "operator" || i.kind === "source") {
             const value = values.get(i.id) ?? 0;
-            return <Box key={i.id} item={i} node={n} at={at} heat={value / largest} text={isSource(n) ? "" : said(value, props.metric)} selected={props.selected === i.id} select={props.select} />;
+            return <Box key={i.id} item={i} node={n} at={at} heat={value / largest} text={isSource(n) ? "" : said(value, props.metric, found.size > 0)} selected={props.selected === i.id} select={props.select} />;
           }
           return <Small key={i.id} item={i} node={n} at={at} waiting={between.get(i.id) ?? 0} />;
         })}

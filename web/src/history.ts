@@ -89,6 +89,31 @@ export interface Rate {
   busy: number;
 }
 
+/** What a row costs an operator and becomes: of the last seconds, so that drift is seen; since the start where none came. */
+export interface Ratio {
+  selectivity: number; // rows out for a row in
+  seconds: number; // of work for a row in
+}
+
+const RATIO_SAMPLES = 20; // ten seconds: fewer follow sooner, and jump about where rows are few
+
+export function ratios(samples: Sample[], index: number): Map<string, Ratio> {
+  const found = new Map<string, Ratio>();
+  const now = samples[index];
+  const then = samples[Math.max(0, index - RATIO_SAMPLES)];
+  if (!now || !then) return found;
+  const before = new Map(then.plan.nodes.map((n) => [n.id, n.statistics]));
+  for (const { id, statistics: all } of now.plan.nodes) {
+    const then = before.get(id) ?? {};
+    const since = (key: string): number => (all[key] ?? 0) - (then[key] ?? 0);
+    const part = since("elements_in") > 0 && since("elements_out") >= 0 && since("seconds") >= 0;
+    const of = (key: string): number => (part ? since(key) : (all[key] ?? 0));
+    const rows = of("elements_in");
+    if (rows > 0) found.set(id, { selectivity: of("elements_out") / rows, seconds: of("seconds") / rows });
+  }
+  return found;
+}
+
 export function rates(samples: Sample[], index: number, over = 4): Map<string, Rate> {
   const found = new Map<string, Rate>();
   const now = samples[index];

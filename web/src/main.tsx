@@ -65,9 +65,10 @@ function Page() {
 
   const first = catalog.queries.find((q) => q.status === "running")?.name ?? null;
   const current = replay ? replay.query : (query ?? first);
-  const running = catalog.queries.some((q) => q.name === current && q.status !== "failed");
+  const entry = catalog.queries.find((q) => q.name === current);
+  const running = entry?.status !== "failed" ? entry?.id : undefined; // another query of the same name has another id
   useEffect(() => {
-    if (!current || replay || !running) return;
+    if (!current || replay || running === undefined) return;
     const found = (seen.current = new History(current));
     return follow<Sample>(`${queryPath(current)}/watch?every=0.1`, "plan", (sample) => {
       found.add(sample);

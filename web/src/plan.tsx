@@ -3,7 +3,7 @@
 import { useMemo, useState } from "preact/hooks";
 import type { Plan, PlanNode, Sample } from "./api";
 import { METRICS, PlanGraph, waiting, type Metric } from "./graph";
-import { rates, type Rate } from "./history";
+import { rates, ratios, type Rate, type Ratio } from "./history";
 import { memo } from "./memo";
 import { NodePanel } from "./node";
 import { cheap, isSource, sourceName } from "./scene";
@@ -11,6 +11,7 @@ import { ShardsView } from "./shards";
 import { amount, duration } from "./words";
 
 const NONE = new Set<string>();
+const LATELY = "of the last ten seconds; since the start where no rows came in them";
 
 export function PlanView(props: { samples: Sample[]; index: number; replay: boolean; why: string; changed: () => void }) {
   const [metric, setMetric] = useState<Metric>("time");
@@ -19,6 +20,7 @@ export function PlanView(props: { samples: Sample[]; index: number; replay: bool
   const sample = props.samples[props.index];
   const plan = sample?.plan;
   const found = useMemo(() => rates(props.samples, props.index), [sample]);
+  const lately = useMemo(() => ratios(props.samples, props.index), [sample]);
   const hidden = useMemo(() => (hide && plan ? cheap(plan) : NONE), [hide, plan?.nodes.length, plan?.query]);
   if (!plan) return <p class="hint">{props.why || "Waiting for the first sample …"}</p>;
   const waits = waiting(plan);
@@ -57,9 +59,9 @@ export function PlanView(props: { samples: Sample[]; index: number; replay: bool
                   <th>operator</th>
                   <th class="number">rows/s in</th>
                   <th class="number">rows/s out</th>
-                  <th class="number">selectivity</th>
+                  <th class="number" title={LATELY}>selectivity</th>
                   <th class="number">busy</th>
-                  <th class="number">time per row</th>
+                  <th class="number" title={LATELY}>time per row</th>
                   <th class="number">state</th>
                   <th class="number">rows waiting</th>
                 </tr>
@@ -68,7 +70,7 @@ export function PlanView(props: { samples: Sample[]; index: number; replay: bool
                 {plan.nodes
                   .filter((n) => !isSource(n))
                   .map((n) => (
-                    <Row key={n.id} node={n} rate={found.get(n.id)} waits={waits.get(n.id) ?? 0} selected={selected === n.id} select={select} />
+                    <Row key={n.id} node={n} rate={found.get(n.id)} ratio={lately.get(n.id)} waits={waits.get(n.id) ?? 0} selected={selected === n.id} select={select} />
                   ))}
               </tbody>
             </table>
@@ -83,6 +85,7 @@ export function PlanView(props: { samples: Sample[]; index: number; replay: bool
 interface RowProps {
   node: PlanNode;
   rate: Rate | undefined;
+  ratio: Ratio | undefined;
   waits: number;
   selected: boolean;
   select: (id: string) => void;
@@ -95,14 +98,13 @@ const Row = memo(
 );
 
 /** What is written into the columns behind the first. */
-function cells({ node: n, rate: r, waits }: RowProps): string[] {
-  const rows = n.statistics["elements_in"] ?? 0;
+function cells({ node: n, rate: r, ratio, waits }: RowProps): string[] {
   return [
     amount(r?.rowsIn),
     amount(r?.rowsOut),
-    rows ? ((n.statistics["elements_out"] ?? 0) / rows).toFixed(3) : "–",
+    ratio ? ratio.selectivity.toFixed(3) : "–",
     r ? `${(100 * r.busy).toFixed(1)} %` : "–",
-    rows ? duration((n.statistics["seconds"] ?? 0) / rows) : "–",
+    ratio ? duration(ratio.seconds) : "–",
     n.kept ? `${amount(n.kept.rows)} rows, ${amount(n.kept.bytes, "B")}` : "–",
     amount(waits),
   ];

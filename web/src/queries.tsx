@@ -37,6 +37,7 @@ export function QueriesView(props: { catalog: Catalog; query: string | null; cho
       await ask("DELETE", queryPath(n));
       if (props.query === n) props.choose(null);
     });
+  const chosen = props.catalog.queries.find((q) => q.name === props.query);
   return (
     <section>
       <h2>A new query</h2>
@@ -91,7 +92,7 @@ export function QueriesView(props: { catalog: Catalog; query: string | null; cho
           </tbody>
         </table>
       </div>
-      {props.query && props.catalog.queries.some((q) => q.name === props.query) && <Results key={props.query} query={props.query} catalog={props.catalog} aside={props.aside} />}
+      {chosen && <Results key={chosen.id} query={chosen.name} catalog={props.catalog} aside={props.aside} />}
     </section>
   );
 }

@@ -1,7 +1,7 @@
 // Monitoring graphs that are queries over SysStream (thesis 2.4): the query is shown and can be edited.
 
 import { useEffect, useRef, useState } from "preact/hooks";
-import { ask, follow, queryPath, type Catalog } from "./api";
+import { ask, follow, queryPath, type Catalog, type QuerySummary } from "./api";
 import { Chart, type Line } from "./chart";
 import { Editor } from "./editor";
 
@@ -13,45 +13,42 @@ interface Row {
 }
 
 const SPAN = 300; // seconds that a graph shows
-const GRAPHS: Record<string, { unit: string; text: string }> = {
-  "results a second": {
-    unit: "rows/s",
-    text: "SELECT Istream(query, entity, value) FROM SysStream WHERE property = 'rate' AND kind = 'query' AND query NOT LIKE 'graph_%'",
-  },
-  "rows of the inputs": {
-    unit: "rows/s",
-    text: "SELECT Istream(query, entity, value) FROM SysStream WHERE property = 'rate' AND kind = 'input' AND query NOT LIKE 'graph_%'",
-  },
-  "memory of the queries": {
-    unit: "B",
-    text: "SELECT Istream(query, entity, value) FROM SysStream WHERE property = 'memory' AND kind = 'query' AND query NOT LIKE 'graph_%'",
-  },
-  "selectivity of conjuncts": {
-    unit: "",
-    text: "SELECT Istream(query, entity, value) FROM SysStream WHERE property = 'selectivity' AND kind = 'conjunct' AND query NOT LIKE 'graph_%'",
-  },
+const ADDED = "graph_"; // begins the names of queries that were added here
+const UNITS: Record<string, string> = { rate: "rows/s", memory: "B" };
+const GRAPHS: Record<string, string> = {
+  "results a second":
+    "SELECT Istream(query, entity, value) FROM SysStream WHERE property = 'rate' AND kind = 'query' AND query NOT LIKE 'graph_%'",
+  "rows of the inputs":
+    "SELECT Istream(query, entity, value) FROM SysStream WHERE property = 'rate' AND kind = 'input' AND query NOT LIKE 'graph_%'",
+  "memory of the queries":
+    "SELECT Istream(query, entity, value) FROM SysStream WHERE property = 'memory' AND kind = 'query' AND query NOT LIKE 'graph_%'",
+  "selectivity of conjuncts":
+    "SELECT Istream(query, entity, value) FROM SysStream WHERE property = 'selectivity' AND kind = 'conjunct' AND query NOT LIKE 'graph_%'",
 };
+
+/** The unit of what a query draws: that of the property, where its values are drawn as they are. */
+function unitOf(text: string): string {
+  const [, property] = /\bproperty\s*=\s*'(\w+)'/i.exec(text) ?? [];
+  return /\bas\s+value\b/i.test(text) ? "" : (UNITS[property ?? ""] ?? "");
+}
+
+const add = (text: string): Promise<unknown> => ask("POST", "/v1/queries", { text, name: `${ADDED}${Date.now() % 1000000}` });
 
 export function TimeView(props: { catalog: Catalog; changed: () => void; marks: number[] }) {
   const [choice, setChoice] = useState(Object.keys(GRAPHS)[0]!);
-  const [text, setText] = useState(GRAPHS[choice]!.text);
+  const [text, setText] = useState(GRAPHS[choice]!);
   const [mistake, setMistake] = useState("");
   const graphs = props.catalog.queries.filter((q) => /\bSysStream\b/i.test(q.text) && q.status === "running" && q.columns.some((c) => c[0] === "value"));
-  const show = async (): Promise<void> => {
+  const attempt = async (work: () => Promise<unknown>): Promise<boolean> => {
     try {
-      await ask("POST", "/v1/queries", { text, name: `graph_${Date.now() % 1000000}` });
+      await work();
       setMistake("");
-      props.changed();
+      return true;
     } catch (e) {
       setMistake((e as Error).message);
-    }
-  };
-  const drop = async (name: string): Promise<void> => {
-    try {
-      await ask("DELETE", queryPath(name));
+      return false;
+    } finally {
       props.changed();
-    } catch (e) {
-      setMistake((e as Error).message);
     }
   };
   return (
@@ -63,7 +60,7 @@ export function TimeView(props: { catalog: Catalog; changed: () => void; marks: 
             value={choice}
             onChange={(e) => {
               setChoice(e.currentTarget.value);
-              setText(GRAPHS[e.currentTarget.value]!.text);
+              setText(GRAPHS[e.currentTarget.value]!);
             }}
           >
             {Object.keys(GRAPHS).map((g) => (
@@ -71,7 +68,7 @@ export function TimeView(props: { catalog: Catalog; changed: () => void; marks: 
             ))}
           </select>
         </label>
-        <button id="add-graph" onClick={() => void show()}>
+        <button id="add-graph" onClick={() => void attempt(() => add(text))}>
           add
         </button>
       </div>
@@ -82,21 +79,45 @@ export function TimeView(props: { catalog: Catalog; changed: () => void; marks: 
         </p>
       )}
       {graphs.map((q) => (
-        <article key={q.id} class="graph-card">
-          <header class="bar">
-            <code>{q.text}</code>
-            <button onClick={() => setText(q.text)} aria-label={`edit the query of the graph ${q.name}`}>
-              edit
-            </button>
-            <button onClick={() => void drop(q.name)} aria-label={`remove the graph ${q.name}`}>
-              remove
-            </button>
-          </header>
-          <Graph marks={props.marks} query={q.name} rows={q.rows} first={q.first} unit={Object.values(GRAPHS).find((g) => g.text === q.text)?.unit ?? ""} />
-        </article>
+        <GraphCard key={q.id} query={q} catalog={props.catalog} marks={props.marks} attempt={attempt} />
       ))}
       {graphs.length === 0 && <p class="hint">No graph yet: choose one above, and add it.</p>}
     </section>
+  );
+}
+
+/** A graph with its query, which is edited in place. A query that was registered elsewhere stays beside its edited copy. */
+function GraphCard(props: { query: QuerySummary; catalog: Catalog; marks: number[]; attempt: (work: () => Promise<unknown>) => Promise<boolean> }) {
+  const { query: q, attempt } = props;
+  const [draft, setDraft] = useState<string | null>(null);
+  const own = q.name.startsWith(ADDED);
+  const drop = (): Promise<unknown> => ask("DELETE", queryPath(q.name));
+  const save = async (): Promise<void> => {
+    if (await attempt(() => add(draft!).then(() => (own ? drop() : undefined)))) setDraft(null);
+  };
+  return (
+    <article class="graph-card">
+      <header class="bar">
+        {draft === null && <code>{q.text}</code>}
+        {draft === null ? (
+          <button onClick={() => setDraft(q.text)} aria-label={`edit the query of the graph ${q.name}`}>
+            edit
+          </button>
+        ) : (
+          <>
+            <button onClick={() => void save()} aria-label={`save the query of the graph ${q.name}`}>
+              {own ? "save" : "add as a graph of its own"}
+            </button>
+            <button onClick={() => setDraft(null)}>cancel</button>
+          </>
+        )}
+        <button onClick={() => void attempt(drop)} aria-label={`remove the graph ${q.name}`}>
+          remove
+        </button>
+      </header>
+      {draft !== null && <Editor label={`query of the graph ${q.name}`} text={draft} change={setDraft} rows={2} catalog={props.catalog} />}
+      <Graph marks={props.marks} query={q.name} rows={q.rows} first={q.first} unit={unitOf(q.text)} />
+    </article>
   );
 }
 

@@ -159,11 +159,14 @@ class Registering(Scheduled, Declaring[Query]):
         return query
 
     def _start(self, bound: BoundQuery, planned: PlannedQuery | None) -> Query:
-        inputs = {
-            n: self._input_of(n, bound.options) for n in streams_of(bound.plan if planned is None else planned.plan)
-        }
         label = bound.name or f"query {self._started + 1}"
-        running = self._graph.start(bound, label, inputs, planned)
+        try:
+            read = streams_of(bound.plan if planned is None else planned.plan)
+            inputs = {n: self._input_of(n, bound.options) for n in read}
+            running = self._graph.start(bound, label, inputs, planned)
+        except BaseException:
+            self._leave_unread_sides()
+            raise
         running.context.log.clock = self.clock
         if "scheduler" in bound.options:
             self._graph.schedule(str(bound.options["scheduler"]))
@@ -214,9 +217,18 @@ class Registering(Scheduled, Declaring[Query]):
             if side.owner is query.running:
                 side.end()
                 del self.sides[name]
+        self._leave_unread_sides()
         self._named = {n: q for n, q in self._named.items() if q is not query}
         if query.running.query.name is not None:
             self.catalog.views.pop(query.running.query.name.lower(), None)
+
+    def _leave_unread_sides(self) -> None:
+        """A side stream is there as long as a query reads it, so that a snapshot has those of its queries alone."""
+        read = {id(s) for q in self.queries for s in q.running.inputs.values()}
+        for name, side in list(self.sides.items()):
+            if id(side.stream) not in read:
+                side.leave()
+                del self.sides[name]
 
     def _steer_again(self, running: RunningQuery, fresh: bool) -> None:
         """Operators that are built anew get what was altered since their query was declared, or before it was saved;

@@ -52,10 +52,14 @@ class SideStream:
         }
         self.stream.accept(pa.RecordBatch.from_pydict(columns))
 
-    def end(self) -> None:
-        """The query was removed, and its side streams end: those who read this one have all of it."""
+    def leave(self) -> None:
+        """Nobody reads this one any more."""
         for output in self.followed:
             output.subscribers.remove(self.take)
+
+    def end(self) -> None:
+        """The query was removed, and its side streams end: those who read this one have all of it."""
+        self.leave()
         self.stream.finish()
 
     def progress(self) -> None:

@@ -109,6 +109,8 @@ def _view(options: argparse.Namespace) -> int:
     except OSError as error:
         raise JobError(f"{options.bundle} cannot be read: {error.strerror or error}.") from error
     out = options.out or options.bundle.with_suffix(".html")
+    if out.resolve() == options.bundle.resolve():
+        raise JobError(f"{out} is the bundle itself: name another file (--out).")
     try:
         out.write_text(page(read_bundle(text, options.bundle.name), layout=True), encoding="utf-8")
     except OSError as error:

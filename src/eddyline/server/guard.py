@@ -2,7 +2,7 @@
 
 In this order: the name under which the server was addressed (against names that lead to it from outside), the origin of
 a page that sends the request (other pages get nothing), the rate, the token, the size of the body. Each refusal is one
-sentence. Reading is free on loopback; everything else needs the token.
+sentence. Reading is free on loopback; everything else needs the token. The page as it is built is free everywhere.
 """
 
 from __future__ import annotations
@@ -28,6 +28,8 @@ App = Callable[[MutableMapping[str, Any], Receive, Send], Awaitable[None]]
 
 READING: Final = ("GET", "HEAD", "OPTIONS")
 CHECKING: Final = ("/v1/bind",)  # sent with a body, and changes nothing
+OPEN: Final = ("/healthz", "/")  # what has nothing of anybody's data; the page asks for the token itself
+PAGE_FILES: Final = "/assets/"
 TOKEN_KEY: Final = "token sha256"
 WHOLE_BODY: Final = 6  # times the bound on silence that a whole body may take
 ADDRESSES: Final = 4096  # whose rate is remembered
@@ -152,9 +154,9 @@ class Guard:
             raise Refusal(415, "bodies are sent as they are, without Content-Encoding.")
 
     def _needs_token(self, method: str, path: str) -> bool:
-        if path == "/healthz":
-            return False
         reading = method in READING or path in CHECKING
+        if reading and (path in OPEN or path.startswith(PAGE_FILES)):
+            return False
         return not (reading and self._settings.loopback)
 
     def _hosts(self) -> set[str]:

@@ -362,8 +362,11 @@ class Service(CommandThread):
         return found
 
     def query(self, name: str) -> Running:
-        self.entry("query", name)
-        return self.queries[name.lower()]
+        found = self.queries.get(name.lower())
+        if found is None:  # other threads ask while one is registered or dropped: its entry alone may be there
+            self.entry("query", name)
+            raise Missing(f"there is no query {name!r} just now: it is being registered or dropped.")
+        return found
 
     def pushable(self, name: str) -> pa.Schema | None:
         """The columns of a stream, or of a relation that changes; None: there is none of that name."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from typing import Any, TextIO, cast
 
-from rich.console import Console
+from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.markup import escape
 from rich.table import Table
@@ -135,11 +135,11 @@ class Shell:
             self._notes()
             return
         last: deque[dict[str, Any]] = deque(maxlen=SHOWN_ROWS)
-        count = 0
+        count, results = self.target.latest(name, SHOWN_ROWS)
         try:
             waiting = Text(f"{name}: waiting for results (Ctrl-C ends)")
             with Live(waiting, console=self.console, refresh_per_second=8, transient=False) as live:
-                for batch in self.target.results(name):
+                for batch in results:
                     if batch is not None:
                         count += len(batch)
                         last.extend(batch.slice(max(0, len(batch) - SHOWN_ROWS)).to_pylist())
@@ -170,17 +170,17 @@ class Shell:
             self._say("(0 rows)")
 
 
-def _table(name: str, rows: list[dict[str, Any]], count: int) -> Table | Text:
-    title = f"{name}: {count:,} {'row' if count == 1 else 'rows'}"
+def _table(name: str, rows: list[dict[str, Any]], count: int) -> RenderableType:
+    title = Text(f"{name}: {count:,} {'row' if count == 1 else 'rows'}")
     if not rows:  # a table without columns is drawn as nothing
-        return Text(title)
-    table = Table(title=title, header_style="bold", title_justify="left")
+        return title
+    table = Table(header_style="bold")  # its own title would be folded to its width
     for column in rows[-1] if rows else ():
         number = isinstance(rows[-1][column], int | float)
         table.add_column(column, justify="right" if number else "left")
     for row in rows:
         table.add_row(*(escape(shown(v)) for v in row.values()))
-    return table
+    return Group(title, table)
 
 
 def _ratio(gain: float | None) -> str:

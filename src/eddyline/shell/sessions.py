@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
-from eddyline.client import RemoteSession
+from eddyline.client import RemoteQuery, RemoteSession
 from eddyline.core.errors import JobError, did_you_mean
 from eddyline.engine.row_warnings import notes as left_out_notes
 from eddyline.expr.functions import function_names
@@ -27,6 +27,9 @@ class Target(Protocol):
     def names(self) -> dict[str, list[str]]: ...
     def results(self, name: str) -> Iterator[pa.RecordBatch | None]:
         """Batches as they come; None where nothing came for a while; the end when no more can come."""
+
+    def latest(self, name: str, rows: int) -> tuple[int, Iterator[pa.RecordBatch | None]]:
+        """For somebody who watches: the results from the last ``rows`` on, and how many there were before them."""
 
     def notes(self) -> list[str]:
         """Sentences on rows that were left out."""
@@ -86,6 +89,9 @@ class Local:
                     raise query.running.error
                 return
 
+    def latest(self, name: str, rows: int) -> tuple[int, Iterator[pa.RecordBatch | None]]:
+        return 0, self.results(name)  # each is given once, and those that wait here have not been seen
+
     def drop(self, name: str) -> None:
         self.query(name).drop()
 
@@ -125,7 +131,13 @@ class Remote:
         return {d["name"]: [c for c, _ in d["columns"]] for kind in found.values() for d in kind}
 
     def results(self, name: str) -> Iterator[pa.RecordBatch | None]:
-        query = self.query(name)
+        return self._polled(self.query(name))
+
+    def latest(self, name: str, rows: int) -> tuple[int, Iterator[pa.RecordBatch | None]]:
+        query = self.query(name)  # a server keeps results by the hundred thousand
+        return query.pass_over(rows), self._polled(query)
+
+    def _polled(self, query: RemoteQuery) -> Iterator[pa.RecordBatch | None]:
         while True:
             batches, over = query.poll(1.0)
             yield from batches
