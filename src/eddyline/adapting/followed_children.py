@@ -113,8 +113,9 @@ class FollowedChildren:
     def seen(self) -> Followed:
         if not self.done:
             return Followed(0, 0.0, 0.0)
-        after, stay = np.mean(np.array(self.done, np.float64), axis=0).tolist()
-        return Followed(len(self.done), after, stay, self.lag)
+        many = len(self.done)
+        after, stay = sum([parents for parents, _ in self.done]), sum([arrivals for _, arrivals in self.done])
+        return Followed(many, after / many, stay / many, self.lag)
 
     @property
     def nbytes(self) -> int:

@@ -28,10 +28,8 @@ NB, NBP, DOWN, MANY_ONE, TWO_WAY, PORT_FIELDS = 0, 1, 2, 3, 4, 5
 
 # Flags of a slot. FAILED: a filter above a tuple-based window rejects the row, which counts and joins with nothing.
 # SAMPLED: the row is useless and stays, to see what the others of its kind would have missed. VICTIM: it is useless and
-# goes into the spill at the end of the run. Above these, while a row is QUEUED, a bit for each port at which a match is
-# known to be YES.
+# goes into the spill at the end of the run.
 FAILED, QUEUED, SAMPLED, VICTIM = 1, 2, 4, 8
-MATCHED = 4  # the bits of flags below those of the ports
 
 # Flags of an arrival.
 INVALID, REJECTED = 1, 2

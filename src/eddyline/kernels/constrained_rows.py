@@ -23,7 +23,6 @@ from eddyline.kernels.constrained_layout import (
     FAILED,
     FREE,
     KINDS,
-    MATCHED,
     NB,
     NBP,
     NO,
@@ -222,19 +221,17 @@ def release(rows, width, s):
 
 @inlined
 def evaluate(rows, width, s, arrives):
-    """The status of a row by Theorems 6.3.1 and 6.3.2; a NO row is told why. Those that ``arrive`` know matches, and
-    others at which ports a match has become YES: nothing is looked for there."""
+    """The status of a row by Theorems 6.3.1 and 6.3.2; a NO row is told why. Those that ``arrive`` know matches."""
     flags, gone, why = 12 * width + 19, 10 * width + 18, 12 * width + 18
     if rows.r16[u(s), u(flags)] & FAILED:
         rows.r16[u(s), u(why)] = BY_FILTER
         return np.int64(NO)
     owner = np.int64(rows.stream[u(s)])
-    known = np.int64(rows.r16[u(s), u(flags)]) >> MATCHED
     found = np.int64(YES)
     for j in range(width):
         other, p = rows.ports[u(owner), u(j), NB], rows.ports[u(owner), u(j), NBP]
         down = rows.ports[u(owner), u(j), DOWN] != 0
-        if other < 0 or known >> j & 1 or (not down and rows.r16[u(s), u(gone + j)] == 0):
+        if other < 0 or (not down and rows.r16[u(s), u(gone + j)] == 0):
             continue
         key = rows.r64[u(s), u(j)]
         best, reason = np.int64(FREE), np.int64(0)
@@ -279,8 +276,8 @@ def settle(rows, width, top, arriving):
     while top > 0:
         top -= 1
         s = np.int64(rows.stack[u(top)])
+        rows.r16[u(s), u(12 * width + 19)] &= 65535 - QUEUED
         new = evaluate(rows, width, s, s == arriving)
-        rows.r16[u(s), u(12 * width + 19)] &= (1 << MATCHED) - 1 - QUEUED
         if new == rows.status[u(s)]:
             continue
         rows.status[u(s)] = new
@@ -290,7 +287,6 @@ def settle(rows, width, top, arriving):
                 rows.stack[u(len(rows.status) + 1 + changed)] = s
             rows.cursor[u(len(rows.cursor) - 2)] = changed + 1
         owner = np.int64(rows.stream[u(s)])
-        matched = np.int64(1 << MATCHED) if new == YES else np.int64(0)
         for j in range(width):
             other, p = rows.ports[u(owner), u(j), NB], rows.ports[u(owner), u(j), NBP]
             if other >= 0 and rows.ports[u(other), u(p), DOWN]:
@@ -298,7 +294,6 @@ def settle(rows, width, top, arriving):
                 node = first(rows, width, other * width + p, p, key)
                 while node >= 0:
                     top = push(rows, width, node, top)
-                    rows.r16[u(node), u(12 * width + 19)] |= (matched << p) & np.int64(65535)
                     node = after(rows, width, p, node, key)
 
 
