@@ -69,14 +69,20 @@ class JoinGraph:
     keys: tuple[tuple[Expr, ...], ...]
     equalities: tuple[tuple[Member, Member], ...]
     classes: tuple[frozenset[Member], ...] = field(init=False, repr=False, compare=False)
-    touching: tuple[tuple[frozenset[Member], ...], ...] = field(init=False, repr=False, compare=False)  # by input
+    # By input for each class that it has members of: their keys, and by each other input its members, by key.
+    touching: tuple[tuple[tuple[tuple[int, ...], dict[int, list[Member]]], ...], ...] = field(
+        init=False, repr=False, compare=False
+    )
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "classes", _classes(self.equalities))
-        touching: list[list[frozenset[Member]]] = [[] for _ in self.keys]
+        touching: list[list[tuple[tuple[int, ...], dict[int, list[Member]]]]] = [[] for _ in self.keys]
         for c in self.classes:
-            for i in {m.input for m in c}:
-                touching[i].append(c)
+            by_input: dict[int, list[Member]] = {}
+            for m in sorted(c, key=lambda m: (m.input, m.key)):
+                by_input.setdefault(m.input, []).append(m)
+            for i, mine in by_input.items():
+                touching[i].append((tuple(m.key for m in mine), by_input))
         object.__setattr__(self, "touching", tuple(map(tuple, touching)))
 
     @property
@@ -100,12 +106,11 @@ class JoinGraph:
     def step(self, target: int, bound: Sequence[int]) -> Step:
         pairs: list[tuple[int, Member]] = []
         place = {i: n for n, i in enumerate(bound)}
-        for c in self.touching[target]:
-            there = sorted((m for m in c if m.input in place), key=lambda m: (place[m.input], m.key))
+        for mine, by_input in self.touching[target]:
             # All that is bound agrees already, but for several members of the input that was bound first.
-            first = [m for m in there if m.input == there[0].input]
-            mine = sorted(m.key for m in c if m.input == target)
-            pairs += [(key, m) for key in mine for m in first]
+            first = min((place[i] for i in by_input if i in place), default=None)
+            if first is not None:
+                pairs += [(key, m) for key in mine for m in by_input[bound[first]]]
         return Step(target, tuple(k for k, _ in pairs), tuple(m for _, m in pairs))
 
     def pipeline(self, source: int, order: Sequence[int]) -> tuple[Step, ...]:

@@ -21,17 +21,18 @@ from typing import Any, Protocol
 import numpy as np
 
 from eddyline.core.bound import Bound, bound_of
-from eddyline.core.delta import Delta, Int64s
+from eddyline.core.delta import Bools, Delta, Int64s
 from eddyline.core.schema import Schema
 from eddyline.expr.nodes import Expr
 from eddyline.kernels.join_layout import AT_ARRIVALS, NO_DELETIONS
-from eddyline.kernels.routed_step import extend
+from eddyline.kernels.routed_step import extend, part, search_times
 from eddyline.operators.base import Context, Operator
 from eddyline.operators.join_plan import Condition, JoinGraph, Member
 from eddyline.operators.join_results import JoinResults
 from eddyline.operators.join_side import JoinInput, JoinSide
-from eddyline.operators.search_plan import SearchPlan
+from eddyline.operators.search_plan import SearchPlan, Visit
 from eddyline.synopses.attributes import attributes_of
+from eddyline.synopses.index_group import Search
 from eddyline.synopses.index_maps import IndexSpec
 from eddyline.synopses.module_view import ModuleView, view_of
 from eddyline.synopses.store import Stub
@@ -108,11 +109,10 @@ class Batch:
 
     def split(self, few: int) -> tuple[Batch, Batch]:
         """``few`` of its rows, from all parts of it, and the others."""
-        others = np.ones(len(self), np.bool_)
-        some = np.arange(few) * len(self) // few
-        others[some] = False
-        parts = (Batch(self.weight, self.lines.take(p, axis=1), self.bound) for p in (some, np.flatnonzero(others)))
-        return next(parts), next(parts)
+        height, rows = self.lines.shape
+        some, others = np.empty((height, few), np.int64), np.empty((height, rows - few), np.int64)
+        part(self.lines, some, others)
+        return Batch(self.weight, some, self.bound), Batch(self.weight, others, self.bound)
 
     def takes_in(self, other: Batch) -> bool:
         """Whether the other one may go on with it: what is searched next depends on the inputs that are bound alone."""
@@ -171,8 +171,7 @@ class RoutedJoin(Operator):
         self._begun = False
         self.results = JoinResults(self.sides, graph, residual, self.schema, context)
         self.left = [0] * len(inputs)  # rows of each input whose deletions have been computed, by number
-        self.plans: dict[tuple[int, tuple[int, ...]], SearchPlan] = {}
-        self.fanouts: dict[tuple[int, tuple[int, ...]], float] = {}  # rows found for one, in the last batch
+        self.visits: dict[tuple[int, frozenset[int]], Visit] = {}  # by target and inputs that are bound
         self.flight: list[Batch] = []
         self._most = 0
 
@@ -202,7 +201,7 @@ class RoutedJoin(Operator):
                 view.bring(side.stored_codes)
                 moved = True
         if moved:
-            self.plans = {}
+            self.visits = {}
             self.control.begin(self)
 
     def process(self, deltas: Sequence[Delta], frontier: int) -> Delta:
@@ -268,7 +267,7 @@ class RoutedJoin(Operator):
             self.left[i] += len(leaving)
             _, leave, lasting = self.states[i].stay(leaving)
             if side.spec.deletes == AT_ARRIVALS:
-                lasting &= np.isin(leave, instants)
+                lasting &= _among(leave, instants)
             batches += self._cut(i, -1, leaving[lasting], leave[lasting])
         return batches
 
@@ -319,44 +318,39 @@ class RoutedJoin(Operator):
 
     def _step(self, batch: Batch, target: int) -> Batch:
         """Take a batch to a state."""
-        key = (target, tuple(sorted(batch.bound)))  # inputs that are bound agree, in whatever order they were
-        plan = self._plan(*key)
-        state, lines = self.states[target], batch.lines
-        if batch.weight > 0:  # at one instant it matches the rows of the inputs before its own
-            max_enter, min_leave = batch.time - (batch.source < target), batch.time + 1
-        else:
-            max_enter, min_leave = batch.time - 1, batch.time + (batch.source > target)
+        visit, state = self._visit(target, batch.bound), self.states[target]
+        plan, lines, count = visit.plan, batch.lines, len(batch)
 
         def codes(member: Member) -> Int64s:
             return self.states[member.input].codes_of(lines[member.input], member.key)
 
-        def take(member: Member, out: Int64s, place: int) -> None:
-            self.states[member.input].take_codes(lines[member.input], member.key, out, place)
-
-        module = state.module
-        before = module.counts.copy()
-        if plan.one_value_each:
-            search = plan.search_values(take, len(batch), max_enter, min_leave)
+        max_enter, min_leave = np.empty(count, np.int64), np.empty(count, np.int64)
+        search_times(lines, target, batch.weight, state.remains, max_enter, min_leave)
+        if plan.one_value_each:  # both ends of each range are the value
+            values = np.empty((count, len(plan.asked)), np.int64)
+            for source, attribute, place in visit.members:
+                self.states[source].take_codes(lines[source], attribute, values, place)
+            search = Search(plan.attributes, values, values, max_enter, min_leave, plan.by_value)
         else:
-            search = plan.search(codes, len(batch), max_enter, min_leave)
-        requests, rows = state.search(search, int(ROOM_FACTOR * self.fanouts.get(key, 0.0) * len(batch)))
-        self.fanouts[key] = len(rows) / len(batch)
+            search = plan.search(codes, count, max_enter, min_leave)
+        requests, rows = state.search(search, int(ROOM_FACTOR * visit.fanout * count))
+        visit.fanout = len(rows) / count
         for attribute, member in plan.unequal:
             differ = state.codes_at(rows, attribute) != codes(member)[requests]
             requests, rows = requests[differ], rows[differ]
-        pattern = plan.pattern(module.attributes)
-        self.control.searched(batch.bound, target, pattern, len(batch), module.counts - before)
+        self.control.searched(batch.bound, target, visit.pattern, count, state.module.searched)
         made = np.empty((len(lines), len(requests)), np.int64)
-        carried = np.array([*batch.bound, len(lines) - 2, len(lines) - 1], np.int64)
-        extend(lines, carried, requests, rows, target, made)
+        extend(lines, visit.carried, requests, rows, target, made)
         return Batch(batch.weight, made, (*batch.bound, target))
 
-    def _plan(self, target: int, bound: tuple[int, ...]) -> SearchPlan:
-        key = (target, bound)
-        if key not in self.plans:
-            columns = self.states[target].columns
-            self.plans[key] = SearchPlan.of(self.graph, self.conditions, target, bound, columns)
-        return self.plans[key]
+    def _visit(self, target: int, bound: tuple[int, ...]) -> Visit:
+        key = (target, frozenset(bound))  # inputs that are bound agree, in whatever order they were
+        found = self.visits.get(key)
+        if found is None:
+            columns = [s.columns for s in self.states]
+            plan = SearchPlan.of(self.graph, self.conditions, target, sorted(bound), columns[target])
+            found = self.visits[key] = Visit.of(plan, bound, columns, self.states[target].module.attributes)
+        return found
 
     def _materialise(self, found: Sequence[Batch]) -> list[Delta]:
         """The reorder stage: results of all routes in order of time, as rows."""
@@ -424,7 +418,7 @@ class RoutedJoin(Operator):
         return out
 
     def load(self, state: dict[str, Any]) -> None:
-        self._begun, self.plans = False, {}
+        self._begun, self.visits = False, {}
         for i, (side, view) in enumerate(zip(self.sides, self.states, strict=True)):
             mine = state[str(i)]
             assert side.stub is not None
@@ -441,3 +435,15 @@ class RoutedJoin(Operator):
             side.codes = mine["events"]["codes"].reshape(n, len(side.keys))
             side.weight, side.slot = np.ones(n, np.int64), np.zeros(n, np.int64)
         self.control.load(state["control"])
+
+
+def _among(times: Int64s, instants: Int64s) -> Bools:
+    """Which times are one of the instants, which are in order.
+
+    >>> _among(np.array([1, 2, 2, 5]), np.array([2, 4])).tolist()
+    [False, True, True, False]
+    """
+    if not len(instants):
+        return np.zeros(len(times), np.bool_)
+    found: Bools = instants[np.minimum(np.searchsorted(instants, times), len(instants) - 1)] == times
+    return found

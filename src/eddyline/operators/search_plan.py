@@ -19,7 +19,6 @@ LEAST, GREATEST = -(1 << 63), (1 << 63) - 1
 MIRRORED = {"lt": "gt", "le": "ge", "gt": "lt", "ge": "le", "ne": "ne"}
 
 CodesOf = Callable[[Member], Int64s]  # of a bound member, for each partial result of the batch
-Take = Callable[[Member, Int64s, int], None]  # the same, into a column of a matrix
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,13 +62,6 @@ class SearchPlan:
         """The number of the access pattern, the first attribute its highest bit."""
         return sum(1 << (attributes - 1 - a) for a in self.asked)
 
-    def search_values(self, take: Take, requests: int, max_enter: Int64s, min_leave: Int64s) -> Search:
-        """The search of a plan with ``one_value_each``: both ends of each range are the value."""
-        values = np.empty((requests, len(self.asked)), np.int64)
-        for attribute, member in self.equal:
-            take(member, values, self.asked.index(attribute))
-        return Search(self.attributes, values, values, max_enter, min_leave, self.by_value)
-
     def search(self, codes: CodesOf, requests: int, max_enter: Int64s, min_leave: Int64s) -> Search:
         low = np.full((requests, len(self.asked)), LEAST, np.int64)
         high = np.full((requests, len(self.asked)), GREATEST, np.int64)
@@ -91,3 +83,24 @@ class SearchPlan:
                 if op == "gt":
                     high[values == GREATEST, j] = LEAST
         return Search(self.attributes, low, high, max_enter, min_leave, self.by_value)
+
+
+@dataclass(slots=True)
+class Visit:
+    """What all batches with the same inputs bound have in common when they visit a state. ``members`` are, where one
+    gives the value of each attribute that is asked for, its input, its attribute there and its place in the search;
+    ``carried`` are the lines of partial results that are taken along, ``pattern`` the number of the access pattern."""
+
+    plan: SearchPlan
+    members: tuple[tuple[int, int, int], ...]
+    carried: Int64s
+    pattern: int
+    fanout: float = 0.0  # rows found for one, in the last batch
+
+    @staticmethod
+    def of(plan: SearchPlan, bound: Sequence[int], columns: Sequence[Sequence[int]], attributes: int) -> Visit:
+        """``columns`` are for each key of each input the attribute of its module that it is; the target's module has so
+        many ``attributes``."""
+        members = ((m.input, columns[m.input][m.key], plan.asked.index(a)) for a, m in plan.equal)
+        carried = np.array([*bound, len(columns), len(columns) + 1], np.int64)
+        return Visit(plan, tuple(members), carried, plan.pattern(attributes))

@@ -25,7 +25,7 @@ SLACK = 8  # one slot in so many is free, so that heads are cleared for many row
 LEAST_SLOTS = 64
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)  # not frozen: one is made for each batch, and that takes a fifth of the time
 class Search:
     """Requests that ask for the same attributes: row i wants values in [low[i], high[i]], for each attribute asked.
 
@@ -68,7 +68,7 @@ class Found:
         self.rows = np.concatenate([self.rows, np.empty_like(self.rows)])
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)  # as above
 class StoredRows:
     """The rows of a state module: row number r is at the place r − ``origin`` of the arrays; those before ``first`` are
     no longer alive."""

@@ -125,6 +125,9 @@ class ModuleView:
         self.shared, self.stub = shared, stub
         self.attributes, self.ranged, self.initial = tuple(attributes), ranged, initial
         self.window = window
+        # What the times by which a search finds rows that are still there fall short of those at which they leave.
+        self.remains = window.width + 1 if isinstance(window, Range) else NEVER if isinstance(window, Unbounded) else 0
+        self._rows_after = window.count if isinstance(window, Rows) else None  # a row leaves when the last enters
         self.owner: Any = None
         self.shared_as: Hashable = None  # views that agree in this, and in their elements, have one module
         self.first = self.end = 0  # the rows that are alive in this view, by number
@@ -238,28 +241,24 @@ class ModuleView:
     def codes_of(self, rows: Int64s, key: int) -> Int64s:
         return self.codes_at(rows, self.columns[key])
 
-    def take_codes(self, rows: Int64s, key: int, out: Int64s, place: int) -> None:
-        """The same, into a column of a matrix."""
-        module = self.module
-        take_values(rows, self.offset - module.origin, module.codes, self.columns[key], out, place)
+    def take_codes(self, rows: Int64s, attribute: int, out: Int64s, place: int) -> None:
+        """Codes of an attribute of the module, into a column of a matrix."""
+        module = self.shared.rows or self.module
+        take_values(rows, self.offset - module.origin, module.codes, attribute, out, place)
 
     def codes_at(self, rows: Int64s, attribute: int) -> Int64s:
         """Codes of an attribute of the module."""
         return self.module.codes_of(rows + self.offset, attribute)
 
     def search(self, s: Search, room: int = 0) -> tuple[Int64s, Int64s]:
-        """For every match the number of its request and of its row. Attributes are those of the module; ``room`` is for
-        how many matches there is room at first."""
-        module, leave, min_leave = self.module, None, s.min_leave
-        match self.window:
-            case Range(width=width):
-                leave, min_leave = module.time, min_leave - (width + 1)
-            case Rows(count=count):
-                leave = module.time[count:]
-            case Unbounded():
-                leave, min_leave = module.time, np.full(len(s), LEAST, np.int64)
-        if min_leave is not s.min_leave:
-            s = Search(s.asked, s.low, s.high, s.max_enter, min_leave, s.equal)
+        """For every match the number of its request and of its row. Attributes and times are those of the module: rows
+        leave ``remains`` later than the times with which ``min_leave`` is compared. ``room`` is for how many matches
+        there is room at first."""
+        module, leave = self.shared.rows or self.module, None
+        if self.remains:
+            leave = module.time
+        elif self._rows_after is not None:
+            leave = module.time[self._rows_after :]
         requests, rows = module.search(s, leave, self.first + self.offset, room)
         if self.offset:
             rows = rows - self.offset

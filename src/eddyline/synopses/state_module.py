@@ -72,6 +72,7 @@ class StateModule:
         self.partitions: list[Partition] = []
         self._allocate(ROOM)
         self.counts = np.zeros(4, np.int64)  # hashes, visits, comparisons, matches since the start
+        self.searched = np.zeros(4, np.int64)  # the same of the last search
         self.scanned = 0  # of the comparisons those without an index
         self.insert_hashes = 0
         self.weights = Weights()
@@ -167,6 +168,7 @@ class StateModule:
         for group in self.groups():
             group.search(s, stored, out, self.weights)
         found = int(out.counts[k.FOUND])
+        self.searched = out.counts
         self.counts += out.counts
         self.scanned += out.scanned
         rows = out.rows[:found]
