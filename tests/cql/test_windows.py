@@ -115,3 +115,15 @@ def test_refused(written: str, message: str, place: str | None) -> None:
     assert message in e.message
     if place is not None:
         assert underlined(e) == place
+
+
+@pytest.mark.parametrize("window", ["[RANGE 5 SECONDS]", "[ROWS 5]", "[NOW]", "[PARTITION BY a ROWS 1]", "[TUMBLE 3]"])
+def test_a_window_behind_a_condition_is_shown_its_place(window: str) -> None:
+    e = error(f"SELECT a FROM S WHERE a = b {window}")
+    assert "a window stands in FROM, behind the stream or the query that it is for" in e.message
+    assert underlined(e) in window
+
+
+@pytest.mark.parametrize("index", ["1", "size", "range"])
+def test_an_index_in_brackets_is_no_window(index: str) -> None:
+    assert "an index in brackets is not supported" in error(f"SELECT a[{index}] FROM S").message

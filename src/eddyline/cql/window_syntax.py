@@ -12,6 +12,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 from eddyline.core.errors import did_you_mean
 
 STREAM_OPERATORS = ("ISTREAM", "DSTREAM", "RSTREAM", "WSTREAM")
+WINDOW_WORDS = ("ROWS", "RANGE", "NOW", "PARTITION BY", "TUMBLE", "HOP", "SESSION", "UNTIL", "SIZE")
 NO_UNITS = ("SLIDE", "ADVANCE", "EVERY", "OFFSET", "GAP")  # words that follow a length in a window
 
 
@@ -73,6 +74,20 @@ class WindowParser(Parser):
                 self.raise_error(f"expected ']' at the end of the window, but {found}.")
             source.set("window", self._placed(window, first))
 
+    def _parse_bracket(self, this: Any = None) -> Any:
+        """An element of a list (``a[1]``). A window that stands behind a condition looks like one, too."""
+        if self._match(TokenType.L_BRACKET, advance=False) and self._is_window(self._index + 1):
+            self.raise_error(
+                "a window stands in FROM, behind the stream or the query that it is for: trades [RANGE 5 SECONDS] t.",
+                self._tokens[self._index + 1],
+            )
+        return super()._parse_bracket(this)
+
+    def _is_window(self, at: int) -> bool:
+        """Whether a window begins there: its word with what belongs to it, not a column of that name (``a[size]``)."""
+        words = [token.text.upper() for token in self._tokens[at : at + 2]]
+        return bool(words) and words[0] in WINDOW_WORDS and (words[0] == "NOW" or words[1:] != ["]"])
+
     def _parse_bracket_window(self) -> WindowClause:
         if self._match_text_seq("NOW"):
             return WindowClause(kind="now")
@@ -101,10 +116,9 @@ class WindowParser(Parser):
         closing = self._parse_closing_window()
         if closing is not None:
             return closing
-        words = ["ROWS", "RANGE", "NOW", "PARTITION BY", "TUMBLE", "HOP", "SESSION", "UNTIL", "SIZE"]
         found = f"found '{self._curr.text}'" if self._curr else "the text ends here"
-        hint = did_you_mean(self._curr.text, words) if self._curr else ""
-        self.raise_error(f"a window starts with {', '.join(words[:-1])} or SIZE, but {found}.{hint}")
+        hint = did_you_mean(self._curr.text, list(WINDOW_WORDS)) if self._curr else ""
+        self.raise_error(f"a window starts with {', '.join(WINDOW_WORDS[:-1])} or SIZE, but {found}.{hint}")
         raise AssertionError("unreachable")
 
     def _parse_window_partition(self) -> list[Any]:
