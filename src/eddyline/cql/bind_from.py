@@ -30,6 +30,7 @@ from eddyline.cql.defaults import (
     read_back,
 )
 from eddyline.cql.dialect import Source
+from eddyline.cql.model_views import BindView, bound_again
 from eddyline.cql.renaming import renamed
 from eddyline.cql.scans import scan_of
 from eddyline.cql.scope import WINDOW_COLUMNS, Context, Scope, Visible
@@ -104,11 +105,12 @@ def split_conjuncts(inputs: list[Plan], conjuncts: list[Expr]) -> tuple[list[Exp
 
 @dataclass(slots=True)
 class FromBinder:
-    """Binds one FROM clause into ``scope``; ``bind_query`` binds a subquery of it."""
+    """Binds one FROM clause into ``scope``; ``bind_query`` binds a subquery of it, ``bind_view`` a view's text."""
 
     context: Context
     scope: Scope
     bind_query: BindQuery
+    bind_view: BindView
     suffix: WindowClause | None = None
     local: Mapping[str, LocalQuery] = field(default_factory=dict)
     items: list[Item] = field(default_factory=list)
@@ -314,9 +316,7 @@ class FromBinder:
 
     def _view(self, node: Source, query: BoundQuery, name: str) -> Item:
         if self.context.modelled:
-            from eddyline.cql.model_views import bound_again
-
-            return self._query(node, *bound_again(self.context, query, node), name)
+            return self._query(node, *bound_again(self.context, query, node, self.bind_view), name)
         alias = self._alias(node, name)
         self.context.kinds.append((query.time_kind, query.name or alias, node))
         plan = renamed(query.plan, alias, named=True)

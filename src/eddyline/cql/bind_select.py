@@ -43,6 +43,9 @@ class Queries(Protocol):
 
     def with_kind(self, node: Any) -> tuple[Bound, TimeKind | None]: ...
 
+    def of_view(self, context: Context, node: Any) -> tuple[Bound, TimeKind | None]:
+        """For a view whose text is bound again, in a context of its own."""
+
     def inner(self, node: Any, scope: Scope) -> Correlated: ...
 
     def value(self, query: Any, around: tuple[Scope, str]) -> Bound: ...
@@ -123,7 +126,7 @@ class SelectBinder:
         queries = self.queries.within(suffix, self._around_from())
         self.queries = queries
 
-        sources = FromBinder(self.context, self.scope, queries.with_kind, suffix, queries.local)
+        sources = FromBinder(self.context, self.scope, queries.with_kind, queries.of_view, suffix, queries.local)
         joined = sources.bind(node)
         where = node.args.get("where")
         parts = [] if where is None else conjuncts_of(where.this)

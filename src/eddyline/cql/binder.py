@@ -138,6 +138,10 @@ class QueryBinder:
         kinds = self.context.kinds[seen:]
         return bound, kinds[0][0] if kinds else None
 
+    def of_view(self, context: Context, node: Any) -> tuple[Bound, TimeKind | None]:
+        """The query of a view, whose text is another one and has its own context."""
+        return QueryBinder(context).with_kind(node)
+
     def select(self, node: exp.Select, parent: Scope | None = None) -> SelectBinder:
         binder = SelectBinder(self.context, self, Scope(self.context, parent=parent, blocked=self.around))
         binder.bind(node)

@@ -8,25 +8,28 @@ view with some of its own is refused there.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import fields, replace
 from typing import Any
+
+from sqlglot import exp
 
 from eddyline.core.errors import CqlError, Span
 from eddyline.core.time import TimeKind
 from eddyline.cql.defaults import Bound
 from eddyline.cql.dialect import Source
+from eddyline.cql.job import QueryStatement, parse_job
 from eddyline.cql.model_syntax import ModelClauses
 from eddyline.cql.places import span_of
 from eddyline.cql.scope import Context
 from eddyline.expr.nodes import AggregateCall, Expr
 from eddyline.plan.logical import BoundQuery, Plan
 
+BindView = Callable[[Context, exp.Expression], tuple[Bound, TimeKind | None]]
 
-def bound_again(context: Context, view: BoundQuery, node: Source) -> tuple[Bound, TimeKind | None]:
-    """A view in FROM of a query on models."""
-    from eddyline.cql.binder import QueryBinder
-    from eddyline.cql.job import QueryStatement, parse_job
 
+def bound_again(context: Context, view: BoundQuery, node: Source, bind: BindView) -> tuple[Bound, TimeKind | None]:
+    """A view in FROM of a query on models; ``bind`` binds its text."""
     (statement,) = parse_job(view.text)
     assert isinstance(statement, QueryStatement)
     clauses: ModelClauses | None = statement.query.meta.get("clauses")
@@ -39,7 +42,7 @@ def bound_again(context: Context, view: BoundQuery, node: Source) -> tuple[Bound
         context.clauses,
     )  # fmt: skip
     try:
-        bound, kind = QueryBinder(inner).with_kind(statement.query)
+        bound, kind = bind(inner, statement.query)
     except CqlError as error:
         message = f"the view {view.name} in a query on models: {error.message}"
         raise CqlError(message, error.text, error.span) from None
