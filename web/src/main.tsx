@@ -54,6 +54,7 @@ function Page() {
   useEffect(() => {
     const move = (): void => setPlace(place());
     addEventListener("hashchange", move);
+    move(); // the address may have changed since the first drawing
     if (replay) return () => removeEventListener("hashchange", move);
     load();
     const timer = setInterval(load, 2000);
