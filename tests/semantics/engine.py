@@ -134,7 +134,7 @@ def run_engine(case: Case, way: Way | None = None) -> pa.Table:
     with ExitStack() as stack:
         stack.enter_context(patch.multiple(Panes, min_elements=way.seed % 4, rest=way.seed % 2))
         if way.small:
-            stack.enter_context(patch.object(running, "CHUNK", 3))
+            stack.enter_context(patch.object(running, "ELEMENTS_PER_RUN", 3))
             stack.enter_context(patch.object(MJoin, "ROOM", 1))
             stack.enter_context(patch.object(StarLookUp, "PAIRS", 2))
             stack.enter_context(patch.object(RStream, "ROOM", 1))

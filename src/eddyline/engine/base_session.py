@@ -1,4 +1,4 @@
-"""Declaring streams, relations, views, functions and queries: what every session does, wherever its queries run."""
+"""Declarations of streams, relations, views, functions and queries: the same in every session, inline and on Spark."""
 
 from __future__ import annotations
 

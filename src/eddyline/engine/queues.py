@@ -167,8 +167,8 @@ class Queue:
 
 
 def _in_one(parts: Sequence[Delta]) -> Delta:
-    """Batches one after another. Some may have columns that nobody reads any more: a query that read them was removed,
-    or is not there after a restart. The batches that came later lack them, and what is common to all is enough."""
+    """Batches one after another. Some may have columns without a reader: the query that read them was removed, or is
+    missing after a restart. Later batches lack these columns, so the columns that all batches have are enough."""
     if len(parts) == 1:
         return parts[0]
     names = parts[0].columns.keys()

@@ -37,8 +37,10 @@ from eddyline.plan.logical import ModelQuery, StreamScan
 from eddyline.plan.models import CLOSED
 
 PLACE: Final = re.compile(r"'(?:[^']|'')*'|\"[^\"]*\"|`[^`]*`|(?<![:\w]):([A-Za-z_]\w*)")
-STANDS_FOR: Final = 7.0123456789e-101  # a constant that nobody writes: the first parameter; the next ones lie beside it
-ROWS_AT_ONCE: Final = 4_000_000  # of results before they are handed over: larger saves little and holds more
+FIRST_STAND_IN: Final = (
+    7.0123456789e-101  # a constant that no query contains, for the first parameter; others are near it
+)
+RESULT_ROWS_AT_ONCE: Final = 4_000_000  # that are computed before they are handed over: more take more memory
 _CODES: Final = {"lt": LT, "le": LE, "ge": GE, "gt": GT}
 _TURNED: Final = {LT: GT, LE: GE, GE: LE, GT: LT}
 _CLOSEDNESS: Final = pa.array(["()", "[)", "(]", "[]"])
@@ -123,7 +125,7 @@ def _planned(
     text: str, values: Mapping[str, Float64s], session: Session
 ) -> Iterator[tuple[dict[str, Float64s], _Plan]]:
     """The rows of the parameters with the plan that runs them: one for all, or one for each."""
-    stand = {name: STANDS_FOR * (1 + i / 1024) for i, name in enumerate(values)}
+    stand = {name: FIRST_STAND_IN * (1 + i / 1024) for i, name in enumerate(values)}
     try:
         query = _bound(_written(text, stand), session)
     except CqlError:
@@ -318,7 +320,7 @@ class _Swept:
         columns = {n: self._shown(c) for n, c in pieces.columns.items()}
         arrays = for_kernel(line, pieces.base, pieces.low, pieces.high, pieces.closed)
         many = len(rows[name])
-        step = max(1, ROWS_AT_ONCE // max(1, len(pieces)))
+        step = max(1, RESULT_ROWS_AT_ONCE // max(1, len(pieces)))
         dropped = np.zeros(1, np.int64)
         for start in range(0, many, step):
             constants = np.ascontiguousarray(rows[name][start : start + step])

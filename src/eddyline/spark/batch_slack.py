@@ -1,20 +1,20 @@
 """SLACK AUTO where rows come in micro-batches: the same policy, which receives whole micro-batches.
 
 The rows of a micro-batch have no order, and its rows are spread over shards. So every map task counts the times of the
-rows that it reads (``time_counts``) and sends the counts to all shards; all of them add up the same counts and come to
-the same slack and to the same bound for times that are believed, without asking each other. What a shard does with its
-own rows follows from these two numbers (``batch_rows``). The state of the policy is part of the state of each shard.
+rows that it reads (``time_counts``) and sends the counts to all shards; all of them add up the same counts and compute
+the same slack and the same bound for times that are believed, without exchanging data. The judgement of a shard's own
+rows follows from these two numbers (``batch_rows``). The state of the policy is part of the state of each shard.
 
 *For each micro-batch, in this order*:
 
-1. **The first rows** are held until ``WARM_UP`` have come. Nothing was shown before them, so how late rows are is
+1. **The first rows** are held until ``WARM_UP_ROWS`` came. Nothing was shown before them, so how late rows are is
    estimated where they are read, in the order in which they are read (``read_lateness``).
 2. Time reaches from what was shown (at first: from the middle row) to the largest time that can be reached in steps of
    at most the policy's ``reach``. Rows **ahead** of it are held. If they are at least half of the rows of the
-   micro-batch, and ``CONFIRM`` with those held before, time has really moved, and it goes on from their middle. A row
-   that ``AMONG`` rows of later micro-batches have not confirmed is **implausible**. When the stream falls idle, those
-   that are held are believed if they are half of the rows since the first of them; when it ends, a sixteenth is enough,
-   because no later row can be called late for it.
+   micro-batch, and ``CONFIRMING_ROWS`` with those held before, time has really moved, and it goes on from their
+   middle. A row that ``CONFIRM_WITHIN_ROWS`` rows of later micro-batches have not confirmed is **implausible**. When
+   the stream falls idle, the held rows are believed if they are half of the rows since the first of them; when it
+   ends, a sixteenth is enough, because no later row can become late by it.
 3. A row is **late** if it lies below the watermark that earlier micro-batches have left.
 4. The policy receives how far the rows lie behind the largest time of earlier micro-batches, and chooses. A larger
    slack is in force at once, because nothing of this micro-batch is closed yet; a smaller one after it, because what is
@@ -39,7 +39,7 @@ import numpy as np
 from eddyline.adaptive.disorder.policies import make_policy
 from eddyline.adaptive.disorder.policy import SlackPolicy
 from eddyline.core.delta import Int64s
-from eddyline.engine.auto_slack import AMONG, CONFIRM, IMPLAUSIBLE, WARM_UP, AutoSlack, Fates
+from eddyline.engine.auto_slack import CONFIRM_WITHIN_ROWS, CONFIRMING_ROWS, IMPLAUSIBLE, WARM_UP_ROWS, AutoSlack, Fates
 from eddyline.engine.watermark import Watermark
 from eddyline.spark.time_counts import TimeCounts
 from eddyline.streamon.decision import Decision
@@ -121,7 +121,7 @@ class BatchSlack:
             self._judge(times)
             return
         self._first = TimeCounts.merged([self._first[0], times]), TimeCounts.merged([self._first[1], lateness])
-        if self._first[0].rows >= WARM_UP:
+        if self._first[0].rows >= WARM_UP_ROWS:
             self._begin()
 
     def settle(self, ended: bool) -> None:
@@ -182,13 +182,13 @@ class BatchSlack:
         self._believe(TimeCounts.merged(a.counts for a in self._ahead), self.limit)
         while self._ahead and self._ahead[-1].batch == self.batch:
             rest, new = TimeCounts.merged(a.counts for a in self._ahead), self._ahead[-1].counts.rows
-            if rest.rows < CONFIRM or new < MOVED * times.rows:
+            if rest.rows < CONFIRMING_ROWS or new < MOVED * times.rows:
                 break
             moved = True
             self._believe(rest, rest.reached(rest.median, self.policy.reach))
-        passed = [a.batch for a in self._ahead if a.since >= AMONG]
+        passed = [a.batch for a in self._ahead if a.since >= CONFIRM_WITHIN_ROWS]
         self.refuted = max([self.refuted, *passed])
-        self._ahead = [a for a in self._ahead if a.since < AMONG]
+        self._ahead = [a for a in self._ahead if a.since < CONFIRM_WITHIN_ROWS]
         return moved
 
     def _believe(self, known: TimeCounts, limit: int) -> None:
