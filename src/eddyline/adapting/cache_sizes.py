@@ -1,4 +1,4 @@
-"""How large the caches of a join are: what they need, as far as the memory for caches reaches (thesis 5.6)."""
+"""The sizes of the caches of a join: the size that each needs, within the memory for caches (thesis 5.6)."""
 
 from __future__ import annotations
 
