@@ -1,4 +1,4 @@
-"""The profile window: drop bits of the last dropped tuples that were profiled, and what their filters took.
+"""The profile window: drop bits of the last dropped tuples that were profiled, and the times of their filters.
 
 Figure 4.3: a row is a profile tuple with attributes b_1 … b_n; "the times as n additional columns".
 """

@@ -9,8 +9,8 @@ import numpy as np
 
 from eddyline.core.delta import Float64s, Int64s
 
-_CONTRADICTION = 4.0  # standard deviations between the last tuples and the rest
-_LEAST_SPREAD = 0.01  # a selectivity near 0 or 1 is not overthrown by a single tuple
+_DEVIATIONS_TO_FORGET = 4.0  # standard deviations between the last tuples and older ones, which are then forgotten
+_MIN_VARIANCE = 0.01  # so that a single tuple cannot overthrow a selectivity near 0 or 1
 
 
 class ExponentialAverages:
@@ -89,8 +89,8 @@ class CountedAverages:
 
     def _contradicted(self) -> None:
         mean, last = self.total / np.maximum(self.count, 1.0), self.recent_total / np.maximum(self.recent, 1.0)
-        spread = np.maximum(self.variances(mean), _LEAST_SPREAD) / np.maximum(self.recent, 1.0)
-        turned = (np.abs(mean - last) > _CONTRADICTION * np.sqrt(spread)) & (self.count > 2 * self.recent)
+        spread = np.maximum(self.variances(mean), _MIN_VARIANCE) / np.maximum(self.recent, 1.0)
+        turned = (np.abs(mean - last) > _DEVIATIONS_TO_FORGET * np.sqrt(spread)) & (self.count > 2 * self.recent)
         self.count = np.where(turned, self.recent, self.count)
         self.total = np.where(turned, self.recent_total, self.total)
         self.squares = np.where(turned, self.recent_squares, self.squares)

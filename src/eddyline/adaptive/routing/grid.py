@@ -18,7 +18,7 @@ SKEWS = tuple(a / 100 for a in range(5, 100, 5))
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """Routing calls of source-based routing, of Content-Knows and of the policy that learns, on the same tuples."""
+    """Routing calls of source-based routing, of Content-Knows and of the measured policy, on the same tuples."""
 
     operators: int
     a: float

@@ -1,4 +1,4 @@
-"""The matrices In[] and Out[]: what became of sample tuples, by operator, candidate and class."""
+"""The matrices In[] and Out[]: how many sample tuples entered and left an operator, by candidate and class."""
 
 from __future__ import annotations
 
