@@ -225,7 +225,7 @@ class JoinArrays(PooledContents):
         self, frontier: int, events: tuple[Int64s, ...], next_event: Int64s, room: int, limit: int = int(k.NEVER)
     ) -> int:
         """Apply events until all are done, ``limit`` of them have arrived, ``room`` results are full, or a ring or a
-        complete store is, which is then made larger: the kernel's status. Results wait until somebody takes them."""
+        complete store is, which is then made larger. Returns the kernel's status; the results wait in ``out``."""
         if len(self.out[0]) != room:  # kept from call to call: new pages cost more than the results in them
             assert not self.found
             m = len(self.sides)

@@ -1,8 +1,8 @@
 """Hands the state of a join over between two instants: from a constrained join to a plain one, and back.
 
-A plain join keeps the rows of a window as a ring: row numbers without gaps, those that join with nothing with weight 0.
-A constrained join has the rows of a window in slots and in a spill, without those that join with nothing. So of a
-tuple-based window, which counts all rows, those that are missing are put back as rows of NULLs with weight 0.
+A plain join keeps the rows of a window as a ring: row numbers without gaps, where rows that join with nothing have
+weight 0. A constrained join has the rows of a window in slots and in a spill, without those that join with nothing. A
+tuple-based window counts all rows, so for such a window the missing rows are inserted as rows of NULLs with weight 0.
 """
 
 from __future__ import annotations

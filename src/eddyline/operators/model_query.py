@@ -127,10 +127,10 @@ class ModelOperator(Operator):
 
     def _warn(self) -> None:
         found = (s.single_samples() for s in self.stores if isinstance(s, FittedStore))
-        told = next((sentence for sentence in found if sentence is not None), None)
-        if told is not None:
+        warning = next((sentence for sentence in found if sentence is not None), None)
+        if warning is not None:
             self.warned = True
-            warnings.warn(told, ManySignalsWarning, stacklevel=2)
+            warnings.warn(warning, ManySignalsWarning, stacklevel=2)
 
     def _invert(self, inverter: Inverter, deltas: Sequence[Delta], given: Sequence[dict[str, pa.Array]]) -> None:
         """Bounds of the samples that these elements change."""
@@ -196,7 +196,7 @@ class ModelOperator(Operator):
     # ── segments ──────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _segments(self, p: Pieces, known: float) -> Delta:
-        # What ends at ``known`` may be cut by a segment that begins there, which nobody has seen yet.
+        # A piece that ends at ``known`` may be cut by a segment that begins there, which has not arrived yet.
         complete = (p.high < known) & (p.high >= self.done)
         first, last = Grid(1.0, -np.inf, np.inf).multiples(p.low, p.high, p.closed)
         sliver = complete & (p.low != p.high) & (last < first)

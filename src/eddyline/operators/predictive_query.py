@@ -33,7 +33,7 @@ from eddyline.operators.model_query import AT, ModelOperator
 from eddyline.streamon.decision import Decision
 
 _NO_END = float(1 << 61)
-ROUNDING = 2.0**-36  # of a value: a difference that is no correction
+ROUNDING_SHARE = 2.0**-36  # of a value: a smaller difference is rounding, and no correction
 
 
 class PredictiveOperator(ModelOperator):
@@ -183,4 +183,4 @@ class PredictiveOperator(ModelOperator):
 def _close(a: float | None, b: float | None) -> bool:
     if a is None or b is None:
         return a is b
-    return abs(a - b) <= ROUNDING * max(1.0, abs(a), abs(b))
+    return abs(a - b) <= ROUNDING_SHARE * max(1.0, abs(a), abs(b))
