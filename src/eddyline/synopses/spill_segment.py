@@ -1,4 +1,4 @@
-"""Segments: spilled rows in a file that never change, of which only what was asked for is read, and verified first.
+"""Segments: spilled rows in a file that never change. Only the blocks with needed rows are read, and verified first.
 
 A segment is a sequence of *blocks* of rows, by increasing number. A block has one record of fixed size for each row,
 with its columns of fixed width in the bytes in which they are in memory, and behind the records the other columns
@@ -22,7 +22,7 @@ from eddyline.kernels.constrained_filter import find_keys
 from eddyline.synopses.spill_file import Block, SpillFile
 
 ROWS_PER_BLOCK = 1_024  # fewer read less for a row, and take longer to write
-BLOCK_BYTES = 24  # of a block in the manifest
+MANIFEST_BYTES_PER_BLOCK = 24
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,10 +160,10 @@ class Segment:
     @property
     def nbytes(self) -> int:
         """Bytes in memory: the manifest, and which rows are there."""
-        return self.taken.nbytes + len(self.rows) * BLOCK_BYTES
+        return self.taken.nbytes + len(self.rows) * MANIFEST_BYTES_PER_BLOCK
 
     def remove(self) -> None:
-        """Nobody will read it again."""
+        """Give the segment up: it is not read again."""
         self.left, self.taken, self.rows = 0, np.empty(0, np.uint8), []
         self.file.release()
 

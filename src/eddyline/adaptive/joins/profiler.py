@@ -192,7 +192,7 @@ class Profiler:
         return found
 
     def cache_costs(self, candidate: Candidate, statistics: Statistics, miss: float) -> CacheCosts:
-        """As reported; before that a probe and an update cost as much as an average operator, which also probes an index.
+        """As reported; before that a probe and an update cost as much as an average operator, which is a probe, too.
 
         The rows that a probe gives are those of the same observations that d rests on (d_{k+1}/d_j, section 5.5.3).
         They cost the operators as much as the cache, and only in one sample do the two cancel out: with rows counted
