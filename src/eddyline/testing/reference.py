@@ -1,4 +1,4 @@
-"""The abstract semantics of CQL, evaluated literally: slow, obvious, and the judge of everything else.
+"""The abstract semantics of CQL, evaluated literally: slow, obvious, and the reference for all other evaluators.
 
 What is true at τ depends on the elements with timestamps ≤ τ and on nothing else (thesis 2.1.1). So the interpreter
 walks through time one tick after another and computes, at each τ and for each node of the *logical* plan, the bag

@@ -28,8 +28,8 @@ from eddyline.expr.builtins.by_value import Fast, by_value
 from eddyline.expr.builtins.characters import Characters, code_points, plain_rows, title_case
 from eddyline.expr.types import INT32, LONGEST_TEXT, STRING
 
-LONGEST_COLUMN = 1 << 31  # bytes; no text of a column has more parts
-COLUMN_SAFE_CHARACTERS = 1000  # characters; a batch of texts that are not longer fits into a column
+LONGEST_COLUMN = 1 << 31  # bytes; so no text of a column can have more parts
+COLUMN_SAFE_CHARACTERS = 1000  # of each text: a batch of such texts fits into a column
 
 
 def substring(text: str, start: int, length: int | None = None) -> str:

@@ -15,7 +15,7 @@ from typing import Final
 from eddyline.io.csv import CsvParser, Header
 from eddyline.io.jsonl import JsonParser
 from eddyline.io.source import BATCH_ROWS, SourceBatch, pruned
-from eddyline.io.text import BLOCK, BYTE_ORDER_MARK, COMPRESSIONS, Block, blocks, open_text, reader, record_ends
+from eddyline.io.text import BLOCK_BYTES, BYTE_ORDER_MARK, COMPRESSIONS, Block, blocks, open_text, reader, record_ends
 from eddyline.spark.sources.files import present
 from eddyline.spark.sources.parts import Times
 from eddyline.spark.sources.places import Mark
@@ -117,7 +117,7 @@ class TextPart:
         if self.compressed or rows >= self.size - mark.at:  # no record is shorter than a byte
             return None, self.ahead(mark, rows)
         self._marks = [(m, n) for m, n in self._marks if m.at <= mark.at]
-        found, passed = self._scan(mark, rows, int(min(BLOCK, max(SMALLEST, rows * self.bytes_per_row / 4))))
+        found, passed = self._scan(mark, rows, int(min(BLOCK_BYTES, max(SMALLEST, rows * self.bytes_per_row / 4))))
         return (None if found.at >= self.size else found), passed
 
     def cuts(self, start: Mark, stop: Mark | None, rows: float) -> list[tuple[Mark, float]]:
@@ -129,7 +129,7 @@ class TextPart:
         if not known or known[-1][0].at < end:
             # A batch that another process had planned: go through it again.
             self._marks.clear()
-            self._scan(start, length * 2, int(min(BLOCK, max(SMALLEST, rows * self.bytes_per_row))), end)
+            self._scan(start, length * 2, int(min(BLOCK_BYTES, max(SMALLEST, rows * self.bytes_per_row))), end)
             known = [(m, n) for m, n in self._marks if start.at < m.at <= end]
         starts = [start, *(m for m, _ in known if m.at < end)]
         return [(m, n) for m, (_, n) in zip(starts, known, strict=True)]
