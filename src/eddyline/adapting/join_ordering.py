@@ -151,9 +151,9 @@ def deviations(before: Sequence[Sequence[int]], now: Sequence[Sequence[int]]) ->
     2.9
     """
     most = 0.0
-    for (many, *dropped), (more, *lately) in zip(before, now, strict=True):
-        for was, is_now in zip(dropped, lately, strict=True) if many and more else ():
-            pooled = (was + is_now + 1) / (many + more + 2)  # never 0 nor 1
-            deviation = math.sqrt(pooled * (1 - pooled) * (1 / many + 1 / more))
-            most = max(most, abs(was / many - is_now / more) / deviation)
+    for (samples, *dropped), (more, *lately) in zip(before, now, strict=True):
+        for was, is_now in zip(dropped, lately, strict=True) if samples and more else ():
+            pooled = (was + is_now + 1) / (samples + more + 2)  # never 0 nor 1
+            deviation = math.sqrt(pooled * (1 - pooled) * (1 / samples + 1 / more))
+            most = max(most, abs(was / samples - is_now / more) / deviation)
     return most

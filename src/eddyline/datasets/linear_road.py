@@ -67,15 +67,15 @@ def _reports(hours: float, cars: float, accidents: float, seed: int) -> dict[str
     """By time; times in seconds."""
     rng = np.random.default_rng(seed)
     end = int(hours * 3600)
-    many = max(1, int(cars * hours * 60))
-    enters = np.sort(rng.integers(0, end, many))
-    stays = np.clip(rng.gamma(3.0, MEAN_MINUTES * 60 / 3.0, many), 2 * SECONDS_PER_REPORT, None)
-    feet = rng.uniform(55.0, 105.0, many)  # a second
-    entry = rng.uniform(0, SEGMENTS * MILE / 2, many)
-    stops = np.where(rng.random(many) < accidents, rng.uniform(0.2, 0.6, many) * stays, np.inf)
-    stands = rng.uniform(180.0, 360.0, many)
+    car_count = max(1, int(cars * hours * 60))
+    enters = np.sort(rng.integers(0, end, car_count))
+    stays = np.clip(rng.gamma(3.0, MEAN_MINUTES * 60 / 3.0, car_count), 2 * SECONDS_PER_REPORT, None)
+    feet = rng.uniform(55.0, 105.0, car_count)  # a second
+    entry = rng.uniform(0, SEGMENTS * MILE / 2, car_count)
+    stops = np.where(rng.random(car_count) < accidents, rng.uniform(0.2, 0.6, car_count) * stays, np.inf)
+    stands = rng.uniform(180.0, 360.0, car_count)
     counts = (stays // SECONDS_PER_REPORT).astype(np.int64) + 1
-    car = np.repeat(np.arange(many), counts)
+    car = np.repeat(np.arange(car_count), counts)
     since = (np.arange(len(car)) - np.repeat(np.cumsum(counts) - counts, counts)) * SECONDS_PER_REPORT
     standing = np.clip(since - stops[car], 0, stands[car])
     position = (entry[car] + feet[car] * (since - np.where(np.isfinite(standing), standing, 0))).astype(np.int64)

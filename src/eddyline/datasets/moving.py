@@ -40,9 +40,9 @@ def moving(
 
     def chunks() -> Iterator[pa.RecordBatch]:
         legs = [_legs(np.random.default_rng([seed, i]), seconds, leg, speed) for i in range(objects)]
-        many = int(seconds * rate)
-        for number, first in enumerate(range(0, many, CHUNK)):
-            turn = np.arange(first, min(first + CHUNK, many))
+        tuples = int(seconds * rate)
+        for number, first in enumerate(range(0, tuples, CHUNK)):
+            turn = np.arange(first, min(first + CHUNK, tuples))
             t, who = turn / rate, turn % objects
             columns = np.empty((4, len(turn)))
             for i in range(objects):

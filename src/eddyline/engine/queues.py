@@ -5,7 +5,7 @@ times ≤ frontier have been pushed. Progress without changes is pushed too, bec
 leaves a window at an instant at which nothing arrives).
 
 Every batch carries a *ticket*: the number of the arrival that it goes back to. An operator hands the oldest ticket
-that it consumed on to its output, so that a scheduler can tell which work has been in the system longest, also where
+that it consumed on to its output, so that a scheduler can find the work that has been in the system longest, also where
 queries live in different times.
 """
 

@@ -297,10 +297,10 @@ class _Swept:
         if name is None or not columns_of(a) & pieces.values.keys():
             return None
         one = evaluate(a, pieces)
-        many = len(pieces)
+        piece_count = len(pieces)
         if items is not None:
             pieces = pg.run(pg.Map(pg.Source(0), tuple(items)), [pieces], self.query.program.scale)
-        if len(pieces) != many:  # a map that cuts pieces, as abs() does
+        if len(pieces) != piece_count:  # a map that cuts pieces, as abs() does
             return None
         if not one.plain or one.c.shape[1] > 2 or any(not v.plain or v.c.shape[1] > 2 for v in pieces.values.values()):
             return None
@@ -319,10 +319,10 @@ class _Swept:
         on_ticks = self.query.kind is TimeKind.TIMESTAMP
         columns = {n: self._shown(c) for n, c in pieces.columns.items()}
         arrays = for_kernel(line, pieces.base, pieces.low, pieces.high, pieces.closed)
-        many = len(rows[name])
+        row_count = len(rows[name])
         step = max(1, RESULT_ROWS_AT_ONCE // max(1, len(pieces)))
         dropped = np.zeros(1, np.int64)
-        for start in range(0, many, step):
+        for start in range(0, row_count, step):
             constants = np.ascontiguousarray(rows[name][start : start + step])
             room = len(constants) * len(pieces) + 2
             row, low, high = np.empty(room, np.int64), np.empty(room), np.empty(room)

@@ -38,12 +38,12 @@ def _ring(join: ConstrainedJoin, plain: MJoin, i: int, earlier: int, now: int) -
     _, weights = plain.sides[i].key_codes(columns, len(rows))
     leaves = rows.leave
     if limit:
-        many = min(limit, arrived + earlier)
-        source = np.full(many, -1, np.int64)
-        source[rows.number - (arrived - many)] = np.arange(len(rows))
-        weights = np.where(source < 0, 0, weights[source]) if len(rows) else np.zeros(many, np.int64)
+        row_count = min(limit, arrived + earlier)
+        source = np.full(row_count, -1, np.int64)
+        source[rows.number - (arrived - row_count)] = np.arange(len(rows))
+        weights = np.where(source < 0, 0, weights[source]) if len(rows) else np.zeros(row_count, np.int64)
         columns = {n: c.take(pa.array(source, mask=source < 0)) for n, c in columns.items()}
-        leaves = np.full(many, NEVER, np.int64)
+        leaves = np.full(row_count, NEVER, np.int64)
     held, waiting = len(weights), len(side.time)
     later = side.rows.probe(side.slot, side.spec.schema.names)
     codes, valid = plain.sides[i].key_codes(later, waiting)

@@ -215,8 +215,8 @@ class ModelOperator(Operator):
         for name, modelled in self.program.columns:
             if modelled:
                 c = shifted(p.values[name].c, by)
-                many = sum(n.rpartition("_")[0] == name for n in self.schema.names if n not in columns)
-                for i in range(many):
+                coefficient_count = sum(n.rpartition("_")[0] == name for n in self.schema.names if n not in columns)
+                for i in range(coefficient_count):
                     columns[f"{name}_{i}"] = _doubles(c[:, i]) if i < c.shape[1] else pa.array(np.zeros(len(p)))
         columns["_from"], columns["_to"] = self._times(low), self._times(high)
         columns["_closed"] = _CLOSED.take(pa.array(closed))
@@ -270,9 +270,9 @@ class ModelOperator(Operator):
         if self.program.bound is not None:
             found["uncertain rows"] = self.uncertain
             found |= {
-                f"{a}: {n}": many
+                f"{a}: {n}": coefficient_count
                 for a, s in zip(self.aliases, self.stores, strict=True)
-                for n, many in s.statistics().items()
+                for n, coefficient_count in s.statistics().items()
             }
         return found
 

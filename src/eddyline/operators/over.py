@@ -189,9 +189,9 @@ class OverOperator(Operator):
         ends = np.concatenate([begins[1:], [n]]) - 1
         groups = sorted_group[begins]
         self.newest[groups] = rows[ends]
-        many = np.minimum(self.length[groups] + (ends - begins + 1), self.kept)
-        self.live += int((many - self.length[groups]).sum())
-        self.length[groups] = many
+        lengths = np.minimum(self.length[groups] + (ends - begins + 1), self.kept)
+        self.live += int((lengths - self.length[groups]).sum())
+        self.length[groups] = lengths
         if size > 2 * self.live + ROWS_BEFORE_COMPACTION:
             self._load(*self._rows())
 

@@ -134,9 +134,11 @@ class StarLookUp(Operator):
 
     def _combine(self, delta: Delta, rows: Int64s, first: Int64s, count: Int64s) -> Delta:
         """All combinations of the partners of each row, in the order of rows."""
-        many = count.prod(0)
-        which = np.repeat(np.arange(len(rows)), many)
-        place = np.arange(len(which)) - np.repeat(np.cumsum(many) - many, many)  # among the combinations of its row
+        combinations = count.prod(0)
+        which = np.repeat(np.arange(len(rows)), combinations)
+        place = np.arange(len(which)) - np.repeat(
+            np.cumsum(combinations) - combinations, combinations
+        )  # among the combinations of its row
         index = pa.array(rows[which])
         columns = {n: delta.columns[n].take(index) for n in self.own}
         for i, relation in enumerate(self.relations):

@@ -44,10 +44,10 @@ from eddyline.engine.watermark import Watermark
 from eddyline.spark.time_counts import TimeCounts
 from eddyline.streamon.decision import Decision
 
-SAMPLE: Final = 8192  # rows of a micro-batch whose lateness the policy receives, and those judged singly in a task
-USUAL: Final = 0.9  # share of the rows whose steps are a measure for others
-MOVED: Final = 0.5  # share of a micro-batch that is ahead when time has really moved
-AT_END: Final = 1 / 16  # the same when nothing follows
+SAMPLED_ROWS: Final = 8192  # of a micro-batch for the policy; of a task, judged one by one
+USUAL_SHARE: Final = 0.9  # of the rows: the steps between their times are a measure for other rows
+MOVED_SHARE: Final = 0.5  # of the rows of a micro-batch: if so many are ahead, time has really moved
+MOVED_SHARE_AT_END: Final = 1 / 16  # the same at the end of the stream
 EMPTY: Final = TimeCounts.of(np.empty(0, np.int64))
 
 
@@ -55,20 +55,20 @@ def read_lateness(time: Int64s, policy: str) -> TimeCounts:
     """How far the rows that a task reads first lie behind those before them, implausible ones aside. More than the time
     that eight of ten rows cover is no measure: it follows a row far ahead that was believed.
 
-    The first ``SAMPLE`` rows are judged one by one. Of the others those count that time reaches from their middle in
-    steps of the reach that the policy has found: a few thousand rows may cover less time than rows come late.
+    The first ``SAMPLED_ROWS`` rows are judged one by one. Of the others those count that time reaches from their middle
+    in steps of the reach that the policy has found: a few thousand rows may cover less time than rows come late.
 
     >>> read_lateness(np.array([1, 2, 9_000_000, 5, 3, 6, 7, 8, 9, 10]), "auto").last.tolist()
     [0, 2]
     """
     judge = AutoSlack(make_policy(policy), Watermark())
-    found = Fates.joined([judge.judge(time[:SAMPLE], 0), judge.settle()])
+    found = Fates.joined([judge.judge(time[:SAMPLED_ROWS], 0), judge.settle()])
     behind = np.maximum(found.shown - found.time, 0)[found.fate != IMPLAUSIBLE]
-    if len(time) > SAMPLE:
+    if len(time) > SAMPLED_ROWS:
         known = TimeCounts.of(time)
         believed = time <= known.reached(known.median, judge.policy.reach)
         shown = np.maximum.accumulate(np.where(believed, time, time.min()))
-        behind = np.concatenate([behind, (shown - time)[SAMPLE:][believed[SAMPLE:]]])
+        behind = np.concatenate([behind, (shown - time)[SAMPLED_ROWS:][believed[SAMPLED_ROWS:]]])
     low, high = np.quantile(time, (0.1, 0.9), method="nearest")
     return TimeCounts.of(behind[behind <= high - low + 1])
 
@@ -100,7 +100,7 @@ class BatchSlack:
 
     def __init__(self, policy: SlackPolicy, watermark: Watermark) -> None:
         self.policy, self.watermark = policy, watermark
-        self.decisions: list[Decision] = []  # since somebody took them
+        self.decisions: list[Decision] = []  # those that were not yet collected
         self.implausible = 0  # rows of this shard
         self.held_times: list[int] = []  # no query comes later that would have to know them
         self.batch = 0  # the number of the micro-batch
@@ -128,7 +128,7 @@ class BatchSlack:
         """The stream falls idle or has ended: nothing is held any more."""
         if self._first is not None and self._first[0].rows:
             self._begin()
-        share = AT_END if ended else MOVED
+        share = MOVED_SHARE_AT_END if ended else MOVED_SHARE
         while self._ahead and self.limit is not None:
             rest = TimeCounts.merged(a.counts for a in self._ahead)
             if rest.rows < share * (self._ahead[0].rows + self._ahead[0].since):
@@ -154,8 +154,8 @@ class BatchSlack:
         (times, lateness), self._first = self._first, None
         middle = times.median
         near = -lateness.first[::-1], lateness.count[::-1]  # by time behind, the latest first
-        behind = TimeCounts(0, near[0], near[1], near[0], near[0]).behind(0, SAMPLE)
-        self._choose(behind, 0, times.step(USUAL, None), times.rows, middle)
+        behind = TimeCounts(0, near[0], near[1], near[0], near[0]).behind(0, SAMPLED_ROWS)
+        self._choose(behind, 0, times.step(USUAL_SHARE, None), times.rows, middle)
         self.limit = times.reached(middle, self.policy.reach)
         self._go_on(times)
 
@@ -169,9 +169,9 @@ class BatchSlack:
         believed = times.up_to(self.limit)
         if not believed.rows:
             return
-        behind = believed.behind(believed.median if shown is None else shown, SAMPLE)
+        behind = believed.behind(believed.median if shown is None else shown, SAMPLED_ROWS)
         late = int(believed.count[believed.first < bound].sum())
-        step = believed.step(USUAL, None if moved else shown)
+        step = believed.step(USUAL_SHARE, None if moved else shown)
         self._choose(behind, late, step, believed.rows, believed.median if shown is None else shown)
 
     def _go_on(self, times: TimeCounts) -> bool:
@@ -182,7 +182,7 @@ class BatchSlack:
         self._believe(TimeCounts.merged(a.counts for a in self._ahead), self.limit)
         while self._ahead and self._ahead[-1].batch == self.batch:
             rest, new = TimeCounts.merged(a.counts for a in self._ahead), self._ahead[-1].counts.rows
-            if rest.rows < CONFIRMING_ROWS or new < MOVED * times.rows:
+            if rest.rows < CONFIRMING_ROWS or new < MOVED_SHARE * times.rows:
                 break
             moved = True
             self._believe(rest, rest.reached(rest.median, self.policy.reach))
@@ -205,8 +205,8 @@ class BatchSlack:
 
     def _choose(self, behind: Int64s, late: int, step: int, rows: int, now: int) -> None:
         """Let the policy choose; ``now`` is the time of the decision, because one without is the planner's."""
-        told = late if rows <= len(behind) else round(late * len(behind) / rows)
-        self.policy.observe(behind, told, step)
+        scaled = late if rows <= len(behind) else round(late * len(behind) / rows)
+        self.policy.observe(behind, scaled, step)
         decision = self.policy.decide(now)
         if decision is not None:
             self.decisions.append(decision)

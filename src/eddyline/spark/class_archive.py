@@ -1,7 +1,7 @@
 """Spark's classes, kept ready to map into memory (class data sharing): a JVM that starts in about half of the time.
 
-Most of what a small job on Spark costs is the JVM reading, verifying and warming up some twenty thousand classes. Java
-can write them down as it ends, in the form in which it holds them, and map that file the next time:
+Most of the time of a small job on Spark is the JVM's: it reads, verifies and warms up some twenty thousand classes.
+Java can write them to a file when it ends, in its internal form, and map that file at the next start:
 
     python -m eddyline.spark.archive
 

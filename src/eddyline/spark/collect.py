@@ -1,4 +1,4 @@
-"""Results brought to this process: one action for a batch answer, a streaming query that ends for the others."""
+"""Fetches results into this process: one action for a batch answer, a streaming query that ends for the others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The state of a shard in Spark's state store: a log of segments, and a head that says which pieces are where.
+"""The state of a shard in Spark's state store: a log of segments, and a head with the place of each piece.
 
 Spark's store is handed few, large values: the pieces that a micro-batch adds (``state_codec``) are put together into
 segments of up to 8 MB, and the head (skeleton of the state tree, place of each piece, format version, nonce) is
@@ -172,7 +172,7 @@ class SegmentLog:
                     head.shown_at[n] = old.shown_at[n]
             else:
                 self.values.drop_segment(n)
-        if sum(head.sizes.values()) > shared_segments.LARGEST:
+        if sum(head.sizes.values()) > shared_segments.MAX_SHARED_BYTES:
             head.shown_at.clear()
         packed = head.pack()
         self.values.set_head(packed)
@@ -181,7 +181,7 @@ class SegmentLog:
 
 
 def _sparse(head: Head) -> Iterator[int]:
-    """Segments of which less than half was needed by the last save."""
+    """Segments whose pieces were, by less than half of their bytes, needed by the last save."""
     living: dict[int, int] = dict.fromkeys(head.sizes, 0)
     for p in head.places.values():
         living[p.segment] += p.length

@@ -65,10 +65,10 @@ class Pool:
     def _resize(self, words: int) -> None:
         old, pages = self.array, -(-max(words, MIN_POOL_WORDS) // PAGE_WORDS)
         self.array = np.zeros(pages * PAGE_WORDS, np.int64)
-        many = min(len(old), len(self.array)) // PAGE_WORDS
+        page_count = min(len(old), len(self.array)) // PAGE_WORDS
         was, now = (
-            old[: many * PAGE_WORDS].reshape(many, PAGE_WORDS),
-            self.array[: many * PAGE_WORDS].reshape(many, PAGE_WORDS),
+            old[: page_count * PAGE_WORDS].reshape(page_count, PAGE_WORDS),
+            self.array[: page_count * PAGE_WORDS].reshape(page_count, PAGE_WORDS),
         )
         written = np.flatnonzero(was.any(1))
         now[written] = was[written]

@@ -199,8 +199,8 @@ class Spill:
     def clear(self) -> None:
         """Forget all rows; another operator has taken them over."""
         self._remove_all()
-        many = len(self.schemas)
-        self.generation, self.room, self.filled = [0] * many, [0] * many, [0] * many
+        input_count = len(self.schemas)
+        self.generation, self.room, self.filled = [0] * input_count, [0] * input_count, [0] * input_count
         self.filters, self.bits = np.zeros_like(self.filters), np.zeros(1, np.uint8)
 
     def _remove_all(self) -> None:

@@ -38,7 +38,7 @@ class Run:
     """Keys of a port in a file: where they begin, and of each block the first key and the checksum."""
 
     start: int
-    many: int = 0
+    key_count: int = 0
     largest: int = -(1 << 63)
     first: Int64s = field(default_factory=lambda: np.empty(0, np.int64))
     checksums: Array = field(default_factory=lambda: np.empty(0, np.uint32))
@@ -63,7 +63,7 @@ class SortedRuns:
 
     def __init__(self, file: SpillFile, segments: Sequence[Segment], run_of: Sequence[int], level: int) -> None:
         self.file, self.segments, self.run_of, self.level = file, tuple(segments), tuple(run_of), level
-        self.starts = np.cumsum([0, *(s.many for s in segments)])  # of the places of each segment
+        self.starts = np.cumsum([0, *(s.row_count for s in segments)])  # of the places of each segment
         self.own = [p for p, same in enumerate(run_of) if same == p]
         self.bytes = self.searched = 0  # blocks that could have been read in the time of the look-ups
         self.blocks = 0  # of all runs
@@ -107,15 +107,15 @@ class SortedRuns:
         while len(piece):
             following = next(pieces, rest[:0])
             piece = np.concatenate([rest, piece]) if len(rest) else piece
-            many = len(piece) if len(following) == 0 else len(piece) // KEYS_PER_BLOCK * KEYS_PER_BLOCK
-            data, block = memoryview(piece[:many].tobytes()), KEYS_PER_BLOCK * size
+            key_count = len(piece) if len(following) == 0 else len(piece) // KEYS_PER_BLOCK * KEYS_PER_BLOCK
+            data, block = memoryview(piece[:key_count].tobytes()), KEYS_PER_BLOCK * size
             checksums += [zlib.crc32(data[at : at + block]) for at in range(0, len(data), block)]
-            first.append(piece[f"{port}"][:many:KEYS_PER_BLOCK])
+            first.append(piece[f"{port}"][:key_count:KEYS_PER_BLOCK])
             self.file.extend(data)
-            run.many, run.largest = run.many + many, int(piece[f"{port}"][-1])
-            rest, piece = piece[many:], following
+            run.key_count, run.largest = run.key_count + key_count, int(piece[f"{port}"][-1])
+            rest, piece = piece[key_count:], following
         run.first, run.checksums = np.concatenate(first), np.array(checksums, np.uint32)
-        self.bytes += run.many * size
+        self.bytes += run.key_count * size
         self.blocks += len(run.first)
 
     # ── reading ───────────────────────────────────────────────────────────────────────────────────────────────────
@@ -123,7 +123,7 @@ class SortedRuns:
     def _records(self, port: int, blocks: Sequence[int]) -> Array:
         """What some blocks of a run have, one after another."""
         run, record = self.runs[port], self._record(port)
-        size, last, part = KEYS_PER_BLOCK * record.itemsize, len(run.first) - 1, run.many * record.itemsize
+        size, last, part = KEYS_PER_BLOCK * record.itemsize, len(run.first) - 1, run.key_count * record.itemsize
         data = self.file.read(
             Block(run.start + b * size, part - b * size if b == last else size, int(run.checksums[b])) for b in blocks
         )
@@ -157,8 +157,8 @@ class SortedRuns:
         records = self._records(port, blocks)
         column = np.ascontiguousarray(records[f"{port}"])
         begin, end = np.searchsorted(column, keys, "left"), np.searchsorted(column, keys, "right")
-        many = end - begin
-        found = records[np.repeat(begin - np.cumsum(many) + many, many) + np.arange(int(many.sum()))]
+        counts = end - begin
+        found = records[np.repeat(begin - np.cumsum(counts) + counts, counts) + np.arange(int(counts.sum()))]
         found = found[np.argsort(found["place"])]
         places = found["place"].astype(np.int64)
         left = self._is_left(places)
@@ -203,7 +203,7 @@ class SortedRuns:
 
     def left(self) -> Bools:
         """By place whether the row is there."""
-        return np.concatenate([s.is_left(np.arange(s.many)) for s in self.segments])
+        return np.concatenate([s.is_left(np.arange(s.row_count)) for s in self.segments])
 
     def all(self) -> list[SpilledRows]:
         """All rows that are there, those of each segment apart."""

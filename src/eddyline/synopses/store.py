@@ -328,8 +328,8 @@ class Stub:
     def spilled(self) -> tuple[int, int]:
         """Its share of the rows and bytes that the store has on the disk."""
         rows, bytes = self.store.on_disk()
-        many = max(1, len(self.store.stubs))
-        return min(rows, len(self)), bytes // many
+        stub_count = max(1, len(self.store.stubs))
+        return min(rows, len(self)), bytes // stub_count
 
     def give_back(self, bytes: int) -> int:
         """Copy what is needed out of the oldest chunk, if that frees anything: a chunk is dropped as a whole, and one

@@ -29,14 +29,14 @@ class ExponentialAverages:
         self.values: Float64s = np.full(cells, start)
 
     def add(self, cells: Int64s, outs: Float64s) -> None:
-        many = np.bincount(cells, minlength=len(self.values))
+        counts = np.bincount(cells, minlength=len(self.values))
         by_cell = np.argsort(cells, kind="stable")
         # A tuple followed by m others in its cell counts (1 − α)·α^m.
-        followed = np.cumsum(many)[cells[by_cell]] - 1 - np.arange(len(cells))
+        followed = np.cumsum(counts)[cells[by_cell]] - 1 - np.arange(len(cells))
         added = np.bincount(
             cells[by_cell], outs[by_cell] * (1 - self.alpha) * self.alpha**followed, minlength=len(self.values)
         )
-        self.values = self.values * self.alpha**many + added
+        self.values = self.values * self.alpha**counts + added
 
     def set(self, cells: Int64s, values: Float64s) -> None:
         self.values[cells] = values
@@ -77,11 +77,11 @@ class CountedAverages:
         self.recent_squares: Float64s = np.zeros(cells)
 
     def add(self, cells: Int64s, outs: Float64s) -> None:
-        many = np.bincount(cells, minlength=len(self.count))
+        counts = np.bincount(cells, minlength=len(self.count))
         added = np.bincount(cells, outs, minlength=len(self.count))
-        kept, retained = self.keep**many, self.retain**many
-        self.count, self.total = self.count * kept + many, self.total * kept + added
-        self.recent, self.recent_total = self.recent * retained + many, self.recent_total * retained + added
+        kept, retained = self.keep**counts, self.retain**counts
+        self.count, self.total = self.count * kept + counts, self.total * kept + added
+        self.recent, self.recent_total = self.recent * retained + counts, self.recent_total * retained + added
         squared = np.bincount(cells, outs**2, minlength=len(self.count)) if (outs > 1).any() else added
         self.squares = self.squares * kept + squared
         self.recent_squares = self.recent_squares * retained + squared

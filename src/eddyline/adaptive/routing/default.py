@@ -223,9 +223,9 @@ class Default(Learner):
         """Pass rates by operator and class, or by operator alone where it has no classifier."""
         passed = np.minimum(outputs, 1)
         blind = np.flatnonzero(self.CA == NONE)
-        many = self.n * self.d
-        rows_in = np.bincount(cells, minlength=many)
-        rows_out = np.bincount(cells, passed[rows, operators], many).astype(np.int64)
+        cell_count = self.n * self.d
+        rows_in = np.bincount(cells, minlength=cell_count)
+        rows_out = np.bincount(cells, passed[rows, operators], cell_count).astype(np.int64)
         rows_in[blind * self.d] += asked[:, blind].sum(0)
         rows_out[blind * self.d] += (passed[:, blind] * asked[:, blind]).sum(0)
         self.rates.add(rows_in, rows_out)

@@ -79,8 +79,8 @@ class HashPartition:
         self.bits[hashed % _DISTINCT_VALUE_BITS] = True
         self.watched += count
         if self.watched >= VALUES_BEFORE_PRUNING:
-            many = len(self.known) - _DISTINCT_VALUE_BITS * np.log(max(1.0 - self.bits.mean(), 1e-9))
-            if many > _VALUES_PER_ATTRIBUTE * self.d:
+            distinct = len(self.known) - _DISTINCT_VALUE_BITS * np.log(max(1.0 - self.bits.mean(), 1e-9))
+            if distinct > _VALUES_PER_ATTRIBUTE * self.d:
                 self.pruned = "large domain"
             elif len(self.known) < 2:
                 self.pruned = "constant"

@@ -115,9 +115,9 @@ def _case(fast: Fast, slow: Callable[[str], str]) -> Builder:
         ascii_only = plain_rows(a)
         if not ascii_only.any():
             return by_row(a)
-        (few,), (many,) = np.nonzero(~ascii_only), np.nonzero(ascii_only)
-        parts = [fast(a.take(pa.array(many))), by_row(a.take(pa.array(few)))]
-        return scatter(pa.concat_arrays(parts), np.concatenate([many, few]), len(a))
+        (other_rows,), (ascii_rows,) = np.nonzero(~ascii_only), np.nonzero(ascii_only)
+        parts = [fast(a.take(pa.array(ascii_rows))), by_row(a.take(pa.array(other_rows)))]
+        return scatter(pa.concat_arrays(parts), np.concatenate([ascii_rows, other_rows]), len(a))
 
     return plain(kernel)
 
