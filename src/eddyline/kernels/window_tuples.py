@@ -9,8 +9,8 @@ Each key has a ring of the samples that windows to come can still reach: those b
 every sample goes the integral of its run up to it, over w, as a pair of doubles, so that an average costs the same
 however wide the window is; and for an extreme a queue of the samples that could still become it.
 
-The ways of keys and their reviews are those of ``kernels.interpolate``. Two things differ. A key that is fitted fills
-its ring too, so it may return to tuples at any sample. And when a fit begins at s, its models know no window
+The modes of keys and their reviews are those of ``kernels.interpolate``. Two things differ. A key that is fitted fills
+its ring too, so it may return to tuples at any sample. And when a fit begins at s, its models have no whole window
 before s + w: up to there (``UNTIL``) tuples give the values.
 """
 
@@ -173,8 +173,8 @@ def pass_windows(
         stop = now if on_tuples else min(now, state[k, UNTIL] - 1)
         if ahead <= stop:
             made = meta[MADE]
-            many = 1 if stop - ahead < step else (stop - ahead) // step + 1
-            if made + many > len(out):
+            multiples = 1 if stop - ahead < step else (stop - ahead) // step + 1
+            if made + multiples > len(out):
                 meta[NEXT] = place
                 return False
             newest = state[k, BEGIN] + ((state[k, NEWEST] - 1) & (state[k, ROOM] - 1))

@@ -236,7 +236,7 @@ class IndexGroup:
 
     def _search_all(self, s: Search, rows: StoredRows, out: Found, first: int, end: int) -> None:
         requests, at = (s.asked, s.low, s.high, s.max_enter, s.min_leave), 0
-        exact = min(k.MOST_COMBINED, len(s.asked)) if s.low is s.high else 0
+        exact = min(k.MAX_COMBINED, len(s.asked)) if s.low is s.high else 0
         stored = (first, end, exact, rows.codes, rows.enter, rows.leave)
         while at < len(s):
             at = k.search_all(at, *requests, *stored, out.requests, out.rows, out.counts)
