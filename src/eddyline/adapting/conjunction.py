@@ -32,10 +32,10 @@ from eddyline.streamon.gains import GainMeter
 from eddyline.streamon.log import DecisionLog
 from eddyline.streamon.wording import in_units
 
-FIRST_ROWS = 64  # of the first sub-batches: one to warm vectorised filters up, one to measure them
-TRIAL_ROWS = 512  # of the next, if some filters are so cheap that FIRST_ROWS say nothing about them
+FIRST_ROWS = 64  # of the first two sub-batches: one to warm vectorised filters up, one to measure them
+TRIAL_ROWS = 512  # of the next sub-batches, if some filters are so cheap that FIRST_ROWS cannot measure them
 MAX_TRIAL_SECONDS = 0.04  # a filter that takes longer for its first rows needs no more rows to be measured
-MIN_ROWS, MAX_ROWS = 32, 1 << 16  # of the other sub-batches
+MIN_ROWS, MAX_ROWS = 32, 1 << 16  # of all other sub-batches
 # A sub-batch should take so many seconds, some thirty times what a pass costs beside the filters, and so many times
 # what calling the filters costs before their first row: more spends less on passes, less changes the order sooner.
 SECONDS_PER_PASS, CALL_COST_FACTOR = 0.03, 8

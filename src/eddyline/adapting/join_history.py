@@ -31,7 +31,7 @@ ELEMENTS_TO_SETTLE_GAIN = 4096  # elements after a decision by which its gain is
 
 
 class DescribedJoin(Protocol):
-    """As much of an adaptive join as its history describes."""
+    """The part of an adaptive join that its history describes."""
 
     policies: list[FilterPolicy] | None
     caching: ACaching | None

@@ -26,7 +26,7 @@ PROFILING_RUNS_AFTER_ALARM, PROFILING_RUNS_AFTER_NEW_ORDER = 3, 2
 QUIET_RUN_SECONDS = 2.0  # after which a quiet run ends whatever it has seen: the thesis's re-optimisation interval
 ACCESSES_PER_PROBE = 2  # of most joins: a probe finds about one row
 CHECKS_PER_QUIET_RUN = 8  # of the probes: more see a change sooner and cost time
-MAX_LEAVING_PER_ARRIVAL = 1.0  # after a gap many leave at once, which says nothing about what follows
+MAX_LEAVING_PER_ARRIVAL = 1.0  # after a gap many leave at once, which does not predict the next elements
 
 
 @dataclass(frozen=True, slots=True)

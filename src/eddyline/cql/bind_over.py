@@ -157,7 +157,7 @@ class OverCollector:
         partition = f"PARTITION BY {keys}" if keys else ""
         within = f"{partition}{order}".strip()
         return (
-            f"say of which rows: {call} OVER ({within} ROWS BETWEEN 9 PRECEDING AND CURRENT ROW) for the last ten,"
+            f"say which rows: {call} OVER ({within} ROWS BETWEEN 9 PRECEDING AND CURRENT ROW) for the last ten,"
             f" or ROWS UNBOUNDED PRECEDING for all so far."
         )
 

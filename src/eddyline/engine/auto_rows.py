@@ -36,7 +36,7 @@ class Placed:
 
 
 class SlackState(Protocol):
-    """As much of what chooses a slack as an input stream looks at."""
+    """The part of a slack's choice that an input stream reads."""
 
     decisions: list[Decision]
     implausible: int

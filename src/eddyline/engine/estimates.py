@@ -108,7 +108,7 @@ def _terms(w: Expr, y: Expr | None, counted: bool) -> tuple[Expr, ...]:
 
 
 class Answering(Protocol):
-    """As much of a running query as its estimator uses."""
+    """The part of a running query that its estimator uses."""
 
     results: deque[pa.RecordBatch]
 

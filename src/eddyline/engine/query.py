@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class QuerySession(Protocol):
-    """As much of the session as its queries use."""
+    """The part of the session that its queries use."""
 
     clock: Clock
     turn: Turn

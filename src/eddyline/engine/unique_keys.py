@@ -8,7 +8,7 @@ Ways that look right and are wrong:
 
 - To judge in order of arrival: then which of two rows counts would depend on the disorder that a slack hides.
 - To compare hashes: a collision would put a valid row aside.
-- To let a duplicate prolong the life of its key: a source that repeats a row for ever would never be heard again.
+- To let a duplicate prolong the life of its key: then no later row of a key would pass if a source repeats it for ever.
 """
 
 from __future__ import annotations

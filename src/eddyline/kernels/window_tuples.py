@@ -1,6 +1,6 @@
 """Samples of many keys in order of time: averages and extremes over (t − w, t] along the straight lines between them.
 
-What is correct: a *run* is a stretch of samples of a key of which no two neighbours are farther apart than the gap. At
+What is correct: a *run* is a stretch of samples of a key; no two neighbours in it are farther apart than the gap. At
 every multiple t of the step with run's first sample + w ≤ t ≤ its last sample the window has a value: the integral of
 the lines divided by w, or their infimum or supremum, which lies at a sample or at an end of the window. A multiple gets
 its value when the next sample of the key has come, or at once if it is a sample.

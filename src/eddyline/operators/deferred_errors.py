@@ -40,7 +40,7 @@ class DeferredErrorsContext(Context):
 
 
 class Within(Operator):
-    """Around another operator, for which it speaks."""
+    """A wrapper around another operator; it takes that operator's place in the plan."""
 
     def __init__(self, inner: Operator, schema: Schema) -> None:
         super().__init__(inner.name, schema)

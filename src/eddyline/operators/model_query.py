@@ -43,7 +43,7 @@ from eddyline.models.window_instants import window_plan
 from eddyline.operators.base import Context, Operator
 from eddyline.streamon.decision import Decision
 
-AT = "_at"  # the instant that a predicted row speaks of
+AT = "_at"  # the instant that a predicted row is about
 _CLOSED = pa.array(["()", "[)", "(]", "[]"])  # by the bits of closedness
 
 

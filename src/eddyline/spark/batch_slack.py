@@ -23,7 +23,7 @@ rows follows from these two numbers (``batch_rows``). The state of the policy is
 Ways that look right and are wrong:
 
 - *To let each shard choose by its own rows*: shards would close different instants.
-- *To let the driver choose*: it hears of a micro-batch after it is committed, so a micro-batch that is run again after
+- *To let the driver choose*: it has the results of a micro-batch after the commit, so one that is run again after
   a restart would find another slack.
 - *To take the largest step between two times as the measure for others*: a row hours ahead makes the largest step.
 """

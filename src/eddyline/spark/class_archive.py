@@ -7,7 +7,7 @@ Java can write them to a file when it ends, in its internal form, and map that f
 
 runs a small job and writes the file, once for a machine or an image; sessions of the command line use it where it is.
 It belongs to one Java and one set of jars: its name is a hash of both, and a JVM that finds anything else different
-(class path, garbage collector) goes on without it and says nothing. It takes 0.2 GB beside the compiled kernels, where
+(class path, garbage collector) goes on without it, silently. It takes 0.2 GB beside the compiled kernels, where
 ``EDDYLINE_CACHE_DIR`` moves both; ``EDDYLINE_SPARK_ARCHIVE=off`` does without.
 """
 

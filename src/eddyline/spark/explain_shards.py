@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 class ExplainedQuery(Protocol):
-    """As much of a query on Spark (``spark_query``) as explaining needs."""
+    """The part of a query on Spark (``spark_query``) that explain uses."""
 
     name: str
     bound: BoundQuery

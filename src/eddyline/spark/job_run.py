@@ -37,7 +37,7 @@ SECONDS_BETWEEN_LOOKS: Final = 0.2  # at a running query
 
 
 class JobSession(PackedSession, Protocol):
-    """As much of the session on Spark as a run needs."""
+    """The part of the session on Spark that a run uses."""
 
     shards: int
     invalid_of_relations: dict[str, Any]

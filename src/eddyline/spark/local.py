@@ -1,4 +1,4 @@
-"""The command line's own Spark: a session that starts fast, says nothing, and is set for this engine's queries.
+"""The command line's own Spark: a session that starts fast, prints nothing, and is set for this engine's queries.
 
 Only the command line makes a session; a library never does. Everything set here can be overruled: by ``settings``, and
 by ``PYSPARK_SUBMIT_ARGS="--conf key=value pyspark-shell"`` in the environment, which Spark reads last.

@@ -386,7 +386,7 @@ def _came(stream: InputStream, low: int, high: int, before: int) -> None:
 
 
 def query_report(query: Query) -> dict[str, Any]:
-    """The report of a query: as much of it as may travel with every micro-batch."""
+    """The report of a query: the part that is sent with every micro-batch."""
     report = query.report()
     planned = [d for d in report["decisions"] if d["time"] is None]
     made = [d for d in report["decisions"] if d["time"] is not None]

@@ -2,7 +2,7 @@
 
 Spark's store is handed few, large values: the pieces that a micro-batch adds (``state_codec``) are put together into
 segments of up to 8 MB, and the head (skeleton of the state tree, place of each piece, format version, nonce) is
-written last. A segment of which less than half is still needed is given up: its living pieces move to the new
+written last. A segment with less than half of its bytes still in use is given up: its live pieces move to the new
 segment, so the space taken is at most about twice what lives, and each byte is moved O(1) times for each byte added.
 
 The *nonce* is drawn anew at every save. An engine that is kept in a worker is trusted only if it carries the nonce
@@ -31,7 +31,7 @@ FACTS: Final = -1  # the number under which the facts that state depends on are 
 
 
 class Values(Protocol):
-    """As much of a state store as is needed: one head, and segments by number."""
+    """The part of a state store that is used: one head, and segments by number."""
 
     def head(self) -> bytes | None: ...
     def set_head(self, data: bytes) -> None: ...

@@ -40,7 +40,7 @@ from eddyline.spark.types import arrow_schema, from_engine, result_type
 
 
 class QuerySession(PackedSession, Protocol):
-    """As much of the session on Spark as a query needs."""
+    """The part of the session on Spark that a query uses."""
 
     catalog: Catalog
     ntz: dict[str, frozenset[str]]

@@ -33,7 +33,7 @@ _MIN_SECONDS_PER_ROW = 1e-10  # no call is free
 class CallTimes:
     """A line through the calls of each filter, its past fading.
 
-    A call with few rows says nothing about b, so it makes little of the past forgotten: a filter that has moved behind
+    A call with few rows does not determine b, so it replaces little of the past: a filter that has moved behind
     others keeps the price that it had in front. Where all calls had about the same number of rows lines cannot be
     distinguished: then the last a stays, and b follows the times as long as rows take most of them.
 

@@ -101,7 +101,7 @@ class RoutedJoinCandidate(Candidate):
 
 
 def index_options(options: Mapping[str, Any]) -> tuple[str, IndexOptions]:
-    """What the option 'index' says, checked; the paper's AMRI where it says nothing.
+    """The option 'index', checked; the paper's AMRI without it.
 
     >>> index_options({"joins": "routes", "index": "hash(2)"})[0]
     'hash'

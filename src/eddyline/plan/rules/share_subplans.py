@@ -46,7 +46,7 @@ _PLACE = "#"  # no declared name begins so
 
 
 def share_subplans(plans: Sequence[Plan], rules: Rules) -> list[Shared]:
-    """``rules`` rewrite a part of which the given columns are read."""
+    """``rules`` rewrite a part whose given columns are read."""
     if not repeats_inputs(plans):  # so there is no sub-plan that is read twice
         return [Shared(rules(p, frozenset(p.schema.names))) for p in plans]
     return _Parts(plans, rules).whole()
