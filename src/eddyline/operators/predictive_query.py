@@ -3,10 +3,10 @@
 What is correct: at τ, the models known are those of the elements up to τ. P(τ) are the query's rows at the instants t
 ≥ τ (multiples of the sampling step) over these models. When an element at τ begins a segment, rows of P before that
 are not in P(τ) are taken back (−), new ones are added (+); rows at t < τ are final and never touched. ``_at`` is the
-t that a row is about, ``_time`` the τ at which it was predicted. Validated elements (``models.predicted``) confirm their
-models, or are so far from any result that it does not matter: they change nothing, and nothing is computed for them.
-The program runs once for each instant at which some segment begins, so the answer does not depend on how the elements
-were cut into batches.
+t that a row is about, ``_time`` the τ at which it was predicted. Validated elements (``models.predicted``) confirm
+their models, or are so far from any result that it does not matter: they change nothing, and nothing is computed for
+them. The program runs once for each instant at which some segment begins, so the answer does not depend on how the
+elements were cut into batches.
 """
 
 from __future__ import annotations
