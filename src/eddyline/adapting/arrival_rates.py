@@ -1,4 +1,4 @@
-"""How many rows of each input of a join arrive in a tick, and during its window."""
+"""Arrival rates: the rows of each input of a join that arrive in a tick, and during its window."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a snapshot keeps of an input stream."""
+"""The state of an input stream in a snapshot."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where results go: Parquet, CSV or JSON lines by the name of the file, a table on standard output without one.
+"""Sinks for results: Parquet, CSV or JSON lines by the name of the file, a table on standard output without one.
 
 A file is written under a temporary name beside its final one and renamed when it is complete: a file with the final
 name is never half a result, and a failed run does not change an earlier result.

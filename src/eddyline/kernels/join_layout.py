@@ -1,4 +1,4 @@
-"""How a join's plan and synopses lie in flat arrays: the columns of every table that the join kernels read.
+"""The layout of a join's plan and synopses in flat arrays: the columns of every table that the join kernels read.
 
 Inputs are of two kinds. RING: rows enter in row-number order and leave in the same order, at a leave time known when
 they enter (time-based windows, constant and append-only relations) or when LIMIT newer rows have come (tuple-based

@@ -1,4 +1,4 @@
-"""What a join costs before anything was measured, in index accesses for an arriving element.
+"""The estimated cost of a join before anything was measured, in index accesses for an arriving element.
 
 Before anything is measured, only the number of inputs of a join is known. The look-ups of a pipeline are assumed to
 find between half a partner and two, evenly spread (as powers of two): only such differences make one order cheaper

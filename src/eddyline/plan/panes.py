@@ -1,4 +1,4 @@
-"""Where panes stand in for the elements of a stream: below sliding windows that an aggregate only adds up.
+"""Panes in place of the elements of a stream: below sliding windows whose elements an aggregate only adds up.
 
 ``Aggregate`` directly over ``[RANGE w SLIDE l]`` or ``[HOP w EVERY l]`` of a stream, with counts, sums and averages of
 expressions that cannot fail: between two instants at which the window can change, its result depends only on the sums

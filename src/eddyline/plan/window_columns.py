@@ -1,4 +1,4 @@
-"""Where the columns ``window_start`` and ``window_end`` are added: as high as they may.
+"""Places the columns ``window_start`` and ``window_end`` in a plan: as far up as possible.
 
 All rows of ``[HOP …]`` and ``[RANGE … SLIDE …]`` at one instant are in the same window. So an aggregate that only
 groups by its edges has the groups of the aggregate without them, and gets the columns afterwards: each element is then

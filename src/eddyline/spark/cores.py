@@ -1,4 +1,4 @@
-"""How many tasks a Spark runs at a time: the numbers of state partitions and of shards follow from it.
+"""The number of tasks that a Spark runs at a time, from which the numbers of state partitions and shards follow.
 
 Each micro-batch starts a task for every partition of state, whether or not there is something to do in it. Spark's
 default is 200 partitions: on two cores a micro-batch of a join then takes three times as long. The number is fixed for

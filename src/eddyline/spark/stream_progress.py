@@ -1,4 +1,4 @@
-"""How far streams had come before a micro-batch, for the tasks that read its rows.
+"""The progress of streams before a micro-batch, for the tasks that read its rows.
 
 Which rows are late depends on the rows of *earlier* micro-batches, which only the shards have. They write the bounds to
 a file for the other workers of their executor, in the folder that Spark keeps there for the files of its application. A

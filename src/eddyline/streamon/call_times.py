@@ -1,4 +1,4 @@
-"""What one more row costs a filter, apart from what a call costs.
+"""Times of the calls of filters: the cost of one more row, apart from the fixed cost of a call.
 
 A vectorised filter takes a + b·k for k rows. Every filter is called once for a batch in whatever order they stand, so
 the calls cost the same in all orders, and only b may decide between them. Time divided by rows would make a filter that

@@ -1,4 +1,4 @@
-"""What decisions gained: the cost of a unit of work before a decision over its cost after it.
+"""Gains of decisions: the cost of a unit of work before a decision over its cost after it.
 
 Filters and joins measure their gains here. Routing policies measure theirs on their own samples: without these, nothing
 shows what the same rows would have cost without a classifier.

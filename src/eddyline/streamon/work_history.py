@@ -1,4 +1,4 @@
-"""How many filters were evaluated for a row as time went by, in bounded space: for plots."""
+"""A history of the number of filters evaluated for a row, in bounded space: for plots."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How the rows with partners are found below a membership or an outer join: by look-up, by bounds, or by keys."""
+"""Candidates to find rows with partners below a membership or an outer join: by look-up, by bounds, or by keys."""
 
 from __future__ import annotations
 

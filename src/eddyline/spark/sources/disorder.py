@@ -1,4 +1,4 @@
-"""How many rows of a source come out of order, counted where they are read.
+"""Counts the rows of a source that come out of order, where they are read.
 
 A micro-batch is one arrival: a shard puts its rows in order, and only what lies behind *earlier* micro-batches is late.
 So a wrong column of time would go unnoticed in a job of one micro-batch, where inline nearly every row is late. This
