@@ -176,7 +176,7 @@ def _cache_in(cache: str, joins: Sequence[Mapping[str, Any]]) -> str:
     if any("bytes" in c for c in rows):
         held = sum(c.get("rows", 0) for c in rows)
         figures.append(f"{held:,} rows in {size(sum(c.get('bytes', 0) for c in rows))}")
-    return f"cache in use  {cache}: {', '.join(figures) or 'nothing is known of it yet'}"
+    return f"cache in use  {cache}: {', '.join(figures) or 'no statistics yet'}"
 
 
 def _range(numbers: Sequence[float]) -> str:
